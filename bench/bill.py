@@ -15,7 +15,8 @@ sys.path[:0] = [str(ROOT), str(ROOT / "lambdas")]
 
 from bench.results import note_ratios
 from cli.workload import choose_stream, read_workload
-from tidetable.bill.tables import PLANS, Bill, price_plans, price_rolling
+from tidetable.bill.amounts import Bill
+from tidetable.bill.tables import PLANS, price_plans, price_rolling
 from tidetable.bill.workload import Workload
 from tidetable.config import load
 
@@ -27,8 +28,9 @@ def render_table(bills_by_plan: Mapping[str, Bill]) -> str:
     """Write the bills as a table in Markdown."""
     rows = ["| | writes | reads | storage | per month |", "|---|---|---|---|---|"]
     for name, bill in bills_by_plan.items():
+        cost = bill.whole
         rows.append(
-            f"| {name} | ${bill.writes:,.0f} | ${bill.reads:,.0f} | ${bill.storage:,.0f} | **${bill.total:,.0f}** |"
+            f"| {name} | ${cost.writes:,.0f} | ${cost.reads:,.0f} | ${cost.storage:,.0f} | **${bill.total:,.0f}** |"
         )
     return "\n".join(rows)
 
@@ -47,7 +49,7 @@ def draw_bills(bills_by_plan: Mapping[str, Bill]) -> str:
         top, left = 14 + 48 * row, 20.0
         parts.append(f'<text x="20" y="{top + 12}" fill="#222">{name}</text>')
         for kind, colour in colours.items():
-            width = getattr(bill, kind) * scale
+            width = getattr(bill.whole, kind) * scale
             parts.append(f'<rect x="{left:.1f}" y="{top + 18}" width="{width:.1f}" height="18" fill="{colour}"/>')
             left += width
         parts.append(f'<text x="{left + 8:.1f}" y="{top + 32}" fill="#222">${bill.total:,.0f} per month</text>')

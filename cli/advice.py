@@ -43,7 +43,7 @@ def _warn_about_stream(stream: Stream) -> Iterator[str]:
                 "longer bucket unless a bucket takes more than 1,000 write units per second and shard"
             )
     capacity = stream.capacity
-    provisioned = not capacity.on_demand(capacity.ladder[0])
+    provisioned = not capacity.begins_on_demand
     if provisioned and capacity.late_step is None and stream.late > 2 * SHORTEST[stream.period]:
         open_tables = 1 + ceil(stream.late / SHORTEST[stream.period])
         yield (

@@ -15,10 +15,9 @@ from cli.common import DEFAULT, USAGE, AsJson, ConfigFile, app, fail, out, print
 from cli.timeline import draw_timeline
 from cli.workload import choose_stream, read_shares, read_workload
 from tidetable.bill.rolled import list_rollups
-from tidetable.bill.tables import Bill
 from tidetable.bill.timeline import Day
 from tidetable.bill.timeline import simulate as simulate_days
-from tidetable.bill.whole import Line, advise, compute_whole_bill, describe_bill, name_unpriced
+from tidetable.bill.whole import WholeBill, compute_whole_bill
 from tidetable.bill.workload import Workload, spread_by_hour
 from tidetable.config import Stream
 from tidetable.config.demand import describe_tables, list_demands
@@ -96,9 +95,9 @@ def simulate(
         workload = None
         if rate is not None:
             source = streams[stream.source] if stream.source else stream
-            workload = Workload(spread_by_hour(rate, night), size, reads, read_bytes, 0.0, source, batch)
+            workload = Workload(spread_by_hour(rate, night), size, reads, read_bytes, 0.0, source, batch, groups=groups)
             if stream.source:
-                workload = next(rollup.workload for rollup in list_rollups(workload, groups) if rollup.name == name)
+                workload = next(rollup.workload for rollup in list_rollups(workload) if rollup.name == name)
         lives[name] = list(simulate_days(stream, start, days, workload))
     if svg is not None:
         svg.mkdir(parents=True, exist_ok=True)
@@ -183,51 +182,50 @@ def cost(
             policy, hours = choose_stream(configured, stream), spread_by_hour(rate, night)
             workload = Workload(hours, size, reads, read_bytes, old_reads, policy, batch, archive_days)
             workload = replace(workload, by_key=configured.api.by_key)
-        workload = replace(workload, index_shares=read_shares(workload.stream, in_index or []))
+        shares = read_shares(workload.stream, in_index or [])
+        workload = replace(workload, index_shares=shares, groups=groups)
         if packed_bytes is not None:
             workload = replace(workload, packed_bytes=packed_bytes)
     except ConfigError as error:
         fail(f"{file}: {error}")
     except (OSError, TypeError, ValueError) as error:
         fail(f"{file}: {error}", USAGE if isinstance(error, ValueError) else 1)
-    lines, tables = compute_whole_bill(workload, groups)
-    unpriced, advice = name_unpriced(workload), advise(workload, tables)
+    bill = compute_whole_bill(workload)
     if as_json:
-        print_json(describe_bill(lines, tables, unpriced, advice))
+        print_json(bill.document())
     else:
-        _print_bills(workload, lines, tables, unpriced, advice)
+        _print_bills(workload, bill)
 
 
-def _print_bills(
-    workload: Workload, lines: list[Line], tables: dict[str, Bill], unpriced: list[str], advice: list[str]
-) -> None:
+def _print_bills(workload: Workload, bill: WholeBill) -> None:
     events = workload.events_per_day
     out.print(
         f"stream {workload.stream.name}: {events / 1e6:,.2f} M events per day of {workload.event_bytes} bytes, "
-        f"{workload.batch} per request; {workload.reads_per_second + workload.old_reads_per_second:g} queries per second",
+        f"{workload.batch} per request; {workload.queries_per_second:g} queries per second",
         soft_wrap=True,
     )
     grid = Grid(title="the bill, in dollars per month")
     grid.add_column("")
     grid.add_column("$", justify="right")
     grid.add_column("how", overflow="fold")
-    for line in lines:
+    for line in bill.lines:
         grid.add_row(line.name, f"{line.dollars:,.2f}", line.how)
     grid.add_section()
-    grid.add_row("in all", f"{sum(line.dollars for line in lines):,.2f}", "")
+    grid.add_row("in all", f"{bill.dollars:,.2f}", "")
     out.print(grid)
     grid = Grid(title="DynamoDB's share, in dollars per month")
     transfer = ["transfer"] if workload.stream.replicas else []
     for heading in ("", "writes", "reads", "storage", *transfer, "in all"):
         grid.add_column(heading, justify="left" if not heading else "right")
-    for name, bill in tables.items():
-        sent = [bill.transfer] if transfer else []
-        amounts = (bill.writes, bill.reads, bill.storage, *sent, bill.total)
-        grid.add_row(name, *(f"{dollars:,.2f}" for dollars in amounts))
+    for name, plan in bill.plans.items():
+        amounts = plan.document()
+        if not transfer:
+            del amounts["transfer"]
+        grid.add_row(name, *(f"{dollars:,.2f}" for dollars in (*amounts.values(), plan.total)))
     out.print(grid)
-    for text in unpriced:
+    for text in bill.unpriced:
         out.print(f"not priced: {text}", soft_wrap=True)
-    for text in advice:
+    for text in bill.advice:
         out.print(text, style="yellow", markup=False, soft_wrap=True)
 
 

@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Any
 
 from aws.feed_targets import FEED, TARGET
-from aws.reasons import REASON
+from aws.messages import REASON
 from cli.letters import receive_letters, release_letters
 
 # A function that passes the changes of a letter to the feed's function. Arguments: stream, target, changes as texts.

@@ -11,7 +11,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from aws.reasons import REASON
+from aws.messages import REASON
 from tidetable.ingest.overflow import decode_message
 
 UNKNOWN = "tried too often; the drain's log has the reason"

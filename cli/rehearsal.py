@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
+from tidetable.catalog import Backfill, Opened
 from tidetable.config import Config, Stream, parse
 from tidetable.exact import decode_json
-from tidetable.ingest.packing import unspread
+from tidetable.ingest.context import RequestContext
 from tidetable.ingest.submission import Rejection
-from tidetable.ingest.verdicts import Judge
-from tidetable.times import from_text
+from tidetable.ingest.verdicts import judge_all
+from tidetable.times import LATEST, from_text
 from tidetable.window import Window
 from tidetable_client import Client, EventInvalid
 from tidetable_client.stamps import Stamper
@@ -41,14 +41,15 @@ class Rehearsal:
         policy = policies[stream]
         self._stamper, self._now = Stamper(), now
         (page, *_) = client.periods(stream, limit=1).pages()
-        ranges = [
-            (from_text(backfill["from"]), from_text(backfill["to"])) for backfill in page.document.get("backfills", [])
+        backfills = [
+            Backfill(stream, from_text(open_range["from"]), from_text(open_range["to"]), Opened(LATEST, None, None))
+            for open_range in page.document.get("backfills", [])
         ]
         configured = config.streams.get(stream) if config is not None else None
         self.is_complete = configured is not None
         simulated = configured or _make_stream(stream, policy)
         window = Window(from_text(policy["window"]["oldest"]), from_text(policy["window"]["newest"]))
-        self._judge = Judge(simulated, unspread(simulated.layout), window, now, _make_range_check(ranges))
+        self._context = RequestContext(simulated, window, now, simulated.layout.before_packing, backfills=backfills)
 
     def judge_event(self, event: dict[str, Any]) -> Rejection | None:
         """Return the reason why the event would be refused; None if it would be stored.
@@ -59,12 +60,8 @@ class Rehearsal:
             sent = decode_json(self._stamper.encode(event, self._now))
         except EventInvalid as error:
             return Rejection.of(0, event, "invalid", str(error))
-        (verdict,) = self._judge.judge_all([sent])
+        (verdict,) = judge_all(self._context, [sent])
         return verdict if isinstance(verdict, Rejection) else None
-
-
-def _make_range_check(ranges: list[tuple[datetime, datetime]]) -> Callable[[datetime], bool]:
-    return lambda time: any(start <= time < end for start, end in ranges)
 
 
 def _make_stream(name: str, policy: dict[str, Any]) -> Stream:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from datetime import datetime
 from typing import Annotated
 
@@ -59,7 +60,7 @@ def status(
     consumed = _read_consumed(account, periods, now) if metrics else None
     rows = [make_row(period, now, consumed) for period in periods]
     if as_json:
-        print_json([row.document() for row in rows])
+        print_json([asdict(row) for row in rows])
         return
     _draw_periods(rows, f"stage {stage}, {to_text(now)[:16]}Z")
     new = {record.stream for record in known.news if record.removed is not None}

@@ -15,7 +15,7 @@ from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sns_subscriptions as subscriptions
 from constructs import Construct
 
-from tidetable.config.check_doors import MAX_TOPICS
+from tidetable.config.check_stage import MAX_TOPICS
 
 from .errors import UsageError
 from .function import Common

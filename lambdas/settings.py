@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec import field
 
 from tidetable.config import Config, load
 
@@ -21,46 +22,33 @@ CONFIG_FILE = Path(__file__).parent / "tidetable.toml"
 class Settings(msgspec.Struct, frozen=True):
     """The environment of the functions; a value that a function does not need is empty."""
 
-    stage: str
-    catalog_table: str
-    rollups_table: str
-    overflow_queue_url: str
-    dead_letter_queue_url: str
-    archive_bucket: str
-    archiver_function: str
-    archive_reader_function: str
-    lifecycle_function: str
-    alarm_prefix: str
-    feed_function: str
-    feed_dead_letter_queue_url: str
-    tracing: bool
-    allow_time_travel: bool
-    metrics_namespace: str
-    region: str
+    stage: str = field(name="TIDETABLE_STAGE")
+    catalog_table: str = field(name="TIDETABLE_CATALOG_TABLE", default="")
+    rollups_table: str = field(name="TIDETABLE_ROLLUPS_TABLE", default="")
+    overflow_queue_url: str = field(name="TIDETABLE_OVERFLOW_QUEUE_URL", default="")
+    dead_letter_queue_url: str = field(name="TIDETABLE_DEAD_LETTER_QUEUE_URL", default="")
+    archive_bucket: str = field(name="TIDETABLE_ARCHIVE_BUCKET", default="")
+    archiver_function: str = field(name="TIDETABLE_ARCHIVER_FUNCTION", default="")
+    archive_reader_function: str = field(name="TIDETABLE_ARCHIVE_READER_FUNCTION", default="")
+    lifecycle_function: str = field(name="TIDETABLE_LIFECYCLE_FUNCTION", default="")
+    alarm_prefix: str = field(name="TIDETABLE_ALARM_PREFIX", default="")
+    feed_function: str = field(name="TIDETABLE_FEED_FUNCTION", default="")
+    feed_dead_letter_queue_url: str = field(name="TIDETABLE_FEED_DEAD_LETTER_QUEUE_URL", default="")
+    tracing: bool = field(name="TIDETABLE_TRACING", default=False)
+    allow_time_travel: bool = field(name="TIDETABLE_ALLOW_TIME_TRAVEL", default=False)
+    metrics_namespace: str = field(name="POWERTOOLS_METRICS_NAMESPACE", default="")
+    # Lambda sets it.
+    region: str = field(name="AWS_REGION", default="")
 
     @classmethod
     def from_environment(cls) -> Settings:
-        """Read the variables that infra/ sets; KeyError without TIDETABLE_STAGE: every name contains the stage."""
-        env = os.environ
-        return cls(
-            stage=env["TIDETABLE_STAGE"],
-            catalog_table=env.get("TIDETABLE_CATALOG_TABLE", ""),
-            rollups_table=env.get("TIDETABLE_ROLLUPS_TABLE", ""),
-            overflow_queue_url=env.get("TIDETABLE_OVERFLOW_QUEUE_URL", ""),
-            dead_letter_queue_url=env.get("TIDETABLE_DEAD_LETTER_QUEUE_URL", ""),
-            archive_bucket=env.get("TIDETABLE_ARCHIVE_BUCKET", ""),
-            archiver_function=env.get("TIDETABLE_ARCHIVER_FUNCTION", ""),
-            archive_reader_function=env.get("TIDETABLE_ARCHIVE_READER_FUNCTION", ""),
-            lifecycle_function=env.get("TIDETABLE_LIFECYCLE_FUNCTION", ""),
-            alarm_prefix=env.get("TIDETABLE_ALARM_PREFIX", ""),
-            feed_function=env.get("TIDETABLE_FEED_FUNCTION", ""),
-            feed_dead_letter_queue_url=env.get("TIDETABLE_FEED_DEAD_LETTER_QUEUE_URL", ""),
-            tracing=env.get("TIDETABLE_TRACING") == "on",
-            allow_time_travel=env.get("TIDETABLE_ALLOW_TIME_TRAVEL") == "on",
-            metrics_namespace=env.get("POWERTOOLS_METRICS_NAMESPACE", ""),
-            # Lambda sets it.
-            region=env.get("AWS_REGION", ""),
-        )
+        """Read the variables that infra/ sets; ValidationError without TIDETABLE_STAGE: every name contains the stage."""
+        variables: dict[str, Any] = {
+            name: os.environ[name] for name in cls.__struct_encode_fields__ if name in os.environ
+        }
+        for switch in ("TIDETABLE_TRACING", "TIDETABLE_ALLOW_TIME_TRAVEL"):
+            variables[switch] = os.environ.get(switch) == "on"
+        return msgspec.convert(variables, cls)
 
 
 @cache

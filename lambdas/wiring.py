@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from tidetable.ingest.known import KnownPeriods
     from tidetable.ingest.marks import Marks
     from tidetable.ingest.request import Ingest
-    from tidetable.ingest.routing import LargeValueServices
     from tidetable.ingest.writing import Jitter
+    from tidetable.large.shrink import LargeValueServices
     from tidetable.large.whole import Unpacker
     from tidetable.query import Reader, Seal
     from tidetable.rollups.definition import Definition, Rolled
@@ -110,7 +110,7 @@ class Pipeline:
 
     @cached_property
     def large(self) -> LargeValueServices:
-        from tidetable.ingest.routing import LargeValueServices
+        from tidetable.large.shrink import LargeValueServices
 
         return LargeValueServices(self.values, Zstd(), draw_name)
 
@@ -199,10 +199,10 @@ class Pipeline:
     @cached_property
     def key_ring(self) -> KeyRing:
         """The keys of callers, for the authorizer."""
-        from aws.lean.keys import LeanKeys
+        from aws.lean.keys import find_key
         from tidetable.credentials import KeyRing
 
-        return KeyRing(LeanKeys(self.dynamodb, settings.settings().catalog_table).find)
+        return KeyRing(partial(find_key, self.dynamodb, settings.settings().catalog_table))
 
     # Rollups.
 
@@ -266,11 +266,7 @@ class Pipeline:
         from tidetable.expired import PresentCatalog
         from tidetable.query import Reader
 
-        present: ports.CatalogReader = PresentCatalog(self.catalog_reader, self.config, self.clock)
-        if self.copies is not None:
-            from tidetable.copies import CopiedCatalog
-
-            present = CopiedCatalog(present, self.copies)
+        present = PresentCatalog(self.catalog_reader, self.config, self.clock, self.copies)
         services = self.store, self.archive_reader, self.unpacker, self.seal, DDSketches(), self.pools
         return Reader(present, *services, self.rolled, self.copies)
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from tidetable.feed.feeds import Feeds
     from tidetable.large.ports import Store
     from tidetable.large.sweep import Sweeper
-    from tidetable.lifecycle import Reconciler
+    from tidetable.lifecycle import Run
     from tidetable.ports.feeds import Mappings
     from tidetable.rollups.services import Services
 
@@ -132,13 +132,12 @@ class Upkeep(Pipeline):
 
         return EventBus(clients.events())
 
-    @cached_property
-    def reconciler(self) -> Reconciler:
-        from tidetable.lifecycle import Reconciler
+    def begin_run(self, owner: str, remaining: Callable[[], float]) -> Run:
+        """Begin a run of the lifecycle. ``owner`` holds its leases, ``remaining`` returns the seconds that it has left."""
+        from tidetable.lifecycle import Run
 
-        services = self.catalog, self.tables, self.scaling, self.archiver, self.clock, self.pools
-        lazy = lambda: self.rollups, self.mappings, lambda: self.catalog_table
-        return Reconciler(self.config, self.stage, *services, *lazy)
+        services = self.catalog, self.tables, self.scaling, self.archiver, self.clock, self.pools, self.catalog_table
+        return Run(self.config, self.stage, *services, owner, remaining, lambda: self.rollups, self.mappings)
 
     # Archives, and the bucket.
 

@@ -11,24 +11,24 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 import msgspec
 import pytest
 
-from tidetable.config import model
+from tidetable.config import capacity, model, stage, stream
 from tidetable.durations import Duration
 
 ROOT = Path(__file__).parents[1]
 TABLES: dict[str, type[msgspec.Struct]] = {
-    "api": model.ApiPolicy,
-    "observability": model.Observability,
-    "lifecycle": model.LifecyclePolicy,
-    "storage": model.StoragePolicy,
-    "archive": model.Keeping,
-    "doors": model.DoorsPolicy,
+    "api": stage.ApiPolicy,
+    "observability": stage.Observability,
+    "lifecycle": stage.LifecyclePolicy,
+    "storage": stage.StoragePolicy,
+    "archive": stream.Keeping,
+    "doors": stage.DoorsPolicy,
     "streams.quakes": model.Stream,
-    "streams.quakes.key": model.KeyPolicy,
-    "streams.quakes.large": model.LargePolicy,
-    "streams.quakes.table": model.TablePolicy,
-    "streams.quakes.capacity": model.Capacity,
-    "streams.quakes.archive": model.ArchivePolicy,
-    "streams.stations.index": model.IndexPolicy,
+    "streams.quakes.key": stream.KeyPolicy,
+    "streams.quakes.large": stream.LargePolicy,
+    "streams.quakes.table": stream.TablePolicy,
+    "streams.quakes.capacity": capacity.Capacity,
+    "streams.quakes.archive": stream.ArchivePolicy,
+    "streams.stations.index": stream.IndexPolicy,
 }
 LINE = re.compile(r"(?P<key>\w+) = (?P<value>[^#]+?) *(?:#(?P<comment>.*))?")
 
@@ -80,11 +80,18 @@ def test_a_value_that_is_not_the_default_says_what_is(table: str, key: str, valu
 _WORDS = {bool: "`true` or `false`", int: "whole number", float: "number", str: "text", Duration: "duration"}
 # Nested tables that have a section of their own; the keys of all others are written with dots.
 _OWN_SECTIONS = (
-    *(model.ApiPolicy, model.Observability, model.LifecyclePolicy, model.StoragePolicy, model.Keeping, model.Stream),
-    model.DoorsPolicy,
-    *(model.KeyPolicy, model.IndexPolicy, model.LargePolicy, model.TablePolicy, model.Capacity, model.ArchivePolicy),
-    *(model.Step, model.PackPolicy, model.RollupPolicy, model.FeedPolicy),
-    *(model.InfluxPolicy, model.OtlpPolicy, model.CloudEventsPolicy, model.FirehosePolicy),
+    *(stage.ApiPolicy, stage.Observability, stage.LifecyclePolicy, stage.StoragePolicy, stream.Keeping, model.Stream),
+    stage.DoorsPolicy,
+    *(
+        stream.KeyPolicy,
+        stream.IndexPolicy,
+        stream.LargePolicy,
+        stream.TablePolicy,
+        capacity.Capacity,
+        stream.ArchivePolicy,
+    ),
+    *(capacity.Step, stream.PackPolicy, stream.RollupPolicy, stream.FeedPolicy),
+    *(stream.InfluxPolicy, stream.OtlpPolicy, stream.CloudEventsPolicy, stream.FirehosePolicy),
 )
 
 
@@ -151,7 +158,7 @@ def default_text(field: msgspec.structs.FieldInfo) -> str:
         return "none"
     if isinstance(default, msgspec.Struct):
         return "its defaults"
-    if default == (model.Step(age=0),):
+    if default == (capacity.Step(age=0),):
         return "one step, `age = 0`"
     if isinstance(default, bool):
         return f"`{str(default).lower()}`"

@@ -15,7 +15,7 @@ from cli.advising.finding import Confidence, Finding
 from cli.advising.lines import write_ladder, write_table
 from cli.advising.measured import Measured, Throttling
 from tidetable.config import Capacity, Step, Units
-from tidetable.config.model import LATE
+from tidetable.config.capacity import LATE
 
 # The peak of five minutes should take 70 percent of the units, which is also AWS's default target for auto scaling.
 TARGET = 0.7
@@ -47,7 +47,7 @@ def choose_capacity(measured: Measured, *, enough: bool) -> tuple[Capacity, Find
     reads = measured.find_throttling("Read", "ProvisionedThroughput", late=None)
     late = measured.find_throttling("Write", "ProvisionedThroughput", late=True)
     # Former tables may have been provisioned: their throttles do not show anything about on-demand tables.
-    provisioned = not capacity.on_demand(capacity.ladder[0])
+    provisioned = not capacity.begins_on_demand
     throttled = provisioned and (busy.enough or late.enough or reads.enough)
     if not (enough or throttled):
         return capacity, None
@@ -92,7 +92,7 @@ def _plan_raised_units(measured: Measured, busy: Throttling, reads: Throttling, 
 def _plan_provisioned(measured: Measured, busy: Throttling, reads: Throttling, late: Throttling) -> Iterator[_Plan]:
     """Plan the ladder with units for the measured peaks, and the same ladder with a step for late events."""
     capacity = measured.stream.capacity
-    first_step = capacity.ladder[0] if not capacity.on_demand(capacity.ladder[0]) else None
+    first_step = capacity.ladder[0] if not capacity.begins_on_demand else None
     first = _make_first_step(measured, first_step, busy, reads)
     if first_step is not None:
         rest = [step for step in capacity.ladder[1:] if not step.is_late]

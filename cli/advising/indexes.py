@@ -15,7 +15,7 @@ from cli.advising.history import Use
 from cli.advising.lines import write_indexes
 from cli.advising.measured import Measured
 from cli.advising.pricing import price_reads
-from tidetable.config.model import IndexPolicy
+from tidetable.config.stream import IndexPolicy
 from tidetable.periods import LONGEST
 
 # Queries that return more than half of the events that they read gain little from an index, and an index has limits of
@@ -99,7 +99,7 @@ def _judge_field(measured: Measured, field: str, uses: Sequence[Use]) -> Finding
     cost = measured.price_stream(measured.change_stream(index=(*stream.index, index))) - measured.dollars
     units = sum(use.units for use in wasteful)
     left = sum(use.units * use.returned / use.read + _compute_least_units(measured, use) for use in wasteful)
-    on_demand = stream.capacity.on_demand(stream.capacity.ladder[0])
+    on_demand = stream.capacity.begins_on_demand
     saving = price_reads(max(0.0, units - left) / measured.seconds, on_demand=on_demand) - cost
     if saving < MIN_DOLLARS and refused < _MIN_REFUSED:
         return None

@@ -15,7 +15,7 @@ from cli.advising.lines import write_ladder, write_table
 from cli.advising.measured import Measured
 from cli.advising.pricing import price_reads
 from tidetable.config import Capacity, Step, Stream
-from tidetable.config.model import PackPolicy
+from tidetable.config.stream import PackPolicy
 from tidetable.durations import Duration
 from tidetable.periods import LONGEST, Kind
 
@@ -85,7 +85,7 @@ def _advise_fewer_shards(measured: Measured) -> Iterator[Finding]:
     saved = sum(
         use.requests * (0.5 if use.units <= _SMALL_RANGE * use.requests else 0.25) for use in uses if not use.refused
     ) * (1 - shards / key.shards)
-    dollars = price_reads(saved / measured.seconds, on_demand=stream.capacity.on_demand(stream.capacity.ladder[0]))
+    dollars = price_reads(saved / measured.seconds, on_demand=stream.capacity.begins_on_demand)
     if dollars < MIN_DOLLARS:
         return
     evidence = (
@@ -111,7 +111,7 @@ def advise_bucket(measured: Measured) -> Iterator[Finding]:
     ]
     queries, requests = sum(use.queries for use in many), sum(use.requests for use in many)
     saved = 0.5 * requests * (1 - key.bucket / longest)
-    dollars = price_reads(saved / measured.seconds, on_demand=stream.capacity.on_demand(stream.capacity.ladder[0]))
+    dollars = price_reads(saved / measured.seconds, on_demand=stream.capacity.begins_on_demand)
     if not many or dollars < MIN_DOLLARS:
         return
     bucket = Duration(seconds=longest.total_seconds())
@@ -167,7 +167,7 @@ def advise_packs(measured: Measured) -> Iterator[Finding]:
     if not free or stream.key.shard_by == "series" or batch is None or size is None or batch < _MIN_BATCH:
         return
     packed = measured.change_stream(pack=PackPolicy(span=_SPAN))
-    if not stream.capacity.on_demand(stream.capacity.ladder[0]):
+    if not stream.capacity.begins_on_demand:
         packed = _lower_units(measured, packed)
     dollars = measured.price_stream(packed)
     saving = measured.dollars - dollars

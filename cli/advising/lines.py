@@ -11,7 +11,8 @@ from typing import Any
 
 import msgspec
 
-from tidetable.config.model import IndexPolicy, Step
+from tidetable.config.capacity import Step
+from tidetable.config.stream import IndexPolicy
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 

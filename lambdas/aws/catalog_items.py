@@ -6,11 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from msgspec.structs import astuple, replace
+
 from tidetable.catalog import ArchiveFacts, Backfill, Entry, Opened, RecordedPolicy, Seen, State
 from tidetable.config import TableClass
 from tidetable.errors import StoreUnavailable
 from tidetable.events import Item
-from tidetable.keys import TIME, Index, Layout, Packing
+from tidetable.keys import Index, Layout, Packing
 from tidetable.periods import LONGEST, Kind, Period, from_label
 from tidetable.times import EPOCH, from_text, to_text
 
@@ -106,6 +108,10 @@ def _name_times(**times: datetime | None) -> Item:
     return {name: to_text(time) for name, time in times.items() if time is not None}
 
 
+def _read_time(item: Mapping[str, Any], name: str) -> datetime | None:
+    return from_text(item[name]) if name in item else None
+
+
 def read_entry(item: Item) -> Entry:
     return Entry(
         stream=item["stream"],
@@ -114,9 +120,9 @@ def read_entry(item: Item) -> Entry:
         layout=_read_layout(item["layout"]),
         state=State(item["state"]),
         created_at=from_text(item["created_at"]),
-        archive=_archive(item["archive"]) if "archive" in item else None,
-        deleted_at=from_text(item["deleted_at"]) if "deleted_at" in item else None,
-        keep_until=from_text(item["keep_until"]) if "keep_until" in item else None,
+        archive=_read_archive(item["archive"]) if "archive" in item else None,
+        deleted_at=_read_time(item, "deleted_at"),
+        keep_until=_read_time(item, "keep_until"),
         seen=_read_seen(item["seen"]) if "seen" in item else None,
         scaled=item.get("scaled", False),
         scaling=item.get("scaling", ""),
@@ -125,6 +131,11 @@ def read_entry(item: Item) -> Entry:
         replicas=_read_regions(item.get("replicas")),
         copying=(item["copying"][0], from_text(item["copying"][1])) if "copying" in item else None,
     )
+
+
+def _read_archive(item: Mapping[str, Any]) -> ArchiveFacts:
+    sizes, verified = (int(item["events"]), int(item["bytes"])), from_text(item["at"])
+    return ArchiveFacts(item["manifest"], *sizes, verified, _read_time(item, "expired_at"))
 
 
 def _read_regions(value: Any) -> tuple[str, ...]:
@@ -138,40 +149,29 @@ def _read_layout(item: Mapping[str, Any]) -> Layout:
         shards=int(item["shards"]),
         shard_by=item["shard_by"],
         bucket=int(item["bucket"]),
-        indexes=tuple(_read_index(*stored) for stored in item.get("indexes", ())),
+        indexes=tuple(_read_index(members) for members in item.get("indexes", ())),
         versioned=item.get("versioned", False),
         parts=item.get("parts", False),
         pack=Packing(*map(int, item["pack"])) if item.get("pack") else None,
     )
 
 
+# The members of an index that every release can read. An older release knows neither levels nor local indexes, but it
+# can still read the other indexes.
+_COMMON_MEMBERS = 8
+
+
 def _make_index_value(index: Index) -> list[Any]:
-    project = None if index.project is None else list(index.project)
-    kinds = [list(pair) for pair in index.kinds]
-    item = [index.name, index.partition_by, index.shards, index.sort_by, project, index.kind, kinds, index.replica]
-    # An older release that knows neither levels nor local indexes can still read the other indexes.
-    return [*item, list(index.levels), index.local] if index.levels or index.local else item
+    members = [list(member) if isinstance(member, tuple) else member for member in astuple(index)]
+    return members if index.levels or index.local else members[:_COMMON_MEMBERS]
 
 
-def _read_index(
-    name: str,
-    field: str,
-    shards: Any,
-    sort_by: str = TIME,
-    project: Sequence[str] | None = None,
-    kind: str = "",
-    kinds: Sequence[Sequence[str]] = (),
-    replica: bool = False,
-    levels: Sequence[str] = (),
-    local: bool = False,
-) -> Index:
-    """Read an index that ``_make_index_value`` wrote.
-
-    Older releases, which only sorted indexes by time, wrote fewer members.
-    """
-    pairs = tuple((value, by) for value, by in kinds)
-    attributes = None if project is None else tuple(project)
-    return Index(name, field, int(shards), sort_by, attributes, kind, pairs, replica, tuple(levels), local)
+def _read_index(members: Sequence[Any]) -> Index:
+    """Read an index that ``_make_index_value`` wrote. Older releases, which sorted by time only, wrote fewer members."""
+    index = Index(*members)
+    project = None if index.project is None else tuple(index.project)
+    kinds = tuple((value, by) for value, by in index.kinds)
+    return replace(index, shards=int(index.shards), project=project, kinds=kinds, levels=tuple(index.levels))
 
 
 def make_backfill_key(backfill: Backfill) -> Item:
@@ -193,7 +193,7 @@ def make_policy_item(recorded: RecordedPolicy) -> Item:
 
 
 def read_policy(item: Item) -> RecordedPolicy:
-    return RecordedPolicy(item["sk"], item["policy"], from_text(item["removed"]) if "removed" in item else None)
+    return RecordedPolicy(item["sk"], item["policy"], _read_time(item, "removed"))
 
 
 def make_opened_item(opened: Opened) -> Item:
@@ -215,8 +215,3 @@ def _read_seen(item: Mapping[str, Any]) -> Seen:
     write, read = (None if item[name] is None else int(item[name]) for name in ("write", "read"))
     indexes = tuple((name, (int(wr), int(rd))) for name, wr, rd in item.get("indexes", ()))
     return Seen(write, read, TableClass(item["class"]), indexes, item.get("changing", False))
-
-
-def _archive(item: Mapping[str, Any]) -> ArchiveFacts:
-    expired = from_text(item["expired_at"]) if "expired_at" in item else None
-    return ArchiveFacts(item["manifest"], int(item["events"]), int(item["bytes"]), from_text(item["at"]), expired)

@@ -61,10 +61,7 @@ def _try(attempts: int) -> dict[str, Any]:
 
 @_Shared
 def dynamodb() -> DynamoDBClient:
-    """The client for events and the catalog.
-
-    It retries seldom and briefly: callers queue puts that a throttled table refuses.
-    """
+    """The client for events and the catalog. It retries seldom and briefly: callers queue throttled puts."""
     # botocore does not check the attributes: our own checks have passed every item, and they name the invalid event.
     options: dict[str, Any] = {"tcp_keepalive": True, "parameter_validation": False}
     client = _make_client("dynamodb", read_timeout=5, max_pool_connections=CONCURRENCY, retries=_try(2), **options)
@@ -91,10 +88,7 @@ def sqs() -> SQSClient:
 
 @_Shared
 def s3(region: str | None = None) -> S3Client:
-    """The client for the archive. No caller waits: botocore's own time-outs and retries suffice.
-
-    ``region`` is the bucket's.
-    """
+    """The client for the archive; ``region`` is the bucket's. No caller waits: botocore's own time-outs suffice."""
     options: dict[str, Any] = {"connect_timeout": 60, "retries": {"mode": "standard"}}
     return cast("S3Client", _make_client("s3", region, max_pool_connections=CONCURRENCY, **options))
 
@@ -122,10 +116,7 @@ def scaling(region: str | None = None) -> Any:
 # own client, and a client takes megabytes. So only the two newest clients are kept.
 @partial(_Shared, most=2)
 def functions(seconds: int) -> LambdaClient:
-    """The client that calls another function and waits ``seconds`` for it.
-
-    A retry would start the same work a second time.
-    """
+    """The client that calls another function and waits ``seconds`` for it. A retry would start the work twice."""
     options: dict[str, Any] = {"retries": {"total_max_attempts": 1}, "tcp_keepalive": True}
     return cast("LambdaClient", _make_client("lambda", connect_timeout=5, read_timeout=seconds, **options))
 
@@ -150,9 +141,6 @@ def gateway() -> Any:
 
 @_Shared
 def of_target(service: str, region: str) -> Any:
-    """The client for a feed's target.
-
-    A function may take a minute, and is called once: a retry would repeat its work.
-    """
+    """The client for a feed's target. A function may take a minute, and a retry would repeat its work."""
     seconds, attempts = (60, 1) if service == "lambda" else (10, 2)
     return _make_client(service, region, read_timeout=seconds, retries=_try(attempts))

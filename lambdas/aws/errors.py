@@ -12,14 +12,11 @@ from contextlib import contextmanager
 from typing import Any
 
 from aws.codes import CONDITION_FAILED, NOT_FOUND
-from tidetable.errors import TableMissing
+from tidetable.errors import StoreUnavailable, TableMissing
 
 
 def aws_errors() -> tuple[type[Exception], ...]:
-    """Return the classes of boto3's errors: a refusal, or no answer.
-
-    ``except aws_errors()`` imports botocore only after a failure.
-    """
+    """Return the classes of boto3's errors (a refusal, no answer). It imports botocore only after a failure."""
     from botocore.exceptions import BotoCoreError, ClientError
 
     return ClientError, BotoCoreError
@@ -42,15 +39,31 @@ def _read_error(error: Exception, field: str) -> str:
     return text
 
 
+@contextmanager
+def ignore_refusal(*codes: str) -> Iterator[None]:
+    """End the block without an error if AWS refuses a request with one of these codes; other errors pass unchanged."""
+    try:
+        yield
+    except aws_errors() as error:
+        if read_error_code(error) not in codes:
+            raise
+
+
 def write_if(condition: str, write: Callable[..., Any], **members: Any) -> bool:
     """Send a write with a condition; False if DynamoDB refuses it because the condition does not hold."""
-    try:
+    with ignore_refusal(CONDITION_FAILED):
         write(ConditionExpression=condition, **members)
+        return True
+    return False
+
+
+@contextmanager
+def require_answer(code: str, service: str) -> Iterator[None]:
+    """Turn every error of AWS into StoreUnavailable, which says that the service did not answer."""
+    try:
+        yield
     except aws_errors() as error:
-        if read_error_code(error) != CONDITION_FAILED:
-            raise
-        return False
-    return True
+        raise StoreUnavailable(code, f"{service} did not answer: {error}") from error
 
 
 @contextmanager

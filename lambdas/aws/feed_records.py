@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from aws.wire import decode_item
-from tidetable.config.model import ChangeKind
+from tidetable.config.stream import ChangeKind
 from tidetable.feed.changes import Record
 
 _KINDS: Mapping[str, ChangeKind] = {"INSERT": "insert", "MODIFY": "replace"}

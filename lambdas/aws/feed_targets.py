@@ -9,8 +9,9 @@ from collections.abc import Callable, Sequence
 from hashlib import sha256
 from typing import Any
 
-from aws.reasons import REASON, make_reason
+from aws.messages import REASON, make_reason
 from tidetable.feed.deliver import Message, Target
+from tidetable.groups import group_by_size
 
 # A client of a service in a Region.
 Clients = Callable[[str, str], Any]
@@ -55,7 +56,6 @@ class _LambdaTarget(_Target):
     most_bytes, most_messages, most_together = 900 * _KB, 1_000, 5 * _MB
 
     def send(self, messages: Sequence[Message]) -> Sequence[int]:
-        """Call the function with Invoke."""
         changes = b",".join(message.body for message in messages)
         payload = (
             b'{"source":"tidetable","stream":' + json.dumps(self._stream).encode() + b',"changes":[' + changes + b"]}"
@@ -77,7 +77,6 @@ class _QueueTarget(_Target):
     _url = ""
 
     def send(self, messages: Sequence[Message]) -> Sequence[int]:
-        """Send the messages with SendMessageBatch."""
         if not self._url:
             answer = self._client.get_queue_url(QueueName=self._name, QueueOwnerAWSAccountId=self._account)
             self._url = answer["QueueUrl"]
@@ -101,34 +100,19 @@ class _BusTarget(_Target):
     most_bytes, most_messages, most_together = 200 * _KB, 10, 200 * _KB
 
     def send(self, messages: Sequence[Message]) -> Sequence[int]:
-        """Send the messages with PutEvents."""
-        entries = [
-            {
-                "Source": _SOURCE,
-                "DetailType": _DETAIL_TYPE,
-                "Detail": message.body.decode(),
-                "EventBusName": self.arn,
-                "Resources": [self._stream],
-            }
-            for message in messages
-        ]
-        answer = self._client.put_events(Entries=entries)
-        return [number for number, entry in enumerate(answer["Entries"]) if "ErrorCode" in entry]
+        common = {"Source": _SOURCE, "DetailType": _DETAIL_TYPE, "EventBusName": self.arn, "Resources": [self._stream]}
+        entries = [{**common, "Detail": message.body.decode()} for message in messages]
+        return _find_refused(self._client.put_events(Entries=entries)["Entries"])
 
 
 class _KinesisTarget(_Target):
-    """A Kinesis stream, in which all changes of one event have the same partition key.
-
-    AWS: a request has at most 500 records, 1 MiB per record, 5 MiB together.
-    """
+    """A Kinesis stream. AWS: a request has at most 500 records, 1 MiB per record, 5 MiB together."""
 
     most_bytes, most_messages, most_together = 900 * _KB, 500, 4 * _MB
 
     def send(self, messages: Sequence[Message]) -> Sequence[int]:
-        """Send the messages with PutRecords."""
         records = [{"Data": message.body, "PartitionKey": _digest(message)} for message in messages]
-        answer = self._client.put_records(StreamARN=self.arn, Records=records)
-        return [number for number, record in enumerate(answer["Records"]) if "ErrorCode" in record]
+        return _find_refused(self._client.put_records(StreamARN=self.arn, Records=records)["Records"])
 
 
 class _FirehoseTarget(_Target):
@@ -137,11 +121,14 @@ class _FirehoseTarget(_Target):
     most_bytes, most_messages, most_together = 900 * _KB, 500, 3 * _MB
 
     def send(self, messages: Sequence[Message]) -> Sequence[int]:
-        """Send the messages with PutRecordBatch."""
         name = self._name.removeprefix("deliverystream/")
         records = [{"Data": message.body + b"\n"} for message in messages]
         answer = self._client.put_record_batch(DeliveryStreamName=name, Records=records)
-        return [number for number, record in enumerate(answer["RequestResponses"]) if "ErrorCode" in record]
+        return _find_refused(answer["RequestResponses"])
+
+
+def _find_refused(results: Sequence[Any]) -> Sequence[int]:
+    return [number for number, result in enumerate(results) if "ErrorCode" in result]
 
 
 def _digest(message: Message) -> str:
@@ -169,22 +156,7 @@ class FeedDeadLetters:
         """Send the changes, as many per message as fit into it (SendMessage); errors of AWS are raised."""
         texts = {FEED: stream, TARGET: target, REASON: make_reason(reason)}
         attributes = {name: {"DataType": "String", "StringValue": text} for name, text in texts.items() if text}
-        for chunk in _group_bodies(bodies):
-            body = b"\n".join(chunk).decode()
+        # Even the largest body fits into one message: no target accepts more than 900 KB.
+        for lines in group_by_size(bodies, lambda body: len(body) + 1, 900 * _KB):
+            body = b"\n".join(lines).decode()
             self._client().send_message(QueueUrl=self._url, MessageBody=body, MessageAttributes=attributes)
-
-
-def _group_bodies(bodies: Sequence[bytes]) -> Sequence[Sequence[bytes]]:
-    """Group bodies so that each group fits into one message.
-
-    Even the largest body fits: no target accepts more than 900 KB.
-    """
-    chunks: list[list[bytes]] = []
-    size = 0
-    for body in bodies:
-        size += len(body) + 1
-        if not chunks or size > 900 * _KB:
-            chunks.append([])
-            size = len(body) + 1
-        chunks[-1].append(body)
-    return chunks

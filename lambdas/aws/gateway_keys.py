@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from botocore.exceptions import ClientError
-
-from aws.errors import read_error_code
+from aws.errors import ignore_refusal
 
 # A right that the same deployment attached is in force some seconds later, and everywhere in IAM after about a minute:
 # https://docs.aws.amazon.com/IAM/latest/UserGuide/troubleshoot_general.html#troubleshoot_general_eventual-consistency
@@ -24,11 +22,11 @@ class GatewayKeys:
 
     def read_value(self, id: str) -> str:
         """Read the text of a key. Wait while the right to read it is not in force yet."""
-        for attempt in range(1, _ATTEMPTS + 1):
-            try:
-                return str(self._client().get_api_key(apiKey=id, includeValue=True)["value"])
-            except ClientError as error:
-                if read_error_code(error) not in _DENIED or attempt == _ATTEMPTS:
-                    raise
+        for _ in range(_ATTEMPTS - 1):
+            with ignore_refusal(*_DENIED):
+                return self._read(id)
             self._sleep(_PAUSE_SECONDS)
-        raise AssertionError("unreachable")
+        return self._read(id)
+
+    def _read(self, id: str) -> str:
+        return str(self._client().get_api_key(apiKey=id, includeValue=True)["value"])

@@ -8,7 +8,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from aws.errors import read_error_code, read_error_message
+from aws.errors import ignore_refusal, read_error_code, read_error_message
 from tidetable.errors import TableRefused
 from tidetable.ports.feeds import FeedSettings, StreamMapping
 
@@ -27,50 +27,39 @@ class LambdaMappings:
         self._function = function
 
     def list(self) -> Sequence[StreamMapping]:
-        """Read the mappings by ListEventSourceMappings."""
         pages = self._client().get_paginator("list_event_source_mappings").paginate(FunctionName=self._function)
         return [_read_mapping(mapping) for page in pages for mapping in page["EventSourceMappings"]]
 
     def create(self, source: str, settings: FeedSettings) -> bool:
-        """Make a mapping by CreateEventSourceMapping.
+        """Make a mapping without limits of retries and age.
 
         Lambda sends a failed batch again, whole or in halves, until its records expire. The function itself decides
         which changes become dead letters: if Lambda dropped a batch itself, its record of the batch would not contain
         the events.
         """
-        try:
-            with _translate_refusals():
-                self._client().create_event_source_mapping(
-                    EventSourceArn=source,
-                    FunctionName=self._function,
-                    Enabled=True,
-                    StartingPosition="TRIM_HORIZON",
-                    BisectBatchOnFunctionError=True,
-                    MaximumRetryAttempts=-1,
-                    MaximumRecordAgeInSeconds=-1,
-                    FunctionResponseTypes=["ReportBatchItemFailures"],
-                    FilterCriteria={"Filters": [{"Pattern": _PATTERN}]},
-                    **_make_members(settings),
-                )
-        except ClientError as error:
-            if read_error_code(error) != "ResourceConflictException":
-                raise
-            return False
-        return True
+        with ignore_refusal("ResourceConflictException"), _translate_refusals():
+            self._client().create_event_source_mapping(
+                EventSourceArn=source,
+                FunctionName=self._function,
+                Enabled=True,
+                StartingPosition="TRIM_HORIZON",
+                BisectBatchOnFunctionError=True,
+                MaximumRetryAttempts=-1,
+                MaximumRecordAgeInSeconds=-1,
+                FunctionResponseTypes=["ReportBatchItemFailures"],
+                FilterCriteria={"Filters": [{"Pattern": _PATTERN}]},
+                **_make_members(settings),
+            )
+            return True
+        return False
 
     def update(self, mapping: StreamMapping, settings: FeedSettings) -> None:
-        """Change a mapping by UpdateEventSourceMapping."""
         with _translate_refusals():
             self._client().update_event_source_mapping(UUID=mapping.id, Enabled=True, **_make_members(settings))
 
     def delete(self, mapping: StreamMapping) -> None:
-        """Delete a mapping by DeleteEventSourceMapping."""
-        try:
-            with _translate_refusals():
-                self._client().delete_event_source_mapping(UUID=mapping.id)
-        except ClientError as error:
-            if read_error_code(error) != "ResourceNotFoundException":
-                raise
+        with ignore_refusal("ResourceNotFoundException"), _translate_refusals():
+            self._client().delete_event_source_mapping(UUID=mapping.id)
 
 
 def _make_members(settings: FeedSettings) -> dict[str, Any]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from aws.errors import aws_errors
+from aws.errors import require_answer
 from tidetable.bill.consumed import SPAN, ConsumedUnits, Traffic
-from tidetable.errors import StoreUnavailable
 from tidetable.names import name_service
 
 _DAY_SECONDS = 86_400
@@ -34,47 +34,35 @@ class CloudWatchMeters:
         self._namespace = namespace
 
     def consumed(self, tables: Mapping[str, Sequence[str]], now: datetime) -> dict[tuple[str, str], ConsumedUnits]:
-        """Read the units of the last 30 days by (table, index)."""
-        try:
+        with require_answer("meters", "CloudWatch"):
             return read_consumed_units(self._client(), tables, now)
-        except aws_errors() as error:
-            raise StoreUnavailable("meters", f"CloudWatch did not answer: {error}") from error
 
     def traffic(self, now: datetime) -> Traffic:
-        """Read the requests, events, queries and read units that the functions counted in the last 30 days."""
         end = _find_end(now)
         queries = [
             _make_query(name, self._namespace, metric, {"service": name_service(self._stage, handler)}, stat)
             for name, (handler, metric, stat) in _TRAFFIC.items()
         ]
         sums = dict.fromkeys(_TRAFFIC, 0.0)
-        try:
+        with require_answer("meters", "CloudWatch"):
             for name, values in _read(self._client(), queries, end):
                 sums[name] += sum(values)
-        except aws_errors() as error:
-            raise StoreUnavailable("meters", f"CloudWatch did not answer: {error}") from error
         return Traffic(**sums)
 
 
 def read_consumed_units(
     client: Any, tables: Mapping[str, Sequence[str]], now: datetime
 ) -> dict[tuple[str, str], ConsumedUnits]:
-    """Read the units of the last 30 days by (table, index), where the index "" is the table itself.
-
-    ``tables`` maps names of tables to the names of their indexes. The metric of a table does not include its indexes.
-    """
+    """Read the units of the last 30 days by (table, index); the index "" is the table itself, without its indexes."""
     resources = [(table, index) for table, indexes in tables.items() for index in ("", *indexes)]
     requested = [(resource, metric) for resource in resources for metric in _METRICS]
-    sums: dict[tuple[tuple[str, str], str], float] = {}
+    sums: defaultdict[tuple[tuple[str, str], str], float] = defaultdict(float)
     end = _find_end(now)
     for first in range(0, len(requested), _AT_ONCE):
         batch = requested[first : first + _AT_ONCE]
         for id, values in _read(client, list(_make_queries(batch)), end):
-            key = batch[int(id[1:])]
-            sums[key] = sums.get(key, 0.0) + sum(values)
-    return {
-        resource: ConsumedUnits(*(sums.get((resource, metric), 0.0) for metric in _METRICS)) for resource in resources
-    }
+            sums[batch[int(id[1:])]] += sum(values)
+    return {resource: ConsumedUnits(*(sums[resource, metric] for metric in _METRICS)) for resource in resources}
 
 
 def _find_end(now: datetime) -> datetime:

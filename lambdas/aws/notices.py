@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from tidetable.lifecycle.notices import Notice
+from tidetable.lifecycle.report import Notice
 
 if TYPE_CHECKING:
     from mypy_boto3_events import EventBridgeClient

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from aws.errors import aws_errors, read_error_code
+from aws.errors import aws_errors, ignore_refusal, read_error_code
 from tidetable.errors import StoreUnavailable
 from tidetable.keys import Key
 from tidetable.large.ports import Stored
@@ -20,7 +20,11 @@ _OWNER = "owner"
 # AWS: DeleteObjects takes 1,000 keys.
 _DELETES = 1000
 # The answer to HEAD has no body, so its code is the status.
-_GONE = frozenset({"404", "NoSuchKey"})
+_GONE = ("404", "NoSuchKey")
+
+
+def _list_pages(client: S3Client, bucket: str, prefix: str, **options: Any) -> Iterable[Any]:
+    return client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix, **options)
 
 
 class S3Objects:
@@ -35,26 +39,19 @@ class S3Objects:
         self._client.put_object(Bucket=self._bucket, Key=key, Body=body, ChecksumAlgorithm="SHA256")
 
     def get(self, key: str) -> bytes:
-        """Read a whole object by GetObject."""
         return self._client.get_object(Bucket=self._bucket, Key=key)["Body"].read()
 
     def find(self, key: str) -> bytes | None:
-        """Read an object by GetObject; None if the object does not exist."""
-        try:
+        with ignore_refusal("NoSuchKey"):
             return self.get(key)
-        except aws_errors() as error:
-            if read_error_code(error) != "NoSuchKey":
-                raise
-            return None
+        return None
 
     def get_range(self, key: str, start: int, end: int) -> bytes:
-        """Read the bytes from ``start`` up to ``end`` by GetObject."""
         answer = self._client.get_object(Bucket=self._bucket, Key=key, Range=f"bytes={start}-{end - 1}")
         return answer["Body"].read()
 
     def sizes(self, prefix: str) -> Mapping[str, int]:
-        """List the objects by ListObjectsV2, to the last page."""
-        pages = self._client.get_paginator("list_objects_v2").paginate(Bucket=self._bucket, Prefix=prefix)
+        pages = _list_pages(self._client, self._bucket, prefix)
         return {entry["Key"]: entry["Size"] for page in pages for entry in page.get("Contents", [])}
 
     def clear(self, prefix: str) -> None:
@@ -78,7 +75,7 @@ class S3Values:
         return self._make()
 
     def put(self, blob: Blob) -> bool:
-        """Write a value by PutObject; S3 checks the bytes that arrive against a checksum."""
+        """Write a value; S3 checks the bytes that arrive against a checksum."""
         owner = urlsafe_b64encode(f"{blob.owner.pk}\n{blob.owner.sk}".encode()).decode()
         try:
             self._client.put_object(
@@ -98,34 +95,22 @@ class S3Values:
             raise StoreUnavailable(read_error_code(error) or "no answer", str(error)) from error
 
     def stored(self, prefix: str, after: str = "") -> Iterator[Stored]:
-        """List the values by ListObjectsV2, a page at a time."""
         options: Any = {"StartAfter": after} if after else {}
-        pages = self._client.get_paginator("list_objects_v2")
-        for page in pages.paginate(Bucket=self._bucket, Prefix=prefix, **options):
+        for page in _list_pages(self._client, self._bucket, prefix, **options):
             for entry in page.get("Contents", []):
                 yield Stored(entry["Key"], entry["Size"], entry["LastModified"])
 
     def folders(self, prefix: str) -> Iterator[str]:
-        """List the folders by ListObjectsV2 with a delimiter: a page names up to 1,000 folders, however many objects
-        they have.
-        """
-        pages = self._client.get_paginator("list_objects_v2")
-        for page in pages.paginate(Bucket=self._bucket, Prefix=prefix, Delimiter="/"):
+        """List the folders by ListObjectsV2 with a delimiter: a page names up to 1,000 folders, however full."""
+        for page in _list_pages(self._client, self._bucket, prefix, Delimiter="/"):
             for entry in page.get("CommonPrefixes", []):
                 yield entry["Prefix"].removeprefix(prefix).rstrip("/")
 
     def owner(self, key: str) -> Key | None:
-        """Read the key of the object's item by HeadObject; None if the metadata does not name the item, or the object
-        is gone.
-
-        Errors of AWS are raised, because then the owner of the object is unknown.
-        """
-        try:
+        """Read the metadata; None, too, if the object is gone. Other errors rise: then the owner is unknown."""
+        owner = ""
+        with ignore_refusal(*_GONE):
             owner = self._client.head_object(Bucket=self._bucket, Key=key)["Metadata"].get(_OWNER, "")
-        except aws_errors() as error:
-            if read_error_code(error) not in _GONE:
-                raise
-            return None
         try:
             pk, separator, sk = urlsafe_b64decode(owner + "=" * (-len(owner) % 4)).decode().partition("\n")
         except ValueError:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from aws.errors import aws_errors
+from aws.errors import require_answer
 from tidetable.errors import StoreUnavailable
 
 if TYPE_CHECKING:
@@ -27,33 +27,25 @@ class AwsOperations:
         self._prefix = prefix
 
     def plan(self, within: float) -> dict[str, Any]:
-        """Return the report of a dry run, which changes nothing; StoreUnavailable if no report comes in ``within``
-        seconds.
-        """
-        try:
+        """Return the report of a dry run; StoreUnavailable if no report comes in ``within`` seconds."""
+        with require_answer("lifecycle", "the function"):
             answer = self._functions(max(1, int(within))).invoke(
                 FunctionName=self._lifecycle, Payload=json.dumps({"dry_run": True}).encode()
             )
             body = json.loads(answer["Payload"].read() or b"null")
-        except aws_errors() as error:
-            raise StoreUnavailable("lifecycle", f"the function did not answer: {error}") from error
         if "FunctionError" in answer or not isinstance(body, dict):
             message = body.get("errorMessage", "no message") if isinstance(body, dict) else "no report"
             raise StoreUnavailable("lifecycle", f"the function failed: {message}")
         return body
 
     def alarms(self) -> list[dict[str, Any]]:
-        """Read the stage's alarms: name, state (``OK``, ``ALARM`` or ``INSUFFICIENT_DATA``), time of the last change,
-        description.
-        """
+        """Read the stage's alarms: name, state (OK, ALARM or INSUFFICIENT_DATA), last change, description."""
         alarms = []
-        try:
+        with require_answer("alarms", "CloudWatch"):
             for page in self._alarms().get_paginator("describe_alarms").paginate(AlarmNamePrefix=self._prefix):
                 alarms += [
                     _describe(alarm) for alarm in (*page.get("MetricAlarms", ()), *page.get("CompositeAlarms", ()))
                 ]
-        except aws_errors() as error:
-            raise StoreUnavailable("alarms", f"CloudWatch did not answer: {error}") from error
         return sorted(alarms, key=lambda alarm: alarm["name"])
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from aws.errors import aws_errors
-from aws.reasons import REASON, make_reason
+from aws.messages import REASON, make_reason
 from tidetable.events import Event
+from tidetable.groups import group_by_size
 from tidetable.ingest.overflow import Encoded, encode_messages, encode_ticket
 from tidetable.keys import Key
 from tidetable.ports import Blob, Compressor, Values
@@ -32,7 +33,6 @@ class SqsOverflow:
         self._compressor = compressor
 
     def send(self, stream: str, events: Sequence[Event], at: int) -> Sequence[Event]:
-        """Queue the events; return the events whose messages SQS did not accept."""
         failed: list[Event] = []
         messages: list[Encoded] = []
         for message in encode_messages(stream, events, at):
@@ -41,7 +41,7 @@ class SqsOverflow:
                 failed += message.events
             else:
                 messages.append(stored)
-        for batch in _group_messages(messages):
+        for batch in group_by_size(messages, lambda message: message.size, _MAX_BYTES, _MAX_MESSAGES):
             entries: Any = [{"Id": str(index), "MessageBody": message.body} for index, message in enumerate(batch)]
             try:
                 answer = self._client().send_message_batch(QueueUrl=self._url, Entries=entries)
@@ -75,23 +75,9 @@ class SqsDeadLetters:
         self._url = queue_url
 
     def bury(self, body: str, reason: str) -> bool:
-        """Send a message with the reason why it could not be written; False if SQS did not accept it."""
         attributes: Any = {REASON: {"DataType": "String", "StringValue": make_reason(reason)}}
         try:
             self._client().send_message(QueueUrl=self._url, MessageBody=body, MessageAttributes=attributes)
         except aws_errors():
             return False
         return True
-
-
-def _group_messages(messages: list[Encoded]) -> Iterator[list[Encoded]]:
-    batch: list[Encoded] = []
-    size = 0
-    for message in messages:
-        if batch and (len(batch) == _MAX_MESSAGES or size + message.size > _MAX_BYTES):
-            yield batch
-            batch, size = [], 0
-        batch.append(message)
-        size += message.size
-    if batch:
-        yield batch

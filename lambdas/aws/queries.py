@@ -126,10 +126,7 @@ def _find_projected_paths(index: Index | None, fields: Sequence[str]) -> Iterato
 
 
 def _make_filters(keys: KeyRange, names: _Names, values: _Values) -> Iterator[_Terms]:
-    """Make the terms of the filter.
-
-    An item must meet every term; it meets a term if one alternative of the term holds.
-    """
+    """Make the terms of the filter. An item must meet every term, by at least one alternative of the term."""
     if keys.times is not None:
         low, high = (values.of("S", edge) for edge in keys.times)
         yield [f"{names.of(['sk'])} BETWEEN {low} AND {high}"]
@@ -155,10 +152,7 @@ def _join_terms(terms: Sequence[_Terms]) -> str:
 
 
 def _make_condition(condition: Condition, path: str, values: _Values) -> _Terms:
-    """Express one condition as alternatives.
-
-    A value is compared as text and, if its text allows, as a number or a boolean.
-    """
+    """Express a condition as alternatives. A value is compared as text and, if possible, as a number or a boolean."""
     if condition.operator == "prefix":
         return [f"begins_with({path}, {values.of('S', condition.values[0])})"]
     typed_values = [pair for text in condition.values for pair in _type_values(text)]

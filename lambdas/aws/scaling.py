@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from botocore.exceptions import ClientError
-
-from aws.errors import read_error_code
+from aws.errors import ignore_refusal
 from tidetable.config import Autoscaling, Range
 
 _METRICS = {"write": "DynamoDBWriteCapacityUtilization", "read": "DynamoDBReadCapacityUtilization"}
@@ -22,7 +20,6 @@ class ApplicationScaling:
         self._client = client
 
     def register(self, table: str, indexes: Sequence[str], policy: Autoscaling) -> None:
-        """Send RegisterScalableTarget, and put a target-tracking policy, for each dimension that the policy names."""
         ranges = {"write": policy.write, "read": policy.read}
         for resource, dimension, side in _list_dimensions(table, indexes):
             scaled = ranges[side]
@@ -36,13 +33,10 @@ class ApplicationScaling:
         """
         for client in (self._client(), *map(self._client, regions)):
             for resource, dimension, _ in _list_dimensions(table, indexes):
-                try:
+                with ignore_refusal("ObjectNotFoundException"):
                     client.deregister_scalable_target(
                         ServiceNamespace=_NAMESPACE, ResourceId=resource, ScalableDimension=dimension
                     )
-                except ClientError as error:
-                    if read_error_code(error) != "ObjectNotFoundException":
-                        raise
 
     def _register(self, resource: str, dimension: str, side: str, scaled: Range) -> None:
         target = {"ServiceNamespace": _NAMESPACE, "ResourceId": resource, "ScalableDimension": dimension}

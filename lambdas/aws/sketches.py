@@ -24,7 +24,6 @@ class DDSketches:
     relative_error = _RELATIVE_ERROR
 
     def new(self) -> Sketch:
-        """Make an empty sketch."""
         from ddsketch import DDSketch
 
         return _DDSketch(DDSketch(_RELATIVE_ERROR))

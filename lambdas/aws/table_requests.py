@@ -62,9 +62,7 @@ def _make_projection(index: Index) -> Any:
 
 
 def _make_throughput(spec: TableSpec, index: str) -> Any:
-    """Make the limits of an index: its own units or maxima, and its warm throughput, because a slow index throttles its
-    table.
-    """
+    """Make the limits and the warm throughput of an index: a slow index throttles its table."""
     limits: Any = {}
     warm = spec.warm
     if spec.write is not None and spec.read is not None:

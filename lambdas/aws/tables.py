@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
@@ -46,40 +46,39 @@ class DynamoTables:
         self._client_in = client_in
 
     def describe(self, name: str) -> Table | None:
-        """Read the table's description by DescribeTable."""
         try:
-            table = self._client.describe_table(TableName=name)["Table"]
+            table: Any = self._client.describe_table(TableName=name)["Table"]
         except ClientError as error:
             if read_error_code(error) != NOT_FOUND:
                 raise
             return None
-        units: Any = table.get("ProvisionedThroughput", {})
         on_demand = table.get("BillingModeSummary", {}).get("BillingMode") == "PAY_PER_REQUEST"
-        infrequent = (
-            table.get("TableClassSummary", {}).get("TableClass") == table_requests.CLASSES[TableClass.INFREQUENT]
-        )
+        units = {} if on_demand else table.get("ProvisionedThroughput", {})
+        table_class = table.get("TableClassSummary", {}).get("TableClass")
+        infrequent = table_class == table_requests.CLASSES[TableClass.INFREQUENT]
         decreases, last_decrease = _read_decreases(table)
-        streams: Any = table.get("StreamSpecification", {})
+        streams = table.get("StreamSpecification", {})
+        global_indexes = table.get("GlobalSecondaryIndexes", ())
         return Table(
             name=name,
             status=table["TableStatus"],
-            write=None if on_demand else units.get("WriteCapacityUnits"),
-            read=None if on_demand else units.get("ReadCapacityUnits"),
+            write=units.get("WriteCapacityUnits"),
+            read=units.get("ReadCapacityUnits"),
             table_class=TableClass.INFREQUENT if infrequent else TableClass.STANDARD,
             decreases_today=decreases,
             last_decrease=last_decrease,
             protected=table.get("DeletionProtectionEnabled", False),
-            index_units={} if on_demand else _read_index_units(table),
+            index_units=dict(_list_index_units(table)) if not on_demand else {},
             created=table.get("CreationDateTime"),
             size_bytes=table.get("TableSizeBytes", 0),
             item_count=table.get("ItemCount", 0),
             index_sizes={
                 index["IndexName"]: (index["ItemCount"], index["IndexSizeBytes"])
-                for index in (*table.get("GlobalSecondaryIndexes", ()), *table.get("LocalSecondaryIndexes", ()))
+                for index in (*global_indexes, *table.get("LocalSecondaryIndexes", ()))
                 if "ItemCount" in index
             },
             most=_read_maxima(table),
-            index_most={index["IndexName"]: _read_maxima(index) for index in table.get("GlobalSecondaryIndexes", ())},
+            index_most={index["IndexName"]: _read_maxima(index) for index in global_indexes},
             # DynamoDB shows every table's warm throughput. DynamoDB Local knows neither warm throughput nor maxima.
             shows_maxima="WarmThroughput" in table,
             stream_arn=table.get("LatestStreamArn", "") if streams.get("StreamEnabled") else "",
@@ -88,20 +87,13 @@ class DynamoTables:
         )
 
     def tags(self, name: str) -> Mapping[str, str]:
-        """Read the tags by ListTagsOfResource, to the last page.
-
-        AWS does not say how many tags a page has; a table may have 50.
-        """
+        """Read all pages: AWS does not say how many tags a page has; a table may have 50."""
         tags: dict[str, str] = {}
         with name_missing_table(name):
             arn = self._client.describe_table(TableName=name)["Table"]["TableArn"]
-            position: Any = {}
-            while True:
-                answer = self._client.list_tags_of_resource(ResourceArn=arn, **position)
-                tags |= {tag["Key"]: tag["Value"] for tag in answer.get("Tags", [])}
-                if not answer.get("NextToken"):
-                    return tags
-                position = {"NextToken": answer["NextToken"]}
+            for page in self._client.get_paginator("list_tags_of_resource").paginate(ResourceArn=arn):
+                tags |= {tag["Key"]: tag["Value"] for tag in page.get("Tags", [])}
+        return tags
 
     def create(self, spec: TableSpec) -> bool:
         """Send CreateTable with tags and class, so that the tags prove our ownership from the table's first instant."""
@@ -113,7 +105,7 @@ class DynamoTables:
                     KeySchema=table_requests.make_key_schema(*keys),
                     AttributeDefinitions=table_requests.make_attribute_definitions(spec, keys),
                     TableClass=table_requests.CLASSES[spec.table_class],
-                    Tags=[{"Key": key, "Value": value} for key, value in spec.tags.items()],
+                    Tags=_make_tags(spec.tags),
                     DeletionProtectionEnabled=spec.protected,
                     **table_requests.make_billing(spec.write, spec.read),
                     **table_requests.make_index_members(spec),
@@ -143,15 +135,14 @@ class DynamoTables:
         It also accepts a switch to on-demand mode together with the table's maxima, but not with the maxima of indexes.
         """
         changes: Any = table_requests.make_billing(write, read) if itself else {}
-        if itself and write is None and most is not None:
+        if write is None:
             changes |= table_requests.make_maxima(most)
         if indexes and write is not None:
             changes["GlobalSecondaryIndexUpdates"] = [
                 {"Update": {"IndexName": index, "ProvisionedThroughput": table_requests.make_units(*units)}}
                 for index, units in indexes.items()
             ]
-        with _translate_refusals(name):
-            self._client.update_table(TableName=name, **changes)
+        self._update(name, **changes)
 
     def set_maxima(self, name: str, most: tuple[int, int] | None, indexes: Sequence[str]) -> None:
         """Change the maxima of the table and of its indexes by one UpdateTable; -1 removes a maximum."""
@@ -159,35 +150,36 @@ class DynamoTables:
         changes: Any = {**maxima}
         if indexes:
             changes["GlobalSecondaryIndexUpdates"] = [{"Update": {"IndexName": index, **maxima}} for index in indexes]
-        with _translate_refusals(name):
-            self._client.update_table(TableName=name, **changes)
+        self._update(name, **changes)
 
     def set_class(self, name: str, table_class: TableClass) -> None:
-        """Change the class by UpdateTable; AWS accepts no other change in the same request."""
-        with _translate_refusals(name):
-            self._client.update_table(TableName=name, TableClass=table_requests.CLASSES[table_class])
+        self._update(name, TableClass=table_requests.CLASSES[table_class])
 
     def set_stream(self, name: str, shows: str) -> None:
-        """Change the change stream by UpdateTable; AWS accepts no other change in the same request."""
-        with _translate_refusals(name):
-            self._client.update_table(TableName=name, **table_requests.make_stream_member(shows))
+        self._update(name, **table_requests.make_stream_member(shows))
+
+    def set_protection(self, name: str, protected: bool) -> None:
+        self._update(name, DeletionProtectionEnabled=protected)
 
     def create_copy(self, name: str, region: str) -> None:
-        """Create a replica by UpdateTable; AWS accepts no other change in the same request."""
         try:
-            self._update_copies(name, {"Create": {"RegionName": region}})
+            self._update(name, ReplicaUpdates=[{"Create": {"RegionName": region}}])
         except TableRefused as refused:
             if _NAME_TAKEN in str(refused):
                 raise CopyRefused(name, region) from refused
             raise
 
     def delete_copy(self, name: str, region: str) -> None:
-        """Delete a replica by UpdateTable; AWS accepts no other change in the same request."""
         try:
-            self._update_copies(name, {"Delete": {"RegionName": region}})
+            self._update(name, ReplicaUpdates=[{"Delete": {"RegionName": region}}])
         except TableRefused as refused:
             if _NO_COPY not in str(refused):
                 raise
+
+    def _update(self, name: str, **changes: Any) -> None:
+        """Send an UpdateTable. AWS accepts only one kind of change in a request."""
+        with _translate_refusals(name):
+            self._client.update_table(TableName=name, **changes)
 
     def tag_copy(self, name: str, region: str, tags: Mapping[str, str]) -> None:
         """Tag the copy by TagResource in its Region: AWS does not copy tags."""
@@ -196,43 +188,29 @@ class DynamoTables:
         try:
             with _translate_refusals(name):
                 arn = client.describe_table(TableName=name)["Table"]["TableArn"]
-                client.tag_resource(ResourceArn=arn, Tags=[{"Key": key, "Value": value} for key, value in tags.items()])
+                client.tag_resource(ResourceArn=arn, Tags=_make_tags(tags))
         except TableMissing as missing:
             raise NotReady(f"{region} does not know the copy of {name} yet") from missing
 
-    def _update_copies(self, name: str, update: Any) -> None:
-        with _translate_refusals(name):
-            self._client.update_table(TableName=name, ReplicaUpdates=[update])
-
-    def set_protection(self, name: str, protected: bool) -> None:
-        """Change the protection by UpdateTable; AWS accepts no other change in the same request."""
-        with _translate_refusals(name):
-            self._client.update_table(TableName=name, DeletionProtectionEnabled=protected)
-
     def enable_recovery(self, name: str) -> None:
-        """Enable recovery by UpdateContinuousBackups: CreateTable does not have this setting."""
         with _translate_refusals(name):
             self._client.update_continuous_backups(
                 TableName=name, PointInTimeRecoverySpecification={"PointInTimeRecoveryEnabled": True}
             )
 
     def delete(self, name: str) -> None:
-        """Delete the table by DeleteTable."""
-        try:
-            with _translate_refusals(name):
-                self._client.delete_table(TableName=name)
-        except TableMissing:
-            return
+        with suppress(TableMissing), _translate_refusals(name):
+            self._client.delete_table(TableName=name)
 
 
-def _read_index_units(table: Any) -> dict[str, tuple[int, int]]:
-    return {
-        index["IndexName"]: (
-            index["ProvisionedThroughput"]["WriteCapacityUnits"],
-            index["ProvisionedThroughput"]["ReadCapacityUnits"],
-        )
-        for index in table.get("GlobalSecondaryIndexes", ())
-    }
+def _make_tags(tags: Mapping[str, str]) -> Any:
+    return [{"Key": key, "Value": value} for key, value in tags.items()]
+
+
+def _list_index_units(table: Any) -> Iterator[tuple[str, tuple[int, int]]]:
+    for index in table.get("GlobalSecondaryIndexes", ()):
+        units = index["ProvisionedThroughput"]
+        yield index["IndexName"], (units["WriteCapacityUnits"], units["ReadCapacityUnits"])
 
 
 def _read_decreases(table: Any) -> tuple[int, datetime | None]:

@@ -11,7 +11,6 @@ from typing import Any
 
 import msgspec
 
-from aws.guards import make_condition
 from tidetable.events import Item
 from tidetable.ports import Guard, Guarded, Put
 
@@ -58,7 +57,6 @@ NAMED = Named()
 
 
 def _encode_members(values: Mapping[str, Any]) -> str:
-    """Encode the members of a map."""
     return ",".join([f"{NAMED[name]}{encode_value(value)}" for name, value in values.items()])
 
 
@@ -91,6 +89,27 @@ def encode_put(put: Put, guard: Guard | None = None) -> bytes:
     options = '"ReturnConsumedCapacity":"TOTAL","ReturnValuesOnConditionCheckFailure":"ALL_OLD"'
     text = _encode_guard(Guarded(put, guard))
     return f'{{"TableName":{quote_name(put.table)},"Item":{encode_item(put.item)}{text},{options}}}'.encode()
+
+
+def make_condition(guarded: Guarded) -> dict[str, Any]:
+    """Make the members of a request for a put's condition. The values are Python's values, not attribute values."""
+    match guarded.guard:
+        case None:
+            return {}
+        case "absent":
+            return {"ConditionExpression": "attribute_not_exists(pk)"}
+        case "newer":
+            return {
+                "ConditionExpression": "attribute_not_exists(pk) OR attribute_not_exists(#at) OR #at <= :at",
+                "ExpressionAttributeNames": {"#at": "at"},
+                "ExpressionAttributeValues": {":at": guarded.put.item["at"]},
+            }
+        case version:
+            return {
+                "ConditionExpression": "#version = :version",
+                "ExpressionAttributeNames": {"#version": "version"},
+                "ExpressionAttributeValues": {":version": version},
+            }
 
 
 def _encode_guard(guarded: Guarded) -> str:
@@ -145,9 +164,7 @@ def _interleave(queues: list[list[Any]]) -> list[Any]:
 
 
 def decode_item(attributes: Mapping[str, Mapping[str, Any]]) -> Item:
-    """Decode an item's attribute values, which come from an answer or from a stream's record; numbers become Decimal,
-    binary values bytes.
-    """
+    """Decode the attribute values of an answer or of a stream's record: numbers to Decimal, binary values to bytes."""
     return {name: decode_value(value) for name, value in attributes.items()}
 
 
@@ -158,9 +175,7 @@ def decode_value(value: Mapping[str, Any]) -> Any:
 
 
 def plain(value: Mapping[str, Any]) -> Any:
-    """Convert an attribute value to a value of an event's data: a binary value becomes Base64, and a set becomes a
-    list.
-    """
+    """Convert an attribute value to a value of an event's data: a binary value to Base64, a set to a list."""
     ((letter, inner),) = value.items()
     if letter == "M":
         return {name: plain(member) for name, member in inner.items()}
@@ -172,10 +187,7 @@ def plain(value: Mapping[str, Any]) -> Any:
 
 
 def _decode_bytes(value: str | bytes) -> bytes:
-    """Return the bytes of a binary value.
-
-    JSON has it in Base64; in an answer that boto3 has read, it is bytes already.
-    """
+    """Return the bytes of a binary value: Base64 in JSON, but bytes already in an answer that boto3 has read."""
     return b64decode(value) if isinstance(value, str) else value
 
 

@@ -29,7 +29,6 @@ class Zstd:
 
 
 def _find_compressor() -> Any:
-    """This thread's compressor."""
     compressor = getattr(_OF_THREAD, "compressor", None)
     if compressor is None:
         from zstandard import ZstdCompressor

@@ -58,10 +58,7 @@ class Site(NamedTuple):
 
 @cache
 def load_site(folder: Path) -> Site:
-    """Read the console's files, once per process.
-
-    The page names its assets by addresses that contain the hash of all files.
-    """
+    """Read the console's files, once per process. The page names its assets with the hash of all files."""
     contents = {
         path.relative_to(folder).as_posix(): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()
     }
@@ -99,11 +96,8 @@ def handler(event: dict[str, Any], _context: Any) -> dict[str, Any]:
         return _answer(site.files["index.html"], event, "no-cache")
     file = site.files.get(name)
     if file is None or name == "index.html":
-        return {
-            "statusCode": 404,
-            "headers": {**_HEADERS, "Content-Type": "text/plain"},
-            "body": "There is no such file.",
-        }
+        headers = {**_HEADERS, "Content-Type": "text/plain"}
+        return {"statusCode": 404, "headers": headers, "body": "There is no such file."}
     # A page from before a deploy gets the present files. The browser must not keep them under the former hash.
     return _answer(file, event, f"public, max-age={_YEAR}, immutable" if version == site.version else "no-store")
 
@@ -113,11 +107,8 @@ def _answer(file: File, event: Mapping[str, Any], cache_control: str) -> dict[st
     headers = {**_HEADERS, "Content-Type": file.content_type, "Cache-Control": cache_control, "ETag": file.etag}
     if file.etag in (request_headers.get("if-none-match") or ""):
         return {"statusCode": 304, "headers": headers, "body": ""}
+    body = file.body
     if "gzip" in (request_headers.get("accept-encoding") or "").lower():
         headers["Content-Encoding"] = "gzip"
-        return _make_binary_response(headers, file.compressed)
-    return _make_binary_response(headers, file.body)
-
-
-def _make_binary_response(headers: Mapping[str, str], body: bytes) -> dict[str, Any]:
+        body = file.compressed
     return {"statusCode": 200, "headers": headers, "body": b64encode(body).decode(), "isBase64Encoded": True}

@@ -5,7 +5,7 @@ deleted with the stack. The catalog is protected after the stage's first complet
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
@@ -14,11 +14,9 @@ import wiring_upkeep
 from handlers._observe import logger, make_countdown, observe
 from handlers.lifecycle import publish_notices
 from machine import draw_salt
-from settings import settings
 from tidetable.credentials.first import admit_first, dismiss_first
 from tidetable.errors import TidetableError
-from tidetable.lifecycle import Reconciler
-from tidetable.lifecycle.apply import World
+from tidetable.lifecycle import Run
 from tidetable.lifecycle.catalog_copies import remove_catalog_copies
 from tidetable.lifecycle.deploy import deploy, name_entries
 from tidetable.lifecycle.removal import remove
@@ -44,10 +42,7 @@ class DeployFailed(TidetableError):
 
 @observe
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
-    """Answer the CDK provider framework: make the tables on create and update, remove them on delete.
-
-    The message of an error is what CloudFormation shows. A message that is too long for it is shortened.
-    """
+    """Answer the CDK provider framework. CloudFormation shows the message of an error; a long message is cut."""
     try:
         return _answer(event, context)
     except Exception as error:
@@ -60,36 +55,34 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
 
 def _answer(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     pipeline = wiring_upkeep.pipeline()
+    run = pipeline.begin_run(context.aws_request_id, make_countdown(context, _RESERVE_SECONDS))
     if event["RequestType"] == "Delete" and pipeline.tables.describe(pipeline.catalog_table) is None:
-        return _leave(event)
+        return _leave(event, run)
     if event.get("ResourceType") == _FIRST_KEY:
         return _admit_first_key(event)
-    remaining = make_countdown(context, _RESERVE_SECONDS)
-    reconciler, owner = pipeline.reconciler, context.aws_request_id
-    world = reconciler.world(remaining)
     if event.get("ResourceType") == _STANDING:
-        return _set_protection(event, world)
-    answer: dict[str, Any] = {"PhysicalResourceId": f"tidetable-{reconciler.stage}-tables"}
+        return _set_protection(event, run)
+    answer: dict[str, Any] = {"PhysicalResourceId": f"tidetable-{run.stage}-tables"}
     if event["RequestType"] == "Delete":
-        _take_back(reconciler, world)
-        removed = remove(reconciler.config, world, reconciler.clock.now(), owner)
+        _take_back(run)
+        removed = remove(run)
         logger.info("tables removed", tables=removed.tables, left=removed.foreign)
-        if not reconciler.config.keeps_catalog:
+        if not run.config.keeps_catalog:
             # CloudFormation deletes the catalog next.
-            regions = remove_catalog_copies(world, settings().catalog_table)
+            regions = remove_catalog_copies(run)
             logger.info("copies of the catalog removed", regions=regions)
         return answer
     configuration = event.get("ResourceProperties", {}).get("configuration", "")
     if event["RequestType"] == "Update":
-        return answer | {"Data": _deploy(reconciler, owner, remaining, configuration, first=False)}
+        return answer | {"Data": _deploy(run, configuration, first=False)}
     try:
         before = make_countdown(context, _RESERVE_SECONDS + _TAKE_BACK_SECONDS)
-        return answer | {"Data": _deploy(reconciler, owner, before, configuration, first=True)}
+        return answer | {"Data": _deploy(replace(run, remaining=before), configuration, first=True)}
     except Exception as error:
         # CloudFormation deletes the catalog next. After a Create that failed, the provider framework does not pass a
         # Delete on to this function.
         try:
-            _take_back(reconciler, world)
+            _take_back(run)
         except Exception as further:
             # Otherwise the error of the deletion would hide the reason why the deployment failed.
             logger.exception("tables could not be taken back")
@@ -107,11 +100,9 @@ def _shorten(reason: str) -> str:
     return reason
 
 
-def _deploy(
-    reconciler: Reconciler, owner: str, remaining: Callable[[], float], configuration: str, *, first: bool
-) -> dict[str, str]:
+def _deploy(run: Run, configuration: str, *, first: bool) -> dict[str, str]:
     """Make the tables. Return the data of the answer, which names the tables that scheduled runs will make."""
-    deployed = deploy(reconciler, owner, remaining, configuration, first=first)
+    deployed = deploy(run, configuration, first=first)
     for report in deployed.reports:
         publish_notices(report)
         logger.info("reconciled", report=report.document())
@@ -123,23 +114,20 @@ def _deploy(
     return {"TablesLeftToSchedule": str(len(later)), "Tables": ", ".join(later[:_NAMED])}
 
 
-def _leave(event: dict[str, Any]) -> dict[str, Any]:
-    """Answer the deletion of a resource after somebody deleted the catalog.
-
-    Nobody knows the stage's tables and keys any more. The tables stay, and the stack can be deleted.
-    """
-    _unmap(wiring_upkeep.pipeline().reconciler)
+def _leave(event: dict[str, Any], run: Run) -> dict[str, Any]:
+    """Answer a deletion without a catalog: nobody knows the stage's tables and keys any more, so they stay."""
+    _unmap(run)
     logger.warning("the catalog does not exist, so no table is removed")
     return {"PhysicalResourceId": event["PhysicalResourceId"]}
 
 
-def _set_protection(event: dict[str, Any], world: World) -> dict[str, Any]:
+def _set_protection(event: dict[str, Any], run: Run) -> dict[str, Any]:
     protected = event["ResourceProperties"]["protected"] == "true"
     if event["RequestType"] != "Delete":
-        finish_stage(world, settings().catalog_table, protected=protected)
+        finish_stage(run, protected=protected)
     elif not protected:
-        protect(world, settings().catalog_table, protected=False)
-    return {"PhysicalResourceId": f"tidetable-{world.stage}-standing"}
+        protect(run, protected=False)
+    return {"PhysicalResourceId": f"tidetable-{run.stage}-standing"}
 
 
 def _admit_first_key(event: dict[str, Any]) -> dict[str, Any]:
@@ -156,16 +144,16 @@ def _admit_first_key(event: dict[str, Any]) -> dict[str, Any]:
     return {"PhysicalResourceId": gateway_key, "Data": {"KeyId": id}}
 
 
-def _unmap(reconciler: Reconciler) -> None:
+def _unmap(run: Run) -> None:
     """Remove the mappings of feeds, which would outlive their function. The next deletion removes changing mappings."""
-    feeds = reconciler.make_feed_tables()
+    feeds = run.make_feed_tables()
     steps = feeds.remove_all() if feeds is not None else []
     if steps:
-        logger.info("mappings removed", steps=[step.document() for step in steps])
+        logger.info("mappings removed", steps=[step._asdict() for step in steps])
 
 
-def _take_back(reconciler: Reconciler, world: World) -> None:
-    _unmap(reconciler)
-    removed = take_back(reconciler.config, world, settings().catalog_table)
+def _take_back(run: Run) -> None:
+    _unmap(run)
+    removed = take_back(run)
     if removed:
         logger.info("tables taken back, as the stage never stood", tables=removed)

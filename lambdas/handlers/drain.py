@@ -33,7 +33,8 @@ def handler(event: dict[str, Any], context: LambdaContext) -> Any:
 
     def drain(record: SQSRecord) -> None:
         try:
-            drained = drain_message(record.body, wiring.pipeline().drain, remaining, repeated=_is_repeated(record))
+            is_repeated = int(record.raw_event["attributes"].get("ApproximateReceiveCount", 1)) > 1
+            drained = drain_message(record.body, wiring.pipeline().drain, remaining, repeated=is_repeated)
         except NotDrained as error:
             _report(record, str(error))
             raise
@@ -65,8 +66,3 @@ def _measure_age(records: Sequence[Mapping[str, Any]]) -> None:
 def _read_sent(record: Mapping[str, Any]) -> int:
     """Read the time when a message was sent, in milliseconds since 1970."""
     return int(record["attributes"]["SentTimestamp"])
-
-
-def _is_repeated(record: SQSRecord) -> bool:
-    """True if the queue delivered the message before."""
-    return int(record.raw_event["attributes"].get("ApproximateReceiveCount", 1)) > 1

@@ -21,10 +21,7 @@ _RESERVE_SECONDS = 5.0
 
 @observe
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
-    """Deliver some records.
-
-    The answer names the first record that failed: Lambda sends this record and all later records again.
-    """
+    """Deliver records. The answer names the first record that failed: Lambda sends it and all later records again."""
     feeds, remaining = wiring_upkeep.pipeline().feeds, make_countdown(context, _RESERVE_SECONDS)
     if "feed" in event:
         changes = event.get("changes")

@@ -23,7 +23,7 @@ from tidetable.catalog import Backfill, Opened
 from tidetable.errors import BadInvocation, InvalidTime
 from tidetable.lifecycle import Report, reconcile
 from tidetable.lifecycle.backfill import LONGEST_OPEN, end_backfills, open_backfill
-from tidetable.lifecycle.notices import make_notices
+from tidetable.lifecycle.report import make_notices
 from tidetable.times import parse_day, parse_instant
 
 # Reserved for the report, and for the release of the lease.
@@ -65,19 +65,18 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
         raise BadInvocation('"at" goes with neither backfill nor end_backfill: they act on the present time')
     if at is not None and not dry_run and not settings().allow_time_travel:
         raise BadInvocation('"at" goes with "dry_run": true; only the local stage may act as if it were another time')
-    remaining = make_countdown(context, _RESERVE_SECONDS)
-    reconciler, owner = wiring_upkeep.pipeline().reconciler, context.aws_request_id
+    run = wiring_upkeep.pipeline().begin_run(context.aws_request_id, make_countdown(context, _RESERVE_SECONDS))
     if "backfill" in event:
         backfill, rebuilt = _read_backfill(event["backfill"])
-        report = open_backfill(backfill, reconciler, owner, remaining, dry_run=dry_run, rebuilt=rebuilt)
+        report = open_backfill(backfill, run, dry_run=dry_run, rebuilt=rebuilt)
     elif "end_backfill" in event:
         stream, span = _read_end(event["end_backfill"])
-        ended = end_backfills(stream, reconciler, owner, remaining, span=span, dry_run=dry_run)
+        ended = end_backfills(stream, run, span=span, dry_run=dry_run)
         spans = [backfill.document() for backfill in ended]
         logger.info("backfills end", stream=stream, dry_run=dry_run, backfills=spans)
-        report = reconcile(reconciler, owner, remaining, dry_run=dry_run, only=stream)
+        report = reconcile(run, dry_run=dry_run, only=stream)
     else:
-        report = reconcile(reconciler, owner, remaining, at=at, dry_run=dry_run)
+        report = reconcile(run, at=at, dry_run=dry_run)
     if not dry_run:
         _measure(report)
         publish_notices(report)

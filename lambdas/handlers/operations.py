@@ -102,10 +102,7 @@ def _read_stream(request: Request) -> str | None:
 
 
 def confine_report(report: dict[str, Any], access: Access) -> dict[str, Any]:
-    """Return a report without the streams that the key may not see.
-
-    Troubles are removed too: they may name any stream.
-    """
+    """Return a report without the streams that the key may not see, and without troubles: they may name any stream."""
     if access.streams is None:
         return report
     shown = dict(report)

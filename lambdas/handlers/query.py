@@ -212,9 +212,8 @@ def _route(event: dict[str, Any], context: LambdaContext) -> Response:
     path, access = event.get("pathParameters") or {}, read_access(event)
     if "stream" in path:
         # The authorizer has decided by its own decoding of the path. So the name that is used here is checked again.
-        access.require_one(
-            unquote(path["stream"]), find_scopes(event.get("httpMethod", "GET"), event["resource"], access)
-        )
+        scopes = find_scopes(event.get("httpMethod", "GET"), event["resource"], access)
+        access.require(unquote(path["stream"]), *scopes)
     copies = wiring.pipeline().copies
     if copies is not None:
         copies.refuse_consistent("true" in parameters.get("consistent", ()))

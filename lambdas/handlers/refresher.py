@@ -9,6 +9,7 @@ answers how many. As long as the answer's ``left`` is not 0 and its ``problem`` 
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from datetime import timedelta
 from typing import Any
 
@@ -25,7 +26,7 @@ from tidetable.rollups.definition import Definition
 from tidetable.rollups.rebuild import rebuild
 from tidetable.rollups.refresh import refresh
 from tidetable.rollups.services import Services
-from tidetable.rollups.status import describe_rollups, plan_rebuild
+from tidetable.rollups.status import describe_rollup, plan_rebuild
 from tidetable.times import parse_day, to_text
 
 # Reserved for the report, and for the release of the lease.
@@ -69,13 +70,19 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
 
 
 def _answer(report: Report) -> dict[str, Any]:
-    _measure(report)
+    lag = int(report.lag.total_seconds())
+    metrics.add_metric("RollupLag", MetricUnit.Seconds, lag)
+    metrics.add_metric("RollupBucketsSealed", MetricUnit.Count, report.sealed)
+    metrics.add_metric("RollupBucketsResealed", MetricUnit.Count, report.resealed)
+    metrics.add_metric("RollupBucketsBlocked", MetricUnit.Count, len(report.blocked))
+    metrics.add_metric("RollupGroupsExceeded", MetricUnit.Count, len(report.over))
+    metrics.add_metric("RollupMarks", MetricUnit.Count, report.marks)
     document = {
         "sealed": report.sealed,
         "resealed": report.resealed,
         "gone": report.gone,
         "marks": report.marks,
-        "lag_seconds": int(report.lag.total_seconds()),
+        "lag_seconds": lag,
         "blocked": report.blocked,
         "overfull": report.over,
         "failed": report.failed,
@@ -87,19 +94,10 @@ def _answer(report: Report) -> dict[str, Any]:
     return document
 
 
-def _measure(report: Report) -> None:
-    metrics.add_metric("RollupLag", MetricUnit.Seconds, int(report.lag.total_seconds()))
-    metrics.add_metric("RollupBucketsSealed", MetricUnit.Count, report.sealed)
-    metrics.add_metric("RollupBucketsResealed", MetricUnit.Count, report.resealed)
-    metrics.add_metric("RollupBucketsBlocked", MetricUnit.Count, len(report.blocked))
-    metrics.add_metric("RollupGroupsExceeded", MetricUnit.Count, len(report.over))
-    metrics.add_metric("RollupMarks", MetricUnit.Count, report.marks)
-
-
 def _describe_stream(stream: Any, services: Services) -> dict[str, Any]:
     definitions = _list_definitions(stream)
-    state = services.rollups.read_state(stream)
-    return {"stream": stream, "rollups": describe_rollups(definitions, state, services.clock.now())}
+    state, now = services.rollups.read_state(stream), services.clock.now()
+    return {"stream": stream, "rollups": [describe_rollup(definition, state, now) for definition in definitions]}
 
 
 def _rebuild(payload: Any, services: Services, owner: str, length: timedelta, *, dry_run: Any) -> dict[str, Any]:
@@ -123,13 +121,7 @@ def _rebuild(payload: Any, services: Services, owner: str, length: timedelta, *,
     if progress is None:
         return {"reached": None, "buckets": 0, "left": None, "marked": 0, "problem": None}
     logger.info("rollup rebuilt", stream=definition.stream, buckets=progress.buckets, left=progress.left)
-    return {
-        "reached": to_text(progress.reached),
-        "buckets": progress.buckets,
-        "left": progress.left,
-        "marked": progress.marked,
-        "problem": progress.problem,
-    }
+    return asdict(progress) | {"reached": to_text(progress.reached)}
 
 
 def _list_definitions(stream: Any) -> list[Definition]:

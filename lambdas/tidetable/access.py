@@ -68,15 +68,10 @@ class Access(msgspec.Struct, frozen=True):
         """True if the key may write and read the series."""
         return series.startswith(self.series_prefix)
 
-    def require_one(self, stream: str, scopes: frozenset[Scope]) -> None:
+    def require(self, stream: str, *scopes: Scope) -> None:
         """Raise ProblemError 403, unless the key has one of the scopes for the stream."""
         if not self.sees(stream) or self.can.isdisjoint(scopes):
-            what = " or ".join(sorted(scopes))
-            raise forbid_stream(stream, what)
-
-    def require(self, stream: str, scope: Scope) -> None:
-        """Raise ProblemError 403, unless the key has the scope for the stream."""
-        self.require_one(stream, frozenset({scope}))
+            raise forbid_stream(stream, " or ".join(sorted(scopes)))
 
     def require_known(self, stream: str, known: Collection[str]) -> None:
         """Raise ProblemError 404, unless the stream is configured.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 from enum import StrEnum
-from typing import NamedTuple
+from typing import NamedTuple, TypedDict
 
 import msgspec
 
@@ -81,6 +81,15 @@ class Opened(NamedTuple):
             for mine, theirs in ((self.write, other.write), (self.read, other.read))
         ]
         return Opened(max(self.until, other.until), *units)
+
+
+class Facts(TypedDict, total=False):
+    """Facts of an entry that a change of its state may record."""
+
+    archive: ArchiveFacts
+    deleted_at: datetime
+    keep_until: datetime
+    opened: Opened
 
 
 class RecordedPolicy(NamedTuple):

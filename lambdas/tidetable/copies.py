@@ -6,14 +6,13 @@ write.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
 from tidetable.catalog import Entry
 from tidetable.config import Config, Stream
-from tidetable.expired import CatalogView
 from tidetable.problems import ProblemError, refuse
 
 
@@ -79,12 +78,3 @@ class Copies(NamedTuple):
             " a new period gets its copy soon"
         )
         return refuse(503, "no_copy", detail, periods=[label], origin=self.origin)
-
-
-class CopiedCatalog(CatalogView, frozen=True):
-    """The catalog's own copy, as a reader may use it. A consistent read sees only writes that have arrived here."""
-
-    copies: Copies
-
-    def show(self, stream: str, entries: Sequence[Entry]) -> Sequence[Entry]:  # noqa: ARG002 - the view's signature
-        return [self.copies.entry(entry) for entry in entries]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
+from typing import Any
 
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 _PATTERN = re.compile(r"([0-9]{1,7})([smhd])")
@@ -38,3 +39,12 @@ def parse_length(text: str) -> timedelta:
         return Duration.parse(text)
     except ValueError as error:
         raise ValueError(f"{error}; or weeks, such as 2w") from error
+
+
+def read_duration(kind: type, value: Any) -> Any:
+    """Read a duration: msgspec calls this for each value whose type in the model it does not know."""
+    if kind is not Duration:
+        raise TypeError(f"no rule to read a {kind.__name__}")
+    if not isinstance(value, str):
+        raise ValueError('expected a duration such as "15m"')
+    return Duration.parse(value)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 # Who tries again, and who reports.
 #
@@ -212,6 +213,15 @@ class RemovalFailed(TidetableError):
 def describe_error(error: Exception) -> str:
     """Describe an unexpected error for a report, by its type and its message."""
     return f"{type(error).__name__}: {error}"
+
+
+@contextmanager
+def note_trouble(what: str, troubles: list[str]) -> Iterator[None]:
+    """Add an error of the block to the troubles, after the text ``what``, so that it does not stop the other work."""
+    try:
+        yield
+    except Exception as error:
+        troubles.append(f"{what}: {describe_error(error)}")
 
 
 def judge_failure(error: Exception) -> tuple[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec.structs import replace
@@ -11,6 +12,9 @@ from msgspec.structs import replace
 from tidetable.catalog import Backfill, Entry
 from tidetable.config import Config
 from tidetable.ports import CatalogReader, Clock
+
+if TYPE_CHECKING:
+    from tidetable.copies import Copies
 
 
 def find_archive_expiry(entry: Entry, config: Config) -> datetime | None:
@@ -34,22 +38,25 @@ def as_of(entry: Entry, config: Config, now: datetime) -> Entry:
     return replace(entry, archive=replace(entry.archive, expired_at=expires))
 
 
-class CatalogView(msgspec.Struct, frozen=True):
-    """The catalog with its entries as some readers see them."""
+class PresentCatalog(msgspec.Struct, frozen=True):
+    """The catalog for readers of events: an archive expires at its exact instant, not when the catalog records it.
+
+    With ``copies``, it is the catalog's own copy in another Region: only the tables with copies there can be read, and a
+    consistent read sees only writes that have arrived there.
+    """
 
     catalog: CatalogReader
-
-    def show(self, stream: str, entries: Sequence[Entry]) -> Sequence[Entry]:
-        """A stream's entries as the readers see them."""
-        raise NotImplementedError
+    config: Config
+    clock: Clock
+    copies: Copies | None = None
 
     def entries(
         self, stream: str, start: datetime | None = None, end: datetime | None = None, *, consistent: bool = False
     ) -> Sequence[Entry]:
-        return self.show(stream, self.catalog.entries(stream, start, end, consistent=consistent))
+        return self._show(stream, self.catalog.entries(stream, start, end, consistent=consistent))
 
     def entries_before(self, stream: str, end: datetime | None, limit: int) -> Sequence[Entry]:
-        return self.show(stream, self.catalog.entries_before(stream, end, limit))
+        return self._show(stream, self.catalog.entries_before(stream, end, limit))
 
     def backfills(self, stream: str) -> Sequence[Backfill]:
         return self.catalog.backfills(stream)
@@ -57,15 +64,8 @@ class CatalogView(msgspec.Struct, frozen=True):
     def secret(self) -> bytes:
         return self.catalog.secret()
 
-
-class PresentCatalog(CatalogView, frozen=True):
-    """The catalog for readers of events: an archive expires at its exact instant, not when the catalog records it."""
-
-    config: Config
-    clock: Clock
-
-    def show(self, stream: str, entries: Sequence[Entry]) -> Sequence[Entry]:
-        if not self.config.find_keeping(stream).expire_after:
-            return entries
-        now = self.clock.now()
-        return [as_of(entry, self.config, now) for entry in entries]
+    def _show(self, stream: str, entries: Sequence[Entry]) -> Sequence[Entry]:
+        if self.config.find_keeping(stream).expire_after:
+            now = self.clock.now()
+            entries = [as_of(entry, self.config, now) for entry in entries]
+        return entries if self.copies is None else [self.copies.entry(entry) for entry in entries]

@@ -60,7 +60,7 @@ def make_chunks_spec(spec: TableSpec) -> TableSpec:
 
 def list_names(entry: Entry) -> list[str]:
     """List the names of an entry's tables, the period table last: as long as it exists, a deletion is not finished."""
-    return [name_chunks_table(entry.table), entry.table] if entry.layout.parts else [entry.table]
+    return list(reversed(entry.tables))
 
 
 # AWS: while a copy is in one of these states, AWS refuses every change of its table, although the table is ACTIVE.

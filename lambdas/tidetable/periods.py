@@ -33,6 +33,8 @@ LONGEST: dict[Kind, timedelta] = {
     Kind.MONTH: timedelta(days=31),
 }
 
+_FORMATS = {Kind.HOUR: "%Y-%m-%dT%H", Kind.DAY: "%Y-%m-%d", Kind.WEEK: "%G-W%V", Kind.MONTH: "%Y-%m"}
+
 
 class Period(msgspec.Struct, frozen=True, order=True):
     """The interval ``[start, end)``.
@@ -50,16 +52,7 @@ class Period(msgspec.Struct, frozen=True, order=True):
     @property
     def label(self) -> str:
         """The period's name: ``2026-01-31T13``, ``2026-01-31``, ``2026-W05`` or ``2026-01``."""
-        match self.kind:
-            case Kind.HOUR:
-                return self.start.strftime("%Y-%m-%dT%H")
-            case Kind.DAY:
-                return self.start.strftime("%Y-%m-%d")
-            case Kind.WEEK:
-                year, week, _ = self.start.isocalendar()
-                return f"{year:04d}-W{week:02d}"
-            case Kind.MONTH:
-                return self.start.strftime("%Y-%m")
+        return self.start.strftime(_FORMATS[self.kind])
 
     def shift(self, count: int) -> Period:
         """Return the period ``count`` whole periods later; earlier if ``count`` is negative."""
@@ -116,15 +109,11 @@ def from_label(label: str) -> Period:
                 day = date.fromisocalendar(int(match[1]), int(match[2]), 1)
                 start = datetime(day.year, day.month, day.day, tzinfo=UTC)
             else:
-                start = datetime.fromisoformat(_pad_label(label, kind)).replace(tzinfo=UTC)
+                start = datetime.fromisoformat(f"{label}-01" if kind is Kind.MONTH else label).replace(tzinfo=UTC)
         except ValueError as error:
             raise InvalidName(f"{label!r} is not a period: {error}") from error
         return Period(start, kind)
     raise InvalidName(f"{label[:40]!r} is not a period: write such as 2026-01-31T13, 2026-01-31, 2026-W05 or 2026-01")
-
-
-def _pad_label(label: str, kind: Kind) -> str:
-    return label + {Kind.HOUR: ":00:00", Kind.DAY: "T00:00:00", Kind.MONTH: "-01T00:00:00"}[kind]
 
 
 def _shift(start: datetime, kind: Kind, count: int) -> datetime:

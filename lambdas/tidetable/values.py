@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from decimal import Decimal
 from typing import Any
 
@@ -56,14 +57,12 @@ def _measure_value(value: Any, depth: int) -> int:
         return _measure_text(value)
     if kind is Decimal or kind is int:
         return _measure_number(value)
-    if kind is dict:
-        return _measure_fields(value, depth)
+    if kind is dict or kind is list:
+        return _measure_members(value, depth)
     if kind is bool or value is None:
         return 1
     if kind is bytes:
         return len(value)
-    if kind is list:
-        return _list_size(value, depth)
     raise _Refused("is not a JSON value")
 
 
@@ -71,30 +70,19 @@ def _measure_text(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode())
 
 
-def _measure_fields(value: JsonObject, depth: int) -> int:
+def _measure_members(value: JsonObject | list[Any], depth: int) -> int:
+    """Measure an object or a list; the names of an object's fields count, too."""
     if depth >= MAX_DEPTH:
         raise _Refused(f"is nested more than {MAX_DEPTH} levels deep")
-    size = 3
-    for name, inner in value.items():
-        if not name:
+    members: Iterable[tuple[str | int, Any]] = value.items() if isinstance(value, dict) else enumerate(value)
+    size = 3 + (sum(map(_measure_text, value)) if isinstance(value, dict) else 0)
+    for place, member in members:
+        if place == "":
             raise _Refused("has a field without a name")
         try:
-            size += 1 + _measure_text(name) + _measure_value(inner, depth + 1)
+            size += 1 + _measure_value(member, depth + 1)
         except _Refused as error:
-            error.place.append(name)
-            raise
-    return size
-
-
-def _list_size(value: list[Any], depth: int) -> int:
-    if depth >= MAX_DEPTH:
-        raise _Refused(f"is nested more than {MAX_DEPTH} levels deep")
-    size = 3
-    for index, inner in enumerate(value):
-        try:
-            size += 1 + _measure_value(inner, depth + 1)
-        except _Refused as error:
-            error.place.append(index)
+            error.place.append(place)
             raise
     return size
 

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from cli.advise import write_lines
-from cli.advising import pricing
 from cli.advising.capacity import _size_units
 from cli.advising.finding import Advice, Finding
 from cli.advising.history import Hour, Resource, Writing
@@ -19,7 +18,8 @@ from cli.advising.measured import Measured, Throttling
 from cli.advising.pricing import Workload, price, price_reads
 from tests.advice.hand_made import END, HOUR, history, plain
 from tests.worlds.advised import BY_KIND, BY_SERIES, stream
-from tidetable.bill.tables import Bill
+from tidetable.bill import tables
+from tidetable.bill.amounts import Bill
 from tidetable.config import Step, TableClass, Units, parse
 from tidetable.periods import Kind, find_containing
 
@@ -157,7 +157,7 @@ def test_the_middle_of_each_hour_is_priced_over_a_whole_period(
     period: str, days: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     priced: Any = []
-    monkeypatch.setattr(pricing, "price_hour", lambda _, at: priced.append(at) or Bill())
+    monkeypatch.setattr(tables, "price_hour", lambda _, at: priced.append(at) or Bill())
     policy = parse(stream(BY_SERIES, head=f'period = "{period}"\nlate = "1h"\nretention = 3')).streams["s"]
     price(Workload([0.0] * 24, 100, 0.0, 8192, 0.0, policy))
     assert [at - priced[0] for at in priced] == [HOUR * number for number in range(24 * days)]

@@ -13,7 +13,7 @@ from tests.fakes import FakeClock
 from tests.ingest.streams import CONFIG, NOW
 from tests.worlds.functions import environment, queue_message, record
 from tests.worlds.intake import World, event
-from tidetable.config.model import PackPolicy
+from tidetable.config.stream import PackPolicy
 from tidetable.durations import Duration
 from tidetable.ingest.drain import Drained
 

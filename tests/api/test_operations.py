@@ -167,8 +167,7 @@ def test_a_report_says_nothing_of_streams_that_a_key_does_not_see() -> None:
             "tables": 7,
             "actions": rows,
             "feeds": [
-                FeedStep("map", f"tidetable-t.{name}.2026-03-01", "its stream has a feed").document()
-                for name in streams
+                FeedStep("map", f"tidetable-t.{name}.2026-03-01", "its stream has a feed")._asdict() for name in streams
             ],
             "backfills": rows,
             "removed_streams": rows,
@@ -179,7 +178,7 @@ def test_a_report_says_nothing_of_streams_that_a_key_does_not_see() -> None:
 
     troubles = ["table tidetable-t.devices.2026-03-01 could not be described"]
     whole = of("quakes", "devices") | {"troubles": troubles}
-    strange = FeedStep("unmap", "someone-elses", "its table is gone, or its stream has no feed").document()
+    strange = FeedStep("unmap", "someone-elses", "its table is gone, or its stream has no feed")._asdict()
     unmapped = whole | {"feeds": [*whole["feeds"], strange]}
     assert confine_report(unmapped, Access("k", frozenset({"quakes"}))) == of("quakes") | {"troubles": []}
     assert confine_report(whole, Access("k", frozenset({"quakes"}))) == of("quakes") | {"troubles": []}

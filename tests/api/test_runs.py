@@ -10,7 +10,7 @@ import wiring
 from strict import Fault, Kind
 from tests.worlds.functions import JANUARY, Function, function
 from tidetable.errors import BadInvocation
-from tidetable.lifecycle.notices import Notice
+from tidetable.lifecycle.report import Notice
 
 __all__ = ["function"]
 

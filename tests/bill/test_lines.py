@@ -5,15 +5,9 @@ from typing import Any
 import pytest
 
 from tests.lifecycle.world import configuration
-from tidetable.bill.tables import Bill, price_copies, price_units_hour
-from tidetable.bill.whole import (
-    advise,
-    compute_whole_bill,
-    make_bill_document,
-    name_unpriced,
-    price_lines,
-    price_requests,
-)
+from tidetable.bill.amounts import Bill, price_copies
+from tidetable.bill.prices import PROVISIONED, Cost
+from tidetable.bill.whole import advise, compute_whole_bill, name_unpriced, price_lines, price_requests
 from tidetable.bill.workload import Workload, spread_by_hour
 from tidetable.config import TableClass
 
@@ -41,12 +35,12 @@ def workload(capacity: str = ON_DEMAND, *, rate: float = 1.0, size: int = 1000, 
 
 def lines(found: Workload) -> dict[str, float]:
     """The lines beside the tables' own, which cost the simulation of a month."""
-    return {line.name: line.dollars for line in price_lines(found, Bill(), 100)}
+    return {line.name: line.dollars for line in price_lines(found, Bill())}
 
 
 def test_every_line_of_a_stream_on_demand() -> None:
     """2,628,000 events of a month in 262,800 requests, and as many queries: 2,890,800 calls."""
-    found = {line.name: line.dollars for line in compute_whole_bill(workload(more=INDEX + BACKUPS), 100)[0]}
+    found = {line.name: line.dollars for line in compute_whole_bill(workload(more=INDEX + BACKUPS)).lines}
     # 86,400 events of 1,000 bytes per day for the five days that are kept, and some hours more, at $0.25 per GB.
     assert 0.108 < found.pop("tables, storage") == found.pop("indexes, storage") < 0.16
     assert {name: round(dollars, 5) for name, dollars in found.items()} == {
@@ -91,17 +85,20 @@ def test_queries_of_old_events_pass_the_gateway_too() -> None:
 )
 def test_ten_write_and_twenty_read_units_of_an_hour(kind: TableClass, write: float, read: float) -> None:
     """$0.00065 and $0.00013 each; a quarter more in the class for infrequent access."""
-    assert price_units_hour((10, 20), kind) == pytest.approx((write, read))
+    found = PROVISIONED[kind].price(10, 20, 0)
+    assert (found.writes, found.reads, found.storage) == pytest.approx((write, read, 0))
 
 
 def test_copies_are_priced_each_and_by_what_travels_to_them() -> None:
-    copied = Bill(1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
-    found = price_copies(copied, 2, 50e9)
-    assert (found.copy_writes, found.copy_reads, found.copy_storage, found.transfer) == (18.0, 36.0, 72.0, 2.0)
-    assert (found.writes, found.reads, found.storage, found.total) == (18.0, 36.0, 72.0, 128.0)
+    copied = Bill(Cost(1.0, 2.0, 4.0), Cost(8.0, 16.0, 32.0))
+    assert copied.whole == Cost(9.0, 18.0, 36.0)
+    found = price_copies(copied.whole, 2, 50e9)
+    assert found == Bill(copies=Cost(18.0, 36.0, 72.0), transfer=2.0)
+    assert (found.whole, found.total) == (Cost(18.0, 36.0, 72.0), 128.0)
     both = (copied + found).scale(2)
-    assert (both.writes, both.reads, both.storage, both.transfer) == (54.0, 108.0, 216.0, 4.0)
-    assert price_copies(copied, 0, 50e9) == Bill()
+    assert both == Bill(Cost(2.0, 4.0, 8.0), Cost(16.0, 32.0, 64.0), Cost(36.0, 72.0, 144.0), 4.0)
+    assert both.document() == {"writes": 54.0, "reads": 108.0, "storage": 216.0, "transfer": 4.0}
+    assert price_copies(copied.whole, 0, 50e9) == Bill()
 
 
 def raised(read: int, units: int, share: str = "1.0", *, kind: str = "") -> float:
@@ -137,7 +134,7 @@ def test_packs_are_exported_by_reading_them_twice() -> None:
 
 def advice(capacity: str, **facts: Any) -> list[str]:
     found = workload(capacity, **{"more": ""} | facts)
-    return advise(found, compute_whole_bill(found, 100)[1])
+    return compute_whole_bill(found).advice
 
 
 def provisioned(write: int, late: str = "") -> str:
@@ -151,7 +148,7 @@ LATE = ' { age = "late", write = 1, read = 1 },'
 def test_a_mode_is_advised_if_it_is_cheaper_by_more_than_a_twentieth(ours: float, advised: bool) -> None:
     """$1.6425 of writes and $0.1188 of storage are less than 95% of $1.90, and more than that of $1.70."""
     found = workload(rate=1.0, reads=0.0, old=0.0)
-    plans = {"rolling": Bill(ours), "provisioned": Bill(9.0), "on demand": Bill(9.0)}
+    plans = {"rolling": Bill(Cost(ours)), "provisioned": Bill(Cost(9.0)), "on demand": Bill(Cost(9.0))}
     assert any(text.startswith('mode = "on-demand" for') for text in advise(found, plans)) == advised
 
 
@@ -163,7 +160,7 @@ def test_a_plain_table_is_advised_if_it_is_the_cheapest_of_all(
     ours: float, plans: tuple[float, float], best: str
 ) -> None:
     found = workload(rate=1.0, reads=0.0, old=0.0)
-    bills = dict(zip(("rolling", "provisioned", "on demand"), map(Bill, (ours, *plans)), strict=True))
+    bills = dict(zip(("rolling", "provisioned", "on demand"), map(Bill, map(Cost, (ours, *plans))), strict=True))
     texts = [text for text in advise(found, bills) if text.startswith("one plain")]
     assert len(texts) == bool(best)
     assert all(text.startswith(f"one plain {best} table would be cheaper") for text in texts)
@@ -173,7 +170,9 @@ def test_batches_are_advised_for_small_requests_that_cost_more_than_the_tables()
     """2.628 million requests cost $9.198."""
     for batch, ours, advised in ((1, 9.0, True), (1, 9.3, False), (9, 1.0, True), (10, 0.5, False)):
         found = workload(rate=batch, batch=batch, reads=0.0, old=0.0)
-        texts = advise(found, {"rolling": Bill(ours), "provisioned": Bill(99.0), "on demand": Bill(99.0)})
+        texts = advise(
+            found, {"rolling": Bill(Cost(ours)), "provisioned": Bill(Cost(99.0)), "on demand": Bill(Cost(99.0))}
+        )
         assert any(text.startswith(f"send batches: at {batch} events") for text in texts) == advised
 
 
@@ -200,8 +199,8 @@ def test_the_step_for_late_events_lowers_indexes_too_and_keeps_their_read_units(
 def test_a_step_that_saves_a_twentieth_or_less_is_not_advised(
     then: float, advised: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tidetable.bill.whole.price_rolling", lambda _: Bill(then))
-    plans = {"rolling": Bill(100.0), "provisioned": Bill(999.0), "on demand": Bill(999.0)}
+    monkeypatch.setattr("tidetable.bill.whole.price_rolling", lambda _: Bill(Cost(then)))
+    plans = {"rolling": Bill(Cost(100.0)), "provisioned": Bill(Cost(999.0)), "on demand": Bill(Cost(999.0))}
     found = advise(workload(provisioned(50), rate=0.0), plans)
     assert any(text.startswith('a step age = "late"') for text in found) is advised
 
@@ -250,7 +249,7 @@ def test_what_other_settings_cost_without_a_line_is_named(changes: dict[str, Any
 
 
 def test_the_document_has_each_plan_by_kind_of_cost() -> None:
-    document = make_bill_document(workload(), 100)
+    document = compute_whole_bill(workload()).document()
     plan = document["one on-demand table"]
     assert set(plan) == {"writes", "reads", "storage", "transfer"}
     assert (round(plan["writes"], 4), plan["transfer"]) == (1.6425, 0.0)

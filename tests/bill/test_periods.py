@@ -1,5 +1,6 @@
 """The bill of a period's tables as they stand, and its row, calculated by hand from AWS's price list."""
 
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any, cast
@@ -43,10 +44,10 @@ def test_provisioned_units_cost_a_quarter_more_in_the_class_for_infrequent_acces
     )  # fmt: skip
     bill = compute_bill(period(table, entry(copies=("eu-west-1",))), {})
     # For 730 hours at $0.00065 and $0.00013, times 1.25; 10 and 2 GB at $0.10.
-    assert (bill.table_writes, bill.table_reads, bill.table_storage) == pytest.approx((5.93125, 2.3725, 1.0))
-    assert (bill.index_writes, bill.index_reads, bill.index_storage) == pytest.approx((1.779375, 0.4745, 0.2))
+    assert (bill.tables.writes, bill.tables.reads, bill.tables.storage) == pytest.approx((5.93125, 2.3725, 1.0))
+    assert (bill.indexes.writes, bill.indexes.reads, bill.indexes.storage) == pytest.approx((1.779375, 0.4745, 0.2))
     # A copy of a provisioned table has its read units too.
-    assert (bill.copy_writes, bill.copy_reads, bill.copy_storage) == pytest.approx((7.710625, 2.847, 1.2))
+    assert (bill.copies.writes, bill.copies.reads, bill.copies.storage) == pytest.approx((7.710625, 2.847, 1.2))
 
 
 @pytest.mark.parametrize(("items", "sent"), [(1000, 768), (0, 1024)])
@@ -58,10 +59,10 @@ def test_units_on_demand_are_those_that_were_consumed(items: int, sent: int) -> 
     consumed = {(NAME, ""): ConsumedUnits(2e6, 4e6), (NAME, "status"): ConsumedUnits(1e6, 8e6)}
     bill = compute_bill(period(table, found), consumed)
     # $0.625 and $0.125 per million.
-    assert (bill.table_writes, bill.table_reads) == pytest.approx((1.25, 0.5))
-    assert (bill.index_writes, bill.index_reads) == pytest.approx((0.625, 1.0))
+    assert (bill.tables.writes, bill.tables.reads) == pytest.approx((1.25, 0.5))
+    assert (bill.indexes.writes, bill.indexes.reads) == pytest.approx((0.625, 1.0))
     # Two copies are written as often and read by nobody that is known; two million units travel to each, at $0.02 per GB.
-    assert (bill.copy_writes, bill.copy_reads) == pytest.approx((3.75, 0.0))
+    assert (bill.copies.writes, bill.copies.reads) == pytest.approx((3.75, 0.0))
     assert bill.transfer == pytest.approx(2 * 2e6 * sent / 1e9 * 0.02)
     row = make_row(period(table, found), NOON, consumed)
     assert (row.taken_write, row.taken_read) == (3e6, 12e6)
@@ -167,7 +168,7 @@ def test_a_row_has_what_is_known_of_its_period() -> None:
     )  # fmt: skip
     found = entry("2026-03-11", State.CLOSED, archive=ArchiveFacts("m", 9, 1, NOON))
     observed = ObservedPeriod(found, STREAM, {table.name: table}, NOON - timedelta(hours=6))
-    document = make_row(observed, NOON, None).document()
+    document = asdict(make_row(observed, NOON, None))
     # Ten and twenty units for 730 hours at $0.00065 and $0.00013, times 1.25; 11 GB at $0.10.
     assert document.pop("dollars") == pytest.approx(5.93125 + 2.3725 + 1.1)
     assert document == {

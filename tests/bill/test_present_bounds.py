@@ -95,6 +95,16 @@ def test_the_newest_tables_on_demand_are_measured_first(
     assert missing == ([text] if left_out else [])
 
 
+def test_the_newest_tables_of_every_stream_come_before_older_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(present, "MAX_METRICS", 4)
+    stage = BilledStage(more=ROLLUP)
+    for stream in ("s", "s-hours"):
+        for label in (TODAY, YESTERDAY):
+            stage.add(label, table(), stream=stream)
+    stage.bill()
+    assert stage.meters.tables == {"s.2026-03-15": [], "s-hours.2026-03-15": []}
+
+
 def test_a_local_index_has_no_metrics() -> None:
     """AWS: its reads and writes are those of its table."""
     stage = BilledStage(more=INDEX + '[[streams.s.index]]\nname = "near"\nlocal = true\nsort_by = "mag"\n')

@@ -30,7 +30,7 @@ def test_only_the_stream_and_its_rate_are_required() -> None:
     assert (workload.event_bytes, workload.reads_per_second, workload.old_reads_per_second) == (1000, 1.0, 0.0)
     assert workload.read_bytes == 8192
     assert (workload.batch, workload.archive_days, workload.packed_bytes) == (100, 365, None)
-    assert (found.groups, found.change, workload.index_shares) == (100, "", {})
+    assert (workload.groups, found.change, workload.index_shares) == (100, "", {})
 
 
 @pytest.mark.parametrize(
@@ -50,6 +50,9 @@ def test_only_the_stream_and_its_rate_are_required() -> None:
         ("bytes", "400000", True),
         ("bytes", "400001", False),
         ("bytes", "1.5", False),
+        ("bytes", "000000700", True),
+        ("bytes", "0000000700", False),
+        ("bytes", "1e3", False),
         ("batch", "1", True),
         ("batch", "10000", True),
         ("batch", "10001", False),
@@ -112,8 +115,8 @@ def test_a_workload_is_what_the_parameters_say() -> None:
     )  # fmt: skip
     rates = [50.0] * 24
     stream = CONFIG.streams["s"]
-    wanted = Workload(rates, 700, 2.5, 9000, 0.5, stream, 40, 30, {"status": 0.5}, 120.0, by_key=True)
-    assert (found.workload, found.groups, found.change) == (wanted, 7, "late = '2d'")
+    wanted = Workload(rates, 700, 2.5, 9000, 0.5, stream, 40, 30, {"status": 0.5}, 120.0, by_key=True, groups=7)
+    assert (found.workload, found.change) == (wanted, "late = '2d'")
 
 
 def test_only_keys_are_checked_by_the_authorizer() -> None:
@@ -185,8 +188,8 @@ def simulate(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], dict[str, Any]]
     monkeypatch.setattr("tidetable.bill.change._simulate_days", lambda *_: ())
     plain = configuration(capacity='mode = "on-demand"', more=INDEX, retention=2)
     stream = plain.streams["s"]
-    found = Workload(spread_by_hour(1.0, None), 700, 0.0, 4096, 0.0, stream, 100, 30, {"status": 0.5})
-    return lambda change: simulate_change(plain, Proposal(found, 70, change), NOON, "us-east-1")
+    found = Workload(spread_by_hour(1.0, None), 700, 0.0, 4096, 0.0, stream, 100, 30, {"status": 0.5}, groups=70)
+    return lambda change: simulate_change(plain, Proposal(found, change), NOON, "us-east-1")
 
 
 def test_a_saving_is_what_the_bill_is_less(simulate: Callable[[str], dict[str, Any]]) -> None:
@@ -263,7 +266,7 @@ def live(at: datetime = EARLY, **changes: Any) -> list[dict[str, Any]]:
     """The days of the tables of a stream, by default from half past three in the morning on."""
     config = configuration(**changes)
     workload = Workload(spread_by_hour(1.0, None), 700, 0.0, 4096, 0.0, config.streams["s"])
-    found = simulate_change(config, Proposal(workload, 100, "premake = 2"), at, "")
+    found = simulate_change(config, Proposal(workload, "premake = 2"), at, "")
     days: list[dict[str, Any]] = found["before"]["days"]
     return days
 

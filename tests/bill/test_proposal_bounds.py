@@ -13,9 +13,7 @@ def propose(text: str, **changes: object) -> dict[str, list[object]]:
     """The bill before a change, with the days of its tables."""
     config = configuration(**{"capacity": 'mode = "on-demand"', "retention": 2} | changes)
     workload = Workload(spread_by_hour(1.0, None), 700, 0.0, 4096, 0.0, config.streams["s"])
-    before: dict[str, list[object]] = simulate_change(config, Proposal(workload, 100, text), NOON, "us-east-1")[
-        "before"
-    ]
+    before: dict[str, list[object]] = simulate_change(config, Proposal(workload, text), NOON, "us-east-1")["before"]
     return before
 
 

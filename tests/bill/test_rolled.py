@@ -8,7 +8,7 @@ import pytest
 from tests.lifecycle.world import configuration
 from tidetable.bill.rolled import list_rollups, price_feed, price_rollups, size_bucket
 from tidetable.bill.workload import Workload
-from tidetable.config.model import RollupPolicy
+from tidetable.config.stream import RollupPolicy
 from tidetable.durations import Duration
 
 ON_DEMAND = 'mode = "on-demand"'
@@ -31,11 +31,11 @@ MONTH, SECOND = 730 / 24, 1769 / 1024 * 0.0000133334
 def workload(more: str, rates: float | list[float] = 100.0, capacity: str = ON_DEMAND) -> Workload:
     """Events of 500 bytes."""
     hours = rates if isinstance(rates, list) else [rates] * 24
-    return Workload(hours, 500, 0.0, 4096, 0.0, configuration(capacity=capacity, more=more).streams["s"])
+    return Workload(hours, 500, 0.0, 4096, 0.0, configuration(capacity=capacity, more=more).streams["s"], groups=1000)
 
 
-def lines(found: Workload, groups: int = 1000) -> dict[str, tuple[float, str]]:
-    return {name: (dollars, how) for name, dollars, how in price_rollups(found, groups)}
+def lines(found: Workload) -> dict[str, tuple[float, str]]:
+    return {name: (dollars, how) for name, dollars, how in price_rollups(found)}
 
 
 def test_each_line_says_how_it_was_calculated() -> None:
@@ -78,7 +78,7 @@ def test_events_in_packs_are_read_as_they_are_stored() -> None:
 
 
 def test_a_rollup_is_made_of_the_coarsest_that_has_what_it_needs() -> None:
-    found = list_rollups(workload(ROLLUP + QUARTERS + HOURS), 1000)
+    found = list_rollups(workload(ROLLUP + QUARTERS + HOURS))
     assert [(rollup.name, rollup.finer) for rollup in found] == [("s-m", ""), ("s-q", "s-m"), ("s-h", "s-q")]
 
 
@@ -94,7 +94,7 @@ def test_a_rollup_is_made_of_the_coarsest_that_has_what_it_needs() -> None:
     ],
 )
 def test_a_bucket_has_the_groups_of_the_busiest_hours_events_at_the_most(rates: Any, more: str, groups: int) -> None:
-    (found,) = list_rollups(workload(more, rates), 1000)
+    (found,) = list_rollups(workload(more, rates))
     assert found.groups == groups
     assert f"1,440 buckets per day of {groups:,} groups" in lines(workload(more, rates))["rollup s-m, writes"][1]
 
@@ -114,7 +114,7 @@ def test_the_refresher_runs_every_minute_and_reads_each_event_once(
     events = 262_800_000 * made_of_events
     dollars = 43_800 * 0.2e-6 + (4_380 + events * 15e-6) * SECOND + 43_800 * 3 * (3 + rollups) * 0.125e-6
     assert lines(workload(more))["refresher"][0] == pytest.approx(dollars)
-    assert not list(price_rollups(workload(""), 1000))
+    assert not list(price_rollups(workload("")))
 
 
 def test_copies_of_a_rollup_are_written_kept_and_sent() -> None:

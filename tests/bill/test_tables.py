@@ -5,7 +5,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from tests.lifecycle.world import configuration
-from tidetable.bill.tables import Bill, price_hour, price_rolling
+from tidetable.bill.amounts import Bill
+from tidetable.bill.tables import price_hour, price_rolling
 from tidetable.bill.workload import Workload, spread_by_hour
 
 LADDER = (

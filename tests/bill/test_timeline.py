@@ -8,7 +8,9 @@ from msgspec.structs import replace
 
 from tests.lifecycle.world import configuration
 from tidetable.bill import tables
-from tidetable.bill.tables import Bill, price_rolling, price_rolling_on_demand
+from tidetable.bill.amounts import Bill
+from tidetable.bill.prices import Cost
+from tidetable.bill.tables import price_rolling, price_rolling_on_demand
 from tidetable.bill.timeline import Day, simulate
 from tidetable.bill.workload import Workload, spread_by_hour
 from tidetable.config import Stream
@@ -100,7 +102,7 @@ def test_a_month_is_priced_by_the_middle_of_each_hour_until_tables_repeat(
     period: str, hours: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: Any = []
-    monkeypatch.setattr(tables, "price_hour", lambda _, at: seen.append(at) or Bill(1.0))
+    monkeypatch.setattr(tables, "price_hour", lambda _, at: seen.append(at) or Bill(Cost(1.0)))
     stream = make_stream(period=period, capacity=ON_DEMAND)
     bill = price_rolling(Workload([0.0] * 24, 100, 0.0, 4096, 0.0, stream))
     assert (seen[0], len(seen)) == (datetime(2026, 6, 1, 0, 30, tzinfo=UTC), hours)
@@ -124,7 +126,7 @@ def test_queries_of_old_events_read_yesterday_or_the_period_before(period: str, 
     """2.628 million units per month, at $0.155 in the class of old tables and at $0.125 in that of new ones."""
     stream = make_stream(period=period, retention=30, capacity=COLD)
     bill = price_rolling(Workload(spread_by_hour(0.0, None), 700, 0.0, 4096, 2.0, stream))
-    assert bill.table_reads == pytest.approx(dollars)
+    assert bill.tables.reads == pytest.approx(dollars)
 
 
 def test_a_ladder_on_demand_keeps_its_classes() -> None:
@@ -136,5 +138,5 @@ def test_a_ladder_on_demand_keeps_its_classes() -> None:
     found = price_rolling_on_demand(
         Workload(spread_by_hour(0.0, None), 700, 0.0, 4096, 2.0, make_stream(capacity=ladder, retention=5))
     )
-    assert found.table_reads == pytest.approx((23 * 0.40734 + 0.3285) / 24)
-    assert found.table_writes == 0
+    assert found.tables.reads == pytest.approx((23 * 0.40734 + 0.3285) / 24)
+    assert found.tables.writes == 0

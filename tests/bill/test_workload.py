@@ -6,8 +6,10 @@ from datetime import timedelta
 import pytest
 
 from tests.lifecycle.world import NOON, configuration
+from tidetable.bill.amounts import Bill
 from tidetable.bill.change import Proposal, simulate_change
-from tidetable.bill.tables import Bill, price_one_on_demand, price_one_provisioned, price_rolling
+from tidetable.bill.prices import Cost
+from tidetable.bill.tables import price_one_on_demand, price_one_provisioned, price_rolling
 from tidetable.bill.whole import advise, compute_whole_bill
 from tidetable.bill.workload import Workload, spread_by_hour
 from tidetable.config import Config, parse
@@ -45,34 +47,34 @@ def test_a_query_takes_half_a_unit_for_each_4_kb_begun(size: int, units: float) 
 def test_one_provisioned_table_has_whole_units_for_its_busiest_hour() -> None:
     bill = price_one_provisioned(workload(700, rate=2.5, reads=0.7, old=0.5, more=INDEX))
     # 2.5 units per second need 3, at $0.00065 for 730 hours. 1.2 queries of half a unit need one, at $0.00013.
-    assert bill.table_writes == pytest.approx(1.4235)
-    assert bill.table_reads == pytest.approx(0.0949)
-    assert bill.index_writes == pytest.approx(1.4235)
-    assert bill.index_reads == pytest.approx(0.0949)
+    assert bill.tables.writes == pytest.approx(1.4235)
+    assert bill.tables.reads == pytest.approx(0.0949)
+    assert bill.indexes.writes == pytest.approx(1.4235)
+    assert bill.indexes.reads == pytest.approx(0.0949)
     # 216,000 events per day of 700 bytes for 5 days, at $0.25 per GB-month; all are in the index once more.
-    assert bill.table_storage == pytest.approx(0.189)
-    assert bill.index_storage == pytest.approx(0.189)
+    assert bill.tables.storage == pytest.approx(0.189)
+    assert bill.indexes.storage == pytest.approx(0.189)
 
 
 def test_an_index_that_holds_next_to_nothing_still_needs_a_unit() -> None:
     sparse = Workload(spread_by_hour(0.0, None), 700, 0.0, 4096, 0.0, configuration(more=INDEX).streams["s"])
-    assert price_one_provisioned(sparse).index_writes == pytest.approx(0.00065 * 730)
+    assert price_one_provisioned(sparse).indexes.writes == pytest.approx(0.00065 * 730)
 
 
 def test_one_on_demand_table_takes_each_event_and_query() -> None:
     bill = price_one_on_demand(workload(700, rate=2.0, reads=3.0, old=1.0, read=8192, more=INDEX))
     # 5.256 million events in 730 hours at $0.625; 10.512 million queries of a unit each at $0.125.
-    assert bill.table_writes == pytest.approx(3.285)
-    assert bill.table_reads == pytest.approx(1.314)
-    assert bill.index_writes == pytest.approx(3.285)
-    assert bill.index_reads == 0
+    assert bill.tables.writes == pytest.approx(3.285)
+    assert bill.tables.reads == pytest.approx(1.314)
+    assert bill.indexes.writes == pytest.approx(3.285)
+    assert bill.indexes.reads == 0
 
 
 @pytest.mark.parametrize("period", ["hour", "day", "week", "month"])
 def test_a_month_has_as_many_nights_as_days_whatever_the_period(period: str) -> None:
     stream = configuration(period=period, late="1h", capacity=ON_DEMAND).streams["s"]
     # 16 hours of 3 and 8 of 1 are 201,600 events per day: 6.132 million in 730 hours, at $0.625.
-    assert price_rolling(Workload(spread_by_hour(3, 1), 700, 0.0, 4096, 0.0, stream)).table_writes == pytest.approx(
+    assert price_rolling(Workload(spread_by_hour(3, 1), 700, 0.0, 4096, 0.0, stream)).tables.writes == pytest.approx(
         3.8325
     )
 
@@ -82,11 +84,19 @@ def test_queries_of_old_events_are_priced_in_the_class_of_old_tables() -> None:
     bill = price_rolling(workload(700, rate=0.0, reads=1.0, old=2.0, capacity=cold, late="1h"))
     # 2.628 million at $0.125 and 5.256 million at $0.155, half a unit each; but in the first of 24 hours the day before
     # is open, and costs $0.125.
-    assert bill.table_reads == pytest.approx(0.16425 + (23 * 0.40734 + 0.3285) / 24)
+    assert bill.tables.reads == pytest.approx(0.16425 + (23 * 0.40734 + 0.3285) / 24)
+
+
+def test_queries_of_old_events_cost_nothing_more_where_old_tables_are_provisioned() -> None:
+    ladder = 'mode = "provisioned"\nladder = [{ age = 0, write = 1, read = 1 }]'
+    loads = [workload(700, rate=0.0, reads=reads, old=old, capacity=ladder) for reads, old in ((0.0, 0.0), (2.0, 3.0))]
+    without, bill = map(price_rolling, loads)
+    assert bill == without
+    assert bill.tables.reads > 0
 
 
 def test_an_export_reads_each_table_once_strongly() -> None:
-    lines = {line.name: line.dollars for line in compute_whole_bill(workload(4096, rate=1_000.0), 100)[0]}
+    lines = {line.name: line.dollars for line in compute_whole_bill(workload(4096, rate=1_000.0)).lines}
     # 2.628 billion events of a read unit each at $0.125 a million.
     assert lines["archive, reads"] == pytest.approx(328.5)
     # 10,764 GB, a quarter of it as Parquet, kept for twelve months of 30.4 days, at $0.023.
@@ -95,9 +105,7 @@ def test_an_export_reads_each_table_once_strongly() -> None:
 
 def days_of(config: Config) -> list[int]:
     found = Workload(spread_by_hour(3, None), 700, 0.0, 4096, 0.0, config.streams["s"])
-    return [
-        day["day"] for day in simulate_change(config, Proposal(found, 100, ""), NOON, "us-east-1")["before"]["days"]
-    ]
+    return [day["day"] for day in simulate_change(config, Proposal(found, ""), NOON, "us-east-1")["before"]["days"]]
 
 
 def test_a_simulation_shows_each_nth_day_and_the_last() -> None:
@@ -170,7 +178,7 @@ def test_a_partition_key_that_outgrows_ten_gigabytes_is_told(rate: float, advise
     index = '[[streams.s.index]]\nname = "near"\nlocal = true\nsort_by = "ms"'
     stream = parse(BUCKETS + index).streams["s"]
     found = Workload([rate] + [0.0] * 23, 500, 0.0, 4096, 0.0, stream, index_shares={"near": 0.0})
-    bills = {"rolling": Bill(1.0), "provisioned": Bill(99.0), "on demand": Bill(99.0)}
+    bills = {"rolling": Bill(Cost(1.0)), "provisioned": Bill(Cost(99.0)), "on demand": Bill(Cost(99.0))}
     texts = [text for text in advise(found, bills) if text.startswith("a suffix of a bucket of 6h gets 10.0 GB")]
     assert bool(texts) is advised
 

@@ -10,14 +10,15 @@ from cli import estimate
 from cli.workload import read_shares
 from tests.worlds.commands import run
 from tests.worlds.estimates import ON_DEMAND
-from tidetable.bill.tables import Bill
-from tidetable.bill.whole import Line
+from tidetable.bill.amounts import Bill, Line
+from tidetable.bill.prices import Cost
+from tidetable.bill.whole import WholeBill
 from tidetable.bill.workload import Workload
 from tidetable.config import Stream, parse
 
 FIELDS = (
     "events_per_second", "event_bytes", "reads_per_second", "read_bytes", "old_reads_per_second", "batch", "archive_days",
-    "index_shares", "packed_bytes", "by_key",
+    "index_shares", "packed_bytes", "by_key", "groups",
 )  # fmt: skip
 PLAIN: dict[str, Any] = {
     "events_per_second": [5.0] * 24,
@@ -30,21 +31,21 @@ PLAIN: dict[str, Any] = {
     "index_shares": {},
     "packed_bytes": None,
     "by_key": True,
+    "groups": 100,
 }
 
 
 @pytest.fixture
-def priced(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Workload, int]]:
-    """The workloads that were priced, each with its groups; the bill is a made-up one."""
-    seen: list[tuple[Workload, int]] = []
+def priced(monkeypatch: pytest.MonkeyPatch) -> list[Workload]:
+    """The workloads that were priced; the bill is a made-up one."""
+    seen: list[Workload] = []
 
-    def price(workload: Workload, groups: int) -> tuple[list[Line], dict[str, Bill]]:
-        seen.append((workload, groups))
-        return [Line("one", 1200.5, "x"), Line("two", 0.25, "y")], {"rolling": Bill(1.0, 2.0, 3.0, transfer=0.5)}
+    def price(workload: Workload) -> WholeBill:
+        seen.append(workload)
+        lines = [Line("one", 1200.5, "x"), Line("two", 0.25, "y")]
+        return WholeBill(lines, {"rolling": Bill(Cost(1.0, 2.0, 3.0), transfer=0.5)}, ["retries"], ["send batches"])
 
     monkeypatch.setattr(estimate, "compute_whole_bill", price)
-    monkeypatch.setattr(estimate, "advise", lambda *_: ["send batches"])
-    monkeypatch.setattr(estimate, "name_unpriced", lambda _: ["retries"])
     return seen
 
 
@@ -53,28 +54,26 @@ def fields_of(workload: Workload) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("words", "changed", "groups"),
+    ("words", "changed"),
     [
-        ((), {}, 100),
+        ((), {}),
         (
             ("--bytes", "700", "--reads", "2.5", "--read-bytes", "9000", "--old-reads", "0.5", "--batch", "40"),
             {"event_bytes": 700, "reads_per_second": 2.5, "read_bytes": 9000, "old_reads_per_second": 0.5, "batch": 40},
-            100,
         ),
         (
             ("--archive-days", "30", "--packed-bytes", "120", "--in-index", "by_error=0.5", "--groups", "7"),
-            {"archive_days": 30, "packed_bytes": 120.0, "index_shares": {"by_error": 0.5}},
-            7,
+            {"archive_days": 30, "packed_bytes": 120.0, "index_shares": {"by_error": 0.5}, "groups": 7},
         ),
-        (("--night", "1"), {"events_per_second": [1.0] * 7 + [5.0] * 16 + [1.0]}, 100),
+        (("--night", "1"), {"events_per_second": [1.0] * 7 + [5.0] * 16 + [1.0]}),
     ],
 )
 def test_each_option_of_cost_is_part_of_the_workload(
-    file: Path, priced: list[tuple[Workload, int]], words: tuple[str, ...], changed: dict[str, Any], groups: int
+    file: Path, priced: list[Workload], words: tuple[str, ...], changed: dict[str, Any]
 ) -> None:
     assert run("cost", str(file), "--rate", "5", *words).exit_code == 0
-    ((workload, asked),) = priced
-    assert (fields_of(workload), asked) == (PLAIN | changed, groups)
+    (workload,) = priced
+    assert fields_of(workload) == PLAIN | changed
 
 
 WORKLOAD = """
@@ -86,7 +85,7 @@ old_reads_per_second = 0.25
 """
 
 
-def test_a_folder_has_its_workload_and_options_say_the_rest(tmp_path: Path, priced: list[tuple[Workload, int]]) -> None:
+def test_a_folder_has_its_workload_and_options_say_the_rest(tmp_path: Path, priced: list[Workload]) -> None:
     (tmp_path / "tidetable.toml").write_text(ON_DEMAND)
     (tmp_path / "workload.toml").write_text(WORKLOAD % ", ".join(["3.0"] * 24))
     words = "--batch", "7", "--archive-days", "9", "--in-index", "slowest=0"
@@ -102,14 +101,14 @@ def test_a_folder_has_its_workload_and_options_say_the_rest(tmp_path: Path, pric
         "index_shares": {"slowest": 0.0},
         "by_key": False,
     }
-    assert fields_of(priced[0][0]) == PLAIN | own
+    assert fields_of(priced[0]) == PLAIN | own
     (tmp_path / "workload.toml").write_text(WORKLOAD % "3.0" + "colour = 1")
     assert run("cost", str(tmp_path)).exit_code == 1
     (tmp_path / "workload.toml").write_text("[")
     assert run("cost", str(tmp_path)).exit_code == 64
 
 
-def test_the_bill_is_summed_up(file: Path, priced: list[tuple[Workload, int]]) -> None:
+def test_the_bill_is_summed_up(file: Path, priced: list[Workload]) -> None:
     rows = [line.strip("│┃ ").split() for line in run("cost", str(file), "--rate", "5").stdout.splitlines()]
     words = [[word for word in row if word not in "│┃"] for row in rows]
     assert ["one", "1,200.50", "x"] in words
@@ -146,7 +145,7 @@ def test_a_share_of_an_index_is_from_nothing_to_all(word: str, share: float | No
 
 def test_simulate_takes_the_workload_of_its_options(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: Any = []
-    monkeypatch.setattr(estimate, "simulated", lambda _, *given: seen.append(given) or ())
+    monkeypatch.setattr(estimate, "simulate_days", lambda _, *given: seen.append(given) or ())
     words = "--days", "3", "--bytes", "700", "--batch", "40", "--reads", "2.5", "--read-bytes", "9000", "--night", "1"
     assert run("simulate", "--config", str(file), *words, "--rate", "5", "--json").exit_code == 0
     ((start, days, workload),) = seen

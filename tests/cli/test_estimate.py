@@ -163,8 +163,8 @@ def test_packs_are_priced_by_their_bytes_and_single_tables_by_their_events() -> 
     assert replace(after, packed_bytes=2000.0).event_units == 1.96
     assert price_one_on_demand(after) == price_one_on_demand(before)
     assert price_one_provisioned(after) == price_one_provisioned(before)
-    assert price_rolling(after).writes == pytest.approx(0.13 * price_rolling(before).writes)
-    assert price_rolling(after).storage == pytest.approx(126.3 / 500 * price_rolling(before).storage)
+    assert price_rolling(after).whole.writes == pytest.approx(0.13 * price_rolling(before).whole.writes)
+    assert price_rolling(after).whole.storage == pytest.approx(126.3 / 500 * price_rolling(before).whole.storage)
 
 
 LOCAL = """

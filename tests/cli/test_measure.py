@@ -286,7 +286,7 @@ def test_two_weeks_of_each_stream_are_judged_and_no_rollups(tmp_path: Path, monk
         judged.append((stream.name, span.days))
         return History(stream, now - span, now, ())
 
-    monkeypatch.setattr(measure, "measure", read)
+    monkeypatch.setattr(measure, "measure_history", read)
     file = tmp_path / "tidetable.toml"
     file.write_text(ROLLED)
     assert run("advise", "--config", str(file)).exit_code == 0

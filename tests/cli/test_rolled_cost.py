@@ -7,7 +7,7 @@ import pytest
 
 from tests.worlds.commands import run
 from tidetable.bill.rolled import size_bucket
-from tidetable.config.model import RollupPolicy
+from tidetable.config.stream import RollupPolicy
 from tidetable.durations import Duration
 
 STREAM = """

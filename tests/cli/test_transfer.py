@@ -170,7 +170,7 @@ class Rehearsal:
 
     is_complete = True
 
-    def judge(self, event: dict[str, Any]) -> Any:
+    def judge_event(self, event: dict[str, Any]) -> Any:
         return fail_event(0, "too_old")
 
 

@@ -16,8 +16,8 @@ from aws.clients import CONCURRENCY
 from aws.codec import to_wire
 from aws.codes import CONDITION_FAILED, NOT_FOUND, THROTTLED, TRANSACTION_CANCELED
 from aws.errors import name_missing_table, read_error_code
-from aws.guards import make_condition
 from aws.queries import find_last_key, query_request
+from aws.wire import make_condition
 from tidetable.catalog import WRITABLE, Entry
 from tidetable.errors import StoreUnavailable, TableMissing
 from tidetable.events import Item

@@ -123,6 +123,14 @@ def test_a_move_from_an_expected_state_changes_the_entry_and_keeps_its_facts(eng
     assert list(engine.catalog.entries(engine.stream, consistent=True)) == [deleted]
 
 
+def test_a_move_may_begin_in_any_of_the_expected_states(engine: Engine) -> None:
+    first = entry(engine)
+    engine.catalog.add(first)
+    moved = engine.catalog.move(first, State.OPEN, expected=[State.OPEN, State.CLOSED, State.CREATING])
+    assert list(engine.catalog.entries(engine.stream, consistent=True)) == [moved]
+    assert moved.state is State.OPEN
+
+
 def test_a_move_from_another_state_is_stale_and_changes_nothing(engine: Engine) -> None:
     first = entry(engine)
     engine.catalog.add(first)

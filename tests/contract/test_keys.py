@@ -9,7 +9,7 @@ import pytest
 from aws.keys import DynamoKeys
 from aws.lean.client import LeanClient
 from aws.lean.credentials import Provider
-from aws.lean.keys import LeanKeys
+from aws.lean.keys import find_key
 from local.emulator import REGION
 from local.stack import make_aws_client
 from strict import SystemClock
@@ -41,7 +41,12 @@ class Kept(NamedTuple):
     """The two adapters of one table."""
 
     keys: DynamoKeys
-    reader: LeanKeys
+    lean: LeanClient
+    table: str
+
+    def find(self, id: str) -> KeyRecord | None:
+        """Find a key as the authorizer does."""
+        return find_key(self.lean, self.table, id)
 
 
 @pytest.fixture(params=LEAN)
@@ -52,18 +57,18 @@ def kept(request: pytest.FixtureRequest) -> Kept:
     engine, name = real(client, CLOCK, lean=lean), f"keys-{next(_numbers)}"
     assert engine.tables.create(TableSpec(name, None, None, TableClass.STANDARD, TAGS))
     engine.settled(name)
-    return Kept(DynamoKeys(client, name), LeanKeys(lean, name))
+    return Kept(DynamoKeys(client, name), lean, name)
 
 
 @pytest.mark.parametrize("sent", [FULL, record(TEXT), record(TEXT, set())], ids=["full", "bare", "no stream"])
 def test_a_key_is_read_as_it_was_added(kept: Kept, sent: KeyRecord) -> None:
     assert kept.keys.add(sent)
-    assert kept.keys.find(ID) == kept.reader.find(ID) == sent
+    assert kept.keys.find(ID) == kept.find(ID) == sent
     assert kept.keys.all() == [sent]
 
 
 def test_a_key_that_is_not_there_is_none(kept: Kept) -> None:
-    assert kept.keys.find(ID) is kept.reader.find(ID) is None
+    assert kept.keys.find(ID) is kept.find(ID) is None
     assert kept.keys.all() == []
     assert not kept.keys.revoke(ID, NOW)
     assert not kept.keys.rotate(FULL, FULL)
@@ -73,18 +78,18 @@ def test_a_key_that_is_not_there_is_none(kept: Kept) -> None:
 def test_no_key_takes_the_place_of_another(kept: Kept) -> None:
     assert kept.keys.add(FULL)
     assert not kept.keys.add(record(TEXT))
-    assert kept.reader.find(ID) == FULL
+    assert kept.find(ID) == FULL
 
 
 def test_a_key_is_revoked_once_and_for_good(kept: Kept) -> None:
     kept.keys.add(FULL)
     assert kept.keys.revoke(ID, NOW)
     assert kept.keys.revoke(ID, NOW + timedelta(days=1)), "again changes nothing"
-    assert kept.reader.find(ID) == replace(FULL, revoked=NOW)
+    assert kept.find(ID) == replace(FULL, revoked=NOW)
     rotated = FULL.rotate(Secret.of(TEXT, SALT), NOW, timedelta(0))
     assert not kept.keys.rotate(rotated, FULL)
     assert not kept.keys.forget(ID)
-    assert kept.reader.find(ID) == replace(FULL, revoked=NOW)
+    assert kept.find(ID) == replace(FULL, revoked=NOW)
 
 
 def test_of_two_rotations_at_once_one_is_refused(kept: Kept) -> None:
@@ -93,10 +98,10 @@ def test_of_two_rotations_at_once_one_is_refused(kept: Kept) -> None:
     second = FULL.rotate(Secret.of(TEXT, bytes(16)), NOW + timedelta(seconds=1), timedelta(0))
     assert kept.keys.rotate(first, FULL)
     assert not kept.keys.rotate(second, FULL)
-    assert kept.reader.find(ID) == first
+    assert kept.find(ID) == first
     later = first.rotate(Secret.of(TEXT, bytes(16)), NOW + timedelta(days=1), timedelta(0))
     assert kept.keys.rotate(later, first)
-    assert kept.reader.find(ID) == later
+    assert kept.find(ID) == later
 
 
 def test_keys_are_listed_by_their_ids(kept: Kept) -> None:
@@ -109,6 +114,5 @@ def test_keys_are_listed_by_their_ids(kept: Kept) -> None:
 
 
 def test_without_the_catalog_nothing_is_read(kept: Kept) -> None:
-    lean = kept.reader._client
     with pytest.raises(TableMissing):
-        LeanKeys(lean, "none").find(ID)
+        find_key(kept.lean, "none", ID)

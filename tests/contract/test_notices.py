@@ -7,7 +7,7 @@ from botocore.exceptions import EndpointConnectionError
 
 from aws.notices import EventBus
 from local.stack import make_aws_client
-from tidetable.lifecycle.notices import Notice
+from tidetable.lifecycle.report import Notice
 
 NOTICES = [Notice("Period Table Created", {"stage": "t", "period": str(number)}) for number in range(12)]
 

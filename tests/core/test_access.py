@@ -66,7 +66,7 @@ def test_a_key_without_a_text_of_rights_has_none() -> None:
 def test_a_key_has_its_rights_on_its_own_streams_alone() -> None:
     access = Access("k", frozenset({"a"}), frozenset({"read"}), "p/")
     access.require("a", "read")
-    access.require_one("a", frozenset({"read", "operate"}))
+    access.require("a", "read", "operate")
     for stream, scope in (("a", "write"), ("b", "read")):
         with pytest.raises(ProblemError, match=f"403 forbidden: this key may not {scope} the stream '{stream}'"):
             access.require(stream, scope)  # type: ignore[arg-type]

@@ -5,7 +5,7 @@ import pytest
 from tests.worlds.configs import notify
 from tests.worlds.edges import INDEX, PROVISIONED, STREAM
 from tidetable.config import parse
-from tidetable.config.check import LOG_RETENTION_DAYS
+from tidetable.config.check_stage import LOG_RETENTION_DAYS
 from tidetable.errors import ConfigError
 
 SWITCHED = "[lifecycle]\ndelete_expired = true\n"

@@ -105,6 +105,14 @@ def test_a_stream_has_its_name_from_its_table_alone() -> None:
             STREAM + "[streams.s.table]\ntags = { a = 1 }\n",
             "streams.s.table.tags.a: expected `str`, got `int`: write a text in quotes",
         ),
+        (
+            STREAM + '[streams.s.table]\ntags = "a"\n',
+            "streams.s.table.tags: expected `object`, got `str`: write a table, { key = value }",
+        ),
+        (
+            STREAM + '[streams.s.capacity]\nladder = [{ age = 0, index = { x = { write = "1", read = 1 } } }]\n',
+            "streams.s.capacity.ladder[0].index.x.write: expected `int`, got `str`: write a whole number without quotes",
+        ),
         (STREAM.replace("late = ", "ahead = 5\nlate = "), "streams.s.ahead: expected a duration such as"),
     ],
 )

@@ -99,6 +99,14 @@ def test_what_cannot_be_is_said_with_the_key_and_the_fix(name: str, text: str, m
     assert message in str(refused.value)
 
 
+def test_a_first_step_above_its_scaling_is_one_problem_and_not_one_of_the_late_step() -> None:
+    steps = ladder("age = 0, write = 20, read = 2", 'age = "late", write = 15, read = 2')
+    with pytest.raises(ConfigError) as refused:
+        parse(steps + "autoscaling = { write = { min = 1, max = 9 } }\n")
+    (problem,) = refused.value.problems
+    assert problem.startswith("streams.s.capacity.autoscaling.write: the first step's 20 units")
+
+
 @pytest.mark.parametrize(("name", "text", "message"), ADVICE, ids=[name for name, _, _ in ADVICE])
 def test_what_is_hardly_meant_is_advised_against(name: str, text: str, message: str | None) -> None:
     hints = give_advice(parse(text))

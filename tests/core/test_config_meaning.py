@@ -7,9 +7,11 @@ import pytest
 from tests.worlds.configs import GOOD, index
 from tests.worlds.edges import INDEX, KEY, PROVISIONED, STREAM
 from tidetable.config import parse
+from tidetable.config.capacity import Capacity
 from tidetable.config.demand import give_advice
 from tidetable.config.derive import count_periods_within
-from tidetable.config.model import Capacity, IndexPolicy, KeyPolicy, PackPolicy, Stream, TablePolicy
+from tidetable.config.model import Stream
+from tidetable.config.stream import IndexPolicy, KeyPolicy, PackPolicy, TablePolicy
 from tidetable.durations import Duration
 from tidetable.keys import Index, Layout, Packing
 from tidetable.periods import Kind

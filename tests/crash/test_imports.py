@@ -46,11 +46,11 @@ def grown() -> Stage:
 
 def begin(stage: Stage) -> None:
     backfill = Backfill("s", START, END, Opened(UNTIL, 50, 5))
-    assert open_backfill(backfill, stage.reconciler(), "begin", lambda: 280.0).healthy
+    assert open_backfill(backfill, stage.begin_run("begin", lambda: 280.0)).healthy
 
 
 def end(stage: Stage) -> None:
-    end_backfills("s", stage.reconciler(), "end", lambda: 280.0)
+    end_backfills("s", stage.begin_run("end", lambda: 280.0))
 
 
 def imports(stage: Stage) -> bool:
@@ -118,13 +118,11 @@ def test_the_end_of_a_backfill_is_finished_by_the_next_request() -> None:
 
 def removing(stage: Stage) -> Removed:
     end_of_time = stage.clock.now() + timedelta(seconds=585)
-    parts = stage.reconciler()
 
     def remaining() -> float:
         return (end_of_time - stage.clock.now()).total_seconds()
 
-    world = parts.world(remaining)
-    return remove(stage.config, world, stage.clock.now(), f"removal {stage.clock.now()}")
+    return remove(stage.begin_run(f"removal {stage.clock.now()}", remaining))
 
 
 def test_a_removal_is_finished_by_the_next() -> None:

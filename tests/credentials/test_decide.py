@@ -68,6 +68,15 @@ def test_a_refusal_says_why_to_the_log(kept: KeyRecord | None, text: str, refusa
     assert SECRET not in repr(decision)
 
 
+def test_a_request_with_two_keys_is_refused_whichever_of_them_is_right() -> None:
+    kept = {"0123456789": record(TEXT)}
+    headers = {"x-api-key": [TEXT], "authorization": [f"Bearer {TEXT[:-1]}x"]}
+    decision = decide(Call("GET", EVENTS, "quakes", headers), KeyRing(kept.get), NOW)
+    assert (decision.allowed, decision.context()) == (False, {"refusal": "two keys"})
+    both = {"x-api-key": [TEXT], "authorization": [f"Bearer {TEXT}"]}
+    assert decide(Call("GET", EVENTS, "quakes", both), KeyRing(kept.get), NOW).allowed
+
+
 def test_the_log_names_a_key_only_if_its_secret_was_right() -> None:
     assert "key_id" not in decided(record(TEXT), text=TEXT[:-1] + "x").context()
     assert decided(record(TEXT, {"stations"})).context()["key_id"] == "0123456789"

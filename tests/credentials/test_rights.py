@@ -82,4 +82,4 @@ def test_a_secret_has_32_letters_and_digits(length: int, fits: bool) -> None:
 def test_a_refusal_names_the_rights_in_one_order() -> None:
     for scopes in (("write", "operate", "read"), ("read", "write", "operate")):
         with pytest.raises(ProblemError, match=r"this key may not operate or read or write the stream 's': use a key"):
-            Access("k", frozenset()).require_one("s", frozenset(scopes))
+            Access("k", frozenset()).require("s", *scopes)

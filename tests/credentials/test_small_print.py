@@ -41,6 +41,19 @@ def test_a_full_ring_drops_the_key_that_was_read_first(monkeypatch: pytest.Monke
     assert read == ["b"]
 
 
+def test_a_full_ring_drops_the_unknown_id_that_was_looked_up_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ring_module, "MOST", 3)
+    read: list[str] = []
+    ring = KeyRing(read.append)
+    # "a" is looked up again after its ten seconds, and is then the youngest.
+    for id, second in (("a", 0), ("b", 5), ("a", 10), ("c", 11), ("d", 11)):
+        ring.find(id, NOW + second * SECOND)
+    read.clear()
+    for id in ("a", "c", "d", "b"):
+        ring.find(id, NOW + 12 * SECOND)
+    assert read == ["b"]
+
+
 @pytest.mark.parametrize("facts", [{"expires": NOW}, {"revoked": NOW}])
 def test_a_refusal_of_the_right_text_names_its_key(facts: dict[str, Any]) -> None:
     kept = record(TEXT, **facts)

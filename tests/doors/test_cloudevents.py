@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.worlds.doors import Doors, Reply, config
-from tidetable.config.model import CloudEventsPolicy
+from tidetable.config.stream import CloudEventsPolicy
 
 ROUTE = "/v1/streams/{stream}/cloudevents"
 ONE, BATCH = "application/cloudevents+json", "application/cloudevents-batch+json"

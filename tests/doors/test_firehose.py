@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.worlds.doors import Doors, Reply, config
-from tidetable.config.model import FirehosePolicy
+from tidetable.config.stream import FirehosePolicy
 
 ROUTE = "/v1/streams/{stream}/firehose"
 # 2026-03-01T00:04:00Z, as Firehose's documentation shows a request: requestId, timestamp, records.

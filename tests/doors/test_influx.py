@@ -7,7 +7,7 @@ import pytest
 
 from tests.worlds.doors import Doors, config
 from tests.worlds.influx import V1, V2, V3, T, write
-from tidetable.config.model import InfluxPolicy
+from tidetable.config.stream import InfluxPolicy
 
 
 def test_a_point_becomes_an_event_with_its_tags_and_fields(doors: Doors) -> None:

@@ -8,7 +8,7 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 
 from tests.worlds.doors import Doors, config
 from tests.worlds.otlp import JSON, LOGS, PROTOBUF, T, gauge, logs, metrics, point, send, text
-from tidetable.config.model import OtlpPolicy
+from tidetable.config.stream import OtlpPolicy
 
 
 @pytest.mark.parametrize("kind", [JSON, PROTOBUF])

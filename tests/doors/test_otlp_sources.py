@@ -7,7 +7,7 @@ import pytest
 
 from tests.worlds.doors import Doors, config
 from tests.worlds.otlp import JSON, LOGS, METRICS, PROTOBUF, T, gauge, logs, metrics, point, send, text
-from tidetable.config.model import OtlpPolicy
+from tidetable.config.stream import OtlpPolicy
 from tidetable.dialects.otlp_values import read_whole
 
 BOTH = pytest.mark.parametrize("kind", [JSON, PROTOBUF])

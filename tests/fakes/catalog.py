@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Unpack
 
 from msgspec.structs import replace
 
-from tidetable.catalog import ArchiveFacts, Backfill, Entry, Opened, RecordedPolicy, Seen, State
+from tidetable.catalog import Backfill, Entry, Facts, RecordedPolicy, Seen, State
 from tidetable.errors import StaleEntry, StoreUnavailable
 from tidetable.periods import Period
 
@@ -67,29 +67,12 @@ class FakeCatalog:
         self.items[entry.stream, entry.period] = entry
         return True
 
-    def move(
-        self,
-        entry: Entry,
-        to: State,
-        *,
-        expected: Iterable[State],
-        archive: ArchiveFacts | None = None,
-        deleted_at: datetime | None = None,
-        keep_until: datetime | None = None,
-        opened: Opened | None = None,
-    ) -> Entry:
+    def move(self, entry: Entry, to: State, *, expected: Iterable[State], **facts: Unpack[Facts]) -> Entry:
         expected = list(expected)
         current = self.items.get((entry.stream, entry.period))
         if current is None or current.state not in expected:
             raise StaleEntry(entry.stream, entry.period.label, expected)
-        moved = replace(
-            current,
-            state=to,
-            archive=archive or current.archive,
-            deleted_at=deleted_at or current.deleted_at,
-            keep_until=keep_until or current.keep_until,
-            opened=opened or current.opened,
-        )
+        moved = replace(current, state=to, **facts)
         self.items[entry.stream, entry.period] = moved
         return moved
 

@@ -4,6 +4,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError, ConnectionClosedError
@@ -12,7 +13,7 @@ from aws.archive.scan import RawScan
 from aws.catalog import DynamoCatalog
 from aws.keys import DynamoKeys
 from aws.lean.catalog import LeanCatalog
-from aws.lean.keys import LeanKeys
+from aws.lean.keys import find_key
 from aws.lean.rollups import LeanRollups
 from aws.lean.store import LeanStore
 from aws.tables import DynamoTables
@@ -41,7 +42,7 @@ from tidetable.ingest.marks import Marks
 from tidetable.ingest.outcome import Outcome
 from tidetable.ingest.request import IngestRequest, ingest
 from tidetable.large.sweep import Swept, sweep
-from tidetable.lifecycle import Reconciler, Report, reconcile
+from tidetable.lifecycle import Report, Run, reconcile
 from tidetable.ports import Pools, TableSpec
 from tidetable.query import Reader, Seal
 from tidetable.rollups.bounds import choose_lease_length
@@ -159,8 +160,8 @@ class Stage:
         self.operations = FakeOperations(lambda: self.run_lifecycle(dry_run=True))
         self.meters = FakeMeters()
         self.keys = DynamoKeys(client, CATALOG)
-        self.key_reader = LeanKeys(transport, CATALOG)
-        self.key_ring = KeyRing(self.key_reader.find)
+        self.find_key = partial(find_key, transport, CATALOG)
+        self.key_ring = KeyRing(self.find_key)
         self.tables = DynamoTables(client, self.client_in)
         self.config: Config = parse(config)
         for name in [CATALOG, *([ROLLUPS] if self.config.rolled_up else [])]:
@@ -196,7 +197,7 @@ class Stage:
         self.circuit = Circuit(self.clock)
         self.known = KnownPeriods()
         self.marks = Marks(self.rollups)
-        self.key_ring = KeyRing(self.key_reader.find)
+        self.key_ring = KeyRing(self.find_key)
 
     @property
     def pipeline(self) -> Upkeep:
@@ -252,7 +253,7 @@ class Stage:
     def run_lifecycle(self, *, dry_run: bool = False) -> Report:
         """Run the lifecycle as its function does."""
         self.runs += 1
-        return reconcile(self.reconciler(), f"run-{self.runs}", self._remaining(LIFECYCLE_SECONDS), dry_run=dry_run)
+        return reconcile(self.begin_run(f"run-{self.runs}", self._remaining(LIFECYCLE_SECONDS)), dry_run=dry_run)
 
     def refresh(self) -> Refreshed | None:
         """Refresh the rollups as their function does; None while another run holds the lease."""
@@ -262,11 +263,11 @@ class Stage:
         length = choose_lease_length(timedelta(seconds=REFRESHER_SECONDS))
         return refresh(pipeline.definitions, services, f"refresh-{self.runs}", length)
 
-    def reconciler(self) -> Reconciler:
-        """The ports of the lifecycle."""
-        reconciler = self.pipeline.reconciler
-        reconciler.pools = self.pools
-        return reconciler
+    def begin_run(self, owner: str, remaining: Callable[[], float]) -> Run:
+        """A run of the lifecycle."""
+        run = self.pipeline.begin_run(owner, remaining)
+        run.pools = self.pools
+        return run
 
     def archive(self, stream: str, label: str, *, within: float) -> None:
         """Archive a period as the archiver function does."""

@@ -31,11 +31,11 @@ def test_a_table_is_mapped_by_the_run_that_makes_it() -> None:
     world = World(more=FEED)
     report = world.run()
     assert find_tables(world) == open_tables(world) == world.tables.names
-    assert [step.document() for step in report.feeds] == [
+    assert [step._asdict() for step in report.feeds] == [
         {"action": "map", "table": table, "reason": "its stream has a feed", "outcome": "done", "detail": ""}
         for table in sorted(find_tables(world))
     ]
-    assert report.document()["feeds"] == [step.document() for step in report.feeds]
+    assert report.document()["feeds"] == [step._asdict() for step in report.feeds]
     assert report.healthy
 
 
@@ -110,10 +110,18 @@ def test_over_a_month_the_mappings_are_those_of_the_tables() -> None:
 
 def test_a_run_for_one_stream_leaves_the_mappings_to_the_next() -> None:
     world = World(more=FEED)
-    assert reconcile(world.reconciler(), "owner", lambda: 1000.0, only="s").feeds == []
+    assert reconcile(world.begin_run("owner", lambda: 1000.0), only="s").feeds == []
     assert find_tables(world) == set()
     world.run()
     assert find_tables(world) == open_tables(world)
+
+
+def test_a_run_that_does_not_know_the_function_of_feeds_makes_the_tables_alone() -> None:
+    world = World(more=FEED)
+    report = reconcile(world.begin_run(mappings=None))
+    assert (report.healthy, report.feeds) == (True, [])
+    assert world.tables.names
+    assert find_tables(world) == set()
 
 
 def test_feeds_that_cannot_be_looked_at_are_told_and_stop_no_table(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -201,6 +201,13 @@ def test_a_message_of_dead_letters_has_900_kb_with_its_ends_of_lines(last: int, 
     assert len(client.sent) == messages
 
 
+def test_the_largest_change_is_a_message_of_its_own() -> None:
+    """No message is empty, even if the first change alone fills a message."""
+    client = Client(send_message={})
+    FeedDeadLetters(lambda: client, "dead").bury("orders", QUEUE, "gone", [b"x" * 900_000, b"y"])
+    assert [len(parameters["MessageBody"]) for _, parameters in client.sent] == [900_000, 1]
+
+
 def test_requests_are_as_large_as_they_may_be() -> None:
     """Smaller requests would cost more calls. Kinesis and Firehose count keys and ends of lines, too."""
     limits = {arn: target(arn, Client()) for arn in (FUNCTION, QUEUE, BUS, KINESIS, FIREHOSE)}

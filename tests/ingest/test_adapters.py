@@ -15,7 +15,7 @@ from tests.fakes import FakeValues
 from tests.ingest.streams import NOW
 from tidetable.events import Event
 from tidetable.ingest.overflow import decode_message
-from tidetable.lifecycle.notices import Notice
+from tidetable.lifecycle.report import Notice
 
 REFUSED = ClientError({"Error": {"Code": "ServiceUnavailable"}}, "SendMessageBatch")
 UNREACHABLE = EndpointConnectionError(endpoint_url="https://sqs")

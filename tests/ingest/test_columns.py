@@ -16,17 +16,18 @@ from aws.zstd import Zstd
 from tests.ingest.streams import CONFIG, NOW
 from tests.worlds.intake import LABEL, World, event
 from tidetable.catalog import State
-from tidetable.config.model import PackPolicy
+from tidetable.config.stream import PackPolicy
 from tidetable.durations import Duration
 from tidetable.ingest.bodies import decode_raw, read_body
 from tidetable.ingest.columns import Batch, read_batch, route_batch
-from tidetable.ingest.packing import unspread
+from tidetable.ingest.context import RequestContext
 from tidetable.keys import Layout, Packing
 from tidetable.packs import open_item
 from tidetable.times import to_text
 from tidetable.window import Window
 
 WINDOW = Window(NOW - timedelta(days=2), NOW + timedelta(minutes=5))
+CONTEXT = RequestContext(CONFIG.streams["quakes"], WINDOW, NOW, CONFIG.streams["quakes"].layout)
 # An event that no way takes, so that the request is judged event by event.
 BAD: dict[str, Any] = {"series": ""}
 
@@ -42,7 +43,7 @@ def packed(max_bytes: int = 65_536, **key: Any) -> World:
 def batch(body: bytes, kind: str = "application/json", *, small: bool = True) -> Batch | None:
     """A body by columns; None if it is left to the other way."""
     sent = decode_raw(read_body(body, kind, max_body=10**7), max_events=1000)
-    return read_batch(sent, WINDOW, to_text(NOW), small=small)
+    return read_batch(CONTEXT, sent, small=small)
 
 
 def rows(found: Batch | None) -> list[tuple[str, str, str, Any]]:
@@ -301,10 +302,11 @@ def test_a_request_of_two_periods_by_series_is_packed_by_columns() -> None:
     world = packed(partition_by="series", bucket=None, shards=1)
     columns = batch(json.dumps([event(n, days=n % 2) | {"series": f"s{n}"} for n in range(4)]).encode())
     assert columns is not None
-    layout = unspread(world.config.streams["quakes"].layout)
-    found = route_batch("quakes", columns, world.catalog.entries("quakes"), layout, Zstd(), 1)
+    context = RequestContext.of(world.config.streams["quakes"], NOW, "", world.catalog.backfills)
+    found = route_batch(context, columns, world.catalog.entries("quakes"), Zstd())
     assert found is not None
-    assert sorted((put.table[-10:], put.item["pk"]) for put in found.routed.puts.values()) == [
+    routed, _ = found
+    assert sorted((put.table[-10:], put.item["pk"]) for put in routed.puts.values()) == [
         ("2026-02-28", "s1#0"),
         ("2026-02-28", "s3#0"),
         ("2026-03-01", "s0#0"),

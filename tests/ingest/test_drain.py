@@ -12,7 +12,7 @@ from tests.ingest.streams import CONFIG, NOW
 from tests.worlds.intake import World, event, world
 from tidetable.catalog import Seen, State
 from tidetable.config import TableClass
-from tidetable.config.model import LargePolicy, PackPolicy
+from tidetable.config.stream import LargePolicy, PackPolicy
 from tidetable.durations import Duration
 from tidetable.errors import NotDrained, StoreUnavailable, Undrainable
 from tidetable.events import Event

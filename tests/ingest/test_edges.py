@@ -16,7 +16,7 @@ from tests.ingest.streams import NOW
 from tests.worlds.intake import LABEL, MINUTE, Process, World, event, numbered, versions, world
 from tidetable.catalog import Backfill, Entry, Opened, Seen, State
 from tidetable.config import TableClass
-from tidetable.config.model import IndexPolicy, LargePolicy, PackPolicy
+from tidetable.config.stream import IndexPolicy, LargePolicy, PackPolicy
 from tidetable.durations import Duration
 from tidetable.errors import Undrainable
 from tidetable.events import Event

@@ -3,6 +3,8 @@
 from datetime import datetime, timedelta
 from typing import Any
 
+from msgspec.structs import replace
+
 from tests.ingest.streams import CONFIG, NOW
 from tests.worlds.intake import LABEL, MINUTE, Process, event
 from tidetable.catalog import Backfill, Entry, Opened, State
@@ -147,6 +149,18 @@ def test_events_of_a_backfill_always_read_the_catalog() -> None:
     outcome = process.serve(5 * DAY, MINUTE)
     assert [rejection.code for rejection in outcome.rejections] == ["too_old"]
     assert process.count(entry.period.label) == held
+
+
+def test_a_backfills_event_makes_its_whole_request_read_although_every_period_of_the_request_is_kept() -> None:
+    process = Process()
+    entry = backfilled(process)
+    for days in (1, 2):
+        period = entry.period.shift(days)
+        process.catalog.add(replace(entry, period=period, table=f"tidetable-t.quakes.{period.label}"))
+    process.reads()
+    for _ in range(3):
+        assert process.serve(MINUTE, 5 * DAY).accepted == 2
+    assert len(process.reads()) == 3
 
 
 def test_the_events_of_a_closed_table_are_queued_so_that_none_is_written_behind_an_archive() -> None:

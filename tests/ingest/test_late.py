@@ -16,7 +16,7 @@ from tests.worlds.functions import environment, record
 from tests.worlds.intake import World, event, world
 from tidetable.catalog import Opened, State
 from tidetable.config import Capacity, Step
-from tidetable.config.model import LargePolicy, PackPolicy
+from tidetable.config.stream import LargePolicy, PackPolicy
 from tidetable.durations import Duration
 from tidetable.errors import NotDrained, Undrainable
 from tidetable.events import Event

@@ -10,7 +10,7 @@ from tests.fakes.rollups import FakeRollups
 from tests.ingest.streams import NOW
 from tests.worlds.intake import event as late
 from tests.worlds.marked import AT, FAILURES, HOURS, MINUTES, PACKED, Recorder, Rolled, Stopped, message
-from tidetable.config.model import KeyPolicy, PackPolicy
+from tidetable.config.stream import KeyPolicy, PackPolicy
 from tidetable.errors import NotDrained, StoreUnavailable
 from tidetable.ingest.drain import drain_message
 from tidetable.ingest.known import KnownPeriods

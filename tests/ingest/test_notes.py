@@ -12,7 +12,7 @@ from tests.ingest.streams import CONFIG, NOW
 from tests.worlds.intake import event
 from tests.worlds.marked import AT, FAILURES, HOURS, PACKED, Recorder, Rolled, Stopped, message
 from tidetable.catalog import State
-from tidetable.config.model import KeyPolicy, PackPolicy
+from tidetable.config.stream import KeyPolicy, PackPolicy
 from tidetable.errors import NotDrained, StoreUnavailable
 from tidetable.events import Event
 from tidetable.ingest.drain import drain_message

@@ -11,7 +11,7 @@ from tests.fakes import FakeValues, unpacker
 from tests.fakes.sqs import Sqs, overflow
 from tests.ingest.streams import CONFIG, NOW
 from tests.worlds.intake import World
-from tidetable.config.model import LargePolicy
+from tidetable.config.stream import LargePolicy
 from tidetable.errors import Undrainable
 from tidetable.events import Event
 from tidetable.ingest.overflow import decode_message, encode_message, encode_messages

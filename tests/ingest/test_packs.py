@@ -15,7 +15,7 @@ from tests.fakes.noise import noise
 from tests.ingest.streams import CONFIG, NOW
 from tests.worlds.intake import LABEL, World, event
 from tidetable.catalog import State
-from tidetable.config.model import PackPolicy
+from tidetable.config.stream import LargePolicy, PackPolicy
 from tidetable.durations import Duration
 from tidetable.events import Event, Item
 from tidetable.exact import decode_json
@@ -201,6 +201,29 @@ def test_an_event_too_large_for_a_pack_takes_the_streams_remedy() -> None:
     sent = event(100) | {"data": {"n": 100, "text": noise(950_000)}}
     outcome = world.send(*burst(10), sent)
     assert (outcome.accepted, len(world.values.blobs)) == (11, 1)
+
+
+def test_the_ref_of_an_event_too_large_for_a_pack_names_its_own_item() -> None:
+    world = packed(max_bytes=2_000)
+    large = [event(number) | {"data": {"n": number, "text": noise(9_000, number)}} for number in range(4)]
+    outcome = world.send(*large, event(4, seconds=1))
+    alone = {Key(item["pk"], item["sk"]) for item in world.table(LABEL) if not is_pack(item)}
+    assert {Ref.decode(ref or "").key for ref in outcome.refs[:4]} == alone
+    assert len({key.pk for key in alone}) > 1, "the items have suffixes of their own"
+
+
+def test_of_events_with_one_key_the_last_decides_also_if_no_form_can_hold_it() -> None:
+    """The stream keeps large values in S3, but no answer could hold an event of this size."""
+    world = packed(large=LargePolicy(beyond="s3"))
+    beyond = event(1) | {"data": {"n": 1, "text": noise(2_600_000)}}
+    outcome = world.send(event(1), beyond, event(2))
+    assert [(rejection.index, rejection.code) for rejection in outcome.rejections] == [
+        (0, "too_large"),
+        (1, "too_large"),
+    ]
+    assert numbers(world) == [2]
+    again = world.send(beyond, event(1))
+    assert (again.rejections, again.refs[0] == again.refs[1], numbers(world)) == ([], True, [1, 2])
 
 
 def change_layout(world: World, label: str, layout: Layout) -> None:

@@ -12,7 +12,7 @@ from tests.fakes.noise import noise
 from tests.ingest.streams import CONFIG, NOW
 from tests.worlds.intake import World, event, numbered, world
 from tidetable.catalog import State
-from tidetable.config.model import IndexPolicy, LargePolicy
+from tidetable.config.stream import IndexPolicy, LargePolicy
 from tidetable.ingest.bodies import Sent
 from tidetable.ingest.circuit import Circuit
 from tidetable.ingest.request import ingest_values

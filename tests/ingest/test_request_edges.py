@@ -10,7 +10,7 @@ from tests.fakes.noise import noise
 from tests.ingest.streams import NOW
 from tests.worlds.intake import LABEL, World, event, numbered, world
 from tidetable.catalog import Backfill, Opened, State
-from tidetable.config.model import IndexPolicy, LargePolicy, PackPolicy
+from tidetable.config.stream import IndexPolicy, LargePolicy, PackPolicy
 from tidetable.durations import Duration
 from tidetable.ingest.bodies import Sent
 from tidetable.ingest.request import ingest_values

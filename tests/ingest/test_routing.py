@@ -10,7 +10,7 @@ from tests.fakes.noise import noise
 from tests.ingest.streams import NOW
 from tests.worlds.intake import LABEL, World, event, numbered, versions, world
 from tidetable.catalog import State
-from tidetable.config.model import IndexPolicy, LargePolicy, PackPolicy
+from tidetable.config.stream import IndexPolicy, LargePolicy, PackPolicy
 from tidetable.durations import Duration
 from tidetable.events import Event
 from tidetable.ingest.overflow import encode_message

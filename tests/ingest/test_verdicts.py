@@ -14,20 +14,21 @@ from tests.ingest.streams import NOW, QUAKES
 from tidetable.events import Event
 from tidetable.exact import decode_json
 from tidetable.ingest.bodies import decode_body, read_body
+from tidetable.ingest.context import RequestContext
 from tidetable.ingest.submission import Rejection, Submission
 from tidetable.ingest.unreadable import read_line
-from tidetable.ingest.verdicts import Judge
+from tidetable.ingest.verdicts import judge_all
 from tidetable.keys import Index
 from tidetable.times import to_text
 from tidetable.values import MAX_ITEM_BYTES, count_item_bytes
 from tidetable.window import Window
 
-WINDOW = Window.of(QUAKES, NOW)
+CONTEXT = RequestContext(QUAKES, Window.of(QUAKES, NOW), NOW, QUAKES.layout)
 
 
 def verdict(candidate: Any) -> Event | Rejection:
     """The verdict on the fourth value of a request."""
-    verdict = Judge(QUAKES, QUAKES.layout, WINDOW, NOW).judge_all([None, None, None, candidate])[3]
+    verdict = judge_all(CONTEXT, [None, None, None, candidate])[3]
     return verdict if isinstance(verdict, Rejection) else verdict.event
 
 
@@ -200,9 +201,8 @@ def test_the_short_check_gives_the_same_verdicts_as_the_full_check(events: list[
     """Compares the typed decoder, times that are kept as text and the short check of values with the plain checks."""
     body = json.dumps(events).encode()
     candidates = decode_body(read_body(body, "application/json", max_body=10**6), max_events=10)
-    glance = Judge(QUAKES, QUAKES.layout, WINDOW, NOW, small=True)
-    closely = Judge(QUAKES, QUAKES.layout, WINDOW, NOW)
-    for found, wanted in zip(glance.judge_all(candidates), closely.judge_all(decode_json(body)), strict=True):
+    short, full = judge_all(CONTEXT, candidates, small=True), judge_all(CONTEXT, decode_json(body))
+    for found, wanted in zip(short, full, strict=True):
         if isinstance(found, Submission) and isinstance(wanted, Submission):
             assert (found.index, found.event, found.item) == (wanted.index, wanted.event, wanted.item)
         else:
@@ -210,8 +210,7 @@ def test_the_short_check_gives_the_same_verdicts_as_the_full_check(events: list[
 
 
 def test_a_long_prefix_of_a_key_is_cut_in_the_error() -> None:
-    judge = Judge(QUAKES, QUAKES.layout, WINDOW, NOW, series_prefix="p" * 100)
-    (outcome,) = judge.judge_all([{"series": "a"}])
+    (outcome,) = judge_all(replace(CONTEXT, series_prefix="p" * 100), [{"series": "a"}])
     assert isinstance(outcome, Rejection)
     assert (outcome.code, outcome.detail) == (
         "forbidden_series",
@@ -221,15 +220,14 @@ def test_a_long_prefix_of_a_key_is_cut_in_the_error() -> None:
 
 @pytest.mark.parametrize("series", ["mine/", "mine/a", "other", "other/mine/", "min", ""])
 def test_a_prefix_is_the_beginning_of_every_series_of_a_key(series: str) -> None:
-    judge = Judge(QUAKES, QUAKES.layout, WINDOW, NOW, series_prefix="mine/")
-    (outcome,) = judge.judge_all([{"series": series}])
+    (outcome,) = judge_all(replace(CONTEXT, series_prefix="mine/"), [{"series": series}])
     code = outcome.code if isinstance(outcome, Rejection) else None
     assert code == {"mine/": None, "mine/a": None, "": "invalid"}.get(series, "forbidden_series")
 
 
 @pytest.mark.parametrize("time", ["2026-02-30T00:00:00Z", "soon", -1, 10**30, ""])
 def test_a_time_that_is_none_is_named_as_the_time(time: Any) -> None:
-    (outcome,) = Judge(QUAKES, QUAKES.layout, WINDOW, NOW).judge_all([{"series": "a", "time": time}])
+    (outcome,) = judge_all(CONTEXT, [{"series": "a", "time": time}])
     assert isinstance(outcome, Rejection)
     assert (outcome.code, outcome.detail[:6]) == ("invalid", "time: ")
 
@@ -238,8 +236,8 @@ def test_an_event_of_a_stream_with_indexes_may_be_as_large_as_an_item() -> None:
     layout = replace(QUAKES.layout, indexes=(Index("by_kind", "kind", 1),))
     bare = {"series": "a", "id": "x", "data": {"t": ""}}
     room = MAX_ITEM_BYTES - count_item_bytes(layout.make_item(taken(bare)))
-    judge = Judge(QUAKES, layout, WINDOW, NOW)
-    exact, beyond = judge.judge_all([bare | {"data": {"t": "x" * (room + more)}} for more in (0, 1)])
+    sent = [bare | {"data": {"t": "x" * (room + more)}} for more in (0, 1)]
+    exact, beyond = judge_all(replace(CONTEXT, layout=layout), sent)
     assert isinstance(exact, Submission)
     assert isinstance(beyond, Rejection)
     assert beyond.code == "too_large"

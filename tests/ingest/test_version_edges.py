@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.ingest.streams import NOW
-from tests.worlds.intake import LABEL, World, numbered, versions, world
+from tests.worlds.intake import LABEL, World, make_writer, numbered, versions, world
 from tidetable.catalog import State
 from tidetable.errors import NotDrained, StoreUnavailable, TableMissing
 from tidetable.events import Event
@@ -83,7 +83,7 @@ def test_versions_behind_one_that_had_no_answer_are_written_behind_it() -> None:
     answer_once(stage, "transact", raise_error(StoreUnavailable("no answer", "time-out")))
     item = stage.table(LABEL)[0]
     puts = [Put(TABLE, item | {"digest": digit * 16, "data": {"n": digit}}) for digit in "123"]
-    written = write_versions(stage.store, puts, remaining=lambda: 9.0, clock=stage.clock, jitter=lambda pause: pause)
+    written = write_versions(make_writer(stage, 9.0), puts)
     assert (written.unwritten, written.conflicts, written.missing_tables) == ([], [], set())
     assert versions(stage) == {"v0": "3", "v1": "first", "v2": "1", "v3": "2"}
 

@@ -7,14 +7,13 @@ import pytest
 
 from tests.fakes.noise import noise
 from tests.ingest.streams import NOW
-from tests.worlds.intake import LABEL, World, event, numbered, versions, world
+from tests.worlds.intake import LABEL, World, event, make_writer, numbered, versions, world
 from tidetable.catalog import State
-from tidetable.config.model import LargePolicy
+from tidetable.config.stream import LargePolicy
 from tidetable.errors import NotDrained
 from tidetable.events import Event, Item
 from tidetable.ingest.overflow import encode_message
 from tidetable.ingest.versions import add_fenced, write_versions
-from tidetable.ingest.writing import retry_writes, write_outside
 from tidetable.keys import Key
 from tidetable.names import name_chunks_table
 from tidetable.ports import Blob, Guarded, Put, Transacted
@@ -48,9 +47,7 @@ def test_an_object_is_put_only_while_there_is_time(seconds: float, kept: int) ->
     """A request of many large events would go on for as long as S3 takes for all of them."""
     stage = World()
     put = Put(TABLE, {"pk": "p", "sk": "s", "at": 1, "out": {}}, blob=Blob("key", b"x", Key("p", "s")))
-    ready, written = write_outside(
-        stage.store, stage.values, [put], remaining=lambda: seconds, clock=stage.clock, jitter=lambda pause: pause
-    )
+    ready, written = make_writer(stage, seconds).write_outside([put])
     assert (len(stage.values.blobs), ready, written.unwritten) == (kept, [put] * kept, [put] * (1 - kept))
 
 
@@ -60,9 +57,7 @@ def test_an_item_whose_part_is_not_written_waits_alone() -> None:
     stage.store.throttles = {name_chunks_table(TABLE)}
     part = Put(name_chunks_table(TABLE), {"pk": "part", "b": b"x"})
     put = Put(TABLE, {"pk": "p", "sk": "s", "at": 1, "out": {}}, chunks=(part,))
-    ready, written = write_outside(
-        stage.store, stage.values, [put], remaining=lambda: 0.0, clock=stage.clock, jitter=lambda pause: pause
-    )
+    ready, written = make_writer(stage, 0.0).write_outside([put])
     assert (ready, written.unwritten) == ([], [put])
 
 
@@ -76,14 +71,7 @@ def test_an_item_waits_whichever_of_its_parts_is_not_written(missing: int) -> No
     first = Put(TABLE, {"pk": "o", "sk": "s", "at": 1, "out": {}}, chunks=(parts[missing],))
     put = Put(TABLE, {"pk": "p", "sk": "s", "at": 1, "out": {}}, chunks=parts)
     plain = Put(TABLE, {"pk": "q", "sk": "s", "at": 1, "data": {}})
-    ready, written = write_outside(
-        stage.store,
-        stage.values,
-        [first, put, plain],
-        remaining=lambda: 0.0,
-        clock=stage.clock,
-        jitter=lambda pause: pause,
-    )
+    ready, written = make_writer(stage, 0.0).write_outside([first, put, plain])
     assert (ready, written.unwritten) == ([plain], [first, put])
 
 
@@ -92,9 +80,7 @@ def test_no_pause_ends_at_the_very_end_of_the_time() -> None:
     stage = World()
     stage.store.throttles = {TABLE}
     put = Put(TABLE, {"pk": "p", "sk": "s", "at": 1, "data": {}})
-    written = retry_writes(
-        stage.store.write, [put], remaining=lambda: 0.05, clock=stage.clock, jitter=lambda pause: pause
-    )
+    written = make_writer(stage, 0.05).retry_writes(stage.store.write, [put])
     assert (written.unwritten, written.throttled, stage.clock.slept) == ([put], 1, [])
 
 
@@ -173,7 +159,7 @@ def test_the_order_of_what_waits_is_kept_when_the_time_is_up() -> None:
         Put(TABLE, {"pk": "p", "sk": "v0#s", "version": 1, "digest": str(n), "at": 1, "data": {"n": n}})
         for n in range(3)
     ]
-    written = write_versions(stage.store, puts, remaining=lambda: 0.0, clock=stage.clock, jitter=lambda pause: pause)
+    written = write_versions(make_writer(stage, 0.0), puts)
     assert [put.item["digest"] for put in written.unwritten] == ["0", "1", "2"]
     assert Key("p", "v0#s") not in stage.store.tables[TABLE]
 

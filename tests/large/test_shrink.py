@@ -15,13 +15,14 @@ from aws.zstd import Zstd
 from tests.fakes import FakeCatalog, FakeStore, FakeValues, unpacker
 from tests.fakes.items import read_event
 from tests.fakes.noise import noise
+from tests.worlds.large import make_entry
 from tidetable.errors import ArchiveFailed, StoreUnavailable, TableThrottled, TidetableError
 from tidetable.events import Event, Item
 from tidetable.exact import decode_json
 from tidetable.ingest.versions import make_first_version
 from tidetable.keys import Index, Layout
 from tidetable.large.forms import MAX_EVENT_BYTES, derive_version, list_chunk_keys
-from tidetable.large.shrink import Place, Shrinker
+from tidetable.large.shrink import Shrinker
 from tidetable.large.whole import group_items
 from tidetable.names import name_chunks_table
 from tidetable.ports import Put
@@ -48,7 +49,7 @@ class World:
 
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
-        self.place = Place("s", "2026-03-01", TABLE, layout)
+        self.entry = make_entry(layout)
         self.store = FakeStore(FakeCatalog())
         self.store.tables = {TABLE: {}, name_chunks_table(TABLE): {}}
         self.values = FakeValues()
@@ -82,7 +83,7 @@ def test_what_is_packed_is_whole_again(
 ) -> None:
     world = World(layout)
     item = world.item(data)
-    put = world.shrinker(above, beyond, *(["raw"] if cold else [])).put(item, world.place)
+    put = world.shrinker(above, beyond, *(["raw"] if cold else [])).put(item, world.entry)
     assert put is not None, "this is below the limit"
     read = world.write(put)
     wholes = world.unpacker.whole([read], TABLE, cold=True)
@@ -103,7 +104,7 @@ def test_an_archive_holds_the_same_wherever_the_data_was_and_after_a_restore(
     """The scan of a restored table equals the first scan, byte for byte."""
     world = World(layout)
     data = {**data, "big": noise(900_000)} if large else data
-    put = world.shrinker(above, beyond, *(["raw"] if cold else [])).put(world.item(data), world.place)
+    put = world.shrinker(above, beyond, *(["raw"] if cold else [])).put(world.item(data), world.entry)
     if put is None:
         assert beyond == "chunks"
         assert not layout.parts
@@ -119,7 +120,7 @@ def test_an_archive_holds_the_same_wherever_the_data_was_and_after_a_restore(
     assert whole["data"] == data
     world.store.tables = {TABLE: {}, name_chunks_table(TABLE): {}}
     world.values.blobs.clear()
-    world.write(world.shrinker(None, "refuse").put_again(whole, world.place))
+    world.write(world.shrinker(None, "refuse").put_again(whole, world.entry))
     assert decode_json(scanned()) == decode_json(before)
 
 
@@ -128,7 +129,7 @@ def test_an_archive_holds_the_same_wherever_the_data_was_and_after_a_restore(
 def test_what_is_larger_than_an_item_is_kept_beside_it(beyond: str, layout: Layout, length: int) -> None:
     world = World(layout)
     data = {"text": noise(length), "n": Decimal("1.50")}
-    put = world.shrinker(None, beyond).put(world.item(data), world.place)
+    put = world.shrinker(None, beyond).put(world.item(data), world.entry)
     assert put is not None
     assert count_item_bytes(put.item) <= MAX_ITEM_BYTES
     assert all(count_item_bytes(part.item) <= MAX_ITEM_BYTES for part in put.chunks)
@@ -142,12 +143,12 @@ def test_what_is_larger_than_an_item_is_kept_beside_it(beyond: str, layout: Layo
 def test_what_no_remedy_fits_is_refused(layout: Layout, beyond: str, length: int) -> None:
     """Chunks need a table that this period does not have, and no answer could hold the last event."""
     world = World(layout)
-    assert world.shrinker(None, beyond).put(world.item({"text": noise(length)}), world.place) is None
+    assert world.shrinker(None, beyond).put(world.item({"text": noise(length)}), world.entry) is None
 
 
 def test_what_is_too_large_for_an_item_and_compresses_well_stays_in_it() -> None:
     world = World(PLAIN)
-    put = world.shrinker(None, "s3").put(world.item({"text": "tide " * 200_000}), world.place)
+    put = world.shrinker(None, "s3").put(world.item({"text": "tide " * 200_000}), world.entry)
     assert put is not None
     assert "z" in put.item
     assert put.blob is None
@@ -156,8 +157,8 @@ def test_what_is_too_large_for_an_item_and_compresses_well_stays_in_it() -> None
 def test_what_saves_no_unit_is_not_compressed() -> None:
     world = World(PLAIN)
     shrinker = world.shrinker(1024, "refuse")
-    dense = shrinker.put(world.item({"text": noise(1800)}), world.place)
-    loose = shrinker.put(world.item({"text": "tide " * 500}), world.place)
+    dense = shrinker.put(world.item({"text": noise(1800)}), world.entry)
+    loose = shrinker.put(world.item({"text": "tide " * 500}), world.entry)
     assert dense is not None
     assert loose is not None
     assert "data" in dense.item
@@ -167,7 +168,7 @@ def test_what_saves_no_unit_is_not_compressed() -> None:
 def test_a_retry_writes_the_same_parts_and_another_content_others() -> None:
     world = World(WITH_PARTS)
     shrinker = world.shrinker(None, "chunks")
-    first, again, other = (shrinker.put(world.item({"text": noise(900_000, seed)}), world.place) for seed in (1, 1, 2))
+    first, again, other = (shrinker.put(world.item({"text": noise(900_000, seed)}), world.entry) for seed in (1, 1, 2))
     assert first is not None
     assert first == again
     assert other is not None
@@ -180,7 +181,7 @@ def test_a_part_that_is_gone_or_damaged_is_told_and_the_others_are_whole() -> No
     for seed in range(3):
         data = {"text": noise(900_000, seed)}
         event = Event("s", TIME, f"id{seed}", data)
-        put = world.shrinker(None, "chunks").put(world.layout.make_item(event), world.place)
+        put = world.shrinker(None, "chunks").put(world.layout.make_item(event), world.entry)
         assert put is not None
         read.append(world.write(put))
     keys = list_chunk_keys(read[0], read[0]["out"])
@@ -204,7 +205,7 @@ def test_a_version_beyond_100_kb_keeps_its_data_outside_of_the_item(
     """A transaction of two such items would exceed what one partition can write in a second."""
     world = World(Layout("series", 2, "id", versioned=True, parts=parts))
     data = {"text": noise(length)}
-    put = world.shrinker(None, beyond).put(world.item(data), world.place)
+    put = world.shrinker(None, beyond).put(world.item(data), world.entry)
     assert put is not None
     assert count_item_bytes(put.item) <= 100_000
     if length > 200_000:
@@ -216,14 +217,14 @@ def test_a_version_beyond_100_kb_keeps_its_data_outside_of_the_item(
 
 def test_a_version_beyond_400_kb_is_refused_where_the_policy_says_so() -> None:
     world = World(Layout("series", 2, "id", versioned=True))
-    assert world.shrinker(None, "refuse").put(world.item({"text": noise(420_000)}), world.place) is None
+    assert world.shrinker(None, "refuse").put(world.item({"text": noise(420_000)}), world.entry) is None
 
 
 def test_a_version_whose_copies_in_indexes_are_too_large_to_be_superseded_is_refused() -> None:
     index = Index("copy", "*", project=("text",))
     world = World(Layout("series", 2, "id", 0, (index,), versioned=True))
-    assert world.shrinker(None, "s3").put(world.item({"text": noise(170_000)}), world.place) is None
-    assert world.shrinker(None, "s3").put(world.item({"text": noise(120_000)}), world.place) is not None
+    assert world.shrinker(None, "s3").put(world.item({"text": noise(170_000)}), world.entry) is None
+    assert world.shrinker(None, "s3").put(world.item({"text": noise(120_000)}), world.entry) is not None
 
 
 def test_the_versions_of_payloads_are_told_apart_and_are_the_same_for_the_same_bytes() -> None:
@@ -255,7 +256,7 @@ def test_an_export_waits_for_chunks_that_are_throttled_and_fails_for_other_refus
     code: str, error: type[TidetableError], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = World(WITH_PARTS)
-    put = world.shrinker(None, "chunks").put(world.item({"text": noise(900_000)}), world.place)
+    put = world.shrinker(None, "chunks").put(world.item({"text": noise(900_000)}), world.entry)
     assert put is not None
     world.write(put)
 
@@ -269,7 +270,7 @@ def test_an_export_waits_for_chunks_that_are_throttled_and_fails_for_other_refus
 
 def test_an_export_whose_table_of_chunks_is_gone_fails_and_says_which_table_is_not_complete() -> None:
     world = World(WITH_PARTS)
-    put = world.shrinker(None, "chunks").put(world.item({"text": noise(900_000)}), world.place)
+    put = world.shrinker(None, "chunks").put(world.item({"text": noise(900_000)}), world.entry)
     assert put is not None
     world.write(put)
     del world.store.tables[name_chunks_table(TABLE)]

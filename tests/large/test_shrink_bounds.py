@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 
 from aws.zstd import Zstd
-from tests.fakes import FakeCatalog, FakeStore, FakeValues, unpacker
+from tests.fakes import FakeCatalog, FakeStore, FakeValues, large_values, unpacker
 from tests.fakes.noise import noise
-from tidetable.config.model import Beyond, KeyPolicy, LargePolicy, Stream
+from tests.worlds.large import make_entry
+from tidetable.config.model import Stream
+from tidetable.config.stream import Beyond, KeyPolicy, LargePolicy
 from tidetable.durations import Duration
 from tidetable.errors import ValueMissing
 from tidetable.events import Event, Item
@@ -17,7 +19,7 @@ from tidetable.exact import encode_json
 from tidetable.ingest.versions import make_first_version
 from tidetable.keys import Index, Key, Layout
 from tidetable.large.forms import make_blob_prefix, make_chunk_key, split_payload
-from tidetable.large.shrink import Place, Shrinker
+from tidetable.large.shrink import Shrinker
 from tidetable.large.whole import is_partial
 from tidetable.periods import Kind
 from tidetable.ports import Blob, Compressor, Put
@@ -49,7 +51,7 @@ def pack(
 ) -> Put | None:
     numbers = count()
     shrinker = Shrinker(above, beyond, (), compressor or Zstd(), lambda: str(next(numbers)))
-    return shrinker.put(item, Place("s", "2026-03-01", TABLE, layout))
+    return shrinker.put(item, make_entry(layout))
 
 
 def sized(layout: Layout, size: int, *, without_data: bool = False) -> Item:
@@ -157,7 +159,7 @@ def test_a_policy_says_whether_it_shrinks_events_and_which_items_stay_as_they_ar
     large = LargePolicy(compress_above=above, beyond=beyond)
     key, hour = KeyPolicy(partition_by="series"), Duration(hours=1)
     stream = Stream(period=Kind.DAY, late=hour, retention=1, key=key, cold=cold, large=large)
-    assert (stream.shrinks, Shrinker.of(stream, Zstd(), lambda: "").plain) == (shrinks, plain)
+    assert (stream.shrinks, Shrinker.of(stream, large_values(FakeValues())).plain) == (shrinks, plain)
 
 
 def test_a_chunk_has_the_key_of_its_event_and_all_versions_of_an_event_have_one() -> None:
@@ -187,7 +189,7 @@ def test_a_chunk_has_390_000_bytes() -> None:
 def test_cold_fields_have_their_chunk_wherever_the_other_data_goes(beyond: str, chunks: int) -> None:
     layout = Layout("series", 2, "id", parts=True)
     item = item_of(layout, {"raw": noise(500), "text": noise(900_000)})
-    put = Shrinker(None, beyond, ("raw",), Zstd(), lambda: "1").put(item, Place("s", "2026-03-01", TABLE, layout))
+    put = Shrinker(None, beyond, ("raw",), Zstd(), lambda: "1").put(item, make_entry(layout))
     assert put is not None
     assert choose_form(put) == beyond
     assert (put.item["cold"]["n"], put.blob is None) == (1, beyond == "chunks")
@@ -250,13 +252,13 @@ def test_an_archives_chunks_are_restored_to_s3_where_the_table_has_no_table_of_c
     shrinker = Shrinker(None, "refuse", (), Zstd(), lambda: "1")
     layout = Layout("time", 4, "id", 21_600, parts=parts)
     item = {**item_of(layout, {"text": "x"}), "packed": {"data": archived}}
-    assert choose_form(shrinker.put_again(item, Place("s", "2026-03-01", TABLE, layout))) == form
+    assert choose_form(shrinker.put_again(item, make_entry(layout))) == form
 
 
 def test_an_item_without_a_note_of_its_packing_is_restored_as_it_is() -> None:
     shrinker = Shrinker(1, "s3", (), Zstd(), lambda: "1")
     item = item_of(PLAIN, {"text": "x" * 5_000})
-    put = shrinker.put_again({**item, "packed": {}}, Place("s", "2026-03-01", TABLE, PLAIN))
+    put = shrinker.put_again({**item, "packed": {}}, make_entry(PLAIN))
     assert put == Put(TABLE, item)
 
 

@@ -141,7 +141,7 @@ def make_kept_connection(line: Line) -> Any:
     """A connection that has answered before."""
     connection: Any = object.__new__(Connection)
     connection._socket = connection._file = line
-    connection._seconds, connection.used, connection._closing = 5.0, True, False
+    connection._seconds, connection.used, connection.reusable = 5.0, True, True
     return connection
 
 

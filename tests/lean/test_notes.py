@@ -109,8 +109,8 @@ def test_a_note_that_was_put_again_meanwhile_stays() -> None:
     script = Script(reply)
     assert LeanRollups(script.client, "rollups").clear_notes("s", DAY, 9, 100) == 1
     deletes = [body for operation, body in script.sent if operation == "DeleteItem"]
-    assert {body["ConditionExpression"] for body in deletes} == {"attribute_not_exists(pk) OR #at < :before"}
-    assert {body["ExpressionAttributeValues"][":before"]["N"] for body in deletes} == {"9"}
+    assert {body["ConditionExpression"] for body in deletes} == {"attribute_not_exists(pk) OR #at < :at"}
+    assert {body["ExpressionAttributeValues"][":at"]["N"] for body in deletes} == {"9"}
 
 
 def test_no_more_notes_are_removed_than_asked_although_some_of_them_stay() -> None:
@@ -153,9 +153,9 @@ def test_a_note_that_was_put_again_meanwhile_stays_and_counts_not() -> None:
         {
             "TableName": "rollups",
             "Key": {"pk": {"S": f"s#series#{DAY}#{compute_suffix('a', 16)}"}, "sk": {"S": "a"}},
-            "ConditionExpression": "attribute_not_exists(pk) OR #at < :before",
+            "ConditionExpression": "attribute_not_exists(pk) OR #at < :at",
             "ExpressionAttributeNames": {"#at": "at"},
-            "ExpressionAttributeValues": {":before": {"N": "9"}},
+            "ExpressionAttributeValues": {":at": {"N": "9"}},
         },
     )
 

@@ -41,7 +41,7 @@ class Service:
         self.reachable -= 1
         made: Any = object.__new__(Connection)
         made._socket = made._file = Line(self)
-        made._seconds, made.used, made._closing = 5.0, False, False
+        made._seconds, made.used, made.reusable = 5.0, False, True
         return made
 
 

@@ -11,8 +11,8 @@ from tests.lifecycle.world import INDEXED, NOON, SCALED, World
 from tidetable.catalog import Entry, Opened, State
 from tidetable.config import TableClass
 from tidetable.errors import NotOurs, NotReady, StaleEntry, TableRefused
+from tidetable.lifecycle import Run
 from tidetable.lifecycle.actions import Archive, Close, Delete, Reopen, SetCapacity, SetClass
-from tidetable.lifecycle.apply import World as Applied
 from tidetable.lifecycle.apply import apply
 from tidetable.lifecycle.ladder import Level
 from tidetable.period_tables import PeriodTables, make_chunks_spec, make_table_tags
@@ -33,9 +33,9 @@ def entry(world: World, label: str = TODAY) -> Entry:
     return next(entry for entry in world.catalog.entries("s") if entry.period.label == label)
 
 
-def acting(world: World, seconds: float = 1000.0) -> Applied:
+def acting(world: World, seconds: float = 1000.0) -> Run:
     """The ports of actions, with a number of seconds left of the run."""
-    return world.reconciler().world(lambda: seconds)
+    return world.begin_run("owner", lambda: seconds)
 
 
 def act(world: World, action: Any, seconds: float = 1000.0) -> None:
@@ -43,7 +43,7 @@ def act(world: World, action: Any, seconds: float = 1000.0) -> None:
 
 
 def period_tables(world: World) -> PeriodTables:
-    return acting(world).period_tables()
+    return acting(world).make_period_tables()
 
 
 @pytest.mark.parametrize("state", [State.ARCHIVING, State.ARCHIVED, State.DELETED, State.RESTORING])

@@ -199,7 +199,7 @@ def test_a_backfill_that_has_ended_by_itself_is_not_told_among_those_that_were_o
     longer = make_backfill(stage, START - timedelta(days=1), START, hours=24)
     start_backfill(stage, longer)
     stage.clock.sleep(2 * 3600)
-    assert end_backfills("s", stage.reconciler(), "e", lambda: 280.0, dry_run=True) == [longer]
+    assert end_backfills("s", stage.begin_run("e", lambda: 280.0), dry_run=True) == [longer]
     assert len(stage.catalog.backfills("s")) == 2
     assert stop_backfills(stage) == [longer]
     assert stage.catalog.backfills("s") == []

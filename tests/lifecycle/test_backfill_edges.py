@@ -42,7 +42,7 @@ def make_world(text: str) -> World:
 
 def ask(world: World, start: datetime, end: datetime, *, dry_run: bool = False, **changes: Any) -> Report:
     opened = Opened(world.clock.now() + DAY, None, None)._replace(**changes)
-    return open_backfill(Backfill("s", start, end, opened), world.reconciler(), "me", lambda: 300.0, dry_run=dry_run)
+    return open_backfill(Backfill("s", start, end, opened), world.begin_run("me", lambda: 300.0), dry_run=dry_run)
 
 
 def test_a_backfill_has_a_length_and_no_more_units_than_aws_takes() -> None:
@@ -100,7 +100,7 @@ def test_no_run_begins_while_a_backfill_is_opened_or_ended() -> None:
 
     world.catalog.acquire = note  # type: ignore[method-assign]
     ask(world, MIDNIGHT - 3 * DAY, MIDNIGHT - 2 * DAY)
-    end_backfills("s", world.reconciler(), "me", lambda: 200.0)
+    end_backfills("s", world.begin_run("me", lambda: 200.0))
     # A backfill is opened, then the lifecycle runs. Its end is recorded by the next run.
     assert lengths == [timedelta(seconds=300), timedelta(seconds=300), timedelta(seconds=200)]
 
@@ -110,7 +110,7 @@ def test_all_periods_of_all_backfills_close_when_they_are_ended_together() -> No
     for days in (10, 20, 30):
         ask(world, MIDNIGHT - days * DAY, MIDNIGHT - (days - 1) * DAY)
     world.clock.sleep(60)
-    assert len(end_backfills("s", world.reconciler(), "me", lambda: 300.0)) == 3
+    assert len(end_backfills("s", world.begin_run("me", lambda: 300.0))) == 3
     ends = {entry.opened.until for entry in world.catalog.entries("s") if entry.opened is not None}
     assert ends == {world.clock.now()}
 
@@ -120,9 +120,9 @@ def test_a_backfill_is_over_at_its_last_instant() -> None:
     start, end = MIDNIGHT - 10 * DAY, MIDNIGHT - 9 * DAY
     ask(world, start, end)
     world.clock.time = world.catalog.backfills("s")[0].opened.until
-    assert end_backfills("s", world.reconciler(), "me", lambda: 300.0, dry_run=True) == []
+    assert end_backfills("s", world.begin_run("me", lambda: 300.0), dry_run=True) == []
     with pytest.raises(BadBackfill, match="; open: none"):
-        end_backfills("s", world.reconciler(), "me", lambda: 300.0, span=(start, end))
+        end_backfills("s", world.begin_run("me", lambda: 300.0), span=(start, end))
 
 
 def test_a_backfill_may_reach_to_the_present_and_not_beyond() -> None:
@@ -140,7 +140,7 @@ def test_the_end_of_all_backfills_leaves_the_periods_of_a_backfill_that_is_over_
     ask(world, MIDNIGHT - 10 * DAY, MIDNIGHT - 9 * DAY, until=over)
     ask(world, MIDNIGHT - 20 * DAY, MIDNIGHT - 19 * DAY)
     world.clock.sleep(2 * 3600)
-    end_backfills("s", world.reconciler(), "me", lambda: 300.0)
+    end_backfills("s", world.begin_run("me", lambda: 300.0))
     ends = {entry.period.start: entry.opened.until for entry in world.catalog.entries("s") if entry.opened is not None}
     assert ends == {MIDNIGHT - 20 * DAY: world.clock.now(), MIDNIGHT - 10 * DAY: over}
 

@@ -174,11 +174,11 @@ def test_a_removal_whose_time_is_up_says_what_is_left_and_goes_on_where_it_ended
     run(stage, 6)
     for seconds in (30, 60):
         end = stage.clock.now() + timedelta(seconds=seconds)
-        world = stage.reconciler().world(lambda end=end: (end - stage.clock.now()).total_seconds())  # type: ignore[misc]
+        world = stage.begin_run("owner", lambda end=end: (end - stage.clock.now()).total_seconds())  # type: ignore[misc]
         with pytest.raises(NotReady, match="still has copies in eu-west-1"):
-            remove_catalog_copies(world, CATALOG)
+            remove_catalog_copies(world)
     end = stage.clock.now() + timedelta(seconds=600)
-    world = stage.reconciler().world(lambda: (end - stage.clock.now()).total_seconds())
-    assert remove_catalog_copies(world, CATALOG) == []
+    world = stage.begin_run("owner", lambda: (end - stage.clock.now()).total_seconds())
+    assert remove_catalog_copies(world) == []
     assert copies(stage, CATALOG) == {}
     assert ROLLUPS not in stage.dynamo.account.tables

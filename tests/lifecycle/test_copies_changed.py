@@ -112,7 +112,7 @@ def test_a_table_that_is_made_for_a_backfill_has_copies_and_is_on_demand() -> No
     run(stage, 3)
     start = NOON.replace(day=10, hour=0)
     backfill = Backfill("s", start, start + timedelta(days=1), Opened(NOON + timedelta(days=2), 500, 500))
-    open_backfill(backfill, stage.reconciler(), "backfill", lambda: 200.0)
+    open_backfill(backfill, stage.begin_run("backfill", lambda: 200.0))
     stage.clock.sleep(60)
     assert steps(run(stage)) == [("copy", "2026-03-10", "done")]
     assert run(stage).done == []
@@ -154,8 +154,8 @@ def test_the_removal_of_the_stage_takes_the_copies_of_tables_that_go(removal: st
     stage = made(IRELAND, more=f'removal = "{removal}"')
     run(stage, 3)
     end = stage.clock.now() + timedelta(minutes=40)
-    world = stage.reconciler().world(lambda: (end - stage.clock.now()).total_seconds())
-    removed = remove(stage.config, world, stage.clock.now(), "owner")
+    world = stage.begin_run("owner", lambda: (end - stage.clock.now()).total_seconds())
+    removed = remove(world)
     gone = removal == "delete"
     stage.clock.sleep(60)
     assert sorted(removed.tables) == ([table_of(day) for day in DAYS] if gone else [])

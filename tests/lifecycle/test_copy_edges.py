@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -62,7 +62,7 @@ class Service:
 def follow(service: Service, now: Any = NOON) -> list[CatalogCopy]:
     world = World()
     world.catalog.standing = True
-    return follow_catalog(CONFIG, "catalog", world.catalog, cast("Any", service), now)
+    return follow_catalog(world.begin_run(config=CONFIG, tables=service), now)
 
 
 @pytest.mark.parametrize(("error", "outcome", "detail"), REFUSED)
@@ -101,8 +101,8 @@ def remove(service: Service, *seconds: float) -> tuple[list[str], int]:
         clock.slept += 1
 
     clock.sleep = sleep
-    world: Any = SimpleNamespace(tables=service, clock=clock, remaining=lambda: left.pop(0) if left else 100.0)
-    return remove_catalog_copies(world, "catalog"), clock.slept
+    run = World().begin_run("owner", lambda: left.pop(0) if left else 100.0, tables=service, clock=clock)
+    return remove_catalog_copies(run), clock.slept
 
 
 BOTH = {IRELAND: "ACTIVE", TOKYO: "ACTIVE"}

@@ -30,7 +30,7 @@ def deployed(stage: Stage, configuration: str = "a", *, first: bool = False) -> 
     def remaining() -> float:
         return (end - stage.clock.now()).total_seconds()
 
-    return deploy(stage.reconciler(), f"deploy-{stage.runs}", remaining, configuration, first=first)
+    return deploy(stage.begin_run(f"deploy-{stage.runs}", remaining), configuration, first=first)
 
 
 def refuse(stage: Stage, *labels: str, stream: str = "s") -> None:

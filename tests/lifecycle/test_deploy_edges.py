@@ -22,7 +22,7 @@ MINUTE = timedelta(minutes=1)
 def run(
     world: World, configuration: str = "a", *, first: bool = False, remaining: Callable[[], float] = lambda: 500.0
 ) -> Deployed:
-    return deploy(world.reconciler(), "deploy", remaining, configuration, first=first)
+    return deploy(world.begin_run("deploy", remaining), configuration, first=first)
 
 
 def fail(*_: Any, **__: Any) -> Any:
@@ -113,7 +113,7 @@ def unmade(world: World, now: datetime) -> dict[str, bool]:
     for entry in world.catalog.entries("s"):
         world.catalog.items["s", entry.period] = replace(entry, state=State.CREATING)
     world.clock.time = now
-    found = deploying._find_unmade(world.reconciler(), world.config.streams["s"], {})
+    found = deploying._find_unmade(world.begin_run(), world.config.streams["s"], {})
     return {table.table[-10:]: table.needed for table in found}
 
 

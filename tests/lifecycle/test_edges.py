@@ -133,7 +133,8 @@ class Service:
 def followed(service: Service, now: datetime = NOON, catalog: Any = None) -> list[tuple[str, str, str]]:
     world = World()
     world.catalog.standing = True
-    steps: list[CatalogCopy] = follow_catalog(COPIED, "catalog", catalog or world.catalog, cast("Any", service), now)
+    run = world.begin_run(config=COPIED, catalog=catalog or world.catalog, tables=service)
+    steps: list[CatalogCopy] = follow_catalog(run, now)
     return [(step.action, step.region, step.outcome) for step in steps]
 
 
@@ -183,27 +184,27 @@ def test_no_copy_of_the_catalog_is_begun_within_four_minutes_of_another() -> Non
 
 def test_a_copy_of_the_catalog_that_may_not_be_deleted_stops_its_removal() -> None:
     world = World()
-    applied = world.reconciler().world(lambda: 1000.0)
+    applied = world.begin_run("owner", lambda: 1000.0)
     refusal = TableRefused("AccessDeniedException: no", transient=False)
     applied.tables = cast("Any", Service(table(copies={IRELAND: "ACTIVE"}), refusal))
     with pytest.raises(TableRefused):
-        remove_catalog_copies(applied, "catalog")
+        remove_catalog_copies(applied)
 
 
 def test_a_copy_of_the_catalog_that_is_going_is_not_deleted_again() -> None:
     world = World()
     seconds = iter([10.0, 10.0, 0.0])
-    applied = world.reconciler().world(lambda: next(seconds))
+    applied = world.begin_run("owner", lambda: next(seconds))
     service = Service(table(copies={IRELAND: "DELETING"}))
     applied.tables = cast("Any", service)
     with pytest.raises(NotReady, match="still has copies in eu-west-1"):
-        remove_catalog_copies(applied, "catalog")
+        remove_catalog_copies(applied)
     assert service.requests == []
 
 
 def asked(world: World, start: datetime, end: datetime, *, hours: float = 24) -> None:
     until = world.clock.now() + timedelta(hours=hours)
-    open_backfill(Backfill("s", start, end, Opened(until, None, None)), world.reconciler(), "me", lambda: 300.0)
+    open_backfill(Backfill("s", start, end, Opened(until, None, None)), world.begin_run("me", lambda: 300.0))
 
 
 def test_a_backfill_may_reach_up_to_now_and_no_further() -> None:
@@ -299,7 +300,7 @@ def test_periods_that_were_deleted_are_read_as_far_as_a_window_that_became_longe
     for entry in list(world.catalog.items.values()):
         world.catalog.items["s", entry.period] = replace(entry, state=State.DELETED)
     world.catalog.set_horizon("s", MIDNIGHT + 3 * DAY)
-    seen = observe(world.config, world.catalog, world.tables, world.pools, NOON)
+    seen = observe(world.begin_run(), NOON)
     assert [entry.period.label for entry in seen.streams["s"].entries][:2] == ["2026-03-14", LABEL]
 
 
@@ -319,5 +320,5 @@ def test_a_table_with_copies_whose_time_is_over_is_looked_at_in_every_run() -> N
     # It is kept for two days after its end; twelve runs are an hour.
     expired = held.period.end + 2 * DAY + SECOND
     for runs in range(12):
-        observe(world.config, world.catalog, world.tables, world.pools, expired + runs * 5 * MINUTES)
+        observe(world.begin_run(), expired + runs * 5 * MINUTES)
     assert looked.count(held.table) == 12

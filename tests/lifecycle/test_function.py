@@ -13,9 +13,8 @@ from tests.lifecycle.world import NOON, World
 from tidetable.catalog import Backfill, Opened
 from tidetable.errors import BadBackfill, BadInvocation
 from tidetable.lifecycle import Report
-from tidetable.lifecycle.notices import Notice
 from tidetable.lifecycle.outlook import Outlook, RemovedStream
-from tidetable.lifecycle.report import Done
+from tidetable.lifecycle.report import Done, Notice
 
 DAY = timedelta(days=1)
 MIDNIGHT = NOON.replace(hour=0)

@@ -134,7 +134,7 @@ def test_a_backfill_raises_tables_that_are_lowered_and_gives_them_back() -> None
     world.run()
     world.at(at(17, 12))
     assert world.levels()["2026-03-15"] == LOWERED
-    report = open_backfill(request(world, 15, 17, write=50, read=7), world.reconciler(), "b", lambda: 100.0)
+    report = open_backfill(request(world, 15, 17, write=50, read=7), world.begin_run("b", lambda: 100.0))
     assert ("reopen", "2026-03-15", "done") in outcomes(report)
     raised = {label: level[:2] for label, level in world.levels().items()}
     assert (raised["2026-03-15"], raised["2026-03-16"]) == ((50, 7), (50, 7))
@@ -152,7 +152,7 @@ def test_a_backfill_that_outlives_the_window_keeps_its_units_until_it_ends() -> 
     world = World(capacity=LATE, late="2d")
     world.run()
     world.at(at(17, 22))
-    open_backfill(request(world, 15, 16, write=50, read=7), world.reconciler(), "b", lambda: 100.0)
+    open_backfill(request(world, 15, 16, write=50, read=7), world.begin_run("b", lambda: 100.0))
     world.at(at(18, 1))
     assert (world.levels()["2026-03-15"][:2], world.states()["2026-03-15"]) == ((50, 7), State.OPEN)
     world.at(at(18, 3, 1))
@@ -163,9 +163,9 @@ def test_a_backfill_that_is_ended_gives_a_lowered_table_back() -> None:
     world = World(capacity=LATE, late="3d")
     world.run()
     world.at(at(17, 12))
-    open_backfill(request(world, 15, 16), world.reconciler(), "b", lambda: 100.0)
+    open_backfill(request(world, 15, 16), world.begin_run("b", lambda: 100.0))
     assert world.levels()["2026-03-15"] == (None, None, "standard")
-    end_backfills("s", world.reconciler(), "e", lambda: 100.0)
+    end_backfills("s", world.begin_run("e", lambda: 100.0))
     world.after(minutes=5)
     assert (world.levels()["2026-03-15"], world.states()["2026-03-15"]) == (LOWERED, State.OPEN)
 
@@ -175,7 +175,7 @@ def test_without_the_step_a_backfill_leaves_tables_of_the_window_as_they_are() -
     world.run()
     world.at(at(17, 12))
     world.after(minutes=5)
-    report = open_backfill(request(world, 15, 16, write=50, read=7), world.reconciler(), "b", lambda: 100.0)
+    report = open_backfill(request(world, 15, 16, write=50, read=7), world.begin_run("b", lambda: 100.0))
     assert outcomes(report) == []
     assert world.levels()["2026-03-15"] == FULL
 

@@ -11,7 +11,7 @@ from tests.lifecycle.world import LADDER, NOON, World, configuration
 from tests.worlds.copied import text
 from tidetable.catalog import Entry, Opened, RecordedPolicy, Seen, State
 from tidetable.config import Config, TableClass, parse
-from tidetable.lifecycle import Reconciler, reconcile
+from tidetable.lifecycle import reconcile
 from tidetable.lifecycle.expiry import compute_entry_expiry
 from tidetable.lifecycle.ladder import Level, choose_level, compute_level, compute_stagger, is_exported
 from tidetable.periods import from_label
@@ -163,9 +163,7 @@ retention = "730d"
 
 def run(world: World, rollups: FakeRollups, config: Config) -> list[str]:
     """Run on a configuration, and return the troubles."""
-    ports = world.catalog, world.tables, world.scaling, world.archiver, world.clock, world.pools
-    reconciler = Reconciler(config, "t", *ports, lambda: rollups)
-    return reconcile(reconciler, "a run", lambda: 300.0).troubles
+    return reconcile(world.begin_run(config=config, find_rollups=lambda: rollups)).troubles
 
 
 def test_a_rollup_whose_policy_changes_keeps_its_sealed_buckets() -> None:

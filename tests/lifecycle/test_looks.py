@@ -20,7 +20,7 @@ TODAY = "tidetable-t.s.2026-03-15"
 
 
 def look(world: World, config: Config | None = None, **more: Any) -> Observation:
-    return observe(config or world.config, world.catalog, world.tables, world.pools, world.clock.now(), **more)
+    return observe(world.begin_run(config=config or world.config), world.clock.now(), **more)
 
 
 def change(world: World, label: str = "2026-03-15", **changes: Any) -> Entry:

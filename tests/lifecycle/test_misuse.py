@@ -36,7 +36,7 @@ def deployed(stage: Stage, configuration: str) -> Deployed:
     stage.config = parse(configuration)
     end = stage.clock.now() + timedelta(seconds=300)
     return deploy(
-        stage.reconciler(), "deploy", lambda: (end - stage.clock.now()).total_seconds(), configuration, first=False
+        stage.begin_run("deploy", lambda: (end - stage.clock.now()).total_seconds()), configuration, first=False
     )
 
 

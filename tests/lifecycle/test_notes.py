@@ -118,7 +118,7 @@ def test_a_closed_table_is_looked_at_once_an_hour_unless_it_should_change(
     looked: list[str] = []
     cast("Any", world.tables).describe = looked.append
     for run in range(12):
-        observe(world.config, world.catalog, world.tables, world.pools, START + run * timedelta(minutes=5))
+        observe(world.begin_run(), START + run * timedelta(minutes=5))
     assert len(looked) == looks
 
 
@@ -132,7 +132,7 @@ def test_a_table_whose_step_is_delayed_is_looked_at_in_each_run_only_after_its_d
     cast("Any", world.tables).describe = looked.append
     step = START + 4 * DAY + timedelta(hours=hours)
     for run in range(6):
-        observe(world.config, world.catalog, world.tables, world.pools, step + run * timedelta(minutes=5) + MOMENT)
+        observe(world.begin_run(), step + run * timedelta(minutes=5) + MOMENT)
     assert len(looked) == looks
 
 

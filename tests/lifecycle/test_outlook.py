@@ -12,9 +12,9 @@ from tidetable.catalog import Entry, State
 from tidetable.config import TableClass
 from tidetable.errors import TableRefused
 from tidetable.keys import Index, Layout
-from tidetable.lifecycle.notices import make_notices
 from tidetable.lifecycle.observe import Observed
 from tidetable.lifecycle.outlook import Outlook, derive_outlook, measure_lead
+from tidetable.lifecycle.report import make_notices
 from tidetable.periods import Kind, find_containing, from_label
 from tidetable.ports import Table
 

@@ -8,8 +8,6 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from tests.fakes import FakeCatalog, FakeClock, FakeStore, FakeTables
-from tests.fakes.serial import Serial
 from tests.lifecycle.world import INDEXED, SCALED, World, configuration, outcomes
 from tidetable.catalog import ArchiveFacts, Backfill, Entry, Opened, Seen, State
 from tidetable.config import Config, TableClass, parse
@@ -202,9 +200,7 @@ def test_a_planned_backfill_is_looked_at_for_its_own_stream_only() -> None:
     config = configuration()
     other = msgspec.structs.replace(config.streams["s"], name="other")
     both = msgspec.structs.replace(config, streams={**config.streams, "other": other})
-    clock, catalog = FakeClock(START), FakeCatalog()
-    tables = FakeTables(clock, FakeStore(catalog))
-    observed = observe(both, catalog, tables, Serial, START, [backfill(CLOSES)])
+    observed = observe(World().begin_run(config=both), START, [backfill(CLOSES)])
     assert {name: len(stream.backfills) for name, stream in observed.streams.items()} == {"s": 1, "other": 0}
 
 
@@ -226,7 +222,7 @@ def test_a_backfill_takes_the_horizon_back_to_its_start_and_no_run_moves_it_beyo
     world.run()
     world.catalog.set_horizon("s", START)
     early = Backfill("s", datetime(2026, 3, 10, tzinfo=UTC), datetime(2026, 3, 11, tzinfo=UTC), backfill(CLOSES).opened)
-    open_backfill(early, world.reconciler(), "b", lambda: 1000.0)
+    open_backfill(early, world.begin_run("b", lambda: 1000.0))
     assert world.catalog.horizon("s") == early.start
     # All known periods are deleted, and the backfill's own periods are not recorded yet.
     world.catalog.set_horizon("s", datetime(2026, 3, 1, tzinfo=UTC))

@@ -49,7 +49,7 @@ def test_a_stack_is_not_destroyed_while_the_policies_of_removed_streams_cannot_b
 
     monkeypatch.setattr(world.catalog, "policies", fail)
     with pytest.raises(RemovalFailed) as refused:
-        remove(world.config, world.reconciler().world(lambda: 1000.0), world.clock.now(), "owner")
+        remove(world.begin_run("owner", lambda: 1000.0))
     assert str(refused.value) == (
         "the recorded policies could not be read: ConnectionError: try later. Delete the stack again"
     )

@@ -47,12 +47,11 @@ STRANGER = "tidetable-lapse.s.2026-03-20"
 
 def removing(stage: Stage, seconds: float = 585, owner: str = "destroy") -> Removed:
     end = stage.clock.now() + timedelta(seconds=seconds)
-    parts = stage.reconciler()
 
     def remaining() -> float:
         return (end - stage.clock.now()).total_seconds()
 
-    return remove(stage.config, parts.world(remaining), stage.clock.now(), owner)
+    return remove(stage.begin_run(owner, remaining))
 
 
 def lived(clock: SharedClock | None = None) -> Stage:
@@ -246,8 +245,7 @@ def test_no_scalable_target_is_left_of_a_table_that_was_removed_while_it_was_sca
     world.run()
     world.after(minutes=5)
     assert len(world.scaling.tended) == 2
-    parts = world.reconciler()
-    assert len(remove(world.config, parts.world(lambda: 500.0), world.clock.now(), "destroy").tables) == 4
+    assert len(remove(world.begin_run("destroy", lambda: 500.0)).tables) == 4
     assert (world.scaling.tended, world.tables.names) == ({}, set())
 
 
@@ -255,7 +253,7 @@ def test_no_run_begins_while_a_removal_goes_on_however_long_that_takes() -> None
     """A lease lasts for five minutes at most; a run in between would make tables again."""
     world = FakeWorld(more='removal = "delete"')
     world.run()
-    parts, delete = world.reconciler(), world.tables.delete
+    delete = world.tables.delete
     others: list[bool] = []
 
     def slowly(name: str) -> None:
@@ -264,8 +262,8 @@ def test_no_run_begins_while_a_removal_goes_on_however_long_that_takes() -> None
         others.append(world.catalog.acquire("lifecycle", "a run", world.clock.now(), timedelta(minutes=5)))
 
     world.tables.delete = slowly  # type: ignore[method-assign]
-    acting = parts.world(lambda: 5000.0)
-    assert len(remove(world.config, acting, world.clock.now(), "destroy").tables) == 4
+    acting = world.begin_run("destroy", lambda: 5000.0)
+    assert len(remove(acting).tables) == 4
     assert others == [False] * 4
     assert world.catalog.acquire("lifecycle", "a run", world.clock.now(), timedelta(minutes=5)), "it is given back"
 
@@ -279,6 +277,6 @@ def test_of_the_tables_that_could_not_be_deleted_five_are_named() -> None:
 
     world.tables.delete = refuse  # type: ignore[method-assign]
     with pytest.raises(RemovalFailed) as failed:
-        remove(world.config, world.reconciler().world(lambda: 500.0), world.clock.now(), "destroy")
+        remove(world.begin_run("owner", lambda: 500.0))
     named = "; ".join(f"tidetable-t.s.2026-03-{day}: AccessDeniedException: {day}" for day in (12, 13, 14, 15, 16))
     assert str(failed.value) == f"6 tables could not be deleted; {named}. Delete the stack again"

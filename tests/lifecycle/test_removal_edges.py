@@ -34,7 +34,7 @@ def change(world: World, **changes: Any) -> Entry:
 
 
 def take(world: World, seconds: float = 500.0) -> Removed:
-    return remove(world.config, world.reconciler().world(lambda: seconds), world.clock.now(), "destroy")
+    return remove(world.begin_run("owner", lambda: seconds))
 
 
 def note_leases(world: World) -> list[tuple[str, timedelta]]:

@@ -190,8 +190,7 @@ def test_a_catalog_that_cannot_tell_its_policies_keeps_no_table_from_being_made(
 
 
 def removing(world: World, config: Config) -> list[str]:
-    parts = world.reconciler().world(lambda: 1000.0)
-    return remove(config, parts, world.clock.now(), "owner").tables
+    return remove(world.begin_run(config=config)).tables
 
 
 @pytest.mark.parametrize(("removal", "deleted"), [("keep", 0), ("delete", 4)])

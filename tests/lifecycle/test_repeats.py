@@ -47,7 +47,7 @@ def entry(world: World, **changes: Any) -> Entry:
 
 
 def act(world: World, action: Any) -> None:
-    apply(action, world.reconciler().world(lambda: 1000.0), world.clock.now())
+    apply(action, world.begin_run("owner", lambda: 1000.0), world.clock.now())
 
 
 def show(world: World, name: str, **changes: Any) -> None:
@@ -106,10 +106,10 @@ def test_the_class_of_a_period_stays_if_the_table_of_parts_is_a_strangers() -> N
 
 
 def test_an_action_waits_a_minute_and_no_longer_than_all_actions_of_its_rank_may() -> None:
-    world = World().reconciler().world(lambda: 1000.0)
-    assert world.period_tables().remaining() == 60
+    world = World().begin_run("owner", lambda: 1000.0)
+    assert world.make_period_tables().remaining() == 60
     world.patience = lambda: 40.0
-    assert world.period_tables().remaining() == 40
+    assert world.make_period_tables().remaining() == 40
 
 
 @pytest.mark.parametrize("status", ["ACTIVE", "UPDATING"])

@@ -6,8 +6,7 @@ from tests.lifecycle.world import NOON, World
 from tidetable.feed.mappings import FeedStep
 from tidetable.lifecycle import Report, actions
 from tidetable.lifecycle.catalog_copies import CatalogCopy
-from tidetable.lifecycle.notices import Notice, make_notices
-from tidetable.lifecycle.report import Done
+from tidetable.lifecycle.report import Done, Notice, make_notices
 
 REASON = "it meets the writable window or is among the next periods"
 STEP = {

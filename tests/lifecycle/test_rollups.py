@@ -1,18 +1,18 @@
 """Streams that are rollups: their tables, their backfills, and what is left of them when they leave the configuration."""
 
+from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
 
 from tests.fakes.rollups import FakeRollups
-from tests.fakes.serial import Serial
 from tests.lifecycle.world import NOON, World
 from tidetable.catalog import Backfill, Opened
 from tidetable.config import Config, parse
 from tidetable.config.demand import list_demands
 from tidetable.errors import BadBackfill, StoreUnavailable
+from tidetable.lifecycle import Run, reconcile
 from tidetable.lifecycle.backfill import end_backfills, open_backfill
-from tidetable.lifecycle.reconcile import Reconciler, reconcile
 from tidetable.ports import Edge, Mark, Noting
 
 TEXT = """
@@ -43,14 +43,11 @@ class Rolled:
         self.rollups = FakeRollups()
         self.config: Config = parse(text)
 
-    @property
-    def reconciler(self) -> Reconciler:
-        world = self.world
-        ports = world.catalog, world.tables, world.scaling, world.archiver, world.clock, Serial
-        return Reconciler(self.config, "t", *ports, lambda: self.rollups)
+    def begin_run(self, owner: str, remaining: Callable[[], float]) -> Run:
+        return self.world.begin_run(owner, remaining, config=self.config, find_rollups=lambda: self.rollups)
 
     def run(self) -> None:
-        assert reconcile(self.reconciler, "a run", lambda: 300.0).healthy
+        assert reconcile(self.begin_run("a run", lambda: 300.0)).healthy
 
     def spans(self, stream: str) -> list[tuple[object, object]]:
         return [(backfill.start, backfill.end) for backfill in self.world.catalog.backfills(stream)]
@@ -67,10 +64,10 @@ def test_the_tables_of_a_stream_and_of_its_rollups_must_fit_into_the_quota_toget
     quota = "[lifecycle]\ntable_quota = {}\n" + TEXT + ROLLUP
     stage.config = parse(quota.format(always + 4))
     with pytest.raises(BadBackfill, match="needs up to 5 tables"):
-        open_backfill(backfill(), stage.reconciler, "e", lambda: 300.0)
+        open_backfill(backfill(), stage.begin_run("e", lambda: 300.0))
     assert stage.spans("s") == []
     stage.config = parse(quota.format(always + 5))
-    assert open_backfill(backfill(), stage.reconciler, "e", lambda: 300.0).healthy
+    assert open_backfill(backfill(), stage.begin_run("e", lambda: 300.0)).healthy
 
 
 def test_a_rollup_has_tables_of_its_own() -> None:
@@ -84,20 +81,20 @@ def test_a_rollup_has_tables_of_its_own() -> None:
 def test_a_backfill_of_a_stream_opens_its_rollups_and_its_end_closes_them() -> None:
     stage = Rolled()
     stage.run()
-    open_backfill(backfill(), stage.reconciler, "me", lambda: 300.0)
+    open_backfill(backfill(), stage.begin_run("me", lambda: 300.0))
     assert stage.spans("s") == stage.spans("s-hours") == [(START, END)]
     stage.run()
-    assert end_backfills("s", stage.reconciler, "me", lambda: 300.0) == [backfill()]
+    assert end_backfills("s", stage.begin_run("me", lambda: 300.0)) == [backfill()]
     assert stage.spans("s") == stage.spans("s-hours") == []
 
 
 def test_the_end_of_one_span_leaves_the_other_spans_of_the_rollup() -> None:
     stage = Rolled()
     stage.run()
-    open_backfill(backfill(), stage.reconciler, "me", lambda: 300.0)
+    open_backfill(backfill(), stage.begin_run("me", lambda: 300.0))
     earlier = Backfill("s", START - 2 * DAY, START - DAY, Opened(NOON + DAY, None, None))
-    open_backfill(earlier, stage.reconciler, "me", lambda: 300.0)
-    end_backfills("s", stage.reconciler, "me", lambda: 300.0, span=(START, END))
+    open_backfill(earlier, stage.begin_run("me", lambda: 300.0))
+    end_backfills("s", stage.begin_run("me", lambda: 300.0), span=(START, END))
     assert stage.spans("s") == stage.spans("s-hours") == [(START - 2 * DAY, START - DAY)]
 
 
@@ -105,15 +102,15 @@ def test_a_rollup_is_opened_by_itself_only_to_be_rebuilt() -> None:
     stage = Rolled()
     stage.run()
     with pytest.raises(BadBackfill) as error:
-        open_backfill(backfill("s-hours"), stage.reconciler, "me", lambda: 300.0)
+        open_backfill(backfill("s-hours"), stage.begin_run("me", lambda: 300.0))
     assert str(error.value) == (
         "s-hours is a rollup of s and takes no events: open a backfill of s, which opens its rollups, too; or compute it anew:"
         " tidetable rollup s --rebuild"
     )
     assert stage.spans("s-hours") == []
-    open_backfill(backfill("s-hours"), stage.reconciler, "me", lambda: 300.0, rebuilt=True)
+    open_backfill(backfill("s-hours"), stage.begin_run("me", lambda: 300.0), rebuilt=True)
     assert (stage.spans("s"), stage.spans("s-hours")) == ([], [(START, END)])
-    assert end_backfills("s-hours", stage.reconciler, "me", lambda: 300.0) == [backfill("s-hours")]
+    assert end_backfills("s-hours", stage.begin_run("me", lambda: 300.0)) == [backfill("s-hours")]
 
 
 def test_a_rollup_that_leaves_the_configuration_is_forgotten_and_its_marks_and_tables_stay() -> None:
@@ -144,7 +141,7 @@ def test_a_rollup_that_could_not_be_forgotten_is_not_recorded_as_removed_so_the_
     stage.rollups.put_edge("s", EDGE, None)
     stage.config = parse(TEXT)
     stage.rollups.refuses = True
-    report = reconcile(stage.reconciler, "a run", lambda: 300.0)
+    report = reconcile(stage.begin_run("a run", lambda: 300.0))
     (trouble,) = report.document()["troubles"]
     assert trouble.startswith("the policy of s-hours could not be recorded: TableThrottled")
     stage.rollups.refuses = False
@@ -156,7 +153,7 @@ def test_the_end_of_a_backfill_that_fails_midway_is_finished_by_the_next_call() 
     """The stream's own request is what a second call goes by, so it is dropped last."""
     stage = Rolled()
     stage.run()
-    open_backfill(backfill(), stage.reconciler, "me", lambda: 300.0)
+    open_backfill(backfill(), stage.begin_run("me", lambda: 300.0))
     drop, dropped = stage.world.catalog.drop_backfill, list[str]()
 
     def drop_one(request: Backfill) -> None:
@@ -167,9 +164,9 @@ def test_the_end_of_a_backfill_that_fails_midway_is_finished_by_the_next_call() 
 
     stage.world.catalog.drop_backfill = drop_one  # type: ignore[method-assign, assignment]
     with pytest.raises(StoreUnavailable):
-        end_backfills("s", stage.reconciler, "me", lambda: 300.0)
+        end_backfills("s", stage.begin_run("me", lambda: 300.0))
     stage.world.catalog.drop_backfill = drop  # type: ignore[method-assign]
-    assert end_backfills("s", stage.reconciler, "me", lambda: 300.0) == [backfill()]
+    assert end_backfills("s", stage.begin_run("me", lambda: 300.0)) == [backfill()]
     assert (stage.spans("s"), stage.spans("s-hours")) == ([], [])
 
 

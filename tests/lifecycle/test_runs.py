@@ -28,7 +28,7 @@ def test_a_run_as_at_another_time_takes_its_lease_now() -> None:
         return acquire(lease, owner, now, length)
 
     world.catalog.acquire = note  # type: ignore[method-assign]
-    report = reconcile(world.reconciler(), "owner", lambda: 80.0, at=NOON + 30 * DAY)
+    report = reconcile(world.begin_run("owner", lambda: 80.0), at=NOON + 30 * DAY)
     assert (report.now, taken) == (NOON + 30 * DAY, [(NOON, timedelta(seconds=90))])
 
 
@@ -66,12 +66,11 @@ def test_a_run_for_one_stream_leaves_the_catalogs_copies_to_the_next() -> None:
     world = World()
     world.config = parse(text("eu-west-1"))
     world.catalog.standing = True
-    world.tables.create(TableSpec("catalog", None, None, TableClass.STANDARD, {}))
+    world.tables.create(TableSpec("tidetable-t-catalog", None, None, TableClass.STANDARD, {}))
     world.clock.sleep(60)
-    reconciler = world.reconciler()
-    reconciler.find_catalog_table = lambda: "catalog"
-    assert reconcile(reconciler, "owner", lambda: 100.0, only="s", dry_run=True).catalog_copies == []
-    (step,) = reconcile(reconciler, "owner", lambda: 100.0, dry_run=True).catalog_copies
+    run = world.begin_run("owner", lambda: 100.0)
+    assert reconcile(run, only="s", dry_run=True).catalog_copies == []
+    (step,) = reconcile(run, dry_run=True).catalog_copies
     assert (step.region, step.outcome) == ("eu-west-1", "planned")
 
 

@@ -7,7 +7,7 @@ from botocore.exceptions import ClientError
 
 from aws.scaling import ApplicationScaling
 from tidetable.config import Autoscaling
-from tidetable.config.model import Range
+from tidetable.config.capacity import Range
 
 
 class Client:

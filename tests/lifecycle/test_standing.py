@@ -12,18 +12,18 @@ from tests.worlds.standing import CATALOG, deployed
 from tidetable.catalog import State
 from tidetable.config import Config, TableClass
 from tidetable.errors import NotReady, TableRefused
-from tidetable.lifecycle.apply import World as Applied
+from tidetable.lifecycle import Run
 from tidetable.lifecycle.standing import finish_stage, protect, take_back
 from tidetable.period_tables import make_table_tags
 from tidetable.ports import TableSpec
 
 
-def applied(world: World) -> Applied:
-    return world.reconciler().world(lambda: 1000.0)
+def applied(world: World) -> Run:
+    return world.begin_run("owner", lambda: 1000.0)
 
 
 def taken(world: World) -> list[str]:
-    return take_back(world.config, applied(world), CATALOG)
+    return take_back(applied(world))
 
 
 def test_a_stage_that_never_stood_leaves_no_table_and_no_entry() -> None:
@@ -55,7 +55,7 @@ def test_tables_beside_the_tables_go_too() -> None:
 
 def test_a_stage_that_stands_keeps_its_tables() -> None:
     world = deployed()
-    finish_stage(applied(world), CATALOG, protected=True)
+    finish_stage(applied(world), protected=True)
     assert taken(world) == []
     assert len(world.tables.names) == 5
 
@@ -128,7 +128,7 @@ def test_a_table_that_cannot_be_deleted_stops_no_other_and_is_an_error() -> None
 def test_the_catalog_is_protected_once_the_stage_stands() -> None:
     world = deployed()
     for _ in range(2):
-        finish_stage(applied(world), CATALOG, protected=True)
+        finish_stage(applied(world), protected=True)
         table = world.tables.describe(CATALOG)
         assert table is not None
         assert (table.protected, world.catalog.stands()) == (True, True)
@@ -136,9 +136,9 @@ def test_the_catalog_is_protected_once_the_stage_stands() -> None:
 
 def test_a_catalog_that_goes_with_its_stack_is_not_protected() -> None:
     world = deployed()
-    finish_stage(applied(world), CATALOG, protected=True)
+    finish_stage(applied(world), protected=True)
     world.clock.sleep(60)
-    finish_stage(applied(world), CATALOG, protected=False)
+    finish_stage(applied(world), protected=False)
     table = world.tables.describe(CATALOG)
     assert table is not None
     assert (table.protected, world.catalog.stands()) == (False, True)
@@ -152,7 +152,7 @@ def test_a_stage_that_could_not_be_recorded_as_standing_is_not_protected_either(
 
     world.catalog.mark_standing = mark  # type: ignore[method-assign]
     with pytest.raises(ConnectionError):
-        finish_stage(applied(world), CATALOG, protected=True)
+        finish_stage(applied(world), protected=True)
     table = world.tables.describe(CATALOG)
     assert table is not None
     assert not table.protected
@@ -168,7 +168,7 @@ def test_protection_that_was_changed_a_moment_ago_is_waited_for() -> None:
         real(name, protected)
 
     world.tables.set_protection = refuse  # type: ignore[method-assign]
-    protect(applied(world), CATALOG, protected=True)
+    protect(applied(world), protected=True)
     table = world.tables.describe(CATALOG)
     assert table is not None
     assert table.protected
@@ -177,7 +177,17 @@ def test_protection_that_was_changed_a_moment_ago_is_waited_for() -> None:
 def test_a_stage_without_streams_of_its_catalog_is_no_trouble() -> None:
     world = deployed()
     other = Config(streams={"x": msgspec.structs.replace(world.config.streams["s"], name="x")})
-    assert take_back(other, applied(world), CATALOG) == []
+    assert take_back(world.begin_run(config=other)) == []
+
+
+def test_the_tables_of_every_stream_are_taken_back() -> None:
+    world = World()
+    other = msgspec.structs.replace(world.config.streams["s"], name="other")
+    world.config = msgspec.structs.replace(world.config, streams={**world.config.streams, "other": other})
+    world.tables.create(TableSpec(CATALOG, None, None, TableClass.STANDARD, {}))
+    world.run()
+    assert {name.split(".")[1] for name in take_back(applied(world))} == {"s", "other"}
+    assert world.tables.names == {CATALOG}
 
 
 def test_a_stage_whose_catalog_could_not_be_protected_does_not_stand() -> None:
@@ -188,21 +198,21 @@ def test_a_stage_whose_catalog_could_not_be_protected_does_not_stand() -> None:
 
     world.tables.set_protection = refuse  # type: ignore[method-assign]
     with pytest.raises(TableRefused):
-        finish_stage(applied(world), CATALOG, protected=True)
+        finish_stage(applied(world), protected=True)
     assert not world.catalog.stands()
     assert len(taken(world)) == 4, "and can be taken back"
 
 
 def test_a_stage_that_stands_stays_protected_though_a_later_deployment_fails() -> None:
     world = deployed()
-    finish_stage(applied(world), CATALOG, protected=True)
+    finish_stage(applied(world), protected=True)
 
     def mark() -> None:
         raise ConnectionError("no answer")
 
     world.catalog.mark_standing = mark  # type: ignore[method-assign]
     with pytest.raises(ConnectionError):
-        finish_stage(applied(world), CATALOG, protected=True)
+        finish_stage(applied(world), protected=True)
     table = world.tables.describe(CATALOG)
     assert table is not None
     assert table.protected
@@ -211,11 +221,11 @@ def test_a_stage_that_stands_stays_protected_though_a_later_deployment_fails() -
 def test_a_catalog_that_does_not_become_active_in_time_is_left_as_it_is() -> None:
     world = deployed()
     world.tables.set_class(CATALOG, TableClass.INFREQUENT)
-    hurried = world.reconciler().world(lambda: 0.5)
+    hurried = world.begin_run("owner", lambda: 0.5)
     with pytest.raises(NotReady, match=f"table {CATALOG} is UPDATING"):
-        protect(hurried, CATALOG, protected=True)
+        protect(hurried, protected=True)
     with pytest.raises(NotReady, match="table nothing is not there"):
-        protect(hurried, "nothing", protected=True)
+        protect(world.begin_run("owner", lambda: 0.5, catalog_table="nothing"), protected=True)
     world.clock.sleep(60)
     table = world.tables.describe(CATALOG)
     assert table is not None
@@ -265,5 +275,5 @@ def test_protection_waits_until_the_catalog_is_active() -> None:
 
     world.tables.set_protection = note  # type: ignore[method-assign]
     world.tables.set_class(CATALOG, TableClass.INFREQUENT)
-    protect(applied(world), CATALOG, protected=True)
+    protect(applied(world), protected=True)
     assert calls == [CATALOG]

@@ -48,7 +48,7 @@ def entry(world: World, **changes: Any) -> Entry:
 
 
 def act(world: World, action: Any) -> None:
-    apply(action, world.reconciler().world(lambda: 1000.0), world.clock.now())
+    apply(action, world.begin_run("owner", lambda: 1000.0), world.clock.now())
 
 
 def show(world: World, name: str, **changes: Any) -> None:
@@ -210,7 +210,7 @@ def test_a_removal_deletes_a_table_whose_period_changes_its_state_meanwhile() ->
         begun.append(None)
 
     note(world, "delete", close_once)
-    removed = remove(world.config, world.reconciler().world(lambda: 1000.0), world.clock.now(), "me")
+    removed = remove(world.begin_run("owner", lambda: 1000.0))
     assert (len(removed.tables), removed.failed) == (4, {})
     assert set(world.states().values()) == {State.DELETED}
 
@@ -219,13 +219,15 @@ def test_a_table_is_deleted_before_its_entry_when_a_stage_is_taken_back() -> Non
     """Without its entry nobody would know whose table it is, if the function ends in between."""
     world = World()
     world.clock.time = NOON - timedelta(seconds=30)
-    world.tables.create(TableSpec("catalog", None, None, world.config.streams["s"].capacity.ladder[0].table_class, {}))
+    world.tables.create(
+        TableSpec("tidetable-t-catalog", None, None, world.config.streams["s"].capacity.ladder[0].table_class, {})
+    )
     # The catalog is as young as its stage's tables, by a clock that is up to a minute ahead.
     world.clock.time = NOON - timedelta(seconds=70)
     world.run()
     seen = note(world, "delete", lambda: len(world.catalog.items))
     world.clock.time = NOON + timedelta(minutes=2)
-    assert len(take_back(world.config, world.reconciler().world(lambda: 1000.0), "catalog")) == 4
+    assert len(take_back(world.begin_run())) == 4
     assert (seen[0], world.catalog.items) == (4, {})
 
 

@@ -2,8 +2,10 @@
 
 from typing import Any
 
+import boto3
 import pytest
 from botocore.exceptions import ClientError
+from botocore.stub import Stubber
 
 from aws.tables import DynamoTables
 from tidetable.config import TableClass
@@ -11,6 +13,7 @@ from tidetable.errors import TableMissing, TableRefused
 from tidetable.keys import Index
 from tidetable.ports import TableSpec
 
+ARN = "arn:aws:dynamodb:us-east-1:123456789012:table/t"
 INDEX = Index("status", partition_by="status", sort_by="time", project=None)
 
 
@@ -116,23 +119,22 @@ def test_maxima_are_lifted_with_minus_one_of_the_table_and_of_its_indexes() -> N
     ]
 
 
-class TagPages:
-    """A DynamoDB that answers the tags of a table in pages of two."""
-
-    def __init__(self, *keys: str) -> None:
-        self._keys = keys
-
-    def describe_table(self, TableName: str) -> Any:  # noqa: N803 - the name of AWS
-        return {"Table": {"TableArn": f"arn of {TableName}"}}
-
-    def list_tags_of_resource(self, ResourceArn: str, NextToken: str = "0") -> Any:  # noqa: N803 - the names of AWS
-        assert ResourceArn == "arn of t"
-        start, end = int(NextToken), int(NextToken) + 2
-        more = {"NextToken": str(end)} if end < len(self._keys) else {}
-        return {"Tags": [{"Key": key, "Value": key.upper()} for key in self._keys[start:end]]} | more
-
-
-def test_the_tags_of_all_pages_are_read() -> None:
+@pytest.mark.parametrize("keys", ["ab", "abcde"])
+def test_the_tags_of_all_pages_are_read(keys: str) -> None:
     """A table may have 50 tags. The tags that prove it to be ours may be on any page."""
-    assert tables(TagPages("a", "b", "c", "d", "e")).tags("t") == {"a": "A", "b": "B", "c": "C", "d": "D", "e": "E"}
-    assert tables(TagPages("a", "b")).tags("t") == {"a": "A", "b": "B"}
+    client = boto3.client(
+        "dynamodb",
+        region_name="us-east-1",
+        aws_access_key_id="id",
+        aws_secret_access_key="secret",
+        endpoint_url="http://x",
+    )
+    with Stubber(client) as stub:
+        stub.add_response("describe_table", {"Table": {"TableArn": ARN}}, {"TableName": "t"})
+        for start in range(0, len(keys), 2):
+            page = [{"Key": key, "Value": key.upper()} for key in keys[start : start + 2]]
+            more = {"NextToken": str(start + 2)} if start + 2 < len(keys) else {}
+            token = {"NextToken": str(start)} if start else {}
+            stub.add_response("list_tags_of_resource", {"Tags": page} | more, {"ResourceArn": ARN} | token)
+        assert tables(client).tags("t") == {key: key.upper() for key in keys}
+        stub.assert_no_pending_responses()

@@ -14,8 +14,9 @@ from tidetable.catalog import Entry, State
 from tidetable.config import TableClass
 from tidetable.errors import NotOurs, NotReady
 from tidetable.events import Event
+from tidetable.lifecycle import Run
 from tidetable.lifecycle.actions import Delete
-from tidetable.lifecycle.apply import World, apply
+from tidetable.lifecycle.apply import apply
 from tidetable.lifecycle.removal import Removed, remove
 from tidetable.lifecycle.standing import take_back
 from tidetable.period_tables import PeriodTables, make_table_tags
@@ -44,17 +45,17 @@ SLOW = Timings(seen=20, tagged=40)
 SEEDS = range(8)
 
 
-def world(stage: Stage, seconds: float = 500) -> World:
-    parts, end = stage.reconciler(), stage.clock.now() + timedelta(seconds=seconds)
+def world(stage: Stage, seconds: float = 500) -> Run:
+    end = stage.clock.now() + timedelta(seconds=seconds)
 
     def remaining() -> float:
         return (end - stage.clock.now()).total_seconds()
 
-    return parts.world(remaining)
+    return stage.begin_run("destroy", remaining)
 
 
 def removing(stage: Stage) -> Removed:
-    return remove(stage.config, world(stage), stage.clock.now(), "destroy")
+    return remove(world(stage))
 
 
 def read_entry(stage: Stage, label: str = DAY) -> Entry:
@@ -216,7 +217,7 @@ def test_a_stage_that_has_stood_since_a_moment_ago_is_not_taken_back() -> None:
     stage.run_lifecycle()
     stage.clock.sleep(60)
     stage.catalog.mark_standing()
-    assert take_back(stage.config, world(stage), CATALOG) == []
+    assert take_back(world(stage)) == []
     assert len(stage.dynamo.account.tables) == 1 + 5
 
 

@@ -1,5 +1,6 @@
 """A world in memory for the lifecycle: clock, catalog, tables, store, archive."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -8,8 +9,9 @@ from tests.fakes.mappings import FakeMappings
 from tests.fakes.serial import Serial
 from tidetable.catalog import State
 from tidetable.config import Config, parse
-from tidetable.lifecycle import Reconciler, Report, reconcile
+from tidetable.lifecycle import Report, Run, reconcile
 from tidetable.ports import Pools
+from tidetable.remaining import Remaining
 from wiring_upkeep import Upkeep
 
 NOON = datetime(2026, 3, 15, 12, tzinfo=UTC)
@@ -84,8 +86,8 @@ class World:
         self.config = configuration(**changes)
         self.pools: Pools = Serial
 
-    def reconciler(self) -> Reconciler:
-        return self.pipeline().reconciler
+    def begin_run(self, owner: str = "owner", remaining: Remaining = lambda: 1000.0, **changes: Any) -> Run:
+        return replace(self.pipeline().begin_run(owner, remaining), **changes)
 
     def pipeline(self, **ports: Any) -> Upkeep:
         """The functions' pipeline on these fakes."""
@@ -93,6 +95,7 @@ class World:
             "config": self.config,
             "stage": "t",
             "catalog": self.catalog,
+            "catalog_table": "tidetable-t-catalog",
             "store": self.store,
             "tables": self.tables,
             "scaling": self.scaling,
@@ -105,7 +108,7 @@ class World:
 
     def run(self, *, dry_run: bool = False) -> Report:
         # A run may take long by the fake clock, because every wait moves it; other tests check the time of a run.
-        return reconcile(self.reconciler(), "owner", lambda: 1000.0, dry_run=dry_run)
+        return reconcile(self.begin_run(), dry_run=dry_run)
 
     def at(self, now: datetime) -> Report:
         self.clock.time = now

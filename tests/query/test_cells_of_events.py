@@ -13,14 +13,15 @@ from tests.worlds.days import NOW, STREAM
 from tidetable.problems import ProblemError
 from tidetable.query.aggregates import parse_aggregation, unordered
 from tidetable.query.aggregates.find import Aggregate
-from tidetable.query.aggregates.stats import Cell, make_adder
+from tidetable.query.aggregates.stats import compute_stat, make_adder
 from tidetable.query.scans import Gap
 from tidetable.query.settle import make_damaged_gap
+from tidetable.rollups.cells import Numbers
 from tidetable.times import to_text
 
 
-def cell_of(*numbers: int) -> Cell:
-    sketches, cell = DDSketches(), Cell()
+def cell_of(*numbers: int) -> Numbers:
+    sketches, cell = DDSketches(), Numbers()
     add = make_adder(["p50"], sketches)
     for number in numbers:
         add(cell, number)
@@ -41,19 +42,20 @@ def cell_of(*numbers: int) -> Cell:
     ],
 )
 def test_a_statistic_of_a_cell(numbers: tuple[int, ...], stat: str, value: Any) -> None:
-    assert cell_of(*numbers).stat(stat) == value
+    assert compute_stat(cell_of(*numbers), stat) == value
 
 
 def test_cells_are_joined_in_the_order_of_time() -> None:
     """The earlier cell has the first, the later cell the last; a cell of no numbers changes nothing."""
     cell = cell_of(5, 2)
-    cell.join(Cell(), DDSketches())
+    cell.merge(Numbers(), DDSketches())
     assert (cell.first, cell.last, cell.min, cell.max, cell.count) == (5, 2, 2, 5, 2)
-    cell.join(cell_of(9, 4), DDSketches())
-    assert (cell.first, cell.last, cell.min, cell.max, cell.stat("sum"), cell.stat("p100")) == (5, 4, 2, 9, 20, 9)
-    empty = Cell()
-    empty.join(cell_of(9, 4), DDSketches())
-    assert (empty.first, empty.last, empty.stat("p0")) == (9, 4, 4)
+    cell.merge(cell_of(9, 4), DDSketches())
+    assert (cell.first, cell.last, cell.min, cell.max) == (5, 4, 2, 9)
+    assert (compute_stat(cell, "sum"), compute_stat(cell, "p100")) == (20, 9)
+    empty = Numbers()
+    empty.merge(cell_of(9, 4), DDSketches())
+    assert (empty.first, empty.last, compute_stat(empty, "p0")) == (9, 4, 4)
 
 
 @pytest.mark.parametrize(("stat", "limit"), [("count", "MAX_CELLS"), ("p50", "MAX_SKETCHES")])

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tidetable.query.estimate import Spent, _estimate_cost
-from tidetable.query.listings.page import SeriesPage
+from tidetable.query.listings.page import Listed
 from tidetable.query.page import Events
 from tidetable.query.scans import DAMAGED, Gap
 
@@ -59,6 +59,17 @@ def test_gaps_of_damage_are_reported_to_the_operator_with_lost_data() -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "own"), [("series", ["series"]), ("fields", ["field", "types"]), ("values", ["value", "type"])]
+)
+def test_a_listing_has_the_columns_of_its_kind(name: str, own: list[str]) -> None:
+    nothing: Any = None
+    page = Listed(
+        name=name, next=None, gaps=(), cost=nothing, sources=(), rows=[], listing=nothing, reader=nothing, places=()
+    )
+    assert list(page.columns) == [*own, "first", "first_within", "last", "last_within"]
+
+
+@pytest.mark.parametrize(
     ("count", "rows", "following"), [(0, None, None), (1, ["a"], "after A"), (2, ["a", "b"], "after B")]
 )
 def test_a_listing_that_is_cut_goes_on_after_its_last_row(
@@ -69,8 +80,16 @@ def test_a_listing_that_is_cut_goes_on_after_its_last_row(
     reader: Any = SimpleNamespace(seal=SimpleNamespace(seal=lambda cursor: cursor))
     names = [{"series": name} for name in "abc"]
     nothing: Any = None
-    page = SeriesPage(
-        next=None, gaps=(), cost=nothing, sources=(), rows=names, listing=listing, reader=reader, places=places
+    page = Listed(
+        name="series",
+        next=None,
+        gaps=(),
+        cost=nothing,
+        sources=(),
+        rows=names,
+        listing=listing,
+        reader=reader,
+        places=places,
     )
     cut = page.first(count)
     assert (None if cut is None else [row["series"] for row in cut.rows]) == rows

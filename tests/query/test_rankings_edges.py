@@ -63,6 +63,18 @@ def test_a_ranking_of_a_kind_has_events_of_this_kind_and_value_alone() -> None:
 
 
 @pytest.mark.parametrize(
+    ("base", "value"), [(BY_TIME, {}), (BY_SERIES, {"value": "a"})], ids=["of all events", "of a series"]
+)
+def test_a_ranking_by_a_local_index_has_the_events_of_an_archive(base: str, value: dict[str, str]) -> None:
+    """The first day is archived, and its archive has events of every series."""
+    policy = stream(base, LOCAL)
+    events = [scored(day, number, 10 * number + day) for day in (0, 1) for number in (1, 2)]
+    other = Event("b", START, "other", {"mag": 5})
+    base_events = StoredEvents(policy, [*events, other], [policy.layout] * DAYS)
+    assert ids(ask(policy, base_events, **value)) == ["1-2", "0-2", "1-1", "0-1", *([] if value else ["other"])]
+
+
+@pytest.mark.parametrize(
     ("present", "former"),
     [
         (stream(BY_TIME, KINDS), stream(BY_TIME, KINDS.replace('order = "customer"', 'order = "buyer"'))),

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from aws.arrow import encode_stream
-from tidetable.query.listings.page import SeriesPage
+from tidetable.query.listings.page import Listed
 from tidetable.query.model import Cost
 from tidetable.query.render import Form, _escape_cell, choose_form, flatten, render
 
@@ -63,7 +63,8 @@ def test_rows_are_flat_only_if_the_request_says_so() -> None:
 
 def rendered(kind: str, **more: Any) -> tuple[str, str]:
     """The content type and the body of an answer with the row ``{"n":1}``."""
-    row = SeriesPage(
+    row = Listed(
+        name="series",
         next=None,
         gaps=(),
         cost=Cost(),

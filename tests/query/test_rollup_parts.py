@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from aws.sketches import DDSketches
 from tests.fakes import SEAL
@@ -22,8 +23,8 @@ from tidetable.problems import ProblemError
 from tidetable.query import noted
 from tidetable.query.aggregates import parse_aggregation, run, unordered
 from tidetable.query.aggregates.find import Aggregate
-from tidetable.query.aggregates.rolled import find_misfit, join_numbers
-from tidetable.query.aggregates.stats import Cell
+from tidetable.query.aggregates.rolled import find_misfit
+from tidetable.query.aggregates.stats import compute_stat
 from tidetable.query.batches import LiveBatch, TimeUp
 from tidetable.query.listings import parse_series
 from tidetable.query.listings.names import Names, Seen
@@ -90,7 +91,7 @@ def test_a_rollup_without_series_answers_no_query_of_a_series(name: str) -> None
 
 def numbers(number: int, place: str) -> Numbers:
     found, sketch = Numbers(), DDSketches().new()
-    found.add(number, place)
+    found.add_at(number, place)
     sketch.add(float(number))
     found.sketch = sketch
     return found
@@ -98,25 +99,51 @@ def numbers(number: int, place: str) -> Numbers:
 
 def test_numbers_of_a_bucket_are_joined_in_any_order() -> None:
     """The places say which number was the first and which the last; of one place the later one counts."""
-    cell, sketches = Cell(), DDSketches()
+    cell, sketches = Numbers(), DDSketches()
     for number, place in ((5, "2"), (9, "1"), (1, "3"), (7, "3"), (3, "1")):
-        join_numbers(cell, numbers(number, place), sketches)
-    join_numbers(cell, Numbers(), sketches)
+        cell.merge(numbers(number, place), sketches)
+    cell.merge(Numbers(), sketches)
     stats = ("count", "sum", "min", "max", "first", "last")
-    assert [cell.stat(name) for name in stats] == [5, Decimal(25), 1, 9, 9, 7]
-    assert cell.stat("p50") == pytest.approx(5.0, rel=0.01)
+    assert [compute_stat(cell, name) for name in stats] == [5, Decimal(25), 1, 9, 9, 7]
+    assert compute_stat(cell, "p50") == pytest.approx(5.0, rel=0.01)
+
+
+def test_numbers_without_places_are_later_than_all_numbers_before() -> None:
+    """Numbers of events come in the order of time: they have no places."""
+    total, later, sketches = numbers(5, "2"), Numbers(), DDSketches()
+    later.add(9)
+    later.add(7)
+    total.merge(later, sketches)
+    assert (total.first, total.last) == (5, 7)
+    total.merge(numbers(4, "3"), sketches)
+    assert (total.first, total.last) == (5, 4)
+
+
+def test_of_two_numbers_with_one_place_the_first_and_the_later_count() -> None:
+    found = Numbers()
+    for number in (5, 9):
+        found.add_at(number, "2")
+    assert (found.first, found.last) == (5, 9)
 
 
 def entry_of(day: int, layout: Layout) -> Entry:
     return Entry("s", from_label(f"2026-03-{day:02d}"), f"t{day}", layout, State.OPEN, START)
 
 
-def choose(since: datetime | None) -> Choice:
+def choose(since: datetime | None, after: Position | None = None) -> Choice:
     """The sections of an aggregate of two days: the first has no index over all series, the second none either."""
     span = {"from": ["2026-03-04T12:00:00Z"], "to": ["2026-03-06T00:00:00Z"], "consistent": ["true"]}
-    query = parse_aggregation(STREAM, span, NOON, SEAL).query
+    query = replace(parse_aggregation(STREAM, span, NOON, SEAL).query, after=after)
     layout = Layout("series", 3, "id")
     return read_events_alone(query, [entry_of(4, layout), entry_of(5, layout)], {"s-hourly": "why", "s-b": None}, since)
+
+
+@pytest.mark.parametrize("since", [START, START - timedelta(days=1)], ids=["one noted period", "two noted periods"])
+def test_a_page_that_begins_within_a_noted_period_reads_nothing_before_it(since: datetime) -> None:
+    begin = START + timedelta(hours=6)
+    (section,) = choose(since, Position(begin)).sections
+    assert section.stretch is not None
+    assert (section.start, section.query.start, section.stretch.start, section.query.after) == (begin,) * 3 + (None,)
 
 
 def test_a_range_is_divided_where_the_series_of_a_period_are_noted() -> None:
@@ -182,7 +209,7 @@ def test_a_name_is_shown_from_its_first_to_its_last_sighting() -> None:
     ):
         names.add(Place("text", head), head, sighting)
     (_, b), (_, c) = names.sorted()
-    assert (b.value, b.first, b.first_within, b.last, b.last_within) == ("b", "3", "2h", "7", "0s")
+    assert (b.value, b.earliest.first, b.earliest.within, b.latest.last, b.latest.within) == ("b", "3", "2h", "7", "0s")
     assert (sorted(b.types), c.value) == (["0s", "1h", "2h"], "c")
     assert [names.holds(Place("text", head)) for head in "abc"] == [False, True, True]
 

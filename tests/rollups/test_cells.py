@@ -119,11 +119,11 @@ def test_the_data_of_a_cell_has_its_groups_at_their_paths() -> None:
 
 def test_numbers_keep_their_first_and_last_when_they_are_merged_with_numbers_that_keep_neither() -> None:
     """An earlier definition of the finer rollup kept other statistics."""
-    numbers = Numbers(1, Decimal(2), 2, 2, ("2#a#2", 2), ("2#a#2", 2))
+    numbers = Numbers(1, Decimal(2), 2, 2, 2, 2, None, "2#a#2", "2#a#2")
     numbers.merge(Numbers(1, Decimal(3)), SKETCHES)
-    assert numbers == Numbers(2, Decimal(5), 2, 2, ("2#a#2", 2), ("2#a#2", 2))
+    assert numbers == Numbers(2, Decimal(5), 2, 2, 2, 2, None, "2#a#2", "2#a#2")
     bare = Numbers(1, Decimal(3))
-    bare.merge(Numbers(1, Decimal(2), 2, 2, ("2#a#2", 2), ("2#a#2", 2)), SKETCHES)
+    bare.merge(Numbers(1, Decimal(2), 2, 2, 2, 2, None, "2#a#2", "2#a#2"), SKETCHES)
     assert bare == numbers
 
 

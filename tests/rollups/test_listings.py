@@ -295,7 +295,12 @@ def test_of_two_sightings_that_end_at_one_time_the_exact_one_counts(turned: bool
     for seen in sightings[::-1] if turned else sightings:
         held.add(place, "a", seen)
     ((_, record),) = held.sorted()
-    assert (record.first, record.first_within, record.last, record.last_within) == ("1", "10m", "2", "0s")
+    assert (record.earliest.first, record.earliest.within, record.latest.last, record.latest.within) == (
+        "1",
+        "10m",
+        "2",
+        "0s",
+    )
 
 
 @pytest.mark.parametrize("step", [1, 7_919], ids=["in order", "in disorder"])
@@ -312,7 +317,7 @@ def test_many_names_are_held_no_longer_than_a_page_needs_them(step: int) -> None
                 held.add(place, name, Seen(time, time, "1h"))
                 assert len(held.sorted()) <= 8_001 if name == names[-1] else True
         page = held.sorted()
-        found += [(row.value, row.first, row.last) for _, row in page[:3_000]]
+        found += [(row.value, row.earliest.first, row.latest.last) for _, row in page[:3_000]]
         if len(page) <= 3_000:
             break
         after = page[2_999][0]

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tests.worlds.rolled import LENGTH, MINUTES, QUERIES, START, begin_rollups, reading
+from tests.worlds.rolled import LENGTH, MINUTES, QUERIES, START, World, begin_rollups, reading
 from tidetable.ports import Mark, RollupState
 from tidetable.rollups import reseal as resealing
 from tidetable.rollups.bucket import Report, compute_bucket
@@ -14,32 +14,45 @@ from tidetable.rollups.rebuild import rebuild
 from tidetable.rollups.refresh import refresh
 
 
-def test_marks_within_one_long_bucket_are_cleared_though_one_run_cannot_compute_all(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Six buckets of ten minutes lie in one hour. A run of 40 seconds computes four buckets, each in 10 seconds."""
-    world = begin_rollups()
-    world.sleep(10_000)
-    world.refresh()
-    world.write(*[reading(61 + 10 * n, n, kind="x") for n in range(6)])
-    world.sleep(200)
+def refresh_slowly(world: World, runs: int, monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int, bool]]:
+    """The resealed buckets, the remaining marks and the end of some runs of 40 seconds; a bucket takes 10 seconds."""
     spent: list[object] = []
-    compute = compute_bucket
 
     def compute_slowly(*details: Any) -> bool:
         spent.append(details[1])
-        return compute(*details)
+        return compute_bucket(*details)
 
     monkeypatch.setattr(resealing, "compute_bucket", compute_slowly)
     reports: list[Report] = []
-    for _ in range(2):
+    for _ in range(runs):
         spent.clear()
         services = replace(world.services(), remaining=lambda: 40.0 - 10 * len(spent))
         report = refresh(world.definitions, services, "run", LENGTH)
         assert report is not None
         assert world.check(QUERIES) > 0
         reports.append(report)
-    assert [(report.resealed, report.marks, report.finished) for report in reports] == [(4, 3, False), (4, 0, True)]
+    return [(report.resealed, report.marks, report.finished) for report in reports]
+
+
+def test_marks_within_one_long_bucket_are_cleared_though_one_run_cannot_compute_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Six buckets of ten minutes lie in one hour. A run computes four buckets."""
+    world = begin_rollups()
+    world.sleep(10_000)
+    world.refresh()
+    world.write(*[reading(61 + 10 * n, n, kind="x") for n in range(6)])
+    world.sleep(200)
+    assert refresh_slowly(world, 2, monkeypatch) == [(4, 3, False), (4, 0, True)]
+
+
+def test_a_run_goes_on_if_it_cannot_compute_all_buckets_of_any_mark(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A mark of an hour covers six buckets of ten minutes: no mark could be cleared if the run stopped at half its time."""
+    world = begin_rollups()
+    world.sleep(10_000)
+    world.refresh()
+    world.rollups.put_marks("s", [START + timedelta(hours=1)], 0, timedelta(hours=1))
+    assert refresh_slowly(world, 1, monkeypatch) == [(4, 1, False)]
 
 
 @pytest.mark.parametrize(("seconds", "resealed"), [(3.0, 1), (2.999, 0)])

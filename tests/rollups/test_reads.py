@@ -11,7 +11,7 @@ from tidetable.periods import Kind
 from tidetable.ports import Noting, RollupState
 from tidetable.rollups import collect as collecting
 from tidetable.rollups.collect import collect_together
-from tidetable.rollups.status import describe_rollups
+from tidetable.rollups.status import describe_rollup
 
 DAY, HOUR, MINUTE = timedelta(days=1), timedelta(hours=1), timedelta(minutes=1)
 BY_DAY = replace(MINUTES, period=Kind.DAY, ahead=5 * MINUTE)
@@ -143,5 +143,5 @@ def test_two_due_buckets_are_read_in_one_pass_over_the_series() -> None:
 
 def test_of_the_buckets_with_too_many_groups_twenty_are_named() -> None:
     over = [("m", START + number * MINUTES.every) for number in range(21)] + [("h", START)]
-    (described,) = describe_rollups([MINUTES], RollupState([], [], over), START)
+    described = describe_rollup(MINUTES, RollupState([], [], over), START)
     assert (len(described["overfull"]), described["overfull_count"]) == (20, 21)

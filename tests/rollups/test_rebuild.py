@@ -13,7 +13,7 @@ from tidetable.keys import Layout, Packing
 from tidetable.ports import Edge
 from tidetable.rollups.bounds import to_millis
 from tidetable.rollups.rebuild import Progress, rebuild
-from tidetable.rollups.status import describe_rollups, plan_rebuild
+from tidetable.rollups.status import describe_rollup, plan_rebuild
 from tidetable.times import to_text
 
 
@@ -59,7 +59,7 @@ def test_a_rebuild_over_an_older_definition_never_mixes_their_cells() -> None:
     world.refresh()
     world.sleep(5_000)
     world.refresh()
-    assert rebuilt(world, 0.5).done
+    assert rebuilt(world, 0.5).left == 0
     assert show_edges(world, "m") == ["00:10-01:30", "00:30-02:30"]
     assert world.check(QUERIES) == len(QUERIES)
 
@@ -135,7 +135,7 @@ def test_a_rebuild_waits_until_the_first_bucket_of_the_definition_is_sealed() ->
     )
     world.sleep(6 * 60)
     world.refresh()
-    assert rebuilt(world, 0.5).done
+    assert rebuilt(world, 0.5).left == 0
     assert show_edges(world, "m") == ["00:10-01:30", "00:30-01:40"]
 
 
@@ -146,9 +146,9 @@ def test_a_rebuild_ends_at_a_bucket_when_its_time_is_up() -> None:
     services = replace(world.services(), remaining=lambda: 3.0)
     progress = rebuild(MINUTES, begin, begin, [MINUTES], services, "rebuild", LENGTH)
     assert progress is not None
-    assert (progress.buckets, progress.left, progress.problem, progress.done) == (0, 1, None, False)
+    assert (progress.buckets, progress.left, progress.problem) == (0, 1, None)
     assert show_edges(world, "m") == ["00:10-01:10"]
-    assert rebuilt(world, 0).done
+    assert rebuilt(world, 0).left == 0
 
 
 def test_a_rebuild_whose_time_is_up_within_a_bucket_goes_on_with_it() -> None:
@@ -176,7 +176,7 @@ def test_a_rebuild_whose_time_is_up_within_a_bucket_goes_on_with_it() -> None:
         assert progress.reached == edge.start
         assert (progress.buckets, progress.left) in ((0, 1), (1, 0), (0, 0))
     assert progress is not None
-    assert progress.done
+    assert progress.left == 0
     day = {"from": to_text(START), "to": to_text(START + timedelta(days=1)), "step": "1d"}
     assert [row["sum"] for row in world.ask(stat="sum", field="mag", **day).rows] == [276]
 
@@ -215,7 +215,7 @@ def test_every_sealed_bucket_of_a_long_range_is_marked_once() -> None:
 
     world.rollups.put_marks = note_marks  # type: ignore[method-assign, assignment]
     progress = rebuilt(world, 0.5, 20.5)
-    assert (progress.marked, progress.buckets, progress.left, progress.done) == (120, 0, 0, True)
+    assert (progress.marked, progress.buckets, progress.left) == (120, 0, 0)
     assert marks == [START + timedelta(minutes=30 + 10 * number) for number in reversed(range(120))]
 
 
@@ -241,14 +241,14 @@ def test_a_rebuild_whose_time_is_up_while_it_marks_goes_on_where_it_ended() -> N
         services = replace(world.services(), remaining=lambda left=left: 100.0 if next(left, None) is not None else 0.0)
         progress = rebuild(MINUTES, START, end, [MINUTES], services, "rebuild", LENGTH)
         assert progress is not None
-        seen.append((progress.marked, progress.left, progress.buckets, progress.problem, progress.done))
+        seen.append((progress.marked, progress.left, progress.buckets, progress.problem))
         end = progress.reached
-    assert seen == [(100, 146, 0, None, False), (100, 46, 0, None, False), (0, 46, 0, None, False)]
+    assert seen == [(100, 146, 0, None), (100, 46, 0, None), (0, 46, 0, None)]
     assert end == first + timedelta(minutes=400)
     assert list_marked(world) == [first + timedelta(minutes=10 * number) for number in range(40, 240)]
     last = rebuild(MINUTES, START, end, [MINUTES], world.services(), "rebuild", LENGTH)
     assert last is not None
-    assert (last.marked, last.buckets, last.done) == (40, 6, True)
+    assert (last.marked, last.buckets, last.left) == (40, 6, 0)
     assert list_marked(world) == [first + timedelta(minutes=10 * number) for number in range(240)]
 
 
@@ -271,7 +271,7 @@ def test_a_rebuild_that_cannot_mark_says_why_and_how_far_it_came(error: Exceptio
 def test_a_definition_that_the_refresher_has_not_seen_yet_is_not_rebuilt() -> None:
     world = World((MINUTES,))
     problem = "the rollup has not begun: wait for the refresher's next run"
-    assert (rebuilt(world, 0).problem, rebuilt(world, 0).done) == (problem, False)
+    assert (rebuilt(world, 0).problem, rebuilt(world, 0).left == 0) == (problem, False)
     world.refresh()
     world.sleep(4_800)
     world.refresh()
@@ -310,7 +310,8 @@ def test_a_status_names_the_first_buckets_that_are_overfull_and_counts_all() -> 
     for number in range(25):
         world.rollups.put_over("s", "m", START + timedelta(minutes=10 * number), 1_001)
     world.rollups.put_over("s", "h", START, 1_001)
-    (shown,) = describe_rollups(world.definitions["s"], world.rollups.read_state("s"), world.time)
+    (definition,) = world.definitions["s"]
+    shown = describe_rollup(definition, world.rollups.read_state("s"), world.time)
     assert (len(shown["overfull"]), shown["overfull_count"]) == (20, 25)
     assert (shown["start"], shown["sealed"]) == ("2026-03-02T00:10:00.000000Z", "2026-03-02T02:50:00.000000Z")
     assert shown["versions"] == [

@@ -330,7 +330,7 @@ class Life:
         until = stage.clock.now() + length
         backfill = Backfill(stream, *span, Opened(until, *units))
         try:
-            report = open_backfill(backfill, stage.reconciler(), "import", lambda: BACKFILL_SECONDS)
+            report = open_backfill(backfill, stage.begin_run("import", lambda: BACKFILL_SECONDS))
         except Exception as error:
             return self._count_failure("import", error)
         if not report.healthy:
@@ -344,7 +344,7 @@ class Life:
 
     def _end(self) -> bool:
         try:
-            end_backfills("texts", self.stage.reconciler(), "end", lambda: BACKFILL_SECONDS)
+            end_backfills("texts", self.stage.begin_run("end", lambda: BACKFILL_SECONDS))
         except Exception as error:
             return self._count_failure("end of import", error)
         self.outcomes["import ended"] += 1

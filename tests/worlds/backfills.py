@@ -34,11 +34,11 @@ def make_backfill(
 
 
 def start_backfill(stage: Stage, request: Backfill | None = None, *, dry_run: bool = False) -> Any:
-    return open_backfill(request or make_backfill(stage), stage.reconciler(), "b", lambda: 280.0, dry_run=dry_run)
+    return open_backfill(request or make_backfill(stage), stage.begin_run("b", lambda: 280.0), dry_run=dry_run)
 
 
 def stop_backfills(stage: Stage, stream: str = "s", span: Any = None) -> list[Backfill]:
-    return end_backfills(stream, stage.reconciler(), "e", lambda: 280.0, span=span)
+    return end_backfills(stream, stage.begin_run("e", lambda: 280.0), span=span)
 
 
 def send(stage: Stage, events: list[dict[str, Any]] = HISTORY) -> Any:

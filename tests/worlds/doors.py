@@ -21,7 +21,8 @@ from tests.ingest.streams import CONFIG, NOW
 from tests.worlds.intake import World
 from tidetable.catalog import Entry, State
 from tidetable.config import Config
-from tidetable.config.model import DoorsPolicy, Stream
+from tidetable.config.model import Stream
+from tidetable.config.stage import DoorsPolicy
 from tidetable.durations import Duration
 from tidetable.ingest.circuit import Circuit
 from tidetable.keys import unescape

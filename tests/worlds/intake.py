@@ -16,7 +16,7 @@ from tidetable.ingest.drain import Drain, drain_message
 from tidetable.ingest.known import KnownPeriods
 from tidetable.ingest.outcome import Outcome
 from tidetable.ingest.request import Ingest, IngestRequest, ingest
-from tidetable.ingest.writing import Jitter
+from tidetable.ingest.writing import Jitter, Writer
 from tidetable.names import name_chunks_table
 from tidetable.periods import Kind, find_containing
 from tidetable.times import to_text
@@ -127,6 +127,11 @@ def event(number: int, **ago: float) -> dict[str, Any]:
 def world(**policy: Any) -> World:
     stream = replace(CONFIG.streams["quakes"], **policy)
     return World(replace(CONFIG, streams={"quakes": stream}, api=replace(CONFIG.api, max_body=10**7)))
+
+
+def make_writer(stage: World, seconds: float) -> Writer:
+    """A writer with this number of seconds; its pauses are as long as they may be."""
+    return Writer(stage.store, stage.values, lambda: seconds, stage.clock, lambda pause: pause)
 
 
 def numbered(n: Any) -> dict[str, Any]:

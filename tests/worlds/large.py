@@ -6,9 +6,10 @@ from typing import Any
 
 from tests.fakes.noise import noise
 from tests.fakes.stage import Stage
-from tidetable.catalog import Entry
+from tidetable.catalog import Entry, State
 from tidetable.ingest.outcome import Outcome
-from tidetable.keys import Key
+from tidetable.keys import Key, Layout
+from tidetable.periods import Kind, Period
 from tidetable.ports import Blob
 from tidetable.query import parse_query, run_query
 from tidetable.times import to_text
@@ -123,3 +124,9 @@ def orphan(stage: Stage, stream: str, number: int) -> Blob:
     """An object in the bucket whose item was never written."""
     key = f"large/stream={stream}/period={DAY}/{number:x}{number:x}/lost"
     return Blob(key, b"x", Key("a#0", "2026-03-15T00:00:00.000000Z#never"))
+
+
+def make_entry(layout: Layout) -> Entry:
+    """The open period of 1 March 2026 of a stream "s"."""
+    start = datetime(2026, 3, 1, tzinfo=UTC)
+    return Entry("s", Period(start, Kind.DAY), "tidetable-t.s.2026-03-01", layout, State.OPEN, start)

@@ -10,8 +10,8 @@ from tests.fakes.rollups import FakeRollups
 from tests.ingest.streams import CONFIG
 from tests.worlds.intake import World
 from tidetable.config import RollupPolicy
-from tidetable.config.derive import derive_streams
-from tidetable.config.model import PackPolicy
+from tidetable.config.derive import add_rollups
+from tidetable.config.stream import PackPolicy
 from tidetable.durations import Duration
 from tidetable.errors import StoreUnavailable, TableMissing, TableThrottled
 from tidetable.events import Event
@@ -54,7 +54,7 @@ class Rolled(World):
     def __init__(self, *rollups: RollupPolicy, **policy: Any) -> None:
         quakes = replace(CONFIG.streams["quakes"], rollup=rollups, **policy)
         streams = {"quakes": quakes}
-        super().__init__(replace(CONFIG, streams=streams | derive_streams(streams)))
+        super().__init__(replace(CONFIG, streams=add_rollups(streams)))
         self.log: list[str] = []
         self.rollups = Recorder(self.log)
         self.marks = Marks(self.rollups) if rollups else None

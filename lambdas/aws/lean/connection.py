@@ -44,14 +44,15 @@ class Answer(NamedTuple):
 class Connection:
     """A connection to one host.
 
-    If it is ``used``, it has brought an answer before, so the other end may have closed it. ``read`` is the number of
+    If it is ``used``, it has brought an answer before, so the other end may have closed it. If it is ``reusable``,
+    another request may be sent. ``read`` is the number of
     seconds in which an answer must begin after its request, and also the longest pause within an answer.
     """
 
     def __init__(self, host: str, port: int, context: ssl.SSLContext | None, connect: float, read: float) -> None:
         self.used = False
         self._sent = 0.0
-        self._closing = False
+        self.reusable = True
         self._seconds = read
         raw = socket.create_connection((host, port), timeout=connect)
         raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -90,13 +91,9 @@ class Connection:
         except (OSError, ValueError, IndexError) as error:
             raise Broken(str(error), unanswered=self.used and not begun) from error
         self.used = True
-        self._closing = headers.get(b"connection", b"").lower() == b"close" or status_line.startswith(b"HTTP/1.0")
+        closing = headers.get(b"connection", b"").lower() == b"close" or status_line.startswith(b"HTTP/1.0")
+        self.reusable = not closing
         return Answer(status, headers, body)
-
-    @property
-    def reusable(self) -> bool:
-        """True if another request may be sent."""
-        return not self._closing
 
     def quiet(self) -> bool:
         """True if the other end still has the connection open and has sent nothing since its answer.

@@ -2,34 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import msgspec
-
 from aws.key_items import PARTITION, read_record
-from aws.lean.answers import GET_ANSWER
-from aws.lean.client import LeanClient, Request
-from aws.lean.reads import decode_answer, read_all
-from aws.wire import decode_item
+from aws.lean.client import LeanClient
+from aws.lean.reads import read_item
 from tidetable.credentials import KeyRecord
+from tidetable.keys import Key
 
 
-class LeanKeys:
-    """The keys of a stage, for the authorizer, which only reads them."""
+def find_key(client: LeanClient, table: str, id: str) -> KeyRecord | None:
+    """Find a key in the catalog's table by a consistent GetItem.
 
-    def __init__(self, client: LeanClient, table: str) -> None:
-        self._client = client
-        self._table = table
-
-    def find(self, id: str) -> KeyRecord | None:
-        """Send a consistent GetItem. An eventually consistent read would save half a read unit, but a revoked key could
-        work for longer than the documentation says.
-        """
-        body: dict[str, Any] = {
-            "TableName": self._table,
-            "Key": {"pk": {"S": PARTITION}, "sk": {"S": id}},
-            "ConsistentRead": True,
-        }
-        (reply,) = read_all(self._client, [Request("GetItem", msgspec.json.encode(body), GET_ANSWER)])
-        item = decode_answer(reply, self._table).Item
-        return None if item is None else read_record(decode_item(item))
+    An eventually consistent read would save half a read unit, but a revoked key could work for longer than the
+    documentation says.
+    """
+    item = read_item(client, table, Key(PARTITION, id), ConsistentRead=True)
+    return None if item is None else read_record(item)

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from aws.codes import CONDITION_FAILED
-from aws.lean.client import LeanClient, Refused, Reply, Request
+from aws.lean.client import LeanClient, Refused, Request
 from aws.lean.reads import FIRST_PAUSE, decode_answer, is_throttled, read_all
 from tidetable.errors import TableThrottled
 from tidetable.keys import compute_suffix
@@ -24,20 +24,21 @@ _BATCH = 25
 _ROUNDS = 4
 
 
-class _Text(msgspec.Struct):
+class Attribute(msgspec.Struct):
+    """An attribute of an item: a text, or a number as text."""
+
     S: str = ""
-
-
-class _Key(msgspec.Struct):
-    sk: _Text
+    N: str = "0"
 
 
 class _Consumed(msgspec.Struct):
     CapacityUnits: float = 0.0
 
 
-class _Found(msgspec.Struct):
-    Items: list[_Key]
+class Found(msgspec.Struct):
+    """A page of a Query."""
+
+    Items: list[dict[str, Attribute]]
     LastEvaluatedKey: dict[str, Any] | None = None
     ConsumedCapacity: _Consumed | None = None
 
@@ -46,7 +47,7 @@ class _Wrote(msgspec.Struct):
     UnprocessedItems: dict[str, list[dict[str, Any]]] = {}
 
 
-_FOUND = msgspec.json.Decoder(_Found).decode
+decode_found = msgspec.json.Decoder(Found).decode
 _WROTE = msgspec.json.Decoder(_Wrote).decode
 
 
@@ -66,26 +67,19 @@ class LeanNotes:
         waiting = [_put(stream, period, name, at) for name in dict.fromkeys(series)]
         for turn in range(_ROUNDS):
             batches = [waiting[start : start + _BATCH] for start in range(0, len(waiting), _BATCH)]
-            replies = self._client.call_all([self._make_batch(batch) for batch in batches], insist=False)
-            waiting = [
-                put
-                for batch, reply in zip(batches, replies, strict=True)
-                for put in self._find_unprocessed(batch, reply)
-            ]
+            bodies = [msgspec.json.encode({"RequestItems": {self._table: batch}}) for batch in batches]
+            replies = self._client.call_all([Request("BatchWriteItem", body, _WROTE) for body in bodies], insist=False)
+            waiting = []
+            for batch, reply in zip(batches, replies, strict=True):
+                if is_throttled(reply):
+                    waiting += batch
+                else:
+                    waiting += decode_answer(reply, self._table).UnprocessedItems.get(self._table, [])
             if not waiting:
                 return
             if turn + 1 < _ROUNDS:
                 self._client.pause(FIRST_PAUSE * 2**turn)
         raise TableThrottled(self._table)
-
-    def _make_batch(self, puts: list[dict[str, Any]]) -> Request:
-        return Request("BatchWriteItem", msgspec.json.encode({"RequestItems": {self._table: puts}}), _WROTE)
-
-    def _find_unprocessed(self, puts: list[dict[str, Any]], reply: Reply) -> list[dict[str, Any]]:
-        if is_throttled(reply):
-            return puts
-        left: list[dict[str, Any]] = decode_answer(reply, self._table).UnprocessedItems.get(self._table, [])
-        return left
 
     def read_notes(self, stream: str, period: str, *, consistent: bool) -> NotedSeries:
         """Query all suffixes at the same time, each to its end.
@@ -94,34 +88,29 @@ class LeanNotes:
         """
         series, units = list[str](), 0.0
         for page in self._read_pages(stream, period, consistent=consistent):
-            series += [item.sk.S for item in page.Items]
+            series += [item["sk"].S for item in page.Items]
             units += 0.0 if page.ConsumedCapacity is None else page.ConsumedCapacity.CapacityUnits
         return NotedSeries(sorted(series), units)
 
-    def _read_pages(self, stream: str, period: str, *, consistent: bool) -> Iterator[_Found]:
+    def _read_pages(self, stream: str, period: str, *, consistent: bool) -> Iterator[Found]:
         after: dict[int, dict[str, Any] | None] = dict.fromkeys(range(SUFFIXES))
         while after:
-            requests = [
-                self._query(_name_partition(stream, period, suffix), key, consistent=consistent)
-                for suffix, key in after.items()
-            ]
+            requests = []
+            for suffix, key in after.items():
+                body: dict[str, Any] = {
+                    "TableName": self._table,
+                    "KeyConditionExpression": "pk = :pk",
+                    "ExpressionAttributeValues": {":pk": {"S": _name_partition(stream, period, suffix)}},
+                    "ProjectionExpression": "sk",
+                    "ConsistentRead": consistent,
+                    "ReturnConsumedCapacity": "TOTAL",
+                }
+                more = {} if key is None else {"ExclusiveStartKey": key}
+                requests.append(Request("Query", msgspec.json.encode(body | more), decode_found))
             pages = [decode_answer(reply, self._table) for reply in read_all(self._client, requests)]
             yield from pages
             following = zip(after, (page.LastEvaluatedKey for page in pages), strict=True)
             after = {suffix: key for suffix, key in following if key is not None}
-
-    def _query(self, pk: str, after: dict[str, Any] | None, *, consistent: bool) -> Request:
-        body: dict[str, Any] = {
-            "TableName": self._table,
-            "KeyConditionExpression": "pk = :pk",
-            "ExpressionAttributeValues": {":pk": {"S": pk}},
-            "ProjectionExpression": "sk",
-            "ConsistentRead": consistent,
-            "ReturnConsumedCapacity": "TOTAL",
-        }
-        if after is not None:
-            body["ExclusiveStartKey"] = after
-        return Request("Query", msgspec.json.encode(body), _FOUND)
 
     def clear_notes(self, stream: str, period: str, before: int, most: int) -> int:
         """Delete notes by conditional DeleteItems, several under way at once.
@@ -130,8 +119,9 @@ class LeanNotes:
         """
         count = 0
         for page in self._read_pages(stream, period, consistent=True):
-            names = [item.sk.S for item in page.Items][: most - count]
-            requests = [self._delete(stream, period, name, before) for name in names]
+            names = [item["sk"].S for item in page.Items][: most - count]
+            bodies = [self._name_item(*_place_note(stream, period, name)) | put_before(before) for name in names]
+            requests = [Request("DeleteItem", msgspec.json.encode(body)) for body in bodies]
             for reply in read_all(self._client, requests):
                 if isinstance(reply, Refused) and reply.code == CONDITION_FAILED:
                     continue
@@ -141,24 +131,32 @@ class LeanNotes:
                 break
         return count
 
-    def _delete(self, stream: str, period: str, series: str, before: int) -> Request:
-        body = {
-            "TableName": self._table,
-            "Key": _make_key(stream, period, series),
-            "ConditionExpression": "attribute_not_exists(pk) OR #at < :before",
-            "ExpressionAttributeNames": {"#at": "at"},
-            "ExpressionAttributeValues": {":before": {"N": str(before)}},
-        }
-        return Request("DeleteItem", msgspec.json.encode(body))
+    def _name_item(self, pk: str, sk: str) -> dict[str, Any]:
+        return {"TableName": self._table, "Key": make_key(pk, sk)}
+
+
+def make_key(pk: str, sk: str) -> dict[str, Any]:
+    """Make the key of an item, in DynamoDB's JSON."""
+    return {"pk": {"S": pk}, "sk": {"S": sk}}
+
+
+def put_before(at: int) -> dict[str, Any]:
+    """Make the condition that an item does not exist, or was put before ``at`` (epoch milliseconds)."""
+    return {
+        "ConditionExpression": "attribute_not_exists(pk) OR #at < :at",
+        "ExpressionAttributeNames": {"#at": "at"},
+        "ExpressionAttributeValues": {":at": {"N": str(at)}},
+    }
 
 
 def _name_partition(stream: str, period: str, suffix: int) -> str:
     return f"{stream}#series#{period}#{suffix}"
 
 
-def _make_key(stream: str, period: str, series: str) -> dict[str, Any]:
-    return {"pk": {"S": _name_partition(stream, period, compute_suffix(series, SUFFIXES))}, "sk": {"S": series}}
+def _place_note(stream: str, period: str, series: str) -> tuple[str, str]:
+    """Return the partition key and the sort key of a note."""
+    return _name_partition(stream, period, compute_suffix(series, SUFFIXES)), series
 
 
 def _put(stream: str, period: str, series: str, at: int) -> dict[str, Any]:
-    return {"PutRequest": {"Item": _make_key(stream, period, series) | {"at": {"N": str(at)}}}}
+    return {"PutRequest": {"Item": make_key(*_place_note(stream, period, series)) | {"at": {"N": str(at)}}}}

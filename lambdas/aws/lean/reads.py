@@ -8,8 +8,12 @@ from typing import Any
 import msgspec
 
 from aws.codes import NOT_FOUND, THROTTLED
+from aws.lean.answers import GET_ANSWER
 from aws.lean.client import LeanClient, NoAnswer, Refused, Reply, Request
+from aws.wire import decode_item
 from tidetable.errors import StoreUnavailable, TableMissing
+from tidetable.events import Item
+from tidetable.keys import Key
 
 # The code for a request that got only partial replies in all rounds: the table's units did not suffice.
 UNPROCESSED = "throttled"
@@ -69,6 +73,14 @@ def _collect_replies(
             return
         waiting = again
         client.pause(FIRST_PAUSE * 2 ** (turn - 1))
+
+
+def read_item(client: LeanClient, table: str, key: Key, **options: bool) -> Item | None:
+    """Read an item by one GetItem with these options; None if there is no item."""
+    body = {"TableName": table, "Key": {"pk": {"S": key.pk}, "sk": {"S": key.sk}}, **options}
+    (reply,) = read_all(client, [Request("GetItem", msgspec.json.encode(body), GET_ANSWER)])
+    item = decode_answer(reply, table).Item
+    return None if item is None else decode_item(item)
 
 
 def make_range_body(table: str, pk: str, low: str, high: str, *, consistent: bool) -> dict[str, Any]:

@@ -8,7 +8,7 @@ partitions of their own (``aws.lean.notes``).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -17,7 +17,7 @@ import msgspec
 from aws.codes import CONDITION_FAILED, TRANSACTION_CANCELED
 from aws.lean.answers import read_reasons
 from aws.lean.client import Refused, Reply, Request
-from aws.lean.notes import LeanNotes
+from aws.lean.notes import Attribute, Found, LeanNotes, decode_found, make_key, put_before
 from aws.lean.reads import FIRST_PAUSE, decode_answer, is_throttled, make_range_body, read_all, read_pages
 from tidetable.ports import Edge, Mark, Noting, RollupState
 from tidetable.ports.rollups import Span
@@ -32,19 +32,10 @@ _LONGEST = timedelta(days=1)
 # This text sorts after every time, and after everything that follows a time in a sort key.
 _BEHIND = "~"
 _LAST = datetime.max.replace(tzinfo=UTC) - _LONGEST
-
-
-class _Attribute(msgspec.Struct):
-    S: str = ""
-    N: str = "0"
-
-
-class _Found(msgspec.Struct):
-    Items: list[dict[str, _Attribute]]
-    LastEvaluatedKey: dict[str, Any] | None = None
-
-
-_DECODE = msgspec.json.Decoder(_Found).decode
+# The condition that an item does not exist yet.
+_NEW = {"ConditionExpression": "attribute_not_exists(pk)"}
+# The attributes of an item, as in DynamoDB's JSON.
+_Item = dict[str, dict[str, str]]
 
 
 class LeanRollups(LeanNotes):
@@ -78,30 +69,22 @@ class LeanRollups(LeanNotes):
             noting,
         )
 
-    def _read(self, stream: str, low: str, high: str) -> list[tuple[list[str], dict[str, _Attribute]]]:
+    def _read(self, stream: str, low: str, high: str) -> list[tuple[list[str], dict[str, Attribute]]]:
         """Read the items of a stream between two sort keys, each with the fields of its sort key after the first field."""
         body = make_range_body(self._table, stream, low, high, consistent=True)
-        pages: Iterator[_Found] = read_pages(self._client, body, _DECODE)
+        pages: Iterator[Found] = read_pages(self._client, body, decode_found)
         return [(item["sk"].S.split("#")[1:], item) for page in pages for item in page.Items]
 
     def put_marks(self, stream: str, buckets: Sequence[datetime], at: int, length: timedelta) -> None:
-        """Send one conditional PutItem per bucket, several under way at once. If the condition of a put fails, a later
-        writer has already marked the bucket.
-        """
-        requests = []
-        for bucket in dict.fromkeys(buckets):
-            item = {"at": {"N": str(at)}}
-            body = self._put(
-                stream, _make_mark_key(bucket, length), item, "attribute_not_exists(pk) OR #at < :at", {"#at": "at"}
-            )
-            requests.append(_request("PutItem", body | {"ExpressionAttributeValues": {":at": {"N": str(at)}}}))
-        self._mark(requests)
+        """Send one conditional PutItem per bucket, several under way at once, and send throttled marks again.
 
-    def _mark(self, requests: Sequence[Request]) -> None:
-        """Send marks, and send throttled marks again.
-
-        If a mark gets no answer, no further marks are sent: the caller is waiting, and can queue the events.
+        The condition of a put fails if a later writer has already marked the bucket. If a mark gets no answer, no
+        further marks are sent: the caller is waiting, and can queue the events.
         """
+        item, older = {"at": {"N": str(at)}}, put_before(at)
+        keys = [_make_mark_key(bucket, length) for bucket in dict.fromkeys(buckets)]
+        bodies = [self._make_put(stream, key, item) | older for key in keys]
+        requests = [Request("PutItem", msgspec.json.encode(body)) for body in bodies]
         for turn in range(_ROUNDS):
             replies = self._client.call_all(requests, insist=False)
             throttled = [is_throttled(reply) for reply in replies]
@@ -115,43 +98,28 @@ class LeanRollups(LeanNotes):
 
     def clear_mark(self, stream: str, mark: Mark) -> bool:
         """Delete a mark by a conditional DeleteItem."""
-        body = {
-            **self._make_members(stream, _make_mark_key(mark.bucket, mark.length)),
-            "ConditionExpression": "#at = :at",
-            "ExpressionAttributeNames": {"#at": "at"},
-            "ExpressionAttributeValues": {":at": {"N": str(mark.at)}},
-        }
-        return self._change_once("DeleteItem", body)
+        key = _make_mark_key(mark.bucket, mark.length)
+        return self._change_once("DeleteItem", self._name_item(stream, key) | _expect({"at": {"N": str(mark.at)}}))
 
     def put_edge(self, stream: str, edge: Edge, expected: Edge | None) -> bool:
         """Put an edge by a conditional PutItem or, if the start moves, by a transaction of a PutItem and a DeleteItem."""
-        names = {"#sealed": "sealed", "#definition": "definition"}
-        item = {"sealed": {"S": to_text(edge.sealed)}, "definition": {"S": edge.definition}}
-        key = _make_edge_key(edge)
+        put = self._make_put(stream, _make_edge_key(edge), _make_edge_item(edge))
         if expected is None:
-            return self._change_once("PutItem", self._put(stream, key, item, "attribute_not_exists(pk)"))
-        condition = "#sealed = :sealed AND #definition = :definition"
-        values = {":sealed": {"S": to_text(expected.sealed)}, ":definition": {"S": expected.definition}}
-        if _make_edge_key(expected) == key:
-            body = self._put(stream, key, item, condition, names)
-            return self._change_once("PutItem", body | {"ExpressionAttributeValues": values})
-        delete = {
-            **self._make_members(stream, _make_edge_key(expected)),
-            "ConditionExpression": condition,
-            "ExpressionAttributeNames": names,
-            "ExpressionAttributeValues": values,
-        }
-        put = self._put(stream, key, item, "attribute_not_exists(pk)")
-        return self._change_once("TransactWriteItems", {"TransactItems": [{"Delete": delete}, {"Put": put}]})
+            return self._change_once("PutItem", put | _NEW)
+        key, condition = _make_edge_key(expected), _expect(_make_edge_item(expected))
+        if key == _make_edge_key(edge):
+            return self._change_once("PutItem", put | condition)
+        changes = [{"Delete": self._name_item(stream, key) | condition}, {"Put": put | _NEW}]
+        return self._change_once("TransactWriteItems", {"TransactItems": changes})
 
     def put_over(self, stream: str, rollup: str, bucket: datetime, groups: int) -> None:
         """Put the record of an overfull bucket by a PutItem, which may be repeated."""
-        body = self._put(stream, _make_over_key(rollup, bucket), {"groups": {"N": str(groups)}})
-        self._repeat_change("PutItem", body)
+        item = {"groups": {"N": str(groups)}}
+        self._repeat_changes("PutItem", [self._make_put(stream, _make_over_key(rollup, bucket), item)])
 
     def clear_over(self, stream: str, rollup: str, bucket: datetime) -> None:
         """Delete the record of an overfull bucket by a DeleteItem, which may be repeated."""
-        self._repeat_change("DeleteItem", self._make_members(stream, _make_over_key(rollup, bucket)))
+        self._repeat_changes("DeleteItem", [self._name_item(stream, _make_over_key(rollup, bucket))])
 
     def forget(self, stream: str, rollup: str) -> None:
         """Send one DeleteItem per edge and overfull bucket, several under way at once.
@@ -161,53 +129,32 @@ class LeanRollups(LeanNotes):
         state = self.read_state(stream)
         keys = [_make_edge_key(edge) for edge in state.edges if edge.rollup == rollup]
         keys += [_make_over_key(name, bucket) for name, bucket in state.over if name == rollup]
-        for reply in read_all(self._client, [_request("DeleteItem", self._make_members(stream, key)) for key in keys]):
-            self._holds(reply)
+        self._repeat_changes("DeleteItem", [self._name_item(stream, key) for key in keys])
 
     def put_noting(self, stream: str, noting: Noting, expected: Noting | None) -> bool:
         """Put the record by a conditional PutItem."""
-        item = _make_noting_item(noting)
-        if expected is None:
-            return self._change_once("PutItem", self._put(stream, _NOTING, item, "attribute_not_exists(pk)"))
-        names = {f"#{name}": name for name in item}
-        condition = " AND ".join(f"#{name} = :{name}" for name in item)
-        values = {f":{name}": value for name, value in _make_noting_item(expected).items()}
-        body = self._put(stream, _NOTING, item, condition, names)
-        return self._change_once("PutItem", body | {"ExpressionAttributeValues": values})
+        condition = _NEW if expected is None else _expect(_make_noting_item(expected))
+        return self._change_once("PutItem", self._make_put(stream, _NOTING, _make_noting_item(noting)) | condition)
 
     def stop_noting(self, stream: str, at: datetime) -> None:
         """Put the stopped record by a PutItem, which may be repeated."""
-        self._repeat_change("PutItem", self._put(stream, _NOTING, _make_noting_item(Noting(at, at, stopped=True))))
+        item = _make_noting_item(Noting(at, at, stopped=True))
+        self._repeat_changes("PutItem", [self._make_put(stream, _NOTING, item)])
 
-    def _put(
-        self,
-        stream: str,
-        key: str,
-        item: dict[str, Any],
-        condition: str | None = None,
-        names: dict[str, str] | None = None,
-    ) -> dict[str, Any]:
-        body: dict[str, Any] = {"TableName": self._table, "Item": {**_make_key(stream, key), **item}}
-        if condition is not None:
-            body["ConditionExpression"] = condition
-        if names is not None:
-            body["ExpressionAttributeNames"] = names
-        return body
-
-    def _make_members(self, stream: str, key: str) -> dict[str, Any]:
-        return {"TableName": self._table, "Key": _make_key(stream, key)}
+    def _make_put(self, stream: str, key: str, item: _Item) -> dict[str, Any]:
+        return {"TableName": self._table, "Item": make_key(stream, key) | item}
 
     def _change_once(self, operation: str, body: dict[str, Any]) -> bool:
         """Send a change once, because its condition holds only once.
 
         DynamoDB would refuse a second request after the first request.
         """
-        (reply,) = self._client.call_all([_request(operation, body)])
+        (reply,) = self._client.call_all([Request(operation, msgspec.json.encode(body))])
         return self._holds(reply)
 
-    def _repeat_change(self, operation: str, body: dict[str, Any]) -> None:
-        (reply,) = read_all(self._client, [_request(operation, body)])
-        self._holds(reply)
+    def _repeat_changes(self, operation: str, bodies: Iterable[dict[str, Any]]) -> None:
+        for reply in read_all(self._client, [Request(operation, msgspec.json.encode(body)) for body in bodies]):
+            self._holds(reply)
 
     def _holds(self, reply: Reply) -> bool:
         """True if DynamoDB made the change; False if its condition did not hold."""
@@ -222,28 +169,33 @@ class LeanRollups(LeanNotes):
         return True
 
 
-def _request(operation: str, body: dict[str, Any]) -> Request:
-    return Request(operation, msgspec.json.encode(body))
-
-
-def _make_key(stream: str, key: str) -> dict[str, Any]:
-    return {"pk": {"S": stream}, "sk": {"S": key}}
+def _expect(attributes: _Item) -> dict[str, Any]:
+    """Make the condition that an item has these attributes."""
+    return {
+        "ConditionExpression": " AND ".join(f"#{name} = :{name}" for name in attributes),
+        "ExpressionAttributeNames": {f"#{name}": name for name in attributes},
+        "ExpressionAttributeValues": {f":{name}": value for name, value in attributes.items()},
+    }
 
 
 def _make_edge_key(edge: Edge) -> str:
     return f"{_EDGE}{edge.rollup}#{to_text(edge.start)}"
 
 
+def _make_edge_item(edge: Edge) -> _Item:
+    return {"sealed": {"S": to_text(edge.sealed)}, "definition": {"S": edge.definition}}
+
+
 def _make_mark_key(bucket: datetime, length: timedelta) -> str:
     return f"{_MARK}{to_text(bucket + length)}#{int(length.total_seconds())}"
 
 
-def _decode_mark(rest: Sequence[str], item: dict[str, _Attribute]) -> Mark:
+def _decode_mark(rest: Sequence[str], item: dict[str, Attribute]) -> Mark:
     length = timedelta(seconds=int(rest[1]))
     return Mark(from_text(rest[0]) - length, int(item["at"].N), length)
 
 
-def _make_noting_item(noting: Noting) -> dict[str, dict[str, str]]:
+def _make_noting_item(noting: Noting) -> _Item:
     stopped = "yes" if noting.stopped else "no"
     return {"since": {"S": to_text(noting.since)}, "swept": {"S": to_text(noting.swept)}, "stopped": {"S": stopped}}
 

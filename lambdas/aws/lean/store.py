@@ -14,7 +14,7 @@ from aws.catalog_items import make_period_key
 from aws.codes import COLLECTION_FULL, CONDITION_FAILED, NOT_FOUND, THROTTLED, TRANSACTION_CANCELED
 from aws.lean import answers
 from aws.lean.client import LeanClient, NoAnswer, Refused, Reply, Request
-from aws.lean.reads import decode_answer, read_all, read_whole
+from aws.lean.reads import decode_answer, read_all, read_item, read_whole
 from aws.queries import query_request
 from aws.wire import decode_item, encode_item, encode_put, encode_transaction_put, make_requests
 from tidetable.catalog import WRITABLE, Entry
@@ -46,12 +46,10 @@ class LeanStore:
             else:
                 _add_outcome(batch, reply, total)
         if mixed:
-            replies = self._client.call_all([Request("PutItem", encode_put(put), answers.decode_put) for put in mixed])
-            for put, reply in zip(mixed, replies, strict=True):
-                _add_outcome([put], reply, total)
+            total.add(self.write_each(mixed))
         return total
 
-    def write_each(self, puts: Sequence[Put], guard: Guard) -> Written:
+    def write_each(self, puts: Sequence[Put], guard: Guard | None = None) -> Written:
         """Send one PutItem per put, several under way at once."""
         total = Written()
         replies = self._client.call_all(
@@ -76,9 +74,9 @@ class LeanStore:
         reply = self._client.call("TransactWriteItems", body.encode())
         if isinstance(reply, Refused) and reply.code == TRANSACTION_CANCELED:
             codes = [reason.Code for reason in answers.read_reasons(reply).CancellationReasons]
-            if COLLECTION_FULL.removesuffix("Exception") in codes:
-                raise CollectionFull(puts[codes.index(COLLECTION_FULL.removesuffix("Exception"))].put.table)
-            failed = CONDITION_FAILED.removesuffix("Exception")
+            full, failed = COLLECTION_FULL.removesuffix("Exception"), CONDITION_FAILED.removesuffix("Exception")
+            if full in codes:
+                raise CollectionFull(puts[codes.index(full)].put.table)
             if entry is not None and codes[-1:] == [failed]:
                 return Transacted.FENCED
             if failed in codes:
@@ -135,10 +133,7 @@ class LeanStore:
 
     def get(self, table: str, key: Key) -> Item | None:
         """Read an item by one GetItem."""
-        body = {"TableName": table, "Key": {"pk": {"S": key.pk}, "sk": {"S": key.sk}}}
-        (reply,) = read_all(self._client, [Request("GetItem", msgspec.json.encode(body), answers.GET_ANSWER)])
-        item = decode_answer(reply, table).Item
-        return None if item is None else decode_item(item)
+        return read_item(self._client, table, key)
 
     def get_many(self, table: str, keys: Sequence[Key], *, consistent: bool = True) -> Mapping[Key, Item]:
         """Read items by BatchGetItem, with up to 100 keys per call."""

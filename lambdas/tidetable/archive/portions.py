@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from tidetable.catalog import Entry
 from tidetable.events import Item
-from tidetable.large.shrink import Place, Shrinker
+from tidetable.large.shrink import Shrinker
 from tidetable.packs import make_packs
 from tidetable.ports import Put
 from tidetable.values import count_item_bytes
@@ -33,16 +34,16 @@ def split_items(items: Iterator[Item], *, packed: bool) -> Iterator[list[Item]]:
         yield portion
 
 
-def make_puts(items: Sequence[Item], place: Place, shrinker: Shrinker) -> list[Put]:
+def make_puts(items: Sequence[Item], entry: Entry, shrinker: Shrinker) -> list[Put]:
     """Make the puts of an archive's items, as packs if the period's table has packs.
 
     The same items always give the same puts.
     """
-    if place.layout.pack is None:
-        return [shrinker.put_again(item, place) for item in items]
+    if entry.layout.pack is None:
+        return [shrinker.put_again(item, entry) for item in items]
     bare = [
         {name: value for name, value in item.items() if name != "packed"} for item in items if not item.get("packed")
     ]
-    packing = make_packs(bare, place.layout, shrinker.compressor)
+    packing = make_packs(bare, entry.layout, shrinker.compressor)
     alone = [bare[number] for number in packing.alone] + [item for item in items if item.get("packed")]
-    return [Put(place.table, pack.item) for pack in packing.packs] + [shrinker.put_again(item, place) for item in alone]
+    return [Put(entry.table, pack.item) for pack in packing.packs] + [shrinker.put_again(item, entry) for item in alone]

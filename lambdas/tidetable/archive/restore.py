@@ -36,9 +36,8 @@ from tidetable.errors import (
 from tidetable.events import Item
 from tidetable.expired import as_of
 from tidetable.ingest.notes import Notes
-from tidetable.ingest.routing import LargeValueServices
-from tidetable.ingest.writing import Jitter, retry_writes, write_outside
-from tidetable.large.shrink import Place, Shrinker
+from tidetable.ingest.writing import Jitter, Writer
+from tidetable.large.shrink import LargeValueServices, Shrinker
 from tidetable.leases import hold_lease
 from tidetable.lifecycle.ladder import choose_level
 from tidetable.lifecycle.reconcile import LEASE, LEASE_MOST
@@ -177,19 +176,13 @@ class _Run:
         if sha256(body).hexdigest() != part.sha256:
             raise ArchiveMismatch(f"{part.key} differs from the bytes that were written")
         items = islice(self.exporter.format.items(body, entry.layout), start.items, None)
-        place = Place(entry.stream, entry.period.label, entry.table, entry.layout)
         shrinker = Shrinker(None, "refuse", (), large.compressor, large.unique)
-        budget: dict[str, Any] = {
-            "remaining": self.remaining,
-            "clock": self.exporter.clock,
-            "jitter": self.restorer.jitter,
-        }
+        writer = Writer(self.restorer.store, large.values, self.remaining, self.exporter.clock, self.restorer.jitter)
         count = start.items
         for portion in split_items(items, packed=entry.layout.pack is not None):
             self.note_series(portion)
-            puts = make_puts(portion, place, shrinker)
-            ready, written = write_outside(self.restorer.store, large.values, puts, **budget)
-            written.add(retry_writes(self.restorer.store.write, ready, **budget))
+            ready, written = writer.write_outside(make_puts(portion, entry, shrinker))
+            written.add(writer.retry_writes(self.restorer.store.write, ready))
             if written.unwritten:
                 return Position(start.part, items=count)
             count += len(portion)

@@ -17,12 +17,12 @@ from tidetable.bill.measured import BATCH, READ_BYTES
 from tidetable.bill.present import describe_prices, describe_workload
 from tidetable.bill.tables import list_existing_periods, price_rolling
 from tidetable.bill.timeline import Day, simulate
-from tidetable.bill.whole import make_bill_document, price_lines
+from tidetable.bill.whole import compute_whole_bill, price_lines
 from tidetable.bill.workload import Workload
 from tidetable.config import Config, Stream
 from tidetable.config.load import change_stream
 from tidetable.errors import ConfigError
-from tidetable.problems import ProblemError, refuse_parameter, refuse_unknown_stream
+from tidetable.problems import refuse_parameter, refuse_unknown_stream
 
 # A longer address does not pass the gateway (AWS: 10,240 bytes of request line and headers).
 MAX_CHANGE = 3_000
@@ -32,7 +32,7 @@ _SHOWN, _LONGEST = 12, 400
 # whole processor. The bill takes a fraction of that time. More tables than `table_quota` (2,500) are refused.
 _MOST_TABLES = 500
 _DAY_FIELDS = ("ahead", "open", "late", "closed", "write", "read", "infrequent", "dollars")
-# For each parameter: its default (None: it is required), its least and its greatest value.
+# For each parameter: its default (None: it is required), its least and its greatest value. Counts are whole numbers.
 _NUMBERS: Mapping[str, tuple[float | None, float, float]] = {
     "rate": (None, 0, 1e7),
     "reads": (1.0, 0, 1e6),
@@ -46,6 +46,7 @@ _COUNTS: Mapping[str, tuple[int, int, int]] = {
     "archive_days": (365, 1, 36_500),
     "groups": (100, 1, 100_000),
 }
+_COUNT = re.compile(r"[0-9]{1,9}")
 # A share of events, as it is written by hand or by a program.
 _SHARE = re.compile(r"[0-9]+(\.[0-9]+)?(e-[0-9]+)?")
 # Python's TOML parser calls itself once per level of nesting. A configuration has four levels.
@@ -54,10 +55,9 @@ KNOWN = ("stream", "change", "in_index", *_NUMBERS, *_COUNTS)
 
 
 class Proposal(NamedTuple):
-    """A workload to price, the groups of a rollup's bucket, and the proposed lines of tidetable.toml."""
+    """A workload to price, and the proposed lines of tidetable.toml."""
 
     workload: Workload
-    groups: int
     change: str
 
 
@@ -71,7 +71,7 @@ def parse_proposal(config: Config, parameters: Mapping[str, Sequence[str]], sees
     single = {name: values[0] for name, values in parameters.items()}
     stream = _choose_stream(config, single.get("stream", ""), sees)
     numbers = {name: _read_number(single, name, *bounds) for name, bounds in _NUMBERS.items()}
-    counts = {name: _read_count(single, name, *bounds) for name, bounds in _COUNTS.items()}
+    counts = {name: int(_read_number(single, name, *bounds, whole=True)) for name, bounds in _COUNTS.items()}
     change = single.get("change", "").strip()
     if len(change) > MAX_CHANGE:
         raise refuse_parameter(
@@ -89,25 +89,20 @@ def parse_proposal(config: Config, parameters: Mapping[str, Sequence[str]], sees
         _read_shares(stream, parameters.get("in_index", ())),
         numbers["packed_bytes"] or None,
         config.api.by_key,
+        counts["groups"],
     )
-    return Proposal(workload, counts["groups"], change)
+    return Proposal(workload, change)
 
 
 def simulate_change(config: Config, proposal: Proposal, now: datetime, region: str) -> dict[str, Any]:
     """Return the bills of the present and the proposed configuration as JSON; without a proposal, priced ideas."""
-    workload, groups, change = proposal
-    before = _describe_plan(workload, groups, now)
-    after = None
-    ideas: list[dict[str, Any]] = []
-    refused: list[dict[str, str]] = []
-    if change:
-        changed = _apply(config, workload.stream.name, change)
-        after = _describe_plan(replace(workload, stream=changed.streams[workload.stream.name]), groups, now)
-    else:
-        ideas, refused = _price_ideas(config, workload, groups, before["dollars"])
+    workload, change = proposal
+    before = _describe_plan(workload, now)
+    after = _describe_plan(_apply(config, workload, change), now) if change else None
+    ideas, refused = ([], []) if change else _price_ideas(config, workload, before["dollars"])
     return {
         "stream": workload.stream.name,
-        "workload": describe_workload(workload) | {"groups": groups, "archive_days": workload.archive_days},
+        "workload": describe_workload(workload) | {"groups": workload.groups, "archive_days": workload.archive_days},
         "before": before,
         "after": after,
         "saving": None if after is None else before["dollars"] - after["dollars"],
@@ -143,7 +138,7 @@ def _count_levels(text: str) -> int:
 
 
 def _price_ideas(
-    config: Config, workload: Workload, groups: int, before: float
+    config: Config, workload: Workload, before: float
 ) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
     """Return the ideas that the configuration allows, with the greatest saving first, and the other ideas with the
     reasons.
@@ -151,22 +146,21 @@ def _price_ideas(
     priced, refused = [], []
     for idea in list_ideas(workload):
         try:
-            changed = change_stream(config, workload.stream.name, parse_change(idea.toml, workload.stream.name))
+            other = _change(config, workload, idea.toml)
         except ConfigError as error:
             refused.append({"name": idea.name, "reason": error.problems[0]})
             continue
-        other = replace(workload, stream=changed.streams[workload.stream.name])
-        dollars = sum(line.dollars for line in price_lines(other, price_rolling(other), groups))
+        dollars = sum(line.dollars for line in price_lines(other, price_rolling(other)))
         priced.append({**idea._asdict(), "dollars": dollars, "saving": before - dollars})
     return sorted(priced, key=lambda idea: -idea["saving"]), refused
 
 
-def _describe_plan(workload: Workload, groups: int, now: datetime) -> dict[str, Any]:
+def _describe_plan(workload: Workload, now: datetime) -> dict[str, Any]:
     """Return the bill, and the tables day by day from an empty start until their number stays the same."""
-    bill = make_bill_document(workload, groups)
+    bill = compute_whole_bill(workload)
     return {
-        "dollars": sum(line["dollars"] for line in bill["lines"]),
-        **bill,
+        "dollars": bill.dollars,
+        **bill.document(),
         "days": [
             {"day": (day.at - start).days, "tables": day.tables, **{name: getattr(day, name) for name in _DAY_FIELDS}}
             for start, day in _simulate_days(workload, now)
@@ -186,9 +180,17 @@ def _simulate_days(workload: Workload, now: datetime) -> Iterator[tuple[datetime
         yield start, day
 
 
-def _apply(config: Config, stream: str, change: str) -> Config:
+def _change(config: Config, workload: Workload, change: str) -> Workload:
+    """Return the workload for the changed stream; ConfigError if the configuration does not allow the change."""
+    name = workload.stream.name
+    changed = change_stream(config, name, parse_change(change, name))
+    return replace(workload, stream=changed.streams[name])
+
+
+def _apply(config: Config, workload: Workload, change: str) -> Workload:
+    """Do the same as ``_change``, but with ProblemError instead of ConfigError."""
     try:
-        return change_stream(config, stream, parse_change(change, stream))
+        return _change(config, workload, change)
     except ConfigError as error:
         problems = "; ".join(f"{problem}{_find_line(problem, change)}" for problem in error.problems[:5])
         raise refuse_parameter(f"change: {problems}") from error
@@ -219,7 +221,9 @@ def _choose_stream(config: Config, name: str, sees: Callable[[str], bool]) -> St
     return stream
 
 
-def _read_number(values: Mapping[str, str], name: str, default: float | None, least: float, most: float) -> float:
+def _read_number(
+    values: Mapping[str, str], name: str, default: float | None, least: float, most: float, *, whole: bool = False
+) -> float:
     if name not in values:
         if default is None:
             raise refuse_parameter(
@@ -230,21 +234,10 @@ def _read_number(values: Mapping[str, str], name: str, default: float | None, le
         number = float(values[name])
     except ValueError:
         number = float("nan")
-    if not least <= number <= most:
-        raise _refuse_value(name, "a number", least, most)
+    if not least <= number <= most or (whole and not _COUNT.fullmatch(values[name])):
+        kind = "a whole number" if whole else "a number"
+        raise refuse_parameter(f"{name} must be {kind} from {least:,.0f} to {most:,.0f}")
     return number
-
-
-def _read_count(values: Mapping[str, str], name: str, default: int, least: int, most: int) -> int:
-    text = values.get(name, str(default))
-    count = int(text) if re.fullmatch(r"[0-9]{1,9}", text) else -1
-    if not least <= count <= most:
-        raise _refuse_value(name, "a whole number", least, most)
-    return count
-
-
-def _refuse_value(name: str, kind: str, least: float, most: float) -> ProblemError:
-    return refuse_parameter(f"{name} must be {kind} from {least:,.0f} to {most:,.0f}")
 
 
 def _read_shares(stream: Stream, words: Sequence[str]) -> dict[str, float]:

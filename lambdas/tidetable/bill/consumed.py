@@ -17,6 +17,10 @@ class ConsumedUnits(NamedTuple):
     read: float = 0.0
 
 
+# Consumed units by the names of a table and an index, where the index "" is the table itself.
+Consumed = Mapping[tuple[str, str], ConsumedUnits]
+
+
 class Traffic(NamedTuple):
     """The traffic of all streams of a stage: the requests with events, the events, the queries, and the queries' read
     units.
@@ -31,8 +35,8 @@ class Traffic(NamedTuple):
 class Meters(Protocol):
     """The metrics of a stage; each method raises StoreUnavailable if they cannot be read."""
 
-    def consumed(self, tables: Mapping[str, Sequence[str]], now: datetime) -> Mapping[tuple[str, str], ConsumedUnits]:
-        """Read the units of the last 30 days by (table, index), where the index "" is the table itself.
+    def consumed(self, tables: Mapping[str, Sequence[str]], now: datetime) -> Consumed:
+        """Read the units of the last 30 days.
 
         ``tables`` maps names of tables to the names of their indexes.
         """

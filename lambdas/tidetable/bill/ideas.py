@@ -12,7 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from tidetable.bill.workload import Workload
-from tidetable.config import Step, TableClass
+from tidetable.config import Step, TableClass, Units
 
 
 class Idea(NamedTuple):
@@ -31,8 +31,9 @@ def list_ideas(workload: Workload) -> Iterator[Idea]:
         yield Idea("packs", "many small events share an item, and a write unit", f'[streams.{name}.pack]\nspan = "1h"')
     else:
         yield Idea("no packs", "an item for each event", f"[streams.{name}]\npack = false")
-    if capacity.on_demand(capacity.ladder[0]):
-        yield Idea("provisioned", "units for this load, fewer for old tables", _provision(workload))
+    if capacity.begins_on_demand:
+        toml = _write_capacity(name, "provisioned", _make_ladder(workload))
+        yield Idea("provisioned", "units for this load, fewer for old tables", toml)
     else:
         yield Idea(
             "on demand",
@@ -41,58 +42,46 @@ def list_ideas(workload: Workload) -> Iterator[Idea]:
         )
         if capacity.late_step is None:
             lowered = Step(age="late", write=1, read=capacity.ladder[0].read)
-            ladder = (capacity.ladder[0], lowered, *capacity.ladder[1:])
             yield Idea(
                 "a step for late events",
                 "tables whose period is over need fewer write units",
-                _write_capacity(name, capacity.mode, ladder),
+                _write_capacity(name, capacity.mode, (capacity.ladder[0], lowered, *capacity.ladder[1:])),
             )
     if all(step.table_class is TableClass.STANDARD for step in capacity.ladder):
         first = [step for step in capacity.ladder if step.rung < (1, False)]
-        later = [step for step in capacity.ladder if step.rung >= (1, False)] or [
-            msgspec.structs.replace(first[-1], age=1)
-        ]
-        ladder = (*first, *map(_make_infrequent, later))
+        later = list(capacity.ladder[len(first) :]) or [msgspec.structs.replace(first[-1], age=1)]
         yield Idea(
             "a cheap class for old tables",
             "infrequent-access stores for less, and its units cost a quarter more",
-            _write_capacity(name, capacity.mode, ladder),
+            _write_capacity(name, capacity.mode, (*first, *map(_make_infrequent, later))),
         )
     if stream.rollup:
         yield Idea("no rollups", "aggregates are computed from events", f"[streams.{name}]\nrollup = []")
     else:
-        rollup = f'[[streams.{name}.rollup]]\nname = "hours"\nevery = "1h"\nby = ["series"]\nretention = "365d"'
         yield Idea(
             "a rollup",
             "aggregates over long ranges read a cell per hour and series; those reads are not in this bill",
-            rollup,
+            f'[[streams.{name}.rollup]]\nname = "hours"\nevery = "1h"\nby = ["series"]\nretention = "365d"',
         )
 
 
-def _provision(workload: Workload) -> str:
+def _make_ladder(workload: Workload) -> list[Step]:
     """Make a ladder with the units that the workload needs."""
-    stream, peak = workload.stream, max(workload.events_per_second)
-    write, read = (
-        max(1, ceil(units)) for units in (peak * workload.event_units, workload.reads_per_second * workload.read_units)
-    )
-    owners = [index for index in stream.index if not index.local]
-    own = {index.name: (max(1, ceil(peak * workload.count_units_in(index))), read) for index in owners}
-    old = max(1, ceil(workload.old_reads_per_second * workload.read_units / max(workload.kept_days, 1)))
-    lines = [f"[streams.{stream.name}.capacity]", 'mode = "provisioned"']
-    for age, units in (("0", (write, read)), ('"late"', (1, read)), ("1", (1, old))):
-        lines += [
-            f"[[streams.{stream.name}.capacity.ladder]]",
-            f"age = {age}",
-            f"write = {units[0]}",
-            f"read = {units[1]}",
-        ]
-        if own:
-            each = {name: (index_write if age == "0" else 1, units[1]) for name, (index_write, _) in own.items()}
-            tables = [f"{name} = {{ write = {writes}, read = {reads} }}" for name, (writes, reads) in each.items()]
-            lines.append(f"index = {{ {', '.join(tables)} }}")
-        if age == "1":
-            lines.append('class = "infrequent-access"')
-    return "\n".join(lines)
+    peak, indexes = max(workload.events_per_second), workload.stream.global_indexes
+    read = _round_up(workload.reads_per_second * workload.read_units)
+    old = _round_up(workload.old_reads_per_second * workload.read_units / max(workload.kept_days, 1))
+    own = {index.name: Units(write=_round_up(peak * workload.count_units_in(index)), read=read) for index in indexes}
+    late, closed = ({index.name: Units(write=1, read=units) for index in indexes} for units in (read, old))
+    return [
+        Step(age=0, write=_round_up(peak * workload.event_units), read=read, index=own),
+        Step(age="late", write=1, read=read, index=late),
+        _make_infrequent(Step(age=1, write=1, read=old, index=closed)),
+    ]
+
+
+def _round_up(units: float) -> int:
+    """Round units up to a number that a table can be provisioned with: at least 1."""
+    return max(1, ceil(units))
 
 
 def _make_infrequent(step: Step) -> Step:
@@ -101,7 +90,6 @@ def _make_infrequent(step: Step) -> Step:
 
 
 def _write_capacity(name: str, mode: str, ladder: Sequence[Step]) -> str:
-    """Write the lines of a ladder."""
     lines = [f"[streams.{name}.capacity]", f'mode = "{mode}"']
     for step in ladder:
         lines += [f"[[streams.{name}.capacity.ladder]]", f'age = "{step.age}"' if step.is_late else f"age = {step.age}"]

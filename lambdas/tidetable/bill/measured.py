@@ -91,9 +91,7 @@ class _Stored:
 
 def _count_stored(periods: Sequence[ObservedPeriod], now: datetime) -> _Stored | None:
     """Sum the items and bytes of the newest whole periods whose tables DynamoDB counted after the period's end."""
-    known = [
-        (period.entry, period.tables[period.entry.table]) for period in periods if period.entry.table in period.tables
-    ]
+    known = [(period.entry, period.main) for period in periods if period.main is not None]
     whole = [
         (entry, table)
         for entry, table in known
@@ -161,11 +159,7 @@ def _share_indexes(stream: Stream, periods: Sequence[ObservedPeriod]) -> dict[st
     """Return the share of items in each index, 0 to 1, for the indexes that tables have."""
     shares = {}
     for index in stream.index:
-        tables = [
-            period.tables[period.entry.table]
-            for period in periods
-            if period.entry.table in period.tables and index.name in period.tables[period.entry.table].index_sizes
-        ]
+        tables = [table for period in periods if (table := period.main) is not None and index.name in table.index_sizes]
         items = sum(table.item_count for table in tables)
         if items:
             indexed_items = sum(table.index_sizes[index.name][0] for table in tables)

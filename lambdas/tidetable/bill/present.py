@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from tidetable.bill.consumed import ConsumedUnits, Meters, Traffic
-from tidetable.bill.copies import list_copies, name_unpriced_copies
+from tidetable.bill.amounts import Bill, Line, list_copies, list_lines, name_unpriced_copies
+from tidetable.bill.consumed import Consumed, Meters, Traffic
 from tidetable.bill.measured import Facts, measure_workload
 from tidetable.bill.next_step import NextStep, find_next_step
-from tidetable.bill.prices import BACKUPS, GB, HOURS, MONTH, REGION, S3_STORAGE
+from tidetable.bill.prices import GB, HOURS, MONTH, REGION, S3_STORAGE
 from tidetable.bill.standing import ObservedPeriod, compute_bill, describe_entries
-from tidetable.bill.tables import Bill
-from tidetable.bill.whole import Line, price_requests
+from tidetable.bill.whole import price_backups, price_requests
 from tidetable.bill.workload import Workload
 from tidetable.catalog import Entry, State
 from tidetable.config import Config, Stream
@@ -57,9 +56,14 @@ class _Account:
 
     stream: Stream
     entries: Sequence[Entry]
-    periods: list[ObservedPeriod]
     removed: datetime | None
-    left_out: int = 0
+    left_out: int
+    periods: Sequence[ObservedPeriod] = ()
+
+    @property
+    def regions(self) -> set[str]:
+        """The other Regions in which the tables have copies."""
+        return {region for period in self.periods for region in period.entry.copies}
 
 
 def present_bill(
@@ -69,31 +73,44 @@ def present_bill(
 
     ``sees`` says which streams the caller may see, ``only`` names one stream. ProblemError 404 if it is unknown.
     """
-    known, notes = find_known_streams(config, sources.catalog, now), list[str]()
+    known = find_known_streams(config, sources.catalog, now)
+    seen = [name for name in known.config.streams if sees(name)]
     if only is not None and only not in known.config.streams:
-        raise refuse_unknown_stream(only, {name: None for name in known.config.streams if sees(name)})
-    accounts = _read_accounts(
-        known, sources, [name for name in known.config.streams if sees(name) and only in (None, name)], notes
-    )
-    consumed, traffic = _read_meters(accounts, sources, now, notes)
+        raise refuse_unknown_stream(only, dict.fromkeys(seen))
+    accounts = _read_accounts(known, sources, [name for name in seen if only in (None, name)])
+    notes = [
+        *known.troubles,
+        *(
+            f"{account.stream.name}: {account.left_out} tables are not counted: price this stream alone,"
+            f" stream={account.stream.name}"
+            for account in accounts
+            if account.left_out
+        ),
+    ]
+    consumed, traffic = _read_meters(accounts, sources.meters, now, notes)
     streams = [_describe_stream(account, consumed, traffic, config, now) for account in accounts]
     shared = []
-    if only is None and all(map(sees, known.config.streams)):
+    if only is None and len(seen) == len(known.config.streams):
         batch = traffic.events / traffic.requests if traffic.requests else 0.0
         shared = price_requests(traffic.requests, batch, traffic.queries, by_key=config.api.by_key)
     else:
         notes.append("API Gateway and the functions: they are those of all streams")
-    stage = sum(line.dollars for line in shared)
+    stage = _describe_lines(shared)
+    regions = {region for account in accounts for region in account.regions}
     return {
         "at": to_text(now),
         "currency": "USD",
-        "dollars": stage + sum(stream["dollars"] for stream in streams),
+        "dollars": stage["dollars"] + sum(stream["dollars"] for stream in streams),
         "streams": streams,
-        "stage": {"dollars": stage, "lines": [line.document() for line in shared]},
+        "stage": stage,
         "prices": describe_prices(sources.region),
         "incomplete": notes,
-        "not_priced": [*_UNPRICED, *name_unpriced_copies(_list_regions(accounts))],
+        "not_priced": [*_UNPRICED, *name_unpriced_copies(regions)],
     }
+
+
+def _describe_lines(lines: Sequence[Line]) -> dict[str, Any]:
+    return {"dollars": sum(line.dollars for line in lines), "lines": [line._asdict() for line in lines]}
 
 
 def describe_prices(region: str) -> dict[str, Any]:
@@ -106,20 +123,16 @@ def describe_prices(region: str) -> dict[str, Any]:
     return {"region": REGION, "month": MONTH, "hours": HOURS, "note": note}
 
 
-def _read_accounts(known: Known, sources: Sources, names: Sequence[str], notes: list[str]) -> list[_Account]:
+def _read_accounts(known: Known, sources: Sources, names: Sequence[str]) -> list[_Account]:
     """Read the entries and tables of each stream, the newest first, within the limits of one answer."""
-    notes += known.troubles
     share = MAX_TABLES // max(len(names), 1)
     accounts = []
     for name in names:
-        stream = known.config.streams[name]
-        entries = sources.catalog.entries(name)
+        stream, entries = known.config.streams[name], sources.catalog.entries(name)
         present = [entry for entry in entries if entry.state is not State.DELETED][::-1]
         most = max(share // len(present[0].tables), 1) if present else 0
-        account = _Account(stream, entries, [], known.removed.get(name), max(len(present) - most, 0))
+        account = _Account(stream, entries, known.removed.get(name), max(len(present) - most, 0))
         account.periods = describe_entries(present[:most], stream, _make_describer(sources, account), sources.pools)
-        if account.left_out:
-            notes.append(f"{name}: {account.left_out} tables are not counted: price this stream alone, stream={name}")
         accounts.append(account)
     return accounts
 
@@ -137,12 +150,21 @@ def _make_describer(sources: Sources, account: _Account) -> Callable[[str], Tabl
 
 
 def _read_meters(
-    accounts: Sequence[_Account], sources: Sources, now: datetime, notes: list[str]
-) -> tuple[Mapping[tuple[str, str], ConsumedUnits], Traffic]:
-    """Read the units of as many tables as one answer may measure, on-demand tables first; and the stage's traffic."""
+    accounts: Sequence[_Account], meters: Meters, now: datetime, notes: list[str]
+) -> tuple[Consumed, Traffic]:
+    """Read the units of as many tables as one answer may measure, on-demand tables first; and the stage's traffic.
+
+    Add to the ``notes`` what could not be read.
+    """
     tables: dict[str, list[str]] = {}
     metrics, left_out = 0, 0
-    for _, name, indexes, on_demand in sorted(_list_tables(accounts), key=lambda row: (not row[3], row[0])):
+    resources = [
+        (age, name, indexes, period.tables[name].on_demand)
+        for account in accounts
+        for age, period in enumerate(account.periods)
+        for name, indexes in period.resources.items()
+    ]
+    for _, name, indexes, on_demand in sorted(resources, key=lambda row: (not row[3], row[0])):
         needed = 2 * (1 + len(indexes))
         if metrics + needed > MAX_METRICS:
             left_out += on_demand
@@ -152,7 +174,7 @@ def _read_meters(
     if left_out:
         notes.append(f"the consumed units of {left_out} on-demand tables are not counted: price one stream alone")
     try:
-        consumed, traffic = sources.meters.consumed(tables, now), sources.meters.traffic(now)
+        consumed, traffic = meters.consumed(tables, now), meters.traffic(now)
     except StoreUnavailable:
         notes.append(
             "CloudWatch did not answer: on-demand tables are priced by their storage alone, requests are missing; load it again"
@@ -166,37 +188,24 @@ def _read_meters(
     return consumed, traffic
 
 
-def _list_tables(accounts: Sequence[_Account]) -> Iterator[tuple[int, str, list[str], bool]]:
-    """Yield the age in periods, the name, the indexes with units of their own, and the mode of each table."""
-    for account in accounts:
-        for age, period in enumerate(account.periods):
-            indexes = [index.name for index in period.entry.layout.global_indexes]
-            for name, table in period.tables.items():
-                yield age, name, indexes if name == period.entry.table else [], table.on_demand
-
-
 def _describe_stream(
-    account: _Account,
-    consumed: Mapping[tuple[str, str], ConsumedUnits],
-    traffic: Traffic,
-    config: Config,
-    now: datetime,
+    account: _Account, consumed: Consumed, traffic: Traffic, config: Config, now: datetime
 ) -> dict[str, Any]:
     stream = account.stream
     bills = [compute_bill(period, consumed) for period in account.periods]
-    lines = list(_price_stream(account, sum(bills, Bill())))
-    measured = None
+    workload = None
     if account.removed is None and not stream.source:
         alone = sum(not other.source for other in config.streams.values()) == 1
         facts = Facts(account.periods, account.entries, consumed, traffic, alone)
         measured = measure_workload(stream, facts, now, by_key=config.api.by_key)
+        if measured is not None:
+            workload = describe_workload(measured.workload) | {"how": list(measured.how)}
     stagger = config.lifecycle.stagger
     return {
         "stream": stream.name,
         "source": stream.source or None,
         "removed_since": None if account.removed is None else to_text(account.removed),
-        "dollars": sum(line.dollars for line in lines),
-        "lines": [line.document() for line in lines],
+        **_describe_lines(_list_lines(account, sum(bills, Bill()))),
         "periods": [
             {
                 "period": period.entry.period.label,
@@ -206,42 +215,35 @@ def _describe_stream(
             }
             for period, bill in zip(account.periods, bills, strict=True)
         ],
-        "workload": None if measured is None else describe_workload(measured.workload) | {"how": list(measured.how)},
+        "workload": workload,
     }
 
 
-def _price_stream(account: _Account, bill: Bill) -> Iterator[Line]:
-    """Make the bill's lines of a stream: tables, indexes, copies, backups and archives."""
+def _list_lines(account: _Account, bill: Bill) -> list[Line]:
     tables = [table for period in account.periods for table in period.tables.values()]
-    on_demand = [table for table in tables if table.on_demand]
-    counts = (
-        (len(tables) - len(on_demand), "provisioned, by their units"),
-        (len(on_demand), "on demand, by their units of 30 days"),
-    )
-    units = "; ".join(f"{count:,} tables {how}" for count, how in counts if count) or "no tables"
-    yield Line("tables, writes", bill.table_writes, units)
-    yield Line("tables, reads", bill.table_reads, units)
-    size = sum(table.size_bytes for table in tables)
-    yield Line("tables, storage", bill.table_storage, f"{_show_size(size)}, by the class of each")
-    index_bytes = sum(size for table in tables for _, size in table.index_sizes.values())
+    size, index_size = sum(table.size_bytes for table in tables), sum(table.index_bytes for table in tables)
+    units = _describe_units(tables)
+    lines = list_lines("tables", bill.tables, units, units, f"{_show_size(size)}, by the class of each")
     if any(period.entry.layout.indexes for period in account.periods):
-        yield Line("indexes, writes", bill.index_writes, "as the tables'")
-        yield Line("indexes, reads", bill.index_reads, "as the tables'")
-        yield Line("indexes, storage", bill.index_storage, _show_size(index_bytes))
-    yield from (Line(*line) for line in list_copies(bill, _list_regions([account])))
+        lines += list_lines("indexes", bill.indexes, "as the tables'", "as the tables'", _show_size(index_size))
+    lines += list_copies(bill, account.regions)
     if account.stream.table.point_in_time_recovery:
-        yield Line("backups", (size + index_bytes) / GB * BACKUPS, "point-in-time recovery of the bytes in the tables")
+        lines.append(price_backups(size + index_size))
     archives = [entry.archived for entry in account.entries if entry.archived is not None]
     if archives:
         stored = sum(archive.bytes for archive in archives)
-        yield Line(
-            "archive, S3", stored / GB * S3_STORAGE, f"{len(archives):,} archives, {_show_size(stored)} of Parquet"
-        )
+        how = f"{len(archives):,} archives, {_show_size(stored)} of Parquet"
+        lines.append(Line("archive, S3", stored / GB * S3_STORAGE, how))
+    return lines
 
 
-def _list_regions(accounts: Sequence[_Account]) -> set[str]:
-    """List the other Regions in which tables have copies."""
-    return {region for account in accounts for period in account.periods for region in period.entry.copies}
+def _describe_units(tables: Sequence[Table]) -> str:
+    on_demand = sum(table.on_demand for table in tables)
+    counts = (
+        (len(tables) - on_demand, "provisioned, by their units"),
+        (on_demand, "on demand, by their units of 30 days"),
+    )
+    return "; ".join(f"{count:,} tables {how}" for count, how in counts if count) or "no tables"
 
 
 def _show_size(size: float) -> str:

@@ -2,18 +2,57 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
+import msgspec
+
 from tidetable.config import TableClass
 
 HOURS = 730
 REGION, MONTH = "us-east-1", "2026-11"
 GB = 1e9
-# DynamoDB, per unit and hour.
-WRITE_HOUR, READ_HOUR = 0.00065, 0.00013
-# DynamoDB, per million units on demand, and per GB-month, by class. We assume that provisioned units of the class
-# infrequent-access cost a quarter more, as its units on demand do.
-ON_DEMAND = {TableClass.STANDARD: (0.625, 0.125), TableClass.INFREQUENT: (0.78, 0.155)}
-STORAGE = {TableClass.STANDARD: 0.25, TableClass.INFREQUENT: 0.10}
-INFREQUENT_SURCHARGE = 1.25
+
+
+class Cost(msgspec.Struct, frozen=True):
+    """Dollars of writes, of reads and of storage at DynamoDB."""
+
+    writes: float = 0.0
+    reads: float = 0.0
+    storage: float = 0.0
+
+    def __add__(self, other: Cost) -> Cost:
+        return Cost(self.writes + other.writes, self.reads + other.reads, self.storage + other.storage)
+
+    def scale(self, factor: float) -> Cost:
+        """Multiply all amounts by a factor."""
+        return Cost(self.writes * factor, self.reads * factor, self.storage * factor)
+
+
+class Rates(NamedTuple):
+    """DynamoDB's price of a write unit, of a read unit, and of a byte that is stored for a month.
+
+    A provisioned unit has its price per hour, a unit on demand is paid for once.
+    """
+
+    write: float
+    read: float
+    byte: float
+
+    def price(self, writes: float, reads: float, size: float, hours: float = 1.0) -> Cost:
+        """Price write units and read units, for ``hours`` if they are provisioned, and a size in bytes for a month."""
+        return Cost(writes * self.write * hours, reads * self.read * hours, size * self.byte)
+
+
+# We assume that provisioned units of the class infrequent-access cost a quarter more, as its units on demand do.
+PROVISIONED = {
+    TableClass.STANDARD: Rates(0.00065, 0.00013, 0.25 / GB),
+    TableClass.INFREQUENT: Rates(0.00065 * 1.25, 0.00013 * 1.25, 0.10 / GB),
+}
+# AWS's list has the price of a million units.
+ON_DEMAND = {
+    TableClass.STANDARD: Rates(0.625 / 1e6, 0.125 / 1e6, 0.25 / GB),
+    TableClass.INFREQUENT: Rates(0.78 / 1e6, 0.155 / 1e6, 0.10 / GB),
+}
 # Copies in other Regions: in each Region a replicated write unit of a table costs as much as a write unit, and the
 # units of indexes are ordinary units (AWS: developer guide, "Understanding billing for global tables"; prices since
 # November 2024). Transfer is priced per GB from us-east-1 to another Region. The price comes from published bills

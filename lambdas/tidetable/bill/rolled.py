@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil
+from typing import NamedTuple
 
-from tidetable.bill.prices import (
-    CALL_MILLION,
-    FEED_GB,
-    FEED_SECONDS,
-    FEED_SHARDS,
-    GB_SECOND,
-    HOURS,
-    LAMBDA_POLLS,
-    ON_DEMAND,
-    REFRESHER_EVENT_SECONDS,
-    REFRESHER_GB,
-    REFRESHER_SECONDS,
-)
+from tidetable.bill import prices
+from tidetable.bill.amounts import Line, list_lines
+from tidetable.bill.prices import HOURS, ON_DEMAND
 from tidetable.bill.tables import price_rolling
 from tidetable.bill.workload import PACK_BYTES, Workload
 from tidetable.config import TableClass
 from tidetable.config.derive import derive_stream
-from tidetable.config.model import RollupPolicy, Stream
+from tidetable.config.stream import RollupPolicy
 from tidetable.rollups.definition import PERCENTILES, make_definition
 
 # Bytes in a pack: of a cell, of each of its fields, of a field's first or last value, and of a field's percentiles.
@@ -60,8 +50,7 @@ class CellWorkload(Workload):
         return 1.0
 
 
-@dataclass(frozen=True)
-class Rolled:
+class Rolled(NamedTuple):
     """A rollup, the workload of its stream, and the groups of a bucket; ``finer`` is the rollup from which it is
     computed.
     """
@@ -85,11 +74,12 @@ def size_bucket(rollup: RollupPolicy, groups: int) -> tuple[float, float]:
     return packs * size, packs * ceil(size / 1024) + _EDGE_UNITS
 
 
-def list_rollups(workload: Workload, groups: int) -> list[Rolled]:
-    """List the rollups of a workload's stream. A bucket has ``groups`` groups, but at most as many as it has events."""
+def list_rollups(workload: Workload) -> list[Rolled]:
+    """List the rollups of a workload's stream. A bucket has at most as many groups as it has events."""
     source = workload.stream
     definitions = {rollup.name: make_definition(source, rollup) for rollup in source.rollup}
-    sizes = {rollup.name: size_bucket(rollup, _count_groups(rollup, workload, groups)) for rollup in source.rollup}
+    counts = {rollup.name: _count_groups(rollup, workload) for rollup in source.rollup}
+    sizes = {rollup.name: size_bucket(rollup, counts[rollup.name]) for rollup in source.rollup}
     rollups = []
     for rollup in source.rollup:
         seconds, definition = rollup.every.total_seconds(), definitions[rollup.name]
@@ -103,89 +93,73 @@ def list_rollups(workload: Workload, groups: int) -> list[Rolled]:
         reads = size / seconds
         if finer is not None:
             reads += sizes[finer.name][0] / finer.every.total_seconds()
-        elif _is_on_demand(source):
+        elif source.capacity.begins_on_demand:
             reads += workload.events_per_day / 86_400 * workload.stored_bytes
         stream = derive_stream(source, rollup)
         hours = [1 / seconds] * 24
         cells = CellWorkload(hours, ceil(size), reads / 4096, 4096, 0.0, stream, bucket_bytes=size, bucket_units=units)
-        rollups.append(
-            Rolled(stream.name, cells, _count_groups(rollup, workload, groups), "" if finer is None else finer.stream)
-        )
+        rollups.append(Rolled(stream.name, cells, counts[rollup.name], "" if finer is None else finer.stream))
     return rollups
 
 
-def _count_groups(rollup: RollupPolicy, workload: Workload, groups: int) -> int:
+def _count_groups(rollup: RollupPolicy, workload: Workload) -> int:
     events = ceil(max(workload.events_per_second) * rollup.every.total_seconds())
-    return min(groups, max(events, 1)) if rollup.by else 1
+    return min(workload.groups, max(events, 1)) if rollup.by else 1
 
 
-def _is_on_demand(stream: Stream) -> bool:
-    return stream.capacity.on_demand(stream.capacity.ladder[0])
-
-
-# Name, dollars and explanation of a line of the bill.
-Priced = tuple[str, float, str]
-
-
-def price_rollups(workload: Workload, groups: int) -> Iterator[Priced]:
-    """Yield the lines of a stream's rollups, and of the refresher."""
-    rollups = list_rollups(workload, groups)
-    for rollup in rollups:
-        bill, cells = price_rolling(rollup.workload), rollup.workload
-        buckets = cells.events_per_day
-        how = f"{buckets:,.0f} buckets per day of {rollup.groups:,} groups, {cells.event_units:g} write units each"
-        yield f"rollup {rollup.name}, writes", bill.table_writes, f"{how}, the edge included"
-        source = f"the cells of {rollup.finer}" if rollup.finer else "each event"
-        if not rollup.finer and not _is_on_demand(workload.stream):
-            source = "each event, at the price of its table's provisioned units"
-        yield (
-            f"rollup {rollup.name}, reads",
-            bill.table_reads,
+def price_rollups(workload: Workload) -> list[Line]:
+    """List the lines of a stream's rollups, and of the refresher."""
+    lines: list[Line] = []
+    rollups = list_rollups(workload)
+    for name, cells, count, finer in rollups:
+        bill, subject = price_rolling(cells), f"rollup {name}"
+        source = f"the cells of {finer}" if finer else "each event"
+        if not finer and not workload.stream.capacity.begins_on_demand:
+            source += ", at the price of its table's provisioned units"
+        lines += list_lines(
+            subject,
+            bill.tables,
+            f"{cells.events_per_day:,.0f} buckets per day of {count:,} groups, {cells.event_units:g} write units each, the edge"
+            " included",
             f"{source}, and each bucket: read once, strongly consistent",
-        )
-        yield (
-            f"rollup {rollup.name}, storage",
-            bill.table_storage,
             f"{cells.stored_bytes:,.0f} bytes per bucket, {cells.kept_days:g} days",
         )
         if cells.stream.replicas:
-            dollars = bill.copy_writes + bill.copy_storage + bill.transfer
-            yield (
-                f"rollup {rollup.name}, copies",
-                dollars,
-                f"writes, storage and transfer: {', '.join(cells.stream.replicas)}",
-            )
+            dollars = bill.copies.writes + bill.copies.storage + bill.transfer
+            how = f"writes, storage and transfer: {', '.join(cells.stream.replicas)}"
+            lines.append(Line(f"{subject}, copies", dollars, how))
     if rollups:
-        yield _price_refresher(workload, rollups)
+        lines.append(_price_refresher(workload, rollups))
+    return lines
 
 
-def _price_refresher(workload: Workload, rollups: Sequence[Rolled]) -> Priced:
-    events = workload.events_per_day * HOURS / 24 * sum(not rollup.finer for rollup in rollups)
-    seconds = _RUNS * REFRESHER_SECONDS + events * REFRESHER_EVENT_SECONDS
-    state = _RUNS * _QUERIES * (_LOOKS + len(rollups)) * ON_DEMAND[TableClass.STANDARD][1] / 1e6
-    dollars = _RUNS * CALL_MILLION / 1e6 + seconds * REFRESHER_GB * GB_SECOND + state
+def _price_refresher(workload: Workload, rollups: list[Rolled]) -> Line:
+    events = workload.events_per_month * sum(not rollup.finer for rollup in rollups)
+    seconds = _RUNS * prices.REFRESHER_SECONDS + events * prices.REFRESHER_EVENT_SECONDS
+    state = _RUNS * _QUERIES * (_LOOKS + len(rollups)) * ON_DEMAND[TableClass.STANDARD].read
+    dollars = _RUNS * prices.CALL_MILLION / 1e6 + seconds * prices.REFRESHER_GB * prices.GB_SECOND + state
     how = (
-        f"a run per minute, assumed: {REFRESHER_SECONDS * 1000:.0f} ms and {REFRESHER_EVENT_SECONDS * 1e6:.0f} microseconds "
-        "per event at 1,769 MB; and its reads of edges and marks"
+        f"a run per minute, assumed: {prices.REFRESHER_SECONDS * 1000:.0f} ms and"
+        f" {prices.REFRESHER_EVENT_SECONDS * 1e6:.0f} microseconds per event at 1,769 MB; and its reads of edges and marks"
     )
-    return "refresher", dollars, how
+    return Line("refresher", dollars, how)
 
 
-def price_feed(workload: Workload) -> Iterator[Priced]:
-    """Yield the lines of a stream's feed: the calls of its function. Lambda reads the records without charge."""
+def price_feed(workload: Workload) -> list[Line]:
+    """List the lines of a stream's feed: the calls of its function. Lambda reads the records without charge."""
     feed = workload.stream.feed
     if feed is None:
-        return
-    shards = FEED_SHARDS if _is_on_demand(workload.stream) else 1
-    window = max(feed.window.total_seconds(), 1 / LAMBDA_POLLS)
+        return []
+    shards = prices.FEED_SHARDS if workload.stream.capacity.begins_on_demand else 1
+    window = max(feed.window.total_seconds(), 1 / prices.LAMBDA_POLLS)
     calls = 0.0
     for rate in workload.events_per_second:
         records = rate * 3600 * workload.items_per_event
         calls += max(records / feed.batch, min(records, shards * 3600 / window))
     calls *= HOURS / 24
-    dollars = calls * (CALL_MILLION / 1e6 + FEED_SECONDS * FEED_GB * GB_SECOND)
+    dollars = calls * (prices.CALL_MILLION / 1e6 + prices.FEED_SECONDS * prices.FEED_GB * prices.GB_SECOND)
     how = (
         f"{calls / 1e6:,.2f} M calls: assumed {shards} shard{'s' if shards > 1 else ''} with a call per window "
-        f"of {window:g} s, {FEED_SECONDS * 1000:.0f} ms at 512 MB each"
+        f"of {window:g} s, {prices.FEED_SECONDS * 1000:.0f} ms at 512 MB each"
     )
-    yield "feed, function", dollars, how
+    return [Line("feed, function", dollars, how)]

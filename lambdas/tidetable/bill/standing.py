@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from math import ceil
-from typing import Any
 
 import msgspec
 
-from tidetable.bill.consumed import ConsumedUnits
-from tidetable.bill.prices import GB, HOURS, ON_DEMAND, STORAGE
-from tidetable.bill.tables import Bill, price_copies, price_table_hour
+from tidetable.bill.amounts import Bill, price_copies
+from tidetable.bill.consumed import Consumed, ConsumedUnits
+from tidetable.bill.prices import HOURS, ON_DEMAND, PROVISIONED, Cost
 from tidetable.catalog import Entry, State
 from tidetable.config import Stream
-from tidetable.late import find_lowered_tables
+from tidetable.late import is_lowered
 from tidetable.lifecycle.expiry import is_closed
-from tidetable.lifecycle.ladder import Level, compute_age
+from tidetable.lifecycle.ladder import compute_age
 from tidetable.ports import Catalog, Pools, Table, Tables
 from tidetable.times import to_text
 
@@ -50,23 +49,19 @@ class Row:
     period: str
     state: str
     age: int
-    write: int | None
-    read: int | None
-    table_class: str | None
-    items: int | None
-    bytes: int | None
-    archived_events: int | None
-    dollars: float
+    write: int | None = None
+    read: int | None = None
+    table_class: str | None = None
+    items: int | None = None
+    bytes: int | None = None
+    archived_events: int | None = None
+    dollars: float = 0.0
     ahead: bool = False
     taken_write: float | None = None
     taken_read: float | None = None
     late: bool = False
     backfill_until: str | None = None
     removed_since: str | None = None
-
-    def document(self) -> dict[str, Any]:
-        """Return the row as JSON."""
-        return asdict(self)
 
     @property
     def shown_age(self) -> str:
@@ -91,11 +86,20 @@ class ObservedPeriod(msgspec.Struct, frozen=True):
     removed: datetime | None = None
 
     @property
-    def on_demand(self) -> dict[str, list[str]]:
-        """The names of the period's on-demand tables, each with the names of its indexes."""
+    def main(self) -> Table | None:
+        """The period's own table, without the table of chunks; None if it does not exist."""
+        return self.tables.get(self.entry.table)
+
+    @property
+    def resources(self) -> dict[str, list[str]]:
+        """The names of the tables, each with the names of its indexes that have units of their own."""
         indexes = [index.name for index in self.entry.layout.global_indexes]
-        on_demand = [name for name, table in self.tables.items() if table.on_demand]
-        return {name: indexes if name == self.entry.table else [] for name in on_demand}
+        return {name: indexes if name == self.entry.table else [] for name in self.tables}
+
+    @property
+    def on_demand(self) -> dict[str, list[str]]:
+        """The resources that are on demand."""
+        return {name: indexes for name, indexes in self.resources.items() if self.tables[name].on_demand}
 
 
 def observe_periods(
@@ -134,40 +138,44 @@ def describe_entries(
     ]
 
 
-def make_row(period: ObservedPeriod, now: datetime, consumed: Mapping[tuple[str, str], ConsumedUnits] | None) -> Row:
+def make_row(period: ObservedPeriod, now: datetime, consumed: Consumed | None) -> Row:
     """Return the row of a period; ``consumed`` is None if the consumed units are unknown."""
-    entry, stream = period.entry, period.stream
-    table = period.tables.get(entry.table)
+    entry, stream, table = period.entry, period.stream, period.main
     missing = table is None and entry.state not in (State.DELETED, State.ARCHIVED)
-    units = (
-        [
-            consumed.get((name, index), ConsumedUnits())
-            for name, names in period.on_demand.items()
-            for index in ("", *names)
-        ]
-        if consumed
-        else []
-    )
-    known = consumed is not None and bool(period.on_demand)
-    return Row(
+    closed = is_closed(entry.period, stream, now)
+    row = Row(
         stream=entry.stream,
         period=entry.period.label,
         state="LOST" if missing else entry.state.value,
         age=compute_age(entry.period, stream, now),
-        write=table.write if table is not None else None,
-        read=table.read if table is not None else None,
-        table_class=table.table_class.value if table is not None else None,
-        items=table.item_count if table is not None else None,
-        bytes=sum(_count_bytes(stored) for stored in period.tables.values()) if table is not None else None,
         archived_events=entry.archive.events if entry.archive is not None else None,
         dollars=compute_bill(period, consumed or {}).total,
         ahead=entry.period.start > now + stream.ahead,
-        late=entry.table in find_lowered_tables(stream, [entry], now) and not is_closed(entry.period, stream, now),
-        taken_write=sum(resource.write for resource in units) if known else None,
-        taken_read=sum(resource.read for resource in units) if known else None,
+        late=is_lowered(entry.period, stream, now) and not closed and not entry.is_open(now),
         backfill_until=to_text(entry.opened.until) if entry.opened is not None and entry.is_open(now) else None,
         removed_since=to_text(period.removed) if period.removed is not None else None,
     )
+    if table is not None:
+        row = replace(
+            row,
+            write=table.write,
+            read=table.read,
+            table_class=table.table_class.value,
+            items=table.item_count,
+            bytes=sum(stored.size_bytes + stored.index_bytes for stored in period.tables.values()),
+        )
+    if consumed is not None and period.on_demand:
+        taken = [_sum_units(consumed, name, ["", *indexes]) for name, indexes in period.on_demand.items()]
+        row = replace(
+            row, taken_write=sum(units.write for units in taken), taken_read=sum(units.read for units in taken)
+        )
+    return row
+
+
+def _sum_units(consumed: Consumed, table: str, indexes: Sequence[str]) -> ConsumedUnits:
+    """Sum the consumed units of a table's indexes; the index "" is the table itself."""
+    units = [consumed.get((table, index), ConsumedUnits()) for index in indexes]
+    return ConsumedUnits(sum(unit.write for unit in units), sum(unit.read for unit in units))
 
 
 def mark_period(row: Row) -> tuple[str, str]:
@@ -177,12 +185,7 @@ def mark_period(row: Row) -> tuple[str, str]:
     return _MARKS.get("late" if row.state == "open" and row.late else row.state, ("?", ""))
 
 
-def _count_bytes(table: Table) -> int:
-    """Compute the stored bytes of a table and its indexes, which DynamoDB counts separately."""
-    return table.size_bytes + sum(size for _, size in table.index_sizes.values())
-
-
-def compute_bill(period: ObservedPeriod, consumed: Mapping[tuple[str, str], ConsumedUnits]) -> Bill:
+def compute_bill(period: ObservedPeriod, consumed: Consumed) -> Bill:
     """Return the monthly bill of a period's tables: storage, and provisioned units or, on demand, consumed units.
 
     A copy has the units, the class, the size and the writes of its table. The number of queries to a copy is not known
@@ -190,11 +193,24 @@ def compute_bill(period: ObservedPeriod, consumed: Mapping[tuple[str, str], Cons
     """
     whole = Bill()
     for name, table in period.tables.items():
-        own = _compute_table_bill(table, name, period, consumed)
-        copied = replace(own, table_reads=0.0, index_reads=0.0) if table.on_demand else own
-        written = consumed.get((name, ""), ConsumedUnits()).write
-        whole += own + price_copies(copied, len(period.entry.copies), written * _estimate_bytes_per_unit(table))
+        own = _price_table(table, consumed, name, period.resources[name])
+        copied = own.whole
+        if table.on_demand:
+            copied = Cost(copied.writes, storage=copied.storage)
+        sent = _sum_units(consumed, name, [""]).write * _estimate_bytes_per_unit(table)
+        whole += own + price_copies(copied, len(period.entry.copies), sent)
     return whole
+
+
+def _price_table(table: Table, consumed: Consumed, name: str, indexes: Sequence[str]) -> Bill:
+    if table.on_demand:
+        rates, hours = ON_DEMAND[table.table_class], 1
+        units, index_units = _sum_units(consumed, name, [""]), _sum_units(consumed, name, indexes)
+    else:
+        rates, hours, own = PROVISIONED[table.table_class], HOURS, table.index_units.values()
+        units = ConsumedUnits(table.write or 0, table.read or 0)
+        index_units = ConsumedUnits(sum(write for write, _ in own), sum(read for _, read in own))
+    return Bill(rates.price(*units, table.size_bytes, hours), rates.price(*index_units, table.index_bytes, hours))
 
 
 def _estimate_bytes_per_unit(table: Table) -> float:
@@ -203,22 +219,3 @@ def _estimate_bytes_per_unit(table: Table) -> float:
         return 1024.0
     item = table.size_bytes / table.item_count
     return item / ceil(item / 1024)
-
-
-def _compute_table_bill(
-    table: Table, name: str, period: ObservedPeriod, consumed: Mapping[tuple[str, str], ConsumedUnits]
-) -> Bill:
-    gb_month = STORAGE[table.table_class] / GB
-    storage = table.size_bytes * gb_month, sum(size for _, size in table.index_sizes.values()) * gb_month
-    if table.on_demand:
-        write, read = (price / 1e6 for price in ON_DEMAND[table.table_class])
-        own = consumed.get((name, ""), ConsumedUnits())
-        indexes = [consumed.get((name, index), ConsumedUnits()) for index in period.on_demand[name]]
-        index_writes, index_reads = sum(index.write for index in indexes), sum(index.read for index in indexes)
-        return Bill(
-            own.write * write, own.read * read, storage[0], index_writes * write, index_reads * read, storage[1]
-        )
-    writes, reads = price_table_hour(Level(table.write, table.read, table.table_class, ""))
-    hours = [price_table_hour(Level(*units, table.table_class, "")) for units in table.index_units.values()]
-    index_writes, index_reads = sum(units[0] for units in hours), sum(units[1] for units in hours)
-    return Bill(writes * HOURS, reads * HOURS, storage[0], index_writes * HOURS, index_reads * HOURS, storage[1])

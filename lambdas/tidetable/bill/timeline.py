@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from tidetable.bill.tables import list_existing_periods, list_index_units, price_hour, price_level_hour
+from tidetable.bill.tables import list_existing_periods, price_hour, price_level, sum_index_units
 from tidetable.bill.workload import Workload
 from tidetable.config import Stream, TableClass
 from tidetable.late import is_lowered
@@ -59,16 +59,13 @@ def simulate(
 def _compute_day(stream: Stream, start: datetime, now: datetime, workload: Workload | None) -> Day:
     ahead = opened = late = closed = write = read = infrequent = 0
     hourly = 0.0
-    for period in list_existing_periods(stream, now):
-        # A period that ended before the first writable window never had a table.
-        if period.end <= start - stream.late:
-            break
+    for period in list_existing_periods(stream, now, start):
         level = compute_level(period, stream, now)
-        indexes = list_index_units(level, stream)
-        write += (level.write or 0) + sum(units for units, _ in indexes)
-        read += (level.read or 0) + sum(units for _, units in indexes)
+        index_write, index_read = sum_index_units(level, stream)
+        write += (level.write or 0) + index_write
+        read += (level.read or 0) + index_read
         infrequent += level.table_class is TableClass.INFREQUENT
-        hourly += price_level_hour(level, stream) * (1 + len(stream.replicas))
+        hourly += price_level(level, stream).total * (1 + len(stream.replicas))
         if period.start > now + stream.ahead:
             ahead += 1
         elif now <= compute_closing(period, stream):
@@ -83,5 +80,4 @@ def _compute_day(stream: Stream, start: datetime, now: datetime, workload: Workl
 def _price_day(workload: Workload, start: datetime, now: datetime) -> float:
     """DynamoDB's bill of the 24 hours before ``now``; on the first day, of the 24 hours after ``start``."""
     first = max(start, now - timedelta(hours=23))
-    hours = [price_hour(workload, first + timedelta(hours=number), start).total for number in range(24)]
-    return sum(hours)
+    return sum(price_hour(workload, first + timedelta(hours=number), start).total for number in range(24))

@@ -5,95 +5,92 @@ It also lists the costs that it omits.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping
 from math import ceil
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
-from tidetable.bill.copies import list_copies, name_unpriced_copies
-from tidetable.bill.prices import (
-    ARCHIVE_SHARE,
-    ARCHIVER_BYTES_PER_SECOND,
-    ARCHIVER_GB,
-    BACKUPS,
-    CALL_MILLION,
-    GATEWAY_MILLION,
-    GB,
-    GB_SECOND,
-    HOURS,
-    INFREQUENT_SURCHARGE,
-    INGEST_EVENT_SECONDS,
-    INGEST_GB,
-    INGEST_SECONDS,
-    KEYS_GB,
-    KEYS_SECONDS,
-    ON_DEMAND,
-    QUERY_GB,
-    QUERY_SECONDS,
-    READ_HOUR,
-    S3_STORAGE,
-)
+from tidetable.bill import prices
+from tidetable.bill.amounts import Bill, Line, list_copies, list_lines, name_unpriced_copies
+from tidetable.bill.prices import GB, HOURS, ON_DEMAND, PROVISIONED
 from tidetable.bill.rolled import price_feed, price_rollups
-from tidetable.bill.tables import Bill, price_plans, price_rolling, price_rolling_on_demand
+from tidetable.bill.tables import price_plans, price_rolling, price_rolling_on_demand
 from tidetable.bill.workload import Workload
-from tidetable.config import TableClass, Units
+from tidetable.config import Units
+from tidetable.config.capacity import LATE, Step
 from tidetable.config.demand import COLLECTION_BYTES
-from tidetable.config.model import LATE, Step
-
-_SECONDS = HOURS * 3600
 
 
-@dataclass(frozen=True)
-class Line:
-    """A line of a month's bill; ``how`` explains its amount."""
+class WholeBill(NamedTuple):
+    """The lines of rolling tables, DynamoDB's bill of each plan, the costs without a line, and advice."""
 
-    name: str
-    dollars: float
-    how: str
+    lines: list[Line]
+    plans: dict[str, Bill]
+    unpriced: list[str]
+    advice: list[str]
+
+    @property
+    def dollars(self) -> float:
+        """The sum of all lines."""
+        return sum(line.dollars for line in self.lines)
 
     def document(self) -> dict[str, Any]:
-        """Return the line as JSON."""
-        return asdict(self)
+        """Return the bill as JSON."""
+        return {
+            **{name: plan.document() for name, plan in self.plans.items()},
+            "lines": [line._asdict() for line in self.lines],
+            "not_priced": self.unpriced,
+            "advice": self.advice,
+        }
 
 
-def price_lines(workload: Workload, tables: Bill, groups: int) -> list[Line]:
+def compute_whole_bill(workload: Workload) -> WholeBill:
+    """Return the whole bill of a workload."""
+    plans = price_plans(workload)
+    lines = price_lines(workload, next(iter(plans.values())))
+    return WholeBill(lines, plans, name_unpriced(workload), advise(workload, plans))
+
+
+def price_lines(workload: Workload, bill: Bill) -> list[Line]:
     """List the lines of rolling tables, copies, the gateway, the functions, the archive, the rollups and the feed."""
-    copies = [Line(*line) for line in list_copies(tables, workload.stream.replicas)]
-    derived = [Line(*line) for line in (*price_rollups(workload, groups), *price_feed(workload))]
-    return [*_price_dynamodb(workload, tables), *copies, *_price_requests(workload), *_archive(workload), *derived]
+    return [
+        *_list_tables(workload, bill),
+        *list_copies(bill, workload.stream.replicas),
+        *_price_requests(workload),
+        *_price_archive(workload),
+        *price_rollups(workload),
+        *price_feed(workload),
+    ]
 
 
 def name_unpriced(workload: Workload) -> list[str]:
     """Name the costs of this workload that no line prices."""
     stream = workload.stream
-    unpriced = [
+    versions = stream.versions == "keep" or bool(stream.cold)
+    depending = (
+        (versions, "versions and cold fields: each is one more item, at a write unit per KB begun"),
+        (stream.large.beyond == "s3", "large values in S3"),
+        (stream.capacity.warm, "warm throughput, which is charged once per table"),
+        (stream.capacity.autoscaling, "auto scaling: the ladder's units are priced"),
+        (
+            stream.rollup,
+            "the rollups' archives (cents), and late events: a write unit per mark, and their bucket once more",
+        ),
+        (stream.feed, "the targets of the feed: what their services charge per change"),
+        (stream.table.encryption != "aws-owned", "the requests to the KMS key"),
+    )
+    return [
         "CloudWatch (logs, metrics, alarms), data that leaves AWS, the lifecycle's own runs (cents), retries",
         "free tiers and discounts for volume",
+        *(text for setting, text in depending if setting),
+        *name_unpriced_copies(stream.replicas),
     ]
-    if stream.versions == "keep" or stream.cold:
-        unpriced.append("versions and cold fields: each is one more item, at a write unit per KB begun")
-    if stream.large.beyond == "s3":
-        unpriced.append("large values in S3")
-    if stream.capacity.warm is not None:
-        unpriced.append("warm throughput, which is charged once per table")
-    if stream.capacity.autoscaling is not None:
-        unpriced.append("auto scaling: the ladder's units are priced")
-    if stream.rollup:
-        unpriced.append(
-            "the rollups' archives (cents), and late events: a write unit per mark, and their bucket once more"
-        )
-    if stream.feed is not None:
-        unpriced.append("the targets of the feed: what their services charge per change")
-    if stream.table.encryption != "aws-owned":
-        unpriced.append("the requests to the KMS key")
-    return unpriced + name_unpriced_copies(stream.replicas)
 
 
-def advise(workload: Workload, tables: dict[str, Bill]) -> list[str]:
+def advise(workload: Workload, plans: Mapping[str, Bill]) -> list[str]:
     """Name other plans and settings that would be cheaper at DynamoDB, with their prices."""
-    ours, provisioned, on_demand = (bill.total for bill in tables.values())
+    ours, provisioned, on_demand = (bill.total for bill in plans.values())
     other = price_rolling_on_demand(workload).total
     advice = []
     if other < 0.95 * ours:
@@ -107,8 +104,8 @@ def advise(workload: Workload, tables: dict[str, Bill]) -> list[str]:
             "one capacity for new and old events"
         )
     advice += _price_late_step(workload, ours)
-    requests = sum(line.dollars for line in _price_requests(workload) if line.name == "API Gateway")
-    if workload.batch < 10 and requests > ours:
+    gateway, *_ = _price_requests(workload)
+    if workload.batch < 10 and gateway.dollars > ours:
         advice.append(f"send batches: at {workload.batch} events per request the gateway costs more than the tables")
     size = workload.collection_bytes
     if size is not None and size > COLLECTION_BYTES:
@@ -131,9 +128,7 @@ def _price_late_step(workload: Workload, ours: float) -> list[str]:
         return [f'the ladder\'s step age = "late" saves ${saved:,.2f} per month: it lowers tables whose period is over']
     own = {name: units.read for name, units in first.index.items()}
     lowered = {
-        index.name: Units(write=1, read=own.get(index.name, first.read))
-        for index in workload.stream.index
-        if not index.local
+        index.name: Units(write=1, read=own.get(index.name, first.read)) for index in workload.stream.global_indexes
     }
     late = Step(age=LATE, write=1, read=first.read, index=lowered, table_class=first.table_class)
     saved = ours - _price_ladder(workload, (first, late, *capacity.ladder[1:]))
@@ -147,122 +142,99 @@ def _price_late_step(workload: Workload, ours: float) -> list[str]:
 def _price_ladder(workload: Workload, ladder: tuple[Step, ...]) -> float:
     """Dollars per month of the rolling tables with another ladder."""
     capacity = msgspec.structs.replace(workload.stream.capacity, ladder=ladder)
-    return price_rolling(replace(workload, stream=msgspec.structs.replace(workload.stream, capacity=capacity))).total
+    return price_rolling(workload.change_stream(capacity=capacity)).total
 
 
-def _price_dynamodb(workload: Workload, tables: Bill) -> list[Line]:
-    packed = f", in packs of a request's {workload.batch} events" if workload.stream.pack is not None else ""
-    units = f"{workload.event_units:g} write units per event{packed}"
-    lines = [
-        Line("tables, writes", tables.table_writes, units),
-        Line("tables, reads", tables.table_reads, f"{workload.read_units:g} read units per query"),
-        Line(
-            "tables, storage",
-            tables.table_storage,
-            f"{workload.stored_bytes:g} bytes per event, {workload.kept_days:g} days",
-        ),
-    ]
-    if workload.stream.index:
-        names = ", ".join(index.name for index in workload.stream.index)
-        lines += [
-            Line("indexes, writes", tables.index_writes, f"{workload.index_units:g} write units per event: {names}"),
-            Line(
-                "indexes, reads",
-                tables.index_reads,
-                "provisioned units; on demand, the line of the tables has the price of all queries",
-            ),
-            Line("indexes, storage", tables.index_storage, f"{workload.index_bytes:g} bytes per event"),
-        ]
-    if workload.stream.table.point_in_time_recovery:
-        stored = workload.events_per_day * workload.kept_days * (workload.stored_bytes + workload.index_bytes) / GB
-        lines.append(Line("backups", stored * BACKUPS, "point-in-time recovery of the bytes in the tables"))
+def _list_tables(workload: Workload, bill: Bill) -> list[Line]:
+    stream = workload.stream
+    packed = f", in packs of a request's {workload.batch} events" if stream.pack is not None else ""
+    lines = list_lines(
+        "tables",
+        bill.tables,
+        f"{workload.event_units:g} write units per event{packed}",
+        f"{workload.read_units:g} read units per query",
+        f"{workload.stored_bytes:g} bytes per event, {workload.kept_days:g} days",
+    )
+    if stream.index:
+        lines += list_lines(
+            "indexes",
+            bill.indexes,
+            f"{workload.index_units:g} write units per event: {', '.join(index.name for index in stream.index)}",
+            "provisioned units; on demand, the line of the tables has the price of all queries",
+            f"{workload.index_bytes:g} bytes per event",
+        )
+    if stream.table.point_in_time_recovery:
+        stored = workload.kept_events * (workload.stored_bytes + workload.index_bytes)
+        lines.append(price_backups(stored))
     return lines
 
 
+def price_backups(size: float) -> Line:
+    """Price point-in-time recovery of tables and indexes with ``size`` bytes."""
+    return Line("backups", size / GB * prices.BACKUPS, "point-in-time recovery of the bytes in the tables")
+
+
 def _price_requests(workload: Workload) -> list[Line]:
-    requests = workload.events_per_day * HOURS / 24 / workload.batch
-    queries = (workload.reads_per_second + workload.old_reads_per_second) * _SECONDS
-    return price_requests(requests, workload.batch, queries, by_key=workload.by_key)
+    requests = workload.events_per_month / workload.batch
+    return price_requests(requests, workload.batch, workload.queries_per_month, by_key=workload.by_key)
 
 
 def price_requests(requests: float, batch: float, queries: float, *, by_key: bool) -> list[Line]:
     """Price a month's requests, with ``batch`` events per request, and its queries: the gateway and the functions."""
-    seconds = INGEST_SECONDS + batch * INGEST_EVENT_SECONDS
-    duration = (requests * seconds * INGEST_GB + queries * QUERY_SECONDS * QUERY_GB) * GB_SECOND
-    checked = (requests + queries) * (CALL_MILLION / 1e6 + KEYS_SECONDS * KEYS_GB * GB_SECOND)
-    keys = [
-        Line("functions, authorizer", checked, f"a call per request; assumed: {KEYS_SECONDS * 1000:.0f} ms at 512 MB")
-    ]
-    return [
+    calls, seconds = requests + queries, prices.INGEST_SECONDS + batch * prices.INGEST_EVENT_SECONDS
+    used = requests * seconds * prices.INGEST_GB + queries * prices.QUERY_SECONDS * prices.QUERY_GB
+    lines = [
         Line(
             "API Gateway",
-            (requests + queries) * GATEWAY_MILLION / 1e6,
+            calls * prices.GATEWAY_MILLION / 1e6,
             f"{requests / 1e6:,.2f} M requests of {batch:,.0f} events, {queries / 1e6:,.2f} M queries",
         ),
-        Line("functions, calls", (requests + queries) * CALL_MILLION / 1e6, "one call per request"),
+        Line("functions, calls", calls * prices.CALL_MILLION / 1e6, "one call per request"),
         Line(
             "functions, time",
-            duration,
-            f"assumed: {seconds * 1000:.0f} ms at 512 MB per request, {QUERY_SECONDS * 1000:.0f} ms at 1,024 MB per query",
+            used * prices.GB_SECOND,
+            f"assumed: {seconds * 1000:.0f} ms at 512 MB per request, {prices.QUERY_SECONDS * 1000:.0f} ms at 1,024 MB per query",
         ),
-        *(keys if by_key else []),
     ]
+    if by_key:
+        check = prices.CALL_MILLION / 1e6 + prices.KEYS_SECONDS * prices.KEYS_GB * prices.GB_SECOND
+        how = f"a call per request; assumed: {prices.KEYS_SECONDS * 1000:.0f} ms at 512 MB"
+        lines.append(Line("functions, authorizer", calls * check, how))
+    return lines
 
 
-def _archive(workload: Workload) -> list[Line]:
+def _price_archive(workload: Workload) -> list[Line]:
     if workload.stream.on_expiry != "archive":
         return []
-    events = workload.events_per_day * HOURS / 24
-    stored = events * workload.event_bytes
+    stored = workload.events_per_month * workload.event_bytes
     # Packs are read twice: once to find their partitions, and once in order.
-    read = events * workload.stored_bytes * (1 if workload.stream.pack is None else 2)
-    archive_gb = stored * ARCHIVE_SHARE / GB * workload.archive_days / (HOURS / 24)
-    seconds = stored / ARCHIVER_BYTES_PER_SECOND
+    read = workload.events_per_month * workload.stored_bytes * (1 if workload.stream.pack is None else 2)
+    archive_gb = stored * prices.ARCHIVE_SHARE / GB * workload.archive_days / (HOURS / 24)
+    seconds = stored / prices.ARCHIVER_BYTES_PER_SECOND
     return [
         Line(
             "archive, S3",
-            archive_gb * S3_STORAGE,
-            f"{archive_gb:,.1f} GB: Parquet of {workload.archive_days} days, assumed at {ARCHIVE_SHARE:.0%} of the bytes",
+            archive_gb * prices.S3_STORAGE,
+            f"{archive_gb:,.1f} GB: Parquet of {workload.archive_days} days, assumed at {prices.ARCHIVE_SHARE:.0%} of the bytes",
         ),
-        Line("archive, reads", _export(workload, read), "every table once, strongly consistent"),
-        Line("archive, functions", seconds * ARCHIVER_GB * GB_SECOND, "assumed: 10 MB per second at 3,008 MB"),
+        Line("archive, reads", _price_export(workload, read), "every table once, strongly consistent"),
+        Line(
+            "archive, functions",
+            seconds * prices.ARCHIVER_GB * prices.GB_SECOND,
+            "assumed: 10 MB per second at 3,008 MB",
+        ),
     ]
 
 
-def _export(workload: Workload, stored: float) -> float:
-    """Dollars of the reads of a month's exports. Read units that the ladder provides anyway are free here."""
+def _price_export(workload: Workload, size: float) -> float:
+    """Dollars of reading a month's tables, ``size`` bytes. Read units that the ladder provides anyway are free here."""
     stream = workload.stream
     step = stream.capacity.step_at(max(1, stream.retention))
     if stream.capacity.on_demand(step):
-        return stored / 4096 * ON_DEMAND[step.table_class][1] / 1e6
+        return size / 4096 * ON_DEMAND[step.table_class].read
     raised = stream.archive.read_units
     if raised is None or step.read is None or raised <= step.read:
         return 0.0
     tables = HOURS / 24 / workload.period_days
-    hours = ceil(stored / tables / (raised * stream.archive.read_share * 4096) / 3600)
-    surcharge = INFREQUENT_SURCHARGE if step.table_class is TableClass.INFREQUENT else 1.0
-    return tables * hours * (raised - step.read) * READ_HOUR * surcharge
-
-
-def compute_whole_bill(workload: Workload, groups: int) -> tuple[list[Line], dict[str, Bill]]:
-    """Return all lines of the rolling tables' bill, and DynamoDB's bill of each plan. ``groups`` are per bucket."""
-    tables = price_plans(workload)
-    return price_lines(workload, next(iter(tables.values())), groups), tables
-
-
-def make_bill_document(workload: Workload, groups: int) -> dict[str, Any]:
-    """Return the whole bill as JSON: DynamoDB's bill of each plan, the lines, the costs without a line, and advice."""
-    lines, tables = compute_whole_bill(workload, groups)
-    return describe_bill(lines, tables, name_unpriced(workload), advise(workload, tables))
-
-
-def describe_bill(
-    lines: Sequence[Line], tables: Mapping[str, Bill], unpriced: Sequence[str], advice: Sequence[str]
-) -> dict[str, Any]:
-    """Return a bill as JSON."""
-    return {
-        **{name: bill.document() for name, bill in tables.items()},
-        "lines": [line.document() for line in lines],
-        "not_priced": list(unpriced),
-        "advice": list(advice),
-    }
+    hours = ceil(size / tables / (raised * stream.archive.read_share * 4096) / 3600)
+    return tables * hours * (raised - step.read) * PROVISIONED[step.table_class].read

@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from math import ceil
+from typing import Any
 
 import msgspec
 
+from tidetable.bill.prices import HOURS
 from tidetable.config import Stream
-from tidetable.config.model import IndexPolicy
+from tidetable.config.stream import IndexPolicy
 from tidetable.periods import Period, find_containing
 
 # The hours of `--night`, in UTC.
@@ -30,7 +32,7 @@ class Workload:
 
     ``event_bytes`` is the size of a plain item, ``packed_bytes`` the size in a pack if the stream has packs, by default
     a quarter. The ``batch`` events of a request share packs. ``index_shares`` is the share of events in an index, 0 to
-    1. With ``by_key`` callers send keys, which the authorizer checks.
+    1. With ``by_key`` callers send keys, which the authorizer checks. A bucket of a rollup has up to ``groups`` groups.
     """
 
     events_per_second: list[float]
@@ -44,52 +46,58 @@ class Workload:
     index_shares: Mapping[str, float] = field(default_factory=dict)
     packed_bytes: float | None = None
     by_key: bool = False
+    groups: int = 100
+
+    def change_stream(self, **keys: Any) -> Workload:
+        """Return the same workload for a stream with other keys."""
+        return replace(self, stream=msgspec.structs.replace(self.stream, **keys))
 
     @property
     def plain(self) -> Workload:
         """The same workload with one item per event, as in a table without Tidetable."""
-        return replace(self, stream=msgspec.structs.replace(self.stream, pack=None))
+        return self.change_stream(pack=None)
 
     @property
     def stored_bytes(self) -> float:
         """Bytes of an event in the table."""
         if self.stream.pack is None:
             return self.event_bytes
-        return self._bytes_in_pack + PACK_BYTES * self._packs / self.batch
+        return self._bytes_in_pack + PACK_BYTES * self._items / self.batch
 
     @property
     def event_units(self) -> float:
         """Write units of an event in the table and its local indexes; in a pack, its share of the pack's units."""
-        if self.stream.pack is None:
-            return ceil(self.event_bytes / 1024) + sum(
-                self.count_units_in(index) for index in self.stream.index if index.local
-            )
-        return ceil(self._pack_bytes / 1024) * self._packs / self.batch
+        units = ceil(self._item_bytes / 1024) * self._items / self.batch
+        return units + sum(map(self.count_units_in, self.stream.local_indexes))
 
     @property
     def items_per_event(self) -> float:
         """Items per event: 1, or less if events share packs."""
-        return 1.0 if self.stream.pack is None else self._packs / self.batch
+        return self._items / self.batch
 
     @property
     def read_units(self) -> float:
         """Read units of an eventually consistent query. With packs, a query reads one whole pack more than it needs."""
         if self.stream.pack is None:
             return ceil(self.read_bytes / 4096) / 2
-        return ceil((self.read_bytes * self._bytes_in_pack / self.event_bytes + self._pack_bytes) / 4096) / 2
+        return ceil((self.read_bytes * self._bytes_in_pack / self.event_bytes + self._item_bytes) / 4096) / 2
 
     @property
     def _bytes_in_pack(self) -> float:
         return self.event_bytes * PACKED_SHARE if self.packed_bytes is None else self.packed_bytes
 
     @property
-    def _packs(self) -> int:
-        """The number of packs that a request makes."""
-        return ceil(self._bytes_in_pack * self.batch / self.stream.pack.max_bytes) if self.stream.pack else 0
+    def _items(self) -> int:
+        """The number of items that a request's events make: packs, or an item per event."""
+        if self.stream.pack is None:
+            return self.batch
+        return ceil(self._bytes_in_pack * self.batch / self.stream.pack.max_bytes)
 
     @property
-    def _pack_bytes(self) -> float:
-        return self._bytes_in_pack * self.batch / self._packs + PACK_BYTES
+    def _item_bytes(self) -> float:
+        if self.stream.pack is None:
+            return self.event_bytes
+        return self._bytes_in_pack * self.batch / self._items + PACK_BYTES
 
     @property
     def events_per_day(self) -> float:
@@ -97,9 +105,29 @@ class Workload:
         return sum(self.events_per_second) * 3600
 
     @property
+    def events_per_month(self) -> float:
+        """Events of a month of 730 hours."""
+        return self.events_per_day * HOURS / 24
+
+    @property
+    def kept_events(self) -> float:
+        """Events that are kept in tables at the same time."""
+        return self.events_per_day * self.kept_days
+
+    @property
+    def queries_per_second(self) -> float:
+        """Queries of recent and of old events."""
+        return self.reads_per_second + self.old_reads_per_second
+
+    @property
+    def queries_per_month(self) -> float:
+        """Queries of recent and of old events in a month of 730 hours."""
+        return self.queries_per_second * HOURS * 3600
+
+    @property
     def index_units(self) -> float:
         """Write units of an event in all indexes that have units of their own, on average."""
-        return sum(self.count_units_in(index) for index in self.stream.index if not index.local)
+        return sum(map(self.count_units_in, self.stream.global_indexes))
 
     @property
     def collection_bytes(self) -> float | None:
@@ -109,7 +137,7 @@ class Workload:
         The bucket is assumed to have the rate of the busiest hour, spread evenly over its suffixes. The number of
         events per series is unknown.
         """
-        local = [index for index in self.stream.index if index.local]
+        local = self.stream.local_indexes
         if not local or self.stream.key.bucket is None:
             return None
         events = max(self.events_per_second) * self.stream.key.bucket.total_seconds() / self.stream.key.shards

@@ -1,21 +1,10 @@
 """The configuration: ``tidetable.toml`` parsed into frozen, typed, validated structures."""
 
+from tidetable.config.capacity import Autoscaling, Capacity, Range, Step, TableClass, Units
 from tidetable.config.load import load, parse
-from tidetable.config.model import (
-    ArchivePolicy,
-    Autoscaling,
-    Capacity,
-    Config,
-    FeedPolicy,
-    Keeping,
-    LifecyclePolicy,
-    Range,
-    RollupPolicy,
-    Step,
-    Stream,
-    TableClass,
-    Units,
-)
+from tidetable.config.model import Config, Stream
+from tidetable.config.stage import LifecyclePolicy
+from tidetable.config.stream import ArchivePolicy, FeedPolicy, Keeping, RollupPolicy
 
 __all__ = [
     "ArchivePolicy",

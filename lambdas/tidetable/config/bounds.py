@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
 
@@ -14,11 +16,14 @@ MAX_OPEN_TABLES = 200
 MAX_RETENTION = Duration(days=36_525)
 # AWS: 40,000 units per table in provisioned mode.
 MAX_UNITS = 40_000
+# AWS: a Lambda answers at most 6 MB. A request is also encoded in base64, which makes it a third larger.
+MAX_BODY = 4_400_000
+KEY_ARN = re.compile(r"arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{12}:key/[A-Za-z0-9-]+")
 
 
 def find_repeated(names: Sequence[str]) -> list[str]:
     """The names that occur more than once, sorted."""
-    return sorted({name for name in names if names.count(name) > 1})
+    return sorted(name for name, count in Counter(names).items() if count > 1)
 
 
 def check_bounds(key: str, value: float | timedelta, least: object, most: object, what: str = "") -> Iterator[str]:

@@ -51,10 +51,15 @@ class Autoscaling(Group, frozen=True, kw_only=True):
     read: Range | None = None
 
     @property
+    def sides(self) -> dict[str, Range]:
+        """The ranges by the name of their side."""
+        sides = {"write": self.write, "read": self.read}
+        return {side: scaled for side, scaled in sides.items() if scaled is not None}
+
+    @property
     def text(self) -> str:
         """The policy in one line. Two policies that differ have different lines."""
-        sides = (("write", self.write), ("read", self.read))
-        return " ".join(f"{side} {units.min}-{units.max}@{units.target}" for side, units in sides if units is not None)
+        return " ".join(f"{side} {units.min}-{units.max}@{units.target}" for side, units in self.sides.items())
 
 
 class Step(Group, frozen=True, kw_only=True):
@@ -103,6 +108,16 @@ class Capacity(Group, frozen=True, kw_only=True):
         """
         reached = (age, lowered or age > 0)
         return max((step for step in self.ladder if step.rung <= reached), key=lambda step: step.rung)
+
+    @property
+    def begins_on_demand(self) -> bool:
+        """True if new tables are on demand."""
+        return self.on_demand(self.ladder[0])
+
+    def find_most_writes(self, units: int) -> int:
+        """Find the most write units that an open table, or an index of it, may get. It begins with ``units``."""
+        scaled = None if self.autoscaling is None else self.autoscaling.write
+        return units if scaled is None else max(units, scaled.max)
 
     @property
     def late_step(self) -> Step | None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
+from msgspec.structs import asdict
+
 from tidetable.config.bounds import MAX_UNITS, check_bounds
-from tidetable.config.model import LATE, Autoscaling, Capacity, Range, Step, Stream, TableClass
+from tidetable.config.capacity import LATE, Autoscaling, Capacity, Step, TableClass
+from tidetable.config.model import Stream
 
 # AWS: every on-demand table can serve these units at once, so a smaller warm throughput is refused.
-ON_DEMAND_WRITE, ON_DEMAND_READ = 4_000, 12_000
+_ON_DEMAND_UNITS = {"write": 4_000, "read": 12_000}
 
 
 def check_capacity(stream: Stream) -> Iterator[str]:
@@ -35,27 +38,25 @@ def check_capacity(stream: Stream) -> Iterator[str]:
         yield from _check_step(step, stream, on_demand=capacity.on_demand(step))
     late = capacity.late_step
     if late is not None:
-        yield from _check_late_step(late, capacity.ladder[0], capacity)
+        yield from _check_late_step(late, capacity)
     yield from _check_beginning(capacity)
 
 
-def _check_late_step(late: Step, first: Step, capacity: Capacity) -> Iterator[str]:
+def _check_late_step(late: Step, capacity: Capacity) -> Iterator[str]:
     """Check the step for late events: it must change the table, and have at most the write units of the first step."""
-    at = f".capacity.ladder (age = {late.age})"
-    if capacity.on_demand(late) and capacity.on_demand(first) and late.table_class is first.table_class:
+    at, first = f".capacity.ladder (age = {late.age})", capacity.ladder[0]
+    if capacity.on_demand(late) and capacity.begins_on_demand and late.table_class is first.table_class:
         yield (
             f"{at}: an on-demand table costs only what it uses, so this step changes nothing; remove it, or give it"
             ' mode = "provisioned" and units, or class = "infrequent-access"'
         )
-    scaled = capacity.autoscaling.write if capacity.autoscaling is not None else None
-    most = max(scaled.max if scaled is not None else 0, first.write or 0)
     if first.write is None or late.write is None:
         return
+    most = capacity.find_most_writes(first.write)
     if late.write > most:
         yield f"{at}.write: {late.write} is more than the {most} of age = 0, and this step lowers tables; write {most} or less"
     for name, own in late.index.items():
-        units = first.index[name].write if name in first.index else first.write
-        most = max(scaled.max if scaled is not None else 0, units)
+        most = capacity.find_most_writes(first.index[name].write if name in first.index else first.write)
         if own.write > most:
             yield f"{at}.index.{name}.write: {own.write} is more than the {most} of age = 0; write {most} at the most"
 
@@ -66,35 +67,35 @@ def _check_step(step: Step, stream: Stream, *, on_demand: bool) -> Iterator[str]
         if step.write is not None or step.read is not None or step.index:
             yield f'{at}: on-demand tables have no units; remove write, read and index or set mode = "provisioned"'
         return
-    for name, units in (("write", step.write), ("read", step.read)):
+    for side, units in (("write", step.write), ("read", step.read)):
         if units is None:
-            yield f"{at}.{name}: missing; provisioned tables need units per second, at least 1"
+            yield f"{at}.{side}: missing; provisioned tables need units per second, at least 1"
         else:
-            yield from _check_units(f"{at}.{name}", units)
+            yield from _check_units(at, {side: units})
     for index, own in step.index.items():
         named = next((policy for policy in stream.index if policy.name == index), None)
         if named is None:
             yield f"{at}.index.{index}: the stream has no index of this name"
         elif named.local:
             yield f"{at}.index.{index}: a local index takes its units from the table; remove it here, and raise write and read"
-        yield from _check_units(f"{at}.index.{index}.write", own.write)
-        yield from _check_units(f"{at}.index.{index}.read", own.read)
+        yield from _check_units(f"{at}.index.{index}", asdict(own))
 
 
 def _check_beginning(capacity: Capacity) -> Iterator[str]:
     """Check the keys that only the first step may have."""
-    first = capacity.ladder[0]
-    on_demand = capacity.on_demand(first)
+    first, on_demand = capacity.ladder[0], capacity.begins_on_demand
     if capacity.most is not None:
         if not on_demand:
             yield '.capacity.max: only tables that are made in mode = "on-demand" have maxima; remove it'
-        yield from _check_units(".capacity.max.write", capacity.most.write)
-        yield from _check_units(".capacity.max.read", capacity.most.read)
+        yield from _check_units(".capacity.max", asdict(capacity.most))
     if capacity.warm is not None:
-        least = (ON_DEMAND_WRITE, ON_DEMAND_READ) if on_demand else (first.write or 1, first.read or 1)
-        for name, units, floor in zip(("write", "read"), (capacity.warm.write, capacity.warm.read), least, strict=True):
-            if not floor <= units <= MAX_UNITS:
-                yield f".capacity.warm.{name}: {units} is not within {floor}, which the table can serve anyway, and {MAX_UNITS}"
+        least = _ON_DEMAND_UNITS if on_demand else {"write": first.write or 1, "read": first.read or 1}
+        for side, units in asdict(capacity.warm).items():
+            if not least[side] <= units <= MAX_UNITS:
+                yield (
+                    f".capacity.warm.{side}: {units} is not within {least[side]}, which the table can serve anyway, and"
+                    f" {MAX_UNITS}"
+                )
     if capacity.autoscaling is not None and on_demand:
         yield ".capacity.autoscaling: on-demand tables follow their traffic by themselves; remove it"
     elif capacity.autoscaling is not None:
@@ -102,27 +103,25 @@ def _check_beginning(capacity: Capacity) -> Iterator[str]:
 
 
 def _check_scaling(scaling: Autoscaling, first: Step) -> Iterator[str]:
-    if scaling.write is None and scaling.read is None:
+    if not scaling.sides:
         yield ".capacity.autoscaling: says neither write nor read; give one of them min and max"
-    for name, scaled, units in (("write", scaling.write, first.write), ("read", scaling.read, first.read)):
-        if scaled is not None:
-            yield from _check_range(f".capacity.autoscaling.{name}", scaled, units or 0)
+    for side, scaled in scaling.sides.items():
+        at, units = f".capacity.autoscaling.{side}", getattr(first, side) or 0
+        yield from _check_units(at, {"min": scaled.min, "max": scaled.max})
+        if not scaled.min <= units <= scaled.max:
+            within = f"{scaled.min} to {scaled.max}"
+            yield f"{at}: the first step's {units} units, with which the table begins, are not within {within}"
+        yield from check_bounds(f"{at}.target", scaled.target, 20, 90, " percent, AWS's limits")
     for index, own in first.index.items():
-        for name, scaled, units in (("write", scaling.write, own.write), ("read", scaling.read, own.read)):
-            if scaled is not None and units > scaled.max:
+        for side, scaled in scaling.sides.items():
+            units = getattr(own, side)
+            if units > scaled.max:
                 yield (
-                    f".capacity.ladder (age = {first.age}).index.{index}.{name}: {units} is more than the {scaled.max} of"
-                    f" autoscaling.{name}.max, to which auto scaling would lower it"
+                    f".capacity.ladder (age = {first.age}).index.{index}.{side}: {units} is more than the {scaled.max} of"
+                    f" autoscaling.{side}.max, to which auto scaling would lower it"
                 )
 
 
-def _check_range(at: str, scaled: Range, units: int) -> Iterator[str]:
-    yield from _check_units(f"{at}.min", scaled.min)
-    yield from _check_units(f"{at}.max", scaled.max)
-    if not scaled.min <= units <= scaled.max:
-        yield f"{at}: the first step's {units} units, with which the table begins, are not within {scaled.min} to {scaled.max}"
-    yield from check_bounds(f"{at}.target", scaled.target, 20, 90, " percent, AWS's limits")
-
-
-def _check_units(at: str, units: int) -> Iterator[str]:
-    yield from check_bounds(at, units, 1, MAX_UNITS, " units per second")
+def _check_units(at: str, units: Mapping[str, int]) -> Iterator[str]:
+    for key, value in units.items():
+        yield from check_bounds(f"{at}.{key}", value, 1, MAX_UNITS, " units per second")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from tidetable.config.bounds import find_repeated
 from tidetable.config.model import Config, Stream
 
 REGION = re.compile(r"[a-z]{2,}(-[a-z]+)+-\d{1,2}")
@@ -19,7 +20,7 @@ def check_copies(stream: Stream) -> Iterator[str]:
         return
     at = ".replicas"
     yield from check_regions(at, stream.replicas)
-    if len(set(stream.replicas)) < len(stream.replicas):
+    if find_repeated(stream.replicas):
         yield f"{at}: {list(stream.replicas)} names a Region twice; name each once"
     if len(stream.replicas) > MAX_COPIES:
         yield f"{at}: {len(stream.replicas)} Regions; name {MAX_COPIES} at the most, because each pays for every write"

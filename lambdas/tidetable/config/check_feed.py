@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterator
 from datetime import timedelta
 
-from tidetable.config.bounds import check_bounds
-from tidetable.config.model import FeedPolicy, Stream
+from tidetable.config.bounds import check_bounds, find_repeated
+from tidetable.config.model import Stream
+from tidetable.config.stream import FeedPolicy
 
 MAX_TARGETS = 5
 # AWS: a batch has at most 10,000 records of a table's stream, and Lambda waits for it at most 300 s.
@@ -32,7 +33,7 @@ def check_feed(stream: Stream) -> Iterator[str]:
     if feed is None:
         return
     yield from _check_targets(feed)
-    if not feed.kinds or len(set(feed.kinds)) < len(feed.kinds):
+    if not feed.kinds or find_repeated(feed.kinds):
         yield '.feed.kinds: name "insert", "replace" or both, each once; or remove [feed]'
     yield from check_bounds(".feed.batch", feed.batch, 1, _MAX_BATCH, " records")
     if not timedelta(0) <= feed.window <= _MAX_WINDOW or feed.window % timedelta(seconds=1):
@@ -48,7 +49,7 @@ def check_feed(stream: Stream) -> Iterator[str]:
 
 
 def _check_targets(feed: FeedPolicy) -> Iterator[str]:
-    if not 1 <= len(feed.targets) <= MAX_TARGETS or len(set(feed.targets)) < len(feed.targets):
+    if not 1 <= len(feed.targets) <= MAX_TARGETS or find_repeated(feed.targets):
         yield f".feed.targets: name 1 to {MAX_TARGETS} targets, each once; to reach more, let an event bus pass them on"
     for target in feed.targets:
         parts = _ARN.fullmatch(target)

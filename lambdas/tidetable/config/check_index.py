@@ -1,14 +1,19 @@
-"""Checks of an index."""
+"""Checks of a stream's indexes."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping
 
-from tidetable.config.bounds import check_bounds
-from tidetable.config.model import IndexPolicy
+from tidetable.config.bounds import check_bounds, find_repeated
+from tidetable.config.model import Stream
+from tidetable.config.stream import IndexPolicy
 from tidetable.keys import TIME, WHOLE
 
+# AWS: 20 global secondary indexes per table.
+MAX_INDEXES = 20
+# AWS: 5 local secondary indexes per table.
+MAX_LOCAL = 5
 _NAME = re.compile(r"[a-z][a-z0-9_]{2,62}")
 # A field is copied into the item once per index that names it, and each copy counts towards DynamoDB's 400 KB.
 MAX_PROJECTED = 20
@@ -17,8 +22,22 @@ MAX_KINDS = 50
 MAX_LEVELS = 8
 
 
-def check_index(index: IndexPolicy, cold: Collection[str]) -> Iterator[str]:
-    """Yield the problems of one index. Each begins with its key."""
+def check_indexes(stream: Stream) -> Iterator[str]:
+    """Yield the problems of a stream's indexes. Each begins with its key."""
+    count, local = len(stream.global_indexes), len(stream.local_indexes)
+    if count > MAX_INDEXES:
+        yield f".index: {count} indexes; AWS allows {MAX_INDEXES} per table"
+    if local > MAX_LOCAL:
+        yield f".index: {local} local indexes; AWS allows {MAX_LOCAL} per table: make some of them global with partition_by"
+    for name in find_repeated([index.name for index in stream.index]):
+        yield f".index: two indexes are named {name!r}; rename one of them"
+    for index in stream.index:
+        yield from _check_index(index, stream.cold)
+    if sum(index.replica for index in stream.index) > 1:
+        yield ".index: two indexes are replicas; keep one, from which queries with priority = low are answered"
+
+
+def _check_index(index: IndexPolicy, cold: Collection[str]) -> Iterator[str]:
     at = f".index.{index.name}"
     if not _NAME.fullmatch(index.name):
         yield f"{at}.name: a name is 3 to 63 of a-z, 0-9 and _, and begins with a letter; rename it"
@@ -34,7 +53,7 @@ def check_index(index: IndexPolicy, cold: Collection[str]) -> Iterator[str]:
     yield from _check_order(at, index)
     project = index.project
     if isinstance(project, tuple) and (
-        not 1 <= len(project) <= MAX_PROJECTED or len(set(project)) < len(project) or not all(project)
+        not 1 <= len(project) <= MAX_PROJECTED or find_repeated(project) or not all(project)
     ):
         yield f'{at}.project: write "all", "keys", or 1 to {MAX_PROJECTED} fields of data, each once'
     elif isinstance(project, tuple) and (path := next((name for name in project if "." in name), None)):
@@ -72,7 +91,7 @@ def _check_order(at: str, index: IndexPolicy) -> Iterator[str]:
                 f'{at}.sort_by: write "{TIME}", a field of data that holds numbers, such as "score", or a list of fields that'
                 ' hold text, such as ["country", "region"]'
             )
-    elif not 1 <= len(by) <= MAX_LEVELS or len(set(by)) < len(by) or not all(map(_is_path, by)):
+    elif not 1 <= len(by) <= MAX_LEVELS or find_repeated(by) or not all(map(_is_path, by)):
         yield f'{at}.sort_by: name 1 to {MAX_LEVELS} fields of data, each once, such as ["country", "region", "city"]'
 
 

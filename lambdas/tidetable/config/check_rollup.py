@@ -9,7 +9,8 @@ from itertools import pairwise
 
 from tidetable.config.bounds import MAX_OPEN_TABLES, MAX_RETENTION, check_bounds, find_repeated
 from tidetable.config.derive import derive_late, derive_name
-from tidetable.config.model import RollupPolicy, Stream
+from tidetable.config.model import Stream
+from tidetable.config.stream import RollupPolicy
 from tidetable.names import STREAM
 from tidetable.periods import LONGEST
 
@@ -78,7 +79,7 @@ def _check_groups(stream: Stream, rollup: RollupPolicy) -> Iterator[str]:
     yield from _check_paths(".fields", rollup.fields, MAX_FIELDS, "fields", stream)
     if "series" in rollup.fields:
         yield '.fields: "series" can only group events; name it in by'
-    if not rollup.stats or len(set(rollup.stats)) < len(rollup.stats):
+    if not rollup.stats or find_repeated(rollup.stats):
         yield '.stats: name each statistic once, such as ["count", "sum"]'
     of_fields = [stat for stat in rollup.stats if stat in _OF_FIELDS]
     if of_fields and not rollup.fields:
@@ -88,7 +89,7 @@ def _check_groups(stream: Stream, rollup: RollupPolicy) -> Iterator[str]:
 
 
 def _check_paths(at: str, paths: tuple[str, ...], most: int, what: str, stream: Stream) -> Iterator[str]:
-    if len(paths) > most or len(set(paths)) < len(paths):
+    if len(paths) > most or find_repeated(paths):
         yield f"{at}: name at most {most} {what} of data, each once"
     for path in paths:
         if "," in path or not all(path.split(".")):

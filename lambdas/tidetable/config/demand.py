@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 
-from tidetable.config.model import Config, LifecyclePolicy, Stream
+from tidetable.config.model import Config, Stream
+from tidetable.config.stage import LifecyclePolicy
 from tidetable.keys import TIME, WHOLE
 from tidetable.late import LATE_SETTLE
 from tidetable.periods import LONGEST, Kind
@@ -141,13 +142,13 @@ def _advise_local(stream: Stream, path: str) -> Iterator[str]:
     The 10 GB include copies in local indexes. Streams partitioned by series, and on-demand tables without maxima, are
     not checked: the configuration does not say how many events a series or such a table gets.
     """
-    bucket, first, capacity = stream.key.bucket, stream.capacity.ladder[0], stream.capacity
+    bucket, capacity = stream.key.bucket, stream.capacity
     if stream.key.partition_by != "time" or bucket is None:
         return
-    scaled = None if capacity.autoscaling is None else capacity.autoscaling.write
-    most = max(first.write or 0, 0 if scaled is None else scaled.max)
-    if capacity.on_demand(first):
+    if capacity.begins_on_demand:
         most = 0 if capacity.most is None else capacity.most.write
+    else:
+        most = capacity.find_most_writes(capacity.ladder[0].write or 0)
     seconds = int(bucket.total_seconds())
     size = min(-(-most // stream.key.shards), PARTITION_UNITS) * seconds * 1024
     if size > COLLECTION_BYTES:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import timedelta
 
-from tidetable.config.model import Capacity, KeyPolicy, PackPolicy, RollupPolicy, Stream, TablePolicy
+from tidetable.config.capacity import Capacity
+from tidetable.config.model import Stream
+from tidetable.config.stream import KeyPolicy, PackPolicy, RollupPolicy, TablePolicy
 from tidetable.durations import Duration
 from tidetable.periods import LONGEST, Kind
 
@@ -22,12 +23,13 @@ def derive_name(stream: str, rollup: RollupPolicy) -> str:
     return f"{stream}-{rollup.name}"
 
 
-def derive_streams(streams: Mapping[str, Stream]) -> dict[str, Stream]:
-    """Return the streams of all rollups of these streams, by name. If two streams have the same name, only the last
-    stream is returned.
+def add_rollups(streams: dict[str, Stream]) -> dict[str, Stream]:
+    """Add the streams of all rollups of these streams.
+
+    A rollup's stream never takes the place of one of these streams; ``check`` reports the collision.
     """
     derived = [derive_stream(stream, rollup) for stream in streams.values() for rollup in stream.rollup]
-    return {stream.name: stream for stream in derived}
+    return streams | {stream.name: stream for stream in derived} | streams
 
 
 def derive_stream(source: Stream, rollup: RollupPolicy) -> Stream:

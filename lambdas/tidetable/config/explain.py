@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from enum import EnumMeta
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin
@@ -10,6 +10,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 import msgspec
 
 from tidetable.config.model import KEYLESS
+from tidetable.durations import read_duration
 
 # The meaning of a whole number, for keys for which a user may write a duration by mistake.
 _COUNTS = {
@@ -23,31 +24,28 @@ _FIXES: dict[type, str] = {
     bool: "write true or false, without quotes",
     str: "write a text in quotes",
 }
-_FORMS = {list: "[...]", dict: "{ key = value }"}
-
-DecHook = Callable[[type, Any], Any]
 
 
-def explain_table(value: Any, kind: Any, path: str, hook: DecHook) -> Iterator[str]:
+def explain_table(value: Any, kind: Any, path: str) -> Iterator[str]:
     """Yield the problems of a value that should have the type ``kind`` of the model; ``path`` is the value's key."""
-    groups = [member for member in _list_types(kind) if _is_group(member)]
-    if groups and isinstance(value, Mapping):
-        yield from _explain_group(value, groups[0], path, hook)
+    group = next(filter(_is_group, _list_types(kind)), None)
+    if group is not None and isinstance(value, Mapping):
+        yield from _explain_group(value, group, path)
         return
-    items = _find_item_type(kind)
+    items = _find_argument(kind, 0, tuple)
     if items is not None and isinstance(value, list):
         for index, item in enumerate(value):
-            yield from explain_table(item, items, f"{path}[{index}]", hook)
+            yield from explain_table(item, items, f"{path}[{index}]")
         return
-    values = _find_value_type(kind)
+    values = _find_argument(kind, 1, dict, Mapping)
     if values is not None and isinstance(value, Mapping):
         for name, entry in value.items():
-            yield from explain_table(entry, values, f"{path}.{name}", hook)
+            yield from explain_table(entry, values, f"{path}.{name}")
         return
-    yield from _explain_value(value, kind, path, hook)
+    yield from _explain_value(value, kind, path)
 
 
-def _explain_group(table: Mapping[str, Any], group: Any, path: str, hook: DecHook) -> Iterator[str]:
+def _explain_group(table: Mapping[str, Any], group: Any, path: str) -> Iterator[str]:
     fields = {
         field.encode_name: field
         for field in msgspec.structs.fields(group)
@@ -58,22 +56,22 @@ def _explain_group(table: Mapping[str, Any], group: Any, path: str, hook: DecHoo
             yield explain_key(f"{path}.{key}", key, sorted(fields))
     for key, field in fields.items():
         if key in table:
-            yield from explain_table(table[key], field.type, f"{path}.{key}", hook)
+            yield from explain_table(table[key], field.type, f"{path}.{key}")
         elif field.required:
             yield f"{path}.{key}: missing; add it (the commented tidetable.toml shows its values)"
 
 
-def _explain_value(value: Any, kind: Any, path: str, hook: DecHook) -> Iterator[str]:
+def _explain_value(value: Any, kind: Any, path: str) -> Iterator[str]:
     try:
-        msgspec.convert(value, kind, dec_hook=hook)
+        msgspec.convert(value, kind, dec_hook=read_duration)
     except msgspec.ValidationError as error:
         words, key = _list_words(kind), path.rpartition(".")[2].partition("[")[0]
-        if words and isinstance(value, str) and int in _list_types(kind):
-            fix = f"{_describe_fix(kind, key)}{_suggest_word(value, words)}"
-            yield f'{path}: "{value}" is neither a number nor {", ".join(words)}{fix}'
-            return
         if words and isinstance(value, str):
-            yield f'{path}: "{value}" is none of {", ".join(words)}{_suggest_word(value, words)}'
+            counted = int in _list_types(kind)
+            wrong, fix = ("neither a number nor", _describe_fix(kind, key)) if counted else ("none of", "")
+            meant = find_similar(value, words)
+            suggestion = f'; did you mean "{meant}"?' if meant else ""
+            yield f'{path}: "{value}" is {wrong} {", ".join(words)}{fix}{suggestion}'
             return
         what = str(error).partition(" - at `$")[0]
         yield f"{path}: {what[0].lower()}{what[1:]}{_describe_fix(kind, key)}"
@@ -84,20 +82,15 @@ def _describe_fix(kind: Any, key: str) -> str:
         if member in _FIXES:
             count = f"; {_COUNTS[key]}" if member is int and key in _COUNTS else ""
             return f": {_FIXES[member]}{count}"
-    if any(_is_group(member) for member in _list_types(kind)) or _find_value_type(kind) is not None:
-        return f": write a table, {_FORMS[dict]}"
-    return f": write a list, {_FORMS[list]}" if _find_item_type(kind) is not None else ""
+    if any(map(_is_group, _list_types(kind))) or _find_argument(kind, 1, dict, Mapping) is not None:
+        return ": write a table, { key = value }"
+    return ": write a list, [...]" if _find_argument(kind, 0, tuple) is not None else ""
 
 
 def explain_key(path: str, key: str, known: Collection[str]) -> str:
     """Explain that the configuration does not have a key."""
     meant = find_similar(key, known)
     return f"{path}: unknown key; known here: {', '.join(known)}{f'; did you mean {meant}?' if meant else ''}"
-
-
-def _suggest_word(value: str, words: Collection[str]) -> str:
-    meant = find_similar(value, words)
-    return f'; did you mean "{meant}"?' if meant else ""
 
 
 def find_similar(word: str, known: Collection[str]) -> str | None:
@@ -118,16 +111,12 @@ def _is_group(kind: Any) -> bool:
     return isinstance(kind, type) and issubclass(kind, msgspec.Struct)
 
 
-def _find_item_type(kind: Any) -> Any:
-    """Find the type of a list's items; None if it is not a list."""
-    types = next((get_args(member) for member in _list_types(kind) if get_origin(member) is tuple), None)
-    return types[0] if types else None
-
-
-def _find_value_type(kind: Any) -> Any:
-    """Find the type of the values of a table whose keys the user chooses; None for another type."""
-    types = next((get_args(member) for member in _list_types(kind) if get_origin(member) in (dict, Mapping)), None)
-    return types[1] if types else None
+def _find_argument(kind: Any, position: int, *origins: type) -> Any:
+    """Find an argument of a generic type: the type of a list's items (0), or of a table's values (1); None if the kind
+    is another type.
+    """
+    types = (get_args(member) for member in _list_types(kind) if get_origin(member) in origins)
+    return next((arguments[position] for arguments in types), None)
 
 
 def _list_words(kind: Any) -> list[str]:

@@ -9,30 +9,16 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from tidetable.config.derive import derive_streams
-from tidetable.config.model import (
-    KEYLESS,
-    ApiPolicy,
-    Config,
-    DoorsPolicy,
-    Keeping,
-    LifecyclePolicy,
-    Observability,
-    StoragePolicy,
-    Stream,
-)
-from tidetable.durations import Duration
+from tidetable.config.derive import add_rollups
+from tidetable.config.model import KEYLESS, Config, Stream
+from tidetable.durations import read_duration
 from tidetable.errors import ConfigError
 
 _Group = TypeVar("_Group", bound=msgspec.Struct)
 
+# The types of the tables beside [streams]: every one of them has a default.
 _GROUPS: dict[str, type[msgspec.Struct]] = {
-    "api": ApiPolicy,
-    "observability": Observability,
-    "lifecycle": LifecyclePolicy,
-    "storage": StoragePolicy,
-    "archive": Keeping,
-    "doors": DoorsPolicy,
+    name: type(getattr(Config(streams={}), name)) for name in Config.__struct_fields__ if name != "streams"
 }
 
 
@@ -67,17 +53,16 @@ def parse(text: str, *, checked: bool = False) -> Config:
     groups = {name: _convert(document.pop(name, {}), kind, name, problems) for name, kind in _GROUPS.items()}
     tables = document.pop("streams", {})
     if document:
-        problems += _find_unknown_tables(document)
+        from tidetable.config.explain import explain_key
+
+        problems += [explain_key(key, key, [*_GROUPS, "streams"]) for key in document]
     if not isinstance(tables, dict) or not tables:
         problems.append("streams: none is defined; add at least one [streams.NAME]")
         tables = {}
     streams = {name: _load_stream(name, table, problems) for name, table in tables.items()}
     if problems:
         raise ConfigError(problems)
-    written: dict[str, Stream] = streams  # type: ignore[assignment]
-    # A derived stream never takes the place of a written stream; ``check`` reports the collision.
-    derived = {name: stream for name, stream in derive_streams(written).items() if name not in written}
-    config = Config(streams=written | derived, **groups)  # type: ignore[arg-type]
+    config = Config(streams=add_rollups(streams), **groups)  # type: ignore[arg-type]
     if not checked:
         from tidetable.config.check import check
 
@@ -103,20 +88,11 @@ def change_stream(config: Config, name: str, changes: Mapping[str, Any]) -> Conf
     if stream is None or problems:
         raise ConfigError(problems)
     streams = {other.name: other for other in config.streams.values() if not other.source} | {name: stream}
-    derived = {
-        other: stream_of_rollup for other, stream_of_rollup in derive_streams(streams).items() if other not in streams
-    }
-    changed: Config = msgspec.structs.replace(config, streams=streams | derived)
+    changed: Config = msgspec.structs.replace(config, streams=add_rollups(streams))
     problems = check(changed)
     if problems:
         raise ConfigError(problems)
     return changed
-
-
-def _find_unknown_tables(document: Mapping[str, Any]) -> list[str]:
-    from tidetable.config.explain import explain_key
-
-    return [explain_key(key, key, [*_GROUPS, "streams"]) for key in document]
 
 
 def _load_stream(name: str, table: Any, problems: list[str]) -> Stream | None:
@@ -137,14 +113,5 @@ def _convert(table: Any, kind: type[_Group], path: str, problems: list[str]) -> 
     except msgspec.ValidationError as error:
         from tidetable.config.explain import explain_table
 
-        problems += list(explain_table(table, kind, path, read_duration)) or [f"{path}: {error}"]
+        problems += list(explain_table(table, kind, path)) or [f"{path}: {error}"]
         return None
-
-
-def read_duration(kind: type, value: Any) -> Any:
-    """Read a duration: msgspec calls this for each value whose type in the model it does not know."""
-    if kind is not Duration:
-        raise TypeError(f"no rule to read a {kind.__name__}")
-    if not isinstance(value, str):
-        raise ValueError('expected a duration such as "15m"')
-    return Duration.parse(value)

@@ -1,7 +1,4 @@
-"""The configuration's types, one per table of tidetable.toml.
-
-This module has the types of a stream and of the whole file.
-"""
+"""The types of a stream and of the whole tidetable.toml."""
 
 from __future__ import annotations
 
@@ -10,22 +7,18 @@ from typing import Literal
 
 import msgspec
 
-from tidetable.config.capacity import LATE, Age, Autoscaling, Capacity, Mode, Range, Step, TableClass, Units
+from tidetable.config.capacity import Capacity
 from tidetable.config.groups import Group
 from tidetable.config.stage import (
     ApiPolicy,
-    Auth,
     DoorsPolicy,
     LifecyclePolicy,
-    LoggingRole,
     Observability,
     Removal,
     StoragePolicy,
 )
 from tidetable.config.stream import (
     ArchivePolicy,
-    Beyond,
-    ChangeKind,
     ChangeStream,
     CloudEventsPolicy,
     FeedPolicy,
@@ -39,22 +32,11 @@ from tidetable.config.stream import (
     OtlpPolicy,
     PackPolicy,
     RollupPolicy,
-    RollupStat,
-    StorageClass,
     TablePolicy,
 )
 from tidetable.durations import Duration
 from tidetable.keys import Layout
 from tidetable.periods import Kind
-
-__all__ = [
-    "Age", "ApiPolicy", "ArchivePolicy", "Auth", "Autoscaling", "Beyond", "Capacity", "ChangeKind", "ChangeStream",
-    "CloudEventsPolicy", "Config", "DoorsPolicy", "FeedPolicy", "FirehosePolicy", "IndexPolicy", "InfluxPolicy",
-    "KEYLESS", "Keeping", "KeyPolicy", "LATE", "LargePolicy", "LifecyclePolicy", "LoggingRole", "Mode", "Observability",
-    "OnExpiry", "OtlpPolicy", "PackPolicy", "Range", "Removal", "RollupPolicy", "RollupStat",
-    "Step", "StorageClass", "StoragePolicy", "Stream", "TableClass", "TablePolicy", "Units", "Versions",
-]  # fmt: skip
-
 
 Versions = Literal["overwrite", "keep"]
 
@@ -104,6 +86,16 @@ class Stream(Group, frozen=True, kw_only=True):
     def shrinks(self) -> bool:
         """True if the stream has a remedy for an event that is larger than an item."""
         return self.large.beyond != "refuse" or self.large.compress_above is not None or bool(self.cold)
+
+    @property
+    def global_indexes(self) -> list[IndexPolicy]:
+        """The indexes with units of their own."""
+        return [index for index in self.index if not index.local]
+
+    @property
+    def local_indexes(self) -> list[IndexPolicy]:
+        """The indexes that take their units from the table."""
+        return [index for index in self.index if index.local]
 
     @property
     def layout(self) -> Layout:
@@ -180,6 +172,5 @@ class Config(Group, frozen=True, kw_only=True):
         """
         policy = self.streams.get(stream)
         own = policy.archive if policy is not None else ArchivePolicy()
-        names = ("expire_after", "storage_class", "storage_class_after")
-        changes = {name: getattr(own, name) for name in names if getattr(own, name) is not None}
-        return msgspec.structs.replace(self.archive, **changes) if changes else self.archive
+        rules = {name: getattr(own, name) for name in Keeping.__struct_fields__}
+        return msgspec.structs.replace(self.archive, **{name: rule for name, rule in rules.items() if rule is not None})

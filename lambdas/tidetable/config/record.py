@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from tidetable.config.load import read_duration
 from tidetable.config.model import Stream
+from tidetable.durations import read_duration
 from tidetable.errors import ConfigError
 
 

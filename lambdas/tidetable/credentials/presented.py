@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from base64 import b64decode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Literal, NamedTuple
 
 # Amazon Data Firehose, "Understand HTTP endpoint delivery request and response specifications": the access key of the
 # endpoint is in this header.
@@ -15,39 +14,20 @@ _SCHEMES = ("bearer", "token")
 INFLUX_WRITE = "/write"
 
 
-class Presented(NamedTuple):
-    """The text of a request's key, or the reason why the request has no usable key."""
-
-    text: str = ""
-    problem: Literal["", "no key", "two keys"] = ""
-
-
-def read_presented(
+def find_key_texts(
     headers: Mapping[str, Sequence[str]], parameters: Mapping[str, Sequence[str]], resource: str
-) -> Presented:
-    """Return the only key of a request. The same key may be in several places; two different keys are refused.
-
-    If two keys were accepted, a hidden order would decide which of them counts, and which of them is in the log.
-    """
-    texts = {text for text in _read_texts(headers, parameters, resource) if text}
-    if not texts:
-        return Presented(problem="no key")
-    if len(texts) > 1:
-        return Presented(problem="two keys")
-    return Presented(texts.pop())
-
-
-def _read_texts(
-    headers: Mapping[str, Sequence[str]], parameters: Mapping[str, Sequence[str]], resource: str
-) -> Iterator[str]:
+) -> set[str]:
+    """Find the texts of all keys that a request presents. The same key may be in several places."""
+    texts: set[str] = set()
     for name, values in headers.items():
         lower = name.lower()
         if lower in _HEADERS:
-            yield from (value.strip() for value in values)
+            texts.update(value.strip() for value in values)
         elif lower == "authorization":
-            yield from _read_authorization(values)
+            texts.update(_read_authorization(values))
     if resource == INFLUX_WRITE:
-        yield from (value.strip() for value in parameters.get("p", ()))
+        texts.update(value.strip() for value in parameters.get("p", ()))
+    return texts - {""}
 
 
 def _read_authorization(values: Iterable[str]) -> Iterator[str]:

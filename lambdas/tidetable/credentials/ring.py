@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from threading import Lock
-from typing import TypeVar
 
 from tidetable.credentials.records import KeyRecord
 
@@ -17,8 +16,6 @@ UNKNOWN_LIFE = timedelta(seconds=10)
 # At most this many known ids, and this many unknown ids, are remembered: a key takes about a kilobyte.
 MOST = 5_000
 
-_Kept = TypeVar("_Kept")
-
 
 class KeyRing:
     """Keys by their id, read from the catalog when they are needed.
@@ -29,37 +26,24 @@ class KeyRing:
 
     def __init__(self, read: Callable[[str], KeyRecord | None]) -> None:
         self._read = read
-        self._known: dict[str, tuple[datetime, KeyRecord]] = {}
-        self._unknown: dict[str, tuple[datetime, None]] = {}
+        self._known: dict[str, tuple[datetime, KeyRecord | None]] = {}
+        self._unknown: dict[str, tuple[datetime, KeyRecord | None]] = {}
         self._lock = Lock()
 
     def find(self, id: str, now: datetime) -> KeyRecord | None:
         """Return the key of an id, or None. Errors of ``read`` are raised: an unreadable key is not accepted."""
-        known = self._known.get(id)
-        if known is not None and _is_fresh(known[0], now, LIFE):
-            return known[1]
-        unknown = self._unknown.get(id)
-        if unknown is not None and _is_fresh(unknown[0], now, UNKNOWN_LIFE):
-            return None
+        for entries, life in ((self._known, LIFE), (self._unknown, UNKNOWN_LIFE)):
+            entry = entries.get(id)
+            # If the clock was set back, an entry may seem younger than 0 s: it is not fresh then.
+            if entry is not None and timedelta(0) <= now - entry[0] < life:
+                return entry[1]
         # ``now`` is an instant before the read, so the record is never older than its entry says.
         record = self._read(id)
         with self._lock:
             self._known.pop(id, None)
             self._unknown.pop(id, None)
-            if record is None:
-                _keep(self._unknown, id, (now, None))
-            else:
-                _keep(self._known, id, (now, record))
+            entries = self._unknown if record is None else self._known
+            if len(entries) >= MOST:
+                del entries[next(iter(entries))]  # the oldest
+            entries[id] = (now, record)
         return record
-
-
-def _is_fresh(since: datetime, now: datetime, life: timedelta) -> bool:
-    # If the clock was set back, an entry may seem younger than 0 s: it is not fresh then.
-    return timedelta(0) <= now - since < life
-
-
-def _keep(entries: dict[str, _Kept], id: str, entry: _Kept) -> None:
-    """Keep an entry, and drop the oldest if there are too many."""
-    if len(entries) >= MOST:
-        del entries[next(iter(entries))]
-    entries[id] = entry

@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from tidetable.config import Stream
-from tidetable.config.model import CloudEventsPolicy
+from tidetable.config.stream import CloudEventsPolicy
 from tidetable.dialects.door import Answer, Intake, Request
 from tidetable.dialects.reading import Limits, Reading, fit_name, refuse_too_many
 from tidetable.events import JsonObject

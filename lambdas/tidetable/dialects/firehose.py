@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from tidetable.config import Stream
-from tidetable.config.model import FirehosePolicy
+from tidetable.config.stream import FirehosePolicy
 from tidetable.dialects.door import Answer, Intake, Request
 from tidetable.dialects.reading import Limits, Reading, describe_refusals, fit_name, refuse_too_many
 from tidetable.events import JsonObject

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tidetable.config.model import InfluxPolicy
+from tidetable.config.stream import InfluxPolicy
 from tidetable.dialects.reading import Reading, fit_name, is_beyond, make_id, refuse_too_many, set_number, split_nanos
 from tidetable.ingest.bodies import Sent
 from tidetable.ingest.unreadable import Unreadable

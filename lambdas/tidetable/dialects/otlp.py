@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from tidetable.config.model import OtlpPolicy
+from tidetable.config.stream import OtlpPolicy
 from tidetable.dialects import otlp_types as types
 from tidetable.dialects.otlp_values import (
     Attributes,

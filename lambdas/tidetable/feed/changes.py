@@ -12,11 +12,10 @@ from typing import Any, NamedTuple
 
 from tidetable.catalog import Entry
 from tidetable.conditions import Condition
-from tidetable.config.model import ChangeKind
+from tidetable.config.stream import ChangeKind
 from tidetable.errors import ValueMissing
 from tidetable.events import Item, JsonObject
 from tidetable.exact import decode_json, encode_json
-from tidetable.keys import Layout
 from tidetable.keys.layout import NEWEST
 from tidetable.keys.ref import encode_ref
 from tidetable.large.whole import Unpacker
@@ -24,10 +23,7 @@ from tidetable.packs import open_item
 
 
 class Record(NamedTuple):
-    """A record of a table's stream: a change of an item, and its time.
-
-    ``item`` is the item's new image, None after a deletion. ``sequence`` names the record within its shard.
-    """
+    """A record of a table's stream. ``sequence`` names it within its shard, ``item`` is None after a deletion."""
 
     sequence: str
     kind: ChangeKind | None
@@ -93,11 +89,12 @@ class ChangeReader:
         if entry.layout.versioned and not item["sk"].startswith(NEWEST):
             return []
         changes = self._read_pack(item, kind, entry) if "pack" in item else [self._read_item(item, kind, entry)]
-        return [change for change in changes if self._is_wanted(change)]
-
-    def _is_wanted(self, change: Change) -> bool:
-        """True if a change meets the conditions, or if its data is missing: then the target must decide."""
-        return change.data is None or all(condition.holds(change.data) for condition in self.conditions)
+        # If a change's data is missing, the target must decide if it wants the change.
+        return [
+            change
+            for change in changes
+            if change.data is None or all(condition.holds(change.data) for condition in self.conditions)
+        ]
 
     def _read_item(self, item: Item, kind: ChangeKind, entry: Entry) -> Change:
         whole = self.unpacker.whole([item], entry.table, cold=True)
@@ -115,7 +112,6 @@ class ChangeReader:
 
 
 def _make_change(pk: str, sk: str, at: int, data: JsonObject | None, kind: ChangeKind, entry: Entry) -> Change:
-    layout: Layout = entry.layout
-    time, series, id = layout.names(pk, sk)
+    time, series, id = entry.layout.names(pk, sk)
     ref = encode_ref(entry.stream, entry.period.label, pk, sk)
     return Change(kind, entry.stream, series, time, id, at, data, ref)

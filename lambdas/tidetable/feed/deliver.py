@@ -31,21 +31,15 @@ _TIME_IS_UP = "the time of this call is up; the other changes come with the next
 
 
 class Message(NamedTuple):
-    """A change on its way to a target: its body, and the identity of its event.
-
-    The changes of one event stay in order.
-    """
+    """A change on its way to a target: the identity of its event, its body, and the number of its ``record``."""
 
     identity: tuple[str, str, str]
     body: bytes
+    record: int = 0
 
 
 class Target(Protocol):
-    """A target of changes.
-
-    ``most_bytes`` is the size of the largest body that it accepts. One request has at most ``most_messages`` messages,
-    and at most ``most_together`` bytes in all.
-    """
+    """A target of changes. ``most_bytes`` limits a message, ``most_messages`` and ``most_together`` bytes a request."""
 
     arn: str
     most_bytes: int
@@ -54,7 +48,6 @@ class Target(Protocol):
 
     def send(self, messages: Sequence[Message]) -> Sequence[int]:
         """Send messages in one request; return the numbers of the refused messages. Raises if all were refused."""
-        ...
 
 
 class FeedLetters(Protocol):
@@ -62,7 +55,6 @@ class FeedLetters(Protocol):
 
     def bury(self, stream: str, target: str, reason: str, bodies: Sequence[bytes]) -> None:
         """Keep changes that a target did not accept, with the reason; raises if any change could not be kept."""
-        ...
 
 
 @dataclass(slots=True)
@@ -98,7 +90,7 @@ def deliver(records: Sequence[Record], feed: Feed, remaining: Remaining) -> Deli
     """Deliver the changes of records. The records are in the order of their shard."""
     delivered = Delivered()
     read: list[_Read] = []
-    failure: tuple[int, str] | None = None
+    failures: list[tuple[int, str]] = []
     for number, record in enumerate(records):
         try:
             entry = feed.find_entry(record.table)
@@ -107,12 +99,11 @@ def deliver(records: Sequence[Record], feed: Feed, remaining: Remaining) -> Deli
             read.append(_Read(record, feed.reader.read(record, entry)))
         except Exception as error:
             if not _is_too_old(record, feed):
-                failure = number, describe_error(error)
+                failures.append((number, describe_error(error)))
                 break
             feed.letters.bury(feed.stream, "", str(error), [_describe_unreadable(record)])
             delivered.buried += 1
             read.append(_Read(record, ()))
-    failures = [failure] if failure is not None else []
     taken_counts: dict[str, int] = {}
     for target in sorted(feed.targets, key=lambda target: feed.memory.is_failing(target.arn)):
         failed = _send_all(read, target, feed, remaining, delivered)
@@ -150,9 +141,9 @@ def _send_all(
     target has accepted.
     """
     memory, arn = feed.memory, target.arn
-    taken_count = memory.count_taken(arn, [record_read.record for record_read in read]) if read else 0
-    pending: Sequence[_Numbered] = [
-        (number, Message(change.identity, change.encode(target.most_bytes)))
+    taken_count = memory.count_taken(arn, [record for record, _ in read]) if read else 0
+    pending: Sequence[Message] = [
+        Message(change.identity, change.encode(target.most_bytes), number)
         for number, (_, changes) in enumerate(read)
         if number >= taken_count
         for change in changes
@@ -163,7 +154,7 @@ def _send_all(
     slowest: float | None = None
     while pending:
         if slowest is not None and remaining() < slowest + _RESERVE_SECONDS:
-            return pending[0][0], _TIME_IS_UP
+            return pending[0].record, _TIME_IS_UP
         chunk, rest = _cut(pending, target)
         was_out_of_order, tried_at = memory.is_out_of_order(arn), feed.clock.now()
         refused, reason = _send(chunk, target, feed.clock, remaining, tries=1 if was_out_of_order else TRIES)
@@ -179,7 +170,7 @@ def _send_all(
             _bury([*refused, *rest], reason, target, feed, delivered)
             memory.note_failure(arn, tried_at, feed.clock.now(), out_of_order=True)
             return None
-        young = [message for message in refused if not _is_too_old(read[message[0]].record, feed)]
+        young = [message for message in refused if not _is_too_old(read[message.record].record, feed)]
         due = [message for message in refused if message not in young]
         if due:
             _bury(due, reason, target, feed, delivered)
@@ -189,40 +180,35 @@ def _send_all(
         memory.note_failure(arn, now, now, out_of_order=out_of_order)
         if young and not out_of_order:
             # The changes after a failed change wait too: another change of the same event must not overtake it.
-            return min(number for number, _ in young), reason
+            return min(message.record for message in young), reason
         # Perhaps only one change was bad, and it is buried now. So the younger changes are tried once.
         pending = [*young, *rest]
     return None
 
 
-def _bury(some: Sequence[_Numbered], reason: str, target: Target, feed: Feed, delivered: Delivered) -> None:
-    feed.letters.bury(feed.stream, target.arn, reason, [message.body for _, message in some])
-    delivered.buried += len(some)
-
-
-_Numbered = tuple[int, Message]
+def _bury(messages: Sequence[Message], reason: str, target: Target, feed: Feed, delivered: Delivered) -> None:
+    feed.letters.bury(feed.stream, target.arn, reason, [message.body for message in messages])
+    delivered.buried += len(messages)
 
 
 def send_messages(
     messages: Sequence[Message], target: Target, clock: Clock, remaining: Remaining
 ) -> tuple[Sequence[Message], str]:
     """Send messages to a target until it refuses one. Return the messages that were not accepted, and the reason."""
-    pending: Sequence[_Numbered] = list(enumerate(messages))
+    pending = messages
     while pending:
         chunk, rest = _cut(pending, target)
-        remainder, reason = _send(chunk, target, clock, remaining)
-        if remainder:
-            return [message for _, message in (*remainder, *rest)], reason
+        refused, reason = _send(chunk, target, clock, remaining)
+        if refused:
+            return [*refused, *rest], reason
         pending = rest
     return [], ""
 
 
-def _cut(pending: Sequence[_Numbered], target: Target) -> tuple[Sequence[_Numbered], Sequence[_Numbered]]:
-    """Split off the changes of the next request: only one per event, because a target might accept only the second of
-    two.
-    """
+def _cut(pending: Sequence[Message], target: Target) -> tuple[Sequence[Message], Sequence[Message]]:
+    """Split off the next request: one change per event, because a target might accept only the second of two."""
     size, events = 0, set()
-    for end, (_, message) in enumerate(pending):
+    for end, message in enumerate(pending):
         size += len(message.body)
         full = end >= target.most_messages or (end and size > target.most_together)
         if full or message.identity in events:
@@ -232,17 +218,9 @@ def _cut(pending: Sequence[_Numbered], target: Target) -> tuple[Sequence[_Number
 
 
 def _send(
-    chunk: Sequence[_Numbered],
-    target: Target,
-    clock: Clock,
-    remaining: Remaining,
-    *,
-    tries: int = TRIES,
-) -> tuple[Sequence[_Numbered], str]:
-    """Send some changes, and send the refused changes again.
-
-    Return the changes that were not accepted, and the reason.
-    """
+    chunk: Sequence[Message], target: Target, clock: Clock, remaining: Remaining, *, tries: int = TRIES
+) -> tuple[Sequence[Message], str]:
+    """Send changes, and send the refused changes again. Return the changes that were not accepted, and the reason."""
     reason = ""
     for attempt in range(tries):
         if attempt:
@@ -250,7 +228,7 @@ def _send(
                 break
             clock.sleep(_PAUSE_SECONDS * attempt)
         try:
-            refused = target.send([message for _, message in chunk])
+            refused = target.send(chunk)
         except Exception as error:
             reason = describe_error(error)
             continue

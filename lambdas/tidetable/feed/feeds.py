@@ -37,23 +37,17 @@ class Feeds:
     _memories: dict[str, Memory] = field(default_factory=dict)
 
     def deliver(self, records: Sequence[Record], remaining: Remaining) -> Delivered:
-        """Deliver the records of one table's stream.
-
-        If the stream has no feed, nothing is delivered: the lifecycle is about to delete its mappings.
-        """
+        """Deliver the records of one table's stream; none without a feed, as its mappings will be deleted."""
         stream, _ = parse_table_name(self.stage, records[0].table)
         policy = self.config.streams.get(stream)
         if policy is None or policy.feed is None:
             return Delivered()
-        feed = policy.feed
-        reader = ChangeReader(self.unpacker, frozenset(feed.kinds), read_conditions(policy, feed))
-        targets = [self._find_target(arn, stream) for arn in feed.targets]
+        kinds, max_age = frozenset(policy.feed.kinds), policy.feed.max_age
+        reader = ChangeReader(self.unpacker, kinds, read_conditions(policy, policy.feed))
+        targets = [self._find_target(arn, stream) for arn in policy.feed.targets]
         memory = self._memories.setdefault(stream, Memory())
-        return deliver(
-            records,
-            Feed(stream, reader, targets, self.letters, self.clock, feed.max_age, self._find_entry, memory),
-            remaining,
-        )
+        feed = Feed(stream, reader, targets, self.letters, self.clock, max_age, self._find_entry, memory)
+        return deliver(records, feed, remaining)
 
     def redeliver(self, stream: str, target: str, bodies: Sequence[bytes], remaining: Remaining) -> int:
         """Send the changes of a dead letter to their target again; NotReady if the target does not accept all of them."""

@@ -23,8 +23,9 @@ _ENABLED, _DISABLED = "Enabled", "Disabled"
 # AWS: a record of a change stream stays for 24 hours, even if its table is deleted earlier: "the corresponding stream
 # on that table goes into the DISABLED state, and the stream is automatically deleted after 24 hours" (DeleteTable).
 RECORDS_STAY = timedelta(hours=24)
-# The states of a period whose table exists: its last records may still be unread, for at most 24 hours.
-_THERE = frozenset({State.CREATING, State.OPEN, State.CLOSED, State.ARCHIVING, State.ARCHIVED})
+# The states of a period whose table exists, and takes no more events: its last records may still be unread.
+_CLOSED = frozenset({State.CLOSED, State.ARCHIVING, State.ARCHIVED})
+_THERE = _CLOSED | {State.CREATING, State.OPEN}
 
 
 class FeedStep(NamedTuple):
@@ -35,10 +36,6 @@ class FeedStep(NamedTuple):
     reason: str
     outcome: str = "planned"
     detail: str = ""
-
-    def document(self) -> dict[str, str]:
-        """Return the step as a line of a report."""
-        return self._asdict()
 
 
 # A change that is due: the action, its reason, and the function that does it.
@@ -75,25 +72,19 @@ class FeedTables:
                 if feed is None or entry.state not in _THERE:
                     continue
                 tables_in_use.add(entry.table)
-                if entry.state is State.OPEN or self._may_be_unread(entry, now):
+                if entry.state is State.OPEN or (entry.state in _CLOSED and self._has_records(entry, now)):
                     steps += self._attempt(entry.table, self._tend(entry, feed, by_source), dry_run=dry_run)
         for mapping in mapped:
             if mapping.table not in tables_in_use and not self._is_unread(mapping, periods, now):
                 steps += self._attempt(mapping.table, self._retire(mapping), dry_run=dry_run)
         return steps
 
-    def _may_be_unread(self, entry: Entry, now: datetime) -> bool:
-        """True if a closed table may have unread records."""
-        return entry.state in (State.CLOSED, State.ARCHIVING, State.ARCHIVED) and self._has_records(entry, now)
-
     def _has_records(self, entry: Entry, now: datetime) -> bool:
         """True if the change stream of a table that takes no more events may still have records."""
         return now < compute_settling(entry, self.config.streams[entry.stream].late) + RECORDS_STAY
 
     def _is_unread(self, mapping: StreamMapping, periods: Mapping[str, Iterable[Entry]], now: datetime) -> bool:
-        """True if a feed still needs the mapping: the stream's periods could not be read, or the mapping's deleted
-        table may have unread records.
-        """
+        """True if a feed still needs the mapping: its periods are unknown, or a deleted table may have unread records."""
         try:
             stream, period = parse_table_name(self.stage, mapping.table)
         except InvalidName:
@@ -145,7 +136,6 @@ class FeedTables:
             yield "unmap", "its table is gone, or its stream has no feed", lambda: self.mappings.delete(mapping)
 
     def _attempt(self, table: str, due: Iterator[_Due], *, dry_run: bool = False) -> Iterator[FeedStep]:
-        """Do the changes that are due for one table."""
         action, reason = "look", ""
         try:
             for action, reason, change in due:

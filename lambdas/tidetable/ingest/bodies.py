@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 import zlib
 from codecs import BOM_UTF8
+from collections.abc import Callable
 from decimal import Decimal
 from itertools import islice
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn, TypeVar
 
 import msgspec
 
@@ -15,6 +16,7 @@ from tidetable.exact import decode_json, parse_exact_number
 from tidetable.ingest.unreadable import Unreadable, find_lone_surrogate, read_elements, read_line
 from tidetable.problems import refuse
 
+_Usual = TypeVar("_Usual")
 _GZIP = b"\x1f\x8b"
 _NDJSON_TYPES = frozenset(
     {"application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines"}
@@ -104,8 +106,7 @@ def decode_raw(body: Body, *, max_events: int) -> list[SentRaw]:
         if kind in _NDJSON_TYPES:
             events = _RAW_LINES(text)
             return events if len(events) == sum(1 for _ in _LINE.finditer(text)) <= max_events else []
-        begin, whole = _EVENTS.match(text), text.rstrip(_SPACE)
-        events = _RAW_ARRAY(whole if begin is None else whole[begin.end() : -1] if whole.endswith(b"}") else b"")
+        events = _RAW_ARRAY(_find_array(text) or text)
         return events if len(events) <= max_events else []
     except (ValueError, RecursionError):
         return []
@@ -113,16 +114,15 @@ def decode_raw(body: Body, *, max_events: int) -> list[SentRaw]:
 
 def _read_object(text: bytes, max_events: int) -> list[Any]:
     """Return one event, or the events of a batch: an event has no field "events", and a batch has only this field."""
-    begin, whole = _EVENTS.match(text), text.rstrip(_SPACE)
-    if begin is not None and whole.endswith(b"}"):
+    array = _find_array(text)
+    if array is not None:
         try:
-            return _read_array(whole[begin.end() : -1], max_events)
+            return _read_array(array, max_events)
         except ValueError:
             pass  # below, the body is decoded as one value: then the error has a name
-    try:
-        return [_SENT(text)]
-    except (ValueError, RecursionError):
-        pass  # an event of unusual types, or another value
+    event = _try_usual(_SENT, text)
+    if event is not None:
+        return [event]
     try:
         value = decode_json(text)
     except ValueError:
@@ -135,21 +135,23 @@ def _read_object(text: bytes, max_events: int) -> list[Any]:
     return [value]
 
 
+def _find_array(text: bytes) -> bytes | None:
+    """Find the array in a body that looks like ``{"events": [...]}``; None for any other body."""
+    begin, whole = _EVENTS.match(text), text.rstrip(_SPACE)
+    return whole[begin.end() : -1] if begin is not None and whole.endswith(b"}") else None
+
+
 def _read_array(text: bytes, max_events: int) -> list[Any]:
     """Return the elements of an array; ValueError if the text is not an array.
 
     First decode them as events of usual types, if there cannot be too many. If that fails, decode them as any values.
     If one of them cannot be decoded, decode the elements one by one.
     """
-    if text.count(_SERIES) <= max_events:
-        try:
-            events = _SENT_ARRAY(text)
-        except (ValueError, RecursionError):
-            pass
-        else:
-            if len(events) > max_events:
-                _refuse_many(max_events)
-            return events
+    events = _try_usual(_SENT_ARRAY, text) if text.count(_SERIES) <= max_events else None
+    if events is not None:
+        if len(events) > max_events:
+            _refuse_many(max_events)
+        return events
     count = 0
 
     def counted(_: type, value: Any) -> _Element:
@@ -177,23 +179,19 @@ def _read_lines(text: bytes, max_events: int) -> list[Any]:
     lines = [match.group() for match in islice(_LINE.finditer(text), max_events + 1)]
     if len(lines) > max_events:
         _refuse_many(max_events)
-    if text.count(_SERIES) <= max_events:
-        try:
-            events = _SENT_LINES(text)
-        except (ValueError, RecursionError):
-            pass
-        else:
-            # This decoder accepts two values in a line, or a value over two lines; no other reader of NDJSON does.
-            if len(events) == len(lines):
-                return events
-    return [_encode_line(line) for line in lines]
+    events = _try_usual(_SENT_LINES, text) if text.count(_SERIES) <= max_events else None
+    # This decoder accepts two values in a line, or a value over two lines; no other reader of NDJSON does.
+    if events is not None and len(events) == len(lines):
+        return events
+    return [_try_usual(_SENT, line) or read_line(line) for line in lines]
 
 
-def _encode_line(line: bytes) -> Any:
+def _try_usual(decode: Callable[[bytes], _Usual], text: bytes) -> _Usual | None:
+    """Decode events of usual types; None for events of unusual types, and for other values."""
     try:
-        return _SENT(line)
+        return decode(text)
     except (ValueError, RecursionError):
-        return read_line(line)
+        return None
 
 
 def _refuse_many(max_events: int) -> NoReturn:

@@ -18,16 +18,15 @@ from tidetable.errors import InvalidTime
 from tidetable.events import Event
 from tidetable.exact import decode_json, encode_json
 from tidetable.ingest.bodies import SentRaw
-from tidetable.ingest.packing import is_same
+from tidetable.ingest.context import RequestContext
 from tidetable.ingest.routing import Routed
 from tidetable.ingest.submission import Slot
 from tidetable.ingest.verdicts import SURELY_SHORT
-from tidetable.keys import Layout, encode_refs, escape
+from tidetable.keys import encode_refs, escape
 from tidetable.packs import Columns, Rows, derive_ids, list_places, pack_rows
 from tidetable.ports import Compressor, Put
 from tidetable.times import from_text, parse_stamps, to_text
 from tidetable.values import MAX_ITEM_BYTES
-from tidetable.window import Window
 
 # An item has at most four times the bytes of its JSON. In a list of digits, two bytes of JSON become four bytes.
 _EXPANSION = 4
@@ -47,20 +46,14 @@ class Batch(NamedTuple):
         return Event(self.series[number], from_text(self.times[number]), self.ids[number], data)
 
 
-class RoutedBatch(NamedTuple):
-    """The packs of a batch, and the numbers of the events in each pack, by the pack's slot."""
-
-    routed: Routed
-    members: dict[Slot, Sequence[int]]
-
-
-def read_batch(sent: Sequence[SentRaw], window: Window, now: str, *, small: bool) -> Batch | None:
+def read_batch(context: RequestContext, sent: Sequence[SentRaw], *, small: bool) -> Batch | None:
     """Return the events as columns; None if there is no event, or if any event must take the general way.
 
-    ``now`` is the time of arrival as text; ``small`` says that no event can exceed DynamoDB's limit for items.
+    ``small`` says that no event can exceed DynamoDB's limit for items.
     """
     if not sent:
         return None
+    now, window = to_text(context.now), context.window
     series, datas = [event.series for event in sent], [event.data for event in sent]
     stamps, ids = [event.time for event in sent], [event.id for event in sent]
     if not small and max(len(encode_json(data)) for data in datas) * _EXPANSION > MAX_ITEM_BYTES:
@@ -78,21 +71,24 @@ def read_batch(sent: Sequence[SentRaw], window: Window, now: str, *, small: bool
     except (ValueError, InvalidTime):
         return None
     names = [id for id in ids if id is not None]
-    if all(min(lengths) > 0 and max(lengths) <= SURELY_SHORT for lengths in ({*map(len, series)}, {*map(len, names)})):
-        return Batch(times, series, names, datas)
-    return None
+    if not all(0 < length <= SURELY_SHORT for length in {*map(len, series), *map(len, names)}):
+        return None
+    if not all(name.startswith(context.series_prefix) for name in set(series)):
+        return None
+    return Batch(times, series, names, datas)
 
 
 def route_batch(
-    stream: str, batch: Batch, entries: Sequence[Entry], layout: Layout, compressor: Compressor, at: int
-) -> RoutedBatch | None:
-    """Make the packs of a batch, accepted ``at`` (epoch milliseconds); None if any event must take the general way.
+    context: RequestContext, batch: Batch, entries: Sequence[Entry], compressor: Compressor
+) -> tuple[Routed, dict[Slot, Sequence[int]]] | None:
+    """Make the packs of a batch, and list the numbers of the events in each pack, by the pack's slot.
 
-    All events are within the window. ``layout`` is the layout of the stream's events before they are packed.
+    None if any event must take the general way. All events are within the window.
     """
+    layout, at = context.layout, context.at
     places = list_places(Columns(batch.times, batch.series, batch.ids, ()), layout)
     owners = list(map(escape, batch.series)) if layout.partition_by == "series" else batch.series
-    routed, members = Routed(), dict[Slot, Sequence[int]]()
+    routed, members = Routed(entries), dict[Slot, Sequence[int]]()
     labels, pks = list[str](), list[str]()
     oldest, newest = min(batch.times), max(batch.times)
     numbers_left: Sequence[int] = range(len(places))
@@ -102,7 +98,7 @@ def route_batch(
             entry is None
             or entry.state not in OPENING
             or entry.layout.pack is None
-            or not is_same(entry.layout, layout)
+            or not entry.layout.makes_items_of(layout)
         ):
             return None
         start, end = to_text(entry.period.start), to_text(entry.period.end)
@@ -131,5 +127,7 @@ def route_batch(
         # Some events are too large for a pack, or repeat other events.
         return None
     routed.packs = set(members)
-    routed.refs = encode_refs(stream, labels, pks, [places[index] for index in routed.indexes])
-    return RoutedBatch(routed, members)
+    routed.times = ((slot, from_text(batch.times[number])) for slot, numbers in members.items() for number in numbers)
+    routed.series = ((slot, batch.series[number]) for slot, numbers in members.items() for number in numbers)
+    routed.refs = encode_refs(context.stream.name, labels, pks, [places[index] for index in routed.indexes])
+    return routed, members

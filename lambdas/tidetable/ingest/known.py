@@ -40,11 +40,10 @@ class KnownPeriods:
         if _holds_all(fresh, oldest, newest):
             return fresh
         entries = catalog.entries(stream, oldest, newest)
-        just_read = {entry.table: (entry, now) for entry in entries if entry.state in OPENING}
-        earlier = {entry.table: known[entry.table] for entry in fresh}
-        for entry in entries:
-            earlier.pop(entry.table, None)
-        self._entries[stream] = earlier | just_read
+        read = {entry.table for entry in entries}
+        self._entries[stream] = {entry.table: known[entry.table] for entry in fresh if entry.table not in read} | {
+            entry.table: (entry, now) for entry in entries if entry.state in OPENING
+        }
         return entries
 
 

@@ -8,13 +8,13 @@ an event without a mark. On-time events need no mark: their bucket is sealed onl
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 
-from tidetable.catalog import Entry
 from tidetable.config.model import Stream
 from tidetable.errors import StoreUnavailable, TableMissing, TableThrottled
 from tidetable.ingest.notes import Notes
+from tidetable.ingest.routing import Routed
 from tidetable.ingest.submission import Slot
 from tidetable.ports.rollups import Rollups
 from tidetable.rollups.bounds import MARK_KEPT, needs_mark, to_millis
@@ -54,36 +54,17 @@ class Marks:
         self._put |= {(stream.name, bucket): now for bucket in unmarked}
         return True
 
-    def find_unready(
-        self,
-        stream: Stream,
-        entries: Sequence[Entry],
-        oldest: datetime,
-        times: Iterable[tuple[Slot, datetime]],
-        names: Iterable[tuple[Slot, str]],
-        now: datetime,
-    ) -> frozenset[Slot]:
-        """Mark the buckets and note the series of events.
+    def find_unready(self, stream: Stream, routed: Routed, oldest: datetime, now: datetime) -> frozenset[Slot]:
+        """Mark the buckets and note the series of a request's events, the oldest of which has the time ``oldest``.
 
         Return the slots that must not be written, as a mark or a note may be missing.
-        ``times`` has the slot and the time of each event, ``names`` the slot and the series of each event.
         """
-        unmarked = self._find_unmarked(stream, oldest, times, now)
-        return unmarked | self.notes.find_unnoted(stream.name, entries, names, now)
-
-    def _find_unmarked(
-        self, stream: Stream, oldest: datetime, events: Iterable[tuple[Slot, datetime]], now: datetime
-    ) -> frozenset[Slot]:
-        """Mark the buckets of late events. Return the slots that must not be written: their marks may be missing.
-
-        ``events`` has the slot and the time of each event. It is read only if the ``oldest`` time is late.
-        """
-        if not needs_mark(oldest, now):
-            return frozenset()
-        pending = [(slot, time) for slot, time in events if needs_mark(time, now)]
-        if self.mark(stream, (time for _, time in pending), now):
-            return frozenset()
-        return frozenset(slot for slot, _ in pending)
+        unready: frozenset[Slot] = frozenset()
+        if needs_mark(oldest, now):
+            late = [(slot, time) for slot, time in routed.times if needs_mark(time, now)]
+            if not self.mark(stream, (time for _, time in late), now):
+                unready = frozenset(slot for slot, _ in late)
+        return unready | self.notes.find_unnoted(stream.name, routed.entries, routed.series, now)
 
     def _is_kept(self, stream: str, bucket: datetime, now: datetime) -> bool:
         at = self._put.get((stream, bucket))

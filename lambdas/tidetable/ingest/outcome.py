@@ -10,8 +10,9 @@ from typing import Any, Literal
 import msgspec
 
 from tidetable.catalog import Backfill
+from tidetable.ingest.context import RequestContext
 from tidetable.ingest.routing import Routed
-from tidetable.ingest.submission import Rejection
+from tidetable.ingest.submission import Rejection, Submission, list_rejections
 from tidetable.ports import Written
 from tidetable.problems import refuse
 from tidetable.window import Window
@@ -81,14 +82,12 @@ def show_window(window: Window, backfills: Sequence[Backfill] | None) -> dict[st
 
 def list_errors(rejections: Sequence[Rejection]) -> list[dict[str, Any]]:
     """List the rejections in the form of the API."""
-    return [
-        {"index": rejection.index, "id": rejection.id, "code": rejection.code, "detail": rejection.detail}
-        for rejection in rejections
-    ]
+    errors: list[dict[str, Any]] = msgspec.to_builtins(rejections)
+    return errors
 
 
 def report_written(
-    routed: Routed, written: Written, lowered: frozenset[str], window: Window, count: int, newest: datetime
+    context: RequestContext, routed: Routed, written: Written, lowered: frozenset[str], count: int
 ) -> Outcome:
     """Return the outcome of a request of ``count`` events, as far as its puts and writes decide it."""
     refs: list[str | None] = [None] * count
@@ -96,38 +95,36 @@ def report_written(
         refs[index] = ref
     return Outcome(
         refs=refs,
-        window=window,
+        window=context.window,
         write_units=written.units,
         throttled=sum(count for table, count in written.throttles.items() if table not in lowered),
         throttled_late=sum(count for table, count in written.throttles.items() if table in lowered),
         reasons=written.reasons,
-        newest=newest,
+        backfills=context.backfills,
         packs=len(routed.packs),
         full=sum(map(written.is_full, written.unwritten)),
     )
 
 
-def reject_all(
-    count: int, window: Window, rejections: Sequence[Rejection], backfills: Sequence[Backfill] | None
-) -> Outcome:
-    """Return the outcome of a request of ``count`` events if nothing of it is written."""
-    return Outcome([None] * count, window, rejections=rejections, backfills=backfills)
+def refuse_all(context: RequestContext, verdicts: Sequence[Submission | Rejection], refusal: Refusal) -> Outcome | None:
+    """Return the outcome of a request of which nothing may be written; None if some of its events may be written.
 
-
-def refuse_whole(
-    rejections: Sequence[Rejection],
-    count: int,
-    window: Window,
-    backfills: Sequence[Backfill] | None,
-    refusal: Refusal,
-) -> None:
-    """Raise ProblemError if these rejections refuse the whole request of ``count`` events."""
-    if not rejections or not (refusal == "strict" or (refusal == "all" and len(rejections) == count)):
-        return
-    errors = list_errors(rejections[:LISTED])
-    listed = {"rejected": len(rejections), "errors": errors, "window": show_window(window, backfills)}
-    more = f"; errors lists the first {LISTED} of {len(rejections)}" if len(rejections) > LISTED else ""
-    if refusal == "strict":
-        detail = f"{len(rejections)} of {count} events are refused, so with handling=strict nothing was written{more}"
-        raise refuse(400, "strict", detail, **listed)
-    raise refuse(422, "all_refused", f"every event was refused; nothing was written{more}", **listed)
+    ProblemError if the whole request is refused.
+    """
+    rejections, count = list_rejections(verdicts), len(verdicts)
+    if rejections and (refusal == "strict" or (refusal == "all" and len(rejections) == count)):
+        listed = {
+            "rejected": len(rejections),
+            "errors": list_errors(rejections[:LISTED]),
+            "window": show_window(context.window, context.backfills),
+        }
+        more = f"; errors lists the first {LISTED} of {len(rejections)}" if len(rejections) > LISTED else ""
+        if refusal == "strict":
+            detail = (
+                f"{len(rejections)} of {count} events are refused, so with handling=strict nothing was written{more}"
+            )
+            raise refuse(400, "strict", detail, **listed)
+        raise refuse(422, "all_refused", f"every event was refused; nothing was written{more}", **listed)
+    if (rejections and refusal == "whole") or not any(type(verdict) is Submission for verdict in verdicts):
+        return Outcome([None] * count, context.window, rejections=rejections, backfills=context.backfills)
+    return None

@@ -9,6 +9,7 @@ import msgspec
 
 from tidetable.events import Event
 from tidetable.exact import decode_json, encode_json
+from tidetable.groups import group_by_size
 from tidetable.times import parse_stamp, to_text
 
 _VERSION = 2
@@ -53,25 +54,14 @@ def encode_messages(stream: str, events: Sequence[Event], at: int) -> Iterator[E
     An event larger than 200 KB has a message of its own. Messages are small so that a partial failure of the drain
     repeats little. Each event is encoded once.
     """
-    rows: list[str] = []
-    batch: list[Event] = []
-    size = 0
-    for event in events:
-        row = _encode_row(event)
-        length = len(row) if row.isascii() else len(row.encode())
-        if batch and (len(batch) == _MESSAGE_EVENTS or size + length > _MESSAGE_BYTES):
-            yield _encode_rows(stream, at, rows, batch)
-            rows, batch, size = [], [], 0
-        rows.append(row)
-        batch.append(event)
-        size += length
-    if batch:
-        yield _encode_rows(stream, at, rows, batch)
+    rows = ((event, _encode_row(event)) for event in events)
+    for group in group_by_size(rows, lambda row: len(row[1].encode()), _MESSAGE_BYTES, _MESSAGE_EVENTS):
+        yield _join_rows(stream, group, at)
 
 
 def encode_message(stream: str, events: Sequence[Event], at: int = 0) -> str:
     """Encode all events as the body of one message of any size."""
-    return _encode_rows(stream, at, [_encode_row(event) for event in events], list(events)).body
+    return _join_rows(stream, [(event, _encode_row(event)) for event in events], at).body
 
 
 def encode_ticket(stream: str, key: str) -> str:
@@ -95,10 +85,11 @@ def _encode_row(event: Event) -> str:
     return _encode_text((event.series, to_text(event.time), event.id, event.data))
 
 
-def _encode_rows(stream: str, at: int, rows: Sequence[str], events: list[Event]) -> Encoded:
+def _join_rows(stream: str, rows: Sequence[tuple[Event, str]], at: int) -> Encoded:
+    """Make a message of events and their texts."""
     head = _encode_text({"version": _VERSION, "stream": stream, "at": at}).removesuffix("}")
-    body = f'{head},"events":[{",".join(rows)}]}}'
-    return Encoded(body, len(body.encode()), events)
+    body = f'{head},"events":[{",".join([text for _, text in rows])}]}}'
+    return Encoded(body, len(body.encode()), [event for event, _ in rows])
 
 
 def _encode_text(value: object) -> str:

@@ -10,29 +10,28 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from tidetable.catalog import Backfill, Entry
-from tidetable.config import Config, Stream
+from tidetable.catalog import Entry
+from tidetable.config import Config
 from tidetable.events import Event
-from tidetable.ingest.bodies import Body, decode_body, decode_raw, read_body
+from tidetable.ingest.bodies import Body, SentRaw, decode_body, decode_raw, read_body
 from tidetable.ingest.circuit import Circuit
+from tidetable.ingest.context import RequestContext
 from tidetable.ingest.known import KnownPeriods
-from tidetable.ingest.outcome import Outcome, Refusal, refuse_whole, reject_all, report_written
-from tidetable.ingest.packing import unspread
-from tidetable.ingest.routing import LargeValueServices, Routed, route
+from tidetable.ingest.outcome import Outcome, Refusal, refuse_all, report_written
+from tidetable.ingest.routing import Routed, route
 from tidetable.ingest.submission import Durable, Slot, Submission, find_slot, list_rejections
-from tidetable.ingest.verdicts import Judge
-from tidetable.ingest.versions import write_packed
-from tidetable.ingest.writing import Jitter, retry_writes
+from tidetable.ingest.verdicts import judge_all
+from tidetable.ingest.versions import write_all_forms
+from tidetable.ingest.writing import Jitter, Writer
 from tidetable.keys import Layout
 from tidetable.keys.pack import is_pack
-from tidetable.large.shrink import Shrinker
+from tidetable.large.shrink import LargeValueServices, Shrinker
 from tidetable.late import find_lowered_tables
-from tidetable.ports import CatalogReader, Clock, EventStore, Overflow, Written
+from tidetable.ports import CatalogReader, Clock, EventStore, Overflow
 from tidetable.problems import Problem, ProblemError, refuse, refuse_unknown_stream
 from tidetable.remaining import Remaining, limit_time
-from tidetable.times import from_text, to_micros, to_text
+from tidetable.times import from_text
 from tidetable.values import MAX_ITEM_BYTES
-from tidetable.window import Window
 
 if TYPE_CHECKING:
     from tidetable.ingest.marks import Marks
@@ -41,7 +40,6 @@ RETRY_AFTER_SECONDS = 5
 # A request waits at most this time for a throttled table; events that are not written by then are queued.
 WRITE_SECONDS = 15.0
 _MOST_KEY_BYTES = 80_000
-NO_SLOTS: frozenset[Slot] = frozenset()
 
 
 class IngestRequest(msgspec.Struct, frozen=True):
@@ -73,18 +71,15 @@ class Ingest(msgspec.Struct):
 
 def ingest(request: IngestRequest, ports: Ingest, remaining: Remaining) -> Outcome:
     """Store the events of a request; ProblemError if the whole request is refused, and then nothing is written."""
-    stream, api = _find_stream(request.stream, ports), ports.config.api
+    context, api = _begin_request(request.stream, request.series_prefix, ports), ports.config.api
     body = read_body(request.body, request.content_type, max_body=api.max_body)
-    now = ports.clock.now()
-    window = Window.of(stream, now)
-    if stream.layout.pack is not None:
-        outcome = _ingest_batch(stream, body, request.series_prefix, window, now, ports, remaining)
+    small = _is_small(body, context.layout)
+    if context.stream.layout.pack is not None:
+        outcome = _ingest_columns(context, decode_raw(body, max_events=api.max_events), ports, remaining, small=small)
         if outcome is not None:
             return outcome
     values = decode_body(body, max_events=api.max_events)
-    small = _is_small(body, unspread(stream.layout))
-    refusal: Refusal = "strict" if request.strict else "all"
-    return _take(stream, values, request.series_prefix, window, now, ports, remaining, refusal=refusal, small=small)
+    return _ingest_each(context, values, ports, remaining, refusal="strict" if request.strict else "all", small=small)
 
 
 def ingest_values(
@@ -101,29 +96,24 @@ def ingest_values(
     The caller limits the number of values. The outcome lists every rejection, even if all events are rejected. If
     ``strict``, any rejection means that nothing is written. ProblemError for a stream that takes no events.
     """
-    policy, now = _find_stream(stream, ports), ports.clock.now()
-    refusal: Refusal = "whole" if strict else "none"
-    window = Window.of(policy, now)
-    return _take(policy, values, series_prefix, window, now, ports, remaining, refusal=refusal)
+    context = _begin_request(stream, series_prefix, ports)
+    return _ingest_each(context, values, ports, remaining, refusal="whole" if strict else "none")
 
 
-def _find_stream(name: str, ports: Ingest) -> Stream:
-    """Return the stream that events are sent to; ProblemError if there is no such stream, or if it is a rollup."""
+def _begin_request(name: str, series_prefix: str, ports: Ingest) -> RequestContext:
+    """Make the context of a request; ProblemError if there is no such stream, or if it is a rollup."""
     stream = ports.config.streams.get(name)
     if stream is None:
         raise refuse_unknown_stream(name, ports.config.streams)
     if stream.source:
         detail = f"{stream.name} is a rollup of {stream.source}, which the pipeline itself writes: send events to {stream.source}"
         raise refuse(403, "derived_stream", detail)
-    return stream
+    return RequestContext.of(stream, ports.clock.now(), series_prefix, ports.catalog.backfills)
 
 
-def _take(
-    stream: Stream,
+def _ingest_each(
+    context: RequestContext,
     values: Sequence[Any],
-    prefix: str,
-    window: Window,
-    now: datetime,
     ports: Ingest,
     remaining: Remaining,
     *,
@@ -131,81 +121,58 @@ def _take(
     small: bool = False,
 ) -> Outcome:
     """Judge decoded values, and make the accepted events durable. ``small`` says that no event needs to be measured."""
-    layout, at = unspread(stream.layout), to_micros(now) // 1000
-    imports = _Imports(stream.name, ports.catalog, now)
-    shrinker = Shrinker.of(stream, ports.large.compressor, ports.large.unique)
-    small = small and shrinker.compress_above is None
-    judge = Judge(stream, layout, window, now, imports, small=small, at=at, series_prefix=prefix)
-    verdicts = judge.judge_all(values)
-    rejections = list_rejections(verdicts)
-    refuse_whole(rejections, len(values), window, imports.running, refusal)
+    shrinker = Shrinker.of(context.stream, ports.large)
+    verdicts = judge_all(context, values, small=small and shrinker.compress_above is None)
+    outcome = refuse_all(context, verdicts, refusal)
+    if outcome is not None:
+        return outcome
     submissions = [verdict for verdict in verdicts if type(verdict) is Submission]
-    if not submissions or (rejections and refusal == "whole"):
-        return reject_all(len(values), window, rejections, imports.running)
     times = [submission.event.time for submission in submissions]
-    entries = _read_entries(stream.name, min(times), max(times), window, now, ports)
-    routed = route(stream.name, submissions, entries, shrinker, layout=layout, oldest=window.oldest, now=now, at=at)
-    rejections = list_rejections(verdicts)
-    refuse_whole(rejections, len(values), window, imports.running, refusal)
-    if rejections and refusal == "whole":
-        return reject_all(len(values), window, rejections, imports.running)
-    lowered, unmarked = find_lowered_tables(stream, entries, now), NO_SLOTS
-    if stream.rollup and ports.marks is not None:
-        events = ((submission.slot, submission.event.time) for submission in submissions if submission.put is not None)
-        named = ((submission.slot, submission.event.series) for submission in submissions if submission.put is not None)
-        unmarked = ports.marks.find_unready(stream, entries, min(times), events, named, now)
-    written, unwritten = _store(routed, lowered, unmarked, ports, remaining)
+    entries = _read_entries(context, min(times), max(times), ports)
+    routed = route(context, submissions, entries, shrinker)
+    outcome = refuse_all(context, verdicts, refusal)
+    if outcome is not None:
+        return outcome
+    outcome, unwritten = _store(context, routed, min(times), len(values), ports, remaining)
     for submission in submissions:
         if submission.fate is None:
             submission.fate = Durable.QUEUED if unwritten and submission.slot in unwritten else Durable.STORED
-    versioned = layout.versioned or any(entry.layout.versioned for entry in entries)
-    _queue(stream.name, submissions, at, ports.overflow, packed=layout.pack is not None, versioned=versioned)
-    outcome = report_written(routed, written, lowered, window, len(values), max(times))
-    outcome.unmarked = len(unmarked)
+    _queue_unwritten(context, submissions, entries, ports)
     fates = [submission.fate for submission in submissions]
     outcome.accepted, outcome.queued = fates.count(Durable.STORED), fates.count(Durable.QUEUED)
-    outcome.rejections, outcome.backfills = rejections, imports.running
+    outcome.rejections, outcome.newest = list_rejections(verdicts), max(times)
     return outcome
 
 
-def _ingest_batch(
-    stream: Stream, body: Body, prefix: str, window: Window, now: datetime, ports: Ingest, remaining: Remaining
+def _ingest_columns(
+    context: RequestContext, sent: Sequence[SentRaw], ports: Ingest, remaining: Remaining, *, small: bool
 ) -> Outcome | None:
     """Store the events of a stream with packs by columns; None, with nothing written, if any event is unusual."""
     from tidetable.ingest.columns import read_batch, route_batch
 
-    layout, at = unspread(stream.layout), to_micros(now) // 1000
-    sent = decode_raw(body, max_events=ports.config.api.max_events)
-    batch = read_batch(sent, window, to_text(now), small=_is_small(body, layout))
-    if batch is None or not all(series.startswith(prefix) for series in set(batch.series)):
+    batch = read_batch(context, sent, small=small)
+    if batch is None:
         return None
     oldest, newest = from_text(min(batch.times)), from_text(max(batch.times))
-    entries = _read_entries(stream.name, oldest, newest, window, now, ports)
-    bound = route_batch(stream.name, batch, entries, layout, ports.large.compressor, at)
+    entries = _read_entries(context, oldest, newest, ports)
+    bound = route_batch(context, batch, entries, ports.large.compressor)
     if bound is None:
         return None
     routed, members = bound
-    lowered, unmarked = find_lowered_tables(stream, entries, now), NO_SLOTS
-    if stream.rollup and ports.marks is not None:
-        events = ((slot, from_text(batch.times[number])) for slot, numbers in members.items() for number in numbers)
-        named = ((slot, batch.series[number]) for slot, numbers in members.items() for number in numbers)
-        unmarked = ports.marks.find_unready(stream, entries, oldest, events, named, now)
-    written, unwritten = _store(routed, lowered, unmarked, ports, remaining)
+    outcome, unwritten = _store(context, routed, oldest, len(sent), ports, remaining)
     # The events of one pack stay together, so that the drain can pack them again.
     waiting = [batch.event(number) for slot, numbers in members.items() if slot in unwritten for number in numbers]
-    _send(stream.name, waiting, at, ports.overflow)
-    outcome = report_written(routed, written, lowered, window, len(sent), newest)
-    outcome.accepted, outcome.queued, outcome.unmarked = len(sent) - len(waiting), len(waiting), len(unmarked)
+    _queue_events(context, waiting, ports)
+    outcome.accepted, outcome.queued, outcome.newest = len(sent) - len(waiting), len(waiting), newest
     return outcome
 
 
-def _read_entries(
-    stream: str, oldest: datetime, newest: datetime, window: Window, now: datetime, ports: Ingest
-) -> Sequence[Entry]:
+def _read_entries(context: RequestContext, oldest: datetime, newest: datetime, ports: Ingest) -> Sequence[Entry]:
     """Return the periods of the request's events. Remembered entries are used only if no event is before the window."""
-    if oldest < window.oldest:
+    stream = context.stream.name
+    if oldest < context.window.oldest:
         return ports.catalog.entries(stream, oldest, newest)
-    return ports.known.find_covering(ports.catalog, stream, oldest, newest, now)
+    return ports.known.find_covering(ports.catalog, stream, oldest, newest, context.now)
 
 
 def _is_small(body: Body, layout: Layout) -> bool:
@@ -217,34 +184,18 @@ def _is_small(body: Body, layout: Layout) -> bool:
     return len(body.text) * copies < MAX_ITEM_BYTES - _MOST_KEY_BYTES
 
 
-class _Imports:
-    """Tells if an open backfill accepts a time.
-
-    Most requests need no backfill, so the backfills are read at first use.
-    """
-
-    def __init__(self, stream: str, catalog: CatalogReader, now: datetime) -> None:
-        self._stream = stream
-        self._catalog = catalog
-        self._now = now
-        self.running: Sequence[Backfill] | None = None
-
-    def __call__(self, time: datetime) -> bool:
-        if self.running is None:
-            backfills = self._catalog.backfills(self._stream)
-            self.running = [backfill for backfill in backfills if self._now < backfill.opened.until]
-        return any(backfill.holds(time, self._now) for backfill in self.running)
-
-
 def _store(
-    routed: Routed, lowered: frozenset[str], unmarked: frozenset[Slot], ports: Ingest, remaining: Remaining
-) -> tuple[Written, Collection[Slot]]:
+    context: RequestContext, routed: Routed, oldest: datetime, count: int, ports: Ingest, remaining: Remaining
+) -> tuple[Outcome, Collection[Slot]]:
     """Write as many puts as their tables accept within the budget; also return the slots that are not written.
 
-    Equal versions are written once. Tables whose circuit is open, and ``unmarked`` slots, are not tried.
-    ``routed.packs`` then has only the packs that were written.
+    ``oldest`` is the oldest time of the request's ``count`` events. Tables whose circuit is open are not tried, nor slots
+    whose marks or notes of rollups may be missing. ``routed.packs`` then has only the packs that were written.
     """
-    puts = routed.puts
+    stream, now, puts = context.stream, context.now, routed.puts
+    lowered, unmarked = find_lowered_tables(stream, routed.entries, now), frozenset[Slot]()
+    if stream.rollup and ports.marks is not None:
+        unmarked = ports.marks.find_unready(stream, routed, oldest, now)
     if unmarked:
         puts = {slot: put for slot, put in puts.items() if slot not in unmarked}
         routed.tables = {put.table for put in puts.values()}
@@ -252,43 +203,42 @@ def _store(
     tried = [put for put in puts.values() if put.table not in shut]
     budget = limit_time(WRITE_SECONDS, ports.clock, remaining)
     # An event that a lowered table throttles is queued at once: no request waits for it.
-    options: dict[str, Any] = {"remaining": budget, "clock": ports.clock, "jitter": ports.jitter, "once": lowered}
-    if routed.plain:
-        written = retry_writes(ports.store.write, tried, **options)
-    else:
-        written = write_packed(ports.store, ports.large.values, tried, ports.store.write, **options)
+    writer = Writer(ports.store, ports.large.values, budget, ports.clock, ports.jitter, lowered)
+    write = writer.store.write
+    written = writer.retry_writes(write, tried) if routed.plain else write_all_forms(writer, tried, write)
     # A put may wait for its chunks or its object, or have a full item collection. That does not mean that the table is
     # throttled.
     unwilling = (put for put in written.unwritten if not (put.chunks or put.blob or written.is_full(put)))
     throttled = {put.table for put in unwilling} - written.missing_tables
     ports.circuit.trip(throttled)
     ports.circuit.close(routed.tables - shut - throttled)
-    unwritten = {find_slot(put) for put in written.unwritten} | {
-        slot for slot, put in puts.items() if put.table in shut
-    }
-    unwritten |= unmarked
+    unwritten = {find_slot(put) for put in written.unwritten} | unmarked
+    unwritten |= {slot for slot, put in puts.items() if put.table in shut}
     routed.packs -= unwritten
-    return written, unwritten
+    outcome = report_written(context, routed, written, lowered, count)
+    outcome.unmarked = len(unmarked)
+    return outcome, unwritten
 
 
-def _queue(
-    stream: str, submissions: Sequence[Submission], at: int, overflow: Overflow, *, packed: bool, versioned: bool
+def _queue_unwritten(
+    context: RequestContext, submissions: Sequence[Submission], entries: Sequence[Entry], ports: Ingest
 ) -> None:
     """Queue the events that no table accepted: the last event of each slot, but all events of a pack."""
     to_queue = [submission for submission in submissions if submission.fate is Durable.QUEUED]
-    if packed:
+    if context.layout.pack is not None:
         # The events of one pack stay together, so that the drain can pack them again.
         to_queue.sort(key=lambda submission: submission.slot)
+    versioned = context.layout.versioned or any(entry.layout.versioned for entry in entries)
     events = {_identify_slot(submission, versioned=versioned): submission.event for submission in to_queue}
-    _send(stream, list(events.values()), at, overflow)
+    _queue_events(context, list(events.values()), ports)
 
 
-def _send(stream: str, events: Sequence[Event], at: int, overflow: Overflow) -> None:
+def _queue_events(context: RequestContext, events: Sequence[Event], ports: Ingest) -> None:
     """Queue events; ProblemError if any event cannot be queued.
 
     In that case no event of the request is acknowledged, although some events may be stored.
     """
-    unqueued = overflow.send(stream, events, at) if events else ()
+    unqueued = ports.overflow.send(context.stream.name, events, context.at) if events else ()
     if unqueued:
         detail = f"{len(unqueued)} events could be neither stored nor queued; send the whole request again, which is harmless"
         raise ProblemError(Problem(503, "not_durable", detail, headers={"Retry-After": str(RETRY_AFTER_SECONDS)}))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
@@ -10,58 +10,46 @@ import msgspec
 
 from tidetable.catalog import Entry, State, find_entry_at
 from tidetable.events import Item
-from tidetable.ingest.packing import is_same, pack_events, unspread
+from tidetable.ingest.context import RequestContext
 from tidetable.ingest.submission import Durable, Slot, Submission, find_slot
 from tidetable.ingest.versions import make_first_version
 from tidetable.keys import Layout, encode_refs
-from tidetable.large.shrink import Place, Shrinker
-from tidetable.ports import Compressor, Put, Values
+from tidetable.large.shrink import Shrinker
+from tidetable.ports import Compressor, Put
 from tidetable.times import to_text
-
-
-class LargeValueServices(msgspec.Struct, frozen=True):
-    """The services for large values, besides the tables. ``unique`` returns a new object name at every call."""
-
-    values: Values
-    compressor: Compressor
-    unique: Callable[[], str]
 
 
 class Routed(msgspec.Struct):
     """The puts by slot. For each event that has a put, also its index in the request and its ref.
 
-    ``plain`` says that no put is a version, and that no put refers to chunks or an object. ``tables`` names the period
-    tables of the puts. ``packs`` are the slots that are packs.
+    ``entries`` are the periods. ``plain`` says that no put is a version, and that no put refers to chunks or an object.
+    ``tables`` names the period tables of the puts. ``packs`` are the slots that are packs. ``times`` has the slot and the
+    time of each event that has a put, ``series`` its slot and its series; both can be read once.
     """
 
+    entries: Sequence[Entry]
     plain: bool = True
     tables: set[str] = msgspec.field(default_factory=set)
     packs: set[Slot] = msgspec.field(default_factory=set)
     puts: dict[Slot, Put] = msgspec.field(default_factory=dict)
     indexes: list[int] = msgspec.field(default_factory=list)
     refs: Sequence[str] = ()
+    times: Iterable[tuple[Slot, datetime]] = ()
+    series: Iterable[tuple[Slot, str]] = ()
 
 
 def route(
-    stream: str,
-    submissions: Sequence[Submission],
-    entries: Sequence[Entry],
-    shrinker: Shrinker,
-    *,
-    layout: Layout,
-    oldest: datetime,
-    now: datetime,
-    at: int,
+    context: RequestContext, submissions: Sequence[Submission], entries: Sequence[Entry], shrinker: Shrinker
 ) -> Routed:
     """Give each submission a put or a fate.
 
     An event is queued if its period is not recorded yet, and rejected if no table may take it. Routing does not read
-    tables. ``entries`` are the periods. ``layout`` is the layout of the submissions' items; a period with another
-    layout gets new items. An event before ``oldest`` needs a table that is open for a backfill: any other table may be
-    archived at any moment.
+    tables. ``entries`` are the periods. The submissions' items have the context's layout; a period with another layout
+    gets new items. An event before the window needs a table that is open for a backfill: any other table may be archived
+    at any moment.
     """
-    routed = Routed()
-    always_plain = shrinker.plain
+    routed = Routed(entries)
+    always_plain, oldest, at = shrinker.plain, context.window.oldest, context.at
     targets: dict[str, PeriodTarget] = {}
     period: PeriodTarget | None = None
     columns = _Bound([], [], [], [])
@@ -75,7 +63,7 @@ def route(
                 submission.fate = Durable.QUEUED
                 continue
             if entry.table not in targets:
-                targets[entry.table] = PeriodTarget(stream, entry, layout, shrinker, now)
+                targets[entry.table] = PeriodTarget(entry, context.layout, shrinker, context.now)
             period = targets[entry.table]
         if not (period.admits_all or period.admit(submission, oldest)):
             continue
@@ -102,9 +90,11 @@ def route(
     # Of the events of one slot only the last is written: it would also win if each event came in its own request.
     routed.puts = {submission.slot: submission.put for submission in bound if submission.put is not None}
     routed.indexes = [submission.index for submission in bound]
+    routed.times = ((submission.slot, submission.event.time) for submission in bound)
+    routed.series = ((submission.slot, submission.event.series) for submission in bound)
     routed.tables = {target.table for target in targets.values() if target.writable}
     # Encoding all refs at once takes a fifth of the time of encoding them one by one.
-    routed.refs = encode_refs(stream, labels, pks, sks)
+    routed.refs = encode_refs(context.stream.name, labels, pks, sks)
     return routed
 
 
@@ -122,33 +112,41 @@ class _Bound(NamedTuple):
 
 def _bind_packs(period: PeriodTarget, compressor: Compressor, routed: Routed, bound: _Bound, at: int) -> None:
     """Give each submission of a period with packs its pack's put, or a put of its own if it is too large for a pack."""
-    submissions, items = period.submissions, period.items
+    items = period.items
     if not items:
         return
-    packed = pack_events(items, period.table, period.layout, compressor)
-    for put, address, numbers in packed.packs:
-        slot = put.place
-        routed.packs.add(slot)
-        for number in numbers:
-            submission = submissions[number]
-            submission.put, submission.slot = put, slot
-        bound.submissions.extend([submissions[number] for number in numbers])
-        bound.pks.extend([address] * len(numbers))
-        bound.sks.extend([items[number]["sk"] for number in numbers])
-    for number, last in packed.alone:
-        item = period.layout.make_item(submissions[last].event, at=at)
-        routed.plain = False
-        if period.bind(submissions[number], item):
-            bound.submissions.append(submissions[number])
-            bound.pks.append(item["pk"])
-            bound.sks.append(item["sk"])
-    bound.labels.extend([period.label] * (len(bound.submissions) - len(bound.labels)))
+    from tidetable.packs import make_packs
+
+    pack_set = make_packs(items, period.layout, compressor)
+    packs: dict[int, tuple[Put, Slot, str]] = {}
+    for item, address, members in pack_set.packs:
+        put = Put(period.table, item)
+        routed.packs.add(put.place)
+        packs |= dict.fromkeys(members, (put, put.place, address))
+    # Of several events with the same key the last is packed or written; the others share its fate.
+    last: dict[tuple[str, str], int] = {}
+    if len(packs) + len(pack_set.alone) < len(items):
+        last = {(item["pk"], item["sk"]): number for number, item in enumerate(items)}
+    for number, submission in enumerate(period.submissions):
+        pk, sk = items[number]["pk"], items[number]["sk"]
+        written = last[pk, sk] if last else number
+        if written in packs:
+            submission.put, submission.slot, pk = packs[written]
+        else:
+            item = period.layout.make_item(period.submissions[written].event, at=at)
+            routed.plain, pk = False, item["pk"]
+            if not period.bind(submission, item):
+                continue
+        bound.submissions.append(submission)
+        bound.labels.append(period.label)
+        bound.pks.append(pk)
+        bound.sks.append(sk)
 
 
 class PeriodTarget:
     """The facts of a period that routing needs for each of the period's events. They are computed once."""
 
-    def __init__(self, stream: str, entry: Entry, layout: Layout, shrinker: Shrinker, now: datetime) -> None:
+    def __init__(self, entry: Entry, layout: Layout, shrinker: Shrinker, now: datetime) -> None:
         self.start, self.end = entry.period.start, entry.period.end
         self.label, self.table, self.layout = entry.period.label, entry.table, entry.layout
         self.writable, self.open = entry.writable, entry.is_open(now)
@@ -157,8 +155,8 @@ class PeriodTarget:
         self.fenced = entry.state is State.CLOSED
         # A table that is open for a backfill, and was not closed, takes every event: no event needs a closer look.
         self.admits_all = self.writable and self.open and not self.fenced
-        self.same = is_same(entry.layout, layout)
-        self.item_layout = entry.layout if self.same else unspread(entry.layout)
+        self.same = entry.layout.makes_items_of(layout)
+        self.item_layout = entry.layout if self.same else entry.layout.before_packing
         # Events were measured with the indexes of ``layout``: other indexes may add their keys, and copies of fields.
         larger = not self.same and bool(entry.layout.indexes)
         self.plain = not (entry.layout.versioned or larger or entry.layout.pack)
@@ -166,13 +164,13 @@ class PeriodTarget:
         self.submissions: list[Submission] = []
         self.items: list[Item] = []
         self._shrinker = shrinker
-        self._place = Place(stream, entry.period.label, entry.table, entry.layout)
+        self._entry = entry
 
     def admit(self, submission: Submission, oldest: datetime) -> bool:
         """True if the event may be written at once; otherwise decide its fate."""
         time = submission.event.time
         if not (self.writable and (time >= oldest or self.open)):
-            detail = f"the period of {to_text(time)} in {self._place.stream} is archived, or not open yet"
+            detail = f"the period of {to_text(time)} in {self._entry.stream} is archived, or not open yet"
             submission.reject("too_old", detail)
         elif self.fenced:
             submission.fate = Durable.QUEUED
@@ -197,4 +195,4 @@ class PeriodTarget:
         """
         if self.layout.versioned:
             item = make_first_version(item, item["data"])
-        return self._shrinker.put(item, self._place)
+        return self._shrinker.put(item, self._entry)

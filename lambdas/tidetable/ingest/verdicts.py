@@ -2,91 +2,74 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from hashlib import sha256
 from typing import Any
 
-import msgspec
-
 from tidetable.access import describe_prefix
-from tidetable.config import Stream
 from tidetable.errors import InvalidTime
 from tidetable.events import Event, JsonObject
 from tidetable.exact import canonical_json
 from tidetable.ingest.bodies import Sent
+from tidetable.ingest.context import RequestContext
 from tidetable.ingest.submission import Code, Rejection, Submission
 from tidetable.ingest.unreadable import Unreadable
-from tidetable.keys import MAX_NAME_BYTES, Layout, escape
+from tidetable.keys import MAX_NAME_BYTES, escape
 from tidetable.times import parse_stamp, to_text
 from tidetable.values import MAX_ITEM_BYTES, count_item_bytes, is_plain
-from tidetable.window import Window
 
 # A text of at most this many characters is never too long: a character takes at most four bytes, escaped and in UTF-8.
 SURELY_SHORT = MAX_NAME_BYTES // 4
 _FIELDS = frozenset({"series", "time", "id", "data"})
 
 
-class Judge(msgspec.Struct):
-    """Decides on the events of a request. ``takes_import`` tells if a backfill accepts a time before the window.
+def judge_all(context: RequestContext, values: Sequence[Any], *, small: bool = False) -> list[Submission | Rejection]:
+    """Return the verdict on each value. The default time is the arrival, the default id a hash of the content.
 
-    ``at`` is ``now`` in epoch milliseconds. ``small`` says that no event needs to be measured: the request is too small
-    to hold an event beyond DynamoDB's limit. ``series_prefix`` is the prefix of the caller's key: the caller may write
-    only series that begin with it.
+    ``small`` says that no event needs to be measured: the request is too small to hold an event beyond DynamoDB's limit.
     """
+    now, at, prefix, indexes = context.now, context.at, context.series_prefix, context.layout.indexes
+    make_item, oldest, newest = context.layout.make_item, context.window.oldest, context.window.newest
+    verdicts: list[Submission | Rejection] = []
+    for index, sent in enumerate(values):
+        try:
+            event, stamp = _read_event(sent, now)
+            item = make_item(event, stamp, at)
+            # A value of usual types and numbers is measured only if an event of a request of this size can exceed the
+            # limit.
+            size = 0 if small and type(sent) is Sent and is_plain(event.data) else count_item_bytes(item)
+        except ValueError as error:
+            verdicts.append(Rejection.of(index, sent, "invalid", str(error)))
+            continue
+        # Only an event that may be refused is checked closely.
+        doubtful = indexes or size > MAX_ITEM_BYTES or not oldest <= event.time <= newest
+        doubtful = doubtful or not event.series.startswith(prefix)
+        refusal = _refuse(context, event, size) if doubtful else None
+        if refusal is None:
+            verdicts.append(Submission(index, sent, event, item, size))
+        else:
+            verdicts.append(Rejection.of(index, sent, *refusal))
+    return verdicts
 
-    stream: Stream
-    layout: Layout
-    window: Window
-    now: datetime
-    takes_import: Callable[[datetime], bool] = lambda _: False
-    small: bool = False
-    at: int = 0
-    series_prefix: str = ""
 
-    def judge_all(self, values: Sequence[Any]) -> list[Submission | Rejection]:
-        """Return the verdict on each value. The default time is the arrival, the default id a hash of the content."""
-        now, at, small, indexes = self.now, self.at, self.small, self.layout.indexes
-        make_item, oldest, newest = self.layout.make_item, self.window.oldest, self.window.newest
-        prefix = self.series_prefix
-        verdicts: list[Submission | Rejection] = []
-        for index, sent in enumerate(values):
-            try:
-                event, stamp = _read_event(sent, now)
-                item = make_item(event, stamp, at)
-                # A value of usual types and numbers is measured only if an event of a request of this size can exceed
-                # the limit.
-                size = 0 if small and type(sent) is Sent and is_plain(event.data) else count_item_bytes(item)
-            except ValueError as error:
-                verdicts.append(Rejection.of(index, sent, "invalid", str(error)))
-                continue
-            # Only an event that may be refused is checked closely.
-            doubtful = indexes or size > MAX_ITEM_BYTES or not oldest <= event.time <= newest
-            doubtful = doubtful or not event.series.startswith(prefix)
-            refusal = self._refuse(event, size) if doubtful else None
-            if refusal is None:
-                verdicts.append(Submission(index, sent, event, item, size))
-            else:
-                verdicts.append(Rejection.of(index, sent, *refusal))
-        return verdicts
-
-    def _refuse(self, event: Event, size: int) -> tuple[Code, str] | None:
-        """Return why a readable event is refused; None if it is accepted."""
-        if not event.series.startswith(self.series_prefix):
-            return "forbidden_series", describe_prefix(self.series_prefix)
-        for index in self.layout.indexes:
-            if (problem := index.problem(event)) is not None:
-                return "invalid", problem
-        if size > MAX_ITEM_BYTES and not self.stream.shrinks:
-            return "too_large", f"the event takes {size} bytes as an item; DynamoDB holds at most {MAX_ITEM_BYTES}"
-        time, oldest, newest = event.time, self.window.oldest, self.window.newest
-        if time < oldest and not self.takes_import(time):
-            reason = f"this stream takes events up to {self.stream.late} late; to import history, open its time with"
-            reason += f" `tidetable backfill {self.stream.name} FROM TO`"
-            return "too_old", f"{to_text(time)} is before {to_text(oldest)}: {reason}"
-        if time > newest:
-            return "too_new", f"{to_text(time)} is after {to_text(newest)}: check the sender's clock"
-        return None
+def _refuse(context: RequestContext, event: Event, size: int) -> tuple[Code, str] | None:
+    """Return why a readable event is refused; None if it is accepted."""
+    if not event.series.startswith(context.series_prefix):
+        return "forbidden_series", describe_prefix(context.series_prefix)
+    for index in context.layout.indexes:
+        if (problem := index.problem(event)) is not None:
+            return "invalid", problem
+    if size > MAX_ITEM_BYTES and not context.stream.shrinks:
+        return "too_large", f"the event takes {size} bytes as an item; DynamoDB holds at most {MAX_ITEM_BYTES}"
+    time, oldest, newest = event.time, context.window.oldest, context.window.newest
+    if time < oldest and not context.takes_import(time):
+        reason = f"this stream takes events up to {context.stream.late} late; to import history, open its time with"
+        reason += f" `tidetable backfill {context.stream.name} FROM TO`"
+        return "too_old", f"{to_text(time)} is before {to_text(oldest)}: {reason}"
+    if time > newest:
+        return "too_new", f"{to_text(time)} is after {to_text(newest)}: check the sender's clock"
+    return None
 
 
 def _read_event(value: Any, now: datetime) -> tuple[Event, str]:

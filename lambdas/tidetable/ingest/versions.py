@@ -8,18 +8,18 @@ its stored versions is a repeat, and changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from hashlib import sha256
 
 from tidetable.catalog import Entry
 from tidetable.errors import CollectionFull, StoreUnavailable, TableMissing
 from tidetable.events import Item, JsonObject
 from tidetable.exact import canonical_json
-from tidetable.ingest.writing import Jitter, retry_writes, write_outside
+from tidetable.ingest.writing import Writer
 from tidetable.keys import ATTRIBUTES
 from tidetable.large.forms import strip_version
-from tidetable.ports import Clock, EventStore, Guarded, Put, Transacted, Values, Written
-from tidetable.remaining import Remaining
+from tidetable.ports import EventStore, Guarded, Put, Transacted, Written
 
 # The number of earlier versions whose digests are remembered. A few suffice: repeats come soon.
 _REMEMBERED = 32
@@ -31,15 +31,7 @@ def make_first_version(item: Item, data: JsonObject) -> Item:
     return {**item, "version": 1, "digest": sha256(canonical_json(data)).hexdigest()[:_DIGITS]}
 
 
-def write_versions(
-    store: EventStore,
-    puts: Sequence[Put],
-    *,
-    remaining: Remaining,
-    clock: Clock,
-    jitter: Jitter,
-    once: Collection[str] = (),
-) -> Written:
+def write_versions(writer: Writer, puts: Sequence[Put]) -> Written:
     """Write as many puts as possible before the time is up. A put becomes a new version unless it repeats a version."""
 
     def attempt(waiting: Sequence[Put]) -> Written:
@@ -47,39 +39,24 @@ def write_versions(
         behind = set[tuple[str, str, str]]()
         for turn in _split_turns(waiting):
             ready = [put for put in turn if put.place not in behind]
-            written = store.write_each(ready, "absent")
+            written = writer.store.write_each(ready, "absent")
             existing, written.conflicts = written.conflicts, []
             for put, item in existing:
-                _supersede(store, put, item, written)
+                _supersede(writer.store, put, item, written)
             # The versions of one event are written in order: if a version waits, the later versions wait too.
             total.unwritten += [put for put in turn if put.place in behind]
             behind |= {put.place for put in written.unwritten}
             total.add(written)
         return total
 
-    return retry_writes(attempt, puts, remaining=remaining, clock=clock, jitter=jitter, once=once)
+    return writer.retry_writes(attempt, puts)
 
 
-def write_packed(
-    store: EventStore,
-    values: Values,
-    puts: Sequence[Put],
-    write: Callable[[Sequence[Put]], Written],
-    *,
-    remaining: Remaining,
-    clock: Clock,
-    jitter: Jitter,
-    once: Collection[str] = (),
-) -> Written:
-    """Write puts of every form: first their chunks and objects, then versions, then all other puts by ``write``.
-
-    A put that a table of ``once`` throttles is not tried again.
-    """
-    ready, total = write_outside(store, values, puts, remaining=remaining, clock=clock, jitter=jitter)
-    versions = [put for put in ready if "version" in put.item]
-    total.add(write_versions(store, versions, remaining=remaining, clock=clock, jitter=jitter, once=once))
-    plain = [put for put in ready if "version" not in put.item]
-    total.add(retry_writes(write, plain, remaining=remaining, clock=clock, jitter=jitter, once=once))
+def write_all_forms(writer: Writer, puts: Sequence[Put], write: Callable[[Sequence[Put]], Written]) -> Written:
+    """Write puts of every form: first their chunks and objects, then versions, then all other puts by ``write``."""
+    ready, total = writer.write_outside(puts)
+    total.add(write_versions(writer, [put for put in ready if "version" in put.item]))
+    total.add(writer.retry_writes(write, [put for put in ready if "version" not in put.item]))
     return total
 
 
@@ -99,17 +76,15 @@ def _supersede(store: EventStore, put: Put, existing: Item, written: Written) ->
     if existing and is_repeat(put.item, existing):
         return
     try:
-        done = existing and store.transact(_make_successors(put, existing)) is Transacted.DONE
+        if existing and store.transact(_make_successors(put, existing)) is Transacted.DONE:
+            return
     except TableMissing:
         written.missing_tables.add(put.table)
-        done = False
     except CollectionFull:
         written.full.add((put.table, put.item["pk"]))
-        done = False
     except StoreUnavailable:
-        done = False
-    if not done:
-        written.unwritten.append(put)
+        pass  # the versions may be written; then the next attempt finds a repeat
+    written.unwritten.append(put)
 
 
 def is_repeat(item: Item, existing: Item) -> bool:
@@ -142,10 +117,10 @@ def _make_successors(put: Put, existing: Item) -> list[Guarded]:
 def _split_turns(puts: Iterable[Put]) -> list[list[Put]]:
     """Split the puts into turns. A turn has at most one put per place; the puts of a place keep their order."""
     turns: list[list[Put]] = []
-    count: dict[tuple[str, str, str], int] = {}
+    counts = Counter[tuple[str, str, str]]()
     for put in puts:
-        turn = count.get(put.place, 0)
-        count[put.place] = turn + 1
+        turn = counts[put.place]
+        counts[put.place] += 1
         if turn == len(turns):
             turns.append([])
         turns[turn].append(put)

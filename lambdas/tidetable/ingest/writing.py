@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 
+import msgspec
+
 from tidetable.ports import Clock, EventStore, Put, Values, Written
 from tidetable.remaining import Remaining
 
@@ -18,56 +20,56 @@ _LONGEST_PAUSE = 1.0
 Jitter = Callable[[float], float]
 
 
-def retry_writes(
-    attempt: Callable[[Sequence[Put]], Written],
-    puts: Sequence[Put],
-    *,
-    remaining: Remaining,
-    clock: Clock,
-    jitter: Jitter,
-    once: Collection[str] = (),
-) -> Written:
-    """Attempt puts until all are written or the time is up. The result's ``unwritten`` are the other puts.
+class Writer(msgspec.Struct, frozen=True):
+    """Writes puts within the time that ``remaining`` tells. A put that a table of ``once`` throttles is not tried again."""
 
-    Pauses have full jitter, so that many throttled functions do not try again at the same instant. Three kinds of puts
-    are not tried again: puts whose table is missing, puts of the tables ``once``, and puts of full item collections.
-    The lifecycle makes a missing table in minutes, which is longer than a request takes.
-    """
-    total = Written()
-    waiting = list(puts)
-    pause = _FIRST_PAUSE
-    while waiting:
-        outcome = attempt(waiting)
-        unwritten, outcome.unwritten = outcome.unwritten, []
-        total.add(outcome)
-        given_up = outcome.missing_tables.union(once)
-        final = [put.table in given_up or total.is_full(put) for put in unwritten]
-        total.unwritten += [put for put, is_final in zip(unwritten, final, strict=True) if is_final]
-        waiting = [put for put, is_final in zip(unwritten, final, strict=True) if not is_final]
-        wait = jitter(pause)
-        if not waiting or wait >= remaining():
-            break
-        clock.sleep(wait)
-        pause = min(2 * pause, _LONGEST_PAUSE)
-    total.unwritten += waiting
-    return total
+    store: EventStore
+    values: Values
+    remaining: Remaining
+    clock: Clock
+    jitter: Jitter
+    once: Collection[str] = ()
 
+    def retry_writes(self, attempt: Callable[[Sequence[Put]], Written], puts: Sequence[Put]) -> Written:
+        """Attempt puts until all are written or the time is up. The result's ``unwritten`` are the other puts.
 
-def write_outside(
-    store: EventStore, values: Values, puts: Sequence[Put], *, remaining: Remaining, clock: Clock, jitter: Jitter
-) -> tuple[list[Put], Written]:
-    """Write the chunks and objects that puts refer to.
+        Pauses have full jitter, so that many throttled functions do not try again at the same instant. Three kinds of
+        puts are not tried again: puts whose table is missing, puts of the tables ``once``, and puts of full item
+        collections. The lifecycle makes a missing table in minutes, which is longer than a request takes.
+        """
+        total = Written()
+        waiting = list(puts)
+        pause = _FIRST_PAUSE
+        while waiting:
+            outcome = attempt(waiting)
+            unwritten, outcome.unwritten = outcome.unwritten, []
+            total.add(outcome)
+            given_up = outcome.missing_tables.union(self.once)
+            waiting = []
+            for put in unwritten:
+                is_final = put.table in given_up or total.is_full(put)
+                (total.unwritten if is_final else waiting).append(put)
+            wait = self.jitter(pause)
+            if not waiting or wait >= self.remaining():
+                break
+            self.clock.sleep(wait)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+        total.unwritten += waiting
+        return total
 
-    Return the puts whose data is durable, and the outcome of the writes. The outcome's ``unwritten`` are the other
-    puts.
-    """
-    chunks = {chunk.place: chunk for put in puts for chunk in put.chunks}
-    written = retry_writes(store.write, list(chunks.values()), remaining=remaining, clock=clock, jitter=jitter)
-    missing = {chunk.place for chunk in written.unwritten}
-    ready: list[Put] = []
-    written.unwritten = []
-    for put in puts:
-        safe = not any(chunk.place in missing for chunk in put.chunks)
-        safe = safe and (put.blob is None or (remaining() > 0 and values.put(put.blob)))
-        (ready if safe else written.unwritten).append(put)
-    return ready, written
+    def write_outside(self, puts: Sequence[Put]) -> tuple[list[Put], Written]:
+        """Write the chunks and objects that puts refer to.
+
+        Return the puts whose data is durable, and the outcome of the writes. The outcome's ``unwritten`` are the other
+        puts.
+        """
+        chunks = {chunk.place: chunk for put in puts for chunk in put.chunks}
+        written = self.retry_writes(self.store.write, list(chunks.values()))
+        missing = {chunk.place for chunk in written.unwritten}
+        ready: list[Put] = []
+        written.unwritten = []
+        for put in puts:
+            safe = not any(chunk.place in missing for chunk in put.chunks)
+            safe = safe and (put.blob is None or (self.remaining() > 0 and self.values.put(put.blob)))
+            (ready if safe else written.unwritten).append(put)
+        return ready, written

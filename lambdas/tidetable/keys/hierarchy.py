@@ -38,19 +38,27 @@ def make_text_level(text: str) -> str:
 
 def make_level(value: Any) -> str:
     """Make the level of a field's value; empty if the value is not plain."""
-    match value:
-        case bool():
-            return _OTHER + ("true" if value else "false")
-        case str():
-            return make_text_level(value)
-        case int() | Decimal():
-            return _OTHER + render_number(value)
-    return ""
+    if isinstance(value, str):
+        return make_text_level(value)
+    text = render_value(value)
+    return "" if text is None else _OTHER + text
 
 
 def skip_levels(key: str, count: int) -> str:
     """Return the rest of a key after its first ``count`` levels."""
     return key.split(END, count)[count]
+
+
+def render_value(value: Any) -> str | None:
+    """Write a plain value as text: numbers without needless zeros, booleans as true or false; None for other values."""
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case str():
+            return value
+        case int() | Decimal():
+            return render_number(value)
+    return None
 
 
 def render_number(number: int | Decimal) -> str:

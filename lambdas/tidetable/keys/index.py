@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from tidetable.events import Event, Item, JsonObject
-from tidetable.keys.hierarchy import join_levels, make_level, render_number
+from tidetable.keys.hierarchy import join_levels, make_level, render_value
 from tidetable.keys.suffix import compute_suffix
 from tidetable.keys.text import escape
 from tidetable.times import to_text
@@ -134,7 +134,7 @@ class Index(msgspec.Struct, frozen=True):
 
     def _find_field(self, data: JsonObject) -> str | None:
         """Find the field by which an event is indexed; None if the index does not have the event's kind."""
-        return dict(self.kinds).get(find_text(data, self.kind) or "") if self.kind else self.partition_by
+        return dict(self.kinds).get(render_value(find_value(data, self.kind)) or "") if self.kind else self.partition_by
 
     def _find_partition(self, data: JsonObject) -> str | None:
         """Find the event's logical partition; None if the event is not in the index."""
@@ -143,8 +143,10 @@ class Index(msgspec.Struct, frozen=True):
         if self.partition_by == WHOLE or self.local:
             return WHOLE
         field = self._find_field(data)
-        text = None if field is None else find_text(data, field)
-        return None if text is None else self.logical(text, find_text(data, self.kind) or "" if self.kind else "")
+        text = None if field is None else render_value(find_value(data, field))
+        if text is None:
+            return None
+        return self.logical(text, render_value(find_value(data, self.kind)) or "" if self.kind else "")
 
 
 def find_value(data: JsonObject, path: str) -> Any:
@@ -159,19 +161,3 @@ def find_number(data: JsonObject, path: str) -> int | Decimal | None:
     """Find a field's number by its path; None if the field is missing or is not a number."""
     value = find_value(data, path)
     return value if isinstance(value, int | Decimal) and not isinstance(value, bool) else None
-
-
-def find_text(data: JsonObject, path: str) -> str | None:
-    """Find a field's value as text: numbers without needless zeros, booleans as true or false.
-
-    None if it is not a plain value.
-    """
-    value = find_value(data, path)
-    match value:
-        case bool():
-            return "true" if value else "false"
-        case str():
-            return value
-        case int() | Decimal():
-            return render_number(value)
-    return None

@@ -142,6 +142,20 @@ class Layout(msgspec.Struct, frozen=True):
         return item
 
     @property
+    def before_packing(self) -> Layout:
+        """The layout of events before they are packed. It has no shards, because a suffix costs a hash per event.
+
+        A pack has a suffix of its own. Only an event that is too large for a pack needs a computed suffix.
+        """
+        return self if self.pack is None else replace(self, shards=1)
+
+    def makes_items_of(self, other: Layout) -> bool:
+        """True if an event has the same item in both layouts. If this layout has packs, items before packing count."""
+        if self.pack is None:
+            return self == other
+        return replace(self, shards=1, pack=None) == replace(other, shards=1, pack=None)
+
+    @property
     def global_indexes(self) -> tuple[Index, ...]:
         """The indexes that have partitions and units of their own."""
         return tuple(index for index in self.indexes if not index.local)

@@ -78,16 +78,14 @@ def is_address(pk: str) -> bool:
 
 def parse_address(text: str) -> Key:
     """Return the key of the pack that an address names; InvalidRef if it does not name a pack."""
-    parts = text.rsplit("#", 2)
-    if not is_address(text) or len(parts[2]) != HASH_CHARACTERS or not parts[1].isalnum():
-        raise InvalidRef("this ref does not name a pack: use a ref that the API answered, whole and unchanged")
     try:
-        newest = to_text(from_micros(int(parts[1], 36)))
+        pk, newest, hash = text.rsplit("#", 2)
+        if not is_address(text) or len(hash) != HASH_CHARACTERS or not newest.isalnum():
+            raise ValueError("this is not an address")
+        return Key(pk, PackName(to_text(from_micros(int(newest, 36))), hash).sk)
     except (ValueError, OverflowError) as error:
-        raise InvalidRef(
-            "this ref does not name a pack: use a ref that the API answered, whole and unchanged"
-        ) from error
-    return Key(parts[0], PackName(newest, parts[2]).sk)
+        problem = "this ref does not name a pack: use a ref that the API answered, whole and unchanged"
+        raise InvalidRef(problem) from error
 
 
 def find_key_range(start: datetime, end: datetime, span: int) -> tuple[str, str]:

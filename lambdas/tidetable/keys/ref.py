@@ -15,7 +15,7 @@ from typing import Self
 
 import msgspec
 
-from tidetable.errors import InvalidName, InvalidRef
+from tidetable.errors import InvalidRef
 from tidetable.keys.layout import Key
 from tidetable.periods import Period, from_label
 
@@ -105,9 +105,8 @@ class Ref(msgspec.Struct, frozen=True):
         try:
             raw = urlsafe_b64decode(text + "=" * (-len(text) % 4))
             version, stream, label, pk, sk = msgspec.json.decode(raw, type=tuple[int, str, str, str, str])
-            ref = cls(stream=stream, period=from_label(label), key=Key(pk, sk))
-        except (ValueError, InvalidName) as error:
+            if version != _VERSION or not (0 < len(pk.encode()) <= 2048 and 0 < len(sk.encode()) <= 1024):
+                raise ValueError("another version, or a key of another length")
+            return cls(stream=stream, period=from_label(label), key=Key(pk, sk))
+        except ValueError as error:
             raise InvalidRef("this is not a ref: use a ref that the API answered, whole and unchanged") from error
-        if version != _VERSION or not (0 < len(pk.encode()) <= 2048 and 0 < len(sk.encode()) <= 1024):
-            raise InvalidRef("this is not a ref: use a ref that the API answered, whole and unchanged")
-        return ref

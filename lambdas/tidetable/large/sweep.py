@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import timedelta
 from functools import partial
 from itertools import count, islice
@@ -85,9 +85,7 @@ class Swept:
 
     def document(self) -> dict[str, Any]:
         """Return the report as JSON, with the first 20 keys and failures."""
-        names = ("dry_run", "seen", "orphans", "expired", "bytes", "unknown", "lapsed", "finished")
-        first = {"keys": self.keys[:20], "failures": self.failures[:20]}
-        return {name: getattr(self, name) for name in names} | first
+        return asdict(self) | {"keys": self.keys[:20], "failures": self.failures[:20]}
 
 
 def sweep(sweeper: Sweeper, remaining: Remaining, *, dry_run: bool = False) -> Swept:
@@ -151,7 +149,10 @@ class _Run:
                 # Keys of later periods sort after all keys of this period.
                 if after > prefix and not after.startswith(prefix):
                     continue
-                if not self._is_live(stream, label):
+                # The items of a table that waits for its deletion, or is being restored, do not show which objects are
+                # needed.
+                entry = self._read_entry(stream, label)
+                if entry is None or not entry.live:
                     continue
                 for group in _group_objects(self._sweeper.objects.stored(prefix, after)):
                     if self._is_up():
@@ -202,14 +203,6 @@ class _Run:
             return None
         entries = self._sweeper.catalog.entries(stream, start, start, consistent=True)
         return next((entry for entry in entries if entry.period.label == label), None)
-
-    def _is_live(self, stream: str, label: str) -> bool:
-        """True if the items of the period show which objects are needed.
-
-        While the table waits for its deletion, or is being restored, its items do not show that.
-        """
-        entry = self._read_entry(stream, label)
-        return entry is not None and entry.live
 
     def _note_lapsed(self, entry: Entry) -> None:
         """Note in the catalog that the bucket's rules have deleted an archive."""

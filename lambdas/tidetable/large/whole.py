@@ -10,6 +10,7 @@ import msgspec
 from tidetable.errors import ValueMissing
 from tidetable.events import Item
 from tidetable.exact import decode_json
+from tidetable.groups import group_by_size
 from tidetable.large.forms import list_chunk_keys
 from tidetable.names import name_chunks_table
 from tidetable.ports import Compressor, EventStore, Values
@@ -78,11 +79,10 @@ class Unpacker(msgspec.Struct):
 
         ValueMissing if any data is missing.
         """
-        result: list[Item] = []
-        for group in group_items(items, cold=True):
-            bodies = self._fetch_bodies(group, table, cold=True)
-            result += [self._note_packing(item, self._complete(item, bodies, cold=True)) for item in group]
-        return result
+        wholes = self.whole(items, table, cold=True)
+        for reason in wholes.missing.values():
+            raise ValueMissing(reason)
+        return [self._note_packing(item, whole) for item, whole in zip(items, wholes.items, strict=True)]
 
     def _note_packing(self, item: Item, whole: Item) -> Item:
         """Add ``packed`` to a whole item: how its data was stored, so that a restore stores it in the same way."""
@@ -156,14 +156,4 @@ def _list_markers(item: Item, *, cold: bool) -> list[Any]:
 
 def group_items(items: Sequence[Item], *, cold: bool) -> Iterable[list[Item]]:
     """Group the items, in order, so that the data of a group fits into memory."""
-    group: list[Item] = []
-    size = 0
-    for item in items:
-        more = measure_outside(item, cold=cold)
-        if group and size + more > _AT_ONCE_BYTES:
-            yield group
-            group, size = [], 0
-        group.append(item)
-        size += more
-    if group:
-        yield group
+    return group_by_size(items, lambda item: measure_outside(item, cold=cold), _AT_ONCE_BYTES)

@@ -4,7 +4,8 @@
 table closes and expires. ``plan`` turns these rules and an observation into actions; ``apply`` carries the actions out.
 """
 
-from tidetable.lifecycle.reconcile import Reconciler, reconcile
+from tidetable.lifecycle.reconcile import reconcile
 from tidetable.lifecycle.report import Report
+from tidetable.lifecycle.run import Run
 
-__all__ = ["Reconciler", "Report", "reconcile"]
+__all__ = ["Report", "Run", "reconcile"]

@@ -108,10 +108,7 @@ class Archive(Action, name="archive", rank=9):
 
 @dataclass(frozen=True)
 class Delete(Action, name="delete", rank=10):
-    """Delete a table whose archive is verified.
-
-    If ``unarchived``, its stream's policy says to delete it without an archive.
-    """
+    """Delete a table whose archive is verified, or, if ``unarchived``, whose stream's policy wants no archive."""
 
     unarchived: bool
 
@@ -138,10 +135,7 @@ class Deferred(Finding, name="deferred", rank=12, outcome="deferred"):
 
 
 class Lost(Finding, name="lost", rank=13, outcome="lost"):
-    """The catalog says that a table exists, but the table does not exist.
-
-    The table may have held events, so it is reported, and never made anew.
-    """
+    """A table that the catalog has does not exist. It may have held events, so it is reported, and never made anew."""
 
 
 class Unseen(Finding, name="unseen", rank=14, outcome="failed"):
@@ -149,10 +143,7 @@ class Unseen(Finding, name="unseen", rank=14, outcome="failed"):
 
 
 class Stuck(Finding, name="stuck", rank=15, outcome="failed"):
-    """A table is in a state that does not end without an operator.
-
-    Actions that would only wait for the table are not begun.
-    """
+    """A table is in a state that does not end without an operator. No action that would wait for it is begun."""
 
 
 class CopyTrouble(Finding, name="copy-trouble", rank=16, outcome="failed"):

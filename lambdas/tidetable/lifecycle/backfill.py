@@ -15,11 +15,11 @@ from tidetable.config.demand import SHORTEST, list_demands
 from tidetable.errors import BadBackfill
 from tidetable.leases import hold_lease
 from tidetable.lifecycle.premake import find_opening
-from tidetable.lifecycle.reconcile import LEASE, Reconciler, reconcile
+from tidetable.lifecycle.reconcile import LEASE, reconcile
 from tidetable.lifecycle.report import Report
+from tidetable.lifecycle.run import Run
 from tidetable.periods import LONGEST
 from tidetable.ports import Catalog
-from tidetable.remaining import Remaining
 from tidetable.times import to_text
 
 LONGEST_OPEN = timedelta(days=30)
@@ -27,9 +27,7 @@ LONGEST_OPEN = timedelta(days=30)
 
 def open_backfill(
     backfill: Backfill,
-    reconciler: Reconciler,
-    owner: str,
-    remaining: Remaining,
+    run: Run,
     *,
     dry_run: bool = False,
     rebuilt: bool = False,
@@ -41,41 +39,38 @@ def open_backfill(
     stream's rollups are opened, too; the next run makes their tables. A rollup is opened without its stream only for a
     rebuild (``rebuilt``).
     """
-    policy = reconciler.config.streams.get(backfill.stream)
+    policy = run.config.streams.get(backfill.stream)
     if policy is not None and policy.source and not rebuilt:
         raise BadBackfill(
             f"{policy.name} is a rollup of {policy.source} and takes no events: open a backfill of {policy.source}, which opens"
             f" its rollups, too; or compute it anew: tidetable rollup {policy.source} --rebuild"
         )
-    requests = [replace(backfill, stream=name) for name in _list_names(backfill.stream, reconciler.config)]
-    problems = [problem for request in requests for problem in _find_problems(request, reconciler)]
-    if not problems:
-        problems += _find_quota_problems(requests, reconciler)
+    requests = [replace(backfill, stream=name) for name in _list_with_rollups(backfill.stream, run.config)]
+    problems = [problem for request in requests for problem in _find_problems(request, run)]
+    problems = problems or list(_find_quota_problems(requests, run))
     if problems:
         raise BadBackfill("; ".join(problems))
     if dry_run:
-        return reconcile(reconciler, owner, remaining, dry_run=True, planned=[backfill], only=backfill.stream)
+        return reconcile(run, dry_run=True, planned=[backfill], only=backfill.stream)
     # This must not happen during a run of the lifecycle: the run would not know the request, and might move the horizon
     # beyond the request's periods.
-    with _keep_runs_out(reconciler, owner, remaining):
+    with _keep_runs_out(run):
         # The horizon is moved first: runs make the tables of a recorded request, and must see these tables after its
         # end, too.
         for request in requests:
-            horizon = reconciler.catalog.horizon(request.stream)
+            horizon = run.catalog.horizon(request.stream)
             if horizon is not None and horizon > request.start:
-                reconciler.catalog.set_horizon(request.stream, request.start)
+                run.catalog.set_horizon(request.stream, request.start)
         # The rollups' requests come first: when the stream takes events, the refresher may clear the marks of its
         # rollups.
         for request in reversed(requests):
-            reconciler.catalog.put_backfill(request)
-    return reconcile(reconciler, owner, remaining, only=backfill.stream)
+            run.catalog.put_backfill(request)
+    return reconcile(run, only=backfill.stream)
 
 
 def end_backfills(
     stream: str,
-    reconciler: Reconciler,
-    owner: str,
-    remaining: Remaining,
+    run: Run,
     *,
     span: tuple[datetime, datetime] | None = None,
     dry_run: bool = False,
@@ -85,64 +80,59 @@ def end_backfills(
     The backfills of the stream's rollups are taken back with them. The periods close now, unless another backfill holds
     them open. BadBackfill if no backfill of that span is open.
     """
-    if stream not in reconciler.config.streams:
-        raise BadBackfill(_describe_unknown(stream, reconciler.config))
-    now = reconciler.clock.now()
+    if stream not in run.config.streams:
+        raise BadBackfill(_describe_unknown(stream, run.config))
+    now = run.clock.now()
     if dry_run:
-        ending = _find_ending(stream, reconciler.catalog, span, now)
+        ending = _find_ending(stream, run.catalog, span, now)
         return [backfill for backfill in ending if now < backfill.opened.until]
     # This must not happen during a run of the lifecycle: the run may be making tables for the backfills that are taken
     # back here.
-    with _keep_runs_out(reconciler, owner, remaining):
-        ending = _find_ending(stream, reconciler.catalog, span, now)
+    with _keep_runs_out(run):
+        ending = _find_ending(stream, run.catalog, span, now)
         if not ending:
             return []
         spans = {(backfill.start, backfill.end) for backfill in ending}
         # The stream's own backfills come last: if this is interrupted, the next call finds them and finishes.
-        for name in reversed(_list_names(stream, reconciler.config)):
-            requests = reconciler.catalog.backfills(name)
-            _take_back(
-                name, [backfill for backfill in requests if (backfill.start, backfill.end) in spans], reconciler, now
-            )
+        for name in reversed(_list_with_rollups(stream, run.config)):
+            requests = run.catalog.backfills(name)
+            _take_back(name, [backfill for backfill in requests if (backfill.start, backfill.end) in spans], run, now)
     return [backfill for backfill in ending if now < backfill.opened.until]
 
 
-def _take_back(stream: str, ending: Sequence[Backfill], reconciler: Reconciler, now: datetime) -> None:
+def _take_back(stream: str, ending: Sequence[Backfill], run: Run, now: datetime) -> None:
     if not ending:
         return
-    other_backfills = [backfill for backfill in _open(stream, reconciler.catalog, now) if backfill not in ending]
+    other_backfills = [backfill for backfill in _open(stream, run.catalog, now) if backfill not in ending]
     start, end = min(backfill.start for backfill in ending), max(backfill.end for backfill in ending)
     # The requests are dropped last: if this is interrupted, the next call finds them and finishes.
-    for entry in reconciler.catalog.entries(stream, start, end, consistent=True):
+    for entry in run.catalog.entries(stream, start, end, consistent=True):
         if entry.is_open(now) and entry.opened is not None:
             opened = find_opening(entry.period, other_backfills) or entry.opened._replace(until=now)
             if opened != entry.opened:
-                reconciler.catalog.move(entry, entry.state, expected=(entry.state,), opened=opened)
+                run.catalog.move(entry, entry.state, expected=(entry.state,), opened=opened)
     for backfill in ending:
-        reconciler.catalog.drop_backfill(backfill)
+        run.catalog.drop_backfill(backfill)
 
 
 @contextmanager
-def _keep_runs_out(reconciler: Reconciler, owner: str, remaining: Remaining) -> Iterator[None]:
+def _keep_runs_out(run: Run) -> Iterator[None]:
     """Hold the lease of the lifecycle during the block; BadBackfill if a run has it."""
-    now, length = reconciler.clock.now(), timedelta(seconds=remaining())
-    with hold_lease(reconciler.catalog, LEASE, owner, now, length) as free:
+    now, length = run.clock.now(), timedelta(seconds=run.remaining())
+    with hold_lease(run.catalog, LEASE, run.owner, now, length) as free:
         if not free:
             raise BadBackfill("a run of the lifecycle is under way; try again in a moment")
         yield
 
 
-def _list_names(stream: str, config: Config) -> list[str]:
-    """List the names of a stream and of its rollups."""
+def _list_with_rollups(stream: str, config: Config) -> list[str]:
     return [stream, *(name for name, policy in config.streams.items() if policy.source == stream)]
 
 
 def _find_ending(
     stream: str, catalog: Catalog, span: tuple[datetime, datetime] | None, now: datetime
 ) -> list[Backfill]:
-    """Find the backfills to take back: all backfills, even ended backfills, or the open backfill with exactly that
-    span.
-    """
+    """Find the backfills to take back: all of them, even ended ones, or the open backfill of exactly that span."""
     if span is None:
         return list(catalog.backfills(stream))
     present = _open(stream, catalog, now)
@@ -159,11 +149,11 @@ def _open(stream: str, catalog: Catalog, now: datetime) -> list[Backfill]:
     return [backfill for backfill in catalog.backfills(stream) if now < backfill.opened.until]
 
 
-def _find_problems(backfill: Backfill, reconciler: Reconciler) -> Iterator[str]:
-    now, opened = reconciler.clock.now(), backfill.opened
-    policy = reconciler.config.streams.get(backfill.stream)
+def _find_problems(backfill: Backfill, run: Run) -> Iterator[str]:
+    now, opened = run.clock.now(), backfill.opened
+    policy = run.config.streams.get(backfill.stream)
     if policy is None:
-        yield _describe_unknown(backfill.stream, reconciler.config)
+        yield _describe_unknown(backfill.stream, run.config)
         return
     if not backfill.start < backfill.end:
         yield f"from ({to_text(backfill.start)}) must be before to ({to_text(backfill.end)})"
@@ -183,7 +173,7 @@ def _find_problems(backfill: Backfill, reconciler: Reconciler) -> Iterator[str]:
         return
     gone_labels = [
         entry.period.label
-        for entry in reconciler.catalog.entries(backfill.stream, backfill.start, backfill.end, consistent=True)
+        for entry in run.catalog.entries(backfill.stream, backfill.start, backfill.end, consistent=True)
         if not entry.writable and entry.period.start < backfill.end
     ]
     if gone_labels:
@@ -191,12 +181,12 @@ def _find_problems(backfill: Backfill, reconciler: Reconciler) -> Iterator[str]:
         yield f"{names} are archived or gone: restore them first"
 
 
-def _find_quota_problems(requests: Sequence[Backfill], reconciler: Reconciler) -> Iterator[str]:
+def _find_quota_problems(requests: Sequence[Backfill], run: Run) -> Iterator[str]:
     """Check that backfills leave enough of the quota of tables: at the quota, the next period's table cannot be made."""
-    now, config = reconciler.clock.now(), reconciler.config
+    now, config = run.clock.now(), run.config
     spans = {(request.stream, request.start, request.end) for request in requests}
     for name in config.streams:
-        spans |= {(name, other.start, other.end) for other in _open(name, reconciler.catalog, now)}
+        spans |= {(name, other.start, other.end) for other in _open(name, run.catalog, now)}
     opened = sum(_count_tables(config.streams[name], start, end) for name, start, end in spans)
     always, quota = sum(need.tables for need in list_demands(config)), config.lifecycle.table_quota
     if opened + always > quota:

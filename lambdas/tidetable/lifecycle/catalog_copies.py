@@ -1,7 +1,4 @@
-"""The copies of the catalog itself.
-
-A reader in another Region finds the periods and the secret of cursors in its copy.
-"""
+"""The copies of the catalog: a reader in another Region finds the periods and the secret of cursors in its copy."""
 
 from __future__ import annotations
 
@@ -11,11 +8,11 @@ from typing import NamedTuple
 
 from tidetable.config import Config
 from tidetable.errors import TableRefused, judge_failure
-from tidetable.lifecycle.apply import World
 from tidetable.lifecycle.copies import LISTED
 from tidetable.lifecycle.observe import RUN_SECONDS
+from tidetable.lifecycle.run import Run
 from tidetable.period_tables import POLL_SECONDS, describe_changing_copies, pause
-from tidetable.ports import Catalog, Table, Tables
+from tidetable.ports import Table
 from tidetable.times import to_text
 
 _BEGUN = "copy-of-the-catalog"
@@ -31,33 +28,27 @@ class CatalogCopy(NamedTuple):
     outcome: str = "planned"
     detail: str = ""
 
-    def document(self) -> dict[str, str]:
-        """Return the change as a line of a report."""
-        return self._asdict()
 
-
-def follow_catalog(
-    config: Config, catalog_table: str, catalog: Catalog, tables: Tables, now: datetime, *, dry_run: bool = False
-) -> list[CatalogCopy]:
+def follow_catalog(run: Run, now: datetime, *, dry_run: bool = False) -> list[CatalogCopy]:
     """Begin the next copy of the catalog that a stream's ``replicas`` asks for, and report copies that cannot be used.
 
     A run makes one change. No copy is removed: other streams or a reader may use it. Nothing happens before the first
     complete deployment of the stage.
     """
-    if not config.replicas or not catalog.stands():
+    if not run.config.replicas or not run.catalog.stands():
         return []
-    table = tables.describe(catalog_table)
+    table = run.tables.describe(run.catalog_table)
     if table is None:
         return []
     troubles = [
         CatalogCopy("copy", region, "failed", f"it is {status}; see the runbook, *Copies in other Regions*")
         for region, status in sorted(table.copies.items())
-        if region in config.replicas and status not in _USABLE
+        if region in run.config.replicas and status not in _USABLE
     ]
-    step = _find_next_step(config, table, now)
+    step = _find_next_step(run.config, table, now)
     if step is None:
         return troubles
-    return [*troubles, step if dry_run else _attempt(step, catalog_table, catalog, tables, now)]
+    return [*troubles, step if dry_run else _attempt(step, run, now)]
 
 
 def _find_next_step(config: Config, table: Table, now: datetime) -> CatalogCopy | None:
@@ -69,13 +60,13 @@ def _find_next_step(config: Config, table: Table, now: datetime) -> CatalogCopy 
     return CatalogCopy("copy" if table.stream_arn else "stream", region)
 
 
-def _attempt(step: CatalogCopy, catalog_table: str, catalog: Catalog, tables: Tables, now: datetime) -> CatalogCopy:
+def _attempt(step: CatalogCopy, run: Run, now: datetime) -> CatalogCopy:
     try:
         if step.action == "stream":
-            tables.set_stream(catalog_table, _SHOWS)
+            run.tables.set_stream(run.catalog_table, _SHOWS)
         # A copy that was begun is not listed for some seconds, and must not be begun again meanwhile.
-        elif catalog.acquire(_BEGUN, to_text(now), now, LISTED):
-            tables.create_copy(catalog_table, step.region)
+        elif run.catalog.acquire(_BEGUN, to_text(now), now, LISTED):
+            run.tables.create_copy(run.catalog_table, step.region)
         else:
             return step._replace(outcome="deferred", detail="a copy was begun a moment ago, and may not be listed yet")
     except Exception as error:  # the work on the tables of events must go on
@@ -84,19 +75,19 @@ def _attempt(step: CatalogCopy, catalog_table: str, catalog: Catalog, tables: Ta
     return step._replace(outcome="done")
 
 
-def remove_catalog_copies(world: World, catalog_table: str) -> list[str]:
+def remove_catalog_copies(run: Run) -> list[str]:
     """Before a catalog is deleted, delete its copies, one after another, and wait until they do not exist any more.
 
     Return their Regions; NotReady if the time is not enough. The call may be repeated. DynamoDB would refuse to delete
     the catalog if a copy of it is younger than a day, and would leave an older copy as a table of its own.
     """
     removed = list[str]()
-    for table in _wait_until_alone(world, catalog_table):
+    for table in _wait_until_alone(run):
         if table.status != "ACTIVE" or describe_changing_copies(table):
             continue
         region = min(table.copies)
         try:
-            world.tables.delete_copy(catalog_table, region)
+            run.tables.delete_copy(run.catalog_table, region)
         except TableRefused as error:
             if not error.transient:
                 raise
@@ -105,12 +96,12 @@ def remove_catalog_copies(world: World, catalog_table: str) -> list[str]:
     return removed
 
 
-def _wait_until_alone(world: World, catalog_table: str) -> Iterator[Table]:
+def _wait_until_alone(run: Run) -> Iterator[Table]:
     """Yield the catalog's table again and again, until it has no copies; NotReady if the time is not enough."""
     while True:
-        table = world.tables.describe(catalog_table)
+        table = run.tables.describe(run.catalog_table)
         if table is None or not table.copies:
             return
         yield table
-        why = f"table {catalog_table} still has copies in {', '.join(sorted(table.copies))}"
-        pause(POLL_SECONDS, why, world.clock, world.remaining)
+        why = f"table {run.catalog_table} still has copies in {', '.join(sorted(table.copies))}"
+        pause(POLL_SECONDS, why, run.clock, run.remaining)

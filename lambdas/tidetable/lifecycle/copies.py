@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 
 from tidetable.catalog import Entry, State
@@ -44,10 +44,7 @@ def is_ending(entry: Entry, stream: Stream, now: datetime) -> bool:
 
 
 def find_copies_to_mark(entry: Entry, stream: Stream, table: Table, now: datetime) -> tuple[str, ...]:
-    """Find the Regions with an ACTIVE copy, which the catalog should name.
-
-    For a table that is to be deleted, no Region is added.
-    """
+    """Find the Regions with an ACTIVE copy, for the catalog. None is added for a table that is to be deleted."""
     active = [region for region in entry.replicas if table.copies.get(region) == ACTIVE]
     ending = is_ending(entry, stream, now)
     return tuple(region for region in active if not ending or region in entry.copies)
@@ -76,48 +73,41 @@ def fit_copies(
             yield actions.DeleteCopy(entry, f"{action.reason}; its copies go first: {regions}", action.unarchived)
         else:
             yield action
-    yield from _find_troubles(entry, stream, table, now, makes=makes)
+    missing = _find_missing(entry, stream, table) if makes and has_copies_made(entry, stream, now) else []
+    yield from _find_troubles(entry, table, missing, now)
     changed = any(isinstance(action, actions.SetCapacity | actions.SetClass | actions.Stuck) for action in planned)
-    if makes and has_copies_made(entry, stream, now) and not changing and not changed:
-        yield from _make(entry, stream, table, now)
+    if missing and not changing and not changed:
+        yield from _plan_copy(entry, stream, table, missing, now)
 
 
-def _make(entry: Entry, stream: Stream, table: Table, now: datetime) -> Iterator[actions.Action]:
+def _plan_copy(
+    entry: Entry, stream: Stream, table: Table, missing: Sequence[str], now: datetime
+) -> Iterator[actions.Action]:
     """Plan the next missing copy. The Region whose copy was begun last comes after the other Regions."""
-    missing = _find_missing(entry, stream, table)
-    if not missing or table.status != ACTIVE or entry.state is State.CREATING:
+    if table.status != ACTIVE or entry.state is State.CREATING:
         return
     if not table.on_demand:
         scaling = choose_level(entry, stream, now).scaling
         if scaling is None or entry.scaling != scaling.text:
             # AWS: the table's writes must be scaled before it gets a copy. This run begins the scaling.
             return
-    if entry.copying is not None:
-        last, begun_at = entry.copying
-        if now < begun_at + LISTED:
-            yield actions.Deferred(
-                entry, f"its copy in {last} was begun at {to_text(begun_at)}, and may not be listed yet"
-            )
-            return
-        missing.sort(key=lambda region: region == last)
-    yield actions.Copy(entry, f"replicas names {missing[0]}", missing[0])
+    last, begun_at = entry.copying or ("", None)
+    if begun_at is not None and now < begun_at + LISTED:
+        yield actions.Deferred(entry, f"its copy in {last} was begun at {to_text(begun_at)}, and may not be listed yet")
+        return
+    region = min(missing, key=lambda region: region == last)
+    yield actions.Copy(entry, f"replicas names {region}", region)
 
 
-def _find_troubles(
-    entry: Entry, stream: Stream, table: Table, now: datetime, *, makes: bool
-) -> Iterator[actions.CopyTrouble]:
+def _find_troubles(entry: Entry, table: Table, missing: Sequence[str], now: datetime) -> Iterator[actions.CopyTrouble]:
     for region in list_own_copies(entry, table):
         status = table.copies[region]
         if status not in _PASSING:
             why = f"the copy of {table.name} in {region} is {status}; see the runbook, *Copies in other Regions*"
             yield actions.CopyTrouble(entry, why)
-    if not makes or not has_copies_made(entry, stream, now) or now < entry.created_at + COPIED_MOST:
-        return
-    begun_regions = [
-        region for region in _find_missing(entry, stream, table) if entry.copying and entry.copying[0] == region
-    ]
-    for region in begun_regions if not describe_changing_copies(table) else ():
-        why = f"table {table.name} has no copy in {region} since {to_text(entry.created_at)}"
+    begun_region = entry.copying[0] if entry.copying else ""
+    if begun_region in missing and now >= entry.created_at + COPIED_MOST and not describe_changing_copies(table):
+        why = f"table {table.name} has no copy in {begun_region} since {to_text(entry.created_at)}"
         yield actions.CopyTrouble(entry, f"{why}; see the runbook, *Copies in other Regions*")
 
 

@@ -9,18 +9,18 @@ from itertools import islice
 
 from tidetable.catalog import State
 from tidetable.config import Stream
-from tidetable.errors import describe_error
+from tidetable.errors import note_trouble
 from tidetable.leases import is_marked, mark
 from tidetable.lifecycle.actions import Action, Create, Finding, Open, Reopen, SetCapacity
 from tidetable.lifecycle.ladder import RAISED
 from tidetable.lifecycle.misuse import find_misuses
 from tidetable.lifecycle.outlook import measure_lead
 from tidetable.lifecycle.premake import find_missing_periods
-from tidetable.lifecycle.reconcile import Reconciler, reconcile
+from tidetable.lifecycle.reconcile import reconcile
 from tidetable.lifecycle.report import Report
+from tidetable.lifecycle.run import Run
 from tidetable.names import name_table
 from tidetable.periods import Period
-from tidetable.remaining import Remaining
 from tidetable.window import Window
 
 # The pause between two runs of a deploy. A scheduled run ends within minutes, and a table is made in seconds.
@@ -33,10 +33,7 @@ _NAMED = 5
 
 @dataclass(frozen=True, slots=True)
 class Unmade:
-    """A table that does not exist yet. If it is ``needed``, present events need it.
-
-    ``why`` says why the table is missing, if the reason is known.
-    """
+    """A table that does not exist yet, and ``why``, if that is known. If it is ``needed``, present events need it."""
 
     stream: str
     table: str
@@ -48,9 +45,7 @@ class Unmade:
 
 @dataclass(slots=True)
 class Deployed:
-    """The result of a deploy: its runs, the tables that scheduled runs will make, and its failure (None: it did not
-    fail).
-    """
+    """The result of a deploy: its runs, the tables that scheduled runs will make, and its failure, if it failed."""
 
     reports: list[Report] = field(default_factory=list)
     unmade: list[Unmade] = field(default_factory=list)
@@ -58,75 +53,68 @@ class Deployed:
     failure: str | None = None
 
 
-def deploy(reconciler: Reconciler, owner: str, remaining: Remaining, configuration: str, *, first: bool) -> Deployed:
+def deploy(run: Run, configuration: str, *, first: bool) -> Deployed:
     """Make the tables that the configuration needs, in one run after another, until all tables exist or the time is up.
 
     ``configuration`` is the digest of the deployed configuration. ``first`` says that the stack is being created. Only
     actions that the next events need are done, so that no deploy waits for an archive. docs/decisions/0027 says when a
     deploy fails.
     """
-    began = reconciler.clock.now()
-    deployed = Deployed()
-    if not _has_stood(reconciler, configuration):
-        deployed.failure = _find_misuse(reconciler)
+    began, name = run.clock.now(), f"deployed#{configuration}"
+    deployed, refused = Deployed(), 0
+    if not _has_stood(run, name):
+        deployed.failure = _find_misuse(run)
     if deployed.failure is not None:
         return deployed
-    refused = 0
     while True:
-        try:
-            report = reconcile(reconciler, owner, remaining, select=is_urgent)
-        except Exception as error:  # such as a catalog that does not answer for a moment
-            trouble = f"a run ended early: {describe_error(error)}"
-            report = Report(reconciler.clock.now(), dry_run=False, troubles=[trouble])
+        report = Report(run.clock.now(), dry_run=False)
+        # For example, the catalog may not answer for a moment.
+        with note_trouble("a run ended early", report.troubles):
+            report = reconcile(run, select=is_urgent)
         deployed.reports.append(report)
-        _look(reconciler, report, deployed)
+        _note_missing(run, report, deployed)
         waits, refuses = _judge_unfinished(report, deployed)
         refused += refuses
         goes_on = waits or (refuses and refused < REFUSED_MOST)
-        if not goes_on or remaining() < 2 * PAUSE_SECONDS:
+        if not goes_on or run.remaining() < 2 * PAUSE_SECONDS:
             break
-        reconciler.clock.sleep(PAUSE_SECONDS)
-    deployed.failure = _find_failure(reconciler, deployed, configuration, first=first, began=began)
+        run.clock.sleep(PAUSE_SECONDS)
+    deployed.failure = _find_failure(run, deployed, name, first=first, began=began)
     if deployed.failure is None:
-        mark(reconciler.catalog, _mark(configuration), reconciler.clock.now())
+        mark(run.catalog, name, run.clock.now())
     return deployed
 
 
-def _find_misuse(reconciler: Reconciler) -> str | None:
+def _find_misuse(run: Run) -> str | None:
     """Find the errors that the configuration would make with existing tables, as one text; None if no error is known."""
     try:
-        return "; ".join(islice(find_misuses(reconciler.config, reconciler.catalog), _NAMED)) or None
+        return "; ".join(islice(find_misuses(run.config, run.catalog), _NAMED)) or None
     except Exception:  # the first run reports a catalog that does not answer
         return None
 
 
 def is_urgent(action: Action) -> bool:
-    """True if an action makes a table, opens it, raises its capacity, or only reports.
-
-    Scheduled runs do the other actions.
-    """
+    """True if an action makes or opens a table, raises its capacity, or only reports. Scheduled runs do the others."""
     if isinstance(action, SetCapacity):
         # The scheduled run that archives a table raises the table's capacity for the export.
         return not action.lowers and action.level.reason != RAISED
     return isinstance(action, Create | Open | Reopen | Finding)
 
 
-def _look(reconciler: Reconciler, report: Report, deployed: Deployed) -> None:
-    """Note which tables are missing after a run."""
+def _note_missing(run: Run, report: Report, deployed: Deployed) -> None:
     details = {result.action.entry.table: result.detail for result in report.done if result.detail}
     deployed.unmade, deployed.troubles = [], list(report.troubles)
-    for stream in reconciler.config.streams.values():
-        try:
-            deployed.unmade += _find_unmade(reconciler, stream, details)
-        except Exception as error:  # one stream that cannot be read must not hide the others
-            deployed.troubles.append(f"the catalog could not be read for {stream.name}: {describe_error(error)}")
+    for stream in run.config.streams.values():
+        # A stream that cannot be read must not hide the other streams.
+        with note_trouble(f"the catalog could not be read for {stream.name}", deployed.troubles):
+            deployed.unmade += _find_unmade(run, stream, details)
 
 
-def _find_unmade(reconciler: Reconciler, stream: Stream, details: dict[str, str]) -> Iterator[Unmade]:
-    now = reconciler.clock.now()
-    entries = reconciler.catalog.entries(stream.name, Window.of(stream, now).oldest, consistent=True)
+def _find_unmade(run: Run, stream: Stream, details: dict[str, str]) -> Iterator[Unmade]:
+    now = run.clock.now()
+    entries = run.catalog.entries(stream.name, Window.of(stream, now).oldest, consistent=True)
     for period, _ in find_missing_periods(stream, now, entries):
-        table = name_table(reconciler.stage, stream.name, period)
+        table = name_table(run.stage, stream.name, period)
         yield Unmade(stream.name, table, _is_needed(period, stream, now), None, details.get(table, ""))
     for entry in entries:
         if entry.state is State.CREATING:
@@ -149,18 +137,14 @@ def _judge_unfinished(report: Report, deployed: Deployed) -> tuple[bool, bool]:
     return waits, refused
 
 
-def _find_failure(
-    reconciler: Reconciler, deployed: Deployed, configuration: str, *, first: bool, began: datetime
-) -> str | None:
-    """Return the reason why the deploy has failed; None if it has not failed."""
-    if not first and _has_stood(reconciler, configuration):
+def _find_failure(run: Run, deployed: Deployed, name: str, *, first: bool, began: datetime) -> str | None:
+    if not first and _has_stood(run, name):
         # A rollback must not fail: that leaves the stack in UPDATE_ROLLBACK_FAILED. Alarms report the missing tables.
         return None
     if deployed.troubles:
         return f"some tables could not be checked: {'; '.join(deployed.troubles[:_NAMED])}"
-    missing = [table for table in deployed.unmade if table.needed]
-    if not first:
-        missing = [table for table in missing if not _was_missing(table, reconciler, began)]
+    needed = [table for table in deployed.unmade if table.needed]
+    missing = [table for table in needed if first or not _was_missing(table, run, began)]
     if not missing:
         return None
     last = deployed.reports[-1].skipped
@@ -168,27 +152,18 @@ def _find_failure(
     return f"{len(missing)} tables that events need now could not be made; {named}"
 
 
-def _was_missing(table: Unmade, reconciler: Reconciler, began: datetime) -> bool:
-    """True if the stage lacked this table before the deploy.
-
-    The deploy may be the remedy, for example with a shorter retention.
-    """
-    stands = any(
-        entry.state is not State.CREATING for entry in reconciler.catalog.entries(table.stream, consistent=True)
-    )
+def _was_missing(table: Unmade, run: Run, began: datetime) -> bool:
+    """True if the stage lacked this table before the deploy. The deploy may be the remedy: a shorter retention."""
+    stands = any(entry.state is not State.CREATING for entry in run.catalog.entries(table.stream, consistent=True))
     return stands and table.since is not None and table.since < began
 
 
-def _has_stood(reconciler: Reconciler, configuration: str) -> bool:
+def _has_stood(run: Run, name: str) -> bool:
     """True if this configuration was deployed successfully before."""
     try:
-        return is_marked(reconciler.catalog, _mark(configuration), reconciler.clock.now())
+        return is_marked(run.catalog, name, run.clock.now())
     except Exception:  # the deploy's runs report a catalog that does not answer
         return False
-
-
-def _mark(configuration: str) -> str:
-    return f"deployed#{configuration}"
 
 
 def name_entries(unmade: list[Unmade]) -> list[str]:

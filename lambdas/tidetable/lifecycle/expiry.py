@@ -13,10 +13,7 @@ SETTLE = timedelta(minutes=15)
 
 
 def compute_closing(period: Period, stream: Stream) -> datetime:
-    """Return the instant at which the period's table closes: ``late`` after the period's end.
-
-    Later events are not accepted.
-    """
+    """Compute when the period's table closes: ``late`` after the period's end. Later events are not accepted."""
     return period.end + stream.late
 
 
@@ -26,9 +23,7 @@ def is_closed(period: Period, stream: Stream, now: datetime) -> bool:
 
 
 def compute_expiry(period: Period, stream: Stream) -> datetime:
-    """Compute the instant after which the period has been kept for ``retention`` whole periods, and every write has
-    ended.
-    """
+    """Compute when the period has been kept for ``retention`` whole periods, and every write has ended."""
     return max(period.shift(stream.retention).end, compute_closing(period, stream) + SETTLE)
 
 
@@ -39,9 +34,7 @@ def compute_settling(entry: Entry, late: timedelta) -> datetime:
 
 
 def compute_entry_expiry(entry: Entry, stream: Stream) -> datetime:
-    """Compute the instant at which the entry's table expires: its period has expired, and neither ``keep_until`` nor a
-    backfill keeps the table any longer.
-    """
+    """Compute when the entry's table expires: its period, its ``keep_until`` and its backfill have ended."""
     ends = [compute_expiry(entry.period, stream), compute_settling(entry, stream.late)]
     if entry.keep_until is not None:
         ends.append(entry.keep_until)

@@ -16,7 +16,7 @@ import msgspec
 from tidetable.catalog import RecordedPolicy
 from tidetable.config import Capacity, Config, Stream
 from tidetable.config.record import parse_policy, render_policy
-from tidetable.errors import ConfigError, describe_error
+from tidetable.errors import ConfigError, describe_error, note_trouble
 from tidetable.ports import Catalog, Rollups
 
 # The drain tries a message for about half a day: until then a removed stream's tables need their units.
@@ -88,15 +88,13 @@ def remember_policies(catalog: Catalog, known: Known, find_rollups: Callable[[],
     and must not be read if the rollup comes back.
     """
     for record in known.news:
-        try:
+        effect = ", so no table of it is made yet" if record.stream in known.unrecorded else ""
+        # If this fails, the next run records it.
+        with note_trouble(f"the policy of {record.stream} could not be recorded{effect}", known.troubles):
             if record.removed is not None and find_rollups is not None:
                 _forget_rollup(record, known, record.removed, find_rollups)
             catalog.put_policy(record)
             known.unrecorded.discard(record.stream)
-        except Exception as error:  # the next run records it
-            effect = ", so no table of it is made yet" if record.stream in known.unrecorded else ""
-            trouble = f"the policy of {record.stream} could not be recorded{effect}: {describe_error(error)}"
-            known.troubles.append(trouble)
 
 
 def _forget_rollup(record: RecordedPolicy, known: Known, now: datetime, find_rollups: Callable[[], Rollups]) -> None:
@@ -112,9 +110,7 @@ def _forget_rollup(record: RecordedPolicy, known: Known, now: datetime, find_rol
 
 
 def lower_fully(stream: Stream) -> Stream:
-    """Return the stream's policy with the lowest units of its ladder at every age: nobody writes or reads the stream
-    any more.
-    """
+    """Return the policy with the lowest units of its ladder at every age: nobody uses the stream any more."""
     capacity = stream.capacity
     provisioned = [step for step in capacity.ladder if not capacity.on_demand(step)]
     if not provisioned:

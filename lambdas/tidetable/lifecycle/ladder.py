@@ -1,4 +1,4 @@
-"""The rule that decides a table's capacity and class by its age."""
+"""The rule that decides a table's capacity and class by its age, and DynamoDB's limit on decreases of capacity."""
 
 from __future__ import annotations
 
@@ -21,6 +21,10 @@ RAISE_AHEAD = timedelta(minutes=15)
 # month.
 STANDBY_UNITS = 1
 RAISED = "raised for its export"
+# AWS: in a UTC day, 4 decreases at any time, then one per hour after the last decrease, and 27 per day at the most.
+AT_ONCE = 4
+PER_DAY = 27
+SPACING = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,10 +134,7 @@ def _choose_level(entry: Entry, stream: Stream, now: datetime, stagger: timedelt
 
 
 def compute_stagger(table: str, stagger: timedelta) -> timedelta:
-    """Compute the delay of a table's steps, from 0 to ``stagger``.
-
-    A hash of the table's name, so every run has the same delay.
-    """
+    """Compute the delay of a table's steps, from 0 to ``stagger``, by a hash of its name: the same in every run."""
     return int.from_bytes(sha256(table.encode()).digest()[:4], "big") / 2**32 * stagger
 
 
@@ -167,3 +168,14 @@ def compute_level(
     units = {name: (own.write, own.read) for name, own in step.index.items()}
     scaling = capacity.autoscaling if age == 0 and not step.is_late else None
     return Level(step.write, step.read, step.table_class, reason, units, scaling)
+
+
+def find_next_decrease(table: Table, now: datetime) -> datetime | None:
+    """Find the instant at which the table's capacity may be lowered next; None if it may be lowered now."""
+    if table.decreases_today < AT_ONCE or table.last_decrease is None or table.last_decrease.date() < now.date():
+        return None
+    midnight = now.replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1)
+    if table.decreases_today >= PER_DAY:
+        return midnight
+    allowed = min(table.last_decrease + SPACING, midnight)
+    return allowed if allowed > now else None

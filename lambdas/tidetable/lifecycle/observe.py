@@ -4,24 +4,26 @@ stop the observation of the others.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from hashlib import sha256
 from itertools import takewhile
 
 from tidetable.catalog import OPENING, Backfill, Entry, State
 from tidetable.config import Config, Stream
-from tidetable.errors import NotReady, describe_error
+from tidetable.errors import NotReady, describe_error, note_trouble
 from tidetable.lifecycle.copies import find_copies_to_mark, is_ending, lacks_copies
 from tidetable.lifecycle.known import Known, find_known_streams
 from tidetable.lifecycle.ladder import choose_level
+from tidetable.lifecycle.run import CONCURRENCY, Run
 from tidetable.period_tables import list_names
-from tidetable.ports import Catalog, Pools, Table, Tables
+from tidetable.ports import Catalog, Table, Tables
 from tidetable.times import EPOCH
 from tidetable.window import Window
 
-CONCURRENCY = 8
 # The seconds from one scheduled run to the next, and the number of runs in which every table is described once.
 RUN_SECONDS = 300
 LOOK_EVERY = 12
@@ -44,20 +46,14 @@ class Observed:
 
     @property
     def table_names(self) -> set[str]:
-        """The names of all tables that exist, also of tables beside period tables.
-
-        A table in ``unseen`` exists, too.
-        """
+        """The names of all tables that exist, with the tables beside period tables and the tables in ``unseen``."""
         existing = {**self.tables, **self.unseen}
         return {name for entry in self.entries if entry.table in existing for name in entry.tables}
 
 
 @dataclass(slots=True)
 class Observation:
-    """The streams that could be observed, and the ``known`` configuration.
-
-    ``troubles`` has the reasons why streams were not observed.
-    """
+    """The observed streams, the ``known`` configuration, and the ``troubles``: why streams were not observed."""
 
     known: Known
     streams: dict[str, Observed] = field(default_factory=dict)
@@ -68,21 +64,18 @@ class Observation:
         """The configuration with the policies of removed streams."""
         return self.known.config
 
+    def list_tables(self) -> Iterator[tuple[Entry, Table]]:
+        """List the period tables that exist, with their entries."""
+        for observed in self.streams.values():
+            for entry in observed.entries:
+                if entry.table in observed.tables:
+                    yield entry, observed.tables[entry.table]
 
-def observe(
-    config: Config,
-    catalog: Catalog,
-    tables: Tables,
-    pools: Pools,
-    now: datetime,
-    planned: Sequence[Backfill] = (),
-    only: str | None = None,
-) -> Observation:
-    """Observe every stream, or only the stream ``only``, from the oldest period whose table is not deleted.
 
-    ``planned`` are backfills that are not requested yet. They replace requested backfills of the same range.
-    """
-    known = find_known_streams(config, catalog, now)
+def observe(run: Run, now: datetime, planned: Sequence[Backfill] = (), only: str | None = None) -> Observation:
+    """Observe all streams, or ``only`` one, from the oldest table on. ``planned`` backfills replace requested ones."""
+    catalog = run.catalog
+    known = find_known_streams(run.config, catalog, now)
     config = known.config
     observation = Observation(known, troubles=known.troubles)
     entries: dict[str, Sequence[Entry]] = {}
@@ -90,17 +83,16 @@ def observe(
     for name, stream in config.streams.items():
         if only not in (None, name):
             continue
-        try:
+        # An error must not end the run: the next tables of the other streams must be made.
+        with note_trouble(f"the catalog could not be read for {name}", observation.troubles):
             backfills[name] = [] if name in known.removed else _find_backfills(name, catalog, now, planned)
             oldest = _find_oldest(stream, catalog, now, backfills[name])
             entries[name] = catalog.entries(name, oldest, consistent=True)
-        except Exception as error:  # even so, the next tables of the other streams must be made
-            observation.troubles.append(f"the catalog could not be read for {name}: {describe_error(error)}")
-    with pools(CONCURRENCY) as pool:
+    with run.pools(CONCURRENCY) as pool:
         for name, stream_entries in entries.items():
             existing = [entry for entry in stream_entries if entry.state is not State.DELETED]
             names = [entry.table for entry in existing if _needs_look(entry, config, now)]
-            attempts = dict(zip(names, pool.map(_attempt(tables.describe), names), strict=True))
+            attempts = dict(zip(names, pool.map(partial(_describe, run.tables), names), strict=True))
             believed = {entry.table: _believe_entry(entry) for entry in existing if entry.table not in attempts}
             observation.streams[name] = Observed(
                 stream_entries,
@@ -113,7 +105,6 @@ def observe(
 
 
 def _find_backfills(stream: str, catalog: Catalog, now: datetime, planned: Sequence[Backfill]) -> list[Backfill]:
-    """Find the backfills that are under way."""
     requests = {(backfill.start, backfill.end): backfill for backfill in catalog.backfills(stream)}
     requests |= {(backfill.start, backfill.end): backfill for backfill in planned if backfill.stream == stream}
     return [backfill for _, backfill in sorted(requests.items()) if now < backfill.opened.until]
@@ -121,16 +112,12 @@ def _find_backfills(stream: str, catalog: Catalog, now: datetime, planned: Seque
 
 def remember_tables(catalog: Catalog, observation: Observation) -> None:
     """Record the units and the class of each table that this run has described, if the catalog has other values."""
-    for name, observed in observation.streams.items():
-        for entry in observed.entries:
-            table = observed.tables.get(entry.table)
-            if table is None or table.seen in (None, entry.seen):
-                continue
-            try:
+    for entry, table in observation.list_tables():
+        if table.seen is not None and table.seen != entry.seen:
+            what = f"the state of {entry.table} could not be recorded for {entry.stream}"
+            # If this fails, a later run looks at the table again.
+            with note_trouble(what, observation.troubles):
                 catalog.note(entry, table.seen)
-            except Exception as error:  # a later run looks at the table again
-                trouble = f"the state of {entry.table} could not be recorded for {name}: {describe_error(error)}"
-                observation.troubles.append(trouble)
 
 
 def remember_copies(catalog: Catalog, tables: Tables, observation: Observation, now: datetime) -> None:
@@ -138,23 +125,14 @@ def remember_copies(catalog: Catalog, tables: Tables, observation: Observation, 
 
     Call it before the actions: a copy that an action removes must not be marked again.
     """
-    for name, observed in observation.streams.items():
-        for entry in observed.entries:
-            table = observed.tables.get(entry.table)
-            stream = observation.config.streams[name]
-            copies = entry.copies if table is None else find_copies_to_mark(entry, stream, table, now)
-            if copies == entry.copies:
-                continue
-            try:
+    for entry, table in observation.list_tables():
+        copies = find_copies_to_mark(entry, observation.config.streams[entry.stream], table, now)
+        if copies != entry.copies:
+            what = f"the copies of {entry.table} could not be tagged and marked for {entry.stream}"
+            # If a new copy or its tags cannot be seen yet, the next run goes on.
+            with note_trouble(what, observation.troubles), suppress(NotReady):
                 _tag_copies(tables, entry, [region for region in copies if region not in entry.copies])
                 catalog.mark_copies(entry, copies)
-            except NotReady:
-                continue  # a new copy or its tags cannot be seen yet; the next run goes on
-            except Exception as error:  # a later run looks at the table again
-                trouble = (
-                    f"the copies of {entry.table} could not be tagged and marked for {name}: {describe_error(error)}"
-                )
-                observation.troubles.append(trouble)
 
 
 def _tag_copies(tables: Tables, entry: Entry, regions: Sequence[str]) -> None:
@@ -175,11 +153,9 @@ def remember_horizons(catalog: Catalog, observation: Observation) -> None:
             continue
         # The periods that a backfill opens may not be among the entries yet.
         horizon = min([deleted[-1].period.end, *(backfill.start for backfill in observed.backfills)])
-        try:
+        with note_trouble(f"the horizon of {name} could not be noted", observation.troubles):
             if horizon > (catalog.horizon(name) or EPOCH):
                 catalog.set_horizon(name, horizon)
-        except Exception as error:  # the next run notes it
-            observation.troubles.append(f"the horizon of {name} could not be noted: {describe_error(error)}")
 
 
 def _find_oldest(stream: Stream, catalog: Catalog, now: datetime, backfills: Sequence[Backfill]) -> datetime | None:
@@ -189,11 +165,9 @@ def _find_oldest(stream: Stream, catalog: Catalog, now: datetime, backfills: Seq
     backfills reach.
     """
     horizon = catalog.horizon(stream.name)
-    return (
-        None
-        if horizon is None
-        else min([horizon, Window.of(stream, now).oldest, *(backfill.start for backfill in backfills)])
-    )
+    if horizon is None:
+        return None
+    return min([horizon, Window.of(stream, now).oldest, *(backfill.start for backfill in backfills)])
 
 
 def _needs_look(entry: Entry, config: Config, now: datetime) -> bool:
@@ -221,11 +195,8 @@ def _believe_entry(entry: Entry) -> Table | None:
     return Table(entry.table, "ACTIVE", write, read, table_class, index_units=units, shows_maxima=False, copies=copies)
 
 
-def _attempt(describe: Callable[[str], Table | None]) -> Callable[[str], Table | str | None]:
-    def attempt(name: str) -> Table | str | None:
-        try:
-            return describe(name)
-        except Exception as error:  # whatever the error is, it does not show that the table is missing
-            return describe_error(error)
-
-    return attempt
+def _describe(tables: Tables, name: str) -> Table | str | None:
+    try:
+        return tables.describe(name)
+    except Exception as error:  # whatever the error is, it does not show that the table is missing
+        return describe_error(error)

@@ -55,10 +55,7 @@ _ARCHIVED = (State.ARCHIVED, State.DELETED, State.RESTORING)
 
 
 def derive_outlook(config: Config, observed: Mapping[str, Observed], now: datetime) -> Outlook:
-    """Derive the outlook from a run's observation.
-
-    Tables are made two periods ahead, so normally no next table is missing.
-    """
+    """Derive the outlook from a run's observation. Tables are made ahead, so normally no next table is missing."""
     present = {name: view for name, view in observed.items() if view.removed is None}
     without_next_table = [name for name, view in present.items() if _lacks_next_table(config.streams[name], view, now)]
     overdue = [
@@ -102,9 +99,7 @@ def _lacks_next_table(stream: Stream, view: Observed, now: datetime) -> bool:
 
 
 def _describe_change(stream: Stream, view: Observed, now: datetime) -> str | None:
-    """Describe from which time the stream's configuration will hold, if it does not hold yet: a period keeps the layout
-    of its table.
-    """
+    """Describe from when the stream's configuration will hold, if that is later: a period keeps its table's layout."""
     entries = sorted(view.entries, key=lambda entry: entry.period.start)
     current = find_entry_at(entries, now)
     if current is None:

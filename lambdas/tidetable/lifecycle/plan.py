@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from msgspec.structs import replace
 
-from tidetable.catalog import OPENING, Backfill, Entry, State
+from tidetable.catalog import OPENING, Entry, State
 from tidetable.config import Config, Stream, TableClass
 from tidetable.lifecycle import actions
-from tidetable.lifecycle.budget import find_next_decrease
 from tidetable.lifecycle.copies import fit_copies
 from tidetable.lifecycle.expiry import compute_closing, compute_deletion, compute_entry_expiry, is_closed, is_expired
-from tidetable.lifecycle.ladder import RAISED, Level, choose_level, is_past
+from tidetable.lifecycle.ladder import RAISED, Level, choose_level, find_next_decrease, is_past
 from tidetable.lifecycle.observe import Observed
 from tidetable.lifecycle.premake import find_missing_periods, find_opening
 from tidetable.lifecycle.specs import make_table_spec
@@ -28,9 +28,8 @@ CREATION_MOST = timedelta(minutes=30)
 
 def plan(config: Config, stage: str, now: datetime, observed: Mapping[str, Observed]) -> list[actions.Action]:
     """Plan the actions at an instant, in their order: create, raise, lower, close, archive, delete."""
-    planned = [
-        action for name, view in observed.items() for action in _plan(config, stage, config.streams[name], now, view)
-    ]
+    plans = [_StreamPlan(config, stage, config.streams[name], now, view) for name, view in observed.items()]
+    planned = [action for stream_plan in plans for action in stream_plan.list_actions()]
     planned.sort(key=lambda action: (action.rank, action.entry.period.start))
     return list(_cap_deletions(planned, config.lifecycle.max_deletes))
 
@@ -48,92 +47,119 @@ def _cap_deletions(planned: Iterable[actions.Action], most: int) -> Iterator[act
             yield action
 
 
-def _plan(config: Config, stage: str, stream: Stream, now: datetime, observed: Observed) -> Iterator[actions.Action]:
-    missing = (
-        find_missing_periods(stream, now, observed.entries, observed.backfills) if observed.removed is None else []
-    )
-    for period, opened in missing:
-        table = name_table(stage, stream.name, period)
-        entry = Entry(stream.name, period, table, stream.layout, State.CREATING, now, opened=opened)
-        entry = replace(entry, replicas=stream.replicas)
-        why = "a backfill asks for it" if opened else "it meets the writable window or is among the next periods"
-        yield _create(config, stage, stream, entry, now, why)
-    for entry in observed.entries:
-        for reopening in _reopen(entry, stream, observed.backfills, now):
-            yield reopening
-            # Below, the period counts as open: it gets the backfill's units, and is not closed or archived.
-            if isinstance(reopening, actions.Reopen):
-                entry = replace(entry, state=reopening.state, opened=reopening.opened)
-        table_now = observed.tables.get(entry.table)
-        if entry.table in observed.unseen:
-            yield actions.Unseen(entry, observed.unseen[entry.table])
-        elif entry.state is State.CREATING and table_now is None:
-            yield _create(config, stage, stream, entry, now, "its creation was begun but there is no table yet")
-        elif entry.live and table_now is None and _is_given_up(config, stream, entry, now):
-            # A run ended between the deletion of the table and its record. The table had expired, so it is not lost.
-            yield from _expire(config, stream, entry, now)
-        elif entry.live and table_now is None:
-            yield actions.Lost(entry, f"the catalog says {entry.state}, but there is no such table; see the runbook")
-        elif entry.live or entry.state is State.ARCHIVED:
-            tended = _tend(config, stage, stream, entry, table_now, now)
-            yield from fit_copies(tended, entry, stream, table_now, now, makes=observed.removed is None)
+@dataclass(frozen=True, slots=True)
+class _StreamPlan:
+    """The plan for the tables of one stream."""
 
+    config: Config
+    stage: str
+    stream: Stream
+    now: datetime
+    observed: Observed
 
-def _create(config: Config, stage: str, stream: Stream, entry: Entry, now: datetime, reason: str) -> actions.Create:
-    level = choose_level(entry, stream, now, config.lifecycle.stagger)
-    # A table that is made after its period gets only late events, so it need not be warm.
-    young = not is_past(entry.period, stream, now)
-    spec = make_table_spec(entry, stream, level, make_table_tags(stage, stream.name, entry.period.label), young=young)
-    return actions.Create(entry, reason, spec, stream.table.point_in_time_recovery)
+    def list_actions(self) -> Iterator[actions.Action]:
+        stream, now, observed = self.stream, self.now, self.observed
+        configured = observed.removed is None
+        missing = find_missing_periods(stream, now, observed.entries, observed.backfills) if configured else []
+        for period, opened in missing:
+            table = name_table(self.stage, stream.name, period)
+            entry = Entry(stream.name, period, table, stream.layout, State.CREATING, now, opened=opened)
+            why = "a backfill asks for it" if opened else "it meets the writable window or is among the next periods"
+            yield self._create(replace(entry, replicas=stream.replicas), why)
+        for entry in observed.entries:
+            for reopening in self._reopen(entry):
+                yield reopening
+                # Below, the period counts as open: it gets the backfill's units, and is not closed or archived.
+                if isinstance(reopening, actions.Reopen):
+                    entry = replace(entry, state=reopening.state, opened=reopening.opened)
+            table_now = observed.tables.get(entry.table)
+            if entry.table in observed.unseen:
+                yield actions.Unseen(entry, observed.unseen[entry.table])
+            elif entry.state is State.CREATING and table_now is None:
+                yield self._create(entry, "its creation was begun but there is no table yet")
+            elif entry.live and table_now is None and self._is_given_up(entry):
+                # A run ended between the deletion of the table and its record. The table had expired, so it is not
+                # lost.
+                yield from self._expire(entry)
+            elif entry.live and table_now is None:
+                why = f"the catalog says {entry.state}, but there is no such table; see the runbook"
+                yield actions.Lost(entry, why)
+            elif entry.live or entry.state is State.ARCHIVED:
+                tended = self._tend(entry, table_now)
+                yield from fit_copies(tended, entry, stream, table_now, now, makes=configured)
 
+    def _create(self, entry: Entry, reason: str) -> actions.Create:
+        stream, now = self.stream, self.now
+        level = choose_level(entry, stream, now, self.config.lifecycle.stagger)
+        # A table that is made after its period gets only late events, so it need not be warm.
+        young = not is_past(entry.period, stream, now)
+        tags = make_table_tags(self.stage, stream.name, entry.period.label)
+        spec = make_table_spec(entry, stream, level, tags, young=young)
+        return actions.Create(entry, reason, spec, stream.table.point_in_time_recovery)
 
-def _reopen(entry: Entry, stream: Stream, backfills: Sequence[Backfill], now: datetime) -> Iterator[actions.Action]:
-    """Plan a backfill's actions for a recorded period whose table is lowered for late events, or closed."""
-    opened = find_opening(entry.period, backfills)
-    if opened is None or not is_past(entry.period, stream, now):
-        return
-    if entry.opened == opened and entry.state is not State.CLOSED:
-        return
-    until = f"a backfill asks for it until {to_text(opened.until)}"
-    if entry.writable:
-        yield actions.Reopen(entry, until, opened)
-    else:
-        yield actions.Deferred(entry, f"{until}, but it is {entry.state}: restore it first")
+    def _reopen(self, entry: Entry) -> Iterator[actions.Action]:
+        """Plan a backfill's actions for a recorded period whose table is lowered for late events, or closed."""
+        opened = find_opening(entry.period, self.observed.backfills)
+        if opened is None or not is_past(entry.period, self.stream, self.now):
+            return
+        if entry.opened == opened and entry.state is not State.CLOSED:
+            return
+        until = f"a backfill asks for it until {to_text(opened.until)}"
+        if entry.writable:
+            yield actions.Reopen(entry, until, opened)
+        else:
+            yield actions.Deferred(entry, f"{until}, but it is {entry.state}: restore it first")
 
-
-def _tend(
-    config: Config, stage: str, stream: Stream, entry: Entry, table: Table | None, now: datetime
-) -> Iterator[actions.Action]:
-    """Plan the actions for a period that has its table."""
-    closed = is_closed(entry.period, stream, now)
-    stuck = _find_stuck(entry, table, now)
-    if stuck is not None:
-        # Actions that change only the catalog are still planned. A deletion is planned, too: DynamoDB deletes a table
-        # in such a state.
-        yield stuck
-        if closed and entry.state in OPENING and not entry.is_open(now):
+    def _tend(self, entry: Entry, table: Table | None) -> Iterator[actions.Action]:
+        """Plan the actions for a period that has its table."""
+        stream, now = self.stream, self.now
+        closes = is_closed(entry.period, stream, now) and entry.state in OPENING and not entry.is_open(now)
+        ending = list(self._expire(entry)) if is_expired(entry, stream, now) else []
+        stuck = _find_stuck(entry, table, now)
+        if stuck is not None:
+            # Actions that change only the catalog are still planned. A deletion is planned, too: DynamoDB deletes a
+            # table in such a state.
+            yield stuck
+            ending = [action for action in ending if not isinstance(action, actions.Archive)]
+        elif table is not None:
+            yield from self._fit_table(entry, table, ends=bool(ending))
+        if closes:
             yield _close(entry, stream)
-        if is_expired(entry, stream, now):
-            yield from (
-                action for action in _expire(config, stream, entry, now) if not isinstance(action, actions.Archive)
-            )
-        return
-    if table is not None and entry.state is State.CREATING and entry.layout.parts:
-        # Only another attempt to create the table beside it shows if that table exists, too.
-        yield _create(config, stage, stream, entry, now, "its creation was begun")
-    elif table is not None and entry.state is State.CREATING and table.status == "ACTIVE":
-        yield actions.Open(entry, "its table has become active", stream.table.point_in_time_recovery)
-    ending = list(_expire(config, stream, entry, now)) if is_expired(entry, stream, now) else []
-    stagger = config.lifecycle.stagger
-    level = choose_level(entry, stream, now, stagger)
-    # A table that is archived or deleted in this run needs no other capacity, except for its export.
-    if table is not None and (not ending or level.reason == RAISED):
-        yield from _plan_level(entry, table, level, now)
-    if table is not None:
+        yield from ending
+
+    def _fit_table(self, entry: Entry, table: Table, *, ends: bool) -> Iterator[actions.Action]:
+        """Plan the opening of a table, and the changes of its capacity, its class and its scaling."""
+        if entry.state is State.CREATING and entry.layout.parts:
+            # Only another attempt to create the table beside it shows if that table exists, too.
+            yield self._create(entry, "its creation was begun")
+        elif entry.state is State.CREATING and table.status == "ACTIVE":
+            recoverable = self.stream.table.point_in_time_recovery
+            yield actions.Open(entry, "its table has become active", recoverable)
+        level = choose_level(entry, self.stream, self.now, self.config.lifecycle.stagger)
+        # A table that is archived or deleted in this run needs no other capacity, except for its export.
+        if not ends or level.reason == RAISED:
+            yield from _plan_level(entry, table, level, self.now)
         yield from _plan_scaling(entry, level)
-    if closed and entry.state in OPENING and not entry.is_open(now):
-        yield _close(entry, stream)
-    yield from ending
+
+    def _expire(self, entry: Entry) -> Iterator[actions.Action]:
+        """Archive or delete an expired table. Deletion has its own switch (``delete_expired``) and a grace period."""
+        since = f"expired at {to_text(compute_entry_expiry(entry, self.stream))}"
+        policy = self.config.lifecycle
+        if self.stream.on_expiry == "delete":
+            if policy.delete_expired:
+                yield actions.Delete(entry, f"{since}; its stream says on_expiry = delete", unarchived=True)
+            return
+        archived = entry.archive if entry.state is State.ARCHIVED else None
+        if archived is None:
+            yield actions.Archive(entry, since)
+        grace_over = compute_deletion(archived, policy) <= self.now if archived is not None else not policy.delete_grace
+        if policy.delete_expired and grace_over:
+            yield actions.Delete(entry, f"{since}; once its archive is verified", unarchived=False)
+
+    def _is_given_up(self, entry: Entry) -> bool:
+        """True if the policy says that the entry's table will be deleted without an archive."""
+        deletes = self.stream.on_expiry == "delete" and self.config.lifecycle.delete_expired
+        return deletes and is_expired(entry, self.stream, self.now)
 
 
 def _close(entry: Entry, stream: Stream) -> actions.Close:
@@ -145,9 +171,7 @@ def _close(entry: Entry, stream: Stream) -> actions.Close:
 
 
 def _find_stuck(entry: Entry, table: Table | None, now: datetime) -> actions.Stuck | None:
-    """Find out if every change of a table would wait in vain, because its state does not end or its creation takes too
-    long.
-    """
+    """Find out if every change of a table would wait in vain: its state or its creation does not end."""
     if table is None:
         return None
     if not passes(table.status):
@@ -171,6 +195,9 @@ def _plan_scaling(entry: Entry, level: Level) -> Iterator[actions.Action]:
 
 def _plan_level(entry: Entry, table: Table, level: Level, now: datetime) -> Iterator[actions.Action]:
     """Plan the changes of capacity and of class as two actions: UpdateTable changes one of them at a time."""
+    # If the table had the right settings when it was last seen, somebody has changed it by hand.
+    put_back = entry.seen is not None and level.suits(entry.seen)
+    why = f"changed by hand, put back; {level.reason}" if put_back else level.reason
     changes = [((table.write, table.read), level.units((table.write, table.read)))]
     if level.write is not None:
         changes += [(current, level.choose_index_units(name, current)) for name, current in table.index_units.items()]
@@ -182,53 +209,16 @@ def _plan_level(entry: Entry, table: Table, level: Level, now: datetime) -> Iter
             for before, after in zip(current, target, strict=True)
         )
         until = find_next_decrease(table, now) if lowers else None
+        units = _describe_units(level)
         if until is not None:
             used = f"{table.decreases_today} decreases used today"
-            yield actions.Deferred(entry, f"capacity {_describe_units(level)} deferred until {to_text(until)}: {used}")
+            yield actions.Deferred(entry, f"capacity {units} deferred until {to_text(until)}: {used}")
         else:
-            yield actions.SetCapacity(
-                entry,
-                f"{_describe_units(table)} to {_describe_units(level)}; {_explain_level(entry, level)}",
-                level,
-                lowers,
-            )
+            yield actions.SetCapacity(entry, f"{_describe_units(table)} to {units}; {why}", level, lowers)
     elif level.caps(table):
-        yield actions.SetCapacity(entry, f"maxima {level.most or 'none'}; {_explain_level(entry, level)}", level)
-    stays = table.table_class is TableClass.INFREQUENT
-    if table.table_class is not level.table_class and not stays:
-        yield actions.SetClass(
-            entry, f"{table.table_class} to {level.table_class}; {_explain_level(entry, level)}", level.table_class
-        )
-
-
-def _explain_level(entry: Entry, level: Level) -> str:
-    """Return the reason of a level.
-
-    If the table had the right settings when it was last seen, somebody has changed it by hand.
-    """
-    put_back = entry.seen is not None and level.suits(entry.seen)
-    return f"changed by hand, put back; {level.reason}" if put_back else level.reason
-
-
-def _expire(config: Config, stream: Stream, entry: Entry, now: datetime) -> Iterator[actions.Action]:
-    """Archive or delete an expired table. Deletion has its own switch (``delete_expired``) and a grace period."""
-    since = f"expired at {to_text(compute_entry_expiry(entry, stream))}"
-    policy = config.lifecycle
-    if stream.on_expiry == "delete":
-        if policy.delete_expired:
-            yield actions.Delete(entry, f"{since}; its stream says on_expiry = delete", unarchived=True)
-        return
-    archived = entry.archive if entry.state is State.ARCHIVED else None
-    if archived is None:
-        yield actions.Archive(entry, since)
-    grace_over = compute_deletion(archived, policy) <= now if archived is not None else not policy.delete_grace
-    if policy.delete_expired and grace_over:
-        yield actions.Delete(entry, f"{since}; once its archive is verified", unarchived=False)
-
-
-def _is_given_up(config: Config, stream: Stream, entry: Entry, now: datetime) -> bool:
-    """True if the policy says that the entry's table will be deleted without an archive."""
-    return stream.on_expiry == "delete" and config.lifecycle.delete_expired and is_expired(entry, stream, now)
+        yield actions.SetCapacity(entry, f"maxima {level.most or 'none'}; {why}", level)
+    if table.table_class not in (level.table_class, TableClass.INFREQUENT):
+        yield actions.SetClass(entry, f"{table.table_class} to {level.table_class}; {why}", level.table_class)
 
 
 def _describe_units(level: Level | Table) -> str:

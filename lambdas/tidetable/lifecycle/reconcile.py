@@ -3,33 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import groupby
 
 from tidetable.catalog import Backfill, Entry
-from tidetable.config import Config
-from tidetable.errors import TableRefused, describe_error, judge_failure
-from tidetable.feed.mappings import FeedTables
+from tidetable.errors import TableRefused, describe_error, judge_failure, note_trouble
 from tidetable.leases import hold_lease
 from tidetable.lifecycle.actions import Action, Archive, Copy, Create, Delete, Finding
-from tidetable.lifecycle.apply import World, apply
+from tidetable.lifecycle.apply import apply
 from tidetable.lifecycle.catalog_copies import CatalogCopy, follow_catalog
 from tidetable.lifecycle.known import remember_policies
-from tidetable.lifecycle.observe import (
-    CONCURRENCY,
-    Observation,
-    observe,
-    remember_copies,
-    remember_horizons,
-    remember_tables,
-)
+from tidetable.lifecycle.observe import Observation, observe, remember_copies, remember_horizons, remember_tables
 from tidetable.lifecycle.outlook import derive_outlook
 from tidetable.lifecycle.plan import plan
 from tidetable.lifecycle.report import Done, Report
-from tidetable.ports import Archiver, Catalog, Clock, Pools, Rollups, Scaling, Tables
-from tidetable.ports.feeds import Mappings
-from tidetable.remaining import Remaining, limit_time
+from tidetable.lifecycle.run import CONCURRENCY, Run
+from tidetable.remaining import limit_time
 
 LEASE = "lifecycle"
 # No run holds the lease for longer. Runs are five minutes apart, so a dead run's lease blocks at most one other run.
@@ -44,42 +34,8 @@ RANK_SECONDS = 120.0
 SKIPPED = "another run is under way; if it died, its lease runs out within 5 minutes of its start"
 
 
-@dataclass(slots=True)
-class Reconciler:
-    """The ports and the configuration that a run works with."""
-
-    config: Config
-    stage: str
-    catalog: Catalog
-    tables: Tables
-    scaling: Scaling
-    archiver: Archiver
-    clock: Clock
-    pools: Pools
-    # Returns the state of the rollups, which few runs need.
-    find_rollups: Callable[[], Rollups] | None = None
-    # None if the function of the feeds is unknown, as in the command line.
-    mappings: Mappings | None = None
-    # Returns the name of the catalog's table, which only copies in other Regions need.
-    find_catalog_table: Callable[[], str] | None = None
-
-    def make_feed_tables(self) -> FeedTables | None:
-        """Make the object that fits the mappings of feeds to the tables."""
-        if self.mappings is None:
-            return None
-        return FeedTables(self.config, self.stage, self.tables, self.mappings, self.catalog)
-
-    def world(self, remaining: Remaining) -> World:
-        """Return the ports of a run. ``remaining`` returns the seconds that are left for it."""
-        return World(
-            self.stage, self.catalog, self.tables, self.scaling, self.archiver, self.clock, self.pools, remaining
-        )
-
-
 def reconcile(
-    reconciler: Reconciler,
-    owner: str,
-    remaining: Remaining,
+    run: Run,
     *,
     at: datetime | None = None,
     dry_run: bool = False,
@@ -94,105 +50,91 @@ def reconcile(
 
     Only one run works at a time. Its lease ends when its time is up, so a killed run does not block later runs.
     """
-    remaining = limit_time((LEASE_MOST - _ENDING).total_seconds(), reconciler.clock, remaining)
-    real = reconciler.clock.now()
+    run = replace(run, remaining=limit_time((LEASE_MOST - _ENDING).total_seconds(), run.clock, run.remaining))
+    real = run.clock.now()
     report = Report(now=at or real, dry_run=dry_run, only=only)
     if dry_run:
-        _run(reconciler, report, remaining, select, planned)
+        _perform_run(run, report, select, planned)
         return report
-    with hold_lease(reconciler.catalog, LEASE, owner, real, timedelta(seconds=remaining()) + _ENDING) as free:
+    with hold_lease(run.catalog, LEASE, run.owner, real, timedelta(seconds=run.remaining()) + _ENDING) as free:
         if free:
-            _run(reconciler, report, remaining, select)
+            _perform_run(run, report, select)
         else:
             report.skipped = SKIPPED
     return report
 
 
-def _run(
-    reconciler: Reconciler,
-    report: Report,
-    remaining: Remaining,
-    select: Callable[[Action], bool] | None,
-    planned: Sequence[Backfill] = (),
+def _perform_run(
+    run: Run, report: Report, select: Callable[[Action], bool] | None, planned: Sequence[Backfill] = ()
 ) -> None:
-    ports = reconciler.catalog, reconciler.tables, reconciler.pools
-    observation = observe(reconciler.config, *ports, report.now, planned, report.only)
-    config = observation.config
+    observation = observe(run, report.now, planned, report.only)
     report.troubles = observation.troubles
-    report.outlook = derive_outlook(config, observation.streams, report.now)
+    report.outlook = derive_outlook(observation.config, observation.streams, report.now)
     existing = {name for view in observation.streams.values() for name in view.table_names}
     report.tables = len(existing)
-    actions = plan(config, reconciler.stage, report.now, observation.streams)
-    if any(isinstance(action, Copy) for action in actions) and not _stands(reconciler):
+    actions = plan(observation.config, run.stage, report.now, observation.streams)
+    if any(isinstance(action, Copy) for action in actions) and not _stands(run):
         actions = [action for action in actions if not isinstance(action, Copy)]
     if select is not None:
         actions = [action for action in actions if select(action)]
     if report.dry_run:
         report.done = [_report_finding(action) or Done(action, "planned") for action in actions]
-        _follow_feeds(reconciler, observation, report)
-        _follow_catalog(reconciler, report)
+        _follow_feeds(run, observation, report)
+        _follow_catalog(run, report)
         return
-    remember_policies(reconciler.catalog, observation.known, reconciler.find_rollups)
+    remember_policies(run.catalog, observation.known, run.find_rollups)
     unrecorded = observation.known.unrecorded
     actions = [action for action in actions if not (isinstance(action, Create) and action.entry.stream in unrecorded)]
-    remember_copies(reconciler.catalog, reconciler.tables, observation, report.now)
-    world = reconciler.world(remaining)
+    remember_copies(run.catalog, run.tables, observation, report.now)
     for _, ranked in groupby(actions, key=lambda action: action.rank):
-        world.patience = limit_time(RANK_SECONDS, reconciler.clock, remaining)
-        report.done += _attempt_all(list(ranked), world, report.now)
+        run.patience = limit_time(RANK_SECONDS, run.clock, run.remaining)
+        report.done += _attempt_all(list(ranked), run, report.now)
     report.tables = len(_predict_tables(existing, report.done))
-    _follow_feeds(reconciler, observation, report)
-    _follow_catalog(reconciler, report)
-    remember_tables(reconciler.catalog, observation)
-    remember_horizons(reconciler.catalog, observation)
-    try:
-        reconciler.catalog.ensure_secret()
-    except Exception as error:  # the next run makes it; until then no page ends in a cursor
-        observation.troubles.append(f"the secret of cursors could not be made: {describe_error(error)}")
+    _follow_feeds(run, observation, report)
+    _follow_catalog(run, report)
+    remember_tables(run.catalog, observation)
+    remember_horizons(run.catalog, observation)
+    # If this fails, the next run makes it; until then no page ends in a cursor.
+    with note_trouble("the secret of cursors could not be made", report.troubles):
+        run.catalog.ensure_secret()
 
 
-def _stands(reconciler: Reconciler) -> bool:
+def _stands(run: Run) -> bool:
     """True if a deployment was ever completed. A failed first deployment deletes its tables; copies would delay it."""
     try:
-        return reconciler.catalog.stands()
+        return run.catalog.stands()
     except Exception:  # a later run makes the copies
         return False
 
 
-def _follow_feeds(reconciler: Reconciler, observation: Observation, report: Report) -> None:
-    """Fit the mappings of feeds to the tables, including the tables that this run has made.
-
-    A run for one stream leaves the mappings to the next scheduled run.
-    """
-    feeds = reconciler.make_feed_tables()
+def _follow_feeds(run: Run, observation: Observation, report: Report) -> None:
+    """Fit the mappings of feeds to all tables, also to new tables. A run for one stream leaves this to the next run."""
+    feeds = run.make_feed_tables()
     if feeds is None or report.only is not None:
         return
-    periods: dict[str, Sequence[Entry]] = {}
-    try:
+    # An error here must not end the run: the tables are more urgent than their feeds.
+    with note_trouble("the feeds could not be checked", report.troubles):
+        periods: dict[str, Sequence[Entry]] = {}
         for name, observed in observation.streams.items():
-            stream = reconciler.config.streams.get(name)
+            stream = run.config.streams.get(name)
             if stream is not None and stream.feed is not None:
                 oldest = observed.entries[0].period.start if observed.entries else None
-                periods[name] = reconciler.catalog.entries(name, oldest, consistent=True)
+                periods[name] = run.catalog.entries(name, oldest, consistent=True)
         report.feeds = feeds.follow(periods, report.now, dry_run=report.dry_run)
-    except Exception as error:  # the tables are more urgent than their feeds
-        report.troubles.append(f"the feeds could not be checked: {describe_error(error)}")
 
 
-def _follow_catalog(reconciler: Reconciler, report: Report) -> None:
+def _follow_catalog(run: Run, report: Report) -> None:
     """Begin the catalog's next copy in another Region. A run for one stream leaves this to the next scheduled run."""
-    if reconciler.find_catalog_table is None or report.only is not None or not reconciler.config.replicas:
+    if report.only is not None or not run.config.replicas:
         return
     try:
-        name, ports = reconciler.find_catalog_table(), (reconciler.catalog, reconciler.tables)
-        report.catalog_copies = follow_catalog(reconciler.config, name, *ports, report.now, dry_run=report.dry_run)
+        report.catalog_copies = follow_catalog(run, report.now, dry_run=report.dry_run)
     except Exception as error:  # not a trouble: troubles make a deploy fail, and a deploy needs no copies
         why = f"the copies of the catalog could not be checked: {describe_error(error)}"
-        report.catalog_copies = [CatalogCopy("copy", reconciler.config.replicas[0], "failed", why)]
+        report.catalog_copies = [CatalogCopy("copy", run.config.replicas[0], "failed", why)]
 
 
 def _predict_tables(there: set[str], done: Sequence[Done]) -> set[str]:
-    """Predict the tables that exist after a run's creations and deletions."""
     tables = set(there)
     for attempt in done:
         if attempt.outcome == "done" and isinstance(attempt.action, Create):
@@ -202,7 +144,7 @@ def _predict_tables(there: set[str], done: Sequence[Done]) -> set[str]:
     return tables
 
 
-def _attempt_all(actions: Sequence[Action], world: World, now: datetime) -> list[Done]:
+def _attempt_all(actions: Sequence[Action], run: Run, now: datetime) -> list[Done]:
     """Attempt the actions of one rank in parallel, so that the wait for one table does not delay the others.
 
     If AWS refuses a creation because too many are under way, it is tried again, with half as many in parallel, down to
@@ -212,25 +154,24 @@ def _attempt_all(actions: Sequence[Action], world: World, now: datetime) -> list
     width = ARCHIVES_AT_ONCE if any(isinstance(action, Archive) for action in actions) else CONCURRENCY
     done: list[Done] = []
     while actions:
-        with world.pools(width) as pool:
-            tried = list(pool.map(lambda action: _attempt(action, world, now), actions))
+        with run.pools(width) as pool:
+            tried = list(pool.map(lambda action: _attempt(action, run, now), actions))
         again = [attempt for attempt in tried if attempt.crowded and isinstance(attempt.action, Create) and width > 1]
         done += [attempt for attempt in tried if attempt not in again]
         actions, width = [attempt.action for attempt in again], max(1, width // 2)
     return done
 
 
-def _attempt(action: Action, world: World, now: datetime) -> Done:
+def _attempt(action: Action, run: Run, now: datetime) -> Done:
     outcome = _report_finding(action)
     if outcome is not None:
         return outcome
     try:
-        apply(action, world, now)
+        apply(action, run, now)
     except Exception as error:  # an error of one table must not stop the work on the others
         return Done(action, *judge_failure(error), isinstance(error, TableRefused) and error.crowded)
     return Done(action, "done")
 
 
 def _report_finding(action: Action) -> Done | None:
-    """Make the outcome of an action that only reports."""
     return Done(action, action.outcome, action.reason) if isinstance(action, Finding) else None

@@ -1,4 +1,4 @@
-"""The report of a run of the lifecycle: its observations and its actions."""
+"""The report of a run of the lifecycle: its observations and its actions, and the notices of them for other systems."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from tidetable.lifecycle.actions import Action
 from tidetable.lifecycle.catalog_copies import CatalogCopy
 from tidetable.lifecycle.outlook import Outlook
 from tidetable.times import to_text
+
+# The actions of which other systems get notices.
+_KINDS = {"create": "created", "close": "closed", "archive": "archived", "delete": "deleted"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +68,8 @@ class Report:
         """True if the run did everything that it planned; None if it was skipped, because then nothing is known."""
         if self.skipped is not None:
             return None
-        failed = self.count("failed") + sum(step.outcome == "failed" for step in self.feeds)
-        failed += sum(step.outcome == "failed" for step in self.catalog_copies)
-        return not (self.troubles or failed or self.count("lost"))
+        steps: list[Done | FeedStep | CatalogCopy] = [*self.done, *self.feeds, *self.catalog_copies]
+        return not self.troubles and not any(step.outcome in ("failed", "lost") for step in steps)
 
     def document(self) -> dict[str, Any]:
         """Return the report as JSON."""
@@ -84,6 +86,34 @@ class Report:
             "backfills": [{"stream": backfill.stream, **backfill.document()} for backfill in self.outlook.backfills],
             "removed_streams": [stream.document() for stream in self.outlook.removed],
             "actions": [done.document() for done in self.done],
-            "feeds": [step.document() for step in self.feeds],
-            "catalog_copies": [step.document() for step in self.catalog_copies],
+            "feeds": [step._asdict() for step in self.feeds],
+            "catalog_copies": [step._asdict() for step in self.catalog_copies],
         }
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """An event to which other systems can react: its kind, such as ``Period Table Created``, and its detail."""
+
+    kind: str
+    detail: dict[str, Any]
+
+
+def make_notices(report: Report, stage: str) -> list[Notice]:
+    """Make the notices of a run, in the order of its actions."""
+    return [
+        Notice(
+            f"Period Table {_KINDS[result.action.name].capitalize()}",
+            {
+                "stage": stage,
+                "stream": result.action.entry.stream,
+                "period": result.action.entry.period.label,
+                "start": to_text(result.action.entry.period.start),
+                "end": to_text(result.action.entry.period.end),
+                "table": result.action.entry.table,
+                "reason": result.action.reason,
+            },
+        )
+        for result in report.done
+        if result.outcome == "done" and result.action.name in _KINDS
+    ]

@@ -8,9 +8,9 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from tidetable.catalog import Entry, State
-from tidetable.config import Config
 from tidetable.errors import TableRefused
-from tidetable.lifecycle.apply import World, remove_table
+from tidetable.lifecycle.apply import remove_table
+from tidetable.lifecycle.run import Run
 from tidetable.period_tables import pause
 
 _AT_ONCE = 8
@@ -21,69 +21,69 @@ _CLOCKS_APART = timedelta(minutes=1)
 _YOUNG = frozenset({State.CREATING, State.OPEN, State.CLOSED})
 
 
-def take_back(config: Config, world: World, catalog_table: str) -> list[str]:
+def take_back(run: Run) -> list[str]:
     """Delete the tables of a stage that never stood. Return their names.
 
     Without a catalog nobody would know which stage the tables belong to. Nothing happens to a stage that stands or once
     stood, for example a destroyed stage that is made again with its old catalog. A table that is older than the catalog
     was made by another deployment and may hold events, so it stays. The call may be repeated.
     """
-    if world.catalog.stands():
+    if run.catalog.stands():
         return []
-    catalog = world.tables.describe(catalog_table)
+    catalog = run.tables.describe(run.catalog_table)
     if catalog is None or catalog.created is None:
         return []
-    entries = [entry for name in config.streams for entry in world.catalog.entries(name, consistent=True)]
+    entries = [entry for name in run.config.streams for entry in run.catalog.entries(name, consistent=True)]
     if any(entry.state not in _YOUNG for entry in entries):
         return []
     since = catalog.created - _CLOCKS_APART
-    young = [entry for entry in entries if _is_young(entry, world, since)]
-    with world.pools(_AT_ONCE) as pool:
-        attempts = [pool.submit(_take_back, entry, world) for entry in young]
+    young = [entry for entry in entries if _is_young(entry, run, since)]
+    with run.pools(_AT_ONCE) as pool:
+        attempts = [pool.submit(_take_back, entry, run) for entry in young]
     # Every table has been attempted. If several tables could not be deleted, the error of the first table is raised.
     return [attempt.result() for attempt in attempts]
 
 
-def finish_stage(world: World, catalog_table: str, *, protected: bool) -> None:
+def finish_stage(run: Run, *, protected: bool) -> None:
     """Turn the catalog's deletion protection on or off, and then record that the stage stands. May be repeated.
 
     If the first call fails, the stage does not stand, and its catalog has no protection: so its tables can be deleted
     again.
     """
-    first = not world.catalog.stands()
+    first = not run.catalog.stands()
     try:
-        protect(world, catalog_table, protected=protected)
-        world.catalog.mark_standing()
+        protect(run, protected=protected)
+        run.catalog.mark_standing()
     except Exception:
         if first and protected:
-            protect(world, catalog_table, protected=False)
+            protect(run, protected=False)
         raise
 
 
-def protect(world: World, catalog_table: str, *, protected: bool) -> None:
+def protect(run: Run, *, protected: bool) -> None:
     """Turn the catalog's deletion protection on or off, as soon as no other change is under way."""
     while True:
-        table = world.tables.describe(catalog_table)
+        table = run.tables.describe(run.catalog_table)
         if table is not None and table.status == "ACTIVE":
             if table.protected is protected:
                 return
             try:
-                world.tables.set_protection(catalog_table, protected=protected)
+                run.tables.set_protection(run.catalog_table, protected=protected)
             except TableRefused as error:
                 # Protection cannot change twice within 15 seconds.
                 if not error.transient:
                     raise
-        why = f"table {catalog_table} is {table.status if table is not None else 'not there'}"
-        pause(_POLL_SECONDS, why, world.clock, world.remaining)
+        why = f"table {run.catalog_table} is {table.status if table is not None else 'not there'}"
+        pause(_POLL_SECONDS, why, run.clock, run.remaining)
 
 
-def _is_young(entry: Entry, world: World, since: datetime) -> bool:
-    tables = [table for table in map(world.tables.describe, entry.tables) if table is not None]
+def _is_young(entry: Entry, run: Run, since: datetime) -> bool:
+    tables = [table for table in map(run.tables.describe, entry.tables) if table is not None]
     return all(table.created is not None and table.created >= since for table in tables)
 
 
-def _take_back(entry: Entry, world: World) -> str:
-    remove_table(entry, world)
+def _take_back(entry: Entry, run: Run) -> str:
+    remove_table(entry, run)
     # Afterwards the entry goes, too: an entry without its table would count as a lost table.
-    world.catalog.forget(entry)
+    run.catalog.forget(entry)
     return entry.table

@@ -23,10 +23,7 @@ class Archiver(Protocol):
 
 
 class Rank(NamedTuple):
-    """A ranking by the number of a field.
-
-    The page begins ``after`` an event: its number, time, series and id, as text.
-    """
+    """A ranking by the number of a field. The page begins ``after`` an event: number, time, series and id, as text."""
 
     field: str
     after: tuple[str, str, str, str] | None = None

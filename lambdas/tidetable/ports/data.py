@@ -30,10 +30,7 @@ class Blob(msgspec.Struct, frozen=True, gc=False):
 
 
 class Put(msgspec.Struct, frozen=True, gc=False):
-    """An item to write to a table. The item refers to ``chunks`` and ``blob``, which are written before it.
-
-    The key of a chunk is only a partition key.
-    """
+    """An item to write, after its ``chunks`` and its ``blob``. The key of a chunk is only a partition key."""
 
     table: str
     item: Item
@@ -163,10 +160,7 @@ class Columns(NamedTuple):
         return Columns(list(compress(pks, chosen)), list(compress(sks, chosen)), list(compress(contents, chosen)))
 
     def items(self) -> list[Item]:
-        """Return the items.
-
-        If the content of a plain event is text, its item has only the keys and the decoded data.
-        """
+        """Return the items. The item of a plain event whose content is text has only the keys and the decoded data."""
         return [
             {"pk": pk, "sk": sk, "data": decode_json(content)} if isinstance(content, str) else content
             for pk, sk, content in zip(*self, strict=True)
@@ -232,10 +226,7 @@ class EventStore(Protocol):
         """Read the existing items of these keys; a key may be repeated. TableMissing if there is no such table."""
 
     def get_chunks(self, table: str, keys: Sequence[str]) -> Mapping[str, bytes]:
-        """Read the bodies of the existing chunks of these keys, strongly consistent; a key may be repeated.
-
-        TableMissing if there is no such table.
-        """
+        """Read the bodies of existing chunks, strongly consistent; a key may be repeated. TableMissing as in ``get``."""
 
 
 class Values(Protocol):
@@ -269,7 +260,6 @@ class Sketch(Protocol):
 
     def dump(self) -> bytes:
         """Write the sketch as bytes. The same numbers give the same bytes, in any order."""
-        ...
 
 
 class Sketches(Protocol):
@@ -280,7 +270,6 @@ class Sketches(Protocol):
     def new(self) -> Sketch: ...
     def load(self, dumped: bytes) -> Sketch:
         """Load the sketch from which ``dump`` made these bytes; merging the sketch is as exact as adding its numbers."""
-        ...
 
 
 class Overflow(Protocol):

@@ -33,19 +33,12 @@ class Mappings(Protocol):
 
     def list(self) -> Sequence[StreamMapping]:
         """Return all mappings. A mapping that was made a moment ago may be missing."""
-        ...
 
     def create(self, source: str, settings: FeedSettings) -> bool:
-        """Map a table's stream to the function, from its oldest record on; False if it is mapped already.
-
-        Does not wait.
-        """
-        ...
+        """Map a table's stream to the function, from its oldest record on; False if it is mapped. Does not wait."""
 
     def update(self, mapping: StreamMapping, settings: FeedSettings) -> None:
         """Give a mapping its settings, and enable it. Does not wait."""
-        ...
 
     def delete(self, mapping: StreamMapping) -> None:
         """Remove a mapping; nothing happens if it does not exist. Does not wait."""
-        ...

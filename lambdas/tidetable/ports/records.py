@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor
 from datetime import datetime, timedelta
-from typing import Protocol
+from typing import Protocol, Unpack
 
-from tidetable.catalog import ArchiveFacts, Backfill, Entry, Opened, RecordedPolicy, Seen, State
+from tidetable.catalog import Backfill, Entry, Facts, RecordedPolicy, Seen, State
 
 # Makes a pool that runs at most this number of tasks at once. The caller closes the pool.
 Pools = Callable[[int], Executor]
@@ -26,15 +26,10 @@ class CatalogReader(Protocol):
     def entries(
         self, stream: str, start: datetime | None = None, end: datetime | None = None, *, consistent: bool = False
     ) -> Sequence[Entry]:
-        """Read the stream's entries whose periods overlap ``[start, end]``, oldest first.
-
-        An edge that is None does not limit.
-        """
+        """Read the entries whose periods overlap ``[start, end]``, oldest first. None does not limit."""
 
     def entries_before(self, stream: str, end: datetime | None, limit: int) -> Sequence[Entry]:
-        """Read at most ``limit`` of the stream's entries whose periods begin before ``end`` (None: of all entries),
-        newest first.
-        """
+        """Read at most ``limit`` entries whose periods begin before ``end`` (None: of all entries), newest first."""
 
     def backfills(self, stream: str) -> Sequence[Backfill]:
         """Read every backfill that was requested and not taken back, oldest first. Some backfills may be over."""
@@ -49,21 +44,8 @@ class Catalog(CatalogReader, Protocol):
     def add(self, entry: Entry) -> bool:
         """Record a new period. If the catalog already has the period, return False and leave its record unchanged."""
 
-    def move(
-        self,
-        entry: Entry,
-        to: State,
-        *,
-        expected: Iterable[State],
-        archive: ArchiveFacts | None = None,
-        deleted_at: datetime | None = None,
-        keep_until: datetime | None = None,
-        opened: Opened | None = None,
-    ) -> Entry:
-        """Change an entry's state if it is one of the ``expected`` states; StaleEntry otherwise.
-
-        Return the new entry.
-        """
+    def move(self, entry: Entry, to: State, *, expected: Iterable[State], **facts: Unpack[Facts]) -> Entry:
+        """Change an entry's state and these facts, and return it; StaleEntry if its state is not ``expected``."""
 
     def mark_scaled(self, entry: Entry, *, scaled: bool, policy: str = "") -> None:
         """Record whether Application Auto Scaling may tend the entry's table; StaleEntry if there is no such entry.
@@ -91,9 +73,7 @@ class Catalog(CatalogReader, Protocol):
         """Record that a deployment of the stage was completed."""
 
     def forget(self, entry: Entry) -> None:
-        """Delete the record of a period, as if the period had never been recorded; nothing happens if there is no
-        record.
-        """
+        """Delete the record of a period, as if it had never been recorded; nothing happens if there is no record."""
 
     def put_backfill(self, backfill: Backfill) -> None:
         """Record a request. It replaces an earlier request with the same stream, start and end."""
@@ -108,10 +88,7 @@ class Catalog(CatalogReader, Protocol):
         """Record a stream's policy in place of the policy that was recorded before."""
 
     def horizon(self, stream: str) -> datetime | None:
-        """Read the horizon: every recorded period before this instant is deleted. None if it is unknown.
-
-        It may lag behind.
-        """
+        """Read the horizon: every recorded period before it is deleted. None if it is unknown. It may lag behind."""
 
     def set_horizon(self, stream: str, at: datetime) -> None:
         """Record that every period that ended at or before this instant is deleted."""

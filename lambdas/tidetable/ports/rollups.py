@@ -113,9 +113,7 @@ class Rollups(Protocol):
         """Remove every edge and every overfull bucket of a rollup, so that none of its buckets counts as sealed."""
 
     def put_noting(self, stream: str, noting: Noting, expected: Noting | None) -> bool:
-        """Record the instant since which series are noted, if the stored record is ``expected`` (None: no record);
-        return False if another record is stored.
-        """
+        """Record since when series are noted, in place of ``expected`` (None: no record); False if another is stored."""
 
     def stop_noting(self, stream: str, at: datetime) -> None:
         """Record that series are no longer noted, whatever the present record says."""

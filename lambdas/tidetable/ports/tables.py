@@ -82,6 +82,11 @@ class Table(msgspec.Struct, frozen=True):
         return self.write is None
 
     @property
+    def index_bytes(self) -> int:
+        """The bytes of all indexes. DynamoDB counts them apart from the table's own bytes."""
+        return sum(size for _, size in self.index_sizes.values())
+
+    @property
     def seen(self) -> Seen | None:
         """The facts of the table that the catalog records; None while the table changes."""
         if self.status != "ACTIVE":
@@ -125,7 +130,6 @@ class Tables(Protocol):
 
     def set_stream(self, name: str, shows: str) -> None:
         """Turn a table's change stream on; ``shows`` has the values of TableSpec's ``stream``. Does not wait."""
-        ...
 
     def create_copy(self, name: str, region: str) -> None:
         """Ask for a copy in another Region; CopyRefused if that Region has a table of this name. Does not wait."""

@@ -83,22 +83,19 @@ def _find_indexed(indexes: Sequence[Index], conditions: tuple[Condition, ...]) -
 
 
 def _find_by_value(index: Index, conditions: tuple[Condition, ...]) -> Access | None:
-    """Find the way through a global index by an equality on its partition key; None if no condition is such an
-    equality.
-    """
+    """Find the way through a global index by an equality on its partition key; None without such an equality."""
     if index.partition_by == WHOLE:
         return Access(index, [index.logical(WHOLE)], conditions)
-    used_conditions = _find_used(
-        index, {condition.field: condition for condition in reversed(conditions) if condition.equals}
-    )
-    kind = used_conditions[0].texts()[0] if len(used_conditions) > 1 else ""
-    partitions = name_partitions(index, used_conditions[-1].texts(), kind) if used_conditions else []
+    used = _find_used(index, {condition.field: condition for condition in reversed(conditions) if condition.equals})
+    if not used:
+        return None
+    partitions = name_partitions(index, used[-1].texts(), used[0].texts()[0] if len(used) > 1 else "")
     # A single value is always searched in the index, however many suffixes the index has.
-    if not used_conditions or (len(partitions) > 1 and len(partitions) * index.shards > MAX_PARTITIONS):
+    if len(partitions) > 1 and len(partitions) * index.shards > MAX_PARTITIONS:
         return None
     # A number in an unusual form, such as 1.0, is also searched in the partition of its usual form 1, which may hold
     # the text 1. So a condition with such a number is checked again.
-    implied = {condition for condition in used_conditions if set(condition.texts()) == set(condition.values)}
+    implied = {condition for condition in used if set(condition.texts()) == set(condition.values)}
     return Access(index, partitions, tuple(other for other in conditions if other not in implied))
 
 
@@ -114,9 +111,8 @@ def _find_sorted(indexes: Sequence[Index], conditions: tuple[Condition, ...]) ->
             continue
         heads, implied, whole = named_heads
         # A number may also stand for the text of its digits. That gives two heads, which are never too many.
-        if len(heads) > MAX_HEADS or len(heads) * len(way.partitions) * index.shards > max(
-            MAX_PARTITIONS, 2 * index.shards
-        ):
+        most = max(MAX_PARTITIONS, 2 * index.shards)
+        if len(heads) > MAX_HEADS or len(heads) * len(way.partitions) * index.shards > most:
             continue
         other_conditions = tuple(condition for condition in way.conditions if condition not in implied)
         yield replace(way, conditions=other_conditions, heads=heads, gathers=not whole)
@@ -131,25 +127,20 @@ def _find_heads(
     """
     heads, implied = [""], set[Condition]()
     for field in levels:
-        equal = next((condition for condition in conditions if condition.field == field and condition.equals), None)
-        if equal is not None:
-            heads = [head + join_levels([level]) for head in heads for level in make_levels(equal)]
-            implied.add(equal)
-            continue
-        begins = next(
-            (condition for condition in conditions if condition.field == field and condition.operator == "prefix"), None
-        )
-        if begins is not None:
-            heads = [head + make_text_level(begins.values[0]) for head in heads]
-            implied.add(begins)
-        return (heads, implied, False) if implied else None
+        named = [condition for condition in conditions if condition.field == field]
+        equal = next((condition for condition in named if condition.equals), None)
+        condition = equal or next((condition for condition in named if condition.operator == "prefix"), None)
+        if condition is None:
+            return (heads, implied, False) if implied else None
+        implied.add(condition)
+        if equal is None:
+            return [head + make_text_level(condition.values[0]) for head in heads], implied, False
+        heads = [head + join_levels([level]) for head in heads for level in make_levels(equal)]
     return heads, implied, True
 
 
 def make_levels(condition: Condition) -> list[str]:
-    """Make the levels of the values that meet an equality: each text, and the number or boolean that the text may stand
-    for.
-    """
+    """Make the levels that meet an equality: each text, and the number or boolean that the text may stand for."""
     levels: list[str] = []
     for text in condition.values:
         levels.append(make_text_level(text))
@@ -159,9 +150,7 @@ def make_levels(condition: Condition) -> list[str]:
 
 
 def _find_used(index: Index, equal: dict[str, Condition]) -> list[Condition]:
-    """Find the conditions that an index answers, with the condition on the value last; empty if the index cannot be
-    used.
-    """
+    """Find the conditions that an index answers, the condition on the value last; empty if the index is of no use."""
     if not index.kind:
         return [equal[index.partition_by]] if index.partition_by in equal else []
     kind = equal.get(index.kind)
@@ -181,9 +170,7 @@ def name_partitions(index: Index, values: Sequence[str], kind: str = "") -> list
 
 
 def suggest_index(stream: str, layout: Layout, conditions: Sequence[Condition]) -> str:
-    """Suggest a setting, such as an index, with which a stream that is partitioned by series can answer a query without
-    series.
-    """
+    """Suggest a setting, such as an index, with which a stream by series can answer a query without series."""
     if layout.pack is not None:
         return f"a stream that is partitioned by time: an index cannot hold the events in the packs of {stream}"
     table = f"[[streams.{stream}.index]]"
@@ -207,21 +194,22 @@ def _describe_served(index: Index) -> str:
     """Describe the conditions that an index needs; empty if it does not need conditions, or does not list events."""
     if index.local or not (index.timely or index.levels):
         return ""
-    by = [index.partition_by] if index.partition_by not in ("", WHOLE) else []
-    return " with ".join(f"where.{field}" for field in (*by, *index.levels[:1]))
+    return " with ".join(f"where.{field}" for field in (*list_key_fields(index), *index.levels[:1]))
+
+
+def list_key_fields(index: Index) -> list[str]:
+    """List the field whose values are the partitions of an index; empty if the index does not have such a field."""
+    return [index.partition_by] if index.partition_by not in ("", WHOLE) else []
 
 
 def _find_skipped(index: Index, conditions: Sequence[Condition]) -> str | None:
-    """Find the missing conditions, without which later levels of a global index cannot be searched; None if no
-    condition is missing.
-    """
+    """Say which conditions are missing, so that later levels of a global index cannot be searched; None if none is."""
     fields = {condition.field for condition in conditions if condition.equals or condition.operator == "prefix"}
-    by = () if index.partition_by in ("", WHOLE) else (index.partition_by,)
     named = [field for field in index.levels if field in fields]
     if index.local or index.kind or not named:
         return None
     before = index.levels[: index.levels.index(named[0])]
-    lacking = [f"where.{field}" for field in (*by, *before) if field not in fields]
+    lacking = [f"where.{field}" for field in (*list_key_fields(index), *before) if field not in fields]
     if not lacking:
         return None
     order = ", ".join(index.levels)

@@ -40,17 +40,13 @@ def _confine_listed(parameters: Parameters, access: Access) -> Parameters:
     return parameters
 
 
-def _keep(parameters: Parameters, _: Access) -> Parameters:
-    return parameters
-
-
 # For each route, the function that confines a request to a series prefix. Keys with a prefix cannot use a route that is
 # not listed here. So a new route is refused until somebody has decided how to confine it. The route of one event checks
 # the event's own series.
 _ROUTES: Mapping[str, Callable[[Parameters, Access], Parameters]] = {
-    "/v1/streams": _keep,
+    "/v1/streams": lambda parameters, _: parameters,
     "/v1/streams/{stream}/events": _confine_names,
-    "/v1/streams/{stream}/events/{ref}": _keep,
+    "/v1/streams/{stream}/events/{ref}": lambda parameters, _: parameters,
     "/v1/streams/{stream}/latest": _confine_listed,
     "/v1/streams/{stream}/aggregate": _confine_names,
     "/v1/streams/{stream}/series": partial(_confine_prefix, "prefix"),
@@ -77,12 +73,11 @@ def confine_query(query: Selection, access: Access) -> None:
         return
     # A kind of query that has no names is refused, too.
     names = getattr(query, "names", None)
-    if not isinstance(names, Names) or not _covers(access, names):
+    covered = isinstance(names, Names) and (
+        access.covers(names.series_prefix) or (bool(names.series) and all(map(access.covers, names.series)))
+    )
+    if not covered:
         raise forbid_series(access, "the query names other series")
-
-
-def _covers(access: Access, names: Names) -> bool:
-    return access.covers(names.series_prefix) or (bool(names.series) and all(map(access.covers, names.series)))
 
 
 def confine_event(event: Mapping[str, Any], access: Access) -> None:

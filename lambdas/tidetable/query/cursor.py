@@ -11,7 +11,7 @@ when the configuration changes or a period is archived.
 from __future__ import annotations
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from hashlib import sha256
 from hmac import compare_digest
 from hmac import digest as hmac
@@ -20,7 +20,7 @@ from typing import Protocol, TypeVar
 import msgspec
 
 from tidetable.errors import InvalidCursor
-from tidetable.problems import refuse, refuse_parameter
+from tidetable.problems import refuse_parameter
 
 _VERSION = 4
 _MAC_BYTES = 16
@@ -28,8 +28,6 @@ _MAC_BYTES = 16
 # (Base64), and the position in it up to 1,000 bytes. A query of this size leaves 2 KB for the rest of the request.
 MAX_QUERY_BYTES = 5_000
 _INVALID = "this is not a cursor: use a cursor that the API answered, whole and unchanged"
-
-_OF_PAGES = frozenset({"cursor", "limit", "explain", "format", "flat", "escape"})
 
 
 class Cursor(Protocol):
@@ -78,31 +76,3 @@ def refuse_long(cursor: Cursor) -> None:
         more = size - MAX_QUERY_BYTES
         detail = f"names, conditions and fields are {more} bytes too long for one query: query less at once"
         raise refuse_parameter(detail)
-
-
-def open_cursor(text: str, kind: type[_Kind], stream: str, seal: Seal) -> _Kind:
-    """Return the query and the position of a cursor; ProblemError if the text is not a cursor of this kind and this
-    stream.
-    """
-    try:
-        cursor = seal.open(text, kind)
-    except InvalidCursor as error:
-        raise refuse(400, "invalid_cursor", str(error)) from error
-    if cursor.stream != stream:
-        raise refuse(400, "invalid_cursor", f"this cursor belongs to stream {cursor.stream}: begin without it")
-    return cursor
-
-
-def refuse_changes(parameters: Iterable[str], repeats: Mapping[str, bool]) -> None:
-    """Raise ProblemError if parameters beside a cursor differ from the cursor's query.
-
-    ``repeats`` has True for each parameter that repeats the query. A cursor holds the query and a position, so only the
-    parameters of a single page, such as ``limit``, may differ.
-    """
-    changed = [name for name in parameters if name not in _OF_PAGES and not repeats.get(name, False)]
-    if changed:
-        names = " and ".join(sorted(changed))
-        detail = (
-            f"this cursor belongs to another query: repeat its {names}, leave {names} out, or begin without the cursor"
-        )
-        raise refuse(400, "invalid_cursor", detail)

@@ -20,7 +20,17 @@ from tidetable.ports import GET_ITEMS, Table
 from tidetable.query.merge import compute_share
 from tidetable.query.model import Query
 from tidetable.query.read import AHEAD
-from tidetable.query.scans import ArchiveScan, GatherScan, IndexScan, LiveScan, PackScan, Plan, Scan, list_filters
+from tidetable.query.scans import (
+    ArchiveScan,
+    GatherScan,
+    IndexScan,
+    LiveScan,
+    PackScan,
+    Plan,
+    Scan,
+    TableScan,
+    list_filters,
+)
 from tidetable.query.settle import count_first_packs
 
 # AWS: 4 KB take one read unit, or half a unit if the read need not be strongly consistent. A page ends at 1 MB.
@@ -104,32 +114,28 @@ class _Segment(msgspec.Struct):
 
     def cost(self, events: float, shown: float) -> tuple[float, float]:
         """Return the read units and requests for reading ``events`` of its events; ``shown`` of them are shown."""
-        if isinstance(self.scan, ArchiveScan):
+        scan, table = self.scan, self.table
+        if isinstance(scan, ArchiveScan):
             # Reading an archive costs no read units.
             return 0.0, 1
+        item_bytes = table.size_bytes / table.item_count if table is not None and table.item_count else None
         each = events / self.ranges
-        if isinstance(self.scan, PackScan) and each and self.table is not None and self.table.item_count:
+        parts = [each]
+        if isinstance(scan, PackScan) and each and item_bytes is not None:
             # A pack is always read completely, and one more pack is read to settle the events of the last.
-            pack = max(self.table.size_bytes / self.table.item_count / self.size, 1.0)
+            pack = max(item_bytes / self.size, 1.0)
             each = min((ceil(each / pack) + 1) * pack, max(self.events / self.ranges, each))
-            units, requests = self._estimate_packs(each, pack)
-        else:
-            units, requests = _estimate_cost(each, self.size, consistent=self.consistent)
-        more = _estimate_fetches(self.scan, self.table, shown, consistent=self.consistent)
-        return self.ranges * units + more[0], self.ranges * requests + more[1]
-
-    def _estimate_packs(self, events: float, pack: float) -> tuple[float, float]:
-        """Estimate read units and requests for reading ``events`` of one range, with ``pack`` events per pack.
-
-        The first request reads few packs, and the second request the others.
-        """
-        first = min(events, self.first_packs * pack) if self.first_packs else events
-        costs = [
-            _estimate_cost(part, self.size, consistent=self.consistent)
-            for part in (first, events - first)
-            if part > 1e-6
-        ]
-        return sum(units for units, _ in costs), sum(requests for _, requests in costs)
+            # The first request reads few packs, and the second request the others.
+            first = min(each, self.first_packs * pack) if self.first_packs else each
+            parts = [part for part in (first, each - first) if part > 1e-6]
+        costs = [_estimate_cost(part, self.size, consistent=self.consistent) for part in parts]
+        units = self.ranges * sum(units for units, _ in costs)
+        requests = self.ranges * sum(requests for _, requests in costs)
+        if isinstance(scan, IndexScan) and scan.fetches and item_bytes is not None:
+            # The events are fetched from the table, because the index does not hold all of their data.
+            units += shown * max(1, ceil(item_bytes / _UNIT)) / (1 if self.consistent else 2)
+            requests += ceil(shown / GET_ITEMS)
+        return units, requests
 
 
 def estimate(query: Query, plan: Plan, tables: Mapping[str, Table | None], now: datetime, count: int) -> Estimate:
@@ -141,17 +147,15 @@ def estimate(query: Query, plan: Plan, tables: Mapping[str, Table | None], now: 
     estimated = Estimate()
     segments = []
     for scan in plan.scans:
-        # Cells of a rollup are always read strongly consistent: otherwise a cell could be older than the rollup's
-        # state.
+        # Cells of a rollup are always read strongly consistent: eventually read cells could be older than its state.
         consistent = query.consistent or scan.entry.stream != query.stream
         segments.append(estimated.add_scan(scan, tables.get(scan.entry.table), now, consistent=consistent, count=count))
     filtered = any(list_filters(segment.scan, query) or _is_filtered(segment.scan) for segment in segments)
     pages = list(islice(_walk_pages(segments, query), _FOLLOWED + 1))
-    followed, ended = pages[:_FOLLOWED], len(pages) <= _FOLLOWED
     estimated.pages = max(ceil(sum(segment.events for segment in segments) / query.limit), 1)
-    for page in followed:
+    for page in pages[:_FOLLOWED]:
         estimated.all.add(page.units, page.requests)
-    if not ended:
+    if len(pages) > _FOLLOWED:
         share_left = max(estimated.pages - _FOLLOWED, 0) / _FOLLOWED
         estimated.all.add(share_left * estimated.all.units, share_left * estimated.all.requests)
     whole = Spent()
@@ -249,13 +253,9 @@ def _estimate_share(scan: LiveScan) -> float:
     layout = scan.entry.layout
     if isinstance(scan, IndexScan) and not scan.index.local:
         return len(scan.suffixes) / scan.index.shards
-    if isinstance(scan, IndexScan):
-        by_series = layout.partition_by == "series"
-        return min(len(scan.partitions) * _SERIES_SHARE, 1.0) if by_series else len(scan.suffixes) / layout.shards
     if layout.partition_by == "series":
-        if isinstance(scan, PackScan):
-            return min(len(scan.partitions) * _SERIES_SHARE, 1.0)
-        series = len({keys.pk.rpartition("#")[0] for keys in scan.series_ranges}) or 1
+        ranges = scan.series_ranges if isinstance(scan, TableScan) else ()
+        series = len({keys.pk.rpartition("#")[0] for keys in ranges} or scan.partitions) or 1
         return min(series * _SERIES_SHARE, 1.0)
     return 1.0 if isinstance(scan, PackScan) else len(scan.suffixes) / layout.shards
 
@@ -272,16 +272,6 @@ def _is_guess(scan: Scan) -> bool:
 def _is_filtered(scan: Scan) -> bool:
     """True if a scan reads an archive whose reader filters the events of the range."""
     return isinstance(scan, ArchiveScan) and bool(scan.keys.conditions or any(scan.keys.names))
-
-
-def _estimate_fetches(scan: Scan, table: Table | None, events: float, *, consistent: bool) -> tuple[float, int]:
-    """Estimate read units and requests for fetching events from the table, because the index does not hold all of their
-    data.
-    """
-    if not (isinstance(scan, IndexScan) and scan.fetches) or table is None or not table.item_count:
-        return 0.0, 0
-    each = max(1, ceil(table.size_bytes / table.item_count / _UNIT)) / (1 if consistent else 2)
-    return events * each, ceil(events / GET_ITEMS)
 
 
 def _estimate_cost(events: float, size: float, *, consistent: bool) -> tuple[float, int]:

@@ -28,23 +28,15 @@ _EVERYTHING = 10**9
 
 
 def explain_query(
-    query: Query,
-    stream: Stream,
-    reader: Reader,
-    tables: Tables,
-    now: datetime,
-    *,
-    whole: bool = False,
-    plan: Plan | None = None,
+    query: Query, stream: Stream, reader: Reader, tables: Tables, now: datetime, whole: Plan | None = None
 ) -> dict[str, Any]:
-    """Describe what a query would read, and estimate the cost. With ``whole``, the query reads its range to the end.
+    """Describe what a query would read, and estimate the cost.
 
-    ``plan`` is used instead of the plan that reads the query's events.
+    ``whole`` is a plan to use instead of the query's own plan. It is read to the end, whatever the query's limit is.
     """
     entries = reader.catalog.entries(stream.name, query.start, None)
-    plan = plan or plan_query(query, entries)
-    if whole:
-        query = msgspec.structs.replace(query, limit=_EVERYTHING)
+    plan = whole or plan_query(query, entries)
+    count = AT_ONCE if whole else query.limit + 1
     shown = {
         "stream": query.stream,
         "from": to_text(query.start),
@@ -56,7 +48,8 @@ def explain_query(
         "consistent": query.consistent,
         "priority": "low" if query.low_priority else "normal",
     }
-    count = AT_ONCE if whole else query.limit + 1
+    if whole:
+        query = msgspec.structs.replace(query, limit=_EVERYTHING)
     estimated = estimate(query, plan, describe_tables(plan, tables, reader.pools), now, count)
     return show_plan(shown, plan, query, estimated) | show_since(stream, entries, query.end)
 

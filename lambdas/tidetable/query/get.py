@@ -19,7 +19,7 @@ from tidetable.problems import refuse
 from tidetable.query.hydrate import complete_rows, take_earlier
 from tidetable.query.model import Cost, Projection, Reader
 from tidetable.query.page import cut_to_page
-from tidetable.query.parse import parse_consistent, parse_count, parse_projection, read_single, refuse_versions
+from tidetable.query.parse import Parameters, refuse_versions
 from tidetable.query.read import read_planned
 from tidetable.query.rows import Row, make_archive_rows, read_version, show_rows
 from tidetable.query.scans import PackScan
@@ -41,15 +41,15 @@ def get_event(
     versions, the latest first, as many as an answer holds. ``versions_left_out`` counts the versions that the document
     does not have. This is also the number of the latest of them. ProblemError 400 or 404 says what is wrong.
     """
-    values = read_single(parameters or {}, KNOWN, where=False)
-    projection, version = parse_projection(stream, values), _parse_version(stream, values)
+    request = Parameters.read(stream, parameters or {}, KNOWN, where=False)
+    projection, version = request.parse_projection(), _parse_version(request)
     try:
         ref = Ref.decode(text)
     except InvalidRef as error:
         raise refuse(400, "bad_ref", str(error)) from error
     if ref.stream != stream.name:
         raise refuse(400, "bad_ref", f"this ref belongs to stream {ref.stream[:64]!r}")
-    consistent = parse_consistent(values)
+    consistent = request.parse_consistent()
 
     def read(entries: Sequence[Entry], again: bool) -> Row | None:
         entry = next((entry for entry in entries if entry.period.label == ref.period.label), None)
@@ -90,11 +90,11 @@ def _refuse_missing(entry: Entry, reader: Reader, *, again: bool) -> Iterator[No
         raise reader.copies.missing(entry) from None
 
 
-def _parse_version(stream: Stream, values: Mapping[str, str]) -> int | None:
+def _parse_version(request: Parameters) -> int | None:
     """Read the number of the requested version; 1 is the oldest version."""
-    if "version" in values:
-        refuse_versions(stream)
-    return parse_count(values, "version", MAX_NUMBER)
+    if "version" in request.values:
+        refuse_versions(request.stream)
+    return request.parse_count("version", MAX_NUMBER)
 
 
 def _read(

@@ -21,7 +21,7 @@ from tidetable.problems import refuse, refuse_parameter
 from tidetable.query.hydrate import complete_rows
 from tidetable.query.model import RESERVE, Cost, Projection, Reader
 from tidetable.query.page import Room
-from tidetable.query.parse import parse_consistent, parse_projection, read_single
+from tidetable.query.parse import Parameters
 from tidetable.query.rows import Row, show_rows
 from tidetable.query.scans import DAMAGED, PackScan
 from tidetable.query.settle import count_events, find_first, make_first_pack_reads
@@ -70,8 +70,9 @@ def find_latest(
     ProblemError says what to change.
     """
     series = _parse_series(parameters)
-    options = read_single({name: values for name, values in parameters.items() if name != "series"}, KNOWN, where=False)
-    projection, consistent = parse_projection(stream, options), parse_consistent(options)
+    options = {name: values for name, values in parameters.items() if name != "series"}
+    request = Parameters.read(stream, options, KNOWN, where=False)
+    projection, consistent = request.parse_projection(), request.parse_consistent()
     if stream.key.partition_by != "series":
         detail = f"{stream.name} is partitioned by time, so only a scan would find a series' latest event: query a range instead"
         raise refuse(400, "needs_series", detail)

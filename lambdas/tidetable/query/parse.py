@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from tidetable.conditions import NAMES
+from tidetable.conditions import NAMES, Condition
 from tidetable.config import Stream
-from tidetable.errors import InvalidTime
+from tidetable.errors import InvalidCursor, InvalidTime
 from tidetable.problems import ProblemError, refuse, refuse_parameter
 from tidetable.query.access import choose_access, suggest_index
-from tidetable.query.cursor import Seal, open_cursor, refuse_changes, refuse_long
+from tidetable.query.cursor import Cursor, Seal, refuse_long
 from tidetable.query.model import Position, Projection, Query
 from tidetable.query.where import REPEATED, WHERE, is_condition, parse_conditions, parse_names, parse_path
 from tidetable.times import EPOCH, parse_point
@@ -28,6 +28,7 @@ KNOWN = (
 )  # fmt: skip
 # The parameters that choose the form of an answer.
 FORMAT = ("format", "flat", "escape")
+_OF_PAGES = frozenset({"cursor", "limit", "explain", *FORMAT})
 DEFAULT_LIMIT = 100
 MAX_LIMIT = 10_000
 MAX_FIELDS = 50
@@ -35,66 +36,177 @@ MAX_FIELDS = 50
 MAX_FIELDS_BYTES = 1024
 _DEFAULT_SPAN = timedelta(hours=1)
 _Choice = TypeVar("_Choice", bound=str)
+_Kind = TypeVar("_Kind", bound=Cursor)
+
+
+class Parameters(msgspec.Struct, frozen=True):
+    """The parameters of a request to a stream: all of their values, and the first value of each parameter.
+
+    Each method parses some of them. ProblemError says what to change.
+    """
+
+    stream: Stream
+    texts: Mapping[str, Sequence[str]]
+    values: Mapping[str, str]
+
+    @classmethod
+    def read(
+        cls, stream: Stream, texts: Mapping[str, Sequence[str]], known: Collection[str], *, where: bool = True
+    ) -> Parameters:
+        """Read the parameters of a query string. Conditions are among the ``known`` parameters unless ``where`` is False.
+
+        Raises ProblemError for an unknown parameter, and for a repeated parameter that must not be repeated.
+        """
+        for name, values in texts.items():
+            if name not in known and not (where and is_condition(name)):
+                raise _refuse_unknown(name, known, where=where)
+            if len(values) != 1 and name not in REPEATED:
+                raise refuse_parameter(f"{name} is given {len(values)} times; give it once")
+            if name == "explain" and values[0] != "true":
+                raise refuse_parameter("explain must be true, or left out")
+        return cls(stream, texts, {name: values[0] for name, values in texts.items()})
+
+    def open_cursor(
+        self, kind: type[_Kind], seal: Seal, list_repeats: Callable[[_Kind], dict[str, bool]]
+    ) -> _Kind | None:
+        """Return the query and the position of the request's cursor; None if the request does not have a cursor.
+
+        ``list_repeats`` lists the parameters by name, with True for each parameter that repeats the cursor's query.
+        """
+        if "cursor" not in self.values:
+            return None
+        try:
+            cursor = seal.open(self.values["cursor"], kind)
+        except InvalidCursor as error:
+            raise refuse(400, "invalid_cursor", str(error)) from error
+        if cursor.stream != self.stream.name:
+            raise refuse(400, "invalid_cursor", f"this cursor belongs to stream {cursor.stream}: begin without it")
+        repeats = list_repeats(cursor)
+        # A cursor holds the query and a position, so only the parameters of a single page, such as limit, may differ.
+        changed = [name for name in self.values if name not in _OF_PAGES and not repeats.get(name, False)]
+        if changed:
+            names = " and ".join(sorted(changed))
+            detail = f"this cursor belongs to another query: repeat its {names}, leave {names} out, or begin without the cursor"
+            raise refuse(400, "invalid_cursor", detail)
+        return cursor
+
+    def parse_count(self, name: str, most: int) -> int | None:
+        """Parse a parameter that must be a whole number from 1 to ``most``; None if the request does not have it."""
+        text = self.values.get(name)
+        if text is None:
+            return None
+        if not (text.isascii() and text.isdigit() and 1 <= int(text[:10]) <= most and len(text) < 10):
+            raise refuse_parameter(f"{name} must be a whole number from 1 to {most}")
+        return int(text)
+
+    def read_choice(self, name: str, choices: Sequence[_Choice], detail: str) -> _Choice:
+        """The value of a parameter that is one of a few words; the first word if the parameter is missing."""
+        text = self.values.get(name, choices[0])
+        for choice in choices:
+            if choice == text:
+                return choice
+        raise refuse_parameter(detail)
+
+    def parse_order(self) -> bool:
+        """Parse the parameter ``order``: True if the order is ascending."""
+        detail = "order must be asc (oldest first) or desc (newest first)"
+        return self.read_choice("order", ("desc", "asc"), detail) == "asc"
+
+    def parse_consistent(self) -> bool:
+        """True if the answer must hold every acknowledged event: tables are read strongly consistent."""
+        return self.read_choice("consistent", ("false", "true"), "consistent must be true or false") == "true"
+
+    def parse_low_priority(self) -> bool:
+        """True if a read replica may answer."""
+        detail = "priority must be normal or low: with low, a read replica answers if the table has one"
+        return self.read_choice("priority", ("normal", "low"), detail) == "low"
+
+    def parse_conditions(self) -> tuple[Condition, ...]:
+        """Parse the conditions on fields, in the order of their fields."""
+        return parse_conditions(self.stream, self.values)
+
+    def parse_instant(self, name: str, now: datetime) -> datetime | None:
+        """Parse a parameter that is an instant; None if the request does not have it."""
+        if name not in self.values:
+            return None
+        try:
+            return parse_point(self.values[name], now)
+        except InvalidTime as error:
+            raise refuse_parameter(
+                f"{name}: {error}; or an age such as -15m, epoch milliseconds, now, today or yesterday"
+            ) from error
+
+    def parse_range(self, now: datetime, oldest: datetime | None = None) -> tuple[datetime, datetime]:
+        """Parse the range ``[from, to)``. By default it begins an hour ago (or at ``oldest``) and ends with the window."""
+        end = self.parse_instant("to", now) or now + self.stream.ahead
+        default = min(now, end) - _DEFAULT_SPAN if oldest is None else min(oldest, end - _DEFAULT_SPAN)
+        start = self.parse_instant("from", now) or max(default, EPOCH)
+        if start >= end:
+            raise refuse_parameter("from must lie before to: the range is [from, to)")
+        return start, end
+
+    def parse_projection(self) -> Projection:
+        """Parse which data and which versions of events the answer shows."""
+        values = self.values
+        fields = tuple(map(parse_path, values["fields"].split(","))) if "fields" in values else ()
+        if "" in fields or len(fields) > MAX_FIELDS:
+            raise refuse_parameter(f"fields is a list such as mag,place: 1 to {MAX_FIELDS} names, or *")
+        if len(values.get("fields", "").encode()) > MAX_FIELDS_BYTES:
+            raise refuse_parameter(f"fields has at most {MAX_FIELDS_BYTES} bytes: ask for less, or for *")
+        versions = self.read_choice("versions", ("newest", "all"), "versions must be newest or all") == "all"
+        if versions:
+            refuse_versions(self.stream)
+        return Projection(fields, versions=versions).of(self.stream)
+
+    def list_repeats(self, query: Query | Ranking, now: datetime) -> dict[str, bool]:
+        """List the parameters by name, with True for each parameter that repeats the cursor's query."""
+        projection, names, values = self.parse_projection(), parse_names(self.texts), self.values
+        conditions = {
+            name: parse_conditions(self.stream, {name: values[name]}) for name in values if is_condition(name)
+        }
+        return {
+            "from": self.parse_instant("from", now) == query.start,
+            "to": self.parse_instant("to", now) == query.end,
+            "order": self.parse_order() == query.ascending,
+            "fields": projection.fields == query.projection.fields,
+            "versions": projection.versions == query.projection.versions,
+            "consistent": self.parse_consistent() == query.consistent,
+            "priority": self.parse_low_priority() == query.low_priority,
+            **{name: names[number] == query.names[number] for number, name in enumerate(NAMES)},
+            **{name: condition in query.conditions for name, (condition,) in conditions.items()},
+        }
+
+    def parse_query(self, now: datetime, limit: int) -> Query:
+        """Read a query without a cursor. It may still need a scan, or be too long for a cursor: the caller checks both."""
+        names, (start, end) = parse_names(self.texts), self.parse_range(now)
+        query = Query(
+            self.stream.name,
+            start,
+            end,
+            names,
+            self.parse_order(),
+            limit,
+            conditions=self.parse_conditions(),
+            projection=self.parse_projection(),
+            consistent=self.parse_consistent(),
+            low_priority=self.parse_low_priority(),
+        )
+        if query.consistent and query.low_priority:
+            raise refuse_parameter("a read replica is read eventually: leave out consistent, or priority")
+        return query
 
 
 def parse_query(stream: Stream, parameters: Mapping[str, Sequence[str]], now: datetime, seal: Seal) -> Query:
     """Read the query string. Without ``from`` and ``to`` the range is the last hour, and up to ``ahead`` from now."""
-    values = read_single(parameters, KNOWN)
-    limit = parse_count(values, "limit", MAX_LIMIT) or DEFAULT_LIMIT
-    if "cursor" in values:
-        query = open_cursor(values["cursor"], Query, stream.name, seal)
-        refuse_changes(values, list_repeats(stream, parameters, values, query, now))
-        return msgspec.structs.replace(query, limit=limit, projection=query.projection.of(stream))
-    query = parse_range_query(stream, parameters, values, now, limit)
+    request = Parameters.read(stream, parameters, KNOWN)
+    limit = request.parse_count("limit", MAX_LIMIT) or DEFAULT_LIMIT
+    cursor = request.open_cursor(Query, seal, lambda query: request.list_repeats(query, now))
+    if cursor is not None:
+        return msgspec.structs.replace(cursor, limit=limit, projection=cursor.projection.of(stream))
+    query = request.parse_query(now, limit)
     refuse_scan(stream, query)
     refuse_long(query.cursor(Position(query.start)))
     return query
-
-
-def parse_range_query(
-    stream: Stream, parameters: Mapping[str, Sequence[str]], values: Mapping[str, str], now: datetime, limit: int
-) -> Query:
-    """Read a query without a cursor. It may still need a scan, or be too long for a cursor: the caller checks both."""
-    names = parse_names(parameters)
-    start, end = parse_range(stream, values, now)
-    query = Query(
-        stream.name,
-        start,
-        end,
-        names,
-        parse_order(values),
-        limit,
-        conditions=parse_conditions(stream, values),
-        projection=parse_projection(stream, values),
-        consistent=parse_consistent(values),
-        low_priority=_parse_low_priority(values),
-    )
-    if query.consistent and query.low_priority:
-        raise refuse_parameter("a read replica is read eventually: leave out consistent, or priority")
-    return query
-
-
-def list_repeats(
-    stream: Stream,
-    parameters: Mapping[str, Sequence[str]],
-    values: Mapping[str, str],
-    query: Query | Ranking,
-    now: datetime,
-) -> dict[str, bool]:
-    """List the parameters beside a cursor by name, with True for each parameter that repeats the cursor's query."""
-    projection, names = parse_projection(stream, values), parse_names(parameters)
-    conditions = {name: parse_conditions(stream, {name: value}) for name, value in values.items() if is_condition(name)}
-    return {
-        "from": parse_instant_of(values, "from", now) == query.start,
-        "to": parse_instant_of(values, "to", now) == query.end,
-        "order": parse_order(values) == query.ascending,
-        "fields": projection.fields == query.projection.fields,
-        "versions": projection.versions == query.projection.versions,
-        "consistent": parse_consistent(values) == query.consistent,
-        "priority": _parse_low_priority(values) == query.low_priority,
-        **{name: names[number] == query.names[number] for number, name in enumerate(NAMES)},
-        **{name: condition in query.conditions for name, (condition,) in conditions.items()},
-    }
 
 
 def refuse_scan(stream: Stream, query: Query) -> None:
@@ -115,41 +227,6 @@ def refuse_scan(stream: Stream, query: Query) -> None:
     raise refuse(400, "needs_index" if indexed else "needs_series", detail)
 
 
-def parse_range(
-    stream: Stream, values: Mapping[str, str], now: datetime, oldest: datetime | None = None
-) -> tuple[datetime, datetime]:
-    """Parse the range ``[from, to)``. By default it begins an hour ago (or at ``oldest``) and ends with the window."""
-    end = parse_instant_of(values, "to", now) or now + stream.ahead
-    default = min(now, end) - _DEFAULT_SPAN if oldest is None else min(oldest, end - _DEFAULT_SPAN)
-    start = parse_instant_of(values, "from", now) or max(default, EPOCH)
-    if start >= end:
-        raise refuse_parameter("from must lie before to: the range is [from, to)")
-    return start, end
-
-
-def parse_consistent(values: Mapping[str, str]) -> bool:
-    """True if the answer must hold every acknowledged event: tables are read strongly consistent."""
-    return read_choice(values, "consistent", ("false", "true"), "consistent must be true or false") == "true"
-
-
-def _parse_low_priority(values: Mapping[str, str]) -> bool:
-    detail = "priority must be normal or low: with low, a read replica answers if the table has one"
-    return read_choice(values, "priority", ("normal", "low"), detail) == "low"
-
-
-def parse_projection(stream: Stream, values: Mapping[str, str]) -> Projection:
-    """Parse which data and which versions of events the answer shows."""
-    fields = tuple(map(parse_path, values["fields"].split(","))) if "fields" in values else ()
-    if "" in fields or len(fields) > MAX_FIELDS:
-        raise refuse_parameter(f"fields is a list such as mag,place: 1 to {MAX_FIELDS} names, or *")
-    if len(values.get("fields", "").encode()) > MAX_FIELDS_BYTES:
-        raise refuse_parameter(f"fields has at most {MAX_FIELDS_BYTES} bytes: ask for less, or for *")
-    versions = read_choice(values, "versions", ("newest", "all"), "versions must be newest or all") == "all"
-    if versions:
-        refuse_versions(stream)
-    return Projection(fields, versions=versions).of(stream)
-
-
 def refuse_versions(stream: Stream) -> None:
     """Raise ProblemError for a query of earlier versions if the stream does not keep them."""
     if stream.versions != "keep":
@@ -168,23 +245,6 @@ def refuse_unwritable(parameters: Mapping[str, Sequence[str]]) -> None:
                 raise refuse_parameter(detail) from None
 
 
-def read_single(
-    parameters: Mapping[str, Sequence[str]], known: Collection[str], *, where: bool = True
-) -> dict[str, str]:
-    """Read each parameter's value. If the parameter may be repeated, read its first value.
-
-    Raises ProblemError for an unknown parameter, and for a repeated parameter that must not be repeated.
-    """
-    for name, values in parameters.items():
-        if name not in known and not (where and is_condition(name)):
-            raise _refuse_unknown(name, known, where=where)
-        if len(values) != 1 and name not in REPEATED:
-            raise refuse_parameter(f"{name} is given {len(values)} times; give it once")
-        if name == "explain" and values[0] != "true":
-            raise refuse_parameter("explain must be true, or left out")
-    return {name: values[0] for name, values in parameters.items()}
-
-
 def _refuse_unknown(name: str, known: Collection[str], *, where: bool) -> ProblemError:
     """Make the error 400 for an unknown parameter; it suggests a known parameter of a similar name."""
     from difflib import get_close_matches  # only a refusal needs this import
@@ -195,40 +255,3 @@ def _refuse_unknown(name: str, known: Collection[str], *, where: bool) -> Proble
         meant = f"; a condition on a field of data is {WHERE}{name[:64]}="
     names = ", ".join([*known, f"{WHERE}FIELD", f"{WHERE}FIELD:OPERATOR"] if where else sorted(known))
     return refuse(400, "unknown_parameter", f"unknown parameter {name[:64]!r}{meant}; known are {names}")
-
-
-def parse_count(values: Mapping[str, str], name: str, most: int) -> int | None:
-    """Parse a parameter that must be a whole number from 1 to ``most``; None if the request does not have it."""
-    text = values.get(name)
-    if text is None:
-        return None
-    if not (text.isascii() and text.isdigit() and 1 <= int(text[:10]) <= most and len(text) < 10):
-        raise refuse_parameter(f"{name} must be a whole number from 1 to {most}")
-    return int(text)
-
-
-def parse_order(values: Mapping[str, str]) -> bool:
-    """Parse the parameter ``order``: True if the order is ascending."""
-    detail = "order must be asc (oldest first) or desc (newest first)"
-    return read_choice(values, "order", ("desc", "asc"), detail) == "asc"
-
-
-def read_choice(values: Mapping[str, str], name: str, choices: Sequence[_Choice], detail: str) -> _Choice:
-    """The value of a parameter that is one of a few words; the first word if the parameter is missing."""
-    text = values.get(name, choices[0])
-    for choice in choices:
-        if choice == text:
-            return choice
-    raise refuse_parameter(detail)
-
-
-def parse_instant_of(values: Mapping[str, str], name: str, now: datetime) -> datetime | None:
-    """Parse a parameter that is an instant; None if the request does not have it."""
-    if name not in values:
-        return None
-    try:
-        return parse_point(values[name], now)
-    except InvalidTime as error:
-        raise refuse_parameter(
-            f"{name}: {error}; or an age such as -15m, epoch milliseconds, now, today or yesterday"
-        ) from error

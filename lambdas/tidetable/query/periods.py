@@ -10,12 +10,12 @@ import msgspec
 
 from tidetable.catalog import Entry, State
 from tidetable.config import Config, Stream
-from tidetable.config.model import IndexPolicy
+from tidetable.config.stream import IndexPolicy
 from tidetable.keys import Layout
 from tidetable.ports import CatalogReader, Pools, Table, Tables
 from tidetable.problems import refuse_parameter
-from tidetable.query.cursor import Seal, open_cursor, refuse_changes
-from tidetable.query.parse import parse_count, parse_instant_of, read_single
+from tidetable.query.cursor import Seal
+from tidetable.query.parse import Parameters
 from tidetable.times import to_text
 from tidetable.window import Window
 
@@ -98,14 +98,16 @@ class PeriodsQuery(msgspec.Struct, frozen=True, array_like=True, tag="periods"):
 
 def parse_periods(stream: Stream, parameters: Mapping[str, Sequence[str]], now: datetime, seal: Seal) -> PeriodsQuery:
     """Read the query string; ProblemError says what to change."""
-    values = read_single(parameters, KNOWN, where=False)
-    limit, states = parse_count(values, "limit", MAX_LIMIT) or DEFAULT_LIMIT, _parse_states(values)
-    start, end = parse_instant_of(values, "from", now), parse_instant_of(values, "to", now)
-    if "cursor" in values:
-        query = open_cursor(values["cursor"], PeriodsQuery, stream.name, seal)
-        same = {"from": start == query.start, "to": end == query.end, "state": states == query.states}
-        refuse_changes(values, same)
-        return msgspec.structs.replace(query, limit=limit)
+    request = Parameters.read(stream, parameters, KNOWN, where=False)
+    limit, states = request.parse_count("limit", MAX_LIMIT) or DEFAULT_LIMIT, _parse_states(request.values)
+    start, end = request.parse_instant("from", now), request.parse_instant("to", now)
+    cursor = request.open_cursor(
+        PeriodsQuery,
+        seal,
+        lambda query: {"from": start == query.start, "to": end == query.end, "state": states == query.states},
+    )
+    if cursor is not None:
+        return msgspec.structs.replace(cursor, limit=limit)
     if start is not None and end is not None and start >= end:
         raise refuse_parameter("from must lie before to: the range is [from, to)")
     return PeriodsQuery(stream.name, limit, start, end, states)

@@ -97,9 +97,7 @@ def _plan_scans(query: Query, access: Access | None, entry: Entry, start: dateti
 
 
 def _slice_range(query: Query, layout: Layout, start: datetime, end: datetime) -> Iterator[tuple[datetime, datetime]]:
-    """Slice a range by the buckets, in the answer's order; a layout that is partitioned by series gives the whole
-    range.
-    """
+    """Slice a range by the buckets, in the answer's order. A layout by series gives the whole range."""
     if layout.partition_by == "series":
         yield start, end
         return
@@ -134,9 +132,7 @@ def _plan_pack_scan(query: Query, access: Access, entry: Entry, start: datetime,
             low, first = f"{place}\0" if after.id else place, after.time
         elif not query.ascending and place < high:
             high, last = place, after.time + MOMENT
-    by_series = layout.partition_by == "series"
-    partitions = [escape(series) for series in query.names.series] if by_series else [layout.logical(start, "")]
-    scan = PackScan.of(entry, first, last, partitions, low=low, high=high)
+    scan = PackScan.of(entry, first, last, _name_partitions(query, layout, start), low=low, high=high)
     return replace(scan, start=start, end=end, conditions=access.conditions)
 
 
@@ -150,15 +146,10 @@ def _plan_index_scan(
     # An index holds only the newest version of an event, and its keys do not name a version.
     layout = entry.layout
     low, high, after = _find_edges(query, replace(layout, partition_by="time", versioned=False), start, end)
-    conditions, partitions, suffixes = (
-        access.conditions,
-        access.partitions,
-        _hash_suffixes(query.names.ids, index.shards),
-    )
+    conditions, partitions = access.conditions, access.partitions
+    suffixes = _hash_suffixes(query.names.ids, index.shards)
     if index.local:
-        by_series = layout.partition_by == "series"
-        partitions = [escape(series) for series in query.names.series] if by_series else [layout.logical(start, "")]
-        suffixes = _find_suffixes(query.names, layout)
+        partitions, suffixes = _name_partitions(query, layout, start), _find_suffixes(query.names, layout)
     scan = IndexScan(
         entry=entry,
         start=start,
@@ -177,6 +168,12 @@ def _plan_index_scan(
     times = layout.edge(start), layout.edge(end)
     keys = replace(scan.keys, low=None, high=None, after=None, times=times)
     return GatherScan.of(replace(scan, keys=keys), low, high, after)
+
+
+def _name_partitions(query: Query, layout: Layout, start: datetime) -> list[str]:
+    """Name the logical partitions of a table that hold the query's events of the bucket at ``start``."""
+    by_series = layout.partition_by == "series"
+    return [escape(series) for series in query.names.series] if by_series else [layout.logical(start, "")]
 
 
 def _find_suffixes(names: Names, layout: Layout) -> Sequence[int]:
@@ -227,9 +224,7 @@ def _find_series_range(query: Query, layout: Layout, keys: KeyRange, series: str
 
 
 def push_down(index: Index, conditions: tuple[Condition, ...]) -> tuple[Condition, ...]:
-    """Return the conditions that DynamoDB can filter by in an index: all of them, or none if the index lacks one of
-    their fields.
-    """
+    """Return the conditions that DynamoDB can filter by in an index: all, or none if the index lacks a field."""
     return conditions if index.holds(condition.top for condition in conditions) else ()
 
 
@@ -257,8 +252,7 @@ def _is_ahead(start: datetime, end: datetime, query: Query) -> bool:
         return True
     if query.ascending:
         return query.after.time < end
-    bare = not query.after.id
-    return start < query.after.time or (not bare and start == query.after.time)
+    return start < query.after.time or (bool(query.after.id) and start == query.after.time)
 
 
 def make_sort_key(position: Position, layout: Layout) -> str:

@@ -5,17 +5,18 @@ reasons.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
 from tidetable.catalog import Entry
-from tidetable.conditions import Names
 from tidetable.config import Stream
-from tidetable.ports import NotedSeries, Rollups, RollupState
+from tidetable.ports import NotedSeries, Rollups, RollupState, Tables
 from tidetable.problems import refuse
 from tidetable.query.batches import Batch
+from tidetable.query.explain import explain_query
 from tidetable.query.model import AT_ONCE, Cost, Query, Reader
 from tidetable.query.noted import NotedScanner, Stretch, find_stretches, is_noted, read_series
 from tidetable.query.plan import plan_query
@@ -23,15 +24,7 @@ from tidetable.query.read import Scanner
 from tidetable.query.scans import Gap, Plan, Scan
 from tidetable.remaining import Remaining
 from tidetable.rollups.collect import make_query
-from tidetable.rollups.cover import (
-    Segment,
-    Usable,
-    Version,
-    cover,
-    find_readable_spans,
-    find_usable_spans,
-    list_versions,
-)
+from tidetable.rollups.cover import Segment, Usable, cover, list_usable, list_versions
 from tidetable.rollups.definition import Definition
 from tidetable.times import to_text
 
@@ -55,14 +48,14 @@ class Section(NamedTuple):
     stretch: Stretch | None = None
 
 
+@dataclass(slots=True)
 class SectionReader:
     """Reads the sections of a page, each by a scanner of its own. It has the cost, the gaps and the sources of all."""
 
-    def __init__(self, reader: Reader, remaining: Remaining, *, forgiving: bool) -> None:
-        self._reader = reader
-        self._remaining = remaining
-        self._forgiving = forgiving
-        self._scanners: list[Scanner | NotedScanner] = []
+    _reader: Reader
+    _remaining: Remaining
+    _forgiving: bool
+    _scanners: list[Scanner | NotedScanner] = field(default_factory=list)
 
     @property
     def has_begun(self) -> bool:
@@ -122,15 +115,13 @@ class Choice(NamedTuple):
         """The gaps of all sections."""
         return [gap for section in self.sections for gap in section.plan.gaps]
 
-    @property
-    def plan(self) -> Plan:
-        """All sections as one plan, for an explanation."""
-        return Plan([scan for section in self.sections for scan in section.plan.scans], self.gaps)
+    def explain(self, query: Query, stream: Stream, reader: Reader, tables: Tables, now: datetime) -> dict[str, Any]:
+        """Describe what reading all sections would read, and estimate the cost."""
+        plan = Plan([scan for section in self.sections for scan in section.plan.scans], self.gaps)
+        return explain_query(query, stream, reader, tables, now, plan) | self.document(reader)
 
     def document(self, reader: Reader) -> dict[str, Any]:
-        """Describe the rollups for an explanation: the used rollups, and the cost of the sections that are read by
-        noted series.
-        """
+        """Describe the used rollups, and the cost of the sections that are read by noted series."""
         rollups = [{"rollup": name, "used": reason is None, "reason": reason} for name, reason in self.reasons.items()]
         document: dict[str, Any] = {"rollups": rollups} if rollups else {}
         noted = [
@@ -177,20 +168,26 @@ def _split(query: Query, begin: datetime, entries: Sequence[Entry], since: datet
     if not stretches:
         return []
     sections, at = list[Section](), begin
-    for stretch in [*stretches, None]:
-        start, end = (query.end, query.end) if stretch is None else (max(stretch.start, begin), stretch.end)
+    for stretch in stretches:
+        start = max(stretch.start, begin)
         if at < start:
-            narrowed = msgspec.structs.replace(query, start=at, end=start, after=None)
-            sections.append(Section(at, narrowed, plan_query(narrowed, entries), None))
-        if stretch is not None:
-            narrowed = msgspec.structs.replace(query, start=start, end=end, after=None)
-            sections.append(Section(start, narrowed, Plan((), ()), None, stretch._replace(start=start)))
-        at = end
+            sections.append(_make_section(query, at, start, entries))
+        narrowed = msgspec.structs.replace(query, start=start, end=stretch.end, after=None)
+        sections.append(Section(start, narrowed, Plan((), ()), None, stretch._replace(start=start)))
+        at = stretch.end
+    if stretches and at < query.end:
+        sections.append(_make_section(query, at, query.end, entries))
     return sections
+
+
+def _make_section(query: Query, start: datetime, end: datetime, entries: Sequence[Entry]) -> Section:
+    query = msgspec.structs.replace(query, start=start, end=end, after=None)
+    return Section(start, query, plan_query(query, entries), None)
 
 
 def choose_by_state(
     query: Query,
+    stream: Stream,
     state: RollupState,
     reader: Reader,
     entries: Sequence[Entry],
@@ -202,20 +199,22 @@ def choose_by_state(
 
     ``state`` must be read before anything else: an event with a later mark was also acknowledged later. ``entries`` are
     the entries of the stream itself. With ``consistent`` the entries of the rollups are read with strong consistency,
-    too.
+    too. Raises ProblemError if it needs events that neither a key nor noted series can find.
     """
     reasons: dict[str, str | None] = {}
     usable: list[Usable] = []
     entries_of = {query.stream: entries}
     for definition in list_definitions(query.stream, reader):
-        reasons[definition.stream] = find_misfit(definition)
-        versions = _find_fitting(definition, query, state, find_misfit)
+        name = definition.stream
+        reasons[name] = find_misfit(definition)
+        versions = [
+            version
+            for version in list_versions(definition, state)
+            if version.start < query.end and query.start < version.end and find_misfit(version.definition) is None
+        ]
         if versions:
-            entries_of[definition.stream] = reader.catalog.entries(
-                definition.stream, query.start, query.end, consistent=consistent
-            )
-            readable = find_readable_spans(entries_of[definition.stream])
-            usable += [Usable(version.definition, find_usable_spans(version, state, readable)) for version in versions]
+            entries_of[name] = reader.catalog.entries(name, query.start, query.end, consistent=consistent)
+            usable += list_usable(versions, state, entries_of[name])
     # If buckets are equally long, the rollup with fewer groups is read.
     usable.sort(key=lambda rollup: (len(rollup.definition.by), len(rollup.definition.fields)))
     segments = cover(query.start if query.after is None else query.after.time, query.end, usable)
@@ -227,21 +226,14 @@ def choose_by_state(
             reasons[name] = (
                 "the range has no sealed bucket of this rollup without a mark, or a coarser rollup answers these buckets"
             )
-    if not used:
-        return read_events_alone(query, entries, reasons, state.noted_since)
-    sections = [
-        section for segment in segments for section in _make_sections(query, segment, entries_of, state.noted_since)
-    ]
-    return Choice(sections, reasons)
-
-
-def _find_fitting(definition: Definition, query: Query, state: RollupState, find_misfit: FindMisfit) -> list[Version]:
-    """Find the versions of a rollup that fit the query and have sealed buckets in its range."""
-    return [
-        version
-        for version in list_versions(definition, state)
-        if version.start < query.end and query.start < version.end and find_misfit(version.definition) is None
-    ]
+    since = state.noted_since
+    if used:
+        made = [_make_sections(query, segment, entries_of, since) for segment in segments]
+        choice = Choice([section for sections in made for section in sections], reasons)
+    else:
+        choice = read_events_alone(query, entries, reasons, since)
+    refuse_unnoted(stream, choice, since)
+    return choice
 
 
 def _make_sections(
@@ -249,14 +241,11 @@ def _make_sections(
 ) -> list[Section]:
     start, end, definition = segment
     if definition is None:
-        section_query = msgspec.structs.replace(query, start=start, end=end, after=None)
-        split = _split(section_query, start, entries_of[section_query.stream], since)
-        if split:
-            return split
-    else:
-        names = Names(series=query.names.series, series_prefix=query.names.series_prefix)
-        section_query = make_query(definition.stream, start, end, names)
-    return [Section(start, section_query, plan_query(section_query, entries_of[section_query.stream]), definition)]
+        narrowed = msgspec.structs.replace(query, start=start, end=end, after=None)
+        entries = entries_of[query.stream]
+        return _split(narrowed, start, entries, since) or [_make_section(query, start, end, entries)]
+    cells = make_query(definition.stream, start, end, query.names._replace(ids=(), id_prefix=""))
+    return [Section(start, cells, plan_query(cells, entries_of[definition.stream]), definition)]
 
 
 def refuse_unordered(stream: Stream, choice: Choice, copies: Copies) -> None:

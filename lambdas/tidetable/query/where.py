@@ -105,28 +105,17 @@ def _estimate_length(condition: Condition) -> int:
 
 
 def parse_names(parameters: Mapping[str, Sequence[str]]) -> Names:
-    """Parse the conditions on names; ProblemError says what to change."""
-    series, ids = _list_values(parameters, "series"), _list_values(parameters, "id")
-    return Names(series, ids, _parse_prefix(parameters, "series:prefix"), _parse_prefix(parameters, "id:prefix"))
+    """Parse the conditions on names; ProblemError says what to change.
 
-
-def _list_values(parameters: Mapping[str, Sequence[str]], name: str) -> tuple[str, ...]:
-    """List the values of a parameter, sorted, so that a cursor can be used with the same values in any order."""
-    values = sorted(set(parameters.get(name, ())))
-    if len(values) > MAX_NAMES:
-        raise refuse_parameter(f"{name} is given {len(values)} times: at most {MAX_NAMES} in one request")
-    for value in values:
-        _refuse_length(name, value)
-    return tuple(values)
-
-
-def _parse_prefix(parameters: Mapping[str, Sequence[str]], name: str) -> str:
-    # ``read_single`` checks that the parameter is given only once.
-    for value in parameters.get(name, ()):
-        _refuse_length(name, value)
-    return next(iter(parameters.get(name, ())), "")
-
-
-def _refuse_length(name: str, value: str) -> None:
-    if not 0 < len(value.encode()) <= MAX_NAME_BYTES:
-        raise refuse_parameter(f"{name} must have 1 to {MAX_NAME_BYTES} bytes")
+    Lists are sorted, so that a cursor can be used with the same values in any order.
+    """
+    values = {name: sorted(set(parameters.get(name, ()))) for name in ("series", "id", "series:prefix", "id:prefix")}
+    for name, texts in values.items():
+        if len(texts) > MAX_NAMES:
+            raise refuse_parameter(f"{name} is given {len(texts)} times: at most {MAX_NAMES} in one request")
+        if not all(0 < len(text.encode()) <= MAX_NAME_BYTES for text in texts):
+            raise refuse_parameter(f"{name} must have 1 to {MAX_NAME_BYTES} bytes")
+    series, ids, *prefixes = values.values()
+    # ``read_single`` checks that a prefix is given only once.
+    series_prefix, id_prefix = (next(iter(texts), "") for texts in prefixes)
+    return Names(tuple(series), tuple(ids), series_prefix, id_prefix)

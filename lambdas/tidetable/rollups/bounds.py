@@ -50,16 +50,12 @@ def can_seal(end: datetime, now: datetime) -> bool:
 
 
 def can_reseal(marked_at: int, now: datetime) -> bool:
-    """True if the writer of a mark of ``marked_at`` (epoch milliseconds) has ended, and all queries that began before
-    the mark, too.
-    """
+    """True if the writer of a mark of ``marked_at`` (epoch milliseconds) and all earlier queries have ended."""
     return to_millis(now) - marked_at > convert_length(WRITER_LIFE + READER_LIFE)
 
 
 def choose_lease_length(timeout: timedelta) -> timedelta:
-    """Choose how long a refresher with this time-out holds the lease: until the run and all of its requests have surely
-    ended.
-    """
+    """Choose how long a refresher with this time-out holds the lease: until all of its requests have surely ended."""
     return timeout + 2 * CLOCKS + UNDER_WAY
 
 

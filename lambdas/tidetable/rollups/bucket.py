@@ -6,18 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+import msgspec
+
 from tidetable.ports.rollups import RollupState
 from tidetable.rollups.cells import Bucket
 from tidetable.rollups.collect import collect
-from tidetable.rollups.cover import (
-    Segment,
-    Usable,
-    Version,
-    cover,
-    find_readable_spans,
-    find_usable_spans,
-    list_versions,
-)
+from tidetable.rollups.cover import Segment, Usable, Version, cover, list_usable, list_versions
 from tidetable.rollups.definition import Definition
 from tidetable.rollups.services import BucketOver, Services
 from tidetable.rollups.writing import find_table, read_present, write_cells
@@ -44,14 +38,17 @@ class Report:
     finished: bool = True
 
 
+class Run(msgspec.Struct, frozen=True):
+    """The work of one run on the rollups of the stream ``source``."""
+
+    source: str
+    definitions: Sequence[Definition]
+    services: Services
+    report: Report
+
+
 def compute_bucket(
-    version: Version,
-    bucket: datetime,
-    definitions: Sequence[Definition],
-    state: RollupState,
-    services: Services,
-    report: Report,
-    collected: tuple[datetime, Bucket] | None = None,
+    version: Version, bucket: datetime, run: Run, state: RollupState, collected: tuple[datetime, Bucket] | None = None
 ) -> bool:
     """Compute a bucket and write its cells.
 
@@ -59,44 +56,35 @@ def compute_bucket(
     bucket was read before, ``collected`` is the instant of that reading, and the content. Otherwise the bucket is read
     here.
     """
-    definition = version.definition
-    end = bucket + definition.every
-    read_at = services.clock.now() if collected is None else collected[0]
+    definition, services = version.definition, run.services
+    read_at, content = collected or (services.clock.now(), None)
     entry = find_table(definition, bucket, services)
     present = read_present(entry, bucket, services)
-    if collected is None:
-        content = collect(definition, choose_segments(definition, bucket, end, definitions, state, services), services)
-    else:
-        content = collected[1]
-    was_over = (definition.name, bucket) in {(name, at) for name, at in state.over}
+    if content is None:
+        segments = choose_segments(definition, bucket, bucket + definition.every, run, state)
+        content = collect(definition, segments, services)
     try:
         if content.is_over:
             raise BucketOver(f"more than {definition.max_groups} groups")
         write_cells(definition, entry, content.events(bucket), present, read_at, services)
     except BucketOver as error:
-        services.rollups.put_over(definition.source, definition.name, bucket, len(content.groups))
-        report.over.append(f"{definition.stream} {to_text(bucket)}: {error}")
+        services.rollups.put_over(run.source, definition.name, bucket, len(content.groups))
+        run.report.over.append(f"{definition.stream} {to_text(bucket)}: {error}")
         return False
-    if was_over:
-        services.rollups.clear_over(definition.source, definition.name, bucket)
+    if (definition.name, bucket) in state.over:
+        services.rollups.clear_over(run.source, definition.name, bucket)
     return True
 
 
 def choose_segments(
-    definition: Definition,
-    start: datetime,
-    end: datetime,
-    definitions: Sequence[Definition],
-    state: RollupState,
-    services: Services,
+    definition: Definition, start: datetime, end: datetime, run: Run, state: RollupState
 ) -> list[Segment]:
     """Choose the segments from which a bucket is computed: cells of finer rollups if they fit, otherwise events."""
-    usable = []
+    usable = list[Usable]()
     state = state._replace(marks=[mark for mark in state.marks if mark.meets(start, end)])
-    for other in definitions:
+    for other in run.definitions:
         fitting = [version for version in list_versions(other, state) if version.definition.feeds(definition)]
         if fitting and other.name != definition.name:
-            entries = services.catalog.entries(other.stream, start, end, consistent=True)
-            readable = find_readable_spans(entries)
-            usable += [Usable(version.definition, find_usable_spans(version, state, readable)) for version in fitting]
+            entries = run.services.catalog.entries(other.stream, start, end, consistent=True)
+            usable += list_usable(fitting, state, entries)
     return cover(start, end, usable)

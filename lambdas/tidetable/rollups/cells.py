@@ -37,9 +37,7 @@ Group = tuple[tuple[str, Any], ...]
 
 
 def make_group_value(value: Any) -> tuple[str, Any]:
-    """Return the kind of a value, and the value to group by. A boolean is not a number. Lists and objects are not
-    values to group by.
-    """
+    """Return the kind of a value, and the value to group by. Lists and objects are not values to group by."""
     if isinstance(value, bool):
         return "truth", value
     if isinstance(value, int | Decimal):
@@ -49,46 +47,64 @@ def make_group_value(value: Any) -> tuple[str, Any]:
 
 @dataclass(slots=True)
 class Numbers:
-    """The numbers of one field in one group.
+    """The statistics of the numbers of one field in one group.
 
-    ``first`` and ``last`` are pairs: the place of an event, and its number.
+    ``first_place`` and ``last_place`` are the places of the first and the last number in the order of all events. They
+    are empty if the numbers were added in order.
     """
 
     count: int = 0
     sum: Decimal = Decimal(0)
     min: Number | None = None
     max: Number | None = None
-    first: tuple[str, Number] | None = None
-    last: tuple[str, Number] | None = None
+    first: Number | None = None
+    last: Number | None = None
     sketch: Sketch | None = None
+    first_place: str = ""
+    last_place: str = ""
 
-    def add(self, number: Number, place: str) -> None:
-        """Add one number to all statistics except the sketch of percentiles. Numbers may come in any order."""
+    def add(self, number: Number) -> None:
+        """Add one number to all statistics except the sketch. Numbers must come in order.
+
+        The present decimal context must be ``EXACT``.
+        """
+        self.count += 1
+        self.sum += number
+        if self.min is None or number < self.min:
+            self.min = number
+        if self.max is None or number > self.max:
+            self.max = number
+        if self.first is None:
+            self.first = number
+        self.last = number
+
+    def add_at(self, number: Number, place: str) -> None:
+        """Add one number to all statistics except the sketch. Numbers may come in any order."""
         self.count += 1
         self.sum = EXACT.add(self.sum, number)
         self.min = number if self.min is None else min(self.min, number)
         self.max = number if self.max is None else max(self.max, number)
-        self._place((place, number), (place, number))
+        if self.first is None or place < self.first_place:
+            self.first, self.first_place = number, place
+        if self.last is None or place >= self.last_place:
+            self.last, self.last_place = number, place
 
     def merge(self, other: Numbers, sketches: Sketches) -> None:
-        """Add the numbers of another state."""
+        """Add other numbers. Numbers without places must be later than all numbers that were added before."""
         self.count += other.count
         self.sum = EXACT.add(self.sum, other.sum)
         if other.min is not None:
             self.min = other.min if self.min is None else min(self.min, other.min)
         if other.max is not None:
             self.max = other.max if self.max is None else max(self.max, other.max)
-        self._place(other.first, other.last)
+        if other.first is not None and (self.first is None or "" < other.first_place < self.first_place):
+            self.first, self.first_place = other.first, other.first_place
+        if other.last is not None and (not other.last_place or other.last_place >= self.last_place):
+            self.last, self.last_place = other.last, other.last_place
         if other.sketch is not None:
             if self.sketch is None:
                 self.sketch = sketches.new()
             self.sketch.merge(other.sketch)
-
-    def _place(self, first: tuple[str, Number] | None, last: tuple[str, Number] | None) -> None:
-        if first is not None and (self.first is None or first[0] < self.first[0]):
-            self.first = first
-        if last is not None and (self.last is None or last[0] >= self.last[0]):
-            self.last = last
 
     def document(self, statistics: frozenset[str]) -> JsonObject:
         """Write the state as JSON, with the count and the ``statistics`` that a rollup keeps."""
@@ -97,8 +113,8 @@ class Numbers:
             document["sum"] = settle_text(self.sum)
         document |= {name: getattr(self, name) for name in ("min", "max") if name in statistics}
         for name in ("first", "last"):
-            if name in statistics and (position := getattr(self, name)) is not None:
-                document[name] = [position[1], position[0]]
+            if name in statistics and (number := getattr(self, name)) is not None:
+                document[name] = [number, getattr(self, f"{name}_place")]
         if PERCENTILES in statistics and self.sketch is not None:
             document["sketch"] = b64encode(self.sketch.dump()).decode()
         return document
@@ -168,7 +184,7 @@ class Bucket:
             if number is None:
                 continue
             numbers = state.fields.setdefault(path, Numbers())
-            numbers.add(number, place)
+            numbers.add_at(number, place)
             if self._sketched:
                 if numbers.sketch is None:
                     numbers.sketch = self._sketches.new()
@@ -198,9 +214,7 @@ class Bucket:
         return state
 
     def _limit_names(self) -> None:
-        """If there are too many names, keep the first in alphabetical order, so that the same events give the same
-        names.
-        """
+        """Keep only the first names in alphabetical order, so that the same events give the same names."""
         if len(self.names) > 2 * MAX_NAMES:
             self.names = {name: self.names[name] for name in sorted(self.names)[:MAX_NAMES]}
 
@@ -209,11 +223,9 @@ class Bucket:
         definition = self._definition
         events = []
         for group, state in self.groups.items():
-            by = {name: value for name, (_, value) in zip(definition.by, group, strict=True) if name != SERIES}
+            by = {name: value for name, (_, value) in zip(definition.by, group, strict=True)}
+            series = by.pop(SERIES, ALL_SERIES)
             fields = {path: numbers.document(definition.kept_statistics) for path, numbers in state.fields.items()}
-            series = next(
-                (value for name, (_, value) in zip(definition.by, group, strict=True) if name == SERIES), ALL_SERIES
-            )
             id = make_id(definition, list(by.values()))
             events.append(Event(series, start, id, {"by": by, "count": state.count, "fields": fields}))
         if self.names:
@@ -223,9 +235,7 @@ class Bucket:
 
 
 def make_id(definition: Definition, values: Sequence[Any]) -> str:
-    """Make the id of a group's cell: the definition's key, then the group's values as JSON, or their hash if they are
-    long.
-    """
+    """Make the id of a group's cell: the definition's key, then the group's values as JSON, or the hash of long ones."""
     text = f"[{','.join(map(settle_text, values))}]"
     if len(text.encode()) > _MAX_ID_BYTES:
         text = f"~{urlsafe_b64encode(sha256(text.encode()).digest()[:_HASH_BYTES]).decode().rstrip('=')}"
@@ -233,9 +243,7 @@ def make_id(definition: Definition, values: Sequence[Any]) -> str:
 
 
 def make_removed_cell(event: Event) -> Event:
-    """Make the empty event that replaces a cell whose group has no events any more, or a list of names of which no name
-    is left.
-    """
+    """Make the empty event that replaces the cell of a group without events, or a list of names without a name."""
     if event.id == FIELDS_ID:
         return Event(event.series, event.time, event.id, {"names": {}})
     return Event(event.series, event.time, event.id, {"by": event.data.get("by", {}), "count": 0, "fields": {}})
@@ -280,13 +288,8 @@ def name_kind(value: Any) -> str:
 
 
 def _read_numbers(state: JsonObject, sketches: Sketches) -> Numbers:
-    first, last = (state.get(name) for name in ("first", "last"))
-    return Numbers(
-        state["count"],
-        Decimal(state.get("sum", "0")),
-        state.get("min"),
-        state.get("max"),
-        None if first is None else (first[1], first[0]),
-        None if last is None else (last[1], last[0]),
-        sketches.load(b64decode(state["sketch"])) if "sketch" in state else None,
-    )
+    first, first_place = state.get("first", (None, ""))
+    last, last_place = state.get("last", (None, ""))
+    sketch = sketches.load(b64decode(state["sketch"])) if "sketch" in state else None
+    total, least, greatest = Decimal(state.get("sum", "0")), state.get("min"), state.get("max")
+    return Numbers(state["count"], total, least, greatest, first, last, sketch, first_place, last_place)

@@ -70,15 +70,14 @@ def _read(query: Query, entries: Sequence[Entry], services: Services, *, never: 
     partitioned by series come last, without an order.
     """
     plan = plan_query(query, entries)
-    blocking = [gap for gap in plan.gaps if not (never and gap.reason == _NEVER) and gap.reason != _BY_SERIES]
-    if blocking:
-        raise BucketBlocked(f"{query.stream} cannot be read from {to_text(blocking[0].start)} on: {blocking[0].reason}")
+    for gap in plan.gaps:
+        if gap.reason != _BY_SERIES and not (never and gap.reason == _NEVER):
+            raise _block(query, gap.start, gap.reason)
     stretches = find_stretches(query, entries)
-    since = services.rollups.read_state(query.stream, (query.start, query.end)).noted_since if stretches else None
-    _refuse_unnoted(query, stretches, since)
-    reader = services.reader
-    scanner = Scanner(query, reader, services.remaining, count=AT_ONCE)
-    yield from _read_rows(scanner.read(plan.scans), query, reader)
+    if stretches:
+        _refuse_unnoted(query, stretches, services)
+    scanner = Scanner(query, services.reader, services.remaining, count=AT_ONCE)
+    yield from _read_rows(scanner.read(plan.scans), query, services.reader)
     _refuse_damaged(query, scanner.damaged.values())
     for stretch in stretches:
         yield from _read_stretch(query, stretch, read_series(query, stretch, services.rollups), services)
@@ -86,15 +85,14 @@ def _read(query: Query, entries: Sequence[Entry], services: Services, *, never: 
 
 def _read_stretch(query: Query, stretch: Stretch, noted: NotedSeries, services: Services) -> Iterator[EventRow]:
     """Read all events of a stretch, which lies in a period that is partitioned by series. Raises BucketBlocked."""
-    reader = services.reader
 
     def pace(entry: Entry, units: float) -> None:
         read_units = entry.seen.read if entry.seen is not None else None
         rate = _UNKNOWN if read_units is None else max(read_units * _SHARE, 1.0)
         services.clock.sleep(min(units / rate, max(services.remaining(), 0.0)))
 
-    scanner = NotedScanner(query, reader, services.remaining, pace=pace)
-    yield from _read_rows(scanner.read(stretch, noted), query, reader)
+    scanner = NotedScanner(query, services.reader, services.remaining, pace=pace)
+    yield from _read_rows(scanner.read(stretch, noted), query, services.reader)
     _refuse_damaged(query, scanner.gaps)
 
 
@@ -105,23 +103,24 @@ def _read_rows(batches: Iterator[Batch], query: Query, reader: Reader) -> Iterat
                 raise Unfinished("the time is up")
             yield from read_batch_events(batch, reader, lambda gap: _refuse_damaged(query, [gap]))
     except TableMissing as error:
-        raise BucketBlocked(f"{query.stream} cannot be read from {to_text(query.start)} on: {error}") from error
+        raise _block(query, query.start, error) from error
 
 
 def _refuse_damaged(query: Query, gaps: Iterable[Gap]) -> None:
     for gap in gaps:
-        raise BucketBlocked(f"{query.stream} cannot be read from {to_text(gap.start)} on: {gap.reason}")
+        raise _block(query, gap.start, gap.reason)
 
 
-def _refuse_unnoted(query: Query, stretches: Iterable[Stretch], since: datetime | None) -> None:
+def _refuse_unnoted(query: Query, stretches: Iterable[Stretch], services: Services) -> None:
+    since = services.rollups.read_state(query.stream, (query.start, query.end)).noted_since
     for entry, start, _ in stretches:
         if not is_noted(entry, since):
-            where = (
-                f"period {entry.period.label} of {query.stream} is partitioned by series, and its series were not noted"
-            )
-            raise BucketBlocked(
-                f"{query.stream} cannot be read from {to_text(start)} on: {where}; its archive can be read"
-            )
+            where = f"period {entry.period.label} of {query.stream} is partitioned by series"
+            raise _block(query, start, f"{where}, and its series were not noted; its archive can be read")
+
+
+def _block(query: Query, start: datetime, why: object) -> BucketBlocked:
+    return BucketBlocked(f"{query.stream} cannot be read from {to_text(start)} on: {why}")
 
 
 def find_end_of_gone(stream: str, start: datetime, end: datetime, services: Services) -> datetime | None:
@@ -198,7 +197,7 @@ def collect_together(definition: Definition, start: datetime, due: int, services
     if end - start <= every or len(stretches) != 1 or (stretches[0].start, stretches[0].end) != (start, end):
         return {}
     (stretch,) = stretches
-    _refuse_unnoted(query, stretches, services.rollups.read_state(query.stream, (start, end)).noted_since)
+    _refuse_unnoted(query, stretches, services)
     noted = read_series(query, stretch, services.rollups)
     cells = max(len(noted.series), 1) * max(len(definition.fields), 1)
     most = MOST_SKETCHES if PERCENTILES in definition.kept_statistics else MOST_GROUPS

@@ -5,13 +5,15 @@ If no rollup can, the events answer it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 from typing import NamedTuple
 
 from tidetable.catalog import Entry
 from tidetable.ports.rollups import Edge, Mark, RollupState, Span
 from tidetable.rollups.definition import Definition
+
+_FIRST, _LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 
 
 class Version(NamedTuple):
@@ -59,6 +61,12 @@ def list_versions(definition: Definition, state: RollupState) -> list[Version]:
     return versions
 
 
+def find_present(definition: Definition, state: RollupState) -> Version | None:
+    """Find the newest version of a rollup; None if the rollup has not begun under its present definition."""
+    versions = list_versions(definition, state)
+    return versions[0] if versions and versions[0].edge.definition == definition.text else None
+
+
 def find_marked_buckets(version: Version, marks: Iterable[Mark]) -> set[datetime]:
     """Find the buckets of a version that marks cover; they need not be sealed.
 
@@ -93,26 +101,23 @@ def find_usable_spans(version: Version, state: RollupState, readable: Sequence[S
     return subtract(spans, find_unusable_buckets(version, state))
 
 
+def list_usable(versions: Iterable[Version], state: RollupState, entries: Iterable[Entry]) -> list[Usable]:
+    """List versions of a rollup with the spans that their cells answer. ``entries`` are of the rollup's own stream."""
+    readable = find_readable_spans(entries)
+    return [Usable(version.definition, find_usable_spans(version, state, readable)) for version in versions]
+
+
 def cover(start: datetime, end: datetime, usable: Iterable[Usable]) -> list[Segment]:
-    """Divide a range into segments, in order of time: the coarsest rollup answers whole buckets, events answer the
-    rest.
-    """
+    """Divide a range into segments, in order of time. The coarsest rollup answers whole buckets, events the rest."""
     uncovered: list[Span] = [(start, end)]
     segments: list[Segment] = []
     for definition, spans in sorted(usable, key=lambda rollup: rollup.definition.every, reverse=True):
-        covered = list(_find_whole_buckets(definition, intersect(uncovered, spans)))
+        whole = [(definition.ceil(first), definition.floor(last)) for first, last in intersect(uncovered, spans)]
+        covered = [(first, last) for first, last in whole if first < last]
         segments += [Segment(first, last, definition) for first, last in covered]
         uncovered = subtract(uncovered, covered)
     segments += [Segment(first, last, None) for first, last in uncovered]
     return sorted(segments, key=lambda segment: segment.start)
-
-
-def _find_whole_buckets(definition: Definition, spans: Iterable[Span]) -> Iterator[Span]:
-    """Find the whole buckets within spans."""
-    for start, end in spans:
-        first, last = definition.ceil(start), definition.floor(end)
-        if first < last:
-            yield first, last
 
 
 def join(spans: Iterable[Span]) -> list[Span]:
@@ -134,15 +139,5 @@ def intersect(spans: Iterable[Span], others: Sequence[Span]) -> list[Span]:
 
 def subtract(spans: Iterable[Span], holes: Sequence[Span]) -> list[Span]:
     """Cut the holes out of the spans. The holes must be in order and must not overlap."""
-    remainder: list[Span] = []
-    for start, end in spans:
-        at = start
-        for first, last in holes:
-            if last <= at or first >= end:
-                continue
-            if at < first:
-                remainder.append((at, first))
-            at = max(at, last)
-        if at < end:
-            remainder.append((at, end))
-    return remainder
+    starts, ends = [_FIRST, *(end for _, end in holes)], [*(start for start, _ in holes), _LAST]
+    return intersect(spans, list(zip(starts, ends, strict=True)))

@@ -7,50 +7,22 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
 from hashlib import sha256
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec.structs import replace
 
-from tidetable.keys import Layout
 from tidetable.periods import Kind
 from tidetable.ports.rollups import Rollups
 from tidetable.times import EPOCH
+
+if TYPE_CHECKING:
+    from tidetable.config import RollupPolicy, Stream
 
 SERIES = "series"
 PERCENTILES = "percentiles"
 STATS = ("count", "sum", "min", "max", "first", "last", PERCENTILES)
 _KEY_DIGITS = 8
-
-
-class Policy(Protocol):
-    """The configuration of a rollup."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def every(self) -> timedelta: ...
-    @property
-    def by(self) -> Sequence[str]: ...
-    @property
-    def fields(self) -> Sequence[str]: ...
-    @property
-    def stats(self) -> Sequence[str]: ...
-    @property
-    def max_groups(self) -> int: ...
-
-
-class Source(Protocol):
-    """The configuration of a stream, as far as its rollups need it."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def period(self) -> Kind: ...
-    @property
-    def ahead(self) -> timedelta: ...
-    @property
-    def layout(self) -> Layout: ...
 
 
 class _Text(msgspec.Struct, frozen=True):
@@ -134,13 +106,13 @@ class Definition(msgspec.Struct, frozen=True, dict=True):
         )
 
 
-def make_definition(source: Source, policy: Policy) -> Definition:
+def make_definition(source: Stream, policy: RollupPolicy) -> Definition:
     """Make the definition of a rollup of a stream."""
-    by, fields, stats = tuple(policy.by), tuple(policy.fields), tuple(policy.stats)
-    every = timedelta(0) + policy.every
-    stream, ahead = f"{source.name}-{policy.name}", timedelta(0) + source.ahead
+    # Plain timedeltas, not durations of the configuration.
+    every, ahead = timedelta(0) + policy.every, timedelta(0) + source.ahead
     period = source.period if source.layout.partition_by == "series" else None
-    return Definition(policy.name, every, by, fields, stats, policy.max_groups, source.name, stream, period, ahead)
+    settings = every, policy.by, policy.fields, policy.stats, policy.max_groups
+    return Definition(policy.name, *settings, source.name, f"{source.name}-{policy.name}", period, ahead)
 
 
 @dataclass(frozen=True, slots=True)

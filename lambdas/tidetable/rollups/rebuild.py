@@ -13,8 +13,8 @@ from tidetable.leases import hold_lease
 from tidetable.ports.rollups import RollupState
 from tidetable.query.model import RESERVE
 from tidetable.rollups.bounds import LEASE, can_seal, to_millis
-from tidetable.rollups.bucket import Report, compute_bucket
-from tidetable.rollups.cover import Version, list_versions
+from tidetable.rollups.bucket import Report, Run, compute_bucket
+from tidetable.rollups.cover import Version, find_present, list_versions
 from tidetable.rollups.definition import Definition
 from tidetable.rollups.services import BucketBlocked, Services, Unfinished
 from tidetable.times import to_text
@@ -24,6 +24,7 @@ _MARKS = 100
 # The length of these marks. A mark of one second lies in one bucket of each rollup, so other, finer buckets within the
 # rebuilt bucket can still be used.
 _POINT = timedelta(seconds=1)
+NOT_BEGUN = "the rollup has not begun: wait for the refresher's next run"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +41,6 @@ class Progress:
     left: int
     marked: int = 0
     problem: str | None = None
-
-    @property
-    def done(self) -> bool:
-        """True if all buckets are done."""
-        return self.left == 0
 
 
 def rebuild(
@@ -68,12 +64,11 @@ def rebuild(
         if not free:
             return None
         state = services.rollups.read_state(definition.source)
-        versions = list_versions(definition, state)
-        if not versions or versions[0].edge.definition != definition.text:
-            return Progress(end, 0, 1, problem="the rollup has not begun: wait for the refresher's next run")
-        newest = versions[0]
+        newest = find_present(definition, state)
+        if newest is None:
+            return Progress(end, 0, 1, problem=NOT_BEGUN)
         early = not can_seal(newest.start, services.clock.now())
-        if early or any(version.edge.sealed >= newest.edge.sealed for version in versions[1:]):
+        if early or any(version.edge.sealed >= newest.edge.sealed for version in list_versions(definition, state)[1:]):
             problem = f"the rollup begins at {to_text(newest.start)}: rebuild it when its first bucket is sealed"
             return Progress(newest.start, 0, 1, problem=problem)
         first = definition.floor(start)
@@ -83,23 +78,18 @@ def rebuild(
             reached = sealed[marked - 1] if marked else min(end, newest.end)
             left = len(sealed) - marked + max((newest.start - first) // definition.every, 0)
             return Progress(reached, 0, left, marked, failure)
-        return _extend(newest, first, definitions, state, services, marked)
+        return _extend(newest, first, Run(definition.source, definitions, services, Report()), state, marked)
 
 
 def _list_sealed(version: Version, first: datetime, end: datetime) -> list[datetime]:
     """List the sealed buckets of a range, the newest first."""
-    buckets = []
-    at, last = max(first, version.start), min(end, version.end)
-    while at < last:
-        buckets.append(at)
-        at += version.definition.every
-    return buckets[::-1]
+    begin, last, every = max(first, version.start), min(end, version.end), version.definition.every
+    count = -((begin - last) // every)
+    return [begin + number * every for number in reversed(range(count))]
 
 
 def _mark(stream: str, buckets: Sequence[datetime], services: Services) -> tuple[int, str | None]:
-    """Mark buckets until the time is up; return the number of marked buckets, and the reason if the rebuild cannot go
-    on.
-    """
+    """Mark buckets until the time is up; return the number of marked buckets, and the problem of a failure."""
     now = to_millis(services.clock.now())
     for number in range(0, len(buckets), _MARKS):
         if services.remaining() <= RESERVE:
@@ -111,28 +101,22 @@ def _mark(stream: str, buckets: Sequence[datetime], services: Services) -> tuple
     return len(buckets), None
 
 
-def _extend(
-    version: Version,
-    start: datetime,
-    definitions: Sequence[Definition],
-    state: RollupState,
-    services: Services,
-    marked: int,
-) -> Progress:
+def _extend(version: Version, start: datetime, run: Run, state: RollupState, marked: int) -> Progress:
     """Compute buckets back to ``start``, and move the beginning of the version back with each computed bucket."""
     definition, edge = version.definition, version.edge
-    report, count = Report(), 0
-    while edge.start > start and services.remaining() > RESERVE:
+    count, problem = 0, None
+    while edge.start > start and run.services.remaining() > RESERVE:
         bucket = edge.start - definition.every
         try:
-            compute_bucket(version, bucket, definitions, state, services, report)
+            compute_bucket(version, bucket, run, state)
         except Unfinished:
             break
         except (BucketBlocked, StoreUnavailable, TableThrottled) as error:
-            return Progress(edge.start, count, (edge.start - start) // definition.every, marked, str(error))
+            problem = str(error)
+            break
         moved = edge._replace(start=bucket)
-        if not services.rollups.put_edge(definition.source, moved, edge):
+        if not run.services.rollups.put_edge(run.source, moved, edge):
             problem = f"the edge of {definition.stream} was moved by another run"
-            return Progress(edge.start, count, (edge.start - start) // definition.every, marked, problem)
+            break
         edge, count = moved, count + 1
-    return Progress(edge.start, count, max((edge.start - start) // definition.every, 0), marked)
+    return Progress(edge.start, count, max((edge.start - start) // definition.every, 0), marked, problem)

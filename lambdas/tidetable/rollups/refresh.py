@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
+from operator import attrgetter
 from zlib import crc32
 
 from tidetable.errors import StoreUnavailable, TableThrottled, describe_error
@@ -15,13 +16,10 @@ from tidetable.leases import hold_lease
 from tidetable.ports.rollups import Edge, RollupState
 from tidetable.query.model import RESERVE
 from tidetable.rollups.bounds import DEFINED_AHEAD, LEASE, MARKED_AFTER, WRITER_LIFE, can_seal
-from tidetable.rollups.bucket import Report, choose_segments, compute_bucket
+from tidetable.rollups.bucket import Report, Run, choose_segments, compute_bucket
 from tidetable.rollups.cells import Bucket
 from tidetable.rollups.collect import MOST_TOGETHER, collect_together, find_end_of_gone
-from tidetable.rollups.cover import (
-    Version,
-    list_versions,
-)
+from tidetable.rollups.cover import Version, list_versions
 from tidetable.rollups.definition import Definition
 from tidetable.rollups.noting import begin_noting, find_noted_start, sweep_notes
 from tidetable.rollups.reseal import reseal_buckets
@@ -45,7 +43,7 @@ def refresh(
         first = crc32(owner.encode()) % max(len(ordered), 1)
         for source, rollups in ordered[first:] + ordered[:first]:
             try:
-                refresh_stream(source, rollups, services, report)
+                _refresh_stream(Run(source, sorted(rollups, key=attrgetter("every")), services, report))
             except Unfinished:
                 report.finished = False
             except (StoreUnavailable, TableThrottled, Superseded) as error:
@@ -53,34 +51,29 @@ def refresh(
             except Exception as error:  # for example a damaged pack of this stream, which each run finds again
                 report.failed.append(f"{source}: {describe_error(error)}")
             with suppress(StoreUnavailable, TableThrottled):
-                _measure(services.rollups.read_state(source), rollups, services.clock.now(), report)
+                state, now = services.rollups.read_state(source), services.clock.now()
+                report.marks += len(state.marks)
+                report.lag = max([report.lag, *(measure_lag(definition, state, now) for definition in rollups)])
         return report
 
 
-def _measure(state: RollupState, definitions: Sequence[Definition], now: datetime, report: Report) -> None:
-    """Add the remaining marks and the lag of one stream to the report, even if the refresh of this stream failed."""
-    report.marks += len(state.marks)
-    report.lag = max([report.lag, *(measure_lag(definition, state, now) for definition in definitions)])
-
-
-def refresh_stream(source: str, definitions: Sequence[Definition], services: Services, report: Report) -> None:
+def _refresh_stream(run: Run) -> None:
     """Seal and reseal the due buckets of one stream.
 
-    Finer rollups come first, because coarser rollups are computed from them.
+    The definitions have the finest rollup first, because coarser rollups are computed from finer rollups.
     """
-    ordered = sorted(definitions, key=lambda definition: definition.every)
-    state = begin_noting(
-        source, max(definition.ahead for definition in ordered), services.rollups.read_state(source), services
-    )
-    for definition in ordered:
+    services = run.services
+    ahead = max(definition.ahead for definition in run.definitions)
+    state = begin_noting(run.source, ahead, services.rollups.read_state(run.source), services)
+    for definition in run.definitions:
         _begin(definition, state, services)
-    reseal_buckets(source, ordered, services, report)
-    for definition in ordered:
+    reseal_buckets(run)
+    for definition in run.definitions:
         # Marks and edges have changed since the last reading.
-        state = services.rollups.read_state(source)
+        state = services.rollups.read_state(run.source)
         for version in reversed(list_versions(definition, state)):
-            state = _seal(version, ordered, state, services, report)
-    sweep_notes(source, state, services)
+            state = _seal(version, run, state)
+    sweep_notes(run.source, state, services)
 
 
 def measure_lag(definition: Definition, state: RollupState, now: datetime) -> timedelta:
@@ -110,11 +103,9 @@ def _begin(definition: Definition, state: RollupState, services: Services) -> No
     services.rollups.put_edge(definition.source, Edge(definition.name, start, start, definition.text), None)
 
 
-def _seal(
-    version: Version, definitions: Sequence[Definition], state: RollupState, services: Services, report: Report
-) -> RollupState:
+def _seal(version: Version, run: Run, state: RollupState) -> RollupState:
     """Seal the due buckets of a version, the oldest first; return the state with the moved edge."""
-    definition, edge = version.definition, version.edge
+    definition, edge, services = version.definition, version.edge, run.services
     together: dict[datetime, tuple[datetime, Bucket]] = {}
     while True:
         bucket = edge.sealed
@@ -125,32 +116,29 @@ def _seal(
             raise Unfinished("the time is up")
         try:
             if bucket not in together:
-                together = _read_together(version, bucket, definitions, state, services)
-            content = together.pop(bucket, None)
-            is_kept = compute_bucket(version, bucket, definitions, state, services, report, content)
+                together = _read_together(version, bucket, run, state)
+            is_kept = compute_bucket(version, bucket, run, state, together.pop(bucket, None))
         except BucketBlocked as error:
-            behind = find_end_of_gone(definition.source, bucket, end, services)
+            behind = find_end_of_gone(run.source, bucket, end, services)
             if behind is None:
-                report.blocked.append(f"{definition.stream}: {error}")
+                run.report.blocked.append(f"{definition.stream}: {error}")
             elif version.limit is None:
                 start = definition.ceil(behind)
-                services.rollups.put_edge(definition.source, Edge(definition.name, start, start, edge.definition), None)
+                services.rollups.put_edge(run.source, Edge(definition.name, start, start, edge.definition), None)
             return state
         advanced = edge._replace(sealed=end)
-        if not services.rollups.put_edge(definition.source, advanced, edge):
+        if not services.rollups.put_edge(run.source, advanced, edge):
             raise Superseded(f"the edge of {definition.stream} was moved by another run")
-        report.sealed += is_kept
+        run.report.sealed += is_kept
         state = state._replace(edges=[advanced if other == edge else other for other in state.edges])
         edge = advanced
 
 
 def _read_together(
-    version: Version, bucket: datetime, definitions: Sequence[Definition], state: RollupState, services: Services
+    version: Version, bucket: datetime, run: Run, state: RollupState
 ) -> dict[datetime, tuple[datetime, Bucket]]:
-    """If that is cheaper, read several due buckets in one pass, each with the instant when reading began; otherwise
-    read nothing.
-    """
-    definition, now = version.definition, services.clock.now()
+    """If that is cheaper, read several due buckets in one pass, each with the instant when reading began."""
+    definition, now = version.definition, run.services.clock.now()
     due = 1
     while due < MOST_TOGETHER and can_seal(bucket + (due + 1) * definition.every, now):
         due += 1
@@ -158,8 +146,6 @@ def _read_together(
         due = min(due, (version.limit - bucket) // definition.every)
     end = bucket + due * definition.every
     # It costs less to compute a bucket from the cells of finer rollups.
-    if due < 2 or any(
-        segment.definition for segment in choose_segments(definition, bucket, end, definitions, state, services)
-    ):
+    if due < 2 or any(segment.definition for segment in choose_segments(definition, bucket, end, run, state)):
         return {}
-    return {at: (now, collected) for at, collected in collect_together(definition, bucket, due, services).items()}
+    return {at: (now, content) for at, content in collect_together(definition, bucket, due, run.services).items()}

@@ -2,33 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 
 from tidetable.ports.rollups import Mark, RollupState
 from tidetable.query.model import RESERVE
 from tidetable.rollups.bounds import can_reseal
-from tidetable.rollups.bucket import Report, compute_bucket
+from tidetable.rollups.bucket import Run, compute_bucket
 from tidetable.rollups.collect import list_gone
-from tidetable.rollups.cover import (
-    Version,
-    find_marked_buckets,
-    join,
-    list_versions,
-    subtract,
-)
-from tidetable.rollups.definition import Definition
-from tidetable.rollups.services import BucketBlocked, Services, Unfinished
+from tidetable.rollups.cover import Version, find_marked_buckets, join, list_versions, subtract
+from tidetable.rollups.services import BucketBlocked, Unfinished
 from tidetable.times import to_text
 
 
-def reseal_buckets(source: str, definitions: Sequence[Definition], services: Services, report: Report) -> None:
+def reseal_buckets(run: Run) -> None:
     """Compute marked sealed buckets anew, and then clear their marks. A mark waits until its writer has ended.
 
     All marks within one bucket of the coarsest rollup are handled together, the newest bucket first.
     """
-    state, now = services.rollups.read_state(source), services.clock.now()
-    coarsest = definitions[-1]
+    rollups = run.services.rollups
+    state, now = rollups.read_state(run.source), run.services.clock.now()
+    coarsest = run.definitions[-1]
     groups: dict[datetime, list[Mark]] = {}
     for mark in state.marks:
         # The writer of a young mark may still be writing.
@@ -38,70 +32,65 @@ def reseal_buckets(source: str, definitions: Sequence[Definition], services: Ser
         # A set, because an import may put hundreds of thousands of marks.
         group_marks = set(group)
         other_marks = [mark for mark in state.marks if mark not in group_marks]
-        due = _drop_gone(source, group, services, report)
-        staying = _reseal_group(due, other_marks, definitions, state, services, report)
+        due = _drop_gone(group, run)
+        staying = _reseal_group(due, other_marks, run, state)
         for mark in due:
             if mark not in staying:
-                services.rollups.clear_mark(source, mark)
-        state = state._replace(marks=other_marks + staying)
+                rollups.clear_mark(run.source, mark)
+        state = state._replace(marks=[*other_marks, *staying])
 
 
-def _drop_gone(source: str, marks: Sequence[Mark], services: Services, report: Report) -> list[Mark]:
+def _drop_gone(marks: Sequence[Mark], run: Run) -> list[Mark]:
     """Clear the marks whose events are deleted for ever, and return the other marks. The cells are not changed.
 
     The cells are now the only trace of those events. A mark stays if some of its events may still exist: if it covers a
     period that has a table or an archive, or that has no table yet.
     """
     start, end = min(mark.bucket for mark in marks), max(mark.bucket + mark.length for mark in marks)
-    spans = join(list_gone(source, start, end, services))
+    spans = join(list_gone(run.source, start, end, run.services))
     remaining_marks: list[Mark] = []
     for mark in marks:
         if subtract([(mark.bucket, mark.bucket + mark.length)], spans):
             remaining_marks.append(mark)
-        elif services.rollups.clear_mark(source, mark):
-            report.gone += 1
+        elif run.services.rollups.clear_mark(run.source, mark):
+            run.report.gone += 1
     return remaining_marks
 
 
-def _reseal_group(
-    due: Sequence[Mark],
-    other_marks: Sequence[Mark],
-    definitions: Sequence[Definition],
-    state: RollupState,
-    services: Services,
-    report: Report,
-) -> list[Mark]:
+def _reseal_group(due: Sequence[Mark], other_marks: Sequence[Mark], run: Run, state: RollupState) -> Collection[Mark]:
     """Compute the buckets of the marks ``due`` anew, the finest rollup first; return the marks that stay.
 
     The marks of blocked buckets stay. If the finest buckets would take more than half of the time, the marks of the
     finest buckets that were not computed stay, too. A mark is cleared only after its coarsest bucket, and a run may
     have too little time for all marks.
     """
-    staying: list[Mark] = []
-    over, half = list(state.over), services.remaining() / 2
-    for definition in definitions:
+    # In the order in which they are found.
+    staying: dict[Mark, None] = {}
+    over, remaining = list(state.over), run.services.remaining
+    half = remaining() / 2
+    for definition in run.definitions:
         # A finer bucket may be used only if it has no mark, or its cells have just been computed anew.
         current = state._replace(marks=[*other_marks, *staying], over=list(over))
         for version in list_versions(definition, state):
             marks_of = _group_marks(version, due)
             for number, (bucket, marks) in enumerate(marks_of.items()):
-                if services.remaining() < RESERVE:
+                if remaining() < RESERVE:
                     raise Unfinished("the time is up")
-                if definition is definitions[0] and services.remaining() < half:
+                if definition is run.definitions[0] and remaining() < half:
                     rest = {mark for some in list(marks_of.values())[number:] for mark in some}
-                    if any(mark not in rest for mark in due):
-                        due = [mark for mark in due if mark not in rest]
-                        staying += [mark for mark in sorted(rest) if mark not in staying]
-                        report.finished = False
+                    computed = [mark for mark in due if mark not in rest]
+                    if computed:
+                        due, run.report.finished = computed, False
+                        staying |= dict.fromkeys(sorted(rest))
                         break
                 try:
-                    if compute_bucket(version, bucket, definitions, current, services, report):
-                        report.resealed += 1
+                    if compute_bucket(version, bucket, run, current):
+                        run.report.resealed += 1
                     else:
                         over.append((definition.name, bucket))
                 except BucketBlocked as error:
-                    report.blocked.append(f"{definition.stream} {to_text(bucket)}: {error}")
-                    staying += [mark for mark in marks if mark not in staying]
+                    run.report.blocked.append(f"{definition.stream} {to_text(bucket)}: {error}")
+                    staying |= dict.fromkeys(marks)
     return staying
 
 

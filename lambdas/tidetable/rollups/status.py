@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
 from tidetable.durations import Duration
 from tidetable.ports.rollups import RollupState
-from tidetable.rollups.cover import list_versions
+from tidetable.rollups.cover import find_present, list_versions
 from tidetable.rollups.definition import Definition
+from tidetable.rollups.rebuild import NOT_BEGUN
 from tidetable.rollups.refresh import measure_lag
 from tidetable.times import to_text
 
@@ -17,14 +17,8 @@ from tidetable.times import to_text
 _NAMED = 20
 
 
-def describe_rollups(definitions: Sequence[Definition], state: RollupState, now: datetime) -> list[dict[str, Any]]:
-    """Describe each rollup of a stream: the time up to which it is sealed, and the buckets that are read from the
-    events.
-    """
-    return [_describe(definition, state, now) for definition in definitions]
-
-
-def _describe(definition: Definition, state: RollupState, now: datetime) -> dict[str, Any]:
+def describe_rollup(definition: Definition, state: RollupState, now: datetime) -> dict[str, Any]:
+    """Describe a rollup: the time up to which it is sealed, and the buckets that are read from the events."""
     versions = list_versions(definition, state)
     over = [bucket for rollup, bucket in state.over if rollup == definition.name]
     return {
@@ -53,10 +47,9 @@ def _describe(definition: Definition, state: RollupState, now: datetime) -> dict
 
 def plan_rebuild(definition: Definition, state: RollupState, start: datetime, end: datetime) -> dict[str, Any]:
     """Count the buckets that a rebuild of a range would compute, and the sealed buckets that it would mark."""
-    versions = list_versions(definition, state)
-    if not versions or versions[0].edge.definition != definition.text:
-        return {"buckets": 0, "marked": 0, "problem": "the rollup has not begun: wait for the refresher's next run"}
-    newest, first = versions[0], definition.floor(start)
+    newest, first = find_present(definition, state), definition.floor(start)
+    if newest is None:
+        return {"buckets": 0, "marked": 0, "problem": NOT_BEGUN}
     begin, last = max(first, newest.start), min(definition.ceil(end), newest.end)
     return {
         "buckets": max((newest.start - first) // definition.every, 0),

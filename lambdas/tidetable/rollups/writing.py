@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
+from operator import attrgetter
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from tidetable.catalog import Entry, State, find_entry_at
 from tidetable.errors import TableThrottled
 from tidetable.events import Event, Item
 from tidetable.exact import decode_json
-from tidetable.ingest.packing import pack_events, unspread
-from tidetable.keys import Layout
 from tidetable.keys.pack import find_key_range
-from tidetable.packs import open_item, walk
+from tidetable.packs import make_packs, open_item, walk
 from tidetable.packs.numbers import settle_text
 from tidetable.ports import EventStore, Guarded, KeyRange, Put, RangeRead, Transacted
 from tidetable.rollups.bounds import to_millis
@@ -61,42 +62,36 @@ def find_table(definition: Definition, bucket: datetime, services: Services) -> 
 
 def read_present(entry: Entry, bucket: datetime, services: Services) -> Present:
     """Read the cells of a bucket from its table, with strong consistency."""
-    layout, reader = entry.layout, services.reader
+    layout, unpacker = entry.layout, services.reader.unpacker
     low, high = layout.edge(bucket), layout.edge(bucket + MOMENT)
     span = 0 if layout.pack is None else layout.pack.span
-    items = list(_read_items(entry, bucket, span, reader.store))
-    opened = sorted(
-        (open_item(item, layout, reader.unpacker.compressor) for item in items), key=lambda pack: pack.newest
-    )
+    items = list(_read_items(entry, bucket, span, services.reader.store))
+    packs = sorted((open_item(item, layout, unpacker.compressor) for item in items), key=attrgetter("newest"))
     events = {}
-    for run in walk(opened, span=max(span, 1), ascending=True, low=low, high=high):
+    for run in walk(packs, span=max(span, 1), ascending=True, low=low, high=high):
         for place, copy in zip(run.places, run.copies, strict=True):
             text = copy.value
             if not isinstance(text, str):
-                text = settle_text(reader.unpacker.whole([text], entry.table, cold=False).items[0]["data"])
+                text = settle_text(unpacker.whole([text], entry.table, cold=False).items[0]["data"])
             time, series, id = layout.names("", place)
             events[place] = Event(series, from_text(time), id, decode_json(text)), text
     return Present(events, max((int(item.get("at", 0)) for item in items), default=0))
 
 
 def _read_items(entry: Entry, bucket: datetime, span: int, store: EventStore) -> Iterator[Item]:
-    layout = entry.layout
     low, high = find_key_range(bucket, bucket + MOMENT, span)
-    logical = layout.logical(bucket, "")
-    reads = [
-        RangeRead(KeyRange(entry.table, f"{logical}#{number}", low, high), _PAGE) for number in range(layout.shards)
-    ]
-    while reads:
-        pages = store.query_many(reads, ascending=True, consistent=True)
+    logical = entry.layout.logical(bucket, "")
+    ranges = [KeyRange(entry.table, f"{logical}#{number}", low, high) for number in range(entry.layout.shards)]
+    while ranges:
+        pages = store.query_many([RangeRead(keys, _PAGE) for keys in ranges], ascending=True, consistent=True)
         following = []
-        for read, page in zip(reads, pages, strict=True):
+        for keys, page in zip(ranges, pages, strict=True):
             if page is None:
                 raise BucketBlocked(f"table {entry.table} does not exist")
             yield from page.items
             if page.more and page.last is not None:
-                keys = KeyRange(entry.table, read.keys.pk, low, high, after=page.last["sk"])
-                following.append(RangeRead(keys, _PAGE))
-        reads = following
+                following.append(replace(keys, after=page.last["sk"]))
+        ranges = following
 
 
 def write_cells(
@@ -142,9 +137,7 @@ def write_cells(
 
 
 def _transact(puts: Sequence[Put], entry: Entry, services: Services) -> None:
-    """Write to a closed table in transactions: its archive may begin at any time, and after that no cell may be
-    written.
-    """
+    """Write to a closed table in transactions: its archive may begin at any time, which forbids further cells."""
     for transaction in _cut_transactions(puts):
         outcome = services.reader.store.transact([Guarded(put, "newer") for put in transaction], entry)
         if outcome is Transacted.FENCED:
@@ -175,19 +168,13 @@ def _refuse_large(puts: Iterable[Put]) -> None:
 
 
 def _make_puts(events: Sequence[Event], entry: Entry, at: int, services: Services) -> list[Put]:
-    layout = entry.layout
-    if layout.pack is None:
-        return [_make_plain_put(event, entry, layout, at) for event in events]
-    items = [unspread(layout).make_item(event, at=at) for event in events]
-    packed = pack_events(items, entry.table, layout, services.reader.unpacker.compressor)
-    alone = {last for _, last in packed.alone}
-    return [pack.put for pack in packed.packs] + [
-        _make_plain_put(events[number], entry, layout, at) for number in sorted(alone)
-    ]
-
-
-def _make_plain_put(event: Event, entry: Entry, layout: Layout, at: int) -> Put:
-    return Put(entry.table, layout.make_item(event, at=at))
+    layout, packs, alone = entry.layout, list[Put](), events
+    if layout.pack is not None:
+        items = [layout.before_packing.make_item(event, at=at) for event in events]
+        pack_set = make_packs(items, layout, services.reader.unpacker.compressor)
+        packs = [Put(entry.table, pack.item) for pack in pack_set.packs]
+        alone = [events[number] for number in sorted(pack_set.alone)]
+    return packs + [Put(entry.table, layout.make_item(event, at=at)) for event in alone]
 
 
 def _is_of(definition: Definition, event: Event) -> bool:

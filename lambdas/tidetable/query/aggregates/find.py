@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import localcontext
@@ -10,12 +10,11 @@ from typing import Any
 
 from tidetable.catalog import Entry
 from tidetable.config import Stream
+from tidetable.exact import EXACT
 from tidetable.ports import Tables
 from tidetable.query.aggregates.parse import Aggregation
-from tidetable.query.aggregates.rolled import choose_sections, find_rollup
+from tidetable.query.aggregates.rolled import choose_sections
 from tidetable.query.aggregates.run import Run, refuse_parting
-from tidetable.query.aggregates.stats import EXACT
-from tidetable.query.explain import explain_query
 from tidetable.query.model import Reader
 from tidetable.query.page import Table
 from tidetable.query.read import read_planned
@@ -39,18 +38,14 @@ class Aggregate(Table):
     def columns(self) -> Sequence[str]:
         return ["start", "end", *(f"group.{name}" for name in self.aggregation.by), *self.aggregation.stats]
 
-    @property
-    def approximate(self) -> Mapping[str, Any]:
-        """The statistics that are estimates, each with its greatest possible relative error."""
-        bounds = {"relative_error": self.reader.sketches.relative_error}
-        return dict.fromkeys(self.aggregation.approximate, bounds)
-
     def find_rollup(self, scan: Scan) -> str | None:
         """Find the rollup that a scan reads."""
-        return find_rollup(scan, self.aggregation)
+        return None if scan.entry.stream == self.aggregation.stream else scan.entry.stream
 
     def own(self) -> dict[str, Any]:
-        return {"approximate": self.approximate}
+        """Return the statistics that are estimates, each with its greatest possible relative error."""
+        bounds = {"relative_error": self.reader.sketches.relative_error}
+        return {"approximate": dict.fromkeys(self.aggregation.approximate, bounds)}
 
     def first(self, count: int) -> Aggregate | None:
         """Cut the page to the rows of its first steps. A step is never divided between pages.
@@ -97,5 +92,4 @@ def explain_aggregate(
     query = aggregation.query
     entries = reader.catalog.entries(stream.name, query.start, query.end)
     choice = choose_sections(aggregation, stream, reader, entries, consistent=False)
-    explained = explain_query(query, stream, reader, tables, now, whole=True, plan=choice.plan)
-    return explained | choice.document(reader)
+    return choice.explain(query, stream, reader, tables, now)

@@ -7,23 +7,15 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from tidetable.config import Stream
 from tidetable.durations import parse_length
 from tidetable.problems import refuse_parameter
 from tidetable.query.aggregates.stats import PLAIN, is_stat, parse_percentile
-from tidetable.query.cursor import Seal, open_cursor, refuse_changes, refuse_long
+from tidetable.query.cursor import Seal, refuse_long
 from tidetable.query.model import EVERYTHING, OfQuery, Position, Projection, Query
-from tidetable.query.parse import (
-    MAX_FIELDS_BYTES,
-    list_repeats,
-    parse_count,
-    parse_order,
-    parse_range_query,
-    read_choice,
-    read_single,
-    refuse_scan,
-)
+from tidetable.query.parse import MAX_FIELDS_BYTES, Parameters, refuse_scan
 from tidetable.query.where import parse_path, refuse_cold
 from tidetable.times import EPOCH
 
@@ -74,11 +66,6 @@ class Aggregation(OfQuery, msgspec.Struct, frozen=True, array_like=True, tag="ag
         return tuple(dict.fromkeys([*self.fields, *(condition.field for condition in self.conditions)]))
 
     @property
-    def projection(self) -> Projection:
-        """The projection of the events that shows only the needed data."""
-        return Projection(tuple(dict.fromkeys(field.partition(".")[0] for field in self.fields)), only_fields=True)
-
-    @property
     def approximate(self) -> list[str]:
         """The statistics that are estimates."""
         return [stat for stat in self.stats if parse_percentile(stat) is not None]
@@ -101,33 +88,33 @@ class Aggregation(OfQuery, msgspec.Struct, frozen=True, array_like=True, tag="ag
 
     def cursor(self, step: datetime) -> Aggregation:
         """Make the aggregation for a cursor, with the start of the first step of the next page."""
-        query = msgspec.structs.replace(self.query, projection=EVERYTHING).cursor(Position(step))
-        return msgspec.structs.replace(self, query=query, limit=0)
+        query = replace(self.query, projection=EVERYTHING).cursor(Position(step))
+        return replace(self, query=query, limit=0)
 
     def projected(self) -> Aggregation:
         """Return the aggregation with a query that shows only the needed data."""
-        return msgspec.structs.replace(self, query=msgspec.structs.replace(self.query, projection=self.projection))
+        tops = tuple(dict.fromkeys(field.partition(".")[0] for field in self.fields))
+        return replace(self, query=replace(self.query, projection=Projection(tops, only_fields=True)))
 
 
 def parse_aggregation(
     stream: Stream, parameters: Mapping[str, Sequence[str]], now: datetime, seal: Seal
 ) -> Aggregation:
     """Read the query string; ProblemError says what to change."""
-    values = read_single(parameters, KNOWN)
-    limit = parse_count(values, "limit", MAX_ROWS) or MAX_ROWS
-    if "cursor" in values:
-        cursor = open_cursor(values["cursor"], Aggregation, stream.name, seal)
-        refuse_changes(values, _list_repeats(stream, parameters, values, cursor, now))
-        return msgspec.structs.replace(cursor, limit=limit).projected()
+    request = Parameters.read(stream, parameters, KNOWN)
+    values, limit = request.values, request.parse_count("limit", MAX_ROWS) or MAX_ROWS
+    cursor = request.open_cursor(Aggregation, seal, lambda cursor: _list_repeats(request, cursor, now))
+    if cursor is not None:
+        return replace(cursor, limit=limit).projected()
     # Events are read oldest first: the parameter order is the order of the groups.
-    query = parse_range_query(stream, parameters, {**values, "order": "asc"}, now, limit)
+    query = replace(request, values={**values, "order": "asc"}).parse_query(now, limit)
     stats, by, field = _parse_stats(values), _parse_groups(values), _parse_field(values)
     if field is None and stats != ("count",):
         raise refuse_parameter("add field=: only count needs no field of data that holds numbers")
     if sum(len(path.encode()) for path in (*by, field or "")) > MAX_FIELDS_BYTES:
         raise refuse_parameter(f"by and field have at most {MAX_FIELDS_BYTES} bytes together")
     refuse_cold(stream, (*by, field or ""))
-    top, step, fill = parse_count(values, "top", 1000), _step(values, query), _fill(values)
+    top, step, fill = request.parse_count("top", 1000), _parse_step(values, query), _parse_fill(request)
     if top is not None and not by:
         raise refuse_parameter("top shows the first groups: add by=, such as by=series")
     if "order" in values and top is None:
@@ -136,8 +123,8 @@ def parse_aggregation(
         )
     if fill != "none" and step is None:
         raise refuse_parameter("fill is for steps without events: add step=, such as step=5m")
-    ascending = top is not None and parse_order(values)
-    aggregation = Aggregation(query, stats, field, step, by, top, ascending, fill, limit, _parse_rollups(values))
+    ascending = top is not None and request.parse_order()
+    aggregation = Aggregation(query, stats, field, step, by, top, ascending, fill, limit, _parse_rollups(request))
     if not stream.rollup:
         # If the stream has rollups, they or their noted series may answer. That is decided when the sections are
         # chosen.
@@ -146,22 +133,17 @@ def parse_aggregation(
     return aggregation.projected()
 
 
-def _list_repeats(
-    stream: Stream,
-    parameters: Mapping[str, Sequence[str]],
-    values: Mapping[str, str],
-    cursor: Aggregation,
-    now: datetime,
-) -> dict[str, bool]:
-    return list_repeats(stream, parameters, values, cursor.query, now) | {
+def _list_repeats(request: Parameters, cursor: Aggregation, now: datetime) -> dict[str, bool]:
+    values = request.values
+    return request.list_repeats(cursor.query, now) | {
         "stat": _parse_stats(values) == cursor.stats,
         "field": _parse_field(values) == cursor.field,
         "by": _parse_groups(values) == cursor.by,
-        "top": parse_count(values, "top", 1000) == cursor.top,
-        "step": _step(values, cursor.query) == cursor.step,
-        "order": cursor.top is not None and parse_order(values) == cursor.ascending,
-        "fill": _fill(values) == cursor.fill,
-        "rollups": _parse_rollups(values) == cursor.rollups,
+        "top": request.parse_count("top", 1000) == cursor.top,
+        "step": _parse_step(values, cursor.query) == cursor.step,
+        "order": cursor.top is not None and request.parse_order() == cursor.ascending,
+        "fill": _parse_fill(request) == cursor.fill,
+        "rollups": _parse_rollups(request) == cursor.rollups,
     }
 
 
@@ -187,7 +169,7 @@ def _parse_groups(values: Mapping[str, str]) -> tuple[str, ...]:
     return by
 
 
-def _step(values: Mapping[str, str], query: Query) -> timedelta | None:
+def _parse_step(values: Mapping[str, str], query: Query) -> timedelta | None:
     if "step" not in values:
         return None
     try:
@@ -202,11 +184,10 @@ def _step(values: Mapping[str, str], query: Query) -> timedelta | None:
     return step
 
 
-def _fill(values: Mapping[str, str]) -> Fill:
-    return read_choice(values, "fill", FILLS, f"fill must be one of {', '.join(FILLS)}")
+def _parse_fill(request: Parameters) -> Fill:
+    return request.read_choice("fill", FILLS, f"fill must be one of {', '.join(FILLS)}")
 
 
-def _parse_rollups(values: Mapping[str, str]) -> bool:
-    """Read the parameter ``rollups``: True if rollups may answer."""
+def _parse_rollups(request: Parameters) -> bool:
     detail = "rollups is true or false: false reads the events themselves"
-    return read_choice(values, "rollups", ("true", "false"), detail) == "true"
+    return request.read_choice("rollups", ("true", "false"), detail) == "true"

@@ -12,13 +12,11 @@ from tidetable.catalog import Entry
 from tidetable.config import Stream
 from tidetable.errors import StoreUnavailable, TableMissing, TableThrottled
 from tidetable.events import Event
-from tidetable.ports import Sketches
 from tidetable.query.aggregates.parse import SERIES, Aggregation
-from tidetable.query.aggregates.stats import Cell, parse_percentile
+from tidetable.query.aggregates.stats import parse_percentile
 from tidetable.query.batches import ArchiveBatch, LiveBatch
 from tidetable.query.model import Reader
 from tidetable.query.noted import find_stretches
-from tidetable.query.scans import Scan
 from tidetable.query.sections import (
     Choice,
     choose_by_state,
@@ -27,8 +25,7 @@ from tidetable.query.sections import (
     refuse_unnoted,
     refuse_unordered,
 )
-from tidetable.rollups.cells import Cell as RolledCell
-from tidetable.rollups.cells import Numbers, parse_cell
+from tidetable.rollups.cells import Cell, parse_cell
 from tidetable.rollups.collect import read_batch_events
 from tidetable.rollups.definition import PERCENTILES, Definition
 from tidetable.times import from_text
@@ -45,26 +42,24 @@ def choose_sections(
     query = aggregation.query
     definitions = list_definitions(query.stream, reader)
     if reader.copies is not None and stream.rollup:
-        names = [f"{stream.name}-{rollup.name}" for rollup in stream.rollup]
-        choice = read_events_alone(
-            query, entries, dict.fromkeys(names, f"their state is in {reader.copies.origin} alone")
-        )
+        reason = f"their state is in {reader.copies.origin} alone"
+        reasons = {f"{stream.name}-{rollup.name}": reason for rollup in stream.rollup}
+        choice = read_events_alone(query, entries, reasons)
         refuse_unordered(stream, choice, reader.copies)
         return choice
     if reader.rolled is None or not definitions:
         return read_events_alone(query, entries, {})
+    read_state = partial(reader.rolled.rollups.read_state, query.stream, (query.start, query.end))
     stretches = find_stretches(query, entries)
     if not aggregation.rollups:
-        since = (
-            reader.rolled.rollups.read_state(query.stream, (query.start, query.end)).noted_since if stretches else None
-        )
+        since = read_state().noted_since if stretches else None
         reasons = {definition.stream: "rollups=false reads the events" for definition in definitions}
         choice = read_events_alone(query, entries, reasons, since)
         refuse_unnoted(stream, choice, since)
         return choice
     try:
         # Read the state before anything else: an event with a later mark was also acknowledged later.
-        state = reader.rolled.rollups.read_state(query.stream, (query.start, query.end))
+        state = read_state()
     except (StoreUnavailable, TableMissing, TableThrottled) as error:
         if stretches:
             raise
@@ -72,9 +67,7 @@ def choose_sections(
         reasons = {definition.stream: f"its state cannot be read: {error}" for definition in definitions}
         return read_events_alone(query, entries, reasons)
     misfit = partial(find_misfit, aggregation)
-    choice = choose_by_state(query, state, reader, entries, misfit, consistent=consistent)
-    refuse_unnoted(stream, choice, state.noted_since)
-    return choice
+    return choose_by_state(query, stream, state, reader, entries, misfit, consistent=consistent)
 
 
 def find_misfit(aggregation: Aggregation, definition: Definition) -> str | None:
@@ -102,16 +95,13 @@ def find_misfit(aggregation: Aggregation, definition: Definition) -> str | None:
 
 def _find_needed(aggregation: Aggregation) -> set[str]:
     """Find the statistics that a rollup must keep to answer an aggregation."""
-    needed = set()
-    for stat in aggregation.stats:
-        percentile = parse_percentile(stat) is not None
-        needed |= {"sum", "count"} if stat == "avg" else {PERCENTILES} if percentile else {stat}
-    return needed
+    needed = {PERCENTILES if parse_percentile(stat) is not None else stat for stat in aggregation.stats}
+    return needed - {"avg"} | {"sum", "count"} if "avg" in needed else needed
 
 
 def read_cells(
     batch: LiveBatch | ArchiveBatch, definition: Definition, aggregation: Aggregation, reader: Reader
-) -> Iterator[tuple[str, RolledCell]]:
+) -> Iterator[tuple[str, Cell]]:
     """Read the cells of a batch that meet the conditions, each with its time as text."""
     conditions = aggregation.query.conditions
     fields = () if aggregation.field is None else (aggregation.field,)
@@ -119,30 +109,3 @@ def read_cells(
         cell = parse_cell(definition, Event(series, from_text(time), id, data), reader.sketches, fields)
         if cell is not None and (not conditions or all(condition.holds(cell.data) for condition in conditions)):
             yield time, cell
-
-
-def join_numbers(cell: Cell, numbers: Numbers, sketches: Sketches) -> None:
-    """Add a rollup's numbers. They are later than all numbers added before, except numbers of the same bucket."""
-    cell.count += numbers.count
-    cell.sum += numbers.sum
-    if numbers.min is not None and (cell.min is None or numbers.min < cell.min):
-        cell.min = numbers.min
-    if numbers.max is not None and (cell.max is None or numbers.max > cell.max):
-        cell.max = numbers.max
-    if numbers.first is not None:
-        place, number = numbers.first
-        if cell.first is None or place < cell.first_place:
-            cell.first, cell.first_place = number, place
-    if numbers.last is not None:
-        place, number = numbers.last
-        if place >= cell.last_place:
-            cell.last, cell.last_place = number, place
-    if numbers.sketch is not None:
-        if cell.sketch is None:
-            cell.sketch = sketches.new()
-        cell.sketch.merge(numbers.sketch)
-
-
-def find_rollup(scan: Scan, aggregation: Aggregation) -> str | None:
-    """Find the rollup that a scan reads; None for the stream's own events."""
-    return None if scan.entry.stream == aggregation.query.stream else scan.entry.stream

@@ -8,22 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from decimal import Decimal
 from typing import Any
 
 from tidetable.errors import ArchiveBusy
 from tidetable.keys import find_number, find_value
 from tidetable.problems import refuse
 from tidetable.query.aggregates.parse import MAX_ROWS, SERIES, Aggregation
-from tidetable.query.aggregates.rolled import join_numbers, read_cells
-from tidetable.query.aggregates.stats import Cell, make_adder
+from tidetable.query.aggregates.rolled import read_cells
+from tidetable.query.aggregates.stats import compute_stat, make_adder
 from tidetable.query.aggregates.unordered import Unordered
 from tidetable.query.batches import Batch, EventRow, TimeUp, list_events
 from tidetable.query.model import RESERVE, Position, Reader
 from tidetable.query.sections import Section, SectionReader
 from tidetable.remaining import Remaining
-from tidetable.rollups.cells import Cell as RolledCell
-from tidetable.rollups.cells import Group, make_group_value
+from tidetable.rollups.cells import Cell, Group, Number, Numbers, make_group_value
 from tidetable.times import from_text, to_text
 
 # The greatest number of groups times steps in memory, without and with sketches. A group with a sketch takes some KB.
@@ -46,12 +44,12 @@ class Run:
         self._remaining = remaining
         self._sketches = reader.sketches
         self._add = make_adder(aggregation.stats, reader.sketches)
-        self.sections = SectionReader(reader, remaining, forgiving=forgiving)
+        self.sections = SectionReader(reader, remaining, forgiving)
         after = aggregation.query.after
         self._window = aggregation.window(aggregation.query.start if after is None else after.time)
-        self._cells: dict[Group, Cell] = {}
+        self._numbers: dict[Group, Numbers] = {}
         # With ``top``: the steps that wait for the end of the range, and the number of groups in all of them.
-        self._windows: list[tuple[tuple[datetime, datetime], dict[Group, Cell]]] = []
+        self._windows: list[tuple[tuple[datetime, datetime], dict[Group, Numbers]]] = []
         self._waiting = 0
         self._before: dict[Group, dict[str, Any]] = {}
         self._groups: dict[Group, None] = {}
@@ -123,13 +121,13 @@ class Run:
         """Add events to the groups of their steps; return True if reading goes on."""
         aggregation, add = self._aggregation, self._add
         end = to_text(self._window[1])
-        cells, field, by = self._cells, aggregation.field, aggregation.by
+        numbers_of, field, by = self._numbers, aggregation.field, aggregation.by
         for time, series, _, data in events:
             if time >= end:
                 if not self._pass_to(from_text(time)):
                     return False
-                cells, end = self._cells, to_text(self._window[1])
-            number: int | Decimal | None = None
+                numbers_of, end = self._numbers, to_text(self._window[1])
+            number: Number | None = None
             if field is not None:
                 number = find_number(data, field)
                 if number is None:
@@ -139,59 +137,56 @@ class Run:
                 if by
                 else ()
             )
-            cell = cells.get(group)
-            if cell is None:
-                cell = cells[group] = self._make_cell(group)
+            numbers = numbers_of.get(group)
+            if numbers is None:
+                numbers = numbers_of[group] = self._begin_group(group)
             if number is None:
-                cell.count += 1
+                numbers.count += 1
             else:
-                add(cell, number)
+                add(numbers, number)
         return True
 
-    def _take_cells(self, cells: Iterable[tuple[str, RolledCell]]) -> bool:
+    def _take_cells(self, cells: Iterable[tuple[str, Cell]]) -> bool:
         """Add cells of a rollup to the groups of their steps; return True if reading goes on."""
         aggregation, field = self._aggregation, self._aggregation.field
         end = to_text(self._window[1])
-        for time, rolled in cells:
+        for time, cell in cells:
             if time >= end:
-                if not self._pass_to(rolled.time):
+                if not self._pass_to(cell.time):
                     return False
                 end = to_text(self._window[1])
-            numbers = None if field is None else rolled.state.fields.get(field)
-            if field is not None and numbers is None:
+            rolled = Numbers(cell.state.count) if field is None else cell.state.fields.get(field)
+            if rolled is None:
                 continue
-            group = rolled.group(aggregation.by)
-            cell = self._cells.get(group)
-            if cell is None:
-                cell = self._cells[group] = self._make_cell(group)
+            group = cell.group(aggregation.by)
+            numbers = self._numbers.get(group)
             if numbers is None:
-                cell.count += rolled.state.count
-            else:
-                join_numbers(cell, numbers, self._sketches)
+                numbers = self._numbers[group] = self._begin_group(group)
+            numbers.merge(rolled, self._sketches)
         return True
 
-    def _make_cell(self, group: Group) -> Cell:
-        count = len(self._cells) + self._waiting
+    def _begin_group(self, group: Group) -> Numbers:
+        count = len(self._numbers) + self._waiting
         most = MAX_SKETCHES if self._aggregation.approximate else MAX_CELLS
         if count >= most:
             what = "groups times steps" if self._aggregation.top is not None else "groups in one step"
             detail = f"there are more than {most} {what}: group by less, or narrow it down with where"
             raise refuse(422, "too_many_groups", detail)
         self._groups.setdefault(group, None)
-        return Cell()
+        return Numbers()
 
     def _pass_to(self, time: datetime) -> bool:
         """Complete all steps before the step that holds an instant; return True if the page can hold them."""
         aggregation, end = self._aggregation, self._aggregation.query.end
         while self._window[1] <= time:
             if aggregation.top is not None:
-                self._windows.append((self._window, self._cells))
-                self._waiting += len(self._cells)
-            elif not self._show(self._window, self._cells):
+                self._windows.append((self._window, self._numbers))
+                self._waiting += len(self._numbers)
+            elif not self._show(self._window, self._numbers):
                 refuse_parting(self._aggregation)
                 self.stopped = self._window[0]
                 return False
-            self._cells = {}
+            self._numbers = {}
             # Empty steps are skipped, unless they must be filled.
             following = time if aggregation.fill == "none" else self._window[1]
             if following >= end:
@@ -200,12 +195,12 @@ class Run:
             self._window = aggregation.window(following)
         return True
 
-    def _show(self, window: tuple[datetime, datetime], cells: dict[Group, Cell]) -> bool:
+    def _show(self, window: tuple[datetime, datetime], numbers_of: dict[Group, Numbers]) -> bool:
         """Add the rows of a step if the page can hold all of them; return True if it can.
 
         ProblemError if the step alone has more rows than ``limit``.
         """
-        groups: Sequence[Group] = list(cells)
+        groups: Sequence[Group] = list(numbers_of)
         if self._aggregation.fill != "none":
             groups = list(self._groups) if self._aggregation.by else [()]
         if self.result and len(self.result) + len(groups) > self._aggregation.limit:
@@ -214,49 +209,45 @@ class Run:
             detail = f"one step has {len(groups)} rows, more than limit={self._aggregation.limit}"
             more = f"set limit={len(groups)}, or " if len(groups) <= MAX_ROWS else ""
             raise refuse(422, "too_much", f"{detail}: {more}group by less, or narrow it down with where")
-        for group in sorted(groups, key=_order):
-            self.result.append(self._make_row(window, group, cells.get(group)))
+        for group in sorted(groups):
+            self.result.append(self._make_row(window, group, numbers_of.get(group)))
         return True
 
-    def _make_row(self, window: tuple[datetime, datetime], group: Group, cell: Cell | None) -> dict[str, Any]:
+    def _make_row(self, window: tuple[datetime, datetime], group: Group, numbers: Numbers | None) -> dict[str, Any]:
         aggregation = self._aggregation
         row: dict[str, Any] = {"start": to_text(window[0]), "end": to_text(window[1])}
         if aggregation.by:
             row["group"] = dict(zip(aggregation.by, (value for _, value in group), strict=True))
-        if cell is not None:
-            values: dict[str, Any] = {stat: cell.stat(stat) for stat in aggregation.stats}
+        if numbers is not None:
+            values: dict[str, Any] = {stat: compute_stat(numbers, stat) for stat in aggregation.stats}
             self._before[group] = values
         elif aggregation.fill == "previous":
             values = {**dict.fromkeys(aggregation.stats), **self._before.get(group, {})}
         else:
             values = dict.fromkeys(aggregation.stats, 0 if aggregation.fill == "zero" else None)
-        if cell is None and "count" in values:
+        if numbers is None and "count" in values:
             values = {**values, "count": 0}
         return row | values
 
     def _show_top(self) -> None:
         """Make the rows of the first groups, ranked by the first statistic over the whole range."""
         aggregation = self._aggregation
-        totals: dict[Group, Cell] = {}
-        for _, cells in self._windows:
-            for group, cell in cells.items():
-                totals.setdefault(group, Cell()).join(cell, self._sketches)
+        totals: dict[Group, Numbers] = {}
+        for _, numbers_of in self._windows:
+            for group, numbers in numbers_of.items():
+                totals.setdefault(group, Numbers()).merge(numbers, self._sketches)
         stat = aggregation.stats[0]
+        values = [(compute_stat(total, stat), group) for group, total in totals.items()]
         ranked = sorted(
-            ((total.stat(stat), group) for group, total in totals.items() if total.stat(stat) is not None),
-            key=lambda pair: (pair[0] if aggregation.ascending else -pair[0], _order(pair[1])),  # type: ignore[operator]
+            (value if aggregation.ascending else -value, group) for value, group in values if value is not None
         )
         shown = [
-            (window, group, cells.get(group))
-            for window, cells in self._windows
+            (window, group, numbers_of.get(group))
+            for window, numbers_of in self._windows
             for _, group in ranked[: aggregation.top]
-            if group in cells or aggregation.fill != "none"
+            if group in numbers_of or aggregation.fill != "none"
         ]
         if len(shown) > aggregation.limit:
             detail = f"{len(shown)} rows, more than {aggregation.limit}; ask for fewer groups or longer steps"
             raise refuse(422, "too_much", detail)
         self.result = [self._make_row(*row) for row in shown]
-
-
-def _order(group: Group) -> list[tuple[str, Any]]:
-    return [(kind, "" if value is None else value) for kind, value in group]

@@ -43,23 +43,20 @@ class Unordered:
 
         Raises ProblemError if there are too many groups.
         """
-        start, end, bucket, groups = "", "", None, 0
+        start, end, bucket = "", "", None
         for time, series, id, data in list_events(batch):
             if bucket is None or not start <= time < end:
-                self._count += 0 if bucket is None else len(bucket.groups) - groups
                 window = self._aggregation.window(from_text(time))
                 start, end = map(to_text, window)
-                bucket = self._buckets.get(window[0])
-                if bucket is None:
-                    bucket = self._buckets[window[0]] = Bucket(self._definition, self._sketches)
-                groups = len(bucket.groups)
+                bucket = self._buckets.setdefault(window[0], Bucket(self._definition, self._sketches))
+            before = len(bucket.groups)
             bucket.add(series, f"{time}#{escape(series)}#{escape(id)}", data)
-            if self._count + len(bucket.groups) - groups > self._most:
+            self._count += len(bucket.groups) - before
+            if self._count > self._most:
                 detail = (
                     f"there are more than {self._most} groups times steps among events that no rollup has sealed yet"
                 )
                 raise refuse(422, "too_many_groups", f"{detail}: group by less, or make the range shorter")
-        self._count += 0 if bucket is None else len(bucket.groups) - groups
 
     def cells(self) -> Iterator[tuple[str, Cell]]:
         """Yield the cells in the order of time, each with its time as text."""

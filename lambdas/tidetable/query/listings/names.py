@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from tidetable.query.listings.parse import Place
@@ -28,17 +28,12 @@ class Seen(NamedTuple):
 
 @dataclass(slots=True)
 class NameRecord:
-    """A name or value with the times when it was seen, as texts.
-
-    ``..._within`` is the possible distance of its events from these times.
-    """
+    """A name or value, its earliest and its latest sighting, and the types of all sightings."""
 
     value: Any
-    first: str
-    first_within: str
-    last: str
-    last_within: str
-    types: set[str] = field(default_factory=set)
+    earliest: Seen
+    latest: Seen
+    types: set[str]
 
 
 class Names:
@@ -59,15 +54,15 @@ class Names:
             return
         record = self._records.get(place)
         if record is None:
-            self._records[place] = NameRecord(value, seen.first, seen.within, seen.last, seen.within, set(seen.types))
+            self._records[place] = NameRecord(value, seen, seen, set(seen.types))
             if len(self._records) > self._count + _SLACK:
                 self._drop()
             return
         # An event at the end of a bucket is later than every event of the bucket.
-        if seen.last > record.last or (seen.last == record.last and seen.within == EXACT):
-            record.last, record.last_within = seen.last, seen.within
-        if seen.first < record.first:
-            record.first, record.first_within = seen.first, seen.within
+        if seen.last > record.latest.last or (seen.last == record.latest.last and seen.within == EXACT):
+            record.latest = seen
+        if seen.first < record.earliest.first:
+            record.earliest = seen
         record.types.update(seen.types)
 
     def holds(self, place: Place) -> bool:

@@ -17,9 +17,8 @@ if TYPE_CHECKING:
     from tidetable.query.typed import Kind
 
 _TYPES = {"number": "number", "text": "string", "truth": "boolean"}
-
-
 _TIMES = ("first", "first_within", "last", "last_within")
+_COLUMNS = {"series": ("series", *_TIMES), "fields": ("field", "types", *_TIMES), "values": ("value", "type", *_TIMES)}
 _KINDS: dict[str, Kind] = {
     **dict.fromkeys(("first", "last"), "time"),
     **dict.fromkeys(("series", "field", "types", "value", "type", "first_within", "last_within"), "text"),
@@ -28,14 +27,19 @@ _KINDS: dict[str, Kind] = {
 
 @dataclass(slots=True, kw_only=True)
 class Listed(Table):
-    """A page of names or values. ``places`` are the places of its rows in the order of the listing."""
+    """A page of names or values. ``name`` is the kind of the listing. ``places`` are the places of its rows in order."""
 
+    name: str
     listing: Listing
     reader: Reader
     places: Sequence[Place]
     # A value may be as long as an item, so a page may be too large for an answer.
     bounded = False
     kinds = _KINDS
+
+    @property
+    def columns(self) -> Sequence[str]:
+        return _COLUMNS[self.name]
 
     def find_rollup(self, scan: Scan) -> str | None:
         """Find the rollup that a scan reads."""
@@ -54,41 +58,10 @@ class Listed(Table):
         return replace(self, rows=self.rows[:count], places=places, next=following)
 
 
-class SeriesPage(Listed):
-    """A page of series."""
-
-    __slots__ = ()
-    name = "series"
-    columns = ("series", *_TIMES)
-
-
-class FieldsPage(Listed):
-    """A page of fields."""
-
-    __slots__ = ()
-    name = "fields"
-    columns = ("field", "types", *_TIMES)
-
-
-class ValuesPage(Listed):
-    """A page of values."""
-
-    __slots__ = ()
-    name = "values"
-    columns = ("value", "type", *_TIMES)
-
-
-PAGES: dict[str, type[Listed]] = {"series": SeriesPage, "fields": FieldsPage, "values": ValuesPage}
-
-
 def show_row(listing: Listing, record: NameRecord) -> dict[str, Any]:
     """Show a name or value as a row."""
-    times = {
-        "first": record.first,
-        "first_within": record.first_within,
-        "last": record.last,
-        "last_within": record.last_within,
-    }
+    first, last = record.earliest, record.latest
+    times = dict(zip(_TIMES, (first.first, first.within, last.last, last.within), strict=True))
     match listing.kind:
         case "series":
             return {"series": record.value, **times}

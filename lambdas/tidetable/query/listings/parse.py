@@ -14,9 +14,9 @@ from tidetable.conditions import ANY, Names
 from tidetable.config import Stream
 from tidetable.keys import MAX_NAME_BYTES
 from tidetable.problems import ProblemError, refuse, refuse_parameter
-from tidetable.query.cursor import Seal, open_cursor, refuse_changes
+from tidetable.query.cursor import Seal
 from tidetable.query.model import OfQuery, Query
-from tidetable.query.parse import parse_consistent, parse_count, parse_instant_of, parse_range, read_single
+from tidetable.query.parse import Parameters
 from tidetable.query.where import parse_path, refuse_cold
 from tidetable.rollups.cells import make_group_value
 from tidetable.rollups.definition import SERIES, Definition
@@ -83,10 +83,14 @@ class Listing(OfQuery, msgspec.Struct, frozen=True, array_like=True, tag="listin
         """Make the listing for a cursor, with the place where its page ended."""
         return msgspec.structs.replace(self, limit=0, after=(place.kind, str(place.head), place.hash))
 
+    @property
+    def needed(self) -> str | None:
+        """The name that a rollup must have in its ``by`` to answer the listing; None if every rollup can."""
+        return SERIES if self.kind == "series" else self.field
+
     def find_misfit(self, definition: Definition) -> str | None:
         """Find the reason why a rollup cannot answer the listing; None if it can."""
-        needed = {"series": SERIES, "values": self.field, "fields": None}[self.kind]
-        return None if needed is None or needed in definition.by else f"its by lacks {needed}"
+        return None if self.needed is None or self.needed in definition.by else f"its by lacks {self.needed}"
 
 
 def parse_series(stream: Stream, parameters: Mapping[str, Sequence[str]], now: datetime, seal: Seal) -> Listing:
@@ -112,32 +116,29 @@ def parse_values(
 
 
 def _parse(
-    stream: Stream,
-    parameters: Mapping[str, Sequence[str]],
-    now: datetime,
-    seal: Seal,
-    kind: Kind,
-    field: str | None,
+    stream: Stream, parameters: Mapping[str, Sequence[str]], now: datetime, seal: Seal, kind: Kind, field: str | None
 ) -> Listing:
-    values = read_single(parameters, KNOWN, where=False)
-    limit, prefix = parse_count(values, "limit", MAX_LIMIT) or DEFAULT_LIMIT, _parse_prefix(values)
-    consistent = parse_consistent(values)
-    if "cursor" in values:
-        listing = open_cursor(values["cursor"], Listing, stream.name, seal)
+    request = Parameters.read(stream, parameters, KNOWN, where=False)
+    limit, prefix = request.parse_count("limit", MAX_LIMIT) or DEFAULT_LIMIT, _parse_prefix(request.values)
+    consistent = request.parse_consistent()
+
+    def list_repeats(listing: Listing) -> dict[str, bool]:
         if (listing.kind, listing.field) != (kind, field):
             raise refuse(400, "invalid_cursor", f"this cursor belongs to a listing of {listing.kind}: begin without it")
-        same = {
-            "from": parse_instant_of(values, "from", now) == listing.query.start,
-            "to": parse_instant_of(values, "to", now) == listing.query.end,
+        return {
+            "from": request.parse_instant("from", now) == listing.query.start,
+            "to": request.parse_instant("to", now) == listing.query.end,
             "prefix": prefix == listing.prefix,
             "consistent": consistent == listing.query.consistent,
         }
-        refuse_changes(values, same)
-        return msgspec.structs.replace(listing, limit=limit)
-    start, end = parse_range(stream, values, now, EPOCH)
+
+    cursor = request.open_cursor(Listing, seal, list_repeats)
+    if cursor is not None:
+        return msgspec.structs.replace(cursor, limit=limit)
+    start, end = request.parse_range(now, EPOCH)
     names = Names(series_prefix=prefix) if kind == "series" else ANY
     query = Query(stream.name, start, end, names, ascending=True, limit=0, consistent=consistent)
-    return Listing(query, kind, field, prefix, "from" not in values, limit=limit)
+    return Listing(query, kind, field, prefix, "from" not in request.values, limit=limit)
 
 
 def _parse_prefix(values: Mapping[str, str]) -> str:
@@ -153,8 +154,8 @@ def needs_rollup(listing: Listing, stream: Stream) -> ProblemError:
     if stream.source:
         detail = f"{stream.name} is a rollup: list the {what} of its stream {stream.source}"
     else:
-        by = {"series": SERIES, "values": listing.field, "fields": None}[listing.kind]
-        keys = f'name = "{listing.kind}", every = "1h", by = {msgspec.json.encode([by] if by else []).decode()}'
+        by = msgspec.json.encode([listing.needed] if listing.needed else []).decode()
+        keys = f'name = "{listing.kind}", every = "1h", by = {by}'
         detail = (
             f"no rollup of {stream.name} knows its {what}: add [[streams.{stream.name}.rollup]] with {keys} and"
             ' retention = "365d"; docs/design/rollups.md says what it costs'

@@ -6,7 +6,7 @@ however many the range has.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -17,20 +17,18 @@ from tidetable.config import Stream
 from tidetable.durations import Duration
 from tidetable.ports import Tables
 from tidetable.problems import ProblemError, refuse
-from tidetable.query.batches import ArchiveBatch, LiveBatch, TimeUp
-from tidetable.query.explain import explain_query
+from tidetable.query.batches import TimeUp
 from tidetable.query.listings.names import Names, Seen
-from tidetable.query.listings.page import PAGES, Listed, show_row
+from tidetable.query.listings.page import Listed, show_row
 from tidetable.query.listings.parse import Listing, find_place, needs_rollup
 from tidetable.query.listings.sightings import list_of_cells, list_of_events
 from tidetable.query.model import RESERVE, Query, Reader
 from tidetable.query.noted import Stretch
 from tidetable.query.read import read_planned
 from tidetable.query.scans import Gap, find_visible_gaps
-from tidetable.query.sections import Choice, Section, SectionReader, choose_by_state, list_definitions, refuse_unnoted
+from tidetable.query.sections import Choice, Section, SectionReader, choose_by_state, list_definitions
 from tidetable.remaining import Remaining
-from tidetable.rollups.cover import find_readable_spans, find_usable_spans, list_versions
-from tidetable.rollups.definition import SERIES, Definition
+from tidetable.rollups.cover import list_usable, list_versions
 from tidetable.times import to_text
 
 
@@ -48,10 +46,11 @@ def find_listing(listing: Listing, stream: Stream, reader: Reader, now: datetime
         run.read(choice.sections)
         names = run.names.sorted()
         shown = names[: listing.limit]
-        return PAGES[listing.kind](
+        return Listed(
+            name=listing.kind,
             rows=[show_row(listing, record) for _, record in shown],
             next=reader.seal.seal(listing.cursor(shown[-1][0])) if len(names) > len(shown) else None,
-            gaps=find_visible_gaps([*choice.gaps, *run.gaps], now),
+            gaps=find_visible_gaps([*choice.gaps, *run.sections.gaps, *run.lost], now),
             cost=run.sections.cost,
             sources=run.sections.sources,
             listing=listing,
@@ -68,8 +67,7 @@ def explain_listing(listing: Listing, stream: Stream, reader: Reader, tables: Ta
     query = listing.query
     entries = reader.catalog.entries(query.stream, query.start, query.end)
     choice = _choose(listing, stream, reader, entries, consistent=False)
-    explained = explain_query(query, stream, reader, tables, now, whole=True, plan=choice.plan)
-    return explained | choice.document(reader)
+    return choice.explain(query, stream, reader, tables, now)
 
 
 def _resolve(listing: Listing, stream: Stream, reader: Reader, now: datetime) -> Listing:
@@ -90,10 +88,12 @@ def _resolve(listing: Listing, stream: Stream, reader: Reader, now: datetime) ->
     state = reader.rolled.rollups.read_state(query.stream)
     starts = []
     for definition in fitting:
-        readable = find_readable_spans(reader.catalog.entries(definition.stream, None, query.end))
-        for version in list_versions(definition, state):
-            if listing.find_misfit(version.definition) is None:
-                starts += [start for start, _ in find_usable_spans(version, state, readable) if start < query.end]
+        versions = [
+            version for version in list_versions(definition, state) if listing.find_misfit(version.definition) is None
+        ]
+        entries = reader.catalog.entries(definition.stream, None, query.end)
+        for usable in list_usable(versions, state, entries):
+            starts += [start for start, _ in usable.spans if start < query.end]
     start = max(min(starts, default=min(now, query.end) - Duration(hours=1)), query.start)
     return msgspec.structs.replace(listing, query=msgspec.structs.replace(query, start=start))
 
@@ -101,9 +101,7 @@ def _resolve(listing: Listing, stream: Stream, reader: Reader, now: datetime) ->
 def _choose(listing: Listing, stream: Stream, reader: Reader, entries: Sequence[Entry], *, consistent: bool) -> Choice:
     assert reader.rolled is not None  # noqa: S101 - _resolve has checked this
     state = reader.rolled.rollups.read_state(listing.stream, (listing.query.start, listing.query.end))
-    choice = choose_by_state(listing.query, state, reader, entries, listing.find_misfit, consistent=consistent)
-    refuse_unnoted(stream, choice, state.noted_since)
-    return choice
+    return choose_by_state(listing.query, stream, state, reader, entries, listing.find_misfit, consistent=consistent)
 
 
 class _Run:
@@ -119,13 +117,8 @@ class _Run:
         self.names = Names(listing.limit, listing.place)
         # The noted series, each with the first and the last period in which it is noted.
         self._noted: dict[str, tuple[Seen, Seen]] = {}
-        self.sections = SectionReader(reader, remaining, forgiving=forgiving)
-        self._lost: list[Gap] = []
-
-    @property
-    def gaps(self) -> list[Gap]:
-        """The gaps that this pass has met."""
-        return [*self.sections.gaps, *self._lost]
+        self.sections = SectionReader(reader, remaining, forgiving)
+        self.lost: list[Gap] = []
 
     def read(self, sections: Iterable[Section]) -> None:
         """Read all sections. Raises ProblemError if the time is not enough."""
@@ -135,11 +128,15 @@ class _Run:
             if section.stretch is not None and self._listing.kind == "series":
                 self._read_notes(section.query, section.stretch)
                 continue
-            needed = {"series": (SERIES,), "values": (self._listing.field or "",), "fields": ()}[self._listing.kind]
-            for batch in self.sections.read(section, needed):
+            needed = self._listing.needed
+            for batch in self.sections.read(section, () if needed is None else (needed,)):
                 if isinstance(batch, TimeUp):
                     raise _refuse_slow()
-                for value, sighting in self._list(batch, section.definition):
+                if section.definition is None:
+                    sightings = list_of_events(self._listing, batch, self._reader, self.lost.append)
+                else:
+                    sightings = list_of_cells(self._listing, batch, section.definition, self._reader)
+                for value, sighting in sightings:
                     self._take(value, sighting)
                 if batch.reached is not None and self._remaining() < RESERVE:
                     raise _refuse_slow()
@@ -165,11 +162,6 @@ class _Run:
         for series in noted.series:
             first, _ = self._noted.get(series, (sighting, sighting))
             self._noted[series] = first, sighting
-
-    def _list(self, batch: LiveBatch | ArchiveBatch, definition: Definition | None) -> Iterator[tuple[Any, Seen]]:
-        if definition is None:
-            return list_of_events(self._listing, batch, self._reader, self._lost.append)
-        return list_of_cells(self._listing, batch, definition, self._reader)
 
     def _take(self, value: Any, seen: Seen) -> None:
         listing = self._listing

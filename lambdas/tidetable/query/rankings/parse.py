@@ -17,21 +17,13 @@ from tidetable.keys import WHOLE, Index, Layout, escape
 from tidetable.periods import find_containing
 from tidetable.ports import ArchiveRange, KeyRange, Rank
 from tidetable.problems import ProblemError, refuse, refuse_parameter
-from tidetable.query.access import name_partitions
-from tidetable.query.cursor import Seal, open_cursor, refuse_changes, refuse_long
+from tidetable.query.access import list_key_fields, name_partitions
+from tidetable.query.cursor import Seal, refuse_long
 from tidetable.query.model import EVERYTHING, Projection
-from tidetable.query.parse import (
-    list_repeats,
-    parse_consistent,
-    parse_count,
-    parse_order,
-    parse_projection,
-    parse_range,
-    read_single,
-)
+from tidetable.query.parse import Parameters
 from tidetable.query.plan import cover_range, fetches_from, push_down
 from tidetable.query.scans import ArchiveScan, Gap, IndexScan, Plan, Scan
-from tidetable.query.where import MAX_VALUE_BYTES, parse_conditions
+from tidetable.query.where import MAX_VALUE_BYTES
 from tidetable.times import to_text
 
 KNOWN = (
@@ -85,7 +77,7 @@ class Ranking(msgspec.Struct, frozen=True, array_like=True, tag="top"):
     def cursor(self, position: RankKey) -> Ranking:
         """Make the ranking for a cursor, with the position where its page ended."""
         index = _reduce_to_order(self.index)
-        return msgspec.structs.replace(self, index=index, limit=0, projection=self.projection.bare, after=position)
+        return replace(self, index=index, limit=0, projection=self.projection.bare, after=position)
 
     def archived(self) -> Rank:
         """Return the ranking in the form for an archive's reader."""
@@ -98,13 +90,16 @@ class Ranking(msgspec.Struct, frozen=True, array_like=True, tag="top"):
         """The series whose events a local index ranks; None for any other ranking."""
         return self.value if self.index.local and self.value else None
 
+    @property
+    def value_condition(self) -> Condition | None:
+        """The condition on the value, which a global index implies; None if the ranking has the events of all values."""
+        field = dict(self.index.kinds).get(self.kind) if self.index.kind else self.index.partition_by
+        return None if self.index.local or field in (None, WHOLE) else Condition(str(field), "eq", (self.value,))
+
     def list_all_conditions(self) -> tuple[Condition, ...]:
         """List all conditions that an event of an archive must meet. There, no index implies a condition."""
-        if self.index.local:
-            return self.conditions
-        kind = (Condition(self.index.kind, "eq", (self.kind,)),) if self.index.kind else ()
-        field = dict(self.index.kinds).get(self.kind) if self.index.kind else self.index.partition_by
-        value = (Condition(field, "eq", (self.value,)),) if field is not None and field != WHOLE else ()
+        kind = (Condition(self.index.kind, "eq", (self.kind,)),) if self.index.kind and not self.index.local else ()
+        value = () if self.value_condition is None else (self.value_condition,)
         return (*kind, *value, *self.conditions)
 
 
@@ -115,16 +110,22 @@ def _reduce_to_order(index: Index) -> Index:
 
 def parse_ranking(stream: Stream, parameters: Mapping[str, Sequence[str]], now: datetime, seal: Seal) -> Ranking:
     """Read the query string; ProblemError says what to change. The default range is the whole retention."""
-    values = read_single(parameters, KNOWN)
-    limit = parse_count(values, "limit", MAX_LIMIT) or DEFAULT_LIMIT
-    if "cursor" in values:
-        ranking = open_cursor(values["cursor"], Ranking, stream.name, seal)
-        refuse_changes(values, _list_repeats(stream, parameters, values, ranking, now))
-        index, projection = _find_same_index(stream, ranking.index), ranking.projection.of(stream)
-        return msgspec.structs.replace(ranking, index=index, limit=limit, projection=projection)
+    request = Parameters.read(stream, parameters, KNOWN)
+    values, limit = request.values, request.parse_count("limit", MAX_LIMIT) or DEFAULT_LIMIT
+
+    def list_repeats(ranking: Ranking) -> dict[str, bool]:
+        return request.list_repeats(ranking, now) | {
+            "index": values.get("index") == ranking.index.name,
+            "value": values.get("value") == ranking.value,
+            "kind": values.get("kind") == ranking.kind,
+        }
+
+    cursor = request.open_cursor(Ranking, seal, list_repeats)
+    if cursor is not None:
+        index, projection = _find_same_index(stream, cursor.index), cursor.projection.of(stream)
+        return replace(cursor, index=index, limit=limit, projection=projection)
     index = _find_index(stream, values)
-    default_start = find_containing(now, stream.period).shift(-stream.retention).start
-    start, end = parse_range(stream, values, now, default_start)
+    start, end = request.parse_range(now, find_containing(now, stream.period).shift(-stream.retention).start)
     value, kind = values.get("value", ""), values.get("kind", "")
     if len(value.encode()) > MAX_VALUE_BYTES:
         raise refuse_parameter(f"value has at most {MAX_VALUE_BYTES} bytes")
@@ -138,25 +139,15 @@ def parse_ranking(stream: Stream, parameters: Mapping[str, Sequence[str]], now: 
         kinds = ", ".join(name for name, _ in index.kinds)
         why = f"one of {kinds}, of the index {index.name}" if index.kind else "left out: the index has no kinds"
         raise refuse_parameter(f"kind must be {why}")
-    projection, conditions = parse_projection(stream, values), parse_conditions(stream, values)
-    ranking = Ranking(stream.name, index, value, kind, start, end, parse_order(values), limit, conditions, projection)
-    if parse_consistent(values):
-        if not index.local:
-            detail = f"the index {index.name} is global, and DynamoDB reads it eventually: leave consistent out"
-            raise refuse_parameter(f"{detail}, or rank by an index with local = true")
-        ranking = msgspec.structs.replace(ranking, consistent=True)
+    projection, conditions = request.parse_projection(), request.parse_conditions()
+    ascending, consistent = request.parse_order(), request.parse_consistent()
+    if consistent and not index.local:
+        detail = f"the index {index.name} is global, and DynamoDB reads it eventually: leave consistent out"
+        raise refuse_parameter(f"{detail}, or rank by an index with local = true")
+    selection = conditions, projection, None, consistent
+    ranking = Ranking(stream.name, index, value, kind, start, end, ascending, limit, *selection)
     refuse_long(ranking.cursor(RankKey(Decimal(0), start, "", "")))
     return ranking
-
-
-def _list_repeats(
-    stream: Stream, parameters: Mapping[str, Sequence[str]], values: Mapping[str, str], ranking: Ranking, now: datetime
-) -> dict[str, bool]:
-    return list_repeats(stream, parameters, values, ranking, now) | {
-        "index": values.get("index") == ranking.index.name,
-        "value": values.get("value") == ranking.value,
-        "kind": values.get("kind") == ranking.kind,
-    }
 
 
 def _find_same_index(stream: Stream, former: Index) -> Index:
@@ -171,7 +162,7 @@ def _find_same_index(stream: Stream, former: Index) -> Index:
 
 
 def _find_index(stream: Stream, values: Mapping[str, str]) -> Index:
-    rankings = [index for index in stream.layout.indexes if index.ranks]
+    """Find the index that the request names, or the stream's only ranking. Raises ProblemError."""
     if stream.pack is not None:
         detail = (
             f"{stream.name} keeps its events in packs, and an index cannot see the events in a pack: query a range and sort it,"
@@ -179,22 +170,22 @@ def _find_index(stream: Stream, values: Mapping[str, str]) -> Index:
             f" [streams.{stream.name}.pack]"
         )
         raise refuse(400, "needs_index", detail)
-    named = next((index for index in stream.layout.indexes if index.name == values.get("index")), None)
+    indexes = {index.name: index for index in stream.layout.indexes}
+    rankings = [name for name, index in indexes.items() if index.ranks]
+    named = indexes.get(values.get("index", ""))
     if named is not None and not named.ranks:
-        raise _refuse_index(named, [index.name for index in rankings])
+        raise _refuse_index(named, rankings)
     if not rankings:
         detail = (
             f"{stream.name} has no ranking: add [[streams.{stream.name}.index]] with a field that holds numbers as sort_by,"
             ' such as sort_by = "score"'
         )
         raise refuse(400, "needs_index", detail)
-    names = ", ".join(index.name for index in rankings)
     if "index" not in values and len(rankings) > 1:
-        raise refuse_parameter(f"add index=: there are {names}")
-    index = next((index for index in rankings if values.get("index", index.name) == index.name), None)
-    if index is None:
-        raise refuse_parameter(f"there is no ranking {values['index'][:64]!r}; there are: {names}")
-    return index
+        raise refuse_parameter(f"add index=: there are {', '.join(rankings)}")
+    if "index" in values and named is None:
+        raise refuse_parameter(f"there is no ranking {values['index'][:64]!r}; there are: {', '.join(rankings)}")
+    return named or indexes[rankings[0]]
 
 
 def _refuse_index(index: Index, rankings: Sequence[str]) -> ProblemError:
@@ -206,8 +197,7 @@ def _refuse_index(index: Index, rankings: Sequence[str]) -> ProblemError:
     order = f"the text of {fields}" if index.levels else "time"
     instead = "query events, which are in the order of time"
     if index.levels:
-        own = [index.partition_by] if index.partition_by not in ("", WHOLE) else []
-        conditions = " and ".join(f"where.{field}=" for field in (*own, index.levels[0]))
+        conditions = " and ".join(f"where.{field}=" for field in (*list_key_fields(index), index.levels[0]))
         groups = f"aggregate with by={index.levels[0]}, whose rows are in the order of text"
         instead = f"query events with {conditions}, or ask {groups}"
     named = f"; the stream's rankings are {', '.join(rankings)}" if rankings else ""
@@ -255,17 +245,14 @@ def _find_same_order(ranking: Ranking, layout: Layout) -> Index | None:
 def _scan(
     ranking: Ranking, index: Index, entry: Entry, start: datetime, end: datetime, times: tuple[str, str] | None
 ) -> IndexScan:
-    """Make one range per suffix of the value; no ranges if no event can have the value, or no number meets the
-    conditions.
-    """
+    """Make one range per suffix of the value; no ranges if no event can have the value and a number in the bounds."""
     low, high = _find_bounds(ranking)
     conditions, partitions, suffixes = ranking.conditions, [index.logical("")], range(index.shards)
     layout = entry.layout
     if index.local:
         suffixes = layout.suffixes(ranking.of_series)
         partitions = [escape(ranking.value)] if ranking.of_series is not None else layout.buckets(start, end)
-    elif index.partition_by != WHOLE:
-        equal = Condition(dict(index.kinds).get(ranking.kind, index.partition_by), "eq", (ranking.value,))
+    elif (equal := ranking.value_condition) is not None:
         partitions = name_partitions(index, equal.texts(), ranking.kind)
         if len(partitions) > 1:
             # A number in an unusual form, such as 1.0, is also searched in the partition of its usual form 1.
@@ -286,17 +273,13 @@ def _scan(
 
 
 def _find_bounds(ranking: Ranking) -> tuple[Decimal | None, Decimal | None]:
-    """Find the lowest and the highest number to read, from conditions on the number and from the end of an earlier
-    page.
-    """
+    """Find the lowest and the highest number to read, from the conditions on it and the end of an earlier page."""
     lows, highs = [], []
     for condition in ranking.conditions:
-        if condition.field == ranking.index.sort_by:
-            numbers = [number for text in condition.values for number in read_numbers(text)]
-            if condition.operator in ("gt", "ge", "eq", "in"):
-                lows += [min(numbers)] if numbers else []
-            if condition.operator in ("lt", "le", "eq", "in"):
-                highs += [max(numbers)] if numbers else []
+        numbers = [number for text in condition.values for number in read_numbers(text)]
+        if condition.field == ranking.index.sort_by and numbers:
+            lows += [min(numbers)] if condition.operator in ("gt", "ge", "eq", "in") else []
+            highs += [max(numbers)] if condition.operator in ("lt", "le", "eq", "in") else []
     if ranking.after is not None:
         (lows if ranking.ascending else highs).append(ranking.after.number)
     return max(lows, default=None), min(highs, default=None)

@@ -8,13 +8,12 @@ answer says so.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
-from functools import partial
 from operator import attrgetter
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
@@ -40,6 +39,9 @@ from tidetable.times import from_text
 
 # Events with the same number are read until this many items were read: four for each wanted item, plus a thousand.
 _TIES_EACH, _TIES_LEAST = 4, 1_000
+
+
+_Place = TypeVar("_Place", Decimal, RankKey)
 
 
 @dataclass(slots=True)
@@ -68,7 +70,7 @@ def find_top(ranking: Ranking, stream: Stream, reader: Reader, now: datetime, re
     """Find the first events of a ranking. Raises ProblemError, with what to change, if the time is not enough."""
 
     def read(entries: Sequence[Entry], forgiving: bool) -> Top:
-        return _Run(ranking, stream, reader, remaining, forgiving=forgiving).top(plan_ranking(ranking, entries), now)
+        return _Run(ranking, stream, reader, remaining, forgiving).top(plan_ranking(ranking, entries), now)
 
     return read_planned(reader.catalog, stream.name, ranking.start, ranking.end, read, consistent=ranking.consistent)
 
@@ -79,22 +81,24 @@ def _refuse_slow(what: str) -> ProblemError:
     return refuse(422, "too_much", f"{what} longer than an answer may: {narrower}")
 
 
+@dataclass(slots=True)
 class _Run:
-    def __init__(
-        self, ranking: Ranking, stream: Stream, reader: Reader, remaining: Remaining, *, forgiving: bool
-    ) -> None:
-        self._ranking = ranking
-        self._stream = stream
-        self._reader = reader
-        self._remaining = remaining
-        self._forgiving = forgiving
-        self._candidates: list[_Candidate] = []
-        self._cost = Cost()
-        # The gaps of missing tables by the table's name, and the gaps of events with missing data by table and key.
-        self._gaps: dict[tuple[str, ...], Gap] = {}
-        self._losses: list[str] = []
-        # For each page of an archive without space for all wanted events: the position of its last event.
-        self._floors: list[RankKey] = []
+    """One pass over the periods of a ranking.
+
+    ``_gaps`` has the gaps of missing tables by the table's name, and the gaps of events with missing data by table and
+    key. ``_floors`` are the positions of the last events of archives' pages without space for all wanted events.
+    """
+
+    _ranking: Ranking
+    _stream: Stream
+    _reader: Reader
+    _remaining: Remaining
+    _forgiving: bool
+    _candidates: list[_Candidate] = field(default_factory=list)
+    _cost: Cost = field(default_factory=Cost)
+    _gaps: dict[tuple[str, ...], Gap] = field(default_factory=dict)
+    _losses: list[str] = field(default_factory=list)
+    _floors: list[RankKey] = field(default_factory=list)
 
     def top(self, plan: Plan, now: datetime) -> Top:
         """Read until no unread item can rank among the first ``limit``, and show those."""
@@ -124,15 +128,19 @@ class _Run:
         """Find the candidates whose rank is certain: no event that an archive's page left out can come before them."""
         if not self._floors:
             return first
-        floor = min(self._floors) if self._ranking.ascending else max(self._floors)
+        floor = self._find_first(self._floors)
         return [candidate for candidate in first if not self._is_after(candidate.key, floor)]
 
     def _order_candidates(self) -> list[_Candidate]:
-        """Sort the candidates in the order of the ranking."""
         return sorted(self._candidates, key=attrgetter("key"), reverse=not self._ranking.ascending)
 
-    def _is_better(self, number: Decimal, other: Decimal) -> bool:
-        return number < other if self._ranking.ascending else number > other
+    def _find_first(self, places: Iterable[_Place]) -> _Place:
+        """Find the number or the position that comes first in the order of the ranking."""
+        return min(places) if self._ranking.ascending else max(places)
+
+    def _is_after(self, place: _Place, other: _Place) -> bool:
+        """True if a number or a position comes after another in the order of the ranking."""
+        return place > other if self._ranking.ascending else place < other
 
     def _read_ranges(self, ranges: list[_Range]) -> Decimal | None:
         """Read ranges as far as they can change the answer. Return the number whose events were not all read, or None."""
@@ -151,11 +159,11 @@ class _Run:
                 due, least = unread, limit - len(first)
                 continue
             nth = first[limit - 1].key.number
-            due = [reading for reading in unread if reading.edge is None or self._is_better(reading.edge, nth)]
+            due = [reading for reading in unread if reading.edge is None or self._is_after(nth, reading.edge)]
             edges = [reading.edge for reading in due if reading.edge is not None]
             if edges:
-                best = min(edges) if self._ranking.ascending else max(edges)
-                least = sum(not self._is_better(candidate.key.number, best) for candidate in first[:limit])
+                best = self._find_first(edges)
+                least = sum(not self._is_after(best, candidate.key.number) for candidate in first[:limit])
             if not due:
                 ties = [reading for reading in unread if reading.edge == nth]
                 if ties and self._cost.read >= _TIES_EACH * limit + _TIES_LEAST:
@@ -192,13 +200,13 @@ class _Run:
             reading.keys = replace(reading.keys, start=page.last)
         items = [scan.with_data(item) for item in items if self._is_ahead(self._make_key(item, scan))]
         if scan.conditions:
-            note_lost = partial(self._note_lost, scan.entry)
+
+            def note_lost(item: Item) -> None:
+                self._gaps[scan.entry.table, item["pk"], item["sk"]] = Gap.of_lost(scan.entry, item)
+
             columns = match_conditions(Columns.of(items), scan, self._reader.unpacker, self._cost, note_lost=note_lost)
             items = columns.items()
         self._candidates += [_Candidate(self._make_key(item, scan), scan, item, whole=whole) for item in items]
-
-    def _note_lost(self, entry: Entry, item: Item) -> None:
-        self._gaps[entry.table, item["pk"], item["sk"]] = Gap.of_lost(entry, item)
 
     def _read_base(self, items: Sequence[Item], scan: IndexScan) -> list[Item]:
         return read_base_items(items, scan, self._reader.store, self._cost, consistent=self._ranking.consistent)
@@ -210,9 +218,6 @@ class _Run:
     def _is_ahead(self, key: RankKey) -> bool:
         """True if a position lies after the cursor's position."""
         return self._ranking.after is None or self._is_after(key, self._ranking.after)
-
-    def _is_after(self, key: RankKey, other: RankKey) -> bool:
-        return key > other if self._ranking.ascending else key < other
 
     def _read_archives(self, scans: Sequence[ArchiveScan]) -> None:
         """Read the first events of each archived period, a few periods in parallel."""
@@ -261,26 +266,23 @@ class _Run:
 
         An event is left out if it was deleted, or got another number, after the index was read.
         """
-        projection, room = self._ranking.projection, Room()
-        rows: list[tuple[RankKey, Row]] = []
+        projection, unpacker, room = self._ranking.projection, self._reader.unpacker, Room()
+        keys: list[RankKey] = []
+        rows: list[Row] = []
         count = 0
         for candidate, item in zip(first, self._fetch_items(first), strict=True):
             if item is not None:
-                row = candidate.row or Row.of(
-                    self._reader.unpacker.inflate_or_keep(item), candidate.scan.entry, projection
-                )
+                row = candidate.row or Row.of(unpacker.inflate_or_keep(item), candidate.scan.entry, projection)
                 if not room.take(row.size(projection)):
                     break
-                rows.append((candidate.key, row))
+                keys.append(candidate.key)
+                rows.append(row)
             count += 1
-        self._losses = complete_rows([row for _, row in rows], self._reader.unpacker, projection, self._cost)
-        events = show_rows([row for _, row in rows], projection)
-        return list(zip([key for key, _ in rows], events, strict=True)), count
+        self._losses = complete_rows(rows, unpacker, projection, self._cost)
+        return list(zip(keys, show_rows(rows, projection), strict=True)), count
 
     def _fetch_items(self, first: Sequence[_Candidate]) -> list[Item | None]:
-        """Fetch the items with all shown data, from the table if the index lacks data; None for an item that does not
-        exist any more.
-        """
+        """Fetch the items with all shown data, from the table if the index lacks data; None for a deleted item."""
         lacking: dict[int, tuple[IndexScan, list[Item]]] = {}
         for candidate in first:
             scan = candidate.scan

@@ -1,4 +1,4 @@
-"""The reason of a dead letter, as an attribute of an SQS message."""
+"""The reason of a dead letter, as an attribute of its message in SQS."""
 
 from __future__ import annotations
 

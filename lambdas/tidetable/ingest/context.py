@@ -1,0 +1,47 @@
+"""The facts of a request that its steps share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+
+import msgspec
+
+from tidetable.catalog import Backfill
+from tidetable.config import Stream
+from tidetable.keys import Layout
+from tidetable.times import to_micros
+from tidetable.window import Window
+
+
+class RequestContext(msgspec.Struct):
+    """The stream of a request, the time of its arrival, and what its caller may write.
+
+    ``at`` is ``now`` in epoch milliseconds. ``layout`` is the layout of the stream's events before they are packed. The
+    caller's key may write only series that begin with ``series_prefix``. ``backfills`` are the backfills under way; None
+    until ``takes_import`` has read them, because most requests need none.
+    """
+
+    stream: Stream
+    window: Window
+    now: datetime
+    layout: Layout
+    at: int = 0
+    series_prefix: str = ""
+    read_backfills: Callable[[str], Sequence[Backfill]] = lambda _: ()
+    backfills: Sequence[Backfill] | None = None
+
+    @classmethod
+    def of(
+        cls, stream: Stream, now: datetime, series_prefix: str, read_backfills: Callable[[str], Sequence[Backfill]]
+    ) -> RequestContext:
+        """Make the context of a request that arrived at ``now``."""
+        layout, at = stream.layout.before_packing, to_micros(now) // 1000
+        return cls(stream, Window.of(stream, now), now, layout, at, series_prefix, read_backfills)
+
+    def takes_import(self, time: datetime) -> bool:
+        """True if an open backfill accepts a time before the window."""
+        if self.backfills is None:
+            backfills = self.read_backfills(self.stream.name)
+            self.backfills = [backfill for backfill in backfills if self.now < backfill.opened.until]
+        return any(backfill.holds(time, self.now) for backfill in self.backfills)
