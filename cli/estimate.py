@@ -104,10 +104,7 @@ def simulate(
         for name, life in lives.items():
             (svg / f"{name}.svg").write_text(draw_timeline(name, life))
     if as_json:
-        fields = ("ahead", "open", "late", "closed", "write", "read", "infrequent", "dollars")
-        print_json(
-            {name: [{field: getattr(day, field) for field in fields} for day in life] for name, life in lives.items()}
-        )
+        print_json({name: [day.document() for day in life] for name, life in lives.items()})
         return
     on_demand = {name for name, stream in streams.items() if _has_on_demand(stream)}
     for name, life in lives.items():

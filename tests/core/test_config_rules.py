@@ -145,6 +145,12 @@ def test_a_stream_keeps_its_archives_as_it_says_and_as_all_do_where_it_says_noth
     ]
 
 
+def test_a_stream_keeps_its_archives_for_ever_although_others_expire() -> None:
+    config = parse('[archive]\nexpire_after = "90d"\n' + STREAM + '[streams.s.archive]\nexpire_after = "0s"\n')
+    assert not config.find_keeping("s").expire_after
+    assert str(config.archive.expire_after) == "90d"
+
+
 def test_an_auto_scaling_policy_that_differs_in_anything_has_another_text() -> None:
     """By this text the lifecycle sees that a table has an earlier policy."""
     ranges: tuple[str, ...] = (

@@ -31,7 +31,6 @@ _SHOWN, _LONGEST = 12, 400
 # With more tables, no days are simulated, because a caller would wait too long: a day of 500 tables takes 0.3 s on a
 # whole processor. The bill takes a fraction of that time. More tables than `table_quota` (2,500) are refused.
 _MOST_TABLES = 500
-_DAY_FIELDS = ("ahead", "open", "late", "closed", "write", "read", "infrequent", "dollars")
 # For each parameter: its default (None: it is required), its least and its greatest value. Counts are whole numbers.
 _NUMBERS: Mapping[str, tuple[float | None, float, float]] = {
     "rate": (None, 0, 1e7),
@@ -162,7 +161,7 @@ def _describe_plan(workload: Workload, now: datetime) -> dict[str, Any]:
         "dollars": bill.dollars,
         **bill.document(),
         "days": [
-            {"day": (day.at - start).days, "tables": day.tables, **{name: getattr(day, name) for name in _DAY_FIELDS}}
+            {"day": (day.at - start).days, "tables": day.tables, **day.document()}
             for start, day in _simulate_days(workload, now)
         ],
     }

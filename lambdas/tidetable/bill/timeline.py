@@ -6,8 +6,9 @@ All functions here are pure.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 from tidetable.bill.tables import list_existing_periods, price_hour, price_level, sum_index_units
 from tidetable.bill.workload import Workload
@@ -41,6 +42,12 @@ class Day:
     def tables(self) -> int:
         """The number of tables."""
         return self.ahead + self.open + self.closed
+
+    def document(self) -> dict[str, Any]:
+        """Return the numbers and the price as JSON, without the instant."""
+        numbers = asdict(self)
+        del numbers["at"]
+        return numbers
 
 
 def simulate(
