@@ -1,6 +1,4 @@
-"""The use case of a request: decode, judge, route and write its events, and queue the events that could not be written
-in time.
-"""
+"""The use case of a request: judge, route and write its events; queue those that were not written in time."""
 
 from __future__ import annotations
 

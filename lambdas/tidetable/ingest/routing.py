@@ -99,10 +99,7 @@ def route(
 
 
 class _Bound(NamedTuple):
-    """The submissions that have a put, and the fields of their refs.
-
-    Submissions of one slot are in the order of the request.
-    """
+    """The submissions with a put, and the fields of their refs. Those of one slot are in the order of the request."""
 
     submissions: list[Submission]
     labels: list[str]
@@ -177,10 +174,7 @@ class PeriodTarget:
         return submission.fate is None
 
     def bind(self, submission: Submission, item: Item) -> bool:
-        """Give a submission its put and its slot.
-
-        If the item is too large for every form, reject the submission and return False.
-        """
+        """Give a submission its put and its slot; reject it and return False if no form can hold its item."""
         put = self.make_put(item)
         if put is None:
             detail = f"the event takes {submission.size} bytes, more than its period's tables can keep"
@@ -190,9 +184,7 @@ class PeriodTarget:
         return True
 
     def make_put(self, item: Item) -> Put | None:
-        """Return the put of an item in a form that the period's table can hold; None if the item is too large for every
-        form.
-        """
+        """Return the put of an item in a form that the period's table can hold; None if there is no such form."""
         if self.layout.versioned:
             item = make_first_version(item, item["data"])
         return self._shrinker.put(item, self._entry)
