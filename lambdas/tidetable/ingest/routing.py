@@ -124,20 +124,20 @@ def _bind_packs(period: PeriodTarget, compressor: Compressor, routed: Routed, bo
     last: dict[tuple[str, str], int] = {}
     if len(packs) + len(pack_set.alone) < len(items):
         last = {(item["pk"], item["sk"]): number for number, item in enumerate(items)}
-    for number, submission in enumerate(period.submissions):
-        pk, sk = items[number]["pk"], items[number]["sk"]
-        written = last[pk, sk] if last else number
+    submissions, labels, pks, sks = bound
+    for number, (submission, item) in enumerate(zip(period.submissions, items, strict=True)):
+        written = last[item["pk"], item["sk"]] if last else number
         if written in packs:
             submission.put, submission.slot, pk = packs[written]
         else:
-            item = period.layout.make_item(period.submissions[written].event, at=at)
-            routed.plain, pk = False, item["pk"]
-            if not period.bind(submission, item):
+            alone = period.layout.make_item(period.submissions[written].event, at=at)
+            routed.plain, pk = False, alone["pk"]
+            if not period.bind(submission, alone):
                 continue
-        bound.submissions.append(submission)
-        bound.labels.append(period.label)
-        bound.pks.append(pk)
-        bound.sks.append(sk)
+        submissions.append(submission)
+        pks.append(pk)
+        sks.append(item["sk"])
+    labels.extend([period.label] * (len(submissions) - len(labels)))
 
 
 class PeriodTarget:
