@@ -31,7 +31,6 @@ from boto3.dynamodb.types import TypeDeserializer
 from aws.archive.parquet import Parquet
 from bench.archive_cost import price_archive
 from strict.units import measure_item
-from tidetable.archive import Facts
 from tidetable.config import ArchivePolicy
 from tidetable.keys import Layout
 from tidetable.times import to_text
@@ -65,9 +64,9 @@ def _make_item(chance: random.Random) -> dict[str, Any]:
     return {"pk": {"S": pk}, "sk": {"S": f"{to_text(time)}#{series}#{id}"}, "data": {"M": data}}
 
 
-def measure_archive(pages: Iterator[bytes], columns: Mapping[str, str]) -> tuple[float, float, int, Facts]:
-    """Seconds of CPU to export and to verify, bytes written, and the facts of the scan."""
-    form, whole, size = Parquet(), Facts(), 0
+def measure_archive(pages: Iterator[bytes], columns: Mapping[str, str]) -> tuple[float, float, int, int]:
+    """Seconds of CPU to export and to verify, bytes written, and the number of items."""
+    form, items, size = Parquet(), 0, 0
     export = verify = 0.0
     writer = form.writer(LAYOUT, columns)
     for page in chain(pages, [None]):
@@ -82,11 +81,11 @@ def measure_archive(pages: Iterator[bytes], columns: Mapping[str, str]) -> tuple
                 raise AssertionError("a part differs from the scan")
             verify += time.process_time() - begun
             size += len(part)
-            whole.join(facts)
+            items += facts.items
             writer = form.writer(LAYOUT, columns)
         else:
             export += time.process_time() - begun
-    return export, verify, size, whole
+    return export, verify, size, items
 
 
 def measure_textbook(pages: list[bytes]) -> float:
@@ -122,18 +121,14 @@ def main() -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for name, columns in (("declared columns", COLUMNS), ("columns as found", {})):
         # There is only one page in memory at a time; only the part grows.
-        export, verify, size, facts = measure_archive(make_pages(ITEMS), columns)
+        export, verify, size, items = measure_archive(make_pages(ITEMS), columns)
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        each = size / facts.items
-        print(f"{facts.items:,} items, {name}:")
-        print(
-            f"  export        {facts.items / export:>10,.0f} items a second and core, {export / facts.items * 1e6:.2f} us each"
-        )
-        print(
-            f"  reading back  {facts.items / verify:>10,.0f} items a second and core, {verify / facts.items * 1e6:.2f} us each"
-        )
+        each = size / items
+        print(f"{items:,} items, {name}:")
+        print(f"  export        {items / export:>10,.0f} items a second and core, {export / items * 1e6:.2f} us each")
+        print(f"  reading back  {items / verify:>10,.0f} items a second and core, {verify / items * 1e6:.2f} us each")
         print(f"  {each:.1f} bytes an item; gzip'd DynamoDB JSON {exported:.1f}: ratio {each / exported:.2f}")
-        mine = facts.items * size_of / (export + verify) / 1e6
+        mine = items * size_of / (export + verify) / 1e6
         print(f"  {mine:.0f} MB of table per second and core, of {size_of:.0f} bytes an item")
         print(
             f"  peak memory   {peak / 1024:.0f} MB, {max(0, peak - before) / 1024:.0f} MB above what the baseline needed"

@@ -6,7 +6,7 @@ They have a module of their own, so that the functions for which a caller waits 
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, cast
 
 import settings
@@ -174,16 +174,16 @@ class Upkeep(Pipeline):
         return Parquet()
 
     @cached_property
-    def completer(self) -> Completer:
-        from aws.archive.whole import PageCompleter
+    def complete(self) -> Completer:
+        from aws.archive.whole import complete_page
 
-        return PageCompleter(self.unpacker)
+        return partial(complete_page, self.unpacker)
 
     @cached_property
     def exporter(self) -> Exporter:
         from tidetable.archive import Exporter
 
-        services = self.source, self.objects, self.format, self.clock, self.completer, self.pools
+        services = self.source, self.objects, self.format, self.clock, self.complete, self.pools
         return Exporter(self.config, self.catalog, self.tables, *services, time_travel=self.time_travel)
 
     @cached_property
@@ -191,7 +191,7 @@ class Upkeep(Pipeline):
         from tidetable.archive import Restorer
 
         notes = None if self.marks is None else self.marks.notes
-        return Restorer(self.stage, self.exporter, self.tables, self.store, self.jitter, self.large, notes)
+        return Restorer(self.stage, self.exporter, self.store, self.jitter, self.large, notes)
 
     @cached_property
     def part_reader(self) -> S3PartReader:

@@ -16,8 +16,7 @@ from tidetable.archive.wire import decode_request, encode_page
 @observe
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:  # noqa: ARG001 - Lambda's signature
     """Answer one page."""
-    request = decode_request(event)
-    reader = wiring_upkeep.pipeline().part_reader
-    page = read_archive(request.range, reader, limit=request.limit, ascending=request.ascending)
+    keys, limit, ascending = decode_request(event)
+    page = read_archive(keys, wiring_upkeep.pipeline().part_reader, limit=limit, ascending=ascending)
     metrics.add_metric("ArchivedEventsRead", MetricUnit.Count, len(page.events))
     return encode_page(page)

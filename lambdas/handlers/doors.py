@@ -13,10 +13,10 @@ import wiring
 from handlers._http import Response, complete_answers, make_problem_response, read_access, read_headers
 from handlers._observe import make_countdown, observe, pause_collector
 from handlers.ingest import RESERVE_SECONDS, measure, report_failure
-from tidetable.dialects import cloudevents
+from tidetable.dialects.cloudevents import CloudEventsDoor, consent
 from tidetable.dialects.door import Answer, Door, Request, take
+from tidetable.dialects.firehose import FirehoseDoor
 from tidetable.dialects.influx_door import HEALTH, WRITE_1, WRITE_2, WRITE_3
-from tidetable.dialects.other_doors import CloudEventsDoor, FirehoseDoor
 
 _STREAM = "/v1/streams/{stream}"
 _DOORS: dict[str, Callable[[wiring.Pipeline], Door]] = {
@@ -77,7 +77,7 @@ def _answer_probe(request: Request, pipeline: wiring.Pipeline) -> Answer:
         return Answer.json(200, HEALTH)
     if request.route == "/ping":
         return Answer(204, headers={"X-Influxdb-Version": HEALTH["version"], "X-Influxdb-Build": "tidetable"})
-    return Answer(204, headers=cloudevents.consent(request.headers, pipeline.config.api.rate))
+    return Answer(204, headers=consent(request.headers, pipeline.config.api.rate))
 
 
 def _respond(answer: Answer) -> Response:

@@ -128,7 +128,7 @@ def test_a_restored_period_is_archived_anew_not_from_what_was_left_of_the_first_
 def test_two_runs_at_once_are_one() -> None:
     world = World(some(3))
     world.catalog.acquire("archive#s#2026-03-01", "another", NOW, MINUTE)
-    with pytest.raises(ArchiveBusy):
+    with pytest.raises(ArchiveBusy, match=r"^period 2026-03-01 of s is being archived by another run$"):
         world.archive()
     assert world.state is State.CLOSED
 

@@ -10,6 +10,7 @@ import pytest
 
 from tests.fakes import FakeCatalog, FakeClock
 from tests.worlds.archives import NOW, START, World, some, throttle_second_segment
+from tidetable.archive import Exporter
 from tidetable.archive.facts import join_digests
 from tidetable.archive.pacing import Pacer
 from tidetable.archive.ports import RawPage
@@ -41,6 +42,18 @@ def test_a_run_holds_its_period_for_as_long_as_it_may_take_and_no_longer(monkeyp
     monkeypatch.setattr(world, "page", look)
     assert world.run().done
     assert looks == [False, False, True]
+
+
+def test_a_stream_without_a_recorded_policy_is_archived_by_the_default_policy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half of 512 units per second is enough for two segments."""
+    monkeypatch.setattr(Exporter, "stream", lambda *_: None)
+    world = World(some(10))
+    world.read = 512
+    done = world.run()
+    assert (done.done, done.events) == (True, 10)
+    assert done.entry.archive is not None
+    assert world.manifest(done.entry.archive.manifest).columns == {}
+    assert [key.rpartition("/")[2] for key in world.parts] == ["part-000-00000.parquet", "part-001-00000.parquet"]
 
 
 def test_an_export_that_has_begun_keeps_its_segments_and_its_columns(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,7 +187,7 @@ def test_a_table_of_chunks_that_throttles_ends_the_run_and_the_next_run_goes_on(
             raise TableThrottled("t.parts")
         return items
 
-    monkeypatch.setattr(world, "whole", throttle_third_page)
+    monkeypatch.setattr(world, "complete", throttle_third_page)
     first = world.run()
     assert (first.done, first.events, world.state) == (False, 14, State.ARCHIVING)
     second = world.run()

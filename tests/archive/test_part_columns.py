@@ -67,6 +67,11 @@ def test_a_declared_column_is_there_without_values_and_no_field_of_its_name_besi
     assert columns == {declared: "int64", "n": "string"}
 
 
+@pytest.mark.parametrize("rows", [[{}], [{}, {"b": {"BOOL": True}}]], ids=["no value", "a value on the second page"])
+def test_a_declared_boolean_has_its_type_without_a_value(rows: list[dict[str, Any]]) -> None:
+    assert fields_of(*rows, declared={"b": "boolean"}) == {"b": "bool"}
+
+
 def test_a_declared_column_has_its_values_although_the_events_hold_sets() -> None:
     """Such events are read item by item, where no column is inferred."""
     tagged = {"n": ONE, "m": ONE, "tags": {"SS": ["a"]}}

@@ -39,7 +39,7 @@ def test_the_manifest_has_the_size_the_partitions_and_the_declared_columns_of_it
 
 def test_data_that_the_table_keeps_elsewhere_is_in_the_archive(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(some(10))
-    monkeypatch.setattr(world, "whole", lambda items, _: items.replace(b'"n": {"N": "3"}', b'"n": {"N": "300"}'))
+    monkeypatch.setattr(world, "complete", lambda items, _: items.replace(b'"n": {"N": "3"}', b'"n": {"N": "300"}'))
     world.archive()
     events = [read_event(LAYOUT, item) for key in world.parts for item in Parquet().items(world.bucket[key], LAYOUT)]
     assert sorted(int(str(event.data["n"])) for event in events) == [0, 1, 2, 4, 5, 6, 7, 8, 9, 300]

@@ -17,6 +17,7 @@ from tests.worlds.restores import LABEL, TABLE, delete_first_tables, entry
 from tidetable.archive import portions, restore
 from tidetable.archive.portions import split_items
 from tidetable.archive.ports import RawPage
+from tidetable.archive.restore import Position
 from tidetable.catalog import Seen, State
 from tidetable.config import TableClass, parse
 from tidetable.errors import ArchiveBusy, ArchiveFailed, ArchiveMismatch, TableRefused, TableThrottled
@@ -236,7 +237,7 @@ def test_series_are_noted_for_rollups_before_their_events_are_written() -> None:
     part: Any = SimpleNamespace(key="part", sha256=sha256(b"part").hexdigest())
     period: Any = SimpleNamespace(stream="s", period=SimpleNamespace(label=LABEL), table=TABLE, layout=layout)
     with pytest.raises(ArchiveBusy, match="series of s could not be noted"):
-        restore._write(part, period, restorer, lambda: 100.0)
+        restore._Run(period, restorer, archive, lambda: 100.0).write(part, Position())
     assert noted == [("s", {LABEL: {"a"}})]
 
 
@@ -254,7 +255,7 @@ def test_series_that_no_rollup_reads_a_period_by_are_not_noted(layout: Layout, r
     notes = SimpleNamespace(note=lambda *_: False)
     period: Any = SimpleNamespace(stream="s", period=SimpleNamespace(label=LABEL), layout=layout)
     restorer: Any = SimpleNamespace(archive=archive, notes=notes)
-    restore._note_series(items, period, restorer)
+    restore._Run(period, restorer, archive, lambda: 100.0).note_series(items)
 
 
 def some_items(count: int, size: int) -> Iterator[dict[str, Any]]:

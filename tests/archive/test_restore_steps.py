@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from aws.archive.whole import PageCompleter
+from aws.archive.whole import complete_page
 from tests.fakes.stage import CATALOG
 from tests.worlds.killed import CONFIG, IDS, ids
 from tests.worlds.restores import LABEL, TABLE, delete_first_tables, entry, items
@@ -16,6 +16,7 @@ from tidetable.catalog import State
 from tidetable.config import parse
 from tidetable.errors import ArchiveBusy, ArchiveFailed, TableThrottled
 from tidetable.ingest.writing import Writer
+from tidetable.large.whole import Unpacker
 from tidetable.lifecycle.reconcile import LEASE
 from tidetable.periods import from_label
 from tidetable.ports import Written
@@ -88,15 +89,15 @@ def test_a_restore_does_not_hide_an_earlier_period_from_the_lifecycle() -> None:
 def test_a_comparison_waits_for_a_table_of_chunks_that_throttles(monkeypatch: pytest.MonkeyPatch) -> None:
     """The page is read again, and counted once."""
     stage = delete_first_tables()
-    whole, throttled = PageCompleter.whole, list[Any]()
+    throttled = list[Any]()
 
-    def throttle_twice(completer: PageCompleter, items: bytes, table: str) -> bytes:
+    def throttle_twice(unpacker: Unpacker, items: bytes, table: str) -> bytes:
         if len(throttled) < 2:
             throttled.append(stage.clock.now())
             raise TableThrottled(f"{table}.parts")
-        return whole(completer, items, table)
+        return complete_page(unpacker, items, table)
 
-    monkeypatch.setattr(PageCompleter, "whole", throttle_twice)
+    monkeypatch.setattr("aws.archive.whole.complete_page", throttle_twice)
     assert stage.restore("s", LABEL).next is None
     assert throttled[1] - throttled[0] == timedelta(seconds=1)
     assert ids(stage) == IDS

@@ -95,7 +95,7 @@ def test_a_table_that_is_lowered_for_late_events_is_shown_so(hours: float, shown
 
 
 class Metrics:
-    """CloudWatch with one unit per day for each metric."""
+    """CloudWatch with one unit per day for each metric, in two results."""
 
     def __init__(self) -> None:
         self.calls: list[Any] = []
@@ -106,7 +106,8 @@ class Metrics:
     def paginate(self, **given: Any) -> Any:
         self.calls.append(given)
         return [
-            {"MetricDataResults": [{"Id": query["Id"], "Values": [1.0] * 30} for query in given["MetricDataQueries"]]}
+            {"MetricDataResults": [{"Id": query["Id"], "Values": [1.0] * days} for query in given["MetricDataQueries"]]}
+            for days in (20, 10)
         ]
 
 

@@ -111,6 +111,8 @@ def test_too_much_is_not_413_because_firehose_would_drop_it(doors: Doors) -> Non
     assert send(doors, *[record({"series": "a", "n": n}) for n in range(501)]).status == 400
     assert send(doors, body=b"x" * 100_001).status == 400
     assert doors.events() == []
+    assert send(doors, *[record({"series": "a", "n": n}) for n in range(500)]).status == 200
+    assert len(doors.events()) == 500
 
 
 def test_what_is_lost_is_503(doors: Doors) -> None:

@@ -173,6 +173,32 @@ def test_every_repeated_message_counts(doors: Doors, metric: Any, record: Any, m
     assert reply.status == 413
 
 
+def test_an_empty_value_in_protobuf_is_no_body_and_an_attribute_without_a_value(doors: Doors) -> None:
+    """A kind of value from a later version of the protocol is an empty value, too."""
+    record = {"timeUnixNano": str(T), "body": {}, "attributes": [{"key": "a", "value": {}}, {"key": "b"}]}
+    assert send(doors, logs(record), PROTOBUF, LOGS).status == 200
+    (event,) = doors.events()
+    assert "body" not in event["data"]
+    assert event["data"]["attributes"] == {"a": None, "b": None}
+
+
+@pytest.mark.parametrize(("points", "status"), [(47, 200), (48, 413)])
+def test_as_many_messages_as_the_limit_are_taken(
+    doors: Doors, points: int, status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The resource's metrics, the scope's metrics, the metric, and the points."""
+    monkeypatch.setattr("parsers.otlp.MOST_MESSAGES", 50)
+    assert send(doors, metrics(gauge(*[{}] * points), resource={}), PROTOBUF).status == status
+
+
+def test_a_resource_counts_in_each_event_as_its_attributes_and_as_its_data(doors: Doors) -> None:
+    """Twice ten kilobytes in each point, of at most 400,000 bytes in all."""
+    resource = {"attributes": [text("a", "v" * 10_000)]}
+    points = [point(1, T + n * 1000) for n in range(20)]
+    assert send(doors, metrics(gauge(*points[:19]), resource=resource)).status == 200
+    assert send(doors, metrics(gauge(*points), resource=resource)).status == 413
+
+
 @pytest.mark.parametrize("depth", [100, 250, 320])
 def test_a_deep_value_is_an_answer_and_no_failure(depth: int) -> None:
     doors = Doors(config({"max_body": 4_000_000}))

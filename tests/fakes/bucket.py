@@ -51,6 +51,14 @@ class FakeBucket:
             del self.objects[key]
 
 
+def count_into(facts: Facts, items: bytes) -> None:
+    """Add the facts of a page of items."""
+    decoded = json.loads(items)
+    if decoded:
+        keys = sorted(item["sk"]["S"] for item in decoded)
+        facts.add(map(render_canonical, decoded), Counter(item["pk"]["S"] for item in decoded), keys[0], keys[-1])
+
+
 class FakeWriter:
     """Keeps the items of a part."""
 
@@ -62,7 +70,7 @@ class FakeWriter:
     def add(self, items: bytes) -> None:
         self.size += len(items)
         self._items += json.loads(items)
-        self.facts.join(FakeFormat().page_facts(items))
+        count_into(self.facts, items)
 
     def finish(self) -> bytes:
         return json.dumps(sorted(self._items, key=lambda item: str(item["sk"]["S"]))).encode()
@@ -75,10 +83,8 @@ class FakeFormat:
         return FakeWriter()
 
     def page_facts(self, items: bytes) -> Facts:
-        facts, decoded = Facts(), json.loads(items)
-        if decoded:
-            keys = sorted(item["sk"]["S"] for item in decoded)
-            facts.add(map(render_canonical, decoded), Counter(item["pk"]["S"] for item in decoded), keys[0], keys[-1])
+        facts = Facts()
+        count_into(facts, items)
         return facts
 
     def facts(self, part: bytes, layout: Layout) -> Facts:

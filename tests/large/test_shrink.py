@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aws.archive.whole import PageCompleter
+from aws.archive.whole import complete_page
 from aws.wire import decode_item, encode_item
 from aws.zstd import Zstd
 from tests.fakes import FakeCatalog, FakeStore, FakeValues, unpacker
@@ -113,7 +113,7 @@ def test_an_archive_holds_the_same_wherever_the_data_was_and_after_a_restore(
 
     def scanned() -> bytes:
         page = f"[{','.join(encode_item(item) for item in world.store.tables[TABLE].values())}]".encode()
-        return PageCompleter(world.unpacker).whole(page, TABLE)
+        return complete_page(world.unpacker, page, TABLE)
 
     before = scanned()
     (whole,) = map(decode_item, decode_json(before))
@@ -265,7 +265,7 @@ def test_an_export_waits_for_chunks_that_are_throttled_and_fails_for_other_refus
 
     monkeypatch.setattr(world.store, "get_chunks", refuse)
     with pytest.raises(error):
-        PageCompleter(world.unpacker).whole(f"[{encode_item(put.item)}]".encode(), TABLE)
+        complete_page(world.unpacker, f"[{encode_item(put.item)}]".encode(), TABLE)
 
 
 def test_an_export_whose_table_of_chunks_is_gone_fails_and_says_which_table_is_not_complete() -> None:
@@ -275,4 +275,4 @@ def test_an_export_whose_table_of_chunks_is_gone_fails_and_says_which_table_is_n
     world.write(put)
     del world.store.tables[name_chunks_table(TABLE)]
     with pytest.raises(ArchiveFailed, match=f"^{TABLE} is not complete: "):
-        PageCompleter(world.unpacker).whole(f"[{encode_item(put.item)}]".encode(), TABLE)
+        complete_page(world.unpacker, f"[{encode_item(put.item)}]".encode(), TABLE)

@@ -237,8 +237,10 @@ def test_its_tables_are_archived_with_the_columns_that_were_recorded() -> None:
     stage.config = parse(OTHER)
     stage.run_lifecycle()
     exporter = stage.exporter()
-    assert exporter.policy("s").columns == {"n": "integer"}
-    assert exporter.policy("nobody").columns == {}
+    recorded = exporter.stream("s")
+    assert recorded is not None
+    assert recorded.archive.columns == {"n": "integer"}
+    assert exporter.stream("nobody") is None
 
 
 def test_every_table_that_exists_is_counted() -> None:

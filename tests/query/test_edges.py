@@ -13,7 +13,7 @@ from tidetable.query import parse_query
 from tidetable.query.aggregates import parse_aggregation
 from tidetable.query.cursor import refuse_long
 from tidetable.query.latest import _parse_series
-from tidetable.query.model import Position
+from tidetable.query.model import Position, Projection
 from tidetable.times import to_text
 
 BY_SERIES = parse(
@@ -135,6 +135,18 @@ def test_a_cursor_of_an_aggregate_goes_on_with_or_without_rollups_as_it_began(re
 def test_rows_that_depend_on_earlier_steps_are_answered_in_one_page(fill: str, by: str | None, filled: bool) -> None:
     parameters = {"step": ["5m"], "fill": [fill]} | ({} if by is None else {"by": [by]})
     assert parse_aggregation(STREAM, parameters, NOW, SEAL).filled is filled
+
+
+@pytest.mark.parametrize(
+    ("parameters", "tops"),
+    [({}, ()), ({"stat": ["max"], "field": ["place.depth"], "by": ["series,place.state,kind"]}, ("place", "kind"))],
+    ids=["a count needs no data", "paths are read by their first names"],
+)
+def test_an_aggregate_reads_only_the_data_that_it_needs(
+    parameters: dict[str, list[str]], tops: tuple[str, ...]
+) -> None:
+    """A projection without fields would otherwise show all data, so an index without all data would not suffice."""
+    assert parse_aggregation(STREAM, parameters, NOW, SEAL).query.projection == Projection(tops, only_fields=True)
 
 
 def test_a_name_of_an_event_is_not_taken_for_a_field_of_its_data() -> None:

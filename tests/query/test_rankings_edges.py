@@ -1,16 +1,21 @@
 """Rankings across kinds, changed indexes and archives: which events are compared, what is read, and what is lost."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.fakes import SEAL
 from tests.query.stored_events import BY_SERIES, BY_TIME, DAYS, NOW, START, StoredEvents, stream
+from tests.worlds.days import Days
 from tidetable.config import Stream
 from tidetable.events import Event
 from tidetable.keys import Key
+from tidetable.periods import Kind, find_containing
+from tidetable.ports import ArchivePage, ArchiveRange, ArchiveReader
 from tidetable.problems import ProblemError
 from tidetable.query.rankings import Top, find_top, parse_ranking
 from tidetable.times import to_text
@@ -60,6 +65,34 @@ def test_a_ranking_of_a_kind_has_events_of_this_kind_and_value_alone() -> None:
     assert ids(ask(policy, base, kind="order", value="c")) == ["1-1", "0-1"]
     assert ids(ask(policy, base, kind="refund", value="c")) == ["1-2", "0-2"]
     assert ids(ask(policy, base, kind="order", value="d")) == ["1-4", "0-4"]
+
+
+@dataclass
+class CutArchive:
+    """An archive whose answers have space for two events."""
+
+    archive: ArchiveReader
+
+    def read(self, keys: ArchiveRange, *, limit: int, ascending: bool) -> ArchivePage:
+        page = self.archive.read(keys, limit=limit, ascending=ascending)
+        return replace(page, events=page.events[:2], more=False, cut=True) if len(page.events) > 2 else page
+
+
+@pytest.mark.parametrize(("order", "pages"), [("desc", [[10, 9, 8], [5, 3, 1]]), ("asc", [[1, 3], [5, 8], [9, 10]])])
+def test_an_event_is_ranked_when_no_archive_can_have_left_out_a_better_event(
+    order: str, pages: list[list[int]]
+) -> None:
+    policy, days = stream(BY_TIME, WHOLE), Days()
+    for day, numbers in ((0, (10, 8, 5)), (1, (9, 3, 1))):
+        period = find_containing(START + timedelta(days=day), Kind.DAY)
+        days.add_archive(period, policy.layout, [scored(day, number, number) for number in numbers])
+    reader = replace(days.reader, archive=CutArchive(days.reader.archive))
+    query_string = {"from": [to_text(START)], "to": [to_text(START + timedelta(days=2))], "order": [order]}
+    for page in pages:
+        top = find_top(parse_ranking(policy, query_string, NOW, SEAL), policy, reader, NOW, lambda: 100.0)
+        assert [row["value"] for row in top.rows] == page
+        query_string = {"cursor": [top.next or ""]}
+    assert top.next is None
 
 
 @pytest.mark.parametrize(

@@ -138,7 +138,7 @@ class World:
             objects=world,
             format=Parquet(),
             clock=self,
-            completer=world,
+            complete=world.complete,
             pools=Serial,
             part_bytes=8000,
             time_travel=self.time_travel,
@@ -163,7 +163,7 @@ class World:
     def manifest(self, key: str) -> Manifest:
         return Manifest.decode(self.bucket[key])
 
-    def whole(self, items: bytes, table: str) -> bytes:
+    def complete(self, items: bytes, _table: str) -> bytes:
         return items
 
     def events(self, part: Part, keys: ArchiveRange, layout: Layout, *, ascending: bool) -> Iterator[ArchivedEvent]:

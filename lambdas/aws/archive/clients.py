@@ -27,7 +27,23 @@ class _Function:
         self._function = function
 
     def _call(self, payload: dict[str, Any], seconds: int) -> Any:
-        return _invoke(self._client(seconds), self._function, payload)
+        """Call the function and wait for its answer; ArchiveBusy if it is at work, ArchiveFailed if it fails."""
+        try:
+            answer = self._client(seconds).invoke(FunctionName=self._function, Payload=json.dumps(payload).encode())
+            body = json.loads(answer["Payload"].read() or b"null")
+        except aws_errors() as error:
+            from botocore.exceptions import ReadTimeoutError
+
+            if isinstance(error, ReadTimeoutError):
+                raise ArchiveBusy(f"the archive function {self._function} is still at work") from error
+            raise ArchiveFailed(f"the archive function {self._function} did not answer: {error}") from error
+        if "FunctionError" in answer:
+            facts = body if isinstance(body, dict) else {}
+            message = facts.get("errorMessage", "no message")
+            if facts.get("errorType") == ArchiveBusy.__name__:
+                raise ArchiveBusy(message)
+            raise ArchiveFailed(f"the archive function {self._function} failed: {message}")
+        return body
 
 
 class LambdaArchiver(_Function):
@@ -54,22 +70,3 @@ class LambdaArchiveReader(_Function):
         from tidetable.archive.wire import decode_page, encode_request
 
         return decode_page(self._call(encode_request(keys, limit, ascending=ascending), _READ_SECONDS))
-
-
-def _invoke(client: LambdaClient, function: str, payload: dict[str, Any]) -> Any:
-    try:
-        answer = client.invoke(FunctionName=function, Payload=json.dumps(payload).encode())
-        body = json.loads(answer["Payload"].read() or b"null")
-    except aws_errors() as error:
-        from botocore.exceptions import ReadTimeoutError
-
-        if isinstance(error, ReadTimeoutError):
-            raise ArchiveBusy(f"the archive function {function} is still at work") from error
-        raise ArchiveFailed(f"the archive function {function} did not answer: {error}") from error
-    if "FunctionError" in answer:
-        facts = body if isinstance(body, dict) else {}
-        message = facts.get("errorMessage", "no message")
-        if facts.get("errorType") == ArchiveBusy.__name__:
-            raise ArchiveBusy(message)
-        raise ArchiveFailed(f"the archive function {function} failed: {message}")
-    return body

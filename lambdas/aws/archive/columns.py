@@ -47,10 +47,7 @@ class Column:
         return pa.bool_() if self.letter == "BOOL" else pa.string()
 
     def convert(self, wire: pa.Array) -> tuple[pa.Array, pa.Array]:
-        """Convert scanned values to the column's type.
-
-        The second array marks values that the type cannot keep exactly.
-        """
+        """Convert scanned values to the column's type. The second array marks those that it cannot keep exactly."""
         if self.letter != "N":
             return wire, pa.array([False] * len(wire))
         column = pc.cast(wire if self.type == "double" else self._normalize(wire), self.arrow)
@@ -58,9 +55,7 @@ class Column:
         return column, pc.fill_null(pc.not_equal(back, wire), fill_value=False)
 
     def _normalize(self, wire: pa.Array) -> pa.Array:
-        """Write numbers in the form that Arrow parses for the column; null for a number that the column cannot store
-        exactly.
-        """
+        """Write numbers in the form that Arrow parses; null for a number that the column cannot store exactly."""
         plain = pc.match_substring_regex(wire, self._fitting)
         texts = pc.if_else(plain, wire, pa.scalar(None, pa.string()))
         odd = pc.fill_null(pc.invert(plain), fill_value=False)
@@ -107,8 +102,7 @@ def infer_columns(declared: Mapping[str, str], data: pa.StructArray) -> list[Col
     """Infer the columns of a part, by name: the declared columns, and every plain field that is in most rows of a page."""
     columns = {name: Column(name, kind) for name, kind in declared.items()}
     names = {name.lower() for name in declared} | RESERVED_COLUMNS
-    for index in range(data.type.num_fields):
-        name = data.type.field(index).name
+    for name in data.type.names:
         if not is_column_name(name) or name.lower() in names or len(columns) >= _MAX_INFERRED:
             continue
         field = data.field(name)

@@ -20,6 +20,7 @@ from aws.archive.render import (
     render_canonical,
     render_leaf,
     render_members,
+    take_letter,
     value,
 )
 from tidetable.keys import Index, Layout
@@ -50,7 +51,7 @@ def name_attributes(index: Index) -> tuple[str, ...]:
 
 def match_derived(index: Index, items: pa.StructArray, data: pa.StructArray) -> pa.Array:
     """Mark the items whose index attributes can all be calculated from their data and their partition key in the index."""
-    pk = _take_letter(items, index.pk, "S")
+    pk = take_letter(items, index.pk, "S")
     matches = _compare_rows(_read_text(items, index.pk), render_leaf("S", escape_json(pk)))
     if index.ranks:
         matches = pc.and_(
@@ -61,7 +62,7 @@ def match_derived(index: Index, items: pa.StructArray, data: pa.StructArray) -> 
         )
     if index.project:
         projected = [name for name in sorted(index.project) if data.type.get_field_index(name) >= 0]
-        copy = concatenate('{"M":{', join_pieces(render_members(data, projected), len(data)), "}}", "")
+        copy = concatenate('{"M":{', join_pieces(render_members(data, projected), len(data)), "}}")
         matches = pc.and_(matches, _compare_rows(_read_text(items, index.copy), _keep_where(pk, copy)))
     return matches
 
@@ -103,17 +104,10 @@ def render_derived(
     """
     if index.project:
         projected = [fields[name] for name in sorted(index.project) if name in fields]
-        copy = concatenate(f'"{index.copy}":{{"M":{{', join_pieces(projected, len(pk)), "}}", "")
+        copy = concatenate(f'"{index.copy}":{{"M":{{', join_pieces(projected, len(pk)), "}}")
         yield index.copy, _keep_where(pk, copy)
     if index.ranks:
-        yield index.sk, _keep_where(pk, concatenate(f'"{index.sk}":', render_leaf("N", number(index.sort_by)), ""))
-
-
-def _take_letter(struct: pa.StructArray, name: str, letter: str) -> pa.Array:
-    """Take the values of one type from an attribute or a field; nulls if it never has this type."""
-    if struct.type.get_field_index(name) < 0 or struct.field(name).type.get_field_index(letter) < 0:
-        return pa.nulls(len(struct), _TEXT)
-    return struct.field(name).field(letter)
+        yield index.sk, _keep_where(pk, concatenate(f'"{index.sk}":', render_leaf("N", number(index.sort_by))))
 
 
 def _read_text(struct: pa.StructArray, name: str) -> pa.Array:
@@ -128,7 +122,7 @@ def _read_numbers(data: pa.StructArray, path: str) -> pa.Array:
         if data.type.get_field_index(name) < 0 or data.field(name).type.get_field_index("M") < 0:
             return pa.nulls(len(data), _TEXT)
         data = data.field(name).field("M")
-    return _take_letter(data, last, "N")
+    return take_letter(data, last, "N")
 
 
 def _keep_where(pk: pa.Array, texts: pa.Array) -> pa.Array:

@@ -35,9 +35,7 @@ class Keys:
         self.index_names = frozenset({*timely, *self._ranking_pks})
 
     def index_columns(self, wire: Mapping[str, pa.Array], stored: Mapping[str, pa.Array]) -> dict[str, pa.Array]:
-        """Return the partition keys in indexes; ArchiveFailed if a sort key there cannot be calculated from the item's
-        key.
-        """
+        """Return the partition keys in indexes; ArchiveFailed for a sort key there that is not the item's own."""
         count = len(wire["pk"])
         columns = {}
         for index in self._indexes:
@@ -50,9 +48,7 @@ class Keys:
         return columns | {name: stored.get(name, pa.nulls(count, _TEXT)) for name in self._ranking_pks}
 
     def columns(self, arrays: Mapping[str, pa.Array]) -> dict[str, pa.Array]:
-        """Return the columns that replace the items' keys; ArchiveFailed names a key that cannot be calculated from
-        them.
-        """
+        """Return the columns that replace the items' keys; ArchiveFailed for a key that they do not describe."""
         pk = arrays["pk"]
         version, sk = self._split(pk, arrays["sk"])
         # A table has fewer partitions than items, so the partition keys' texts are processed once per partition.
@@ -101,15 +97,15 @@ class Keys:
             size = self._layout.bucket * 1_000_000
             starts = pc.multiply(pc.divide(time.cast(pa.int64()), size), size).dictionary_encode()
             head = _stamp(starts.dictionary.cast(pa.timestamp("us"))).take(starts.indices)
-            sk = concatenate(stamp, series, id, "#")
+            sk = concatenate(stamp, series, id, separator="#")
         else:
-            head, sk = series, concatenate(stamp, id, "#")
+            head, sk = series, concatenate(stamp, id, separator="#")
         if self._layout.versioned:
-            sk = concatenate("v", columns["version"].cast(_TEXT), "#", sk, "")
-        keys = {"pk": concatenate(head, columns["shard"].cast(_TEXT), "#"), "sk": sk}
+            sk = concatenate("v", columns["version"].cast(_TEXT), "#", sk)
+        keys = {"pk": concatenate(head, columns["shard"].cast(_TEXT), separator="#"), "sk": sk}
         for index in self._indexes:
             pk = columns[index.pk]
-            long = concatenate(stamp, series, id, "#")
+            long = concatenate(stamp, series, id, separator="#")
             keys[index.pk] = pk
             keys[index.sk] = pc.if_else(pk.is_valid(), long, pa.scalar(None, _TEXT))
         return keys | {name: columns[name] for name in self._ranking_pks}
@@ -118,12 +114,14 @@ class Keys:
         if self._layout.partition_by == "time":
             return sk
         series = pc.replace_substring_regex(pk, "#[0-9]+$", "")
-        return concatenate(pc.utf8_slice_codeunits(sk, 0, _TIME), series, pc.utf8_slice_codeunits(sk, _TIME + 1), "#")
+        return concatenate(
+            pc.utf8_slice_codeunits(sk, 0, _TIME), series, pc.utf8_slice_codeunits(sk, _TIME + 1), separator="#"
+        )
 
 
 def _stamp(time: pa.Array) -> pa.Array:
     # Arrow's cast of a timestamp to text costs a tenth of its strftime.
-    return concatenate(pc.replace_substring(pc.cast(time, _TEXT), " ", "T"), "Z", "")
+    return concatenate(pc.replace_substring(pc.cast(time, _TEXT), " ", "T"), "Z")
 
 
 def _escape(names: pa.Array) -> pa.Array:

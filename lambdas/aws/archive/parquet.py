@@ -27,9 +27,10 @@ from aws.archive.render import (
     render_canonical,
     render_leaf,
     render_members,
+    take_letter,
     value,
 )
-from aws.archive.rows import NOTE, Note, Rows, count_partitions, join_chunks
+from aws.archive.rows import NOTE, Note, Rows, add_facts, join_chunks
 from aws.archive.shape import MAX_LEAVES, Irregular, Shape, read_page
 from aws.wire import decode_item
 from tidetable.archive.facts import Facts
@@ -43,7 +44,6 @@ _ENCODE = msgspec.json.Encoder().encode
 _PAGE = msgspec.json.Decoder(list[dict[str, dict[str, Any]]]).decode
 _TEXT = pa.string()
 _NULL = pa.scalar(None, _TEXT)
-_KEY, _NUMBER = Column("", "string"), Column("", "double")
 _ACCEPTED = pa.timestamp("ms", tz="UTC")
 _MILLIS = r"^(0|[1-9]\d{0,14})$"
 _Arrays = Mapping[str, pa.Array]
@@ -87,14 +87,14 @@ class ParquetWriter:
             wire = arrays[f"field {column.name}"]
             fields[column.name], inexact = column.convert(wire)
             if pc.any(inexact).as_py():
-                piece = concatenate(f"{quote_name(column.name)}:", render_leaf(column.letter, wire), "")
+                piece = concatenate(f"{quote_name(column.name)}:", render_leaf(column.letter, wire))
                 rest.append(pc.if_else(inexact, piece, _NULL))
         stored = {
             **self._keys.columns(arrays),
             "accepted_at": pc.cast(pc.cast(arrays["at"], pa.int64()), _ACCEPTED),
             **fields,
-            "data": concatenate("{", join_pieces(rest, len(table)), "}", ""),
-            "attributes": concatenate("{", arrays["attributes"], "}", ""),
+            "data": concatenate("{", join_pieces(rest, len(table)), "}"),
+            "attributes": concatenate("{", arrays["attributes"], "}"),
         }
         derived = tuple(index.name for index in self._derived)
         note = Note({column.name: column.type for column in self._columns or ()}, derived)
@@ -129,7 +129,7 @@ class ParquetWriter:
 
     def _add(self, items: pa.StructArray) -> None:
         keys = self._keys
-        names = [items.type.field(index).name for index in range(items.type.num_fields)]
+        names = items.type.names
         data = items.field("data") if "data" in names else None
         if data is None or data.type.get_field_index("M") < 0 or data.field("M").null_count:
             raise ArchiveFailed("the table holds an item without data, which is not an event")
@@ -138,24 +138,22 @@ class ParquetWriter:
             self._columns = infer_columns(self._declared, members_of_data)
         wire = {name: items.field(name).field("S") for name in ("pk", "sk")}
         wire["at"] = _read_times(items)
-        _check_times(wire["at"])
-        texts = concatenate("{", join_pieces(render_members(items), len(items)), "}", "")
-        self._count(texts.cast(pa.binary()).to_pylist(), wire["pk"], wire["sk"])
+        items_text = concatenate("{", join_pieces(render_members(items), len(items)), "}")
         rest = []
         columns = {column.name: column for column in self._columns}
-        for name in (members_of_data.type.field(index).name for index in range(members_of_data.type.num_fields)):
+        for name in members_of_data.type.names:
             field = members_of_data.field(name)
-            letters = [field.type.field(index).name for index in range(field.type.num_fields)]
+            letters = field.type.names
             if name in columns:
                 letters = [letter for letter in letters if letter != columns[name].letter]
             if letters:
-                rest.append(concatenate(f"{quote_name(name)}:", value(field, letters), ""))
-        indexed = {name: _take_letter(items, name, _KEY) for name in names if name in keys.index_names}
+                rest.append(concatenate(f"{quote_name(name)}:", value(field, letters)))
+        indexed = {name: take_letter(items, name, "S") for name in names if name in keys.index_names}
         attributes = self._take_other_attributes(items, members_of_data, indexed)
-        fields = {name: _take_letter(members_of_data, name, column) for name, column in columns.items()}
+        fields = {name: take_letter(members_of_data, name, column.letter) for name, column in columns.items()}
         texts = {"rest": join_pieces(rest, len(items)), "attributes": attributes}
         filled = {name: pc.if_else(pc.equal(text, ""), _NULL, text) for name, text in texts.items()}
-        self._add_page(wire, indexed, fields, filled)
+        self._add_page(items_text.cast(pa.binary()).to_pylist(), wire, indexed, fields, filled)
 
     def _take_other_attributes(
         self, items: pa.StructArray, data: pa.StructArray, indexed: dict[str, pa.Array]
@@ -164,7 +162,7 @@ class ParquetWriter:
 
         A key in an index that readers cannot derive is rendered too, and is set to null in ``indexed``.
         """
-        names = [items.type.field(index).name for index in range(items.type.num_fields)]
+        names = items.type.names
         others: dict[str, pa.Array | None] = dict.fromkeys(
             name for name in names if name not in {"pk", "sk", "at", "data", *indexed}
         )
@@ -190,8 +188,6 @@ class ParquetWriter:
             self._columns = [Column(name, self._declared[name]) for name in sorted(self._declared)]
         wire = {name: pa.array([item[name]["S"] for item in items], _TEXT) for name in ("pk", "sk")}
         wire["at"] = pa.array([item["at"].get("N", "") if "at" in item else None for item in items], _TEXT)
-        _check_times(wire["at"])
-        self._count([render_canonical(item) for item in items], wire["pk"], wire["sk"])
         fields: dict[str, list[Any]] = {column.name: [] for column in self._columns}
         rest, attributes = [], []
         indexed: dict[str, list[str | None]] = {name: [] for name in self._keys.index_names}
@@ -210,19 +206,20 @@ class ParquetWriter:
                 values.append(None if name in odd else item.get(name, {}).get("S"))
             attributes.append(_strip_braces({name: value for name, value in item.items() if name not in omitted}))
         self._add_page(
+            [render_canonical(item) for item in items],
             wire,
             {name: pa.array(values, _TEXT) for name, values in indexed.items()},
             {column.name: pa.array(fields[column.name], column.wire) for column in self._columns},
             {"rest": pa.array(rest, _TEXT), "attributes": pa.array(attributes, _TEXT)},
         )
 
-    def _add_page(self, wire: _Arrays, indexed: _Arrays, fields: _Arrays, texts: _Arrays) -> None:
+    def _add_page(self, items: list[bytes], wire: _Arrays, indexed: _Arrays, fields: _Arrays, texts: _Arrays) -> None:
+        """Add the facts and the columns of a page; ``items`` are the canonical texts of its items."""
+        if pc.any(pc.invert(pc.match_substring_regex(wire["at"], _MILLIS))).as_py():
+            raise ArchiveFailed("the table holds an item whose attribute at is not a time, so it is not an event")
+        add_facts(self.facts, items, wire["pk"], wire["sk"])
         columns = {f"field {name}": values for name, values in fields.items()}
         self._pages.append(pa.table({**wire, **self._keys.index_columns(wire, indexed), **columns, **texts}))
-
-    def _count(self, texts: list[bytes], pk: pa.Array, sk: pa.Array) -> None:
-        edges = pc.min_max(sk).as_py()
-        self.facts.add(texts, count_partitions(pk), edges["min"], edges["max"])
 
 
 class Parquet:
@@ -263,22 +260,7 @@ def _read_times(items: pa.StructArray) -> pa.Array:
     """Read the times of acceptance as text: null if an item has no time, empty if its time is not a number."""
     if items.type.get_field_index("at") < 0:
         return pa.nulls(len(items), _TEXT)
-    return pc.if_else(items.field("at").is_valid(), pc.coalesce(_take_letter(items, "at", _NUMBER), ""), _NULL)
-
-
-def _check_times(at: pa.Array) -> None:
-    """Raise ArchiveFailed for a time of acceptance that is not a number of milliseconds."""
-    if pc.any(pc.invert(pc.match_substring_regex(at, _MILLIS))).as_py():
-        raise ArchiveFailed("the table holds an item whose attribute at is not a time, so it is not an event")
-
-
-def _take_letter(struct: pa.StructArray, name: str, column: Column) -> pa.Array:
-    """Take the values of one type from a field; nulls if it never has this type."""
-    if struct.type.get_field_index(name) >= 0:
-        field = struct.field(name)
-        if field.type.get_field_index(column.letter) >= 0:
-            return field.field(column.letter)
-    return pa.nulls(len(struct), column.wire)
+    return pc.if_else(items.field("at").is_valid(), pc.coalesce(take_letter(items, "at", "N"), ""), _NULL)
 
 
 def _strip_braces(values: Mapping[str, Any]) -> str | None:

@@ -1,11 +1,8 @@
-"""Render DynamoDB JSON as text, without white space and with sorted names: from Arrow arrays, column by column, or from
-one item.
-"""
+"""Render DynamoDB JSON as text without white space, names in order: of Arrow arrays, column by column, or of an item."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from functools import partial
 from typing import Any
 
 import msgspec
@@ -18,8 +15,10 @@ _SETS = frozenset({"SS", "NS", "BS"})
 _SPECIAL = bytes(range(32)) + b'"\\'
 _SHORT = {"\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
 
-# Concatenates texts and literals, row by row. The result is null if one of them is null.
-concatenate = partial(pc.binary_join_element_wise, null_handling="emit_null")
+
+def concatenate(*texts: pa.Array | str, separator: str = "") -> pa.Array:
+    """Concatenate arrays of texts, and literals, row by row. A row is null if one of its texts is null."""
+    return pc.binary_join_element_wise(*texts, separator, null_handling="emit_null")
 
 
 def render_canonical(item: Mapping[str, Any]) -> bytes:
@@ -66,34 +65,41 @@ def join_pieces(pieces: Iterable[pa.Array], count: int) -> pa.Array:
 
 def value(values: pa.StructArray, letters: Iterable[str] | None = None) -> pa.Array:
     """Attribute values of a learned shape as text, null where the value is missing. With ``letters``, these types only."""
-    names = [values.type.field(index).name for index in range(values.type.num_fields)]
-    texts = [_render(name, values.field(name)) for name in names if letters is None or name in letters]
+    texts = [_render(name, values.field(name)) for name in values.type.names if letters is None or name in letters]
     if not texts:
         return pa.nulls(len(values), pa.string())
     return texts[0] if len(texts) == 1 else pc.coalesce(*texts)
 
 
+def take_letter(struct: pa.StructArray, name: str, letter: str) -> pa.Array:
+    """Take the values of one type from an attribute or a field; nulls if it never has this type."""
+    if struct.type.get_field_index(name) >= 0:
+        field = struct.field(name)
+        if field.type.get_field_index(letter) >= 0:
+            return field.field(letter)
+    return pa.nulls(len(struct), pa.bool_() if letter == "BOOL" else pa.string())
+
+
 def render_members(struct: pa.StructArray, names: Iterable[str] | None = None) -> list[pa.Array]:
     """Write the members of maps in the order of their names, each as ``"name":value``, or null if it is missing."""
-    if names is None:
-        names = [struct.type.field(index).name for index in range(struct.type.num_fields)]
-    return [concatenate(f"{quote_name(name)}:", value(struct.field(name)), "") for name in names]
+    names = struct.type.names if names is None else names
+    return [concatenate(f"{quote_name(name)}:", value(struct.field(name))) for name in names]
 
 
 def render_leaf(letter: str, texts: pa.Array) -> pa.Array:
     """Plain values of one type as attribute values; the texts are escaped already."""
     if letter == "BOOL":
         return pc.if_else(texts, '{"BOOL":true}', '{"BOOL":false}')
-    return concatenate(f'{{"{letter}":"', texts, '"}', "")
+    return concatenate(f'{{"{letter}":"', texts, '"}')
 
 
 def _render(letter: str, inner: pa.Array) -> pa.Array:
     if letter == "M":
-        text = concatenate('{"M":{', join_pieces(render_members(inner), len(inner)), "}}", "")
+        text = concatenate('{"M":{', join_pieces(render_members(inner), len(inner)), "}}")
         return pc.if_else(inner.is_valid(), text, pa.scalar(None, pa.string()))
     if letter == "L":
         texts = pa.ListArray.from_arrays(inner.offsets, value(inner.values), mask=inner.is_null())
-        return concatenate('{"L":[', pc.binary_join(texts, ","), "]}", "")
+        return concatenate('{"L":[', pc.binary_join(texts, ","), "]}")
     if letter == "NULL":
         return pc.if_else(inner.is_valid(), '{"NULL":true}', pa.scalar(None, pa.string()))
     return render_leaf(letter, escape_json(inner) if letter == "S" else inner)

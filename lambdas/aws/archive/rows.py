@@ -85,27 +85,25 @@ class Rows:
             if column.letter == "N":
                 numbers[name] = values
             values = escape_json(values) if column.letter == "S" else values
-            fields[name] = concatenate(f"{quote_name(name)}:", render_leaf(column.letter, values), "")
+            fields[name] = concatenate(f"{quote_name(name)}:", render_leaf(column.letter, values))
         count = len(plain_rows)
         pieces = {
-            "at": concatenate('"at":', render_leaf("N", self._at.take(plain_rows)), ""),
-            "data": concatenate('"data":{"M":{', join_pieces(fields.values(), count), "}}", ""),
+            "at": concatenate('"at":', render_leaf("N", self._at.take(plain_rows))),
+            "data": concatenate('"data":{"M":{', join_pieces(fields.values(), count), "}}"),
         }
         chosen_keys = {name: array.take(plain_rows) for name, array in keys.items()}
         for name, values in chosen_keys.items():
-            pieces[name] = concatenate(f'"{name}":', render_leaf("S", escape_json(values)), "")
+            pieces[name] = concatenate(f'"{name}":', render_leaf("S", escape_json(values)))
         for index in self._derived:
             pieces |= render_derived(
                 index, chosen_keys[index.pk], fields, lambda name: numbers.get(name, pa.nulls(count, _TEXT))
             )
         texts = join_pieces([pieces[name] for name in sorted(pieces)], count)
-        texts = concatenate("{", texts, "}", "").cast(pa.binary()).to_pylist()
+        texts = concatenate("{", texts, "}").cast(pa.binary()).to_pylist()
         other_rows = pc.indices_nonzero(pc.invert(plain)).to_pylist()
         if other_rows:
-            rows = list(self.wire(set(other_rows)))
-            texts += [render_canonical(row) for row in rows]
-        edges = pc.min_max(keys["sk"]).as_py()
-        facts.add(texts, count_partitions(keys["pk"]), edges["min"], edges["max"])
+            texts += map(render_canonical, self.wire(set(other_rows)))
+        add_facts(facts, texts, keys["pk"], keys["sk"])
 
     def wire(self, only: set[int] | None = None) -> Iterator[dict[str, Any]]:
         """Return the items in DynamoDB JSON: for every row, or only for the rows with the numbers in ``only``."""
@@ -141,15 +139,14 @@ class Rows:
         if not self._versioned:
             return None
         columns = self._arrays["version"], self._arrays["attributes"], self._at
-        rows = zip(*(column.to_pylist() for column in columns), strict=True)
-        return [
-            Version(_read_version(attributes, number), int(at or 0), number == 0) for number, attributes, at in rows
-        ]
+        versions = []
+        for number, attributes, at in zip(*(column.to_pylist() for column in columns), strict=True):
+            stored = msgspec.json.decode(attributes or "{}").get("version", {}).get("N", number)
+            versions.append(Version(int(stored), int(at or 0), number == 0))
+        return versions
 
     def _read_data(self, only: set[int] | None) -> Iterator[tuple[int, dict[str, Any]]]:
-        """Read each row's ``data`` in DynamoDB JSON: the columns' values, or the exact values that columns could not
-        store.
-        """
+        """Read each row's ``data`` in DynamoDB JSON: values of columns, and values that no column could store exactly."""
         fields = [(name, column.letter, texts.to_pylist()) for name, (column, texts) in self._fields.items()]
         rest = self._arrays["data"].to_pylist()
         for row in range(self._count):
@@ -163,15 +160,13 @@ class Rows:
             yield row, data
 
 
-def _read_version(attributes: str | None, number: int) -> int:
-    return int(msgspec.json.decode(attributes or "{}").get("version", {}).get("N", number))
-
-
 def join_chunks(column: pa.ChunkedArray) -> pa.Array:
     """Return a column as one array."""
     return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
 
 
-def count_partitions(pk: pa.Array) -> Counter[str]:
-    """Compute the number of items of each partition."""
-    return Counter({entry["values"]: entry["counts"] for entry in pk.value_counts().to_pylist()})
+def add_facts(facts: Facts, texts: list[bytes], pk: pa.Array, sk: pa.Array) -> None:
+    """Take items into account: their canonical texts, and their keys."""
+    partitions = Counter({entry["values"]: entry["counts"] for entry in pk.value_counts().to_pylist()})
+    edges = pc.min_max(sk).as_py()
+    facts.add(texts, partitions, edges["min"], edges["max"])

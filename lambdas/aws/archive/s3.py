@@ -47,17 +47,16 @@ class Ranged(RawIOBase):
         return self._position
 
     def readinto(self, buffer: Any) -> int:
-        content = self._fetch(self._position, min(self._position + len(buffer), self._size))
+        start, end = self._position, min(self._position + len(buffer), self._size)
+        if start >= end:
+            return 0
+        if start >= self._tail_from:
+            content = self._tail[start - self._tail_from : end - self._tail_from]
+        else:
+            content = self._objects.get_range(self._key, start, end)
         buffer[: len(content)] = content
         self._position += len(content)
         return len(content)
-
-    def _fetch(self, start: int, end: int) -> bytes:
-        if start >= end:
-            return b""
-        if start >= self._tail_from:
-            return self._tail[start - self._tail_from : end - self._tail_from]
-        return self._objects.get_range(self._key, start, end)
 
 
 class S3PartReader:

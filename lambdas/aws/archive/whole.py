@@ -21,30 +21,24 @@ _FORMS = ("z", "out", "cold")
 _MARKS = (b'"z"', b'"out"', b'"cold"')
 
 
-class PageCompleter:
-    """Completes pages with the unpacker that queries use."""
+def complete_page(unpacker: Unpacker, items: bytes, table: str) -> bytes:
+    """Return a page with all data of its items, unpacked as for a query; the same bytes if no item lacks data.
 
-    def __init__(self, unpacker: Unpacker) -> None:
-        self._unpacker = unpacker
-
-    def whole(self, items: bytes, table: str) -> bytes:
-        """Return the page with all data of its items; the same bytes if no item lacks data.
-
-        Raises TableThrottled if the data beside the items cannot be read for now, ArchiveFailed if it cannot be read.
-        """
-        if not any(mark in items for mark in _MARKS):
-            return items
-        decoded = _PAGE(items)
-        packed = [index for index, item in enumerate(decoded) if any(form in item for form in _FORMS)]
-        if not packed:
-            return items
-        try:
-            wholes = self._unpacker.archived([decode_item(decoded[index]) for index in packed], table)
-        except (ValueMissing, TableMissing, StoreUnavailable) as error:
-            if isinstance(error, StoreUnavailable) and error.code in _THROTTLED:
-                raise TableThrottled(name_chunks_table(table)) from error
-            raise ArchiveFailed(f"{table} is not complete: {error}") from error
-        texts = [_ENCODE(item) for item in decoded]
-        for index, whole in zip(packed, wholes, strict=True):
-            texts[index] = encode_item(whole).encode()
-        return b"[" + b",".join(texts) + b"]"
+    Raises TableThrottled if the data beside the items cannot be read for now, ArchiveFailed if it cannot be read.
+    """
+    if not any(mark in items for mark in _MARKS):
+        return items
+    decoded = _PAGE(items)
+    packed = [index for index, item in enumerate(decoded) if any(form in item for form in _FORMS)]
+    if not packed:
+        return items
+    try:
+        wholes = unpacker.archived([decode_item(decoded[index]) for index in packed], table)
+    except (ValueMissing, TableMissing, StoreUnavailable) as error:
+        if isinstance(error, StoreUnavailable) and error.code in _THROTTLED:
+            raise TableThrottled(name_chunks_table(table)) from error
+        raise ArchiveFailed(f"{table} is not complete: {error}") from error
+    texts = [_ENCODE(item) for item in decoded]
+    for index, whole in zip(packed, wholes, strict=True):
+        texts[index] = encode_item(whole).encode()
+    return b"[" + b",".join(texts) + b"]"

@@ -13,7 +13,7 @@ from datetime import timedelta
 
 import msgspec
 
-from tidetable.archive.exporter import Exporter, open_source
+from tidetable.archive.exporter import Exporter, hold_period, open_source
 from tidetable.archive.facts import join_digests
 from tidetable.archive.manifest import (
     Manifest,
@@ -28,8 +28,8 @@ from tidetable.archive.manifest import (
 from tidetable.archive.pacing import BURST_SECONDS, SMOOTH_SECONDS, Pacer, compute_rate, count_segments
 from tidetable.archive.segment import Segment
 from tidetable.catalog import ArchiveFacts, Entry, State
+from tidetable.config import ArchivePolicy
 from tidetable.errors import ArchiveBusy, ArchiveFailed, ArchiveMismatch
-from tidetable.leases import hold_lease, name_archive_lease
 from tidetable.lifecycle.expiry import compute_settling
 from tidetable.periods import from_label
 from tidetable.ports import Catalog, Table
@@ -66,12 +66,7 @@ def archive_period(stream: str, label: str, exporter: Exporter, owner: str, rema
     if entry.state in _DONE:
         return _report_archived(entry)
     _require_active_table(entry, exporter)
-    length = timedelta(seconds=remaining())
-    with hold_lease(
-        exporter.catalog, name_archive_lease(stream, label), owner, exporter.clock.now(), length
-    ) as is_owner:
-        if not is_owner:
-            raise ArchiveBusy(f"period {label} of {stream} is being archived by another run")
+    with hold_period(stream, label, exporter, owner, remaining, "archived"):
         # Read again: a run that held the lease until now may have finished the archive, which must not be cleared.
         entry = find_entry(stream, label, exporter.catalog)
         if entry.state in _DONE:
@@ -110,7 +105,8 @@ def _require_writes_over(entry: Entry, exporter: Exporter) -> None:
     Ingest writes without reading the state. If it wrote an event where the scan has already read, the event would be
     acknowledged, but not archived.
     """
-    late, now = exporter.late(entry.stream), exporter.clock.now()
+    stream, now = exporter.stream(entry.stream), exporter.clock.now()
+    late = stream.late if stream is not None else timedelta()
     if exporter.time_travel and now <= entry.period.end + late:
         return
     settled = compute_settling(entry, late)
@@ -133,8 +129,9 @@ def _require_active_table(entry: Entry, exporter: Exporter) -> Table:
 
 def _export(entry: Entry, exporter: Exporter, remaining: Remaining) -> tuple[Plan, list[Progress], float]:
     """Export every segment as far as the time and the table's pace allow. Returns the plan, the progress and the wait."""
-    table, policy = _require_active_table(entry, exporter), exporter.policy(entry.stream)
-    rate = compute_rate(table, policy, exporter.maximum_read(entry.stream))
+    table, stream = _require_active_table(entry, exporter), exporter.stream(entry.stream)
+    policy, maxima = (stream.archive, stream.capacity.maxima) if stream is not None else (ArchivePolicy(), None)
+    rate = compute_rate(table, policy, maxima[1] if maxima is not None else None)
     key = make_plan_key(entry.stream, entry.period.label)
     stored = exporter.objects.find(key)
     if stored is None:

@@ -1,15 +1,20 @@
-"""The ports and settings that archiving needs, and the policy that it follows."""
+"""The ports and settings that archiving needs, and the lease of a period."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 
 from tidetable.archive.ports import Completer, Format, Objects, Source, TableSource
 from tidetable.catalog import Entry
-from tidetable.config import ArchivePolicy, Config, Stream
+from tidetable.config import Config, Stream
+from tidetable.errors import ArchiveBusy
+from tidetable.leases import hold_lease, name_archive_lease
 from tidetable.lifecycle.known import find_recorded_policy
 from tidetable.ports import Catalog, Clock, Pools, Tables
+from tidetable.remaining import Remaining
 
 
 @dataclass(slots=True)
@@ -29,26 +34,10 @@ class Exporter:
     objects: Objects
     format: Format
     clock: Clock
-    completer: Completer
+    complete: Completer
     pools: Pools
     part_bytes: int = 32_000_000
     time_travel: bool = False
-
-    def policy(self, stream: str) -> ArchivePolicy:
-        """Return the archive policy of a stream, even of a removed stream; the default policy if no policy is recorded."""
-        settings = self.stream(stream)
-        return settings.archive if settings is not None else ArchivePolicy()
-
-    def maximum_read(self, stream: str) -> int | None:
-        """Return the greatest number of read units that the stream's tables may take on demand; None without a limit."""
-        settings = self.stream(stream)
-        maxima = settings.capacity.maxima if settings is not None else None
-        return maxima[1] if maxima is not None else None
-
-    def late(self, stream: str) -> timedelta:
-        """Return how long after a period's end its events are accepted; zero if no policy of the stream is recorded."""
-        settings = self.stream(stream)
-        return settings.late if settings is not None else timedelta()
 
     def stream(self, name: str) -> Stream | None:
         """Return the stream's configuration. If the stream was removed, return its last recorded configuration."""
@@ -56,7 +45,17 @@ class Exporter:
 
 
 def open_source(entry: Entry, exporter: Exporter) -> Source:
-    """Return the source that an archive is made from: the table's items or, if the table has packs, the events in the
-    packs.
-    """
+    """Return the source of an archive: the table's items or, if the table has packs, the events in the packs."""
     return exporter.source if entry.layout.pack is None else exporter.source.settled(entry.layout)
+
+
+@contextmanager
+def hold_period(
+    stream: str, label: str, exporter: Exporter, owner: str, remaining: Remaining, work: str
+) -> Iterator[None]:
+    """Hold the lease of a period during a run. ArchiveBusy if another run has it; ``work`` says what that run does."""
+    lease, length = name_archive_lease(stream, label), timedelta(seconds=remaining())
+    with hold_lease(exporter.catalog, lease, owner, exporter.clock.now(), length) as is_owner:
+        if not is_owner:
+            raise ArchiveBusy(f"period {label} of {stream} is being {work} by another run")
+        yield

@@ -44,11 +44,6 @@ class Facts:
         self.first = min(self.first, first) if self.first else first
         self.last = max(self.last, last)
 
-    def join(self, other: Facts) -> None:
-        """Take another set of items into account."""
-        self.add((), other.partitions, other.first, other.last)
-        self.digest = (self.digest + other.digest) % _MODULUS
-
 
 def render_digest(digest: int) -> str:
     """Render the digest as 32 hexadecimal digits."""

@@ -37,8 +37,7 @@ def count_segments(rate: float, policy: ArchivePolicy) -> int:
 
 
 class Pacer:
-    """Says how long the readers of a table should wait, how many items they should request, and when the run should
-    end.
+    """Says how long a table's readers should wait, how many items they should request, and when the run should end.
 
     The unused capacity of up to five minutes of a provisioned table is read at once. After that, a fast table is read
     at its pace. On a slow table the run ends instead of waiting, because waiting would cost many times the price of the
@@ -61,9 +60,7 @@ class Pacer:
         return pause if pause <= _SHORT or self._rate >= WORTH_WAITING else None
 
     def limit(self) -> int | None:
-        """Return the number of items to request: as many as the rate has granted, but at least one; None for a whole
-        page.
-        """
+        """Return the number of items to request, at least one, by what the rate has granted; None for a whole page."""
         with self._lock:
             self._forget_lapsed_units()
             granted = self._rate * max((self._clock.now() - self.free).total_seconds(), SMOOTH_SECONDS)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -32,9 +32,7 @@ class Source(Protocol):
     def page(
         self, table: str, *, segment: int, segments: int, after: Mapping[str, Any] | None, limit: int | None
     ) -> RawPage:
-        """Read the next page of a segment, strongly consistent; TableMissing if there is no table, TableThrottled if it
-        throttles.
-        """
+        """Read the next page of a segment, strongly consistent; TableMissing or TableThrottled if that fails."""
         ...
 
 
@@ -44,11 +42,7 @@ class TableSource(Source, Protocol):
     def partition(
         self, table: str, pk: str, *, low: str | None, after: Mapping[str, Any] | None, limit: int | None
     ) -> RawPage:
-        """Read the next page of one partition key's items, strongly consistent and in order, from the sort key ``low``
-        on.
-
-        It raises the same errors as ``page``.
-        """
+        """Read the next page of a partition key's items in order, from the sort key ``low`` on; otherwise as ``page``."""
         ...
 
     def settled(self, layout: Layout) -> Source:
@@ -77,15 +71,9 @@ class Objects(Protocol):
         ...
 
 
-class Completer(Protocol):
-    """Completes the items of a page: fetches the data that the table keeps elsewhere."""
-
-    def whole(self, items: bytes, table: str) -> bytes:
-        """Return a page's items with all of their data.
-
-        ArchiveFailed if any data is missing, TableThrottled if the table that keeps it throttles.
-        """
-        ...
+# Returns the items of a page of a table with all of their data, also with the data that the table keeps elsewhere.
+# ArchiveFailed if any data is missing, TableThrottled if the table that keeps it throttles.
+Completer = Callable[[bytes, str], bytes]
 
 
 class PartWriter(Protocol):
@@ -107,9 +95,7 @@ class Format(Protocol):
     """The file format: writes items as a part, and reads them back."""
 
     def writer(self, layout: Layout, columns: Mapping[str, str]) -> PartWriter:
-        """Make a writer for a new part of a period with this layout; ``columns`` are the declared columns with their
-        types.
-        """
+        """Make a writer for a new part of a period; ``columns`` are the declared columns with their types."""
         ...
 
     def facts(self, part: bytes, layout: Layout) -> Facts:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from heapq import merge, nlargest, nsmallest
 from itertools import accumulate, groupby
@@ -48,10 +49,7 @@ class PartReader(Protocol):
 
 
 class _SortedEvent(NamedTuple):
-    """An event with its sort key.
-
-    ``version_rank`` orders the versions of one event: the newest first, the oldest last.
-    """
+    """An event with its sort key. ``version_rank`` orders the versions of one event: the newest first."""
 
     sort_key: str
     version_rank: int
@@ -59,22 +57,38 @@ class _SortedEvent(NamedTuple):
     version: Version | None
 
 
+@dataclass(slots=True)
+class _Reads:
+    """Counts the events that are read for a page.
+
+    Reading ends after ``MAX_READ`` events, at the next sort key; then ``end`` is the last sort key that was read.
+    """
+
+    count: int = 0
+    end: str | None = None
+
+    def limit(self, ordered: Iterable[_SortedEvent]) -> Iterator[_SortedEvent]:
+        last = ""
+        for candidate in ordered:
+            if self.count >= MAX_READ and candidate.sort_key != last:
+                self.end = last
+                return
+            self.count += 1
+            last = candidate.sort_key
+            yield candidate
+
+
 def read_archive(keys: ArchiveRange, reader: PartReader, *, limit: int, ascending: bool) -> ArchivePage:
     """Read the first events of a range, as many as fit into an answer. A page has all versions of an event, or none."""
     if keys.rank is not None:
         return _read_ranked(keys, keys.rank, reader, limit=limit, ascending=ascending)
     ordered = _read_range(keys, reader, ascending=ascending)
-    read = 0
+    reads = _Reads()
     page: list[_SortedEvent] = []
     size = 0
     skipped: str | None = None
-    reached = ""
-    for candidate in _sort_versions(ordered) if keys.versions else ordered:
+    for candidate in reads.limit(_sort_versions(ordered) if keys.versions else ordered):
         sort_key = candidate.sort_key
-        if read >= MAX_READ and sort_key != reached:
-            return _make_page(page, keys, read, more=True, reached=reached)
-        read += 1
-        reached = sort_key
         if not _is_of_series(candidate, keys):
             continue
         earlier = bool(page) and sort_key == page[-1].sort_key
@@ -89,15 +103,15 @@ def read_archive(keys: ArchiveRange, reader: PartReader, *, limit: int, ascendin
         full = len(page) >= limit or (page and size > MAX_PAGE_BYTES)
         if full and not earlier:
             # The next page begins with this event.
-            return _make_page(page, keys, read - 1, more=True)
+            return _make_page(page, keys, reads.count - 1, more=True)
         if earlier and size > MAX_PAGE_BYTES:
             if page[0].sort_key != sort_key:
-                return _make_page([row for row in page if row.sort_key != sort_key], keys, read, more=True)
+                return _make_page([row for row in page if row.sort_key != sort_key], keys, reads.count, more=True)
             # This event has too many versions for one page. The page omits the oldest; requests by number find them.
             skipped = sort_key
             continue
         page.append(candidate._replace(event=event))
-    return _make_page(page, keys, read, more=False)
+    return _make_page(page, keys, reads.count, more=reads.end is not None, reached=reads.end)
 
 
 def _read_ranked(keys: ArchiveRange, rank: Rank, reader: PartReader, *, limit: int, ascending: bool) -> ArchivePage:
@@ -106,19 +120,10 @@ def _read_ranked(keys: ArchiveRange, rank: Rank, reader: PartReader, *, limit: i
     ``reached`` is the last sort key that was read, if reading ended before the end of the range.
     """
     after = None if rank.after is None else (Decimal(rank.after[0]), *rank.after[1:])
-    reached: list[str] = []
-    read = 0
+    reads = _Reads()
 
     def rank_events() -> Iterator[tuple[tuple[Any, ...], Event]]:
-        nonlocal read
-        last = ""
-        for candidate in _read_range(keys, reader, ascending=True):
-            sort_key = candidate.sort_key
-            if read >= MAX_READ and sort_key != last:
-                reached.append(last)
-                return
-            last = sort_key
-            read += 1
+        for candidate in reads.limit(_read_range(keys, reader, ascending=True)):
             number = find_number(candidate.event.data, rank.field)
             if number is not None and _is_of_series(candidate, keys) and _meets_range(candidate, keys):
                 event = candidate.event
@@ -130,19 +135,19 @@ def _read_ranked(keys: ArchiveRange, rank: Rank, reader: PartReader, *, limit: i
     first = [event for _, event in choose(limit, rank_events(), key=itemgetter(0))]
     sizes = accumulate(map(_estimate_size, first))
     fitting = max(1, sum(size <= MAX_PAGE_BYTES for size in sizes))
-    end = reached[0] if reached else None
-    return ArchivePage(first[:fitting], bool(reached), None, end, cut=fitting < len(first), read=read)
+    more, cut = reads.end is not None, fitting < len(first)
+    return ArchivePage(first[:fitting], more, None, reads.end, cut=cut, read=reads.count)
 
 
 def _estimate_size(event: Event) -> int:
-    """Estimate the bytes of an event in a page."""
     return len(encode_json(event.data)) + len(event.series) + len(event.id) + 100
 
 
 def _read_range(keys: ArchiveRange, reader: PartReader, *, ascending: bool) -> Iterator[_SortedEvent]:
     """Read the events between a range's keys, of every series, in order, without the events of earlier pages."""
     for row in _read_parts(keys, reader, ascending=ascending):
-        if _is_within(row.sort_key, keys, ascending=ascending):
+        key, after = row.sort_key, keys.after
+        if keys.low <= key <= keys.high and (after is None or (key > after if ascending else key < after)):
             yield row
 
 
@@ -152,8 +157,13 @@ def _read_parts(keys: ArchiveRange, reader: PartReader, *, ascending: bool) -> I
     layout = manifest.layout
     across = layout.across(keys.series)
 
+    # Without the keys that earlier pages have read.
+    unread = keys
+    if keys.after is not None:
+        unread = replace(keys, low=keys.after) if ascending else replace(keys, high=keys.after)
+
     def read_part(part: Part) -> Iterator[_SortedEvent]:
-        archived = reader.events(part, _skip_read(keys, ascending=ascending), layout, ascending=ascending)
+        archived = reader.events(part, unread, layout, ascending=ascending)
         events = (
             _add_sort_key(event, version, across)
             for event, version in archived
@@ -178,23 +188,12 @@ def _read_parts(keys: ArchiveRange, reader: PartReader, *, ascending: bool) -> I
     return merge(*map(read_part, parts), key=_SORT_KEY, reverse=not ascending)
 
 
-def _skip_read(keys: ArchiveRange, *, ascending: bool) -> ArchiveRange:
-    """Return the rest of the range, without the keys that earlier pages have read."""
-    if keys.after is None:
-        return keys
-    return replace(keys, low=keys.after) if ascending else replace(keys, high=keys.after)
-
-
 def _is_of_series(candidate: _SortedEvent, keys: ArchiveRange) -> bool:
-    """True if the range has the event's series.
-
-    In a layout by series, events of several series may have the same sort key.
-    """
+    # In a layout by series, events of several series may have the same sort key.
     return keys.series in (None, candidate.event.series)
 
 
 def _meets_range(candidate: _SortedEvent, keys: ArchiveRange) -> bool:
-    """True if the newest version of an event meets the range's conditions."""
     event = candidate.event
     return keys.names.hold(event.series, event.id) and all(condition.holds(event.data) for condition in keys.conditions)
 
@@ -224,12 +223,6 @@ def _make_page(
     versions = [row.version for row in page if row.version is not None] if keys.versions else None
     complete = versions if versions is not None and len(versions) == len(page) else None
     return ArchivePage([row.event for row in page], more, complete, reached, read=read)
-
-
-def _is_within(sort_key: str, keys: ArchiveRange, *, ascending: bool) -> bool:
-    if not keys.low <= sort_key <= keys.high:
-        return False
-    return keys.after is None or (sort_key > keys.after if ascending else sort_key < keys.after)
 
 
 def describe_damage(key: str, error: Exception) -> ArchiveFailed:

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from tidetable.archive.export import find_entry
-from tidetable.archive.exporter import Exporter, open_source
+from tidetable.archive.exporter import Exporter, hold_period, open_source
 from tidetable.archive.facts import join_digests
 from tidetable.archive.manifest import Manifest, Part
 from tidetable.archive.portions import make_puts, split_items
@@ -38,12 +38,12 @@ from tidetable.expired import as_of
 from tidetable.ingest.notes import Notes
 from tidetable.ingest.writing import Jitter, Writer
 from tidetable.large.shrink import LargeValueServices, Shrinker
-from tidetable.leases import hold_lease, name_archive_lease
+from tidetable.leases import hold_lease
 from tidetable.lifecycle.ladder import choose_level
 from tidetable.lifecycle.reconcile import LEASE, LEASE_MOST
 from tidetable.lifecycle.specs import make_filling_spec
 from tidetable.period_tables import PeriodTables, make_chunks_spec, make_table_tags
-from tidetable.ports import EventStore, Tables, TableSpec
+from tidetable.ports import EventStore, TableSpec
 from tidetable.remaining import Remaining
 from tidetable.times import to_text
 
@@ -58,7 +58,6 @@ class Restorer:
 
     stage: str
     archive: Exporter
-    tables: Tables
     store: EventStore
     jitter: Jitter
     large: LargeValueServices
@@ -81,9 +80,7 @@ class Position(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """The result of a run: the number of the archive's files, and the position for the next run (None: the restore is
-    done).
-    """
+    """The result of a run: the number of the archive's parts, and where the next run begins (None: all is done)."""
 
     entry: Entry
     parts: int
@@ -113,108 +110,176 @@ def restore_period(
         raise ArchiveFailed(f"period {label} of {stream} was deleted without an archive")
     if entry.archive.expired_at is not None:
         raise ArchiveFailed(f"the archive of period {label} of {stream} expired at {to_text(entry.archive.expired_at)}")
-    length = timedelta(seconds=remaining())
-    with hold_lease(
-        exporter.catalog, name_archive_lease(stream, label), owner, exporter.clock.now(), length
-    ) as is_owner:
-        if not is_owner:
-            raise ArchiveBusy(f"period {label} of {stream} is being archived or restored by another run")
+    with hold_period(stream, label, exporter, owner, remaining, "archived or restored"):
         manifest = _read_manifest(entry.archive.manifest, exporter)
         restorable = (State.ARCHIVED, State.DELETED, State.RESTORING)
         entry = exporter.catalog.move(entry, State.RESTORING, expected=restorable)
+        run = _Run(entry, restorer, exporter, remaining)
         # From the first step on, every run of the lifecycle sees and counts the table, even if the restore never
         # finishes.
-        _lower_horizon(entry, exporter)
-        _create(entry, restorer, remaining)
-        for number in range(start.part, len(manifest.parts)):
-            written = start.items if number == start.part else 0
-            if remaining() < _PART_SECONDS:
-                return Restored(entry, len(manifest.parts), Position(number, items=written))
-            part = manifest.parts[number]
-            unfinished = _write(part, entry, restorer, remaining, Position(number, items=written))
-            if unfinished == start:
+        run.lower_horizon()
+        run.create_tables()
+        unfinished = run.write_parts(manifest, start)
+        if unfinished is None:
+            run.enable_recovery()
+            entry = run.open(owner, exporter.clock.now() + keep)
+        return Restored(entry, len(manifest.parts), unfinished)
+
+
+@dataclass(slots=True)
+class _Run:
+    """A run that restores a period: the period's entry, the ports, and the time that is left."""
+
+    entry: Entry
+    restorer: Restorer
+    exporter: Exporter
+    remaining: Remaining
+
+    def create_tables(self) -> None:
+        """Create the period's tables with the settings of its stream, but on demand while the restore fills them."""
+        entry, tables = self.entry, self._tables()
+        spec = self._make_spec(make_table_tags(self.restorer.stage, entry.stream, entry.period.label))
+        specs = [spec, make_chunks_spec(spec)] if entry.layout.parts else [spec]
+        try:
+            for table in specs:
+                if not self.exporter.tables.create(table):
+                    tables.find_owned(entry, table.name)
+            for table in specs:
+                tables.settled(table.name)
+        except NotReady as error:
+            raise ArchiveBusy(f"{error}; restore again") from error
+        except (NotOurs, TableUnusable) as error:
+            raise ArchiveFailed(str(error)) from error
+
+    def write_parts(self, manifest: Manifest, start: Position) -> Position | None:
+        """Write the parts and compare the table with the manifest. Return None, or the position for the next run."""
+        position = start
+        while position.part < len(manifest.parts):
+            if self.remaining() < _PART_SECONDS:
+                return position
+            part = manifest.parts[position.part]
+            reached = self.write(part, position)
+            if reached == start:
                 raise ArchiveBusy(f"some events of {part.key} could not be written in time; restore again")
-            if unfinished is not None:
-                return Restored(entry, len(manifest.parts), unfinished)
-        compared = start if start.part >= len(manifest.parts) else Position()
-        unfinished = _compare(manifest, entry, exporter, compared, remaining)
-        if unfinished is not None:
-            return Restored(entry, len(manifest.parts), unfinished)
-        _enable_recovery(entry, restorer, remaining)
-        opened = _open(entry, restorer, owner, exporter.clock.now() + keep, remaining)
-        return Restored(opened, len(manifest.parts), None)
+            if reached.part == position.part:
+                return reached
+            position = reached
+        return self.compare(manifest, position)
 
+    def write(self, part: Part, start: Position) -> Position:
+        """Write a part's events into the table, from a position in it.
 
-def _create(entry: Entry, restorer: Restorer, remaining: Remaining) -> None:
-    """Create the period's table with the settings of its stream's tables, but on demand while the restore fills it."""
-    tags = make_table_tags(restorer.stage, entry.stream, entry.period.label)
-    spec = _make_spec(entry, restorer.archive, tags)
-    specs = [spec, make_chunks_spec(spec)] if entry.layout.parts else [spec]
-    tables = PeriodTables(restorer.stage, restorer.tables, restorer.archive.clock, remaining)
-    try:
-        for table in specs:
-            if not restorer.tables.create(table):
-                tables.find_owned(entry, table.name)
-        for table in specs:
-            tables.settled(table.name)
-    except NotReady as error:
-        raise ArchiveBusy(f"{error}; restore again") from error
-    except (NotOurs, TableUnusable) as error:
-        raise ArchiveFailed(str(error)) from error
+        Return the beginning of the next part, or a position in this part if the time was too short.
+        """
+        entry, large = self.entry, self.restorer.large
+        body = _read_object(part.key, self.exporter)
+        if sha256(body).hexdigest() != part.sha256:
+            raise ArchiveMismatch(f"{part.key} differs from the bytes that were written")
+        items = islice(self.exporter.format.items(body, entry.layout), start.items, None)
+        shrinker = Shrinker(None, "refuse", (), large.compressor, large.unique)
+        writer = Writer(self.restorer.store, large.values, self.remaining, self.exporter.clock, self.restorer.jitter)
+        count = start.items
+        for portion in split_items(items, packed=entry.layout.pack is not None):
+            self.note_series(portion)
+            ready, written = writer.write_outside(make_puts(portion, entry, shrinker))
+            written.add(writer.retry_writes(self.restorer.store.write, ready))
+            if written.unwritten:
+                return Position(start.part, items=count)
+            count += len(portion)
+        return Position(start.part + 1)
 
+    def note_series(self, items: Sequence[Item]) -> None:
+        """If rollups read the period by its series, note the series of items before the items are written.
 
-def _make_spec(entry: Entry, exporter: Exporter, tags: Mapping[str, str]) -> TableSpec:
-    """Make the specification of the period's table. If no policy of its stream is recorded, the layout decides it."""
-    stream = exporter.stream(entry.stream)
-    if stream is None:
-        return TableSpec(entry.table, None, None, TableClass.STANDARD, tags, entry.layout.indexes)
-    return make_filling_spec(entry, stream, choose_level(entry, stream, exporter.clock.now()), tags)
+        ArchiveBusy if that fails.
+        """
+        entry, notes = self.entry, self.restorer.notes
+        stream = self.exporter.config.streams.get(entry.stream)
+        if notes is None or stream is None or not stream.rollup or entry.layout.partition_by != "series":
+            return
+        series = {entry.layout.names_of(item)[1] for item in items}
+        if not notes.note(entry.stream, {entry.period.label: series}, self.exporter.clock.now()):
+            raise ArchiveBusy(f"series of {entry.stream} could not be noted for its rollups; restore again")
 
+    def compare(self, manifest: Manifest, start: Position) -> Position | None:
+        """Compare the table with the manifest by a scan.
 
-def _enable_recovery(entry: Entry, restorer: Restorer, remaining: Remaining) -> None:
-    """Enable point-in-time recovery of the complete table if the stream's tables have it."""
-    stream = restorer.archive.stream(entry.stream)
-    if stream is None or not stream.table.point_in_time_recovery:
-        return
-    for name in entry.tables:
+        Return None, or the position for the next run if the time is up.
+        """
+        table, after, items, digest = self.entry.table, start.after, start.items, start.digest
+        source = open_source(self.entry, self.exporter)
         while True:
+            if self.remaining() < _PART_SECONDS:
+                return Position(len(manifest.parts), after, items, digest)
             try:
-                restorer.tables.enable_recovery(name)
+                page = source.page(table, segment=0, segments=1, after=after, limit=None)
+                whole = self.exporter.complete(page.items, table)
+            except TableThrottled:
+                # The table, or its table of chunks. The page is read again.
+                self.exporter.clock.sleep(_POLL_SECONDS)
+                continue
+            facts = self.exporter.format.page_facts(whole)
+            items, digest = items + facts.items, join_digests((digest, facts.hex))
+            after = page.after
+            if after is None:
                 break
+        if (items, digest) != (manifest.events, manifest.digest):
+            expected = f"its manifest {manifest.events} events, or other events"
+            raise ArchiveMismatch(f"{table} holds {items} events, {expected}")
+        return None
+
+    def enable_recovery(self) -> None:
+        """Enable point-in-time recovery of the complete table if the stream's tables have it."""
+        stream = self.exporter.stream(self.entry.stream)
+        if stream is None or not stream.table.point_in_time_recovery:
+            return
+        for name in self.entry.tables:
+            try:
+                self._tables().make_recoverable(name)
             except TableRefused as error:
-                # AWS: backups are available some seconds after a table has become active.
                 if not error.transient:
                     raise ArchiveFailed(f"point-in-time recovery of {name} is refused: {error}") from error
-                if remaining() < 2 * _POLL_SECONDS:
-                    raise ArchiveBusy(f"table {name} is complete, but {error}; restore again") from error
-                restorer.archive.clock.sleep(_POLL_SECONDS)
+                raise ArchiveBusy(f"table {name} is complete, but {error}; restore again") from error
 
+    def open(self, owner: str, keep_until: datetime) -> Entry:
+        """Give the period back to the lifecycle, between two runs: a run that has begun would not see the period."""
+        entry, exporter, remaining = self.entry, self.exporter, self.remaining
+        while True:
+            length = min(timedelta(seconds=max(remaining(), _POLL_SECONDS)), LEASE_MOST)
+            with hold_lease(exporter.catalog, LEASE, owner, exporter.clock.now(), length) as is_owner:
+                if is_owner:
+                    # A run of the lifecycle that read the state before this restore began may have deleted the table.
+                    table = exporter.tables.describe(entry.table)
+                    if table is None or table.status == "DELETING":
+                        raise ArchiveBusy(f"table {entry.table} was deleted meanwhile; restore again")
+                    self.lower_horizon()
+                    # The catalog's last observation describes the table before it was deleted.
+                    exporter.catalog.note(entry, Seen(None, None, self._make_spec({}).table_class))
+                    expected = (State.RESTORING,)
+                    return exporter.catalog.move(entry, State.CLOSED, expected=expected, keep_until=keep_until)
+            if remaining() < 2 * _POLL_SECONDS:
+                raise ArchiveBusy("a run of the lifecycle is under way; restore again")
+            exporter.clock.sleep(_POLL_SECONDS)
 
-def _write(
-    part: Part,
-    entry: Entry,
-    restorer: Restorer,
-    remaining: Remaining,
-    start: Position = Position(),  # noqa: B008 - frozen
-) -> Position | None:
-    """Write a part's events into the table. Return None, or the position for the next run if the time was too short."""
-    body = _read_object(part.key, restorer.archive)
-    if sha256(body).hexdigest() != part.sha256:
-        raise ArchiveMismatch(f"{part.key} differs from the bytes that were written")
-    items = islice(restorer.archive.format.items(body, entry.layout), start.items, None)
-    large = restorer.large
-    shrinker = Shrinker(None, "refuse", (), large.compressor, large.unique)
-    writer = Writer(restorer.store, large.values, remaining, restorer.archive.clock, restorer.jitter)
-    count = start.items
-    for portion in split_items(items, packed=entry.layout.pack is not None):
-        _note_series(portion, entry, restorer)
-        puts = make_puts(portion, entry, shrinker)
-        ready, written = writer.write_outside(puts)
-        written.add(writer.retry_writes(restorer.store.write, ready))
-        if written.unwritten:
-            return Position(start.part, items=count)
-        count += len(portion)
-    return None
+    def lower_horizon(self) -> None:
+        """Move the horizon back to this period, so that the lifecycle reads it.
+
+        A run that has begun may raise the horizon again.
+        """
+        catalog, entry = self.exporter.catalog, self.entry
+        horizon = catalog.horizon(entry.stream)
+        if horizon is not None and horizon > entry.period.start:
+            catalog.set_horizon(entry.stream, entry.period.start)
+
+    def _tables(self) -> PeriodTables:
+        return PeriodTables(self.restorer.stage, self.exporter.tables, self.exporter.clock, self.remaining)
+
+    def _make_spec(self, tags: Mapping[str, str]) -> TableSpec:
+        """Make the specification of the period's table. If its stream has no recorded policy, the layout decides it."""
+        entry, stream = self.entry, self.exporter.stream(self.entry.stream)
+        if stream is None:
+            return TableSpec(entry.table, None, None, TableClass.STANDARD, tags, entry.layout.indexes)
+        return make_filling_spec(entry, stream, choose_level(entry, stream, self.exporter.clock.now()), tags)
 
 
 def _read_manifest(key: str, exporter: Exporter) -> Manifest:
@@ -232,76 +297,3 @@ def _read_object(key: str, exporter: Exporter) -> bytes:
             f"the archive's object {key} does not exist: somebody or a rule of the bucket has deleted it"
         )
     return body
-
-
-def _note_series(items: Sequence[Item], entry: Entry, restorer: Restorer) -> None:
-    """If rollups read the period by its series, note the series of items before the items are written.
-
-    ArchiveBusy if that fails.
-    """
-    stream = restorer.archive.config.streams.get(entry.stream)
-    if restorer.notes is None or stream is None or not stream.rollup or entry.layout.partition_by != "series":
-        return
-    series = {entry.layout.names_of(item)[1] for item in items}
-    if not restorer.notes.note(entry.stream, {entry.period.label: series}, restorer.archive.clock.now()):
-        raise ArchiveBusy(f"series of {entry.stream} could not be noted for its rollups; restore again")
-
-
-def _compare(
-    manifest: Manifest, entry: Entry, exporter: Exporter, start: Position, remaining: Remaining
-) -> Position | None:
-    """Compare the table with the manifest by a scan.
-
-    Return None, or the position for the next run if the time is up.
-    """
-    after, items, digest = start.after, start.items, start.digest
-    source = open_source(entry, exporter)
-    while True:
-        if remaining() < _PART_SECONDS:
-            return Position(len(manifest.parts), after, items, digest)
-        try:
-            page = source.page(entry.table, segment=0, segments=1, after=after, limit=None)
-            whole = exporter.completer.whole(page.items, entry.table)
-        except TableThrottled:
-            # The table, or its table of chunks. The page is read again.
-            exporter.clock.sleep(_POLL_SECONDS)
-            continue
-        facts = exporter.format.page_facts(whole)
-        items, digest = items + facts.items, join_digests((digest, facts.hex))
-        after = page.after
-        if after is None:
-            break
-    if (items, digest) != (manifest.events, manifest.digest):
-        expected = f"its manifest {manifest.events} events, or other events"
-        raise ArchiveMismatch(f"{entry.table} holds {items} events, {expected}")
-    return None
-
-
-def _open(entry: Entry, restorer: Restorer, owner: str, keep_until: datetime, remaining: Remaining) -> Entry:
-    """Give the period back to the lifecycle, between two runs: a run that has begun would not see the period."""
-    exporter = restorer.archive
-    while True:
-        length = min(timedelta(seconds=max(remaining(), _POLL_SECONDS)), LEASE_MOST)
-        with hold_lease(exporter.catalog, LEASE, owner, exporter.clock.now(), length) as is_owner:
-            if is_owner:
-                # A run of the lifecycle that read the state before this restore began may have deleted the table.
-                table = exporter.tables.describe(entry.table)
-                if table is None or table.status == "DELETING":
-                    raise ArchiveBusy(f"table {entry.table} was deleted meanwhile; restore again")
-                _lower_horizon(entry, exporter)
-                # The catalog's last observation describes the table before it was deleted.
-                exporter.catalog.note(entry, Seen(None, None, _make_spec(entry, exporter, {}).table_class))
-                return exporter.catalog.move(entry, State.CLOSED, expected=(State.RESTORING,), keep_until=keep_until)
-        if remaining() < 2 * _POLL_SECONDS:
-            raise ArchiveBusy("a run of the lifecycle is under way; restore again")
-        exporter.clock.sleep(_POLL_SECONDS)
-
-
-def _lower_horizon(entry: Entry, exporter: Exporter) -> None:
-    """Move the horizon back to this period, so that the lifecycle reads it.
-
-    A run that has begun may raise the horizon again.
-    """
-    horizon = exporter.catalog.horizon(entry.stream)
-    if horizon is not None and horizon > entry.period.start:
-        exporter.catalog.set_horizon(entry.stream, entry.period.start)

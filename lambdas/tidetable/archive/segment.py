@@ -59,7 +59,7 @@ class Segment:
             if page is None:
                 return after, False
             try:
-                items = self.exporter.completer.whole(page.items, self.entry.table)
+                items = self.exporter.complete(page.items, self.entry.table)
             except TableThrottled:
                 # The table of the items' chunks has no units left for this run. The next run reads this page again.
                 return after, False

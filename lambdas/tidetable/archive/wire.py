@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -12,22 +12,14 @@ from tidetable.ports import ArchivePage, ArchiveRange, Version
 from tidetable.times import from_text, to_text
 
 
-class PageRequest(NamedTuple):
-    """A request for a page: the range of one archived period, the greatest number of events, and the direction."""
-
-    range: ArchiveRange
-    limit: int
-    ascending: bool
-
-
 def encode_request(range: ArchiveRange, limit: int, *, ascending: bool) -> dict[str, Any]:
-    """Encode a request as JSON values."""
+    """Encode a request for a page as JSON values: a range, the greatest number of events, and the direction."""
     return {"keys": msgspec.to_builtins(range), "limit": limit, "ascending": ascending}
 
 
-def decode_request(payload: Any) -> PageRequest:
+def decode_request(payload: Any) -> tuple[ArchiveRange, int, bool]:
     """Decode the request that ``encode_request`` wrote; msgspec.ValidationError for a range of other types."""
-    return PageRequest(msgspec.convert(payload["keys"], ArchiveRange), payload["limit"], payload["ascending"])
+    return msgspec.convert(payload["keys"], ArchiveRange), payload["limit"], payload["ascending"]
 
 
 def encode_page(page: ArchivePage) -> dict[str, Any]:

@@ -13,14 +13,17 @@ from hashlib import sha256
 from typing import Any
 from urllib.parse import unquote
 
+from tidetable.config import Stream
 from tidetable.config.stream import CloudEventsPolicy
-from tidetable.dialects.reading import Reading, fit_name, refuse_too_many
+from tidetable.dialects.door import Answer, Intake, Request
+from tidetable.dialects.reading import Limits, Reading, fit_name, refuse_too_many
 from tidetable.events import JsonObject
-from tidetable.exact import decode_json
+from tidetable.exact import decode_json, encode_json
 from tidetable.ingest.bodies import Sent
+from tidetable.ingest.outcome import LISTED, list_errors
 from tidetable.ingest.unreadable import Unreadable
 from tidetable.keys import MAX_NAME_BYTES, escape
-from tidetable.problems import refuse
+from tidetable.problems import CONTENT_TYPE, Problem, refuse
 
 _STRUCTURED, _BATCH = "application/cloudevents+json", "application/cloudevents-batch+json"
 _PREFIX = "ce-"
@@ -32,37 +35,54 @@ _ESCAPED = re.compile(r"\\(.)")
 ATTRIBUTES, VALUE, OBJECT = "ce", "value", "object"
 
 
-def read_events(
-    body: bytes, content_type: str, headers: Mapping[str, str], *, policy: CloudEventsPolicy, most: int
-) -> Reading:
-    """Return the events of a request; their places are their indexes. ``headers`` have names in lower case.
+class CloudEventsDoor:
+    """The door of CloudEvents. An event's place is its index.
 
-    ProblemError if the request is not in a mode of CloudEvents, or has more than ``most`` events.
+    It answers 204 if all events are stored, 202 if some wait in the queue, otherwise with a problem that lists the
+    refused events.
     """
-    kind = content_type.partition(";")[0].strip().lower()
-    reading = Reading()
-    if kind == _BATCH:
-        events = _decode(body)
-        if not isinstance(events, list):
-            raise refuse(400, "unparseable", "a batch of CloudEvents is a JSON array")
-        if len(events) > most:
-            raise refuse_too_many(most)
+
+    def stream(self, request: Request) -> str:
+        return request.stream
+
+    def read(self, request: Request, body: bytes, stream: Stream, limits: Limits) -> Reading:
+        kind, headers = request.kind, request.headers
+        if kind == _BATCH:
+            events = _decode(body)
+            if not isinstance(events, list):
+                raise refuse(400, "unparseable", "a batch of CloudEvents is a JSON array")
+            if len(events) > limits.most:
+                raise refuse_too_many(limits.most)
+        elif kind == _STRUCTURED:
+            events = [_decode(body)]
+        elif kind.startswith("application/cloudevents"):
+            detail = f"Content-Type {kind[:64]!r} is not understood: send {_STRUCTURED}, {_BATCH}, or the binary mode"
+            raise refuse(415, "unsupported_media_type", detail)
+        elif f"{_PREFIX}specversion" in headers or f"{_PREFIX}id" in headers:
+            events = [_read_binary(request, body)]
+        else:
+            modes = f"{_STRUCTURED}, {_BATCH}, or the headers of the binary mode, such as ce-id"
+            raise refuse(415, "unsupported_media_type", f"this is not a CloudEvent: send {modes}")
+        reading = Reading()
         for index, event in enumerate(events):
-            reading.add(_read_event(event, policy), index)
+            reading.add(_read_event(event, stream.cloudevents), index)
         return reading
-    if kind == _STRUCTURED:
-        reading.add(_read_event(_decode(body), policy), 0)
-    elif kind.startswith("application/cloudevents"):
-        detail = f"Content-Type {kind[:64]!r} is not understood: send {_STRUCTURED}, {_BATCH}, or the binary mode"
-        raise refuse(415, "unsupported_media_type", detail)
-    elif f"{_PREFIX}specversion" in headers or f"{_PREFIX}id" in headers:
-        reading.add(_read_event(_read_binary(body, kind, content_type, headers), policy), 0)
-    else:
-        detail = (
-            f"this is not a CloudEvent: send {_STRUCTURED}, {_BATCH}, or the headers of the binary mode, such as ce-id"
-        )
-        raise refuse(415, "unsupported_media_type", detail)
-    return reading
+
+    def answer(self, intake: Intake) -> Answer:
+        outcome = intake.outcome
+        if not outcome.rejections:
+            return Answer(202 if outcome.queued else 204)
+        refused = len(outcome.rejections)
+        counts = {"accepted": outcome.accepted, "queued": outcome.queued, "rejected": refused}
+        more = counts | {"errors": list_errors(outcome.rejections[:LISTED])}
+        if refused == len(intake.reading.values):
+            problem = Problem(422, "all_refused", "every event was refused; nothing was written", more)
+        else:
+            problem = Problem(422, "some_refused", f"{refused} events are refused; the others are stored", more)
+        return self.refuse(intake.request, problem)
+
+    def refuse(self, _request: Request, problem: Problem) -> Answer:
+        return Answer(problem.status, encode_json(problem.document()), CONTENT_TYPE, problem.headers)
 
 
 def consent(headers: Mapping[str, str], rate: float) -> Mapping[str, str]:
@@ -80,13 +100,16 @@ def _decode(body: bytes) -> Any:
         raise refuse(400, "unparseable", f"the body is not JSON: {error}") from error
 
 
-def _read_binary(body: bytes, kind: str, content_type: str, headers: Mapping[str, str]) -> JsonObject:
+def _read_binary(request: Request, body: bytes) -> JsonObject:
     """Return the attributes from the headers and the data from the body, in the form of the structured mode."""
+    kind = request.kind
     event: JsonObject = {
-        name.removeprefix(_PREFIX): _decode_header(value) for name, value in headers.items() if name.startswith(_PREFIX)
+        name.removeprefix(_PREFIX): _decode_header(value)
+        for name, value in request.headers.items()
+        if name.startswith(_PREFIX)
     }
-    if content_type:
-        event["datacontenttype"] = content_type
+    if request.content_type:
+        event["datacontenttype"] = request.content_type
     if not body:
         return event
     if kind == "application/json" or kind.endswith("+json"):
@@ -154,9 +177,6 @@ def _make_data(event: JsonObject) -> JsonObject:
         return {"data_base64": event["data_base64"], ATTRIBUTES: attributes}
     payload = event.get("data")
     if isinstance(payload, dict):
-        return (
-            {**payload, ATTRIBUTES: attributes}
-            if ATTRIBUTES not in payload
-            else {OBJECT: payload, ATTRIBUTES: attributes}
-        )
+        data = payload if ATTRIBUTES not in payload else {OBJECT: payload}
+        return {**data, ATTRIBUTES: attributes}
     return {ATTRIBUTES: attributes} if "data" not in event else {VALUE: payload, ATTRIBUTES: attributes}

@@ -9,20 +9,27 @@ from __future__ import annotations
 
 from base64 import b64decode
 from collections.abc import Iterator, Sequence
+from http import HTTPStatus
 from typing import Any
 
 import msgspec
 
+from tidetable.config import Stream
 from tidetable.config.stream import FirehosePolicy
-from tidetable.dialects.reading import Reading, fit_name, refuse_too_many
+from tidetable.dialects.door import Answer, Intake, Request
+from tidetable.dialects.reading import Limits, Reading, describe_refusals, fit_name, refuse_too_many
 from tidetable.events import JsonObject
 from tidetable.exact import decode_json
 from tidetable.ingest.bodies import Sent
 from tidetable.ingest.unreadable import Unreadable
 from tidetable.keys import find_value
-from tidetable.problems import refuse
+from tidetable.problems import Problem, refuse
+from tidetable.times import to_micros
 
 _EVENT = frozenset({"series", "time", "id", "data"})
+_BEYOND = 10**38
+# A message has at most this many reasons.
+_NAMED = 5
 
 
 class Record(msgspec.Struct, gc=False):
@@ -40,26 +47,47 @@ class Delivery(msgspec.Struct, rename="camel"):
     timestamp: int = 0
 
 
-def decode_delivery(body: bytes) -> Delivery:
-    """Decode a request; ProblemError if the body is not a request of Firehose."""
-    try:
-        return _DELIVERY.decode(body)
-    except (msgspec.DecodeError, ValueError, RecursionError) as error:
-        raise refuse(400, "unparseable", f"the body is not a request of Firehose: {error}") from error
+class FirehoseDoor:
+    """The door of Firehose, which wants its request's id and a time in each answer.
 
-
-def read_records(delivery: Delivery, policy: FirehosePolicy, *, most: int) -> Reading:
-    """Return the events of the records; their places are the records' numbers, from 0. A record may hold lines of JSON.
-
-    ProblemError for more than ``most`` events.
+    An event's place is the number of its record, from 0. A record may hold lines of JSON.
     """
-    reading = Reading()
-    for number, record in enumerate(delivery.records):
-        for value in _read_record(record, policy, delivery.timestamp or None):
-            if len(reading.values) == most:
-                raise refuse_too_many(most)
-            reading.add(value, number)
-    return reading
+
+    def stream(self, request: Request) -> str:
+        return request.stream
+
+    def read(self, _request: Request, body: bytes, stream: Stream, limits: Limits) -> Reading:
+        try:
+            delivery = msgspec.json.decode(body, type=Delivery)
+        except (msgspec.DecodeError, ValueError, RecursionError) as error:
+            raise refuse(400, "unparseable", f"the body is not a request of Firehose: {error}") from error
+        reading = Reading()
+        for number, record in enumerate(delivery.records):
+            for value in _read_record(record, stream.firehose, delivery.timestamp or None):
+                if len(reading.values) == limits.most:
+                    raise refuse_too_many(limits.most)
+                reading.add(value, number)
+        return reading
+
+    def answer(self, intake: Intake) -> Answer:
+        refusals = intake.refusals
+        if not refusals:
+            return _answer(intake.request, 200)
+        stored = len(intake.reading.values) - len(refusals)
+        reasons = describe_refusals(refusals, "record", _NAMED)
+        message = f"{len(refusals)} events are refused, {stored} are stored: {reasons}"
+        return _answer(intake.request, 400, message)
+
+    def refuse(self, request: Request, problem: Problem) -> Answer:
+        # After 413 Firehose loses the records; after any other error it keeps them in the delivery stream's bucket.
+        status = 400 if problem.status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE else problem.status
+        return _answer(request, status, problem.detail)
+
+
+def _answer(request: Request, status: int, message: str = "") -> Answer:
+    id = request.headers.get("x-amz-firehose-request-id", "")
+    document = {"requestId": id, "timestamp": to_micros(request.now) // 1000}
+    return Answer.json(status, document | ({"errorMessage": message} if message else {}))
 
 
 def _read_record(record: Record, policy: FirehosePolicy, timestamp: int | None) -> Iterator[Sent | Unreadable]:
@@ -92,9 +120,9 @@ def _read_value(value: Any, policy: FirehosePolicy, timestamp: int | None) -> Se
         return Unreadable(
             f"the record has no field {policy.series!r}: name its series in [streams.NAME.firehose] series"
         )
-    data: JsonObject = value
-    if value.keys() <= _EVENT and isinstance(value.get("data", {}), dict):
-        data = value.get("data", {})
+    data: JsonObject = value.get("data", {})
+    if not (value.keys() <= _EVENT and isinstance(data, dict)):
+        data = value
     if time is None:
         time = timestamp
     if not (time is None or type(time) is int or isinstance(time, str)):
@@ -107,7 +135,3 @@ def _convert_name(value: Any) -> str | None:
     if type(value) is int:
         return str(value) if abs(value) < _BEYOND else None
     return value if isinstance(value, str) and value else None
-
-
-_BEYOND = 10**38
-_DELIVERY = msgspec.json.Decoder(Delivery)

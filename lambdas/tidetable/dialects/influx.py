@@ -7,13 +7,13 @@ and lines of one point in one request become one event.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from tidetable.config.stream import InfluxPolicy
 from tidetable.dialects.reading import Reading, fit_name, is_beyond, make_id, refuse_too_many, set_number, split_nanos
-from tidetable.dialects.templates import fill_template
 from tidetable.ingest.bodies import Sent
 from tidetable.ingest.unreadable import Unreadable
 from tidetable.problems import refuse
@@ -31,6 +31,7 @@ NANOS: Mapping[str, int] = {
 }
 # Pairs of (bound, unit), as InfluxDB 3 guesses a unit: a time below the bound has this unit, in nanoseconds.
 _AUTO = ((5_000_000_000, 10**9), (5_000_000_000_000, 10**6), (5_000_000_000_000_000, 10**3))
+_PLACE = re.compile(r"\{([^{}]+)\}")
 _Identity = tuple[str, tuple[tuple[str, str], ...]]
 
 
@@ -104,7 +105,7 @@ def _read_point(point: _Point, policy: InfluxPolicy) -> Sent | Unreadable:
     try:
         time, rest = split_nanos(point.nanos)
         if policy.series:
-            series = fill_template(policy.series, tags | {"measurement": measurement})
+            series = _fill_template(policy.series, tags | {"measurement": measurement})
         else:
             series = ",".join([measurement, *(f"{name}={value}" for name, value in pairs)])
     except ValueError as error:
@@ -122,6 +123,17 @@ def _read_point(point: _Point, policy: InfluxPolicy) -> Sent | Unreadable:
         data[name] = value
     data.setdefault("measurement", measurement)
     return Sent(fit_name(series), time, make_id([*point.identity, sorted(point.fields)], rest), data)
+
+
+def _fill_template(template: str, values: Mapping[str, str]) -> str:
+    """Replace the names in braces in a template such as ``{measurement}/{host}``; ValueError names a missing value."""
+
+    def value_of(match: re.Match[str]) -> str:
+        if match[1] not in values:
+            raise ValueError(f"series: there is no {match[1][:64]!r} to fill the template {template!r} with")
+        return values[match[1]]
+
+    return _PLACE.sub(value_of, template)
 
 
 def _guess_unit(stamp: int) -> int:

@@ -71,7 +71,8 @@ class InfluxDoor:
         if not refusals:
             return Answer(204)
         total, written = sum(map(len, intake.reading.places)), intake.outcome.accepted + intake.outcome.queued
-        message = _describe(refusals, total)
+        reasons = describe_refusals(refusals, "line", _NAMED, "more lines")
+        message = f"{reasons}; {total - len(refusals)} of {total} lines are stored"
         if request.route == WRITE_2:
             malformed = next((refusal for refusal in refusals if refusal.malformed), None)
             status, code = (400, "invalid") if malformed else (422, "unprocessable entity")
@@ -89,12 +90,6 @@ class InfluxDoor:
         if request.route == WRITE_3:
             return Answer.json(problem.status, {"error": problem.detail}, problem.headers)
         return _make_v1_error(problem.status, problem.detail, problem.headers)
-
-
-def _describe(refusals: Sequence[Refusal], total: int) -> str:
-    """Describe the refused lines: their number and the first reasons."""
-    stored = total - len(refusals)
-    return f"{describe_refusals(refusals, 'line', _NAMED, 'more lines')}; {stored} of {total} lines are stored"
 
 
 def _list_lines(body: bytes, refusals: Sequence[Refusal]) -> list[dict[str, Any]]:

@@ -6,8 +6,9 @@ Every attribute in which two points or two records may differ is part of an even
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 import msgspec
@@ -31,7 +32,7 @@ from tidetable.dialects.reading import (
     make_id,
     nest,
     refuse_too_many,
-    set_number,
+    set_value,
     split_nanos,
 )
 from tidetable.events import JsonObject
@@ -42,14 +43,12 @@ from tidetable.problems import refuse
 
 # Attributes with this prefix identify the SDK, not the source: an update of the SDK must not begin new series.
 _NOT_SERIES = "telemetry."
+_NAME = itemgetter(0)
 
 
 @dataclass(slots=True)
 class _Budget:
-    """Counts points and shared bytes while a request is read. A resource is sent once, but is part of each event.
-
-    ``max_body`` also limits the shared bytes.
-    """
+    """Counts points and shared bytes while a request is read. A resource is sent once, but is part of each event."""
 
     limits: Limits
     points: int = 0
@@ -68,55 +67,24 @@ class _Budget:
 
 @dataclass(slots=True)
 class _Source:
-    """The resource and the scope of points: their attributes, the data that each event repeats, and its size in bytes."""
+    """The resource and the scope of points.
+
+    ``resource`` has the attributes of the resource by name, and ``labels`` is their text, the series of log records.
+    Each event repeats ``data``; both have ``size`` bytes.
+    """
 
     resource: Attributes
     scope: Sequence[Any]
     data: JsonObject
-    size: int = 0
-
-    @classmethod
-    def of(cls, resource: types.Resource | None, scope: types.Scope | None) -> _Source:
-        """Return the source of points; ProblemError if an attribute cannot be read."""
-        try:
-            return cls._read(resource, scope)
-        except (ValueError, RecursionError) as error:
-            raise refuse(
-                400, "unparseable", f"the attributes of a resource or scope cannot be read: {error}"
-            ) from error
-
-    @classmethod
-    def _read(cls, resource: types.Resource | None, scope: types.Scope | None) -> _Source:
-        attributes = read_attributes(resource.attributes) if resource is not None else ()
-        data: JsonObject = {}
-        if attributes:
-            data["resource"] = nest(attributes)
-        identity: list[Any] = []
-        if scope is not None:
-            own = read_attributes(scope.attributes)
-            identity = [scope.name, scope.version, own]
-            fields = {"name": scope.name, "version": scope.version, "attributes": nest(own)}
-            if members := {name: value for name, value in fields.items() if value}:
-                data["scope"] = members
-        return cls(attributes, identity, data, len(encode_json([attributes, data])))
+    size: int
+    labels: str
 
 
-def decode_metrics(body: bytes) -> types.MetricsRequest:
-    """Decode a request for metrics in JSON; ProblemError if the body is not such a request."""
-    request: types.MetricsRequest = _decode(types.MetricsRequest, _METRICS, body)
-    return request
-
-
-def decode_logs(body: bytes) -> types.LogsRequest:
-    """Decode a request for logs in JSON; ProblemError if the body is not such a request."""
-    request: types.LogsRequest = _decode(types.LogsRequest, _LOGS, body)
-    return request
-
-
-def _decode(kind: type[Any], decoder: msgspec.json.Decoder[Any], body: bytes) -> Any:
+def decode(kind: type, body: bytes) -> Any:
+    """Decode a request in JSON, an ``Export...ServiceRequest`` of this kind; ProblemError for another body."""
     try:
         try:
-            return decoder.decode(body)
+            return msgspec.json.decode(body, type=kind)
         except msgspec.ValidationError:
             # Protobuf's JSON also allows null for a field's default, and texts for numbers of 32 bits. Few senders write them.
             text = _FIRST_NULL.sub(b"{", _NULL.sub(b"", body))
@@ -127,8 +95,7 @@ def _decode(kind: type[Any], decoder: msgspec.json.Decoder[Any], body: bytes) ->
         raise refuse(400, "unparseable", f"the body is not OTLP in JSON: {error}") from error
 
 
-def read_metrics(request: types.MetricsRequest, policy: OtlpPolicy, limits: Limits) -> Reading:
-    """Return a request's data points, in order; their places count from 0. ProblemError if they exceed the limits."""
+def _read_metrics(request: types.ExportMetricsServiceRequest, policy: OtlpPolicy, limits: Limits) -> Reading:
     reading, budget = Reading(), _Budget(limits)
     for number, (source, common, size, point) in enumerate(_walk_metrics(request)):
         budget.spend(size)
@@ -139,8 +106,7 @@ def read_metrics(request: types.MetricsRequest, policy: OtlpPolicy, limits: Limi
     return reading
 
 
-def read_logs(request: types.LogsRequest, policy: OtlpPolicy, limits: Limits) -> Reading:
-    """Return a request's records, in order; their places count from 0. ProblemError if they exceed the limits."""
+def _read_logs(request: types.ExportLogsServiceRequest, policy: OtlpPolicy, limits: Limits) -> Reading:
     reading, budget = Reading(), _Budget(limits)
     counts: dict[tuple[str, str | int | None, str | None], int] = {}
     for number, (source, record) in enumerate(_walk_logs(request)):
@@ -159,7 +125,28 @@ def read_logs(request: types.LogsRequest, policy: OtlpPolicy, limits: Limits) ->
     return reading
 
 
-def _walk_metrics(request: types.MetricsRequest) -> Iterator[tuple[_Source, JsonObject, int, types.Point]]:
+def _read_source(resource: types.Resource | None, scope: types.InstrumentationScope | None) -> _Source:
+    """Read the source of points; ProblemError if an attribute cannot be read."""
+    data: JsonObject = {}
+    identity: list[Any] = []
+    try:
+        attributes = sorted(read_attributes(resource.attributes), key=_NAME) if resource is not None else ()
+        if attributes:
+            data["resource"] = nest(attributes)
+        if scope is not None:
+            own = read_attributes(scope.attributes)
+            identity = [scope.name, scope.version, own]
+            fields = {"name": scope.name, "version": scope.version, "attributes": nest(own)}
+            if members := {name: value for name, value in fields.items() if value}:
+                data["scope"] = members
+        return _Source(
+            attributes, identity, data, len(encode_json([attributes, data])), _make_labels((), attributes, ())
+        )
+    except (ValueError, RecursionError) as error:
+        raise refuse(400, "unparseable", f"the attributes of a resource or scope cannot be read: {error}") from error
+
+
+def _walk_metrics(request: types.ExportMetricsServiceRequest) -> Iterator[tuple[_Source, JsonObject, int, types.Point]]:
     """Yield each data point with its source, the data that its metric adds, and the bytes of the source and that data.
 
     Source and data are made only for metrics with points, so that a body full of empty metrics costs little.
@@ -171,7 +158,7 @@ def _walk_metrics(request: types.MetricsRequest) -> Iterator[tuple[_Source, Json
                 for kind, more, points in list_points(metric):
                     if not points:
                         continue
-                    source = source or _Source.of(owner.resource, scoped.scope)
+                    source = source or _read_source(owner.resource, scoped.scope)
                     unit = {"unit": metric.unit} if metric.unit else {}
                     common = {"metric": metric.name, "type": kind, **unit, **more}
                     size = source.size + len(encode_json(common))
@@ -179,18 +166,18 @@ def _walk_metrics(request: types.MetricsRequest) -> Iterator[tuple[_Source, Json
                         yield source, common, size, point
 
 
-def _walk_logs(request: types.LogsRequest) -> Iterator[tuple[_Source, types.LogRecord]]:
+def _walk_logs(request: types.ExportLogsServiceRequest) -> Iterator[tuple[_Source, types.LogRecord]]:
     """Yield each record with its source."""
     for owner in request.resource_logs:
         for scoped in owner.scope_logs:
             if scoped.log_records:
-                source = _Source.of(owner.resource, scoped.scope)
+                source = _read_source(owner.resource, scoped.scope)
                 for record in scoped.log_records:
                     yield source, record
 
 
 def _read_point(point: types.Point, common: JsonObject, source: _Source, policy: OtlpPolicy) -> Sent:
-    attributes = read_attributes(point.attributes)
+    attributes = sorted(read_attributes(point.attributes), key=_NAME)
     nanos, start = read_whole(point.time_unix_nano), read_whole(point.start_time_unix_nano)
     if not nanos:
         raise ValueError("timeUnixNano is missing")
@@ -200,20 +187,14 @@ def _read_point(point: types.Point, common: JsonObject, source: _Source, policy:
         data["start"] = split_nanos(start)[0]
     if point.flags:
         data["flags"] = point.flags
-    if not isinstance(point, types.SummaryPoint) and point.exemplars:
+    if not isinstance(point, types.SummaryDataPoint) and point.exemplars:
         data["exemplars"] = [read_exemplar(exemplar) for exemplar in point.exemplars]
     if attributes:
         data["attributes"] = nest(attributes)
     data |= source.data
     labels = _make_labels(policy.series, source.resource, attributes)
     series = f"{common['metric']}{{{labels}}}" if labels else common["metric"]
-    identity = [
-        common,
-        start,
-        source.scope,
-        sorted(source.resource, key=_read_name),
-        sorted(attributes, key=_read_name),
-    ]
+    identity = [common, start, source.scope, source.resource, attributes]
     return Sent(fit_name(series), time, make_id(identity, rest), data)
 
 
@@ -223,22 +204,17 @@ def _read_record(record: types.LogRecord, source: _Source, policy: OtlpPolicy) -
     nanos = read_whole(record.time_unix_nano) or observed
     time, rest = split_nanos(nanos) if nanos else (None, 0)
     data: JsonObject = {}
-    if record.severity_number:
-        data["severity"] = record.severity_number
-    for name, text in (
+    for name, value in (
+        ("severity", record.severity_number),
         ("severity_text", record.severity_text),
         ("event", record.event_name),
         ("trace_id", record.trace_id.lower()),
         ("span_id", record.span_id.lower()),
     ):
-        if text:
-            data[name] = text
+        if value:
+            data[name] = value
     if record.body is not None:
-        body = read_value(record.body)
-        if type(body) is float:
-            set_number(data, "body", body)
-        else:
-            data["body"] = body
+        set_value(data, "body", read_value(record.body))
     for name, count in (("flags", record.flags), ("dropped_attributes", record.dropped_attributes_count)):
         if count:
             data[name] = count
@@ -249,7 +225,7 @@ def _read_record(record: types.LogRecord, source: _Source, policy: OtlpPolicy) -
     id = make_id([time, rest, data, source.scope], rest)
     if observed and observed != nanos:
         data["observed"] = split_nanos(observed)[0]
-    series = _make_labels(policy.series, source.resource, attributes if policy.series else ())
+    series = _make_labels(policy.series, source.resource, attributes) if policy.series else source.labels
     return Sent(fit_name(series or "unknown"), time, id, data)
 
 
@@ -262,21 +238,29 @@ def _make_labels(chosen: Sequence[str], resource: Attributes, attributes: Attrib
     return ",".join(f"{name}={show_text(values[name])}" for name in sorted(values))
 
 
-def _read_name(pair: tuple[str, Any]) -> str:
-    return pair[0]
-
-
-def describe_success(rejected: int, message: str, unit: str) -> Mapping[str, Any]:
-    """Return the answer to a request in JSON. ``unit`` says what is counted: dataPoints or logRecords."""
-    if not message:
-        return {}
-    # A whole number of 64 bits is a text in protobuf's JSON.
-    return {"partialSuccess": {f"rejected{unit[:1].upper()}{unit[1:]}": str(rejected), "errorMessage": message}}
-
-
 # These patterns match a field that is null: the first after another field, the second after a brace. They never match
 # inside a text, because each quote in a text has a backslash before it.
 _NULL = re.compile(rb',\s*"\w+"\s*:\s*null(?=\s*[,}])')
 _FIRST_NULL = re.compile(rb'\{\s*"\w+"\s*:\s*null\s*,?')
-_METRICS = msgspec.json.Decoder(types.MetricsRequest)
-_LOGS = msgspec.json.Decoder(types.LogsRequest)
+
+
+@dataclass(frozen=True, slots=True)
+class Signal:
+    """One of OTLP's signals: the type of its requests, the function that reads them, and what a request is a list of.
+
+    ``read`` returns the points or records of a decoded request, in order; their places count from 0. ProblemError if
+    they exceed the limits.
+    """
+
+    request: type
+    read: Callable[[Any, OtlpPolicy, Limits], Reading]
+    unit: str
+
+    def describe_success(self, rejected: int, message: str) -> JsonObject:
+        """Return the answer in JSON to a request whose accepted events are durable."""
+        # A whole number of 64 bits is a text in protobuf's JSON.
+        return {"partialSuccess": {f"rejected{self.unit}": str(rejected), "errorMessage": message}} if message else {}
+
+
+METRICS = Signal(types.ExportMetricsServiceRequest, _read_metrics, "DataPoints")
+LOGS = Signal(types.ExportLogsServiceRequest, _read_logs, "LogRecords")

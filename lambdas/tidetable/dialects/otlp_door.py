@@ -11,7 +11,6 @@ from typing import Any, Protocol
 
 from tidetable.config import Stream
 from tidetable.dialects import otlp
-from tidetable.dialects import otlp_types as types
 from tidetable.dialects.door import Answer, Intake, Request
 from tidetable.dialects.reading import Limits, Reading, describe_refusals
 from tidetable.problems import Problem, refuse
@@ -28,10 +27,8 @@ _NAMED = 3
 class Protobuf(Protocol):
     """The messages in protobuf."""
 
-    def parse_metrics(self, body: bytes) -> types.MetricsRequest: ...
-    def parse_logs(self, body: bytes) -> types.LogsRequest: ...
-    def encode_metrics_answer(self, rejected: int, message: str) -> bytes: ...
-    def encode_logs_answer(self, rejected: int, message: str) -> bytes: ...
+    def parse(self, kind: type, body: bytes) -> Any: ...
+    def encode_answer(self, kind: type, rejected: int, message: str) -> bytes: ...
     def encode_status(self, code: int, message: str) -> bytes: ...
 
 
@@ -44,9 +41,10 @@ class OtlpDoor:
     default_logs: str | None = None
 
     def stream(self, request: Request) -> str:
-        name = request.stream or (self.default_metrics if _is_metrics(request) else self.default_logs)
+        is_metrics = _find_signal(request) is otlp.METRICS
+        name = request.stream or (self.default_metrics if is_metrics else self.default_logs)
         if not name:
-            key = "otlp_metrics" if _is_metrics(request) else "otlp_logs"
+            key = "otlp_metrics" if is_metrics else "otlp_logs"
             detail = f"this path names no stream: send to /v1/streams/NAME/otlp/..., or set {key} in [doors]"
             raise refuse(404, "unknown_stream", detail)
         return name
@@ -55,21 +53,16 @@ class OtlpDoor:
         if request.kind not in (PROTOBUF, JSON):
             detail = f"Content-Type {request.kind[:64]!r} is not understood: send {PROTOBUF} or {JSON}"
             raise refuse(415, "unsupported_media_type", detail)
-        binary = request.kind == PROTOBUF
-        if _is_metrics(request):
-            metrics = self.protobuf.parse_metrics(body) if binary else otlp.decode_metrics(body)
-            return otlp.read_metrics(metrics, stream.otlp, limits)
-        logs = self.protobuf.parse_logs(body) if binary else otlp.decode_logs(body)
-        return otlp.read_logs(logs, stream.otlp, limits)
+        signal = _find_signal(request)
+        decode = self.protobuf.parse if request.kind == PROTOBUF else otlp.decode
+        return signal.read(decode(signal.request, body), stream.otlp, limits)
 
     def answer(self, intake: Intake) -> Answer:
-        request, refusals = intake.request, intake.refusals
+        signal, refusals = _find_signal(intake.request), intake.refusals
         message = describe_refusals(refusals, "number", _NAMED)
-        if request.kind == PROTOBUF:
-            encode = self.protobuf.encode_metrics_answer if _is_metrics(request) else self.protobuf.encode_logs_answer
-            return Answer(200, encode(len(refusals), message), PROTOBUF)
-        unit = "dataPoints" if _is_metrics(request) else "logRecords"
-        return Answer.json(200, otlp.describe_success(len(refusals), message, unit))
+        if intake.request.kind == PROTOBUF:
+            return Answer(200, self.protobuf.encode_answer(signal.request, len(refusals), message), PROTOBUF)
+        return Answer.json(200, signal.describe_success(len(refusals), message))
 
     def refuse(self, request: Request, problem: Problem) -> Answer:
         code = _CODES.get(problem.status, _UNKNOWN)
@@ -82,5 +75,5 @@ class OtlpDoor:
         return Answer.json(problem.status, {"code": code, "message": problem.detail}, headers)
 
 
-def _is_metrics(request: Request) -> bool:
-    return request.route.endswith("/metrics")
+def _find_signal(request: Request) -> otlp.Signal:
+    return otlp.METRICS if request.route.endswith("/metrics") else otlp.LOGS

@@ -47,7 +47,7 @@ class Resource(_Message):
     attributes: Sequence[KeyValue] = ()
 
 
-class Scope(_Message):
+class InstrumentationScope(_Message):
     name: str = ""
     version: str = ""
     attributes: Sequence[KeyValue] = ()
@@ -77,13 +77,13 @@ class _Distribution(_Point):
     exemplars: Sequence[Exemplar] = ()
 
 
-class NumberPoint(_Point):
+class NumberDataPoint(_Point):
     as_double: Double | None = None
     as_int: Whole | None = None
     exemplars: Sequence[Exemplar] = ()
 
 
-class HistogramPoint(_Distribution):
+class HistogramDataPoint(_Distribution):
     bucket_counts: Sequence[Whole] = ()
     explicit_bounds: Sequence[Double] = ()
 
@@ -93,7 +93,7 @@ class Buckets(_Message):
     bucket_counts: Sequence[Whole] = ()
 
 
-class ExponentialPoint(_Distribution):
+class ExponentialHistogramDataPoint(_Distribution):
     scale: int = 0
     zero_count: Whole = 0
     zero_threshold: Double = 0.0
@@ -101,42 +101,42 @@ class ExponentialPoint(_Distribution):
     negative: Buckets | None = None
 
 
-class Quantile(_Message):
+class ValueAtQuantile(_Message):
     quantile: Double = 0.0
     value: Double = 0.0
 
 
-class SummaryPoint(_Point):
+class SummaryDataPoint(_Point):
     count: Whole = 0
     sum: Double = 0.0
-    quantile_values: Sequence[Quantile] = ()
+    quantile_values: Sequence[ValueAtQuantile] = ()
 
 
-Point = NumberPoint | HistogramPoint | ExponentialPoint | SummaryPoint
+Point = NumberDataPoint | HistogramDataPoint | ExponentialHistogramDataPoint | SummaryDataPoint
 
 
 class Gauge(_Message):
-    data_points: Sequence[NumberPoint] = ()
+    data_points: Sequence[NumberDataPoint] = ()
 
 
 class Sum(_Message):
-    data_points: Sequence[NumberPoint] = ()
+    data_points: Sequence[NumberDataPoint] = ()
     aggregation_temporality: int = 0
     is_monotonic: bool = False
 
 
 class Histogram(_Message):
-    data_points: Sequence[HistogramPoint] = ()
+    data_points: Sequence[HistogramDataPoint] = ()
     aggregation_temporality: int = 0
 
 
 class ExponentialHistogram(_Message):
-    data_points: Sequence[ExponentialPoint] = ()
+    data_points: Sequence[ExponentialHistogramDataPoint] = ()
     aggregation_temporality: int = 0
 
 
 class Summary(_Message):
-    data_points: Sequence[SummaryPoint] = ()
+    data_points: Sequence[SummaryDataPoint] = ()
 
 
 class Metric(_Message):
@@ -150,7 +150,7 @@ class Metric(_Message):
 
 
 class ScopeMetrics(_Message):
-    scope: Scope | None = None
+    scope: InstrumentationScope | None = None
     metrics: Sequence[Metric] = ()
 
 
@@ -159,7 +159,7 @@ class ResourceMetrics(_Message):
     scope_metrics: Sequence[ScopeMetrics] = ()
 
 
-class MetricsRequest(_Message):
+class ExportMetricsServiceRequest(_Message):
     resource_metrics: Sequence[ResourceMetrics] = ()
 
 
@@ -178,7 +178,7 @@ class LogRecord(_Message):
 
 
 class ScopeLogs(_Message):
-    scope: Scope | None = None
+    scope: InstrumentationScope | None = None
     log_records: Sequence[LogRecord] = ()
 
 
@@ -187,5 +187,5 @@ class ResourceLogs(_Message):
     scope_logs: Sequence[ScopeLogs] = ()
 
 
-class LogsRequest(_Message):
+class ExportLogsServiceRequest(_Message):
     resource_logs: Sequence[ResourceLogs] = ()

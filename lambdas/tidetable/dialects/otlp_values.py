@@ -16,45 +16,39 @@ Attributes = Sequence[tuple[str, Any]]
 
 def list_points(metric: types.Metric) -> Iterator[tuple[str, JsonObject, Sequence[types.Point]]]:
     """Yield a metric's kind, the data that the kind adds to each event, and the metric's points."""
-    if metric.gauge is not None:
-        yield "gauge", {}, metric.gauge.data_points
-    if metric.sum is not None:
-        more = _name_temporality(metric.sum.aggregation_temporality) | {"monotonic": metric.sum.is_monotonic}
-        yield "sum", more, metric.sum.data_points
-    if metric.histogram is not None:
-        yield "histogram", _name_temporality(metric.histogram.aggregation_temporality), metric.histogram.data_points
-    if metric.exponential_histogram is not None:
-        more = _name_temporality(metric.exponential_histogram.aggregation_temporality)
-        yield "exponential_histogram", more, metric.exponential_histogram.data_points
-    if metric.summary is not None:
-        yield "summary", {}, metric.summary.data_points
-
-
-def _name_temporality(number: int) -> JsonObject:
-    return {"temporality": _TEMPORALITY[number]} if number in _TEMPORALITY else {}
+    for kind in ("gauge", "sum", "histogram", "exponential_histogram", "summary"):
+        measured = getattr(metric, kind)
+        if measured is None:
+            continue
+        more: JsonObject = {}
+        if temporality := _TEMPORALITY.get(getattr(measured, "aggregation_temporality", 0)):
+            more["temporality"] = temporality
+        if isinstance(measured, types.Sum):
+            more["monotonic"] = measured.is_monotonic
+        yield kind, more, measured.data_points
 
 
 def read_values(point: types.Point) -> JsonObject:
     """Return the measured values of a point, by the kind of the point."""
     data: JsonObject = {}
     match point:
-        case types.NumberPoint():
-            _set_value(data, "value", point)
-        case types.HistogramPoint():
-            _set_numbers(data, point, "count", "sum", "min", "max")
+        case types.NumberDataPoint():
+            _set_value(data, point)
+        case types.HistogramDataPoint():
+            data = _read_numbers(point, "count", "sum", "min", "max")
             data["bounds"] = [read_exact(_read_double(bound)) for bound in point.explicit_bounds]
             data["buckets"] = [read_whole(count) for count in point.bucket_counts]
-        case types.ExponentialPoint():
-            _set_numbers(data, point, "count", "sum", "min", "max", "zero_count", "zero_threshold")
+        case types.ExponentialHistogramDataPoint():
+            data = _read_numbers(point, "count", "sum", "min", "max", "zero_count", "zero_threshold")
             data["scale"] = point.scale
             for side in ("positive", "negative"):
                 buckets: types.Buckets | None = getattr(point, side)
                 if buckets is not None and buckets.bucket_counts:
                     counts = [read_whole(count) for count in buckets.bucket_counts]
                     data[side] = {"offset": buckets.offset, "buckets": counts}
-        case types.SummaryPoint():
-            _set_numbers(data, point, "count", "sum")
-            data["quantiles"] = [_read_quantile(quantile) for quantile in point.quantile_values]
+        case types.SummaryDataPoint():
+            data = _read_numbers(point, "count", "sum")
+            data["quantiles"] = [_read_numbers(value, "quantile", "value") for value in point.quantile_values]
     return data
 
 
@@ -82,16 +76,9 @@ def read_value(value: types.AnyValue | None) -> Any:
     return value.bytes_value
 
 
-def _read_quantile(quantile: types.Quantile) -> JsonObject:
-    data: JsonObject = {}
-    set_number(data, "quantile", _read_double(quantile.quantile))
-    set_number(data, "value", _read_double(quantile.value))
-    return data
-
-
 def read_exemplar(exemplar: types.Exemplar) -> JsonObject:
     data: JsonObject = {}
-    _set_value(data, "value", exemplar)
+    _set_value(data, exemplar)
     if nanos := read_whole(exemplar.time_unix_nano):
         data["time"] = split_nanos(nanos)[0]
     for name, text in (("trace_id", exemplar.trace_id.lower()), ("span_id", exemplar.span_id.lower())):
@@ -102,21 +89,24 @@ def read_exemplar(exemplar: types.Exemplar) -> JsonObject:
     return data
 
 
-def _set_value(data: JsonObject, name: str, point: types.NumberPoint | types.Exemplar) -> None:
+def _set_value(data: JsonObject, point: types.NumberDataPoint | types.Exemplar) -> None:
     if point.as_int is not None:
-        data[name] = read_whole(point.as_int)
+        data["value"] = read_whole(point.as_int)
     elif point.as_double is not None:
-        set_number(data, name, _read_double(point.as_double))
+        set_number(data, "value", _read_double(point.as_double))
 
 
-def _set_numbers(data: JsonObject, point: types.Point, *names: str) -> None:
+def _read_numbers(source: types.Point | types.ValueAtQuantile, *names: str) -> JsonObject:
+    """Read the fields of these names that are set."""
+    data: JsonObject = {}
     for name in names:
-        value = getattr(point, name)
+        value = getattr(source, name)
         if value is not None:
             if name in ("count", "zero_count"):
                 data[name] = read_whole(value)
             else:
                 set_number(data, name, _read_double(value))
+    return data
 
 
 def read_whole(value: types.Whole) -> int:

@@ -178,13 +178,14 @@ def nest(pairs: Iterable[tuple[str, Any]]) -> JsonObject:
         if is_beyond(value):
             numbers_beyond.append((node, last, value))
         else:
-            _set_value(node, last, value)
+            set_value(node, last, value)
     for node, name, number in numbers_beyond:
         set_number(node, name, number)
     return root
 
 
-def _set_value(node: JsonObject, name: str, value: Any) -> None:
+def set_value(node: JsonObject, name: str, value: Any) -> None:
+    """Set any value; a number as ``set_number`` does."""
     if type(value) is float:
         set_number(node, name, value)
     else:

@@ -151,6 +151,25 @@ class Selection(Protocol):
     def consistent(self) -> bool: ...
 
 
+class RangeSelection(Selection, Protocol):
+    """The selection of events of a range of time, and their form in the answer."""
+
+    @property
+    def start(self) -> datetime: ...
+
+    @property
+    def end(self) -> datetime: ...
+
+    @property
+    def ascending(self) -> bool: ...
+
+    @property
+    def projection(self) -> Projection: ...
+
+    @property
+    def low_priority(self) -> bool: ...
+
+
 class OfQuery:
     """A question about the events of a query: it has the stream and the selection of its ``query``."""
 

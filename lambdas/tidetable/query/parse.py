@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -14,12 +14,9 @@ from tidetable.errors import InvalidCursor, InvalidTime
 from tidetable.problems import ProblemError, refuse, refuse_parameter
 from tidetable.query.access import choose_access, suggest_index
 from tidetable.query.cursor import Cursor, Seal, refuse_long
-from tidetable.query.model import Position, Projection, Query
+from tidetable.query.model import Position, Projection, Query, RangeSelection
 from tidetable.query.where import REPEATED, WHERE, is_condition, parse_conditions, parse_names, parse_path
 from tidetable.times import EPOCH, parse_point
-
-if TYPE_CHECKING:
-    from tidetable.query.rankings.parse import Ranking
 
 KNOWN = (
     "from", "to", "series", "series:prefix", "id", "id:prefix", "order", "limit", "fields", "versions", "consistent",
@@ -158,7 +155,7 @@ class Parameters(msgspec.Struct, frozen=True):
             refuse_versions(self.stream)
         return Projection(fields, versions=versions).of(self.stream)
 
-    def list_repeats(self, query: Query | Ranking, now: datetime) -> dict[str, bool]:
+    def list_repeats(self, query: RangeSelection, now: datetime) -> dict[str, bool]:
         """List the parameters by name, with True for each parameter that repeats the cursor's query."""
         projection, names, values = self.parse_projection(), parse_names(self.texts), self.values
         conditions = {

@@ -155,14 +155,17 @@ class Run:
                 if not self._pass_to(cell.time):
                     return False
                 end = to_text(self._window[1])
-            rolled = Numbers(cell.state.count) if field is None else cell.state.fields.get(field)
-            if rolled is None:
+            rolled = None if field is None else cell.state.fields.get(field)
+            if field is not None and rolled is None:
                 continue
             group = cell.group(aggregation.by)
             numbers = self._numbers.get(group)
             if numbers is None:
                 numbers = self._numbers[group] = self._begin_group(group)
-            numbers.merge(rolled, self._sketches)
+            if rolled is None:
+                numbers.count += cell.state.count
+            else:
+                numbers.merge(rolled, self._sketches)
         return True
 
     def _begin_group(self, group: Group) -> Numbers:
