@@ -60,7 +60,9 @@ def _make_item(chance: random.Random) -> dict[str, Any]:
         "status": {"S": chance.choice(["ok", "ok", "ok", "warn", "error"])},
     }
     id = sha256(f"{time}{series}".encode()).hexdigest()[:32]
-    pk = LAYOUT.partition(time, series, int.from_bytes(sha256(id.encode()).digest()[:4], "big") % LAYOUT.shards)
+    pk = LAYOUT.make_partition_key(
+        time, series, int.from_bytes(sha256(id.encode()).digest()[:4], "big") % LAYOUT.shards
+    )
     return {"pk": {"S": pk}, "sk": {"S": f"{to_text(time)}#{series}#{id}"}, "data": {"M": data}}
 
 

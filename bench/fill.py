@@ -29,7 +29,7 @@ def fill_tables(stream: Stream, days: int, events: int, text: int = 0, *, scores
     """Make one period table of a stream per day, with ``events`` events in all; return the tables' entries."""
     chance = random.Random(1)  # noqa: S311 - made-up data
     entries = []
-    tables = wiring.pipeline().table_reader
+    tables = wiring.get_pipeline().table_reader
     catalog: Any = DynamoCatalog(make_aws_client(os.environ["AWS_ENDPOINT_URL"], "dynamodb"), "bench-catalog")
     for day in range(days):
         period = find_containing(DAY + timedelta(days=day), stream.period)
@@ -69,7 +69,7 @@ def fill_tables(stream: Stream, days: int, events: int, text: int = 0, *, scores
                 for pack in make_packs(request, stream.layout, Zstd()).packs
             ]
         for start in range(0, len(puts), 1000):
-            unwritten = wiring.pipeline().store.write(puts[start : start + 1000]).unwritten
+            unwritten = wiring.get_pipeline().store.write(puts[start : start + 1000]).unwritten
             if unwritten:
                 raise RuntimeError(f"{len(unwritten)} events could not be written")
     return entries

@@ -100,7 +100,7 @@ class _FixedCatalog:
 
 
 def _make_entries(name: str, now: datetime) -> list[Entry]:
-    stream = settings.config().streams[name]
+    stream = settings.read_config().streams[name]
     periods = list_covering(now - stream.late, now + stream.ahead, stream.period)
     return [
         Entry(name, period, name_table("bench", name, period), stream.layout, State.OPEN, now) for period in periods
@@ -189,7 +189,7 @@ def make_least_handler() -> Handler:
                 for event in events[start : start + BATCH]
             )
             body = f'{{"RequestItems":{{"bench":[{items}]}}}}'.encode()
-            headers = signer.headers("DynamoDB_20120810.BatchWriteItem", body, now, keys)
+            headers = signer.make_headers("DynamoDB_20120810.BatchWriteItem", body, now, keys)
             connection.sendall(b"POST / HTTP/1.1\r\nContent-Length: %d\r\n%s\r\n%s" % (len(body), headers, body))
         for connection in sockets:
             connection.recv(65536)
@@ -200,7 +200,7 @@ def make_least_handler() -> Handler:
 
 def make_our_handler(now: datetime) -> Handler:
     """The deployed function."""
-    parts = wiring.pipeline().ingest
+    parts = wiring.get_pipeline().ingest
     parts.catalog = _FixedCatalog(now)  # type: ignore[assignment]
     return lambda event: ingest.handler(event, Context())  # type: ignore[arg-type]
 

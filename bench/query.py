@@ -187,7 +187,7 @@ def main() -> None:
         mock.patch("sys.stdout.write", lambda text: len(text)),
     ):
         settings.CONFIG_FILE.write_text(CONFIG)
-        config = settings.config()
+        config = settings.read_config()
         DynamoTables(make_aws_client(local.endpoint, "dynamodb")).create(
             TableSpec("bench-catalog", None, None, TableClass.STANDARD, {})
         )

@@ -12,7 +12,7 @@ from tidetable.catalog import Entry, State
 from tidetable.config import Config
 from tidetable.errors import InvalidName
 from tidetable.lifecycle.expiry import compute_closing, compute_settling
-from tidetable.periods import Kind, Period, find_containing, from_label
+from tidetable.periods import Kind, Period, find_containing, parse_label
 from tidetable.ports import Catalog
 from tidetable.times import to_text
 
@@ -78,7 +78,7 @@ def _describe_unknown_stream(stream: str, catalog: Catalog, config: Config | Non
 def _read_label(stream: str, label: str, entries: Sequence[Entry]) -> Period:
     kinds = list(dict.fromkeys(entry.period.kind for entry in entries))
     try:
-        period = from_label(label)
+        period = parse_label(label)
     except InvalidName as error:
         raise NoChoice(f"{label!r} is not a period of {stream}: {_describe_forms(kinds)}") from error
     if period.kind not in kinds:

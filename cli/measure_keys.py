@@ -92,7 +92,7 @@ def _is_whole(counts: Iterable[int]) -> bool:
 
 def _count_items(dynamodb: Any, entry: Entry, suffix: int, start: datetime, end: datetime) -> int:
     values = {
-        ":pk": {"S": f"{entry.layout.logical(start, '')}#{suffix}"},
+        ":pk": {"S": f"{entry.layout.name_partition(start, '')}#{suffix}"},
         ":low": {"S": to_text(start)},
         ":high": {"S": to_text(end)},
     }

@@ -52,13 +52,13 @@ class Settings(msgspec.Struct, frozen=True):
 
 
 @cache
-def settings() -> Settings:
+def read_settings() -> Settings:
     """Return the settings of this process."""
     return Settings.from_environment()
 
 
 @cache
-def copies() -> Copies | None:
+def find_copies() -> Copies | None:
     """Return the copies that this process reads if it is a reader in another Region; None in the Region of the stage."""
     origin = os.environ.get("TIDETABLE_ORIGIN", "")
     if not origin:
@@ -69,6 +69,6 @@ def copies() -> Copies | None:
 
 
 @cache
-def config() -> Config:
+def read_config() -> Config:
     """Return the configuration of this deployment, which was validated when the stack was synthesised."""
     return load(CONFIG_FILE, checked=True)

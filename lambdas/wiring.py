@@ -56,21 +56,21 @@ class Pipeline:
 
     @cached_property
     def config(self) -> Config:
-        return settings.config()
+        return settings.read_config()
 
     @cached_property
     def stage(self) -> str:
-        return settings.settings().stage
+        return settings.read_settings().stage
 
     @cached_property
     def time_travel(self) -> bool:
         """True if the lifecycle may act as if it were another time: only on the local stage."""
-        return settings.settings().allow_time_travel
+        return settings.read_settings().allow_time_travel
 
     @cached_property
     def copies(self) -> Copies | None:
         """The copies that a reader in another Region may read; None in the Region of the stage."""
-        return settings.copies()
+        return settings.find_copies()
 
     @cached_property
     def clock(self) -> ports.Clock:
@@ -90,18 +90,18 @@ class Pipeline:
 
     @cached_property
     def store(self) -> ports.EventStore:
-        return LeanStore(self.dynamodb, settings.settings().catalog_table)
+        return LeanStore(self.dynamodb, settings.read_settings().catalog_table)
 
     @cached_property
     def catalog_reader(self) -> ports.CatalogReader:
         """The catalog for requests, which only read it."""
-        return LeanCatalog(self.dynamodb, settings.settings().catalog_table)
+        return LeanCatalog(self.dynamodb, settings.read_settings().catalog_table)
 
     @cached_property
     def values(self) -> ports.Values:
         from aws.objects import S3Values
 
-        return S3Values(partial(clients.values, self.bucket_region), settings.settings().archive_bucket)
+        return S3Values(partial(clients.values, self.bucket_region), settings.read_settings().archive_bucket)
 
     @cached_property
     def bucket_region(self) -> str | None:
@@ -125,7 +125,7 @@ class Pipeline:
         """The lifecycle's plan and the stage's alarms, for operators."""
         from aws.operations import AwsOperations
 
-        known = settings.settings()
+        known = settings.read_settings()
         prefix = known.alarm_prefix or f"Tidetable-{self.stage}-Alarms"
         return AwsOperations(clients.functions, known.lifecycle_function, clients.alarms, prefix)
 
@@ -135,13 +135,13 @@ class Pipeline:
     def overflow(self) -> ports.Overflow:
         from aws.overflow import SqsOverflow
 
-        return SqsOverflow(clients.sqs, settings.settings().overflow_queue_url, self.values, Zstd())
+        return SqsOverflow(clients.sqs, settings.read_settings().overflow_queue_url, self.values, Zstd())
 
     @cached_property
     def dead_letters(self) -> ports.DeadLetters:
         from aws.overflow import SqsDeadLetters
 
-        return SqsDeadLetters(clients.sqs, settings.settings().dead_letter_queue_url)
+        return SqsDeadLetters(clients.sqs, settings.read_settings().dead_letter_queue_url)
 
     @cached_property
     def circuit(self) -> Circuit:
@@ -202,7 +202,7 @@ class Pipeline:
         from aws.lean.keys import find_key
         from tidetable.credentials import KeyRing
 
-        return KeyRing(partial(find_key, self.dynamodb, settings.settings().catalog_table))
+        return KeyRing(partial(find_key, self.dynamodb, settings.read_settings().catalog_table))
 
     # Rollups.
 
@@ -210,7 +210,7 @@ class Pipeline:
     def rollups(self) -> ports.Rollups:
         from aws.lean.rollups import LeanRollups
 
-        return LeanRollups(self.dynamodb, settings.settings().rollups_table)
+        return LeanRollups(self.dynamodb, settings.read_settings().rollups_table)
 
     @cached_property
     def definitions(self) -> Mapping[str, Sequence[Definition]]:
@@ -239,7 +239,7 @@ class Pipeline:
     def archive_reader(self) -> ports.ArchiveReader:
         from aws.archive.clients import LambdaArchiveReader
 
-        return LambdaArchiveReader(clients.functions, settings.settings().archive_reader_function)
+        return LambdaArchiveReader(clients.functions, settings.read_settings().archive_reader_function)
 
     @cached_property
     def table_reader(self) -> ports.Tables:
@@ -263,7 +263,7 @@ class Pipeline:
     @cached_property
     def reader(self) -> Reader:
         from aws.sketches import DDSketches
-        from tidetable.expired import PresentCatalog
+        from tidetable.archive_expiry import PresentCatalog
         from tidetable.query import Reader
 
         present = PresentCatalog(self.catalog_reader, self.config, self.clock, self.copies)
@@ -274,7 +274,7 @@ class Pipeline:
 _served: list[Pipeline] = []
 
 
-def pipeline(make: Callable[[], Pipeline] = Pipeline) -> Pipeline:
+def get_pipeline(make: Callable[[], Pipeline] = Pipeline) -> Pipeline:
     """Return the pipeline that this process serves: the deployed one, which ``make`` builds, or a test's."""
     if not _served:
         _served.append(make())
@@ -282,7 +282,7 @@ def pipeline(make: Callable[[], Pipeline] = Pipeline) -> Pipeline:
 
 
 @contextmanager
-def serving(other: Pipeline) -> Iterator[Pipeline]:
+def serve_pipeline(other: Pipeline) -> Iterator[Pipeline]:
     """Serve another pipeline for a while."""
     _served.append(other)
     try:

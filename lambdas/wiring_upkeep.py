@@ -45,7 +45,7 @@ class Upkeep(Pipeline):
         """The keys of callers, for the command line and for a deployment."""
         from aws.keys import DynamoKeys
 
-        return DynamoKeys(clients.dynamodb(), settings.settings().catalog_table)
+        return DynamoKeys(clients.dynamodb(), settings.read_settings().catalog_table)
 
     @cached_property
     def gateway_keys(self) -> GatewayKeys:
@@ -58,7 +58,7 @@ class Upkeep(Pipeline):
         """CloudWatch's counts of the stage's consumed units and of its traffic."""
         from aws.meters import CloudWatchMeters
 
-        return CloudWatchMeters(clients.alarms, self.stage, settings.settings().metrics_namespace)
+        return CloudWatchMeters(clients.alarms, self.stage, settings.read_settings().metrics_namespace)
 
     # The feed of changes.
 
@@ -73,7 +73,7 @@ class Upkeep(Pipeline):
         from aws.feed_targets import FeedDeadLetters, make_target
         from tidetable.feed.feeds import Feeds
 
-        letters = FeedDeadLetters(clients.sqs, settings.settings().feed_dead_letter_queue_url)
+        letters = FeedDeadLetters(clients.sqs, settings.read_settings().feed_dead_letter_queue_url)
         services = self.catalog_reader, self.unpacker, letters, self.clock
         return Feeds(
             self.config, self.stage, *services, lambda arn, stream: make_target(arn, stream, clients.of_target)
@@ -84,7 +84,7 @@ class Upkeep(Pipeline):
         """The event source mappings of the feed's function; None if the environment does not name that function."""
         from aws.mappings import LambdaMappings
 
-        function = settings.settings().feed_function
+        function = settings.read_settings().feed_function
         return LambdaMappings(clients.mappings, function) if function else None
 
     # Rollups.
@@ -101,12 +101,12 @@ class Upkeep(Pipeline):
     def catalog(self) -> ports.Catalog:
         from aws.catalog import DynamoCatalog
 
-        return DynamoCatalog(clients.dynamodb(), settings.settings().catalog_table)
+        return DynamoCatalog(clients.dynamodb(), settings.read_settings().catalog_table)
 
     @cached_property
     def catalog_table(self) -> str:
         """The name of the catalog's table."""
-        return settings.settings().catalog_table
+        return settings.read_settings().catalog_table
 
     @cached_property
     def tables(self) -> ports.Tables:
@@ -124,7 +124,7 @@ class Upkeep(Pipeline):
     def archiver(self) -> ports.Archiver:
         from aws.archive.clients import LambdaArchiver
 
-        return LambdaArchiver(clients.functions, settings.settings().archiver_function)
+        return LambdaArchiver(clients.functions, settings.read_settings().archiver_function)
 
     @cached_property
     def event_bus(self) -> EventBus:
@@ -145,14 +145,14 @@ class Upkeep(Pipeline):
     def objects(self) -> S3Objects:
         from aws.objects import S3Objects
 
-        return S3Objects(clients.s3(self.bucket_region), settings.settings().archive_bucket)
+        return S3Objects(clients.s3(self.bucket_region), settings.read_settings().archive_bucket)
 
     @cached_property
     def stored_values(self) -> Store:
         """The bucket's large values, for the sweep: it may wait longer than a caller."""
         from aws.objects import S3Values
 
-        return S3Values(clients.s3, settings.settings().archive_bucket)
+        return S3Values(clients.s3, settings.read_settings().archive_bucket)
 
     @cached_property
     def sweeper(self) -> Sweeper:
@@ -202,4 +202,4 @@ class Upkeep(Pipeline):
 
 def pipeline() -> Upkeep:
     """Return the pipeline that this process serves: the deployed pipeline, unless a test serves another ``Upkeep``."""
-    return cast("Upkeep", wiring.pipeline(Upkeep))
+    return cast("Upkeep", wiring.get_pipeline(Upkeep))

@@ -89,7 +89,7 @@ def test_troubleshooting_has_every_error_code_and_no_other() -> None:
     sources = [*(ROOT / "lambdas").rglob("*.py"), ROOT / "infra" / "api.py"]
     raised = set[str]()
     for source in sources:
-        raised |= set(re.findall(r'(?:refuse|Problem)\(\s*\d{3},\s*"(\w+)"', source.read_text()))
+        raised |= set(re.findall(r'(?:refuse_request|Problem)\(\s*\d{3},\s*"(\w+)"', source.read_text()))
         raised |= set(re.findall(r'ResponseType\.\w+,\s*\d{3},\s*"(\w+)"', source.read_text()))
     codes = set(re.findall(r"^\| `(\w+)` \| \d{3} \| .+ \| .+ \|$", whole, re.MULTILINE))
     assert codes == raised == set(description["Problem"]["properties"]["code"]["enum"])

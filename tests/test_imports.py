@@ -179,7 +179,7 @@ import settings
 settings.CONFIG_FILE = Path({str(ROOT / "tidetable.toml")!r})
 from handlers import {handler}
 import wiring
-pipeline = wiring.pipeline()
+pipeline = wiring.get_pipeline()
 pipeline.ingest, pipeline.reader, pipeline.drain
 heavy = ("boto3", "botocore.session", "pydantic", "aws_xray_sdk", "pyarrow", "ddsketch", "zstandard", "nanoarrow")
 heavy += ("tidetable.query.aggregates", "tidetable.query.rankings", "tidetable.ingest.marks", "aws.lean.rollups")
@@ -207,7 +207,7 @@ from pathlib import Path
 sys.path.insert(0, {str(LAMBDAS)!r})
 import settings, wiring, handlers.{handler}
 settings.CONFIG_FILE = Path({str(ROOT / "tidetable.toml")!r})
-pipeline = wiring.pipeline()
+pipeline = wiring.get_pipeline()
 pipeline.ingest, pipeline.reader
 ours = [module for module in list(sys.modules.values()) if (getattr(module, "__file__", "") or "").startswith({str(LAMBDAS)!r})]
 assert len(ours) > 30, ours

@@ -13,7 +13,7 @@ from tidetable.config import TableClass
 from tidetable.errors import StoreUnavailable
 from tidetable.events import Item
 from tidetable.keys import Index, Layout, Packing
-from tidetable.periods import LONGEST, Kind, Period, from_label
+from tidetable.periods import LONGEST, Kind, Period, parse_label
 from tidetable.times import EPOCH, from_text, to_text
 
 # No entry's sort key is smaller: the first event is of 1970-01-01, and the week of that day begins on 1969-12-29.
@@ -115,7 +115,7 @@ def _read_time(item: Mapping[str, Any], name: str) -> datetime | None:
 def read_entry(item: Item) -> Entry:
     return Entry(
         stream=item["stream"],
-        period=from_label(item["label"]),
+        period=parse_label(item["label"]),
         table=item["table"],
         layout=_read_layout(item["layout"]),
         state=State(item["state"]),

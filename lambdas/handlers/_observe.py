@@ -10,7 +10,7 @@ from typing import Any
 from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from settings import settings
+from settings import read_settings
 
 # Service, namespace and level come from POWERTOOLS_* variables, which infra/ sets.
 logger = Logger()
@@ -29,7 +29,7 @@ def observe(handler: Handler) -> Handler:
     def entry(event: Any, context: LambdaContext) -> Any:
         # Decided on the first call: importing a handler needs no environment, and the X-Ray SDK costs 0.4 s to import.
         if not traced:
-            traced.append(_add_tracing(wrapped) if settings().tracing else wrapped)
+            traced.append(_add_tracing(wrapped) if read_settings().tracing else wrapped)
         return traced[0](event, context)
 
     return entry

@@ -18,11 +18,11 @@ from tidetable.credentials import Call, Decision, decide
 @observe
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:  # noqa: ARG001 - Lambda's signature
     """Answer API Gateway. If the catalog cannot be read, this raises, and the gateway answers 503 to the caller."""
-    pipeline = wiring.pipeline()
+    pipeline = wiring.get_pipeline()
     decision = decide(_read_call(event), pipeline.key_ring, pipeline.clock.now())
     if decision.former:
         metrics.add_metric("FormerKeysUsed", MetricUnit.Count, 1)
-    return _answer(decision, event["methodArn"])
+    return _make_answer(decision, event["methodArn"])
 
 
 def _read_call(event: Mapping[str, Any]) -> Call:
@@ -42,7 +42,7 @@ def _list_values(event: Mapping[str, Any], single: str, several: str) -> Mapping
     return values or {name: [value] for name, value in (event.get(single) or {}).items()}
 
 
-def _answer(decision: Decision, route: str) -> dict[str, Any]:
+def _make_answer(decision: Decision, route: str) -> dict[str, Any]:
     """Make the answer: a policy for this route only, the context of functions and access log, and the gateway key."""
     record = decision.record
     statement = {

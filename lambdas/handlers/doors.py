@@ -12,9 +12,9 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 import wiring
 from handlers._http import Response, complete_answers, make_problem_response, read_access, read_headers
 from handlers._observe import make_countdown, observe, pause_collector
-from handlers.ingest import RESERVE_SECONDS, measure, report_failure
-from tidetable.dialects.cloudevents import CloudEventsDoor, consent
-from tidetable.dialects.door import Answer, Door, Request, take
+from handlers.ingest import RESERVE_SECONDS, publish_metrics, report_failure
+from tidetable.dialects.cloudevents import CloudEventsDoor, make_consent_headers
+from tidetable.dialects.door import Answer, Door, Request, ingest_request
 from tidetable.dialects.firehose import FirehoseDoor
 from tidetable.dialects.influx_door import HEALTH, WRITE_1, WRITE_2, WRITE_3
 
@@ -36,25 +36,25 @@ _DOORS: dict[str, Callable[[wiring.Pipeline], Door]] = {
 def handler(event: dict[str, Any], context: LambdaContext) -> Response:
     """Take the points, records or events of one request, or answer a client that checks if the API exists."""
     try:
-        return _serve(event, context)
+        return _serve_request(event, context)
     except Exception as error:  # otherwise the gateway would answer 502 without a reason
         return make_problem_response(report_failure(error, "door failed"))
 
 
-def _serve(event: dict[str, Any], context: LambdaContext) -> Response:
-    pipeline = wiring.pipeline()
+def _serve_request(event: dict[str, Any], context: LambdaContext) -> Response:
+    pipeline = wiring.get_pipeline()
     request = _read_request(event, pipeline)
     if event["httpMethod"] != "POST":
-        return _respond(_answer_probe(request, pipeline))
+        return _make_response(_answer_probe(request, pipeline))
     door = _DOORS[request.route](pipeline)
     try:
-        answer, outcome = take(
+        answer, outcome = ingest_request(
             door, request, read_access(event), pipeline.ingest, make_countdown(context, RESERVE_SECONDS)
         )
-        measure(outcome, door.stream(request), len(request.body))
-        return _respond(answer)
+        publish_metrics(outcome, door.stream(request), len(request.body))
+        return _make_response(answer)
     except Exception as error:  # the sender must learn that nothing was acknowledged, also if only the answer failed
-        return _respond(door.refuse(request, report_failure(error)))
+        return _make_response(door.refuse(request, report_failure(error)))
 
 
 def _read_request(event: dict[str, Any], pipeline: wiring.Pipeline) -> Request:
@@ -77,10 +77,10 @@ def _answer_probe(request: Request, pipeline: wiring.Pipeline) -> Answer:
         return Answer.json(200, HEALTH)
     if request.route == "/ping":
         return Answer(204, headers={"X-Influxdb-Version": HEALTH["version"], "X-Influxdb-Build": "tidetable"})
-    return Answer(204, headers=consent(request.headers, pipeline.config.api.rate))
+    return Answer(204, headers=make_consent_headers(request.headers, pipeline.config.api.rate))
 
 
-def _respond(answer: Answer) -> Response:
+def _make_response(answer: Answer) -> Response:
     """Write the answer in the gateway's form; a body that is not text is in Base64."""
     headers = {"Cache-Control": "no-store", **answer.headers}
     if answer.content_type:

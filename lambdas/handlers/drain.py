@@ -32,19 +32,19 @@ def handler(event: dict[str, Any], context: LambdaContext) -> Any:
     def drain(record: SQSRecord) -> None:
         try:
             is_repeated = int(record.raw_event["attributes"].get("ApproximateReceiveCount", 1)) > 1
-            drained = drain_message(record.body, wiring.pipeline().drain, remaining, repeated=is_repeated)
+            drained = drain_message(record.body, wiring.get_pipeline().drain, remaining, repeated=is_repeated)
         except NotDrained as error:
-            _report(record, str(error))
+            _report_undrained(record, str(error))
             raise
         if drained.buried is not None:
-            _report(record, drained.buried)
+            _report_undrained(record, drained.buried)
         else:
             metrics.add_metric("EventsDrained", MetricUnit.Count, drained.events)
 
     return process_partial_response(event=event, record_handler=drain, processor=_processor, context=context)
 
 
-def _report(record: SQSRecord, reason: str) -> None:
+def _report_undrained(record: SQSRecord, reason: str) -> None:
     """Log a message that was not written. SQS delivers it again, or it became a dead letter, which has an alarm."""
     logger.warning("message not drained", reason=reason, message_id=record.message_id)
     metrics.add_metric("MessagesNotDrained", MetricUnit.Count, 1)
@@ -57,7 +57,7 @@ def _measure_age(records: Sequence[Mapping[str, Any]]) -> None:
     were received three times. So it would not show the messages of a table that is missing.
     """
     if records:
-        waited = wiring.pipeline().clock.now().timestamp() - min(map(_read_sent, records)) / 1000
+        waited = wiring.get_pipeline().clock.now().timestamp() - min(map(_read_sent, records)) / 1000
         metrics.add_metric("OldestMessage", MetricUnit.Seconds, max(waited, 0.0))
 
 

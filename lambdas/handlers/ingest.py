@@ -20,8 +20,8 @@ from handlers._http import (
     read_headers,
 )
 from handlers._observe import logger, make_countdown, metrics, observe, pause_collector
-from tidetable.ingest import IngestRequest, Outcome, ingest
-from tidetable.problems import Problem, ProblemError, make_problem, refuse
+from tidetable.ingest import IngestRequest, Outcome, ingest_body
+from tidetable.problems import Problem, ProblemError, make_problem, refuse_request
 
 # Reserved at the end of the function's time, to queue the events that could not be written, and to answer.
 RESERVE_SECONDS = 10.0
@@ -35,8 +35,8 @@ def handler(event: dict[str, Any], context: LambdaContext) -> Response:
     try:
         try:
             request = _read_request(event)
-            outcome = ingest(request, wiring.pipeline().ingest, make_countdown(context, RESERVE_SECONDS))
-            measure(outcome, request.stream, len(request.body))
+            outcome = ingest_body(request, wiring.get_pipeline().ingest, make_countdown(context, RESERVE_SECONDS))
+            publish_metrics(outcome, request.stream, len(request.body))
             headers = {"Tidetable-Write-Units": f"{outcome.write_units:g}"}
             if outcome.rejections:
                 headers["Tidetable-Rejected"] = str(len(outcome.rejections))
@@ -53,11 +53,11 @@ def _read_request(event: dict[str, Any]) -> IngestRequest:
     try:
         content = b64decode(body) if event.get("isBase64Encoded") else body.encode()
     except ValueError as error:
-        raise refuse(400, "unparseable", "the body is not complete UTF-8 text: send JSON or NDJSON") from error
+        raise refuse_request(400, "unparseable", "the body is not complete UTF-8 text: send JSON or NDJSON") from error
     stream, access = unquote(event["pathParameters"]["stream"]), read_access(event)
     # The authorizer has decided by its own decoding of the path. So the name that is used here is checked again.
     access.require(stream, "write")
-    access.require_known(stream, wiring.pipeline().ingest.config.streams)
+    access.require_known(stream, wiring.get_pipeline().ingest.config.streams)
     preferences = headers.get("prefer", "").replace(" ", "").lower()
     return IngestRequest(
         stream=stream,
@@ -79,7 +79,7 @@ def report_failure(error: Exception, what: str = "ingest failed") -> Problem:
     return make_problem(error, "ingest")
 
 
-def measure(outcome: Outcome, stream: str, size: int) -> None:
+def publish_metrics(outcome: Outcome, stream: str, size: int) -> None:
     """Publish the metrics of a request whose events are durable; its body has ``size`` bytes.
 
     ``stream`` and ``size`` are not dimensions, because a dimension makes additional metrics. ``tidetable advise`` reads
@@ -108,5 +108,5 @@ def measure(outcome: Outcome, stream: str, size: int) -> None:
     for code, count in Counter(rejection.code for rejection in outcome.rejections).items():
         metrics.add_metric(f"EventsRejected_{code}", MetricUnit.Count, count)
     if outcome.newest is not None:
-        lag = (wiring.pipeline().clock.now() - outcome.newest).total_seconds()
+        lag = (wiring.get_pipeline().clock.now() - outcome.newest).total_seconds()
         metrics.add_metric("NewestEventLag", MetricUnit.Seconds, max(lag, 0.0))

@@ -18,7 +18,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 import wiring_upkeep
 from handlers._observe import logger, make_countdown, metrics, observe
-from settings import settings
+from settings import read_settings
 from tidetable.catalog import Backfill, Opened
 from tidetable.errors import BadInvocation, InvalidTime
 from tidetable.lifecycle import Report, reconcile
@@ -63,7 +63,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     at = _read_at(event.get("at"))
     if at is not None and not event.keys().isdisjoint(("backfill", "end_backfill")):
         raise BadInvocation('"at" goes with neither backfill nor end_backfill: they act on the present time')
-    if at is not None and not dry_run and not settings().allow_time_travel:
+    if at is not None and not dry_run and not read_settings().allow_time_travel:
         raise BadInvocation('"at" goes with "dry_run": true; only the local stage may act as if it were another time')
     run = wiring_upkeep.pipeline().begin_run(context.aws_request_id, make_countdown(context, _RESERVE_SECONDS))
     if "backfill" in event:
@@ -121,7 +121,7 @@ def _read_end(payload: Any) -> tuple[str, tuple[datetime, datetime] | None]:
 
 def publish_notices(report: Report) -> None:
     """Publish the run's actions on the event bus."""
-    notices = make_notices(report, settings().stage)
+    notices = make_notices(report, read_settings().stage)
     losses = wiring_upkeep.pipeline().event_bus.publish(notices) if notices else 0
     if losses:
         logger.warning("notices lost", lost=losses, of=len(notices))

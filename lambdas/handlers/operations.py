@@ -12,9 +12,9 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 import wiring_upkeep
 from handlers._http import Response, complete_answers, make_json_response, make_problem_response, read_access
 from handlers._observe import logger, make_countdown, observe
-from settings import settings
+from settings import read_settings
 from tidetable.access import Access, forbid_stream
-from tidetable.problems import ProblemError, make_problem, refuse, refuse_parameter
+from tidetable.problems import ProblemError, make_problem, refuse_parameter, refuse_request
 
 # Reserved for the answer.
 _RESERVE_SECONDS = 2.0
@@ -51,7 +51,7 @@ def show_cost(request: Request) -> dict[str, Any]:
     only = _read_stream(request)
     pipeline = wiring_upkeep.pipeline()
     ports = pipeline.catalog, pipeline.table_reader, pipeline.meters, pipeline.pools
-    sources = Sources(*ports, settings().region, request.remaining)
+    sources = Sources(*ports, read_settings().region, request.remaining)
     return present_bill(pipeline.config, sources, pipeline.clock.now(), request.access.sees, only)
 
 
@@ -61,7 +61,7 @@ def simulate_change(request: Request) -> dict[str, Any]:
 
     pipeline = wiring_upkeep.pipeline()
     proposal = parse_proposal(pipeline.config, request.parameters, request.access.sees)
-    return simulate_change(pipeline.config, proposal, pipeline.clock.now(), settings().region)
+    return simulate_change(pipeline.config, proposal, pipeline.clock.now(), read_settings().region)
 
 
 ROUTES: Mapping[str, Callable[[Request], dict[str, Any]]] = {
@@ -79,7 +79,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> Response:
     try:
         access = read_access(event)
         if "operate" not in access.can:
-            raise refuse(403, "forbidden", "this key may not operate: use a key that may")
+            raise refuse_request(403, "forbidden", "this key may not operate: use a key that may")
         parameters = event.get("multiValueQueryStringParameters") or {}
         request = Request(parameters, access, make_countdown(context, _RESERVE_SECONDS))
         return make_json_response(200, ROUTES[event["resource"]](request))

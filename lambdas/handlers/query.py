@@ -25,7 +25,7 @@ from handlers._http import (
     read_headers,
 )
 from handlers._observe import logger, make_countdown, metrics, observe, pause_collector
-from settings import config, settings
+from settings import read_config, read_settings
 from tidetable.access import FULL, Access, find_scopes
 from tidetable.config import Stream
 from tidetable.ports import Tables
@@ -76,7 +76,7 @@ class Request(NamedTuple):
         """The stream of the path; 404 if there is no such stream, or if this is a reader and the stream has no copies
         here.
         """
-        name, known, copies = unquote(self.path["stream"]), config().streams, wiring.pipeline().copies
+        name, known, copies = unquote(self.path["stream"]), read_config().streams, wiring.get_pipeline().copies
         self.access.require_known(name, known)
         if copies is not None:
             copies.refuse_unknown(known[name])
@@ -85,25 +85,27 @@ class Request(NamedTuple):
 
 def get_health(_: Request) -> Response:
     """Answer that the function runs and that its configuration can be read."""
-    return make_json_response(200, {"status": "ok", "stage": settings().stage, "streams": len(config().streams)})
+    return make_json_response(
+        200, {"status": "ok", "stage": read_settings().stage, "streams": len(read_config().streams)}
+    )
 
 
 def list_streams(request: Request) -> Response:
     """Answer the streams that the caller may see, and the caller's rights."""
-    document = describe_streams(config(), wiring.pipeline().clock.now(), request.access.sees)
+    document = describe_streams(read_config(), wiring.get_pipeline().clock.now(), request.access.sees)
     rights: dict[str, Any] = {"can": sorted(request.access.can)}
     if request.access.series_prefix:
         rights["series_prefix"] = request.access.series_prefix
-    copies = wiring.pipeline().copies
+    copies = wiring.get_pipeline().copies
     if copies is not None:
-        document = copies.show_streams(document, config())
+        document = copies.show_streams(document, read_config())
         rights["can"] = [scope for scope in rights["can"] if scope == "read"]
     return make_json_response(200, document | rights)
 
 
 def list_periods(request: Request) -> Response:
     """Answer a page of a stream's periods."""
-    pipeline, policy = wiring.pipeline(), request.stream
+    pipeline, policy = wiring.get_pipeline(), request.stream
     now, seal = pipeline.clock.now(), pipeline.reader.seal
     query = parse_periods(policy, request.parameters, now, seal)
     ports = pipeline.catalog_reader, pipeline.table_reader
@@ -154,8 +156,8 @@ def list_values(request: Request) -> Response:
 
 def list_latest(request: Request) -> Response:
     """Answer the latest event of each of some series."""
-    now = wiring.pipeline().clock.now()
-    latest = find_latest(request.stream, request.parameters, wiring.pipeline().reader, now, request.remaining)
+    now = wiring.get_pipeline().clock.now()
+    latest = find_latest(request.stream, request.parameters, wiring.get_pipeline().reader, now, request.remaining)
     _report_losses(latest.losses)
     _note_use(request, request.stream.name, latest.cost, shown=len(latest.events))
     return make_json_response(200, latest.document(), _count_cost(latest.cost))
@@ -164,7 +166,7 @@ def list_latest(request: Request) -> Response:
 def show_event(request: Request) -> Response:
     """One event."""
     ref = unquote(request.path["ref"])
-    event = get_event(request.stream, ref, wiring.pipeline().reader, request.parameters)
+    event = get_event(request.stream, ref, wiring.get_pipeline().reader, request.parameters)
     confine_event(event, request.access)
     if any(version.get("incomplete") for version in (event, *event.get("versions", ()))):
         _report_losses([f"the data of {ref} is damaged or gone"])
@@ -214,7 +216,7 @@ def _route(event: dict[str, Any], context: LambdaContext) -> Response:
         # The authorizer has decided by its own decoding of the path. So the name that is used here is checked again.
         scopes = find_scopes(event.get("httpMethod", "GET"), event["resource"], access)
         access.require(unquote(path["stream"]), *scopes)
-    copies = wiring.pipeline().copies
+    copies = wiring.get_pipeline().copies
     if copies is not None:
         copies.refuse_consistent("true" in parameters.get("consistent", ()))
     parameters = confine_parameters(event["resource"], parameters, access)
@@ -266,7 +268,7 @@ def _answer_page(
     run: Callable[[_Query, Stream, Reader, datetime, Callable[[], float]], Answer],
 ) -> Response:
     """Answer a page in the form that the request names. With ``explain``, describe what the query would read."""
-    pipeline, policy, parameters = wiring.pipeline(), request.stream, request.parameters
+    pipeline, policy, parameters = wiring.get_pipeline(), request.stream, request.parameters
     now, reader = pipeline.clock.now(), pipeline.reader
     query = parse(policy, parameters, now, reader.seal)
     confine_query(query, request.access)

@@ -15,7 +15,7 @@ from opentelemetry.proto.collector.logs.v1 import logs_service_pb2 as logs
 from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2 as metrics
 
 from tidetable.dialects import otlp_types as types
-from tidetable.problems import refuse
+from tidetable.problems import refuse_request
 
 # 10,000 points with 20 attributes each count as 210,000 messages: each point and each attribute is one message. The
 # value of an attribute is not counted, unless it is a list or a map: then each of its elements counts.
@@ -37,7 +37,7 @@ _MESSAGES: dict[type, tuple[Any, Any, str]] = {
 }
 
 
-def parse(kind: type, body: bytes) -> Any:
+def parse_request(kind: type, body: bytes) -> Any:
     """Parse a request in protobuf, an ``Export...ServiceRequest`` of this kind; ProblemError for another body.
 
     The library refuses messages nested beyond 100 levels.
@@ -46,7 +46,7 @@ def parse(kind: type, body: bytes) -> Any:
     try:
         message.ParseFromString(body)
     except (DecodeError, ValueError) as error:
-        raise refuse(400, "unparseable", f"the body is not OTLP in protobuf: {str(error)[:200]}") from error
+        raise refuse_request(400, "unparseable", f"the body is not OTLP in protobuf: {str(error)[:200]}") from error
     return _Converter().convert(message)
 
 
@@ -125,7 +125,7 @@ class _Converter:
         self._left -= len(messages)
         if self._left < 0:
             detail = f"more than {MOST_MESSAGES} messages in one request: send fewer points at once"
-            raise refuse(413, "too_large", detail)
+            raise refuse_request(413, "too_large", detail)
         return messages
 
 

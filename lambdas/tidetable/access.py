@@ -12,7 +12,7 @@ from urllib.parse import quote, unquote
 
 import msgspec
 
-from tidetable.problems import ProblemError, refuse, refuse_unknown_stream
+from tidetable.problems import ProblemError, refuse_request, refuse_unknown_stream
 
 Scope = Literal["write", "read", "operate"]
 SCOPES: tuple[Scope, ...] = ("write", "read", "operate")
@@ -82,12 +82,12 @@ FULL = Access()
 
 def forbid_stream(stream: str, what: str) -> ProblemError:
     """The error 403 for a key without a right on a stream."""
-    return refuse(403, "forbidden", f"this key may not {what} the stream {stream[:64]!r}: use a key that may")
+    return refuse_request(403, "forbidden", f"this key may not {what} the stream {stream[:64]!r}: use a key that may")
 
 
 def forbid_series(access: Access, why: str) -> ProblemError:
     """Make the error 403 for a request beyond a key's series prefix; ``why`` names what is outside of the prefix."""
-    return refuse(403, "forbidden_series", f"{why}: {describe_prefix(access.series_prefix)}")
+    return refuse_request(403, "forbidden_series", f"{why}: {describe_prefix(access.series_prefix)}")
 
 
 def describe_prefix(prefix: str) -> str:

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from tidetable.catalog import Entry
 from tidetable.config import Config, Stream
-from tidetable.problems import ProblemError, refuse
+from tidetable.problems import ProblemError, refuse_request
 
 
 class Copies(NamedTuple):
@@ -26,7 +26,7 @@ class Copies(NamedTuple):
         """True if a stream is configured to have copies in this Region."""
         return self.region in stream.replicas
 
-    def entry(self, entry: Entry) -> Entry:
+    def show_entry(self, entry: Entry) -> Entry:
         """Return an entry in the form that a reader may use: a table without a copy in this Region cannot be read.
 
         Its archive, if it has one, is not read either: a restored table may hold events that are not in its archive.
@@ -43,7 +43,7 @@ class Copies(NamedTuple):
                 f"{stream.name} has no copies in {self.region}: add {self.region} to [streams.{source}] replicas, deploy the"
                 f" stage in {self.origin} and then this reader; or ask {self.origin}"
             )
-            raise refuse(404, "stream_not_copied", detail)
+            raise refuse_request(404, "stream_not_copied", detail)
 
     def refuse_consistent(self, consistent: bool) -> None:
         """Raise ProblemError for a query that must see every acknowledged event."""
@@ -52,7 +52,7 @@ class Copies(NamedTuple):
                 f"consistent=true is answered by {self.origin} alone, where events are acknowledged: a reader is some seconds"
                 " behind it; leave consistent out, and begin without a cursor that was made with it"
             )
-            raise refuse(400, "only_at_origin", detail)
+            raise refuse_request(400, "only_at_origin", detail)
 
     def refuse_listing(self, what: str) -> ProblemError:
         """Return the error of a route that needs the state of rollups, which has no copies."""
@@ -60,14 +60,14 @@ class Copies(NamedTuple):
             f"{what} are listed from rollups, whose state is in {self.origin} alone: query there. A reader answers /events,"
             " /latest, /top and /aggregate"
         )
-        return refuse(400, "only_at_origin", detail)
+        return refuse_request(400, "only_at_origin", detail)
 
     def show_streams(self, document: Mapping[str, Any], config: Config) -> dict[str, Any]:
         """Return the streams as a reader shows them: those with copies here, and the Region of the others."""
         streams = [shown for shown in document["streams"] if self.has(config.streams[shown["stream"]])]
         return {**document, "streams": streams, "reader": {"region": self.region, "origin": self.origin}}
 
-    def missing(self, entry: Entry) -> ProblemError:
+    def refuse_missing(self, entry: Entry) -> ProblemError:
         """Return the error of an answer that would need a period without a copy in this Region."""
         label = entry.period.label
         detail = (
@@ -75,4 +75,4 @@ class Copies(NamedTuple):
             f" {self.origin}. A table that was made before replicas was set, or was restored, never has a copy; the table of"
             " a new period gets its copy soon"
         )
-        return refuse(503, "no_copy", detail, periods=[label], origin=self.origin)
+        return refuse_request(503, "no_copy", detail, periods=[label], origin=self.origin)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from tidetable.errors import InvalidName
-from tidetable.periods import Period, from_label
+from tidetable.periods import Period, parse_label
 
 # "tidetable-" + 16 + "-archive-" + 12 digits of account + "-" + the longest Region stays within S3's 63 characters.
 STAGE = re.compile(r"[a-z][a-z0-9-]{0,14}[a-z0-9]|[a-z]", re.ASCII)
@@ -45,4 +45,4 @@ def parse_table_name(stage: str, name: str) -> tuple[str, Period]:
     parts = name.removeprefix(prefix).split(".")
     if not name.startswith(prefix) or len(parts) != 2 or not STREAM.fullmatch(parts[0]):
         raise InvalidName(f"{name!r} is not a period table of stage {stage}")
-    return parts[0], from_label(parts[1])
+    return parts[0], parse_label(parts[1])

@@ -39,7 +39,7 @@ _FORMATS = {Kind.HOUR: "%Y-%m-%dT%H", Kind.DAY: "%Y-%m-%d", Kind.WEEK: "%G-W%V",
 class Period(msgspec.Struct, frozen=True, order=True):
     """The interval ``[start, end)``.
 
-    ``find_containing`` and ``from_label`` make it, so it is always a whole period of its kind.
+    ``find_containing`` and ``parse_label`` make it, so it is always a whole period of its kind.
     """
 
     start: datetime
@@ -47,7 +47,7 @@ class Period(msgspec.Struct, frozen=True, order=True):
 
     @property
     def end(self) -> datetime:
-        return _shift(self.start, self.kind, 1)
+        return _shift_start(self.start, self.kind, 1)
 
     @property
     def label(self) -> str:
@@ -56,7 +56,7 @@ class Period(msgspec.Struct, frozen=True, order=True):
 
     def shift(self, count: int) -> Period:
         """Return the period ``count`` whole periods later; earlier if ``count`` is negative."""
-        return Period(_shift(self.start, self.kind, count), self.kind)
+        return Period(_shift_start(self.start, self.kind, count), self.kind)
 
     def until(self, later: Period) -> int:
         """Return the number of periods from this period to a later period of its kind: the inverse of ``shift``."""
@@ -98,7 +98,7 @@ _LABELS: dict[Kind, re.Pattern[str]] = {
 }
 
 
-def from_label(label: str) -> Period:
+def parse_label(label: str) -> Period:
     """Return the period of a label. The label's form tells the kind. InvalidName if no period has this label."""
     for kind, pattern in _LABELS.items():
         match = pattern.fullmatch(label)
@@ -116,7 +116,7 @@ def from_label(label: str) -> Period:
     raise InvalidName(f"{label[:40]!r} is not a period: write such as 2026-01-31T13, 2026-01-31, 2026-W05 or 2026-01")
 
 
-def _shift(start: datetime, kind: Kind, count: int) -> datetime:
+def _shift_start(start: datetime, kind: Kind, count: int) -> datetime:
     if kind is Kind.MONTH:
         months = start.year * 12 + start.month - 1 + count
         return start.replace(year=months // 12, month=months % 12 + 1)

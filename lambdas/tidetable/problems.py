@@ -43,19 +43,19 @@ class ProblemError(TidetableError):
         super().__init__(f"{problem.status} {problem.code}: {problem.detail}")
 
 
-def refuse(status: int, code: str, detail: str, **more: Any) -> ProblemError:
+def refuse_request(status: int, code: str, detail: str, **more: Any) -> ProblemError:
     """Make the error to raise if the whole request is refused."""
     return ProblemError(Problem(status, code, detail, more))
 
 
 def refuse_parameter(detail: str) -> ProblemError:
     """Make the error to raise for a parameter that cannot be served; ``detail`` names it and says what to change."""
-    return refuse(400, "bad_parameter", detail)
+    return refuse_request(400, "bad_parameter", detail)
 
 
 def refuse_unknown_stream(stream: str, known: Mapping[str, object]) -> ProblemError:
     """Make the error 404 for a stream that the configuration does not have."""
-    return refuse(404, "unknown_stream", f"there is no stream {stream[:64]!r}; there are: {', '.join(known)}")
+    return refuse_request(404, "unknown_stream", f"there is no stream {stream[:64]!r}; there are: {', '.join(known)}")
 
 
 def make_problem(error: Exception, task: Literal["ingest", "query"]) -> Problem:

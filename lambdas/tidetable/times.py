@@ -38,7 +38,7 @@ def parse_instant(value: object) -> datetime:
     """
     if isinstance(value, bool) or not isinstance(value, int | str):
         raise InvalidTime("a time is RFC 3339 text with an offset, or whole epoch milliseconds")
-    instant = _from_millis(value) if isinstance(value, int) else _from_text(value)
+    instant = _parse_millis(value) if isinstance(value, int) else _parse_rfc3339(value)
     if not EPOCH <= instant < LATEST:
         raise InvalidTime(f"{value!r} lies outside the years 1970 to 9998")
     return instant
@@ -132,14 +132,14 @@ def from_micros(micros: int) -> datetime:
     return EPOCH + timedelta(microseconds=micros)
 
 
-def _from_millis(millis: int) -> datetime:
+def _parse_millis(millis: int) -> datetime:
     try:
         return EPOCH + timedelta(milliseconds=millis)
     except OverflowError as error:
         raise InvalidTime(f"{millis} is not a time in epoch milliseconds") from error
 
 
-def _from_text(text: str) -> datetime:
+def _parse_rfc3339(text: str) -> datetime:
     match = _RFC3339.fullmatch(text)
     if match is None:
         raise InvalidTime(f"{text[:40]!r} is not an RFC 3339 time with an offset, such as 2026-01-31T12:00:00Z")

@@ -120,9 +120,9 @@ def serving(stage: Stage, config: Path) -> Iterator[Gateway]:
         patch.setenv("TIDETABLE_STAGE", "lapse")
         patch.setenv("POWERTOOLS_METRICS_NAMESPACE", "test")
         patch.setattr(settings, "CONFIG_FILE", config)
-        settings.settings.cache_clear()
-        settings.config.cache_clear()
-        with wiring.serving(stage.pipeline):
+        settings.read_settings.cache_clear()
+        settings.read_config.cache_clear()
+        with wiring.serve_pipeline(stage.pipeline):
             yield Gateway(stage)
-    settings.settings.cache_clear()
-    settings.config.cache_clear()
+    settings.read_settings.cache_clear()
+    settings.read_config.cache_clear()

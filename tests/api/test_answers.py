@@ -166,7 +166,7 @@ def test_a_fault_of_the_operators_routes_is_logged_with_its_trace(
 
     monkeypatch.setattr(operations, "ROUTES", {"/v1/plan": fail})
     context: Any = Context()
-    with caplog.at_level(logging.ERROR), wiring.serving(app.stage.pipeline):
+    with caplog.at_level(logging.ERROR), wiring.serve_pipeline(app.stage.pipeline):
         answer = operations.handler({"resource": "/v1/plan"}, context)
     assert (answer["statusCode"], answer["headers"]["Retry-After"]) == (503, "2")
     (line,) = caplog.records
@@ -192,13 +192,13 @@ def test_a_trace_is_made_where_tracing_is_on_and_never_holds_an_answer(
 
     monkeypatch.setattr(aws_lambda_powertools, "Tracer", Tracer)
     monkeypatch.setenv("TIDETABLE_TRACING", tracing)
-    settings.settings.cache_clear()
+    settings.read_settings.cache_clear()
     context: Any = Context()
     entry = _observe.observe(lambda event, _: event)
     assert [entry(number, context) for number in (1, 2)] == [1, 2]
     assert made == ([False] if traced else [])
     monkeypatch.undo()
-    settings.settings.cache_clear()
+    settings.read_settings.cache_clear()
 
 
 @pytest.mark.usefixtures("app")

@@ -162,10 +162,10 @@ def test_a_stage_that_is_a_minute_old_is_told_when_figures_come(door: Door) -> N
 
 def test_prices_of_another_region_are_named(door: Door, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_REGION", "us-east-1")
-    settings.settings.cache_clear()
+    settings.read_settings.cache_clear()
     assert cost(door)["prices"] == {"region": "us-east-1", "month": "2026-11", "hours": 730, "note": None}
     monkeypatch.setenv("AWS_REGION", "eu-west-1")
-    settings.settings.cache_clear()
+    settings.read_settings.cache_clear()
     assert "the stage is in eu-west-1" in cost(door)["prices"]["note"]
 
 

@@ -31,7 +31,7 @@ def test_the_drain_takes_the_oldest_message_first(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(drain, "drain_message", take)
     event = {"Records": [record(30, "young"), record(9, "oldest"), record(11, "older")]}
-    with wiring.serving(World().pipeline()):
+    with wiring.serve_pipeline(World().pipeline()):
         assert drain.handler(event, Context()) == {"batchItemFailures": []}  # type: ignore[arg-type]
     assert taken == ["oldest", "older", "young"]
 
@@ -49,7 +49,7 @@ def drained() -> Iterator[tuple[World, Letters, Callable[..., list[str]]]]:
         answer = drain.handler({"Records": records}, Context())  # type: ignore[arg-type]
         return [failure["itemIdentifier"] for failure in answer["batchItemFailures"]]
 
-    with wiring.serving(world.pipeline()):
+    with wiring.serve_pipeline(world.pipeline()):
         yield world, world.letters, run
 
 
@@ -122,14 +122,14 @@ BAD_EVENTS: list[tuple[str, Any, int]] = [
 def test_every_event_of_the_gateway_is_answered(name: str, event: Any, status: int) -> None:
     from handlers import ingest
 
-    with wiring.serving(World().pipeline()):
+    with wiring.serve_pipeline(World().pipeline()):
         answer = ingest.handler(event, Context())  # type: ignore[arg-type]
     assert answer["statusCode"] == status
     assert json.loads(answer["body"])["status"] == status
     assert answer["headers"].get("Retry-After") == ("5" if status == 503 else None)
 
 
-@pytest.mark.parametrize("broken", ["measure", "make_json_response", "make_problem_response"])
+@pytest.mark.parametrize("broken", ["publish_metrics", "make_json_response", "make_problem_response"])
 def test_no_exception_leaves_the_ingest_function(broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also no exception of the metrics or of the answer itself: the gateway would answer 502 without a reason."""
     from handlers import ingest
@@ -146,7 +146,7 @@ def test_no_exception_leaves_the_ingest_function(broken: str, monkeypatch: pytes
     monkeypatch.setattr(ingest, broken, once)
     body = "{" if broken == "make_problem_response" else '{"series": "a"}'
     event = {"pathParameters": {"stream": "quakes"}, "body": body}
-    with wiring.serving(World().pipeline()):
+    with wiring.serve_pipeline(World().pipeline()):
         answer = ingest.handler(event, Context())  # type: ignore[arg-type]
     assert (answer["statusCode"], answer["headers"]["Retry-After"]) == (503, "5")
     assert json.loads(answer["body"])["code"] == "unavailable"

@@ -22,7 +22,7 @@ class Watched:
         self._query, self._stage = query, stage
         self.counted: list[str] = []
         self.losses: list[str] = []
-        monkeypatch.setattr(query, "config", lambda: stage.config)
+        monkeypatch.setattr(query, "read_config", lambda: stage.config)
         monkeypatch.setattr(_observe.metrics, "add_metric", lambda *metric: self.counted.append(metric[0]))
         monkeypatch.setattr(
             _observe.logger, "warning", lambda text, extra: self.losses.extend([text, *extra["losses"]])
@@ -35,7 +35,7 @@ class Watched:
         self.losses.clear()
         parameters_read = {name: [value] for name, value in parameters.items()}
         request = self._query.Request({"stream": "chunked", "ref": ref}, parameters_read, "", lambda: 100.0)
-        with wiring.serving(self._stage.pipeline):
+        with wiring.serve_pipeline(self._stage.pipeline):
             assert self._query.ROUTES[f"/v1/streams/{{stream}}/{route}"](request)["statusCode"] == 200
         return self.counted.count("IncompleteAnswers")
 

@@ -40,7 +40,7 @@ def post(
     measured: dict[str, Any] = {}
     monkeypatch.setattr("handlers.ingest.metrics.add_metric", lambda name, _, value: measured.update({name: value}))
     sent = {"pathParameters": {"stream": "quakes"}, "body": json.dumps(events)}
-    with wiring.serving(world.pipeline()):
+    with wiring.serve_pipeline(world.pipeline()):
         return ingest.handler(sent, Timed(world.clock, seconds)), measured  # type: ignore[arg-type]
 
 
@@ -69,7 +69,7 @@ def test_strict_handling_may_be_one_preference_of_several(prefer: str) -> None:
     world = World()
     body = json.dumps([event(1), event(2, days=9)])
     sent = {"pathParameters": {"stream": "quakes"}, "headers": {"Prefer": prefer}, "body": body}
-    with wiring.serving(world.pipeline()):
+    with wiring.serve_pipeline(world.pipeline()):
         answer = ingest.handler(sent, Context())  # type: ignore[arg-type]
     assert (answer["statusCode"], world.stored()) == (400, 0)
 
@@ -88,7 +88,7 @@ def test_the_drain_gives_a_message_back_with_five_seconds_left() -> None:
     world = World()
     world.store.throttles = {"tidetable-t.quakes.2026-03-01"}
     sent = {"Records": [{**record(1, queue_message(world, "1")), "messageId": "1"}]}
-    with wiring.serving(world.pipeline()):
+    with wiring.serve_pipeline(world.pipeline()):
         answer = drain.handler(sent, Timed(world.clock, 6.5))  # type: ignore[arg-type]
     assert answer == {"batchItemFailures": [{"itemIdentifier": "1"}]}
     assert world.clock.now() - NOW <= timedelta(seconds=1.5)
@@ -112,7 +112,7 @@ def test_the_drain_counts_events_and_the_messages_that_it_could_not_write(monkey
     world.letters.takes = True
     bodies = [queue_message(world, "1", "2", "3"), "no message", queue_message(world, "4", at=NOW - timedelta(days=9))]
     sent = {"Records": [{**record(number, body), "messageId": str(number)} for number, body in enumerate(bodies)]}
-    with wiring.serving(world.pipeline()):
+    with wiring.serve_pipeline(world.pipeline()):
         answer = drain.handler(sent, Timed(world.clock, 60))  # type: ignore[arg-type]
     # The second is buried, and the third waits for its table.
     assert answer == {"batchItemFailures": [{"itemIdentifier": "2"}]}
@@ -133,7 +133,7 @@ def test_the_drain_measures_how_long_the_oldest_message_has_waited_however_often
     old, young = [(world.clock.now() - timedelta(minutes=ago)).timestamp() * 1000 for ago in (90, 10)]
     sent = {"Records": [record(int(young), "no message"), {**record(int(old), waiting), "messageId": "1"}]}
     sent["Records"][1]["attributes"]["ApproximateReceiveCount"] = "15"
-    with wiring.serving(world.pipeline()):
+    with wiring.serve_pipeline(world.pipeline()):
         drain.handler(sent, Timed(world.clock, 60))  # type: ignore[arg-type]
     assert ("OldestMessage", 5400.0) in measured
     assert [name for name, _ in measured].count("OldestMessage") == 1
@@ -155,6 +155,6 @@ def test_a_message_that_came_before_is_written_as_far_as_it_is_not_there(
     message = record(1, "body")
     if received:
         message["attributes"]["ApproximateReceiveCount"] = received
-    with wiring.serving(World().pipeline()):
+    with wiring.serve_pipeline(World().pipeline()):
         drain.handler({"Records": [message]}, Context())  # type: ignore[arg-type]
     assert told == [repeated]

@@ -255,15 +255,15 @@ def test_a_refused_request_is_counted_for_nobody() -> None:
 
     text = f"tt_0123456789_{SECRET}"
     known = record(text, None, ("read",), "")
-    refused = authorizer._answer(Decision("expired", known, text, former=True), "arn:route")
+    refused = authorizer._make_answer(Decision("expired", known, text, former=True), "arn:route")
     assert "usageIdentifierKey" not in refused
     assert refused["policyDocument"]["Statement"] == [
         {"Action": "execute-api:Invoke", "Effect": "Deny", "Resource": "arn:route"}
     ]
-    allowed = authorizer._answer(Decision("", known, text), "arn:route")
+    allowed = authorizer._make_answer(Decision("", known, text), "arn:route")
     assert allowed["usageIdentifierKey"] == "meter-of-0123456789"
     assert allowed["policyDocument"]["Statement"][0]["Effect"] == "Allow"
     # AWS: a policy without this version is of 2008.
     assert {answer["policyDocument"]["Version"] for answer in (refused, allowed)} == {"2012-10-17"}
     assert (refused["principalId"], refused["context"]["key_id"]) == ("0123456789", "0123456789")
-    assert authorizer._answer(Decision("no key"), "arn:route")["principalId"] == "nobody"
+    assert authorizer._make_answer(Decision("no key"), "arn:route")["principalId"] == "nobody"

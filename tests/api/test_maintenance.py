@@ -50,7 +50,7 @@ class Functions:
         end = self.stage.clock.now() + timedelta(seconds=self.seconds)
         left = lambda: int((end - self.stage.clock.now()).total_seconds() * 1000)  # noqa: E731
         context.get_remaining_time_in_millis = left
-        with wiring.serving(self._pipeline):
+        with wiring.serve_pipeline(self._pipeline):
             return handler(payload, context)
 
     def archive(self, **payload: Any) -> Any:
@@ -81,7 +81,7 @@ def functions(monkeypatch: pytest.MonkeyPatch) -> Iterator[Functions]:
     monkeypatch.setenv("POWERTOOLS_METRICS_NAMESPACE", "test")
     import settings
 
-    settings.settings.cache_clear()
+    settings.read_settings.cache_clear()
     stage = Stage(NOON, CONFIG)
     stage.run_lifecycle()
     events = [{"series": "a", "id": str(number), "data": {"n": number}} for number in range(40)]
@@ -89,7 +89,7 @@ def functions(monkeypatch: pytest.MonkeyPatch) -> Iterator[Functions]:
     stage.clock.sleep(3 * 86_400)
     stage.run_lifecycle()
     yield Functions(stage, monkeypatch)
-    settings.settings.cache_clear()
+    settings.read_settings.cache_clear()
 
 
 def test_the_archiver_answers_what_it_archived_and_counts_it_once(functions: Functions) -> None:

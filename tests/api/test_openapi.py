@@ -117,7 +117,7 @@ def test_the_words_are_those_of_the_code() -> None:
     # The gateway's own answers are in infra/api.py.
     codes = {"bad_request", "unauthorized", "forbidden", "throttled", "timeout", "internal"}
     for source in sources:
-        codes |= set(re.findall(r'(?:refuse|Problem)\(\s*\d{3},\s*"(\w+)"', source.read_text()))
+        codes |= set(re.findall(r'(?:refuse_request|Problem)\(\s*\d{3},\s*"(\w+)"', source.read_text()))
     assert set(schemas["Problem"]["properties"]["code"]["enum"]) == codes
 
 

@@ -152,7 +152,7 @@ def test_a_stage_asks_for_no_alarm_of_a_stage_whose_name_begins_alike(monkeypatc
     alarms = Alarms()
     monkeypatch.setenv("TIDETABLE_STAGE", "prod")
     known = replace(settings.Settings.from_environment(), alarm_prefix="")
-    monkeypatch.setattr(settings, "settings", lambda: known)
+    monkeypatch.setattr(settings, "read_settings", lambda: known)
     monkeypatch.setattr("aws.clients.alarms", lambda: alarms)
     wiring.Pipeline().operations.alarms()
     assert alarms.requests == [{"AlarmNamePrefix": "Tidetable-prod-Alarms"}]
@@ -193,7 +193,7 @@ def test_the_function_itself_refuses_a_key_that_may_not_operate(door: Door) -> N
 
     access = Access("reads", frozenset({"quakes"}), frozenset({"read"}))
     event = {"resource": "/v1/alarms", "requestContext": {"authorizer": access.context()}}
-    with wiring.serving(door.stage.pipeline):
+    with wiring.serve_pipeline(door.stage.pipeline):
         answer = operations.handler(event, Context())  # type: ignore[arg-type]
     assert answer["statusCode"] == 403
     assert json.loads(answer["body"])["code"] == "forbidden"

@@ -89,7 +89,7 @@ class World:
             "multiValueQueryStringParameters": names,
             "requestContext": {"requestId": "test"},
         }
-        with wiring.serving(self.reader if region == IRELAND else self.stage.pipeline):
+        with wiring.serve_pipeline(self.reader if region == IRELAND else self.stage.pipeline):
             context: Any = Context()
             answer = query.handler(event, context)
         return Answer(answer["statusCode"], json.loads(answer["body"]))
@@ -105,10 +105,10 @@ def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pat
     monkeypatch.setenv("TIDETABLE_STAGE", STAGE)
     monkeypatch.setenv("POWERTOOLS_METRICS_NAMESPACE", "test")
     monkeypatch.setattr(settings, "CONFIG_FILE", tmp_path / "tidetable.toml")
-    for read in (settings.settings, settings.config, settings.copies):
+    for read in (settings.read_settings, settings.read_config, settings.find_copies):
         read.cache_clear()
     yield tmp_path
-    for read in (settings.settings, settings.config, settings.copies):
+    for read in (settings.read_settings, settings.read_config, settings.find_copies):
         read.cache_clear()
 
 
@@ -313,10 +313,10 @@ def test_a_restored_period_is_not_read_from_its_archive(environment: Path) -> No
     entry = next(entry for entry in here.reader.catalog_reader.entries("s") if entry.period.label == TODAY)
     facts = ArchiveFacts("manifest.json", 1, 1, entry.created_at)
     restored = replace(entry, state=State.CLOSED, archive=facts, copies=())
-    seen = Copies(IRELAND, HOME).entry(restored)
+    seen = Copies(IRELAND, HOME).show_entry(restored)
     assert (seen.live, seen.archived, seen.absence) == (False, None, "no copy")
     archived = replace(restored, state=State.ARCHIVED)
-    assert Copies(IRELAND, HOME).entry(archived) == archived
+    assert Copies(IRELAND, HOME).show_entry(archived) == archived
 
 
 def test_the_clients_of_a_reader_are_of_the_origins_bucket(environment: Path, monkeypatch: pytest.MonkeyPatch) -> None:

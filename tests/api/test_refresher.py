@@ -58,7 +58,7 @@ def rollups(environment: Any) -> Any:
         unpacker=unpacker(store, FakeValues()),
         pools=Serial,
     )
-    with wiring.serving(pipeline):
+    with wiring.serve_pipeline(pipeline):
         yield state
 
 

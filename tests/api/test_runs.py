@@ -44,7 +44,7 @@ def test_only_the_local_stage_acts_as_at_another_time(function: Function, monkey
     assert function(at=LATER, dry_run=True)["now"] == "2026-12-01T00:00:00.000000Z"
     assert set(function.stage.dynamo.account.tables) == before
     monkeypatch.setenv("TIDETABLE_ALLOW_TIME_TRAVEL", "on")
-    settings.settings.cache_clear()
+    settings.read_settings.cache_clear()
     function(at=LATER)
     assert "tidetable-lapse.s.2026-12-01" in function.stage.dynamo.account.tables
 
@@ -140,9 +140,9 @@ def test_a_deployment_tells_of_the_tables_that_it_made(
             return 840_000
 
     monkeypatch.setenv("TIDETABLE_CATALOG_TABLE", "tidetable-lapse-catalog")
-    settings.settings.cache_clear()
+    settings.read_settings.cache_clear()
     function.stage.clock.sleep(86_400)
     update = {"RequestType": "Update", "ResourceProperties": {"configuration": "a"}}
-    with wiring.serving(function.stage.pipeline):
+    with wiring.serve_pipeline(function.stage.pipeline):
         handler(update, Unhurried())  # type: ignore[arg-type]
     assert bus.notices

@@ -35,7 +35,7 @@ def stage(monkeypatch: pytest.MonkeyPatch) -> Stage:
     stage = Stage(NOW, CONFIG)
     stage.run_lifecycle()
     stage.settle()
-    monkeypatch.setattr(query, "config", lambda: stage.config)
+    monkeypatch.setattr(query, "read_config", lambda: stage.config)
     return stage
 
 
@@ -43,7 +43,7 @@ def send(stage: Stage) -> None:
     from handlers import ingest
 
     sent = {"pathParameters": {"stream": "s"}, "body": json.dumps(EVENTS)}
-    with wiring.serving(stage.pipeline):
+    with wiring.serve_pipeline(stage.pipeline):
         assert ingest.handler(sent, Context())["statusCode"] == 200  # type: ignore[arg-type]
     stage.settle()
 
@@ -57,7 +57,7 @@ def ask(stage: Stage, route: str, **parameters: str) -> int:
         "pathParameters": {"stream": "s"},
         "multiValueQueryStringParameters": {name: [value] for name, value in parameters.items()},
     }
-    with wiring.serving(stage.pipeline):
+    with wiring.serve_pipeline(stage.pipeline):
         return int(query.handler(sent, Context())["statusCode"])  # type: ignore[arg-type]
 
 

@@ -25,9 +25,9 @@ def reader(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """The handler's module, which reads the environment when it is imported."""
     monkeypatch.setenv("POWERTOOLS_METRICS_NAMESPACE", "test")
     monkeypatch.setenv("TIDETABLE_STAGE", "lapse")
-    settings.settings.cache_clear()
+    settings.read_settings.cache_clear()
     yield importlib.import_module("handlers.archive_reader")
-    settings.settings.cache_clear()
+    settings.read_settings.cache_clear()
 
 
 @pytest.mark.parametrize(("limit", "ascending"), [(7, True), (100, False)])
@@ -46,7 +46,7 @@ def test_a_page_of_the_range_is_read_in_its_order_and_counted(
     keys = ArchiveRange("manifest", "low", "high", "a", "after")
     sent = json.loads(json.dumps({"keys": msgspec.to_builtins(keys), "limit": limit, "ascending": ascending}))
     assert sent == json.loads(json.dumps(encode_request(keys, limit, ascending=ascending)))
-    with wiring.serving(Upkeep(part_reader="parts")):
+    with wiring.serve_pipeline(Upkeep(part_reader="parts")):
         found = reader.handler(sent, Context())
     assert read == [(keys, "parts", limit, ascending)]
     assert found == encode_page(ArchivePage(EVENTS, more=True))

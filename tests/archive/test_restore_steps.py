@@ -18,7 +18,7 @@ from tidetable.errors import ArchiveBusy, ArchiveFailed, TableThrottled
 from tidetable.ingest.writing import Writer
 from tidetable.large.whole import Unpacker
 from tidetable.lifecycle.reconcile import LEASE
-from tidetable.periods import from_label
+from tidetable.periods import parse_label
 from tidetable.ports import Written
 
 EARLIER = "2026-03-14"
@@ -80,7 +80,7 @@ def test_a_restore_does_not_hide_an_earlier_period_from_the_lifecycle() -> None:
     stage = delete_first_tables()
     for label in (EARLIER, LABEL):
         assert stage.restore("s", label).next is None
-    assert stage.catalog.horizon("s") == from_label(EARLIER).start
+    assert stage.catalog.horizon("s") == parse_label(EARLIER).start
     stage.clock.sleep(300)
     report = stage.run_lifecycle()
     assert report.tables == len(set(stage.dynamo.account.tables) - {CATALOG})

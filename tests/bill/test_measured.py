@@ -15,7 +15,7 @@ from tidetable.bill.standing import ObservedPeriod
 from tidetable.catalog import ArchiveFacts, Entry, State
 from tidetable.config import Stream, TableClass
 from tidetable.keys import Layout
-from tidetable.periods import from_label
+from tidetable.periods import parse_label
 from tidetable.ports import Table
 
 NOON = datetime(2026, 3, 15, 12, tzinfo=UTC)
@@ -28,7 +28,7 @@ def period(
 ) -> ObservedPeriod:
     name = f"tidetable-t.s.{label}"
     entry = Entry(
-        "s", from_label(label), name, LAYOUT, State.OPEN, datetime.fromisoformat(f"{created}T00:00+00:00"), **facts
+        "s", parse_label(label), name, LAYOUT, State.OPEN, datetime.fromisoformat(f"{created}T00:00+00:00"), **facts
     )
     table = Table(name, "ACTIVE", None, None, TableClass.STANDARD, size_bytes=size, item_count=items)
     return ObservedPeriod(entry, stream, {name: table})

@@ -12,7 +12,7 @@ from tidetable.config import Stream
 from tidetable.keys import Layout
 from tidetable.lifecycle.expiry import is_expired
 from tidetable.lifecycle.ladder import choose_level
-from tidetable.periods import from_label
+from tidetable.periods import parse_label
 
 MINUTE = timedelta(minutes=1)
 LADDER = (
@@ -20,7 +20,7 @@ LADDER = (
     '{ age = 1, write = 1, read = 3 }, { age = 3, write = 1, read = 3, class = "infrequent-access" }]'
 )
 ENTRY = Entry(
-    "s", from_label("2026-03-15"), "tidetable-t.s.2026-03-15", Layout("series", 1, "id"), State.OPEN,
+    "s", parse_label("2026-03-15"), "tidetable-t.s.2026-03-15", Layout("series", 1, "id"), State.OPEN,
     datetime(2026, 3, 13, tzinfo=UTC),
 )  # fmt: skip
 

@@ -15,7 +15,7 @@ from tidetable.bill.standing import ObservedPeriod, compute_bill, describe_entri
 from tidetable.catalog import ArchiveFacts, Entry, Opened, State
 from tidetable.config import TableClass
 from tidetable.keys import Layout
-from tidetable.periods import from_label
+from tidetable.periods import parse_label
 from tidetable.ports import Table
 
 NOON = datetime(2026, 3, 15, 12, tzinfo=UTC)
@@ -29,7 +29,7 @@ LADDER = (
 
 def entry(label: str = "2026-03-15", state: State = State.OPEN, **facts: Any) -> Entry:
     name = f"tidetable-t.s.{label}"
-    return Entry("s", from_label(label), name, Layout("series", 1, "id"), state, NOON - timedelta(days=9), **facts)
+    return Entry("s", parse_label(label), name, Layout("series", 1, "id"), state, NOON - timedelta(days=9), **facts)
 
 
 def period(table: Table | None, found: Entry | None = None, stream: Any = STREAM) -> ObservedPeriod:

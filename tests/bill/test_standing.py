@@ -19,7 +19,7 @@ from tidetable.bill.standing import (
 )
 from tidetable.catalog import Entry, State
 from tidetable.config import TableClass
-from tidetable.periods import from_label
+from tidetable.periods import parse_label
 from tidetable.ports import Table
 
 MARKS = [
@@ -68,7 +68,7 @@ def test_periods_before_the_horizon_are_read_only_if_they_are_wanted(all_periods
 
 def test_the_periods_of_a_removed_stream_say_since_when_it_is_removed() -> None:
     stream = configuration().streams["s"]
-    entry = Entry("s", from_label("2026-03-15"), "t.s.2026-03-15", stream.layout, State.OPEN, NOON)
+    entry = Entry("s", parse_label("2026-03-15"), "t.s.2026-03-15", stream.layout, State.OPEN, NOON)
     catalog = SimpleNamespace(horizon=lambda _: NOON, entries=lambda *_: [entry])
     tables = SimpleNamespace(describe=lambda _: None)
     for removed, shown in ((NOON, "2026-03-15T12:00:00.000000Z"), (None, None)):
@@ -83,7 +83,7 @@ def test_a_table_on_demand_whose_index_took_no_units_has_the_units_of_the_table(
     index = '[[streams.s.index]]\nname = "status"\npartition_by = "status"'
     stream = configuration(capacity='mode = "on-demand"', more=index).streams["s"]
     name = "t.s.2026-03-15"
-    entry = Entry("s", from_label("2026-03-15"), name, stream.layout, State.OPEN, NOON)
+    entry = Entry("s", parse_label("2026-03-15"), name, stream.layout, State.OPEN, NOON)
     period = ObservedPeriod(entry, stream, {name: Table(name, "ACTIVE", None, None, TableClass.STANDARD)})
     row = make_row(period, NOON, {(name, ""): ConsumedUnits(3.0, 2.0)})
     assert (row.taken_write, row.taken_read) == (3.0, 2.0)

@@ -13,7 +13,7 @@ from tidetable.bill.tables import price_one_on_demand, price_one_provisioned, pr
 from tidetable.bill.whole import advise, compute_whole_bill
 from tidetable.bill.workload import Workload, spread_by_hour
 from tidetable.config import Config, parse
-from tidetable.periods import from_label
+from tidetable.periods import parse_label
 
 ON_DEMAND = 'mode = "on-demand"'
 INDEX = '[[streams.s.index]]\nname = "status"\npartition_by = "status"'
@@ -116,7 +116,7 @@ def test_a_simulation_shows_each_nth_day_and_the_last() -> None:
 
 def test_events_are_counted_by_the_hours_that_have_passed() -> None:
     found = Workload(spread_by_hour(3, 1), 700, 0.0, 4096, 0.0, configuration().streams["s"])
-    today = from_label("2026-03-15")
+    today = parse_label("2026-03-15")
     # Seven hours of night at 1 and five at 3; half an hour more; a whole day; and nothing of the future.
     assert found.count_events(today, NOON) == 3600 * (7 + 5 * 3)
     assert found.count_events(today, NOON + timedelta(minutes=30)) == 3600 * (7 + 5 * 3) + 1800 * 3

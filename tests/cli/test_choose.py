@@ -13,7 +13,7 @@ from tests.worlds.commands import FakeFunctions, run
 from tidetable.catalog import Entry, Opened, State
 from tidetable.config import parse
 from tidetable.keys import Layout
-from tidetable.periods import from_label
+from tidetable.periods import parse_label
 
 # The time is 12:20; the periods are hours with `late` = 1 hour: 12 and 11 are open, 13 and 14 are made ahead.
 
@@ -55,7 +55,7 @@ def test_an_open_period_says_when_it_closes_and_its_function_is_not_called(funct
 
 def test_a_period_that_has_just_closed_says_from_when_on_it_can_be_archived() -> None:
     at = datetime(2026, 3, 15, 12, tzinfo=UTC)
-    entry = Entry("s", from_label("2026-03-15T10"), "t", Layout("series", 1, "id"), State.CLOSED, at)
+    entry = Entry("s", parse_label("2026-03-15T10"), "t", Layout("series", 1, "id"), State.CLOSED, at)
     config = parse('[streams.s]\nperiod = "hour"\nlate = "1h"\nretention = 5\nkey = { partition_by = "series" }')
     assert explain_open_period(entry, config, at + timedelta(minutes=15)) == (
         "s 2026-03-15T10 has just closed, and writes may still land: archive it after 2026-03-15T12:15Z"
@@ -118,7 +118,7 @@ def test_one_failure_does_not_stop_the_rest_of_a_range(functions: FakeFunctions)
 )
 def test_a_period_that_cannot_be_archived_says_why(facts: Any, minutes: int, reason: str) -> None:
     at = datetime(2026, 3, 15, 12, tzinfo=UTC)
-    entry = Entry("s", from_label("2026-03-15T10"), "t", Layout("series", 1, "id"), State.OPEN, at)
+    entry = Entry("s", parse_label("2026-03-15T10"), "t", Layout("series", 1, "id"), State.OPEN, at)
     config = parse('[streams.s]\nperiod = "hour"\nlate = "1h"\nretention = 5\nkey = { partition_by = "series" }')
     found = explain_open_period(replace(entry, **facts), config, at + timedelta(minutes=minutes))
     assert found.startswith(f"s 2026-03-15T10 {reason}")
@@ -126,7 +126,7 @@ def test_a_period_that_cannot_be_archived_says_why(facts: Any, minutes: int, rea
 
 def test_without_the_configuration_a_period_is_open_for_an_unknown_time() -> None:
     at = datetime(2026, 3, 15, 12, tzinfo=UTC)
-    entry = Entry("s", from_label("2026-03-15T10"), "t", Layout("series", 1, "id"), State.OPEN, at)
+    entry = Entry("s", parse_label("2026-03-15T10"), "t", Layout("series", 1, "id"), State.OPEN, at)
     assert explain_open_period(entry, None, at) == (
         "s 2026-03-15T10 is open: it closes `late` after its end, 2026-03-15T11:00Z, and can be archived then"
     )

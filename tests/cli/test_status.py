@@ -13,7 +13,7 @@ from tidetable.bill.standing import ObservedPeriod, Row, make_row, mark_period
 from tidetable.catalog import Entry, Opened, State
 from tidetable.config import TableClass
 from tidetable.keys import Index, Layout
-from tidetable.periods import from_label
+from tidetable.periods import parse_label
 from tidetable.ports import Table
 
 NOON = datetime(2026, 3, 15, 12, tzinfo=UTC)
@@ -23,7 +23,7 @@ BILLION = 1_000_000_000
 
 
 def row(*tables: Table, taken: dict[tuple[str, str], ConsumedUnits] | None = None, **changes: Any) -> Row:
-    entry = Entry("s", from_label("2026-03-15"), TABLE, LAYOUT, State.OPEN, NOON, **changes)
+    entry = Entry("s", parse_label("2026-03-15"), TABLE, LAYOUT, State.OPEN, NOON, **changes)
     return make_row(
         ObservedPeriod(entry, configuration().streams["s"], {table.name: table for table in tables}), NOON, taken
     )
@@ -84,7 +84,7 @@ def test_an_open_backfill_is_part_of_the_state() -> None:
 def test_a_table_that_is_lowered_for_late_events_is_shown_so(hours: float, shown: str, character: str) -> None:
     ladder = '{ age = 0, write = 9, read = 9 }, { age = "late", write = 1, read = 9 }, { age = 1, write = 1, read = 1 }'
     stream = configuration(capacity=f'mode = "provisioned"\nladder = [{ladder}]').streams["s"]
-    entry = Entry("s", from_label("2026-03-15"), TABLE, LAYOUT, State.OPEN, NOON)
+    entry = Entry("s", parse_label("2026-03-15"), TABLE, LAYOUT, State.OPEN, NOON)
     now = NOON + timedelta(hours=hours)
     shown_row = make_row(ObservedPeriod(entry, stream, {TABLE: provisioned()}), now, None)
     assert (shown_row.shown_age, shown_row.late, mark_period(shown_row)[0]) == (shown, shown == "late", character)

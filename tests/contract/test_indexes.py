@@ -119,7 +119,7 @@ def test_a_ranking_is_in_the_order_of_numbers_and_goes_on_behind_any_item(engine
     table = make_table(engine, [{"game": "chess", "score": score} for score in scores] + [{"game": "go", "score": 1}])
     numbers = []
     for suffix in range(2):
-        keys = KeyRange(table, INDEXES[0].partition("chess", suffix), None, None, index=INDEXES[0])
+        keys = KeyRange(table, INDEXES[0].make_partition_key("chess", suffix), None, None, index=INDEXES[0])
         for limit in (1, 2, 100):
             page_numbers = [item[INDEXES[0].sk] for item in pages(engine, keys, ascending=ascending, limit=limit)]
             assert page_numbers == sorted(page_numbers, reverse=not ascending)
@@ -132,7 +132,7 @@ def test_a_ranking_may_be_cut_by_number_and_by_time(engine: Engine) -> None:
 
     def find_numbers(low: Decimal | None, high: Decimal | None, times: tuple[str, str] | None = None) -> list[int]:
         ranges = [
-            KeyRange(table, INDEXES[0].partition("chess", n), low, high, None, INDEXES[0], times=times)
+            KeyRange(table, INDEXES[0].make_partition_key("chess", n), low, high, None, INDEXES[0], times=times)
             for n in range(2)
         ]
         return sorted(int(item[INDEXES[0].sk]) for keys in ranges for item in pages(engine, keys))
@@ -166,12 +166,12 @@ def test_an_index_may_hold_all_events_several_kinds_or_the_table_once_more(engin
     ]
     table = make_table(engine, datas)
     whole, shared, replica = INDEXES[3:]
-    ranges = [KeyRange(table, whole.partition("", suffix), LOW, HIGH, None, whole) for suffix in range(3)]
+    ranges = [KeyRange(table, whole.make_partition_key("", suffix), LOW, HIGH, None, whole) for suffix in range(3)]
     assert sum(len(pages(engine, keys)) for keys in ranges) == 4
     for kind, value, number in (("order", "c1", 0), ("refund", "o1", 1)):
-        (item,) = pages(engine, KeyRange(table, shared.partition(value, 0, kind), LOW, HIGH, None, shared))
+        (item,) = pages(engine, KeyRange(table, shared.make_partition_key(value, 0, kind), LOW, HIGH, None, shared))
         assert item["data"] == datas[number]
-    assert pages(engine, KeyRange(table, shared.partition("c1", 0, "visit"), LOW, HIGH, None, shared)) == []
+    assert pages(engine, KeyRange(table, shared.make_partition_key("c1", 0, "visit"), LOW, HIGH, None, shared)) == []
     keys = KeyRange(table, "a#0", LOW, HIGH, None, replica)
     assert pages(engine, keys) == pages(engine, replace(keys, index=None))
     second = pages(engine, keys)[1]["sk"]
@@ -189,6 +189,8 @@ def test_numbers_of_few_digits_may_be_great(engine: Engine, number: str) -> None
     items = [
         page
         for suffix in range(2)
-        for page in pages(engine, KeyRange(table, INDEXES[0].partition("chess", suffix), value, None, None, INDEXES[0]))
+        for page in pages(
+            engine, KeyRange(table, INDEXES[0].make_partition_key("chess", suffix), value, None, None, INDEXES[0])
+        )
     ]
     assert [item[INDEXES[0].sk] for item in items] == [value]

@@ -169,7 +169,7 @@ def test_an_index_holds_the_events_that_have_its_field_in_order_of_time(engine: 
     engine.store.write([Put(spec.name, layout.make_item(event)) for event in with_field + without])
 
     def page(after: str | None, limit: int, *, ascending: bool = True) -> tuple[list[str], bool]:
-        keys = KeyRange(spec.name, index.partition("new", 0), LOW, HIGH, after, index)
+        keys = KeyRange(spec.name, index.make_partition_key("new", 0), LOW, HIGH, after, index)
         page = read_page(engine, keys, limit, ascending=ascending)
         return [read_event(layout, item).id for item in page.items], page.more
 

@@ -13,7 +13,7 @@ from tidetable.config.record import parse_policy, render_policy
 from tidetable.errors import ConfigError
 from tidetable.exact import decode_json
 from tidetable.keys import Layout, Packing
-from tidetable.periods import from_label
+from tidetable.periods import parse_label
 
 STREAM = '[streams.s]\nperiod = "day"\nlate = "1d"\nretention = 3\n'
 TIMELY = STREAM + 'key = { partition_by = "time", bucket = "6h" }\n'
@@ -113,7 +113,7 @@ PACKED = Layout("time", 4, "id", 21_600, parts=True, pack=Packing(60, 65_536))
 
 @pytest.mark.parametrize("layout", [PACKED, replace(PACKED, pack=None)])
 def test_the_catalog_remembers_the_packs_of_a_period(layout: Layout) -> None:
-    entry = Entry("s", from_label("2026-03-05"), "t", layout, State.OPEN, NOON)
+    entry = Entry("s", parse_label("2026-03-05"), "t", layout, State.OPEN, NOON)
     kept = decode_item(decode_json(encode_item(make_attributes(entry))))
     assert read_entry(kept).layout == layout
     # An earlier version of the code, without packs, reads its own records unchanged.

@@ -82,7 +82,7 @@ def test_an_event_without_the_first_field_is_not_in_the_index(data: dict[str, An
     event = Event("s", NOON, "a", data)
     wanted = {} if key is None else {"pk_place": "*#0", "sk_place": key, "in_place": {"country": data["country"]}}
     assert INDEX.make_attributes(event) == wanted
-    assert INDEX.problem(event) is None
+    assert INDEX.find_problem(event) is None
 
 
 def test_a_local_index_has_a_sort_key_alone() -> None:
@@ -99,12 +99,12 @@ def test_a_key_that_is_too_long_is_refused_with_its_fields() -> None:
     index = Index("place", "*", 1, levels=("country", "region", "city"))
     for letter, count in (("x", 990), ("é", 495)):
         fits = Event("s", NOON, "a", {"country": letter * count})
-        assert index.problem(fits) is None
+        assert index.find_problem(fits) is None
         assert len(index.make_attributes(fits)["sk_place"].encode()) == 1024
     assert index.make_attributes(Event("s", NOON, "a", {"country": "é" * 496})) == {}
     event = Event("s", NOON, "a", {"country": "x" * 991})
     assert index.make_attributes(event) == {}
-    assert index.problem(event) == (
+    assert index.find_problem(event) == (
         "data.country, data.region, data.city: the index place joins them with time, series and id to a key of 1025 bytes, and"
         " DynamoDB takes 1024: shorten them"
     )

@@ -20,16 +20,16 @@ from tidetable.keys.pack import (
     parse_sort_key,
     shift_time,
 )
-from tidetable.periods import from_label
+from tidetable.periods import parse_label
 
 NOON = datetime(2026, 3, 5, 12, tzinfo=UTC)
 
 
 def test_a_series_has_one_suffix_only_where_suffixes_follow_from_the_series() -> None:
     """device-0 has suffix 2 of 16: the first four bytes of its SHA-256, modulo 16."""
-    assert list(Layout("time", 16, "series", 3600).suffixes("device-0")) == [2]
-    assert list(Layout("time", 16, "series", 3600).suffixes(None)) == list(range(16))
-    assert list(Layout("time", 16, "id", 3600).suffixes("device-0")) == list(range(16))
+    assert list(Layout("time", 16, "series", 3600).list_suffixes("device-0")) == [2]
+    assert list(Layout("time", 16, "series", 3600).list_suffixes(None)) == list(range(16))
+    assert list(Layout("time", 16, "id", 3600).list_suffixes("device-0")) == list(range(16))
 
 
 def test_an_index_without_a_projection_holds_every_field() -> None:
@@ -123,13 +123,13 @@ def test_a_boolean_is_a_level_of_its_own() -> None:
 
 def test_a_kind_begins_the_partition_of_its_index() -> None:
     index = Index("by_kind", shards=4, kind="type", kinds=(("a#b", "order"),))
-    assert index.partition("7#1", 3, "a#b") == "a%23b#7%231#3"
-    assert Index("all", "*", shards=4).partition("", 3) == "*#3"
+    assert index.make_partition_key("7#1", 3, "a#b") == "a%23b#7%231#3"
+    assert Index("all", "*", shards=4).make_partition_key("", 3) == "*#3"
 
 
 def test_the_ref_of_an_event_in_a_pack_names_its_series() -> None:
     layout = Layout("series", 4, "id", pack=Packing(60, 65_536))
-    names = layout.names("a%23b#3#hgdgnfbsxs#mJqdp3QXtYHhRcVcTbjB8g", "2026-03-05T12:00:00.000000Z#x%25")
+    names = layout.parse_names("a%23b#3#hgdgnfbsxs#mJqdp3QXtYHhRcVcTbjB8g", "2026-03-05T12:00:00.000000Z#x%25")
     assert names == ("2026-03-05T12:00:00.000000Z", "a#b", "x%")
 
 
@@ -158,7 +158,7 @@ def test_what_looks_like_a_ref_and_is_none_is_refused(parts: Any) -> None:
 
 
 def test_the_longest_keys_that_dynamodb_takes_are_in_a_ref() -> None:
-    ref = Ref("s", from_label("2026-03-05"), Key("p" * 2048, "é" * 512))
+    ref = Ref("s", parse_label("2026-03-05"), Key("p" * 2048, "é" * 512))
     assert Ref.decode(ref.encode()) == ref
 
 

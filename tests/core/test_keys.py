@@ -56,7 +56,7 @@ def test_sort_keys_order_by_time_first(one: Event, other: Event, layout: Layout)
 
 @given(events, st.sampled_from([60, 900, 3600, 21_600, 86_400]))
 def test_a_bucket_holds_its_event_and_lies_within_its_period(event: Event, bucket: int) -> None:
-    start = Layout("time", 1, "id", bucket).bucket_start(event.time)
+    start = Layout("time", 1, "id", bucket).compute_bucket_start(event.time)
     assert start <= event.time < start + timedelta(seconds=bucket)
     assert find_containing(start, Kind.DAY) == find_containing(event.time, Kind.DAY)
 
@@ -183,7 +183,7 @@ def test_every_versions_sort_key_says_its_events_names(newest: str) -> None:
         (Layout("series", 1, "id", versioned=True), ""),
     ):
         key = Key("s#0", f"{newest}#2026-03-05T12:00:01.000000Z{series}#a")
-        assert layout.names(*key) == ("2026-03-05T12:00:01.000000Z", "s", "a")
+        assert layout.parse_names(*key) == ("2026-03-05T12:00:01.000000Z", "s", "a")
 
 
 def test_an_index_sorted_by_a_number_has_no_truth_values() -> None:

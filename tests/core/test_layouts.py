@@ -39,10 +39,10 @@ EVENT = Event(SERIES, TIME, "abc", {"n": 1})
 def test_the_key_of_an_event_is_that_of_its_layout(layout: Layout, pk: str, sk: str) -> None:
     assert layout.make_key(EVENT) == (pk, sk)
     assert layout.make_item(EVENT, at=7) == {"pk": pk, "sk": sk, "at": 7, "data": {"n": 1}}
-    assert layout.partition(TIME, SERIES, int(pk[-1])) == pk
-    assert layout.sort_key(TIME, SERIES, "abc") == sk
-    assert layout.names(pk, sk) == (STAMP, SERIES, "abc")
-    assert layout.edge(TIME) == sk.partition(f"#{SERIES}")[0].removesuffix("#abc")
+    assert layout.make_partition_key(TIME, SERIES, int(pk[-1])) == pk
+    assert layout.make_sort_key(TIME, SERIES, "abc") == sk
+    assert layout.parse_names(pk, sk) == (STAMP, SERIES, "abc")
+    assert layout.make_edge(TIME) == sk.partition(f"#{SERIES}")[0].removesuffix("#abc")
 
 
 @pytest.mark.parametrize(
@@ -57,20 +57,20 @@ def test_separators_in_names_are_escaped_in_every_key(series: str, id: str, in_k
         (by_series, f"{in_key.partition('#')[0]}#0", f"{STAMP}#{in_key.partition('#')[2]}"),
     ):
         assert layout.make_key(event) == (pk, sk)
-        assert layout.partition(TIME, series, 0) == pk
-        assert layout.sort_key(TIME, series, id) == sk
-        assert layout.names(pk, sk) == (STAMP, series, id)
+        assert layout.make_partition_key(TIME, series, 0) == pk
+        assert layout.make_sort_key(TIME, series, id) == sk
+        assert layout.parse_names(pk, sk) == (STAMP, series, id)
     found = Index("by_kind", "kind").make_attributes(event)
     assert found == {"pk_by_kind": "1#0", "sk_by_kind": f"{STAMP}#{in_key}"}
 
 
 def test_the_keys_across_all_series_name_them() -> None:
     by_series = Layout("series", 4, "id")
-    assert by_series.across("a") is by_series
-    assert by_series.across(None).sort_key(TIME, "a", "1") == f"{STAMP}#a#1"
+    assert by_series.find_ordering_layout("a") is by_series
+    assert by_series.find_ordering_layout(None).make_sort_key(TIME, "a", "1") == f"{STAMP}#a#1"
     for by_time in (Layout("time", 4, "id", 900), Layout("time", 4, "id", 900, versioned=True)):
-        assert by_time.across(None) is by_time
-        assert by_time.across("a") is by_time
+        assert by_time.find_ordering_layout(None) is by_time
+        assert by_time.find_ordering_layout("a") is by_time
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_the_keys_across_all_series_name_them() -> None:
 )
 def test_a_range_meets_the_buckets_that_hold_its_times(start: str, end: str, minutes: list[str]) -> None:
     first, last = (datetime.fromisoformat(f"2026-03-05T{time}+00:00") for time in (start, end))
-    found = Layout("time", 1, "id", 900).buckets(first, last)
+    found = Layout("time", 1, "id", 900).list_buckets(first, last)
     assert found == [f"2026-03-05T{minute}:00.000000Z" for minute in minutes]
 
 
@@ -158,9 +158,9 @@ def test_a_value_that_is_too_long_for_an_index_is_named_by_its_field(size: int, 
     event = Event("a", NOON, "1", {"kind": "e#", "page": value})
     assert len(f"e%23#{value}".encode()) == size
     wanted = "data.page is indexed, and takes more than 2000 bytes" if problem else None
-    assert kinds.problem(event) == wanted
+    assert kinds.find_problem(event) == wanted
     assert ("pk_by_kind" in kinds.make_attributes(event)) is not problem
-    assert kinds.problem(Event("a", NOON, "1", {"kind": "other", "page": "x" * 3000})) is None
+    assert kinds.find_problem(Event("a", NOON, "1", {"kind": "other", "page": "x" * 3000})) is None
 
 
 @pytest.mark.parametrize("value", [Decimal("2.5"), 3, -1, 0])

@@ -21,14 +21,14 @@ from tidetable.period_tables import (
     make_table_tags,
     passes,
 )
-from tidetable.periods import from_label
+from tidetable.periods import parse_label
 from tidetable.ports import Table, TableSpec
 from tidetable.remaining import limit_time
 
 NOON = datetime(2026, 3, 5, 12, tzinfo=UTC)
 NAME = "tidetable-t.s.2026-03-05"
 TAGS = {"project": "tidetable", "tidetable:stage": "t", "tidetable:stream": "s", "tidetable:period": "2026-03-05"}
-ENTRY = Entry("s", from_label("2026-03-05"), NAME, Layout("series", 1, "id"), State.DELETED, NOON)
+ENTRY = Entry("s", parse_label("2026-03-05"), NAME, Layout("series", 1, "id"), State.DELETED, NOON)
 ACTIVE = Table(NAME, "ACTIVE", None, None, TableClass.STANDARD)
 REFUSED = TableRefused("ResourceInUseException: busy", transient=True)
 

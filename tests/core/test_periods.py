@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tidetable.errors import InvalidName, InvalidTime
 from tidetable.names import name_table, parse_table_name
-from tidetable.periods import LONGEST, Kind, find_containing, from_label, list_covering
+from tidetable.periods import LONGEST, Kind, find_containing, list_covering, parse_label
 from tidetable.times import from_text, parse_instant, parse_point, parse_stamp, to_text
 
 instants = st.datetimes(datetime(1971, 1, 1), datetime(9000, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001 - bounds
@@ -38,7 +38,7 @@ def test_periods_tile_time_and_their_labels_name_them(instant: datetime, kind: K
     assert instant in period
     assert period.shift(1).start == period.end
     assert find_containing(period.end - timedelta(microseconds=1), kind) == period
-    assert from_label(period.label) == period
+    assert parse_label(period.label) == period
     moved = period.shift(count)
     assert find_containing(moved.start, kind) == moved
 
@@ -60,7 +60,7 @@ def test_periods_tile_time_and_their_labels_name_them(instant: datetime, kind: K
 )
 def test_a_label_that_names_no_period_is_refused(label: str) -> None:
     with pytest.raises(InvalidName):
-        from_label(label)
+        parse_label(label)
 
 
 @given(instants, kinds)
@@ -153,9 +153,9 @@ def test_the_periods_of_a_range_are_those_that_meet_it_its_last_instant_included
     ],
 )
 def test_the_periods_between_two_are_counted_by_the_calendar(first: str, last: str, count: int) -> None:
-    assert from_label(first).until(from_label(last)) == count
-    assert from_label(last).until(from_label(first)) == -count
-    assert from_label(first).shift(count) == from_label(last)
+    assert parse_label(first).until(parse_label(last)) == count
+    assert parse_label(last).until(parse_label(first)) == -count
+    assert parse_label(first).shift(count) == parse_label(last)
 
 
 @pytest.mark.parametrize(
@@ -173,15 +173,15 @@ def test_a_time_in_the_usual_form_is_refused_like_any_other(text: str) -> None:
     [("2026-03-04", False), ("2026-03-05", True), ("2026-03-06", False), ("2026-03-05T23", True), ("2026-03", True)],
 )
 def test_periods_that_only_touch_do_not_overlap(other: str, overlap: bool) -> None:
-    day = from_label("2026-03-05")
-    assert (day.overlaps(from_label(other)), from_label(other).overlaps(day)) == (overlap, overlap)
+    day = parse_label("2026-03-05")
+    assert (day.overlaps(parse_label(other)), parse_label(other).overlaps(day)) == (overlap, overlap)
 
 
 def test_no_period_is_longer_than_its_kind() -> None:
     """The period that holds an instant begins at most this time before the instant."""
     hours = {"2026-03-05T01": 1, "2026-03-05": 24, "2026-W10": 168, "2026-01": 744, "2026-02": 672}
     for label, length in hours.items():
-        period = from_label(label)
+        period = parse_label(label)
         assert period.end - period.start == timedelta(hours=length)
         longest = timedelta(hours=744) if label == "2026-02" else timedelta(hours=length)
         assert LONGEST[period.kind] == longest

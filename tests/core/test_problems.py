@@ -12,7 +12,7 @@ from tidetable.errors import (
     TidetableError,
     ValueMissing,
 )
-from tidetable.problems import Problem, make_problem, refuse, refuse_unknown_stream
+from tidetable.problems import Problem, make_problem, refuse_request, refuse_unknown_stream
 
 DETAILS = [
     (
@@ -72,7 +72,7 @@ def test_events_that_fail_are_to_be_sent_again_whatever_failed(error: Exception)
 
 
 def test_a_refused_request_keeps_its_own_status_code_and_detail() -> None:
-    error = refuse(413, "too_large", "send less", limit=7)
+    error = refuse_request(413, "too_large", "send less", limit=7)
     for problem in (make_problem(error, "ingest"), make_problem(error, "query")):
         assert problem == Problem(413, "too_large", "send less", {"limit": 7})
 

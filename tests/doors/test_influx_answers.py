@@ -202,7 +202,7 @@ def test_the_handler_knows_every_route_of_the_description() -> None:
     assert _DOORS.keys() == {path for path, methods in described.items() if "post" in methods}
 
 
-@pytest.mark.parametrize("broken", ["measure", "_respond", "read_access", "_read_request"])
+@pytest.mark.parametrize("broken", ["publish_metrics", "_make_response", "read_access", "_read_request"])
 def test_no_exception_leaves_the_function(doors: Doors, broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: Any) -> None:
         raise ValueError(broken)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.worlds.doors import Doors, Reply
-from tidetable.dialects.cloudevents import consent
+from tidetable.dialects.cloudevents import make_consent_headers
 
 EVENTS, FIREHOSE = "/v1/streams/{stream}/cloudevents", "/v1/streams/{stream}/firehose"
 BATCH = "application/cloudevents-batch+json"
@@ -69,7 +69,7 @@ def test_queued_events_are_counted_beside_refused_ones(doors: Doors) -> None:
 @pytest.mark.parametrize(("rate", "minutely"), [(200, "12000"), (0.5, "30"), (0.001, "1")])
 def test_a_webhook_may_deliver_at_least_once_per_minute(rate: float, minutely: str) -> None:
     origin = {"webhook-request-origin": "events.example.com"}
-    assert consent(origin, rate)["WebHook-Allowed-Rate"] == minutely
+    assert make_consent_headers(origin, rate)["WebHook-Allowed-Rate"] == minutely
 
 
 @pytest.mark.parametrize(

@@ -148,7 +148,7 @@ def test_a_resource_is_read_once_per_scope_and_not_for_empty_scopes(
         read.append(1)
         return dict(pairs)
 
-    monkeypatch.setattr("tidetable.dialects.otlp.nest", nest)
+    monkeypatch.setattr("tidetable.dialects.otlp.nest_attributes", nest)
     document = metrics(gauge(point(1)))
     scopes = document["resourceMetrics"][0]["scopeMetrics"]
     scopes[0]["metrics"] *= 100

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tidetable.dialects.door import Request
-from tidetable.dialects.reading import fit_name, make_id, nest, set_number, split_nanos
+from tidetable.dialects.reading import fit_name, make_id, nest_attributes, set_number, split_nanos
 
 
 @pytest.mark.parametrize(
@@ -90,16 +90,19 @@ def test_the_text_of_a_number_replaces_no_other_field() -> None:
     ],
 )
 def test_names_with_dots_are_nested_where_they_can_be(pairs: list[tuple[str, Any]], nested: dict[str, Any]) -> None:
-    assert nest(pairs) == nested
-    assert nest(pairs[::-1]) == nested
+    assert nest_attributes(pairs) == nested
+    assert nest_attributes(pairs[::-1]) == nested
 
 
 @pytest.mark.parametrize("names", [("v", "v_text"), ("v_text", "v")])
 def test_the_text_of_an_attribute_is_kept_beside_an_attribute_of_its_name(names: tuple[str, str]) -> None:
     values = {"v": float("nan"), "v_text": "mine"}
-    assert nest([(name, values[name]) for name in names]) == {"v_text": "mine", "v_text_text": "NaN"}
+    assert nest_attributes([(name, values[name]) for name in names]) == {"v_text": "mine", "v_text_text": "NaN"}
     numbers = {"v": float("nan"), "v_text": 1.5}
-    assert nest([(name, numbers[name]) for name in names]) == {"v_text": Decimal("1.5"), "v_text_text": "NaN"}
+    assert nest_attributes([(name, numbers[name]) for name in names]) == {
+        "v_text": Decimal("1.5"),
+        "v_text_text": "NaN",
+    }
 
 
 def test_an_id_is_a_hash_of_sixteen_digits_and_the_nanoseconds_that_remain() -> None:
@@ -115,8 +118,8 @@ def test_the_type_of_a_body_has_any_case_and_parameters(kind: str) -> None:
 
 
 def test_floats_at_every_depth_are_stored_as_numbers() -> None:
-    assert nest([("a.b", 1.5), ("a.c", -0.25), ("d", 1e300)]) == {
+    assert nest_attributes([("a.b", 1.5), ("a.c", -0.25), ("d", 1e300)]) == {
         "a": {"b": Decimal("1.5"), "c": Decimal("-0.25")},
         "d_text": "1e+300",
     }
-    assert all(type(value) is Decimal for value in nest([("a", 1.5), ("b", 0.0)]).values())
+    assert all(type(value) is Decimal for value in nest_attributes([("a", 1.5), ("b", 0.0)]).values())

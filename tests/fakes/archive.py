@@ -96,7 +96,7 @@ def _settled(items: Iterable[Item], layout: Layout) -> list[Event]:
 
 def _read_packed(opened: Opened, index: int, layout: Layout) -> Event:
     """Read an event of a pack. Its data must be in the pack itself, as text."""
-    time, series, id = layout.names(opened.address, opened.places[index])
+    time, series, id = layout.parse_names(opened.address, opened.places[index])
     value = opened.values[index]
     if not isinstance(value, str):
         raise DamagedPack("the data is kept in another form; make the item whole first")

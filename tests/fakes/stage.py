@@ -40,7 +40,7 @@ from tidetable.ingest.drain import drain_message
 from tidetable.ingest.known import KnownPeriods
 from tidetable.ingest.marks import Marks
 from tidetable.ingest.outcome import Outcome
-from tidetable.ingest.request import IngestRequest, ingest
+from tidetable.ingest.request import IngestRequest, ingest_body
 from tidetable.large.sweep import Swept, sweep
 from tidetable.lifecycle import Report, Run, reconcile
 from tidetable.ports import Pools, TableSpec
@@ -241,7 +241,7 @@ class Stage:
 
     def send(self, stream: str, body: bytes) -> Outcome:
         """Handle a request as the ingest function does."""
-        return ingest(IngestRequest(stream, body), self.pipeline.ingest, self._remaining(INGEST_SECONDS))
+        return ingest_body(IngestRequest(stream, body), self.pipeline.ingest, self._remaining(INGEST_SECONDS))
 
     def drain(self) -> None:
         """Deliver every visible message to the drain function."""

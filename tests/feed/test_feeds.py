@@ -120,7 +120,7 @@ def as_sent(item: Any, name: str = "INSERT", sequence: str = "1", table: str = T
 def call(stage: Stage, payload: Any) -> Any:
     from handlers import feed
 
-    with wiring.serving(stage.pipeline):
+    with wiring.serve_pipeline(stage.pipeline):
         return feed.handler(payload, Context())  # type: ignore[arg-type]
 
 

@@ -169,7 +169,7 @@ def test_a_stage_that_goes_leaves_no_mapping_behind(removal: str, monkeypatch: p
     world.clock.sleep(60)
     assert find_tables(world)
     # These fakes have no table for the catalog. Any table shows that nobody has deleted it.
-    with wiring.serving(world.pipeline(event_bus=None, catalog_table=min(world.tables.names))):
+    with wiring.serve_pipeline(world.pipeline(event_bus=None, catalog_table=min(world.tables.names))):
         call("Delete")
     assert {mapping.state for mapping in world.mappings.list()} == {"Deleting"}
 

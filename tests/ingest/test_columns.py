@@ -49,7 +49,7 @@ def batch(body: bytes, kind: str = "application/json", *, small: bool = True) ->
 def rows(found: Batch | None) -> list[tuple[str, str, str, Any]]:
     """The events of a batch."""
     assert found is not None
-    events = [found.event(number) for number in range(len(found.times))]
+    events = [found.decode(number) for number in range(len(found.times))]
     return [(event.series, to_text(event.time), event.id, event.data) for event in events]
 
 

@@ -107,7 +107,7 @@ def test_the_drain_waits_for_its_share_no_longer_than_its_time() -> None:
     world = World()
     entry = next(iter(world.catalog.entries("quakes")))
     pace, begun = world.drainer().pace, world.clock.now()
-    pace.spent(entry, 100_000)
+    pace.record_units(entry, 100_000)
     pace.wait(entry, lambda: 2.0)
     assert world.clock.now() - begun == timedelta(seconds=2)
     pace.wait(entry, lambda: -1.0)

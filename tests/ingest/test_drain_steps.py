@@ -123,7 +123,7 @@ def test_what_one_table_took_lets_no_other_table_wait() -> None:
     pace = Pace(stage.clock)
     for entry in (first, second):
         stage.catalog.note(entry, Seen(80, 80, TableClass.STANDARD))
-    pace.spent(first, 1_000)
+    pace.record_units(first, 1_000)
     pace.wait(second, lambda: 60.0)
     assert stage.clock.now() == NOW
     pace.wait(first, lambda: 60.0)
@@ -139,6 +139,6 @@ def test_what_two_messages_took_of_a_table_is_waited_for_together() -> None:
     entry = stage.catalog.entries("quakes")[0]
     pace = Pace(stage.clock)
     for _ in range(2):
-        pace.spent(entry, 20)
+        pace.record_units(entry, 20)
     pace.wait(entry, lambda: 60.0)
     assert stage.clock.now() - NOW == timedelta(seconds=4)

@@ -64,7 +64,7 @@ def post(stage: World, content: Any, /, **more: Any) -> tuple[int, Any, dict[str
     text = content if isinstance(content, str) else json.dumps(content)
     sent = {"pathParameters": {"stream": "quakes"}, "headers": None, "body": text} | more
     context: Any = Context()
-    with wiring.serving(stage.pipeline()):
+    with wiring.serve_pipeline(stage.pipeline()):
         answer = ingest.handler(sent, context)
     return answer["statusCode"], json.loads(answer["body"]), answer["headers"]
 
@@ -126,8 +126,8 @@ def test_each_count_of_an_outcome_is_a_metric(published: Published) -> None:
     outcome = Outcome(
         [], WINDOW, 1, 2, rejections, 2.5, 3, 4, Counter({"A": 5, "B": 6}), NOW - timedelta(hours=1), None, 7, 8, 9
     )
-    with wiring.serving(World().pipeline()):
-        ingest.measure(outcome, "quakes", 10)
+    with wiring.serve_pipeline(World().pipeline()):
+        ingest.publish_metrics(outcome, "quakes", 10)
     assert published.metrics == [
         ("EventsAccepted", 1),
         ("EventsQueued", 2),
@@ -215,7 +215,7 @@ def drain_records(stage: World, *records: dict[str, Any]) -> list[str]:
     from handlers import drain
 
     context: Any = Context()
-    with wiring.serving(stage.pipeline()):
+    with wiring.serve_pipeline(stage.pipeline()):
         answer = drain.handler({"Records": list(records)}, context)
     return [failure["itemIdentifier"] for failure in answer["batchItemFailures"]]
 

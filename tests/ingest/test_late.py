@@ -103,7 +103,7 @@ def test_throttles_of_lowered_tables_are_a_metric_of_their_own(monkeypatch: pyte
     measured: dict[str, Any] = {}
     monkeypatch.setattr("handlers.ingest.metrics.add_metric", lambda name, _, value: measured.update({name: value}))
     body = f'[{{"series": "a", "time": "{(NOW - timedelta(hours=30)).isoformat()}", "data": {{}}}}]'
-    with wiring.serving(stage.pipeline()):
+    with wiring.serve_pipeline(stage.pipeline()):
         answer = ingest.handler({"pathParameters": {"stream": "quakes"}, "body": body}, Context())  # type: ignore[arg-type]
     assert answer["statusCode"] == 202
     assert (measured["ThrottledWrites"], measured["ThrottledLateWrites"]) == (0, 1)
@@ -206,7 +206,7 @@ def test_the_drain_knows_a_message_that_came_before(
     monkeypatch.setattr(drain, "drain_message", take)
     sent = record(1, "x")
     sent["attributes"] |= {} if count is None else {"ApproximateReceiveCount": count}
-    with wiring.serving(world().pipeline()):
+    with wiring.serve_pipeline(world().pipeline()):
         drain.handler({"Records": [sent]}, Context())  # type: ignore[arg-type]
     assert calls == [repeated]
 

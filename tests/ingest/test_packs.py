@@ -55,7 +55,7 @@ def read(world: World, label: str = LABEL) -> list[tuple[str, Any]]:
         for run in walk(opened, span=60, ascending=True):
             for place, copy in zip(run.places, run.copies, strict=True):
                 value = decode_json(copy.value) if isinstance(copy.value, str) else copy.value["data"]
-                events.append((layout.names(copy.address, place)[2], value))
+                events.append((layout.parse_names(copy.address, place)[2], value))
     return events
 
 

@@ -35,7 +35,7 @@ def test_a_function_gives_a_throttled_table_up_with_time_left(name: str, seconds
     stage = World()
     stage.store.throttles = {f"tidetable-t.quakes.{LABEL}"}
     context: Any = Timed(stage.clock, seconds)
-    with wiring.serving(stage.pipeline()):
+    with wiring.serve_pipeline(stage.pipeline()):
         if name == "ingest":
             ingest.handler({"pathParameters": {"stream": "quakes"}, "body": json.dumps([event(1)])}, context)
         else:

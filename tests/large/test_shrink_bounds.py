@@ -159,7 +159,7 @@ def test_a_policy_says_whether_it_shrinks_events_and_which_items_stay_as_they_ar
     large = LargePolicy(compress_above=above, beyond=beyond)
     key, hour = KeyPolicy(partition_by="series"), Duration(hours=1)
     stream = Stream(period=Kind.DAY, late=hour, retention=1, key=key, cold=cold, large=large)
-    assert (stream.shrinks, Shrinker.of(stream, large_values(FakeValues())).plain) == (shrinks, plain)
+    assert (stream.shrinks, Shrinker.of(stream, large_values(FakeValues())).unshrunk_bytes) == (shrinks, plain)
 
 
 def test_a_chunk_has_the_key_of_its_event_and_all_versions_of_an_event_have_one() -> None:

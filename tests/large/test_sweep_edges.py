@@ -16,7 +16,7 @@ from tidetable.catalog import ArchiveFacts, Entry, State
 from tidetable.config import parse
 from tidetable.keys import Key, Layout
 from tidetable.large.sweep import POSITION_KEY, Sweeper, Swept, sweep
-from tidetable.periods import from_label
+from tidetable.periods import parse_label
 from tidetable.ports import Blob
 
 NOW = datetime(2026, 3, 15, 12, tzinfo=UTC)
@@ -51,13 +51,13 @@ class World:
             self.add(stream, LABEL)
 
     def add(self, stream: str, label: str, state: State = State.CLOSED) -> Entry:
-        entry = Entry(stream, from_label(label), f"t.{stream}.{label}", LAYOUT, state, NOW)
+        entry = Entry(stream, parse_label(label), f"t.{stream}.{label}", LAYOUT, state, NOW)
         self.catalog.add(entry)
         self.store.tables[entry.table] = {}
         return entry
 
     def entry(self, stream: str = "b", label: str = LABEL) -> Entry:
-        return self.catalog.items[stream, from_label(label)]
+        return self.catalog.items[stream, parse_label(label)]
 
     def put(self, *names: str, stream: str = "b", label: str = LABEL, size: int = 1) -> list[str]:
         keys = [f"large/stream={stream}/period={label}/{name}" for name in names]

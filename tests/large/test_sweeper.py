@@ -24,9 +24,9 @@ def sweeper(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """The handler's module, which reads the environment when it is imported."""
     monkeypatch.setenv("POWERTOOLS_METRICS_NAMESPACE", "test")
     monkeypatch.setenv("TIDETABLE_STAGE", "lapse")
-    settings.settings.cache_clear()
+    settings.read_settings.cache_clear()
     yield importlib.import_module("handlers.sweeper")
-    settings.settings.cache_clear()
+    settings.read_settings.cache_clear()
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def stage() -> Iterator[Stage]:
     for number in range(3):
         stage.values.put(orphan(stage, "stored", number))
     stage.clock.sleep(2 * 86_400)
-    with wiring.serving(stage.pipeline):
+    with wiring.serve_pipeline(stage.pipeline):
         yield stage
 
 

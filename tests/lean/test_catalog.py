@@ -18,14 +18,14 @@ from tidetable.access import Access
 from tidetable.catalog import Entry, State
 from tidetable.credentials import KeyRecord, Secret
 from tidetable.errors import StoreUnavailable, TableMissing
-from tidetable.periods import from_label
+from tidetable.periods import parse_label
 
 NOON = datetime(2026, 3, 5, 12, tzinfo=UTC)
 
 
 def stored(label: str) -> dict[str, Any]:
     """A day's entry as the service answers it."""
-    entry = Entry("quakes", from_label(label), f"t.{label}", QUAKES.layout, State.OPEN, NOON)
+    entry = Entry("quakes", parse_label(label), f"t.{label}", QUAKES.layout, State.OPEN, NOON)
     return to_wire({**make_period_key("quakes", entry.period), **make_attributes(entry)})
 
 

@@ -29,14 +29,14 @@ from tidetable.config import TableClass
 from tidetable.errors import StoreUnavailable
 from tidetable.events import Item
 from tidetable.keys import Index, Layout, Packing
-from tidetable.periods import from_label
+from tidetable.periods import parse_label
 
 NOON = datetime(2026, 3, 5, 12, tzinfo=UTC)
 DAY = timedelta(days=1)
 EPOCH = "1970-01-01T00:00:00.000000Z"
 # The week of 1970-01-01 begins on 1969-12-29.
 FIRST = "1969-12-25T00:00:00.000000Z"
-PLAIN = Entry("quakes", from_label("2026-03-05"), "t", Layout("time", 4, "series", 21_600), State.OPEN, NOON)
+PLAIN = Entry("quakes", parse_label("2026-03-05"), "t", Layout("time", 4, "series", 21_600), State.OPEN, NOON)
 INDEXES = (
     Index("by_status", "status", 4),
     Index("best", "*", 2, "mag", project=("mag", "place")),

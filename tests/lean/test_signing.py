@@ -44,7 +44,7 @@ def test_every_signature_is_botocores(
     target = f"DynamoDB_20120810.{operation}"
     credentials = Credentials(key, secret, token)
     signer = Signer(host, "eu-west-1")
-    ours = signer.headers(target, body, now, credentials).decode()
+    ours = signer.make_headers(target, body, now, credentials).decode()
     assert f"Authorization: {theirs(host, target, body, now, credentials)}\r\n" in ours
     assert (token is not None) == ("X-Amz-Security-Token" in ours)
 
@@ -53,12 +53,12 @@ def test_every_signature_is_botocores(
 def test_a_signer_that_has_signed_before_signs_anew_for_another(change: str) -> None:
     signer, host = Signer(HOSTS[0], "eu-west-1"), HOSTS[0]
     now, credentials = datetime(2026, 3, 1, 23, 59, 59, tzinfo=UTC), Credentials("k", "s")
-    signer.headers("T", b"", now, credentials)
+    signer.make_headers("T", b"", now, credentials)
     if change == "day":
         now = datetime(2026, 3, 2, tzinfo=UTC)
     else:
         credentials = Credentials("k2", "s2", "t2")
-    assert theirs(host, "T", b"", now, credentials) in signer.headers("T", b"", now, credentials).decode()
+    assert theirs(host, "T", b"", now, credentials) in signer.make_headers("T", b"", now, credentials).decode()
 
 
 def test_threads_on_both_sides_of_midnight_sign_each_for_its_own_day() -> None:
@@ -70,11 +70,11 @@ def test_threads_on_both_sides_of_midnight_sign_each_for_its_own_day() -> None:
         __slots__ = ()
 
         def __eq__(self, other: object) -> bool:
-            signer.headers("T", b"", after, Credentials("k", "s"))
+            signer.make_headers("T", b"", after, Credentials("k", "s"))
             return str.__eq__(self, other)
 
         __hash__ = str.__hash__
 
-    signer.headers("T", b"", now, Credentials("k", "s"))
-    ours = signer.headers("T", b"", now, Credentials("k", Secret("s"))).decode()
+    signer.make_headers("T", b"", now, Credentials("k", "s"))
+    ours = signer.make_headers("T", b"", now, Credentials("k", Secret("s"))).decode()
     assert theirs(host, "T", b"", now, Credentials("k", "s")) in ours

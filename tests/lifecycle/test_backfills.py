@@ -24,7 +24,7 @@ from tidetable.config import parse
 from tidetable.errors import ArchiveBusy, ArchiveFailed, BadBackfill, StaleEntry
 from tidetable.keys import Layout
 from tidetable.lifecycle.premake import find_missing_periods, find_opening
-from tidetable.periods import from_label
+from tidetable.periods import parse_label
 from tidetable.problems import ProblemError
 from tidetable.times import from_text
 
@@ -39,7 +39,7 @@ def test_a_backfill_opens_the_periods_that_it_overlaps_and_not_its_neighbours() 
     start, end = from_text("2026-02-10T00:00:00Z"), from_text("2026-02-13T00:00:00Z")
     backfill = Backfill("s", start, end, Opened(NOON, None, None))
     labels = ["2026-02-09", "2026-02-10", "2026-02-12", "2026-02-13", "2026-02-12T23", "2026-02-13T00"]
-    assert [backfill.meets(from_label(label)) for label in labels] == [False, True, True, False, True, False]
+    assert [backfill.meets(parse_label(label)) for label in labels] == [False, True, True, False, True, False]
 
 
 def states(stage: Any) -> dict[str, State]:
@@ -191,7 +191,7 @@ def test_an_expired_period_that_is_reopened_is_not_archived_in_the_same_run() ->
     world.after(hours=36)
     oldest = min(label for label, state in world.states().items() if state is State.CLOSED)
     world.archiver.fails = False
-    period = from_label(oldest)
+    period = parse_label(oldest)
     until = world.clock.now() + timedelta(hours=3)
     world.catalog.put_backfill(Backfill("s", period.start, period.end, Opened(until, 7, 7)))
     report = world.after(minutes=5)
@@ -250,7 +250,7 @@ def test_a_backfill_takes_events_until_its_very_end_and_in_its_range_only() -> N
 
 
 def test_only_a_table_that_takes_writes_is_open_for_a_backfill() -> None:
-    period = from_label("2026-02-20")
+    period = parse_label("2026-02-20")
     entry = Entry("s", period, "t", Layout("series", 1, "id"), State.CLOSED, NOON, opened=Opened(NOON, None, None))
     second = timedelta(seconds=1)
     writable = {state for state in State if replace(entry, state=state).is_open(NOON - second)}
@@ -259,7 +259,7 @@ def test_only_a_table_that_takes_writes_is_open_for_a_backfill() -> None:
 
 
 def test_backfills_that_meet_get_the_later_end_and_the_greater_units() -> None:
-    period, second = from_label("2026-02-20"), timedelta(seconds=1)
+    period, second = parse_label("2026-02-20"), timedelta(seconds=1)
     first = Backfill("s", *SECOND, Opened(NOON, 5, 9))
     second_backfill = Backfill("s", *SECOND, Opened(NOON + second, 7, 3))
     demand = Backfill("s", *SECOND, Opened(NOON, None, None))

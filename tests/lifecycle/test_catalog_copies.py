@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from aws.catalog import DynamoCatalog
-from settings import settings
+from settings import read_settings
 from strict import Fault, Kind
 from strict.client import StrictClient
 from tests.fakes.stage import CATALOG, ROLLUPS, Stage
@@ -136,11 +136,11 @@ def deployed(monkeypatch: pytest.MonkeyPatch) -> Iterator[SimpleNamespace]:
     monkeypatch.setenv("TIDETABLE_STAGE", "lapse")
     monkeypatch.setenv("POWERTOOLS_METRICS_NAMESPACE", "test")
     monkeypatch.setenv("TIDETABLE_CATALOG_TABLE", CATALOG)
-    settings.cache_clear()
+    read_settings.cache_clear()
     held = SimpleNamespace(stage=None)
     monkeypatch.setattr("wiring_upkeep.pipeline", lambda: held.stage.pipeline)
     yield held
-    settings.cache_clear()
+    read_settings.cache_clear()
 
 
 @pytest.mark.parametrize("kept", [True, False])

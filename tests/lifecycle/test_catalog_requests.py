@@ -12,13 +12,13 @@ from tidetable.catalog import ArchiveFacts, Backfill, Entry, Opened, RecordedPol
 from tidetable.config import TableClass
 from tidetable.errors import StaleEntry
 from tidetable.keys import Index, Layout, Packing
-from tidetable.periods import from_label
+from tidetable.periods import parse_label
 
 NOON = datetime(2026, 3, 15, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
 DAY = "2026-03-15"
 KEY = {"pk": {"S": "stream#s"}, "sk": {"S": f"{DAY}T00:00:00.000000Z#{DAY}"}}
-ENTRY = Entry("s", from_label(DAY), "t", Layout("series", 1, "id"), State.OPEN, NOON)
+ENTRY = Entry("s", parse_label(DAY), "t", Layout("series", 1, "id"), State.OPEN, NOON)
 
 
 def catalog(client: Client) -> DynamoCatalog:

@@ -30,7 +30,7 @@ from tidetable.catalog import Entry, State
 from tidetable.config import TableClass, parse
 from tidetable.lifecycle.observe import Observed
 from tidetable.lifecycle.plan import plan
-from tidetable.periods import from_label
+from tidetable.periods import parse_label
 from tidetable.ports import Table
 
 
@@ -119,7 +119,7 @@ def test_a_copy_whose_region_does_not_know_it_yet_waits_for_the_next_run() -> No
 )
 def test_a_copy_in_a_state_that_does_not_pass_is_trouble_and_the_table_goes_on(status: str) -> None:
     config = parse(text(IRELAND, TOKYO))
-    period = from_label(TODAY)
+    period = parse_label(TODAY)
     stream = config.streams["s"]
     held = Entry("s", period, table_of(TODAY), stream.layout, State.OPEN, NOON, replicas=(IRELAND, TOKYO))
     there = {IRELAND: status, TOKYO: "ACTIVE"}

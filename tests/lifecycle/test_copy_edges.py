@@ -15,7 +15,7 @@ from tidetable.errors import CopyRefused, NotReady, TableRefused
 from tidetable.lifecycle.actions import Stuck
 from tidetable.lifecycle.catalog_copies import CatalogCopy, follow_catalog, remove_catalog_copies
 from tidetable.lifecycle.copies import find_copies_to_mark, fit_copies, has_copies_made, lacks_copies
-from tidetable.periods import from_label
+from tidetable.periods import parse_label
 from tidetable.ports import Table
 
 IRELAND, TOKYO = "eu-west-1", "ap-northeast-1"
@@ -37,7 +37,7 @@ def table(**changes: Any) -> Table:
 
 
 def copied(**changes: Any) -> Entry:
-    held = Entry("s", from_label("2026-03-15"), "t", STREAM.layout, State.OPEN, NOON, replicas=(IRELAND, TOKYO))
+    held = Entry("s", parse_label("2026-03-15"), "t", STREAM.layout, State.OPEN, NOON, replicas=(IRELAND, TOKYO))
     return replace(held, **changes)
 
 
@@ -135,7 +135,7 @@ def test_a_removal_of_copies_waits_as_long_as_a_whole_second_is_left() -> None:
 
 def test_copies_are_made_of_first_tables_until_they_expire() -> None:
     """A restored table has none. It is kept for two days after its end."""
-    expired = from_label("2026-03-15").end + timedelta(days=2)
+    expired = parse_label("2026-03-15").end + timedelta(days=2)
     states = {state for state in State if has_copies_made(copied(state=state), STREAM, NOON)}
     assert states == {State.CREATING, State.OPEN, State.CLOSED}
     assert not has_copies_made(copied(archive=FACTS), STREAM, NOON)

@@ -27,13 +27,13 @@ def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     import settings
     import wiring
 
-    settings.settings.cache_clear()
+    settings.read_settings.cache_clear()
     world = World()
     world.tables.create(TableSpec(CATALOG, None, None, TableClass.STANDARD, {}))
     world.clock.sleep(10)
-    with wiring.serving(world.pipeline(event_bus=FakeBus())):
+    with wiring.serve_pipeline(world.pipeline(event_bus=FakeBus())):
         yield world
-    settings.settings.cache_clear()
+    settings.read_settings.cache_clear()
 
 
 def test_a_first_deployment_that_fails_leaves_no_table(world: World) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from settings import settings
+from settings import read_settings
 from strict import Fault, Kind, Timings
 from tests.api.gateway import Context
 from tests.fakes.stage import CATALOG, Stage
@@ -24,12 +24,12 @@ def stage(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
     monkeypatch.setenv("TIDETABLE_STAGE", "lapse")
     monkeypatch.setenv("POWERTOOLS_METRICS_NAMESPACE", "test")
     monkeypatch.setenv("TIDETABLE_CATALOG_TABLE", CATALOG)
-    settings.cache_clear()
+    read_settings.cache_clear()
     stage = Stage(NOON, CONFIG)
     # Each invocation uses the stage's configuration of that time.
     monkeypatch.setattr("wiring_upkeep.pipeline", lambda: stage.pipeline)
     yield stage
-    settings.cache_clear()
+    read_settings.cache_clear()
 
 
 class Unhurried(Context):

@@ -20,7 +20,7 @@ from tidetable.lifecycle.known import find_known_streams
 from tidetable.lifecycle.ladder import Level
 from tidetable.lifecycle.observe import Observed, observe
 from tidetable.lifecycle.plan import plan
-from tidetable.periods import from_label
+from tidetable.periods import parse_label
 from tidetable.ports import Table
 
 IRELAND, TOKYO = "eu-west-1", "ap-northeast-1"
@@ -37,7 +37,7 @@ def table(**changes: Any) -> Table:
 
 
 def copied(**changes: Any) -> Entry:
-    held = Entry("s", from_label(LABEL), table().name, STREAM.layout, State.OPEN, NOON, replicas=(IRELAND, TOKYO))
+    held = Entry("s", parse_label(LABEL), table().name, STREAM.layout, State.OPEN, NOON, replicas=(IRELAND, TOKYO))
     return replace(held, **changes)
 
 
@@ -275,7 +275,7 @@ def test_the_rollups_of_a_stream_are_opened_before_the_stream() -> None:
 def test_a_table_that_is_missing_is_lost_unless_its_time_was_over(after: timedelta, kinds: list[type]) -> None:
     """Of a stream that deletes its tables without an archive. Kept for five days after its end, and then deleted."""
     config = configuration(on_expiry="delete")
-    period = from_label(LABEL)
+    period = parse_label(LABEL)
     entry = Entry("s", period, table().name, config.streams["s"].layout, State.CLOSED, NOON)
     now = period.end + 5 * DAY + after
     planned = plan(config, "t", now, {"s": Observed([entry], {})})

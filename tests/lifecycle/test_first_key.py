@@ -68,7 +68,7 @@ def test_the_resource_admits_the_key_and_dismisses_it_with_the_stack(monkeypatch
 
     def request(kind: str, **more: Any) -> dict[str, Any]:
         event = {"ResourceType": KIND, "RequestType": kind, "ResourceProperties": {"gateway_key": "gk0"}, **more}
-        with wiring.serving(pipeline):
+        with wiring.serve_pipeline(pipeline):
             answer: dict[str, Any] = deployment.handler(event, context)
         return answer
 

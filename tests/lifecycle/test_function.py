@@ -44,7 +44,7 @@ class Function:
             aws_request_id="request",
             get_remaining_time_in_millis=lambda: int(1000 * self.seconds),
         )
-        with wiring.serving(self.world.pipeline(event_bus=SimpleNamespace(publish=self._publish))):
+        with wiring.serve_pipeline(self.world.pipeline(event_bus=SimpleNamespace(publish=self._publish))):
             return lifecycle.handler(payload, context)
 
     def _publish(self, notices: list[Notice]) -> int:
@@ -63,11 +63,11 @@ class Function:
 def function(monkeypatch: pytest.MonkeyPatch) -> Iterator[Function]:
     monkeypatch.setenv("TIDETABLE_STAGE", "t")
     monkeypatch.setenv("POWERTOOLS_METRICS_NAMESPACE", "test")
-    settings.settings.cache_clear()
+    settings.read_settings.cache_clear()
     made = Function(World())
     monkeypatch.setattr("handlers.lifecycle.metrics.add_metric", made.measure)
     yield made
-    settings.settings.cache_clear()
+    settings.read_settings.cache_clear()
 
 
 def test_a_run_measures_the_numbers_of_its_report(function: Function, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,7 +114,7 @@ def test_only_the_local_stage_acts_as_at_another_time(function: Function, monkey
     with pytest.raises(BadInvocation, match="only the local stage may act as if it were another time"):
         function(at="2026-12-01T00:00:00Z")
     monkeypatch.setenv("TIDETABLE_ALLOW_TIME_TRAVEL", "on")
-    settings.settings.cache_clear()
+    settings.read_settings.cache_clear()
     function(at="2026-12-01T00:00:00Z")
     assert "tidetable-t.s.2026-12-01" in function.world.tables.names
 

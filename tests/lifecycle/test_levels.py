@@ -14,7 +14,7 @@ from tidetable.config import Config, TableClass, parse
 from tidetable.lifecycle import reconcile
 from tidetable.lifecycle.expiry import compute_entry_expiry
 from tidetable.lifecycle.ladder import Level, choose_level, compute_level, compute_stagger, is_exported
-from tidetable.periods import from_label
+from tidetable.periods import parse_label
 from tidetable.ports import Edge, Table
 
 DAY = timedelta(days=1)
@@ -25,7 +25,7 @@ TIGHT = 'mode = "provisioned"\nladder = [{ age = 0, write = 10, read = 10 }]\n'
 
 def recorded(config: Config, state: State = State.OPEN, **more: Any) -> Entry:
     label = "2026-03-15"
-    return Entry("s", from_label(label), f"tidetable-t.s.{label}", config.streams["s"].layout, state, START, **more)
+    return Entry("s", parse_label(label), f"tidetable-t.s.{label}", config.streams["s"].layout, state, START, **more)
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_only_a_table_that_takes_events_of_its_period_is_scaled(
 ) -> None:
     capacity = f'mode = "provisioned"\nautoscaling = {{ write = {{ min = 1, max = 100 }} }}\nladder = [{ladder}]'
     stream = configuration(capacity=capacity).streams["s"]
-    level = compute_level(from_label("2026-03-15"), stream, START + days * DAY)
+    level = compute_level(parse_label("2026-03-15"), stream, START + days * DAY)
     assert (level.scaling is not None, level.reason) == (scaled, reason)
 
 

@@ -22,7 +22,7 @@ from tidetable.lifecycle.observe import (
     remember_tables,
 )
 from tidetable.lifecycle.outlook import derive_outlook
-from tidetable.periods import from_label
+from tidetable.periods import parse_label
 from tidetable.ports import Table
 
 DAY, MOMENT = timedelta(days=1), timedelta(microseconds=1)
@@ -31,7 +31,7 @@ IRELAND, TOKYO = "eu-west-1", "ap-northeast-1"
 
 
 def make_entry(config: Config, label: str = "2026-03-15", state: State = State.OPEN, **more: Any) -> Entry:
-    return Entry("s", from_label(label), f"tidetable-t.s.{label}", config.streams["s"].layout, state, START, **more)
+    return Entry("s", parse_label(label), f"tidetable-t.s.{label}", config.streams["s"].layout, state, START, **more)
 
 
 def make_table(entry: Entry, status: str = "ACTIVE", **more: Any) -> Table:

@@ -15,7 +15,7 @@ from tidetable.keys import Index, Layout
 from tidetable.lifecycle.observe import Observed
 from tidetable.lifecycle.outlook import Outlook, derive_outlook, measure_lead
 from tidetable.lifecycle.report import make_notices
-from tidetable.periods import Kind, find_containing, from_label
+from tidetable.periods import Kind, find_containing, parse_label
 from tidetable.ports import Table
 
 TODAY, TOMORROW = "tidetable-t.s.2026-03-15", "tidetable-t.s.2026-03-16"
@@ -96,7 +96,7 @@ def look_ahead(entries: Mapping[str, State], statuses: Mapping[str, str], now: d
     """The outlook of a stream whose periods have these states, and whose tables that there are have these statuses."""
     layout = more.pop("layout", CONFIG.streams["s"].layout)
     names = {label: f"tidetable-t.s.{label}" for label in entries}
-    made = [Entry("s", from_label(label), names[label], layout, state, now) for label, state in entries.items()]
+    made = [Entry("s", parse_label(label), names[label], layout, state, now) for label, state in entries.items()]
     tables = {
         names[label]: Table(names[label], status, 1, 1, TableClass.STANDARD) for label, status in statuses.items()
     }
@@ -147,7 +147,7 @@ def test_an_index_that_is_added_is_named_and_a_period_that_is_over_changes_no_mo
     assert found.changes == ("s: indexes status -> none from 2026-03-16T00:00:00.000000Z on",)
     stream = CONFIG.streams["s"]
     made = [
-        Entry("s", from_label(label), label, layout, State.OPEN, now)
+        Entry("s", parse_label(label), label, layout, State.OPEN, now)
         for label, layout in (("2026-03-14", indexed), ("2026-03-15", stream.layout))
     ]
     assert derive_outlook(CONFIG, {"s": Observed(made, {})}, now).changes == ()
@@ -223,5 +223,5 @@ def test_a_report_counts_no_table_that_could_not_be_made_and_each_that_could_not
 
 def test_no_archive_is_overdue_of_a_stream_that_deletes_without_one() -> None:
     config, now = configuration(on_expiry="delete", delete="false"), datetime(2026, 3, 23, tzinfo=UTC)
-    held = Entry("s", from_label("2026-03-15"), TODAY, config.streams["s"].layout, State.CLOSED, now)
+    held = Entry("s", parse_label("2026-03-15"), TODAY, config.streams["s"].layout, State.CLOSED, now)
     assert derive_outlook(config, {"s": Observed([held], {})}, now).overdue == ()

@@ -17,7 +17,7 @@ from tidetable.lifecycle.known import Known
 from tidetable.lifecycle.ladder import choose_level, compute_level
 from tidetable.lifecycle.observe import Observation, Observed, observe, remember_horizons
 from tidetable.lifecycle.plan import plan
-from tidetable.periods import from_label
+from tidetable.periods import parse_label
 from tidetable.ports import Table
 from tidetable.times import to_text
 
@@ -31,7 +31,7 @@ LOST = "INACCESSIBLE_ENCRYPTION_CREDENTIALS"
 
 
 def recorded(config: Config, state: State, **more: Any) -> Entry:
-    return Entry("s", from_label(DAY), TABLE, config.streams["s"].layout, state, START - timedelta(days=2), **more)
+    return Entry("s", parse_label(DAY), TABLE, config.streams["s"].layout, state, START - timedelta(days=2), **more)
 
 
 def table(write: int | None = 10, read: int | None = 10, status: str = "ACTIVE", **more: Any) -> Table:
@@ -296,7 +296,7 @@ def test_of_all_streams_the_oldest_period_is_deleted_first() -> None:
     observed = {}
     for name, label in (("a", "2026-03-15"), ("b", "2026-03-14")):
         table_name = f"tidetable-t.{name}.{label}"
-        entry = Entry(name, from_label(label), table_name, config.streams[name].layout, State.CLOSED, START)
+        entry = Entry(name, parse_label(label), table_name, config.streams[name].layout, State.CLOSED, START)
         observed[name] = Observed([entry], {table_name: Table(table_name, "ACTIVE", None, None, TableClass.STANDARD)})
     made = [action for action in plan(config, "t", EXPIRES + HOUR, observed) if action.entry.table in str(observed)]
     leaving = [(action.name, action.entry.stream) for action in made if action.entry.state is State.CLOSED]
@@ -346,7 +346,7 @@ def test_a_closing_says_what_ended_last(until: datetime, reason: str) -> None:
 
 def test_a_table_has_its_units_twenty_minutes_before_its_period() -> None:
     """Events may come five minutes before it, and a raise is begun a quarter of an hour before that."""
-    stream, period = configuration().streams["s"], from_label(DAY)
+    stream, period = configuration().streams["s"], parse_label(DAY)
     rises = START - timedelta(minutes=20)
     assert compute_level(period, stream, rises - timedelta(microseconds=1)).write == 1
     assert compute_level(period, stream, rises).write == 10

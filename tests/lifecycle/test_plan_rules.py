@@ -14,7 +14,7 @@ from tidetable.lifecycle.actions import Action, Create, Lost, Open, SetCapacity
 from tidetable.lifecycle.observe import Observed
 from tidetable.lifecycle.plan import plan
 from tidetable.lifecycle.premake import find_missing_periods
-from tidetable.periods import from_label
+from tidetable.periods import parse_label
 from tidetable.ports import Table
 
 DAY = timedelta(days=1)
@@ -25,7 +25,7 @@ RECOVERED = "table = { point_in_time_recovery = true }"
 
 
 def recorded(config: Config, state: State, **more: Any) -> Entry:
-    return Entry("s", from_label(LABEL), TABLE, config.streams["s"].layout, state, START, **more)
+    return Entry("s", parse_label(LABEL), TABLE, config.streams["s"].layout, state, START, **more)
 
 
 def planned(

@@ -14,7 +14,7 @@ from tidetable.keys.pack import (
     parse_sort_key,
     shift_time,
 )
-from tidetable.periods import from_label
+from tidetable.periods import parse_label
 
 NAME = PackName("2026-03-05T12:00:01.000000Z", "mJqdp3QXtYHhRcVcTbjB8g")
 
@@ -39,7 +39,7 @@ def test_what_names_no_pack_is_no_address(text: str) -> None:
 
 def test_a_ref_carries_the_pack_and_the_event() -> None:
     place = "2026-03-05T12:00:00.000000Z#s#a"
-    ref = Ref("quakes", from_label("2026-03-05"), Key(make_address("2026-03-05T12:00:00.000000Z#0", NAME), place))
+    ref = Ref("quakes", parse_label("2026-03-05"), Key(make_address("2026-03-05T12:00:00.000000Z#0", NAME), place))
     decoded = Ref.decode(ref.encode())
     assert decoded == ref
     assert parse_address(decoded.key.pk).sk == NAME.sk
@@ -49,7 +49,11 @@ def test_a_ref_carries_the_pack_and_the_event() -> None:
 def test_the_address_of_an_event_says_its_series(series: str, escaped: str) -> None:
     pk = f"{escaped}#1"
     for place in (pk, make_address(pk, NAME)):
-        assert SERIAL.names(place, "2026-03-05T12:00:00.000000Z#x%23") == ("2026-03-05T12:00:00.000000Z", series, "x#")
+        assert SERIAL.parse_names(place, "2026-03-05T12:00:00.000000Z#x%23") == (
+            "2026-03-05T12:00:00.000000Z",
+            series,
+            "x#",
+        )
 
 
 def test_a_plain_items_key_is_no_packs() -> None:

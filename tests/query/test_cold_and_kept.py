@@ -13,14 +13,14 @@ from tidetable.config import Stream, parse
 from tidetable.errors import TableMissing
 from tidetable.events import Event, Item
 from tidetable.keys import Key, Layout, Packing, Ref
-from tidetable.periods import from_label
+from tidetable.periods import parse_label
 from tidetable.ports import ArchivePage, ArchiveRange, Version
 from tidetable.problems import ProblemError
 from tidetable.query import find_latest, get_event, parse_query, run_query
 
 NOON = datetime(2026, 3, 5, 12, tzinfo=UTC)
 NOW = datetime(2026, 3, 5, 18, tzinfo=UTC)
-DAY = from_label("2026-03-05")
+DAY = parse_label("2026-03-05")
 TABLE = "tidetable-t.s.2026-03-05"
 SPAN = {"from": ["2026-03-05T00:00:00Z"], "to": ["2026-03-06T00:00:00Z"], "series": ["a"]}
 
@@ -125,7 +125,9 @@ def test_a_latest_event_whose_data_is_gone_is_incomplete_and_reported() -> None:
 def test_a_latest_event_of_a_table_that_is_deleted_meanwhile_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its event was read, and its chunks were gone a moment later: the search goes on with older tables."""
     days = cold_days(COLD_ITEMS[0])
-    days.add_table(from_label("2026-03-04"), LAYOUT, [{"pk": "a#0", "sk": "2026-03-04T12:00:00.000000Z#0", "data": {}}])
+    days.add_table(
+        parse_label("2026-03-04"), LAYOUT, [{"pk": "a#0", "sk": "2026-03-04T12:00:00.000000Z#0", "data": {}}]
+    )
 
     def gone(table: str, keys: Any) -> Any:
         raise TableMissing(table)

@@ -11,7 +11,7 @@ from tests.worlds.days import Days
 from tidetable.catalog import ArchiveFacts, Entry, Opened, State
 from tidetable.config import TableClass, parse
 from tidetable.keys import Layout
-from tidetable.periods import from_label
+from tidetable.periods import parse_label
 from tidetable.ports import Table
 from tidetable.problems import ProblemError
 from tidetable.query import (
@@ -155,7 +155,7 @@ def test_a_period_is_described_by_the_catalog_and_by_its_table() -> None:
     ):
         made: dict[str, Any] = facts_of_day
         days.catalog.add(
-            Entry("quakes", from_label(f"2026-03-0{number}"), f"t{number}", LAYOUT, created_at=NOON, **made)
+            Entry("quakes", parse_label(f"2026-03-0{number}"), f"t{number}", LAYOUT, created_at=NOON, **made)
         )
     stream = CONFIG.streams["quakes"]
     query = parse_periods(stream, {}, NOON, SEAL)

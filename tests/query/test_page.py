@@ -10,7 +10,7 @@ import pytest
 from aws.arrow import encode_stream
 from tidetable.catalog import Entry, State
 from tidetable.keys import Layout
-from tidetable.periods import from_label
+from tidetable.periods import parse_label
 from tidetable.query import Form, render
 from tidetable.query import page as pages
 from tidetable.query.model import EVERYTHING, Cost, Position, Projection
@@ -20,7 +20,7 @@ from tidetable.query.scans import Gap
 
 NOON = datetime(2026, 3, 5, 12, tzinfo=UTC)
 SHOWN = Projection(versions=True)
-ENTRY = Entry("s", from_label("2026-03-05"), "t", Layout("series", 1, "id", versioned=True), State.OPEN, NOON)
+ENTRY = Entry("s", parse_label("2026-03-05"), "t", Layout("series", 1, "id", versioned=True), State.OPEN, NOON)
 
 
 def row(id: str, earlier: int = 0, text: str = "") -> Row:

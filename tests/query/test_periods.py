@@ -10,9 +10,9 @@ from strict import ManualClock
 from tests.fakes.catalog import FakeCatalog
 from tests.fakes.serial import Serial
 from tests.lifecycle.world import configuration
+from tidetable.archive_expiry import PresentCatalog
 from tidetable.catalog import ArchiveFacts, Backfill, Entry, Opened, State
 from tidetable.config import parse
-from tidetable.expired import PresentCatalog
 from tidetable.keys import Layout
 from tidetable.periods import Kind, find_containing
 from tidetable.ports import Table

@@ -9,7 +9,7 @@ from tidetable.catalog import ArchiveFacts, Entry, State
 from tidetable.conditions import ANY, Condition, Names
 from tidetable.keys import Index, Layout
 from tidetable.keys.layout import Packing
-from tidetable.periods import from_label
+from tidetable.periods import parse_label
 from tidetable.query.model import Position, Projection, Query
 from tidetable.query.plan import fetches_from, plan_query, push_down
 from tidetable.query.scans import GatherScan, PackScan, Scan, TableScan, list_filters
@@ -21,7 +21,7 @@ NOON = datetime(2026, 3, 5, 12, tzinfo=UTC)
 
 def scans_of(layout: Layout, after: Position | None, *, ascending: bool, names: Names = ANY) -> list[Scan]:
     """The scans of a day that is read from a place on."""
-    entry = Entry("s", from_label("2026-03-05"), "t", layout, State.OPEN, DAY)
+    entry = Entry("s", parse_label("2026-03-05"), "t", layout, State.OPEN, DAY)
     query = Query("s", DAY, NEXT, names, ascending=ascending, limit=10, after=after)
     return list(plan_query(query, [entry]).scans)
 
@@ -77,7 +77,7 @@ def test_what_cannot_be_read_of_a_range_is_a_gap_with_its_reason() -> None:
     ]
     days = [DAY + timedelta(days=number) for number in range(5)]
     entries = [
-        Entry("s", from_label(f"{day:%Y-%m-%d}"), "t", created_at=DAY, **kind)
+        Entry("s", parse_label(f"{day:%Y-%m-%d}"), "t", created_at=DAY, **kind)
         for day, kind in zip(days, kinds, strict=False)
     ]
     plan = plan_query(Query("s", DAY, days[4], ANY, ascending=True, limit=10), entries)
@@ -141,7 +141,7 @@ NEAR = Index("near", local=True, levels=("region", "kind"))
 def test_an_index_is_gathered_for_a_tenth_of_a_bucket_or_of_a_period_without_buckets(
     layout: Layout, names: Names, hours: float, gathered: bool
 ) -> None:
-    entry = Entry("s", from_label("2026-03-05"), "t", layout, State.OPEN, DAY)
+    entry = Entry("s", parse_label("2026-03-05"), "t", layout, State.OPEN, DAY)
     end = DAY + timedelta(hours=hours)
     query = Query("s", DAY, end, names, ascending=True, limit=10, conditions=REGION)
     (scan,) = plan_query(query, [entry]).scans
@@ -151,7 +151,7 @@ def test_an_index_is_gathered_for_a_tenth_of_a_bucket_or_of_a_period_without_buc
 def test_a_gathered_range_is_filtered_by_the_times_of_the_query() -> None:
     """It spares the way of what lies outside of the range, and the plan names the filter."""
     layout = Layout("time", 1, "id", 21_600, (NEAR,))
-    entry = Entry("s", from_label("2026-03-05"), "t", layout, State.OPEN, DAY)
+    entry = Entry("s", parse_label("2026-03-05"), "t", layout, State.OPEN, DAY)
     end = DAY + timedelta(hours=3)
     query = Query("s", DAY, end, ANY, ascending=True, limit=10, conditions=REGION)
     (scan,) = plan_query(query, [entry]).scans

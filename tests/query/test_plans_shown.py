@@ -8,7 +8,7 @@ from tests.worlds.days import Days
 from tidetable.conditions import Condition, Names
 from tidetable.config import parse
 from tidetable.keys import Index, Layout
-from tidetable.periods import from_label
+from tidetable.periods import parse_label
 from tidetable.query import explain_query, name_conditions, parse_query
 from tidetable.query.model import Query
 from tidetable.query.rankings import explain_top, find_top, parse_ranking
@@ -30,9 +30,9 @@ INDEXED = Layout("time", 4, "id", 43_200, (Index("copy", replica=True),))
 def test_a_plan_shows_the_query_its_scans_and_what_is_not_there() -> None:
     """Of four days the first was never made, the second is archived, and the table of the fourth has a replica."""
     days = Days()
-    days.add_archive(from_label("2026-03-02"), LAYOUT, [])
-    days.add_table(from_label("2026-03-03"), LAYOUT, [])
-    days.add_table(from_label("2026-03-04"), INDEXED, [])
+    days.add_archive(parse_label("2026-03-02"), LAYOUT, [])
+    days.add_table(parse_label("2026-03-03"), LAYOUT, [])
+    days.add_table(parse_label("2026-03-04"), INDEXED, [])
     stream = parse(
         '[streams.s]\nperiod = "day"\nlate = "1d"\nretention = 9\n'
         'key = { partition_by = "time", bucket = "24h", shards = 3 }'
@@ -124,7 +124,7 @@ RANKED = parse(
 
 def test_a_plan_of_a_ranking_shows_the_ranking_and_no_gap_of_the_future() -> None:
     days = Days()
-    days.add_table(from_label("2026-03-05"), RANKED.layout, [])
+    days.add_table(parse_label("2026-03-05"), RANKED.layout, [])
     parameters = {"from": "2026-03-04T00:00:00Z", "to": "2026-03-07T00:00:00Z", "value": "a", "limit": "7"}
     parameters |= {"where.mag:ge": "5", "consistent": "true"}
     units = []
@@ -156,8 +156,8 @@ def test_a_plan_of_a_ranking_shows_the_ranking_and_no_gap_of_the_future() -> Non
 def test_an_index_that_came_after_the_range_is_named_with_the_period_since_which_tables_have_it() -> None:
     """Also in the plan of a ranking: the day of the range was made without the index, and the next day with it."""
     days = Days()
-    days.add_table(from_label("2026-03-04"), Layout("series", 2, "id"), [])
-    days.add_table(from_label("2026-03-05"), RANKED.layout, [])
+    days.add_table(parse_label("2026-03-04"), Layout("series", 2, "id"), [])
+    days.add_table(parse_label("2026-03-05"), RANKED.layout, [])
     span = {"from": ["2026-03-04T00:00:00Z"], "to": ["2026-03-04T12:00:00Z"]}
     tables: Any = NoTables()
     query = parse_query(RANKED, span | {"series": ["a"]}, NOON, SEAL)

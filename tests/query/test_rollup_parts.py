@@ -17,7 +17,7 @@ from tidetable.config import parse
 from tidetable.copies import Copies
 from tidetable.events import Event
 from tidetable.keys import Layout
-from tidetable.periods import from_label
+from tidetable.periods import parse_label
 from tidetable.ports import NotedSeries
 from tidetable.problems import ProblemError
 from tidetable.query import noted, sections
@@ -128,7 +128,7 @@ def test_of_two_numbers_with_one_place_the_first_and_the_later_count() -> None:
 
 
 def entry_of(day: int, layout: Layout) -> Entry:
-    return Entry("s", from_label(f"2026-03-{day:02d}"), f"t{day}", layout, State.OPEN, START)
+    return Entry("s", parse_label(f"2026-03-{day:02d}"), f"t{day}", layout, State.OPEN, START)
 
 
 def choose(since: datetime | None, after: Position | None = None) -> Choice:
@@ -242,7 +242,7 @@ def test_noted_series_are_read_some_at_a_time_while_three_seconds_are_left(
     monkeypatch.setattr(noted, "_RANGES", 4)
     days, layout, paced = Days(), Layout("series", 2, "id"), list[tuple[str, float]]()
     events = [Event(name, NOON, "1", {"n": 1}) for name in "edcba"]
-    days.add_table(from_label("2026-03-05"), layout, [layout.make_item(event) for event in events])
+    days.add_table(parse_label("2026-03-05"), layout, [layout.make_item(event) for event in events])
     (entry,) = days.catalog.entries("s")
     query = Query("s", START, START + timedelta(days=1), ANY, ascending=True, limit=0)
     session = ReadSession(days.reader, lambda: left)
@@ -270,7 +270,7 @@ def test_a_page_of_noted_series_is_not_taken_if_the_time_is_up_before_their_last
     monkeypatch.setattr(noted, "_EVENTS", 4)
     days, layout = Days(), Layout("series", 1, "id")
     events = [Event("a", NOON, f"{number}", {}) for number in range(9)]
-    days.add_table(from_label("2026-03-05"), layout, [layout.make_item(event) for event in events])
+    days.add_table(parse_label("2026-03-05"), layout, [layout.make_item(event) for event in events])
     (entry,) = days.catalog.entries("s")
     query = Query("s", START, START + timedelta(days=1), ANY, ascending=True, limit=0)
     session, series = ReadSession(days.reader, lambda: left), NotedSeries(series=["a"], units=0.0)
@@ -294,7 +294,7 @@ def test_a_page_has_begun_when_it_has_read_notes() -> None:
 
 def test_a_missing_table_of_noted_series_is_one_gap_if_the_scanner_forgives() -> None:
     days, layout = Days(), Layout("series", 200, "id")
-    days.add_table(from_label("2026-03-05"), layout, [])
+    days.add_table(parse_label("2026-03-05"), layout, [])
     (entry,) = days.catalog.entries("s")
     days.store.tables.clear()
     query = Query("s", START, START + timedelta(days=1), ANY, ascending=True, limit=0)
@@ -314,7 +314,7 @@ def test_the_events_and_the_cells_of_one_period_are_two_sources() -> None:
     aggregation = parse_aggregation(STREAM, SPAN, NOON, SEAL)
     scans: list[Any] = [
         SimpleNamespace(
-            entry=SimpleNamespace(stream=name, period=from_label("2026-03-05")), source="table", index_name=i
+            entry=SimpleNamespace(stream=name, period=parse_label("2026-03-05")), source="table", index_name=i
         )
         for name, i in (("s", "all"), ("s-hourly", None), ("s", "all"))
     ]

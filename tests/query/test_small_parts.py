@@ -167,11 +167,11 @@ EVENT = Event("a", NOON, "1", {"n": 1})
 
 def test_an_event_is_found_in_its_pack_and_damage_is_said() -> None:
     (pack,) = items_of([EVENT, Event("a", NOON, "2", {})], PACKED, 0)
-    place = PACKED.sort_key(NOON, "a", "1")
+    place = PACKED.make_sort_key(NOON, "a", "1")
     found = find_in(pack, place, PACKED, Zstd())
     assert found.item is not None
     assert (found.item["sk"], found.damaged) == (place, False)
-    assert find_in(pack, PACKED.sort_key(NOON, "a", "3"), PACKED, Zstd()) == (None, False)
+    assert find_in(pack, PACKED.make_sort_key(NOON, "a", "3"), PACKED, Zstd()) == (None, False)
     damaged: Any = {name: b"x" if isinstance(value, bytes) else value for name, value in pack.items()}
     assert find_in(damaged, place, PACKED, Zstd()) == (None, True)
 
@@ -312,7 +312,7 @@ def test_what_an_archives_page_had_no_room_for_is_the_oldest() -> None:
 
 def test_the_versions_that_fit_are_kept_to_the_last_byte(monkeypatch: pytest.MonkeyPatch) -> None:
     def row() -> Row:
-        return Row(entry(), {"pk": "p", "sk": LAYOUT.sort_key(NOON, "a", "1"), "data": {}})
+        return Row(entry(), {"pk": "p", "sk": LAYOUT.make_sort_key(NOON, "a", "1"), "data": {}})
 
     own = row()
     size = own.measure_own_size()
@@ -325,7 +325,7 @@ def test_the_versions_that_fit_are_kept_to_the_last_byte(monkeypatch: pytest.Mon
 
 def test_data_that_is_elsewhere_may_take_twice_its_bytes() -> None:
     """Only its length is known, and every character of it may be a quote, which takes two bytes on its way."""
-    item: dict[str, Any] = {"pk": "p", "sk": LAYOUT.sort_key(NOON, "a", "1"), "data": {}}
+    item: dict[str, Any] = {"pk": "p", "sk": LAYOUT.make_sort_key(NOON, "a", "1"), "data": {}}
     here, elsewhere = Row(entry(), item), Row(entry(), {**item, "out": {"b": 1_000}}, partial=True)
     assert elsewhere.measure_own_size() - here.measure_own_size() == 2_000
 
@@ -336,7 +336,7 @@ def test_text_takes_its_bytes_and_one_more_for_what_is_escaped(text: str, size: 
 
 
 def test_members_that_plain_events_do_not_have_are_shown_when_they_say_something() -> None:
-    item = {"pk": "p#0", "sk": LAYOUT.sort_key(NOON, "a", "1"), "data": {}}
+    item = {"pk": "p#0", "sk": LAYOUT.make_sort_key(NOON, "a", "1"), "data": {}}
     assert Row(entry(), item).members() == ""
     row = Row(entry(), item, EVERYTHING, Version(2, 1000, newest=True), incomplete=True, left_out=3)
     assert row.members() == (
@@ -353,7 +353,7 @@ def test_each_lost_event_is_one_gap_and_each_missing_table_one_gap_of_a_range() 
     reader: Any = None
     session = ReadSession(reader, forgiving=True)
     for series in ("a", "b", "a"):
-        session.note_lost(entry(), {"pk": "p", "sk": LAYOUT.sort_key(NOON, series, "1")})
+        session.note_lost(entry(), {"pk": "p", "sk": LAYOUT.make_sort_key(NOON, series, "1")})
     for end in (NOON, NOON, START + DAY):
         assert session.take_page(None, entry(), START, end) == Page(Columns((), (), ()), more=False)
     lost = Gap(NOON, NOON + timedelta(microseconds=1), "damaged data")

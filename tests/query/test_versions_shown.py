@@ -15,7 +15,7 @@ from tidetable.catalog import Entry, State
 from tidetable.config import parse
 from tidetable.events import Item
 from tidetable.keys import Key, Layout
-from tidetable.periods import from_label
+from tidetable.periods import parse_label
 from tidetable.query import hydrate, parse_query, run_query
 from tidetable.query import page as pages
 from tidetable.query.hydrate import make_rows_with_versions
@@ -25,7 +25,7 @@ from tidetable.query.rows import Row, Rows
 from tidetable.query.session import ReadSession
 
 NOON = datetime(2026, 3, 5, 12, tzinfo=UTC)
-DAY = from_label("2026-03-05")
+DAY = parse_label("2026-03-05")
 KEPT = Entry("s", DAY, "tidetable-t.s.2026-03-05", Layout("series", 1, "id", versioned=True), State.OPEN, NOON)
 PLAIN = Entry("s", DAY, "tidetable-t.s.2026-03-05", Layout("series", 1, "id"), State.OPEN, NOON)
 SHOWN = Projection(versions=True)

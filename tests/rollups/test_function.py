@@ -70,7 +70,7 @@ class Function:
             aws_request_id="request",
             get_remaining_time_in_millis=lambda: int(1000 * self.seconds),
         )
-        with wiring.serving(self.pipeline):
+        with wiring.serve_pipeline(self.pipeline):
             return refresher.handler(payload, context)
 
     def _take(self, lease: str, owner: str, now: datetime, length: timedelta) -> bool:

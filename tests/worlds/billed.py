@@ -14,7 +14,7 @@ from tests.lifecycle.world import configuration
 from tidetable.bill.present import Sources, present_bill
 from tidetable.catalog import Entry, State
 from tidetable.config import TableClass
-from tidetable.periods import from_label
+from tidetable.periods import parse_label
 from tidetable.ports import Table
 
 NOON = datetime(2026, 3, 15, 12, tzinfo=UTC)
@@ -47,7 +47,7 @@ class BilledStage:
         """Add a period with its table and, with ``chunks``, the table of chunks beside it."""
         configured = self.config.streams.get(stream, self.config.streams["s"])
         layout = replace(configured.layout, parts=chunks is not None)
-        name, period = f"{stream}.{label}", from_label(label)
+        name, period = f"{stream}.{label}", parse_label(label)
         known: dict[str, Any] = {"state": State.OPEN, "created_at": period.start - timedelta(days=2)} | facts
         self.catalog.add(Entry(stream, period, name, layout, **known))
         self.tables |= {name: found for name, found in ((name, found), (f"{name}.parts", chunks)) if found is not None}

@@ -86,7 +86,7 @@ class Doors(World):
             "isBase64Encoded": True,
         }
         context: Any = _Timed(self.clock, seconds)
-        with wiring.serving(self.pipeline()):
+        with wiring.serve_pipeline(self.pipeline()):
             answer = doors.handler(event, context)
         text = answer["body"]
         raw = base64.b64decode(text) if answer["isBase64Encoded"] else text.encode()

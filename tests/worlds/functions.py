@@ -30,9 +30,9 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("TIDETABLE_STAGE", "lapse")
     monkeypatch.setenv("POWERTOOLS_METRICS_NAMESPACE", "test")
     monkeypatch.setattr(settings, "CONFIG_FILE", EXAMPLE)
-    settings.config.cache_clear()
+    settings.read_config.cache_clear()
     yield
-    settings.config.cache_clear()
+    settings.read_config.cache_clear()
 
 
 def queue_message(world: World, *ids: str, at: datetime = NOW) -> str:
@@ -56,7 +56,7 @@ class Function:
     def __call__(self, **payload: Any) -> Any:
         self.measured.clear()
         context: Any = Context()
-        with wiring.serving(self.stage.pipeline):
+        with wiring.serve_pipeline(self.stage.pipeline):
             return self._handler(payload, context)
 
     def backfills(self) -> list[str]:
@@ -67,8 +67,8 @@ class Function:
 def function(monkeypatch: pytest.MonkeyPatch) -> Iterator[Function]:
     monkeypatch.setenv("TIDETABLE_STAGE", "lapse")
     monkeypatch.setenv("POWERTOOLS_METRICS_NAMESPACE", "test")
-    settings.settings.cache_clear()
+    settings.read_settings.cache_clear()
     stage = Stage(NOON, CONFIG)
     stage.run_lifecycle()
     yield Function(stage, monkeypatch)
-    settings.settings.cache_clear()
+    settings.read_settings.cache_clear()

@@ -15,7 +15,7 @@ from tidetable.ingest.circuit import Circuit
 from tidetable.ingest.drain import Drain, drain_message
 from tidetable.ingest.known import KnownPeriods
 from tidetable.ingest.outcome import Outcome
-from tidetable.ingest.request import Ingest, IngestRequest, ingest
+from tidetable.ingest.request import Ingest, IngestRequest, ingest_body
 from tidetable.ingest.writing import Jitter, Writer
 from tidetable.names import name_chunks_table
 from tidetable.periods import Kind, find_containing
@@ -74,7 +74,7 @@ class World:
     ) -> Outcome:
         """Handle a request. ``known`` is the state of a process that has served requests; None for a new process."""
         deadline = self.clock.now() + timedelta(seconds=seconds)
-        return ingest(
+        return ingest_body(
             IngestRequest(stream, body, "application/json", **request),
             self.serving(known),
             lambda: (deadline - self.clock.now()).total_seconds(),

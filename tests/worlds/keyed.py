@@ -133,9 +133,9 @@ def open_door(folder: Path) -> Iterator[Door]:
         patch.setenv("TIDETABLE_STAGE", "lapse")
         patch.setenv("POWERTOOLS_METRICS_NAMESPACE", "test")
         patch.setattr(settings, "CONFIG_FILE", file)
-        settings.settings.cache_clear()
-        settings.config.cache_clear()
-        with wiring.serving(stage.pipeline):
+        settings.read_settings.cache_clear()
+        settings.read_config.cache_clear()
+        with wiring.serve_pipeline(stage.pipeline):
             yield Door(stage)
-    settings.settings.cache_clear()
-    settings.config.cache_clear()
+    settings.read_settings.cache_clear()
+    settings.read_config.cache_clear()

@@ -226,7 +226,7 @@ class LeanClient:
     def _make_message(self, request: Request) -> bytes:
         now = self._clock() + self._skew
         target = f"{_VERSION}.{request.operation}"
-        headers = self._signer.headers(target, request.body, now, self._credentials.get())
+        headers = self._signer.make_headers(target, request.body, now, self._credentials.get())
         return b"%sContent-Length: %d\r\n%s\r\n%s" % (self._head, len(request.body), headers, request.body)
 
     def _set_clock(self, answer: Answer) -> bool:

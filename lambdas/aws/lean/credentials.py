@@ -52,7 +52,7 @@ class Provider(msgspec.Struct):
     @classmethod
     def of_process(cls, now: Callable[[], datetime]) -> Provider:
         """Return the provider of this process."""
-        return cls(os.environ, now, _fetch)
+        return cls(os.environ, now, _read_url)
 
     def get(self) -> Credentials:
         """Return the credentials; the message of NoCredentials names the places that were searched."""
@@ -88,7 +88,7 @@ class Provider(msgspec.Struct):
         return Credentials(answer.access_key_id, answer.secret_access_key, answer.token), answer.expiration
 
 
-def _fetch(url: str, token: str | None) -> bytes:
+def _read_url(url: str, token: str | None) -> bytes:
     # Only a function without credentials in its environment needs this import.
     import urllib.request
     from http.client import HTTPException

@@ -24,7 +24,7 @@ class Signer:
         self._region = region
         self._derived: tuple[tuple[str, str], bytes] | None = None
 
-    def headers(self, target: str, body: bytes, now: datetime, credentials: Credentials) -> bytes:
+    def make_headers(self, target: str, body: bytes, now: datetime, credentials: Credentials) -> bytes:
         """Return the headers that a request needs, with the signature; every header ends with a line end."""
         stamp = now.strftime("%Y%m%dT%H%M%SZ")
         day = stamp[:8]

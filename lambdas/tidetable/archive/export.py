@@ -31,7 +31,7 @@ from tidetable.catalog import ArchiveFacts, Entry, State
 from tidetable.config import ArchivePolicy
 from tidetable.errors import ArchiveBusy, ArchiveFailed, ArchiveMismatch
 from tidetable.lifecycle.expiry import compute_settling
-from tidetable.periods import from_label
+from tidetable.periods import parse_label
 from tidetable.ports import Catalog, Table
 from tidetable.remaining import Remaining
 from tidetable.times import from_text, to_text
@@ -92,7 +92,7 @@ def _report_archived(entry: Entry) -> Archived:
 
 def find_entry(stream: str, label: str, catalog: Catalog) -> Entry:
     """Return the catalog's entry of a period; ArchiveFailed if the catalog has no such entry."""
-    start = from_label(label).start
+    start = parse_label(label).start
     for entry in catalog.entries(stream, start, start, consistent=True):
         if entry.period.label == label:
             return entry

@@ -155,7 +155,7 @@ def _read_parts(keys: ArchiveRange, reader: PartReader, *, ascending: bool) -> I
     """Read the events of the parts that overlap a range, merged in the order of their sort keys."""
     manifest = reader.manifest(keys.manifest)
     layout = manifest.layout
-    across = layout.across(keys.series)
+    across = layout.find_ordering_layout(keys.series)
 
     # Without the keys that earlier pages have read.
     unread = keys
@@ -180,7 +180,7 @@ def _read_parts(keys: ArchiveRange, reader: PartReader, *, ascending: bool) -> I
                 yield from sorted(simultaneous, key=_SORT_KEY, reverse=not ascending)
 
     # In every layout a sort key begins with the time, as a text of this length.
-    size = len(layout.edge(EPOCH))
+    size = len(layout.make_edge(EPOCH))
     first, last = keys.low[:size], keys.high[:size]
     parts = [
         part for part in manifest.parts if keys.versions or (part.first[:size] <= last and first <= part.last[:size])
@@ -208,7 +208,7 @@ def _select_fields(event: Event, fields: Sequence[str]) -> Event:
 
 def _add_sort_key(event: Event, version: Version | None, layout: Layout) -> _SortedEvent:
     rank = 0 if version is None or version.newest else -version.number
-    return _SortedEvent(layout.sort_key(event.time, event.series, event.id), rank, event, version)
+    return _SortedEvent(layout.make_sort_key(event.time, event.series, event.id), rank, event, version)
 
 
 def _sort_versions(ordered: Iterable[_SortedEvent]) -> Iterator[_SortedEvent]:

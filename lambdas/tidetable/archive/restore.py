@@ -21,6 +21,7 @@ from tidetable.archive.facts import join_digests
 from tidetable.archive.manifest import Manifest, Part
 from tidetable.archive.portions import make_puts, split_items
 from tidetable.archive.reading import describe_damage
+from tidetable.archive_expiry import mark_expired
 from tidetable.catalog import LIVE, Entry, Seen, State
 from tidetable.config import TableClass
 from tidetable.errors import (
@@ -34,7 +35,6 @@ from tidetable.errors import (
     TableUnusable,
 )
 from tidetable.events import Item
-from tidetable.expired import as_of
 from tidetable.ingest.notes import Notes
 from tidetable.ingest.writing import Jitter, Writer
 from tidetable.large.shrink import LargeValueServices, Shrinker
@@ -103,7 +103,7 @@ def restore_period(
     ArchiveFailed says why a period cannot be restored. ArchiveMismatch says that the table differs from the manifest.
     """
     exporter = restorer.archive
-    entry = as_of(find_entry(stream, label, exporter.catalog), exporter.config, exporter.clock.now())
+    entry = mark_expired(find_entry(stream, label, exporter.catalog), exporter.config, exporter.clock.now())
     if entry.state in LIVE:
         raise ArchiveFailed(f"period {label} of {stream} is {entry.state}: it has its table")
     if entry.archive is None:
@@ -197,7 +197,7 @@ class _Run:
         stream = self.exporter.config.streams.get(entry.stream)
         if notes is None or stream is None or not stream.rollup or entry.layout.partition_by != "series":
             return
-        series = {entry.layout.names_of(item)[1] for item in items}
+        series = {entry.layout.read_names(item)[1] for item in items}
         if not notes.note(entry.stream, {entry.period.label: series}, self.exporter.clock.now()):
             raise ArchiveBusy(f"series of {entry.stream} could not be noted for its rollups; restore again")
 

@@ -23,7 +23,7 @@ from tidetable.ingest.bodies import Sent
 from tidetable.ingest.outcome import LISTED, list_errors
 from tidetable.ingest.unreadable import Unreadable
 from tidetable.keys import MAX_NAME_BYTES, escape
-from tidetable.problems import CONTENT_TYPE, Problem, refuse
+from tidetable.problems import CONTENT_TYPE, Problem, refuse_request
 
 _STRUCTURED, _BATCH = "application/cloudevents+json", "application/cloudevents-batch+json"
 _PREFIX = "ce-"
@@ -48,21 +48,21 @@ class CloudEventsDoor:
     def read(self, request: Request, body: bytes, stream: Stream, limits: Limits) -> Reading:
         kind, headers = request.kind, request.headers
         if kind == _BATCH:
-            events = _decode(body)
+            events = _decode_body(body)
             if not isinstance(events, list):
-                raise refuse(400, "unparseable", "a batch of CloudEvents is a JSON array")
+                raise refuse_request(400, "unparseable", "a batch of CloudEvents is a JSON array")
             if len(events) > limits.most:
                 raise refuse_too_many(limits.most)
         elif kind == _STRUCTURED:
-            events = [_decode(body)]
+            events = [_decode_body(body)]
         elif kind.startswith("application/cloudevents"):
             detail = f"Content-Type {kind[:64]!r} is not understood: send {_STRUCTURED}, {_BATCH}, or the binary mode"
-            raise refuse(415, "unsupported_media_type", detail)
+            raise refuse_request(415, "unsupported_media_type", detail)
         elif f"{_PREFIX}specversion" in headers or f"{_PREFIX}id" in headers:
             events = [_read_binary(request, body)]
         else:
             modes = f"{_STRUCTURED}, {_BATCH}, or the headers of the binary mode, such as ce-id"
-            raise refuse(415, "unsupported_media_type", f"this is not a CloudEvent: send {modes}")
+            raise refuse_request(415, "unsupported_media_type", f"this is not a CloudEvent: send {modes}")
         reading = Reading()
         for index, event in enumerate(events):
             reading.add(_read_event(event, stream.cloudevents), index)
@@ -85,7 +85,7 @@ class CloudEventsDoor:
         return Answer(problem.status, encode_json(problem.document()), CONTENT_TYPE, problem.headers)
 
 
-def consent(headers: Mapping[str, str], rate: float) -> Mapping[str, str]:
+def make_consent_headers(headers: Mapping[str, str], rate: float) -> Mapping[str, str]:
     """Return the headers that answer a webhook's handshake. Any origin may send, as each delivery needs a key."""
     origin = headers.get("webhook-request-origin")
     if not origin:
@@ -93,11 +93,11 @@ def consent(headers: Mapping[str, str], rate: float) -> Mapping[str, str]:
     return {"WebHook-Allowed-Origin": origin, "WebHook-Allowed-Rate": str(max(int(rate * 60), 1))}
 
 
-def _decode(body: bytes) -> Any:
+def _decode_body(body: bytes) -> Any:
     try:
         return decode_json(body)
     except ValueError as error:
-        raise refuse(400, "unparseable", f"the body is not JSON: {error}") from error
+        raise refuse_request(400, "unparseable", f"the body is not JSON: {error}") from error
 
 
 def _read_binary(request: Request, body: bytes) -> JsonObject:
@@ -113,7 +113,7 @@ def _read_binary(request: Request, body: bytes) -> JsonObject:
     if not body:
         return event
     if kind == "application/json" or kind.endswith("+json"):
-        event["data"] = _decode(body)
+        event["data"] = _decode_body(body)
     elif not kind and (value := _try_json(body)) is not None:
         event["data"] = value
     elif kind.startswith("text/"):

@@ -13,9 +13,9 @@ from tidetable.config import Stream
 from tidetable.dialects.reading import BATCHES, MOST_POINTS, Limits, Reading, Refusal
 from tidetable.exact import encode_json
 from tidetable.ingest import Outcome, ingest_values
-from tidetable.ingest.bodies import inflate
+from tidetable.ingest.bodies import inflate_body
 from tidetable.ingest.request import Ingest
-from tidetable.problems import Problem, refuse
+from tidetable.problems import Problem, refuse_request
 from tidetable.remaining import Remaining
 
 _ENCODINGS = frozenset({"", "identity", "gzip", "x-gzip", "deflate"})
@@ -98,7 +98,9 @@ class Door(Protocol):
         ...
 
 
-def take(door: Door, request: Request, access: Access, ports: Ingest, remaining: Remaining) -> tuple[Answer, Outcome]:
+def ingest_request(
+    door: Door, request: Request, access: Access, ports: Ingest, remaining: Remaining
+) -> tuple[Answer, Outcome]:
     """Make a request's events durable; ProblemError if the whole request is refused, and no event is acknowledged."""
     name = door.stream(request)
     access.require(name, "write")
@@ -106,13 +108,13 @@ def take(door: Door, request: Request, access: Access, ports: Ingest, remaining:
     api, stream = ports.config.api, ports.config.streams[name]
     encoding = request.headers.get("content-encoding", "").strip().lower()
     if encoding not in _ENCODINGS:
-        raise refuse(
+        raise refuse_request(
             415, "unsupported_media_type", f"Content-Encoding {encoding[:32]!r} is not understood: send gzip, or none"
         )
     sent = request.body
     if encoding == "deflate" and sent.startswith(_ZLIB):
         sent = _inflate_zlib(sent, api.max_body)
-    body = inflate(sent, api.max_body)
+    body = inflate_body(sent, api.max_body)
     reading = door.read(request, body, stream, Limits(min(BATCHES * api.max_events, MOST_POINTS), api.max_body))
     outcome = ingest_values(
         name, reading.values, ports, remaining, strict=reading.strict, series_prefix=access.series_prefix
@@ -126,7 +128,7 @@ def _inflate_zlib(body: bytes, max_body: int) -> bytes:
     try:
         plain = stream.decompress(body, max_body + 1)
     except zlib.error as error:
-        raise refuse(400, "unparseable", f"the body is damaged: {error}") from error
+        raise refuse_request(400, "unparseable", f"the body is damaged: {error}") from error
     if len(plain) <= max_body and not stream.eof:
-        raise refuse(400, "unparseable", "the body is cut short")
+        raise refuse_request(400, "unparseable", "the body is cut short")
     return plain

@@ -23,7 +23,7 @@ from tidetable.exact import decode_json
 from tidetable.ingest.bodies import Sent
 from tidetable.ingest.unreadable import Unreadable
 from tidetable.keys import find_value
-from tidetable.problems import Problem, refuse
+from tidetable.problems import Problem, refuse_request
 from tidetable.times import to_micros
 
 _EVENT = frozenset({"series", "time", "id", "data"})
@@ -60,7 +60,7 @@ class FirehoseDoor:
         try:
             delivery = msgspec.json.decode(body, type=Delivery)
         except (msgspec.DecodeError, ValueError, RecursionError) as error:
-            raise refuse(400, "unparseable", f"the body is not a request of Firehose: {error}") from error
+            raise refuse_request(400, "unparseable", f"the body is not a request of Firehose: {error}") from error
         reading = Reading()
         for number, record in enumerate(delivery.records):
             for value in _read_record(record, stream.firehose, delivery.timestamp or None):
@@ -72,19 +72,19 @@ class FirehoseDoor:
     def answer(self, intake: Intake) -> Answer:
         refusals = intake.refusals
         if not refusals:
-            return _answer(intake.request, 200)
+            return _make_answer(intake.request, 200)
         stored = len(intake.reading.values) - len(refusals)
         reasons = describe_refusals(refusals, "record", _NAMED)
         message = f"{len(refusals)} events are refused, {stored} are stored: {reasons}"
-        return _answer(intake.request, 400, message)
+        return _make_answer(intake.request, 400, message)
 
     def refuse(self, request: Request, problem: Problem) -> Answer:
         # After 413 Firehose loses the records; after any other error it keeps them in the delivery stream's bucket.
         status = 400 if problem.status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE else problem.status
-        return _answer(request, status, problem.detail)
+        return _make_answer(request, status, problem.detail)
 
 
-def _answer(request: Request, status: int, message: str = "") -> Answer:
+def _make_answer(request: Request, status: int, message: str = "") -> Answer:
     id = request.headers.get("x-amz-firehose-request-id", "")
     document = {"requestId": id, "timestamp": to_micros(request.now) // 1000}
     return Answer.json(status, document | ({"errorMessage": message} if message else {}))

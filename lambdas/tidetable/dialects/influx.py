@@ -16,7 +16,7 @@ from tidetable.config.stream import InfluxPolicy
 from tidetable.dialects.reading import Reading, fit_name, is_beyond, make_id, refuse_too_many, set_number, split_nanos
 from tidetable.ingest.bodies import Sent
 from tidetable.ingest.unreadable import Unreadable
-from tidetable.problems import refuse
+from tidetable.problems import refuse_request
 
 # Parses a line (without its end) to measurement, tags, fields and time; None for a comment. ValueError gives a reason.
 ParseLine = Callable[[str], "Mapping[str, Any] | None"]
@@ -50,7 +50,7 @@ def read_precision(name: str) -> int | None:
     if name == "auto":
         return None
     if name not in NANOS:
-        raise refuse(400, "bad_parameter", f"precision {name[:32]!r} is not known: use ns, us, ms or s")
+        raise refuse_request(400, "bad_parameter", f"precision {name[:32]!r} is not known: use ns, us, ms or s")
     return NANOS[name]
 
 
@@ -155,11 +155,11 @@ def _parse_all(text: bytes, parse_line: ParseLine) -> Iterator[tuple[int, Mappin
         if not line or line.isspace():
             at = end
             continue
-        parsed = _parse(line, parse_line)
+        parsed = _parse_or_explain(line, parse_line)
         while next_odd < len(odd) and odd[next_odd] <= at:
             next_odd += 1
         if isinstance(parsed, str) and next_odd < len(odd) and next_odd and odd[next_odd - 1] == at:
-            joined = _parse(b"\n".join(lines[at : odd[next_odd] + 1]), parse_line)
+            joined = _parse_or_explain(b"\n".join(lines[at : odd[next_odd] + 1]), parse_line)
             if not isinstance(joined, str):
                 parsed, end = joined, odd[next_odd] + 1
         if parsed is not None:
@@ -172,7 +172,7 @@ def _count_quotes(line: bytes) -> int:
     return line.replace(b"\\\\", b"").replace(b'\\"', b"").count(b'"')
 
 
-def _parse(line: bytes, parse_line: ParseLine) -> Mapping[str, Any] | str | None:
+def _parse_or_explain(line: bytes, parse_line: ParseLine) -> Mapping[str, Any] | str | None:
     try:
         return parse_line(line.decode())
     except UnicodeDecodeError:

@@ -13,7 +13,7 @@ from tidetable.config import Stream
 from tidetable.dialects.door import Answer, Intake, Request
 from tidetable.dialects.influx import ParseLine, quote_lines, read_lines, read_precision
 from tidetable.dialects.reading import Limits, Reading, Refusal, describe_refusals
-from tidetable.problems import Problem, refuse
+from tidetable.problems import Problem, refuse_request
 from tidetable.times import to_micros
 
 WRITE_1, WRITE_2, WRITE_3 = "/write", "/api/v2/write", "/api/v3/write_lp"
@@ -55,7 +55,7 @@ class InfluxDoor:
         parameter = _STREAM_PARAMETER[request.route]
         name = request.query.get(parameter, "").partition("/")[0]
         if not name:
-            raise refuse(400, "bad_parameter", f"{parameter} is missing: name the stream in it")
+            raise refuse_request(400, "bad_parameter", f"{parameter} is missing: name the stream in it")
         return name
 
     def read(self, request: Request, body: bytes, stream: Stream, limits: Limits) -> Reading:

@@ -30,7 +30,7 @@ from tidetable.dialects.reading import (
     Reading,
     fit_name,
     make_id,
-    nest,
+    nest_attributes,
     refuse_too_many,
     set_value,
     split_nanos,
@@ -39,7 +39,7 @@ from tidetable.events import JsonObject
 from tidetable.exact import encode_json, show_text
 from tidetable.ingest.bodies import Sent
 from tidetable.ingest.unreadable import Unreadable
-from tidetable.problems import refuse
+from tidetable.problems import refuse_request
 
 # Attributes with this prefix identify the SDK, not the source: an update of the SDK must not begin new series.
 _NOT_SERIES = "telemetry."
@@ -62,7 +62,7 @@ class _Budget:
             raise refuse_too_many(self.limits.most)
         if self.shared > GROWTH * self.limits.max_body:
             detail = "the attributes of resources and scopes, repeated in each event, exceed the limit: send fewer points at once"
-            raise refuse(413, "too_large", detail)
+            raise refuse_request(413, "too_large", detail)
 
 
 @dataclass(slots=True)
@@ -80,7 +80,7 @@ class _Source:
     labels: str
 
 
-def decode(kind: type, body: bytes) -> Any:
+def decode_request(kind: type, body: bytes) -> Any:
     """Decode a request in JSON, an ``Export...ServiceRequest`` of this kind; ProblemError for another body."""
     try:
         try:
@@ -90,9 +90,9 @@ def decode(kind: type, body: bytes) -> Any:
             text = _FIRST_NULL.sub(b"{", _NULL.sub(b"", body))
             return msgspec.json.decode(text, type=kind, strict=False)
     except RecursionError as error:
-        raise refuse(400, "unparseable", "the body is nested too deeply") from error
+        raise refuse_request(400, "unparseable", "the body is nested too deeply") from error
     except (msgspec.DecodeError, ValueError) as error:
-        raise refuse(400, "unparseable", f"the body is not OTLP in JSON: {error}") from error
+        raise refuse_request(400, "unparseable", f"the body is not OTLP in JSON: {error}") from error
 
 
 def _read_metrics(request: types.ExportMetricsServiceRequest, policy: OtlpPolicy, limits: Limits) -> Reading:
@@ -132,18 +132,20 @@ def _read_source(resource: types.Resource | None, scope: types.InstrumentationSc
     try:
         attributes = sorted(read_attributes(resource.attributes), key=_NAME) if resource is not None else ()
         if attributes:
-            data["resource"] = nest(attributes)
+            data["resource"] = nest_attributes(attributes)
         if scope is not None:
             own = read_attributes(scope.attributes)
             identity = [scope.name, scope.version, own]
-            fields = {"name": scope.name, "version": scope.version, "attributes": nest(own)}
+            fields = {"name": scope.name, "version": scope.version, "attributes": nest_attributes(own)}
             if members := {name: value for name, value in fields.items() if value}:
                 data["scope"] = members
         return _Source(
             attributes, identity, data, len(encode_json([attributes, data])), _make_labels((), attributes, ())
         )
     except (ValueError, RecursionError) as error:
-        raise refuse(400, "unparseable", f"the attributes of a resource or scope cannot be read: {error}") from error
+        raise refuse_request(
+            400, "unparseable", f"the attributes of a resource or scope cannot be read: {error}"
+        ) from error
 
 
 def _walk_metrics(request: types.ExportMetricsServiceRequest) -> Iterator[tuple[_Source, JsonObject, int, types.Point]]:
@@ -190,7 +192,7 @@ def _read_point(point: types.Point, common: JsonObject, source: _Source, policy:
     if not isinstance(point, types.SummaryDataPoint) and point.exemplars:
         data["exemplars"] = [read_exemplar(exemplar) for exemplar in point.exemplars]
     if attributes:
-        data["attributes"] = nest(attributes)
+        data["attributes"] = nest_attributes(attributes)
     data |= source.data
     labels = _make_labels(policy.series, source.resource, attributes)
     series = f"{common['metric']}{{{labels}}}" if labels else common["metric"]
@@ -219,7 +221,7 @@ def _read_record(record: types.LogRecord, source: _Source, policy: OtlpPolicy) -
         if count:
             data[name] = count
     if attributes:
-        data["attributes"] = nest(attributes)
+        data["attributes"] = nest_attributes(attributes)
     data |= source.data
     # The time of observation is not part of a record's identity: two collectors may have seen the same record.
     id = make_id([time, rest, data, source.scope], rest)

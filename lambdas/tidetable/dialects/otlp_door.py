@@ -13,7 +13,7 @@ from tidetable.config import Stream
 from tidetable.dialects import otlp
 from tidetable.dialects.door import Answer, Intake, Request
 from tidetable.dialects.reading import Limits, Reading, describe_refusals
-from tidetable.problems import Problem, refuse
+from tidetable.problems import Problem, refuse_request
 
 PROTOBUF, JSON = "application/x-protobuf", "application/json"
 # In seconds. Python's exporter tries for ten seconds in all, and drops data that it would have to keep for longer.
@@ -27,7 +27,7 @@ _NAMED = 3
 class Protobuf(Protocol):
     """The messages in protobuf."""
 
-    def parse(self, kind: type, body: bytes) -> Any: ...
+    def parse_request(self, kind: type, body: bytes) -> Any: ...
     def encode_answer(self, kind: type, rejected: int, message: str) -> bytes: ...
     def encode_status(self, code: int, message: str) -> bytes: ...
 
@@ -46,15 +46,15 @@ class OtlpDoor:
         if not name:
             key = "otlp_metrics" if is_metrics else "otlp_logs"
             detail = f"this path names no stream: send to /v1/streams/NAME/otlp/..., or set {key} in [doors]"
-            raise refuse(404, "unknown_stream", detail)
+            raise refuse_request(404, "unknown_stream", detail)
         return name
 
     def read(self, request: Request, body: bytes, stream: Stream, limits: Limits) -> Reading:
         if request.kind not in (PROTOBUF, JSON):
             detail = f"Content-Type {request.kind[:64]!r} is not understood: send {PROTOBUF} or {JSON}"
-            raise refuse(415, "unsupported_media_type", detail)
+            raise refuse_request(415, "unsupported_media_type", detail)
         signal = _find_signal(request)
-        decode = self.protobuf.parse if request.kind == PROTOBUF else otlp.decode
+        decode = self.protobuf.parse_request if request.kind == PROTOBUF else otlp.decode_request
         return signal.read(decode(signal.request, body), stream.otlp, limits)
 
     def answer(self, intake: Intake) -> Answer:

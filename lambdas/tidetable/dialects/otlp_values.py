@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tidetable.dialects import otlp_types as types
-from tidetable.dialects.reading import nest, read_exact, set_number, split_nanos
+from tidetable.dialects.reading import nest_attributes, read_exact, set_number, split_nanos
 from tidetable.events import JsonObject
 
 _TEMPORALITY = {1: "delta", 2: "cumulative"}
@@ -72,7 +72,7 @@ def read_value(value: types.AnyValue | None) -> Any:
         inner = [read_value(element) for element in value.array_value.values]
         return [read_exact(element) if type(element) is float else element for element in inner]
     if value.kvlist_value is not None:
-        return nest(read_attributes(value.kvlist_value.values))
+        return nest_attributes(read_attributes(value.kvlist_value.values))
     return value.bytes_value
 
 
@@ -85,7 +85,7 @@ def read_exemplar(exemplar: types.Exemplar) -> JsonObject:
         if text:
             data[name] = text
     if exemplar.filtered_attributes:
-        data["attributes"] = nest(read_attributes(exemplar.filtered_attributes))
+        data["attributes"] = nest_attributes(read_attributes(exemplar.filtered_attributes))
     return data
 
 

@@ -15,7 +15,7 @@ from tidetable.ingest.bodies import Sent
 from tidetable.ingest.submission import Rejection
 from tidetable.ingest.unreadable import Unreadable
 from tidetable.keys import MAX_NAME_BYTES, escape
-from tidetable.problems import ProblemError, refuse
+from tidetable.problems import ProblemError, refuse_request
 from tidetable.times import EPOCH, LATEST, from_micros, to_micros, to_text
 
 # A request has at most ten times `max_events` points, but never more than 10,000. OpenTelemetry's collectors send 8,192
@@ -87,7 +87,7 @@ def describe_refusals(refusals: Sequence[Refusal], place: str, most: int, rest: 
 
 def refuse_too_many(most: int) -> ProblemError:
     """Return the error for a request with more events than ``most``."""
-    return refuse(413, "too_many_events", f"more than {most} points in one request: send fewer at once")
+    return refuse_request(413, "too_many_events", f"more than {most} points in one request: send fewer at once")
 
 
 def split_nanos(nanos: int) -> tuple[str, int]:
@@ -152,7 +152,7 @@ def read_exact(value: float) -> Decimal | int | str:
     return Decimal(repr(value))
 
 
-def nest(pairs: Iterable[tuple[str, Any]]) -> JsonObject:
+def nest_attributes(pairs: Iterable[tuple[str, Any]]) -> JsonObject:
     """Return attributes whose names have dots as nested objects: ``http.method`` becomes ``{"http": {"method": …}}``.
 
     So conditions reach them by their path. If a name has a value and is also the beginning of longer names, the longer

@@ -112,6 +112,6 @@ class ChangeReader:
 
 
 def _make_change(pk: str, sk: str, at: int, data: JsonObject | None, kind: ChangeKind, entry: Entry) -> Change:
-    time, series, id = entry.layout.names(pk, sk)
+    time, series, id = entry.layout.parse_names(pk, sk)
     ref = encode_ref(entry.stream, entry.period.label, pk, sk)
     return Change(kind, entry.stream, series, time, id, at, data, ref)

@@ -14,7 +14,7 @@ import msgspec
 
 from tidetable.exact import decode_json, parse_exact_number
 from tidetable.ingest.unreadable import Unreadable, find_lone_surrogate, read_elements, read_line
-from tidetable.problems import refuse
+from tidetable.problems import refuse_request
 
 _Usual = TypeVar("_Usual")
 _GZIP = b"\x1f\x8b"
@@ -59,15 +59,15 @@ def read_body(body: bytes, content_type: str, *, max_body: int) -> Body:
     """
     kind = content_type.partition(";")[0].strip().lower()
     if kind not in _NDJSON_TYPES | _JSON_TYPES | _OPAQUE_TYPES:
-        raise refuse(
+        raise refuse_request(
             415,
             "unsupported_media_type",
             f"Content-Type {kind[:64]!r} is not understood: send application/json or application/x-ndjson, plain or gzip",
         )
     # RFC 8259, section 8.1: a parser may ignore a byte order mark, and some programs of Windows write one.
-    text = inflate(body, max_body).removeprefix(BOM_UTF8)
+    text = inflate_body(body, max_body).removeprefix(BOM_UTF8)
     if not text or text.isspace():
-        raise refuse(400, "unparseable", "the body is empty: send one event, an array of events or NDJSON")
+        raise refuse_request(400, "unparseable", "the body is empty: send one event, an array of events or NDJSON")
     return Body(text, kind)
 
 
@@ -85,14 +85,14 @@ def decode_body(body: Body, *, max_events: int) -> list[Any]:
             if first not in (b"[", b"{"):
                 decode_json(text)
                 detail = "the body must be an event, an array of events or an object with events"
-                raise refuse(400, "unparseable", detail)
+                raise refuse_request(400, "unparseable", detail)
             values = _read_array(text, max_events) if first == b"[" else _read_object(text, max_events)
         except ValueError as error:
             if kind not in _OPAQUE_TYPES or b"\n" not in text.strip():
-                raise refuse(400, "unparseable", f"the body is not JSON: {error}") from error
+                raise refuse_request(400, "unparseable", f"the body is not JSON: {error}") from error
             values = _read_lines(text, max_events)
     if not values:
-        raise refuse(400, "unparseable", "the body holds no event")
+        raise refuse_request(400, "unparseable", "the body holds no event")
     return values
 
 
@@ -131,7 +131,7 @@ def _read_object(text: bytes, max_events: int) -> list[Any]:
             raise
         return [Unreadable(reason)]
     if "events" in value:
-        raise refuse(400, "unparseable", '"events" must be an array and the only field of the body')
+        raise refuse_request(400, "unparseable", '"events" must be an array and the only field of the body')
     return [value]
 
 
@@ -154,7 +154,7 @@ def _read_array(text: bytes, max_events: int) -> list[Any]:
         return events
     count = 0
 
-    def counted(_: type, value: Any) -> _Element:
+    def count_element(_: type, value: Any) -> _Element:
         nonlocal count
         count += 1
         if count > max_events:
@@ -162,7 +162,8 @@ def _read_array(text: bytes, max_events: int) -> list[Any]:
         return _Element(value)
 
     try:
-        elements = msgspec.json.Decoder(list[_Element], dec_hook=counted, float_hook=parse_exact_number).decode(text)
+        decoder = msgspec.json.Decoder(list[_Element], dec_hook=count_element, float_hook=parse_exact_number)
+        elements = decoder.decode(text)
     except (msgspec.DecodeError, RecursionError):
         values = list(islice(read_elements(text.decode()), max_events + 1))
         if len(values) > max_events:
@@ -195,10 +196,12 @@ def _try_usual(decode: Callable[[bytes], _Usual], text: bytes) -> _Usual | None:
 
 
 def _refuse_many(max_events: int) -> NoReturn:
-    raise refuse(413, "too_many_events", f"more than {max_events} events in one request: send at most {max_events}")
+    raise refuse_request(
+        413, "too_many_events", f"more than {max_events} events in one request: send at most {max_events}"
+    )
 
 
-def inflate(body: bytes, max_body: int) -> bytes:
+def inflate_body(body: bytes, max_body: int) -> bytes:
     """Return the body, decompressed if it begins like gzip, because gateways and clients disagree on Content-Encoding.
     ProblemError if the body is damaged, or has more than ``max_body`` bytes; the size is checked during decompression.
     """
@@ -215,7 +218,7 @@ def inflate(body: bytes, max_body: int) -> bytes:
                 # Small pieces: zlib copies the bytes of the piece that follow the end of a member.
                 piece = view[at : at + _PIECE]
                 if not piece:
-                    raise refuse(400, "unparseable", "the gzip body is cut short")
+                    raise refuse_request(400, "unparseable", "the gzip body is cut short")
                 plain += member.decompress(piece, max_body + 1 - len(plain))
                 if len(plain) > max_body:
                     raise _refuse_large(max_body)
@@ -223,12 +226,12 @@ def inflate(body: bytes, max_body: int) -> bytes:
             if at == len(body):
                 return bytes(plain)
     except zlib.error as error:
-        raise refuse(400, "unparseable", f"the gzip body is damaged: {error}") from error
-    raise refuse(400, "unparseable", f"the gzip body has more than {_MOST_MEMBERS} members: compress it as one")
+        raise refuse_request(400, "unparseable", f"the gzip body is damaged: {error}") from error
+    raise refuse_request(400, "unparseable", f"the gzip body has more than {_MOST_MEMBERS} members: compress it as one")
 
 
 def _refuse_large(max_body: int) -> Exception:
-    return refuse(
+    return refuse_request(
         413, "too_large", f"the body exceeds {max_body} bytes after decompression: send fewer events a request"
     )
 

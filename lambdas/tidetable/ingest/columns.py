@@ -40,7 +40,7 @@ class Batch(NamedTuple):
     ids: Sequence[str]
     datas: Sequence[dict[str, Raw]]
 
-    def event(self, number: int) -> Event:
+    def decode(self, number: int) -> Event:
         """Decode the event with this number."""
         data = decode_json(encode_json(self.datas[number]))
         return Event(self.series[number], from_text(self.times[number]), self.ids[number], data)

@@ -52,7 +52,7 @@ class Pace:
         if pause > 0:
             self.clock.sleep(min(pause, max(remaining(), 0.0)))
 
-    def spent(self, entry: Entry, units: float) -> None:
+    def record_units(self, entry: Entry, units: float) -> None:
         """Record the write units that were consumed from a table."""
         write_units = entry.seen.write if entry.seen is not None else None
         rate = _UNKNOWN if write_units is None else max(write_units * SHARE / CONSUMERS, _LEAST)
@@ -231,11 +231,11 @@ class _Delivery:
         """Write puts, each only if the table is writable: the table may be archived at any moment, and must not get a
         write after that. Return the number of puts that belong to full item collections.
         """
-        sealed = f"period {entry.period.label} of {self._stream} is {entry.state}: restore it, then replay"
+        refusal = f"period {entry.period.label} of {self._stream} is {entry.state}: restore it, then replay"
         store, full = self._ports.store, 0
         for put in puts:
             if not entry.writable:
-                raise Undrainable(sealed)
+                raise Undrainable(refusal)
             ready, _ = self._writer.write_outside([put])
             if not ready:
                 raise NotDrained(f"the chunks or the object of an event of {self._stream} are not written yet")
@@ -246,7 +246,7 @@ class _Delivery:
                 full += 1
                 continue
             if done is Transacted.FENCED:
-                raise Undrainable(sealed)
+                raise Undrainable(refusal)
             if done is Transacted.CONFLICT and is_version:
                 raise NotDrained(f"another writer changes an event of {self._stream} at the same time")
         return full
@@ -259,7 +259,7 @@ class _Delivery:
             self._ports.pace.wait(entry, self._remaining)
             writer = replace(self._writer, remaining=limit_time(_PATIENCE_SECONDS, self._ports.clock, self._remaining))
             written = write_all_forms(writer, batch, lambda waiting: self._ports.store.write_each(waiting, "newer"))
-            self._ports.pace.spent(entry, written.units + len(written.conflicts))
+            self._ports.pace.record_units(entry, written.units + len(written.conflicts))
             full_puts = sum(map(written.is_full, written.unwritten))
             full += full_puts
             if len(written.unwritten) > full_puts:

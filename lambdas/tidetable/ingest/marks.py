@@ -54,7 +54,7 @@ class Marks:
         self._put |= {(stream.name, bucket): now for bucket in unmarked}
         return True
 
-    def find_unready(self, stream: Stream, routed: Routed, oldest: datetime, now: datetime) -> frozenset[Slot]:
+    def mark_and_note_events(self, stream: Stream, routed: Routed, oldest: datetime, now: datetime) -> frozenset[Slot]:
         """Mark the buckets and note the series of a request's events, the oldest of which has the time ``oldest``.
 
         Return the slots that must not be written, as a mark or a note may be missing.
@@ -64,7 +64,7 @@ class Marks:
             late = [(slot, time) for slot, time in routed.times if needs_mark(time, now)]
             if not self.mark(stream, (time for _, time in late), now):
                 unready = frozenset(slot for slot, _ in late)
-        return unready | self.notes.find_unnoted(stream.name, routed.entries, routed.series, now)
+        return unready | self.notes.note_events(stream.name, routed.entries, routed.series, now)
 
     def _is_kept(self, stream: str, bucket: datetime, now: datetime) -> bool:
         at = self._put.get((stream, bucket))

@@ -53,7 +53,7 @@ class Notes:
                 self._count += len(unknown)
         return True
 
-    def find_unnoted(
+    def note_events(
         self, stream: str, entries: Sequence[Entry], events: Iterable[tuple[Slot, str]], now: datetime
     ) -> frozenset[Slot]:
         """Note the series of events. Return the slots that must not be written: their notes may be missing.

@@ -14,7 +14,7 @@ from tidetable.ingest.context import RequestContext
 from tidetable.ingest.routing import Routed
 from tidetable.ingest.submission import Rejection, Submission, list_rejections
 from tidetable.ports import Written
-from tidetable.problems import refuse
+from tidetable.problems import refuse_request
 from tidetable.window import Window
 
 # The effect of rejections on a request. "strict": any rejection refuses the request. "all": the request is refused if
@@ -123,8 +123,8 @@ def refuse_all(context: RequestContext, verdicts: Sequence[Submission | Rejectio
             detail = (
                 f"{len(rejections)} of {count} events are refused, so with handling=strict nothing was written{more}"
             )
-            raise refuse(400, "strict", detail, **listed)
-        raise refuse(422, "all_refused", f"every event was refused; nothing was written{more}", **listed)
+            raise refuse_request(400, "strict", detail, **listed)
+        raise refuse_request(422, "all_refused", f"every event was refused; nothing was written{more}", **listed)
     if (rejections and refusal == "whole") or not any(type(verdict) is Submission for verdict in verdicts):
         return Outcome([None] * count, context.window, rejections=rejections, backfills=context.backfills)
     return None

@@ -16,7 +16,7 @@ from tidetable.ingest.circuit import Circuit
 from tidetable.ingest.context import RequestContext
 from tidetable.ingest.known import KnownPeriods
 from tidetable.ingest.outcome import Outcome, Refusal, refuse_all, report_written
-from tidetable.ingest.routing import Routed, route
+from tidetable.ingest.routing import Routed, route_submissions
 from tidetable.ingest.submission import Durable, Slot, Submission, find_slot, list_rejections
 from tidetable.ingest.verdicts import judge_all
 from tidetable.ingest.versions import write_all_forms
@@ -26,7 +26,7 @@ from tidetable.keys.pack import is_pack
 from tidetable.large.shrink import LargeValueServices, Shrinker
 from tidetable.late import find_lowered_tables
 from tidetable.ports import CatalogReader, Clock, EventStore, Overflow
-from tidetable.problems import Problem, ProblemError, refuse, refuse_unknown_stream
+from tidetable.problems import Problem, ProblemError, refuse_request, refuse_unknown_stream
 from tidetable.remaining import Remaining, limit_time
 from tidetable.times import from_text
 from tidetable.values import MAX_ITEM_BYTES
@@ -67,7 +67,7 @@ class Ingest(msgspec.Struct):
     marks: Marks | None = None
 
 
-def ingest(request: IngestRequest, ports: Ingest, remaining: Remaining) -> Outcome:
+def ingest_body(request: IngestRequest, ports: Ingest, remaining: Remaining) -> Outcome:
     """Store the events of a request; ProblemError if the whole request is refused, and then nothing is written."""
     context, api = _begin_request(request.stream, request.series_prefix, ports), ports.config.api
     body = read_body(request.body, request.content_type, max_body=api.max_body)
@@ -105,7 +105,7 @@ def _begin_request(name: str, series_prefix: str, ports: Ingest) -> RequestConte
         raise refuse_unknown_stream(name, ports.config.streams)
     if stream.source:
         detail = f"{stream.name} is a rollup of {stream.source}, which the pipeline itself writes: send events to {stream.source}"
-        raise refuse(403, "derived_stream", detail)
+        raise refuse_request(403, "derived_stream", detail)
     return RequestContext.of(stream, ports.clock.now(), series_prefix, ports.catalog.backfills)
 
 
@@ -127,11 +127,11 @@ def _ingest_each(
     submissions = [verdict for verdict in verdicts if type(verdict) is Submission]
     times = [submission.event.time for submission in submissions]
     entries = _read_entries(context, min(times), max(times), ports)
-    routed = route(context, submissions, entries, shrinker)
+    routed = route_submissions(context, submissions, entries, shrinker)
     outcome = refuse_all(context, verdicts, refusal)
     if outcome is not None:
         return outcome
-    outcome, unwritten = _store(context, routed, min(times), len(values), ports, remaining)
+    outcome, unwritten = _write_puts(context, routed, min(times), len(values), ports, remaining)
     for submission in submissions:
         if submission.fate is None:
             submission.fate = Durable.QUEUED if unwritten and submission.slot in unwritten else Durable.STORED
@@ -158,9 +158,9 @@ def _ingest_columns(
     if bound is None:
         return None
     routed, members = bound
-    outcome, unwritten = _store(context, routed, oldest, len(sent), ports, remaining)
+    outcome, unwritten = _write_puts(context, routed, oldest, len(sent), ports, remaining)
     # The events of one pack stay together, so that the drain can pack them again.
-    waiting = [batch.event(number) for slot, numbers in members.items() if slot in unwritten for number in numbers]
+    waiting = [batch.decode(number) for slot, numbers in members.items() if slot in unwritten for number in numbers]
     _queue_events(context, waiting, ports)
     outcome.accepted, outcome.queued, outcome.newest = len(sent) - len(waiting), len(waiting), newest
     return outcome
@@ -183,7 +183,7 @@ def _is_small(body: Body, layout: Layout) -> bool:
     return len(body.text) * copies < MAX_ITEM_BYTES - _MOST_KEY_BYTES
 
 
-def _store(
+def _write_puts(
     context: RequestContext, routed: Routed, oldest: datetime, count: int, ports: Ingest, remaining: Remaining
 ) -> tuple[Outcome, Collection[Slot]]:
     """Write as many puts as their tables accept within the budget; also return the slots that are not written.
@@ -194,7 +194,7 @@ def _store(
     stream, now, puts = context.stream, context.now, routed.puts
     lowered, unmarked = find_lowered_tables(stream, routed.entries, now), frozenset[Slot]()
     if stream.rollup and ports.marks is not None:
-        unmarked = ports.marks.find_unready(stream, routed, oldest, now)
+        unmarked = ports.marks.mark_and_note_events(stream, routed, oldest, now)
     if unmarked:
         puts = {slot: put for slot, put in puts.items() if slot not in unmarked}
         routed.tables = {put.table for put in puts.values()}
@@ -204,7 +204,7 @@ def _store(
     # An event that a lowered table throttles is queued at once: no request waits for it.
     writer = Writer(ports.store, ports.large.values, budget, ports.clock, ports.jitter, lowered)
     write = writer.store.write
-    written = writer.retry_writes(write, tried) if routed.plain else write_all_forms(writer, tried, write)
+    written = writer.retry_writes(write, tried) if routed.all_plain else write_all_forms(writer, tried, write)
     # A put may wait for its chunks or its object, or have a full item collection. That does not mean that the table is
     # throttled.
     unwilling = (put for put in written.unwritten if not (put.chunks or put.blob or written.is_full(put)))

@@ -22,13 +22,13 @@ from tidetable.times import to_text
 class Routed(msgspec.Struct):
     """The puts by slot. For each event that has a put, also its index in the request and its ref.
 
-    ``entries`` are the periods. ``plain`` says that no put is a version, and that no put refers to chunks or an object.
-    ``tables`` names the period tables of the puts. ``packs`` are the slots that are packs. ``times`` has the slot and the
-    time of each event that has a put, ``series`` its slot and its series; both can be read once.
+    ``entries`` are the periods. ``all_plain`` says that no put is a version, and that no put refers to chunks
+    or an object. ``tables`` names the period tables of the puts. ``packs`` are the slots that are packs. ``times`` has the
+    slot and the time of each event that has a put, ``series`` its slot and its series; both can be read once.
     """
 
     entries: Sequence[Entry]
-    plain: bool = True
+    all_plain: bool = True
     tables: set[str] = msgspec.field(default_factory=set)
     packs: set[Slot] = msgspec.field(default_factory=set)
     puts: dict[Slot, Put] = msgspec.field(default_factory=dict)
@@ -38,7 +38,7 @@ class Routed(msgspec.Struct):
     series: Iterable[tuple[Slot, str]] = ()
 
 
-def route(
+def route_submissions(
     context: RequestContext, submissions: Sequence[Submission], entries: Sequence[Entry], shrinker: Shrinker
 ) -> Routed:
     """Give each submission a put or a fate.
@@ -49,10 +49,10 @@ def route(
     at any moment.
     """
     routed = Routed(entries)
-    always_plain, oldest, at = shrinker.plain, context.window.oldest, context.at
+    unshrunk_bytes, oldest, at = shrinker.unshrunk_bytes, context.window.oldest, context.at
     targets: dict[str, PeriodTarget] = {}
     period: PeriodTarget | None = None
-    columns = _Bound([], [], [], [])
+    columns = _EventColumns([], [], [], [])
     bound, labels, pks, sks = columns
     for submission in submissions:
         time = submission.event.time
@@ -67,9 +67,9 @@ def route(
             period = targets[entry.table]
         if not (period.admits_all or period.admit(submission, oldest)):
             continue
-        item = submission.item if period.same else period.item_layout.make_item(submission.event, at=at)
+        item = submission.item if period.shares_items else period.item_layout.make_item(submission.event, at=at)
         pk, sk = item["pk"], item["sk"]
-        if period.plain and submission.size <= always_plain:
+        if period.keeps_items and submission.size <= unshrunk_bytes:
             submission.put = Put(period.table, item)
             submission.slot = (period.table, pk, sk)
         elif period.layout.pack is not None:
@@ -78,15 +78,15 @@ def route(
             period.items.append(item)
             continue
         else:
-            routed.plain = False
-            if not period.bind(submission, item):
+            routed.all_plain = False
+            if not period.assign_put(submission, item):
                 continue
         bound.append(submission)
         labels.append(period.label)
         pks.append(pk)
         sks.append(sk)
     for target in targets.values():
-        _bind_packs(target, shrinker.compressor, routed, columns, at)
+        _assign_packs(target, shrinker.compressor, routed, columns, at)
     # Of the events of one slot only the last is written: it would also win if each event came in its own request.
     routed.puts = {submission.slot: submission.put for submission in bound if submission.put is not None}
     routed.indexes = [submission.index for submission in bound]
@@ -98,7 +98,7 @@ def route(
     return routed
 
 
-class _Bound(NamedTuple):
+class _EventColumns(NamedTuple):
     """The submissions with a put, and the fields of their refs. Those of one slot are in the order of the request."""
 
     submissions: list[Submission]
@@ -107,7 +107,7 @@ class _Bound(NamedTuple):
     sks: list[str]
 
 
-def _bind_packs(period: PeriodTarget, compressor: Compressor, routed: Routed, bound: _Bound, at: int) -> None:
+def _assign_packs(period: PeriodTarget, compressor: Compressor, routed: Routed, bound: _EventColumns, at: int) -> None:
     """Give each submission of a period with packs its pack's put, or a put of its own if it is too large for a pack."""
     items = period.items
     if not items:
@@ -131,8 +131,8 @@ def _bind_packs(period: PeriodTarget, compressor: Compressor, routed: Routed, bo
             submission.put, submission.slot, pk = packs[written]
         else:
             alone = period.layout.make_item(period.submissions[written].event, at=at)
-            routed.plain, pk = False, alone["pk"]
-            if not period.bind(submission, alone):
+            routed.all_plain, pk = False, alone["pk"]
+            if not period.assign_put(submission, alone):
                 continue
         submissions.append(submission)
         pks.append(pk)
@@ -152,11 +152,11 @@ class PeriodTarget:
         self.fenced = entry.state is State.CLOSED
         # A table that is open for a backfill, and was not closed, takes every event: no event needs a closer look.
         self.admits_all = self.writable and self.open and not self.fenced
-        self.same = entry.layout.makes_items_of(layout)
-        self.item_layout = entry.layout if self.same else entry.layout.before_packing
+        self.shares_items = entry.layout.makes_items_of(layout)
+        self.item_layout = entry.layout if self.shares_items else entry.layout.before_packing
         # Events were measured with the indexes of ``layout``: other indexes may add their keys, and copies of fields.
-        larger = not self.same and bool(entry.layout.indexes)
-        self.plain = not (entry.layout.versioned or larger or entry.layout.pack)
+        larger = not self.shares_items and bool(entry.layout.indexes)
+        self.keeps_items = not (entry.layout.versioned or larger or entry.layout.pack)
         # The submissions that are to be packed, and their plain items.
         self.submissions: list[Submission] = []
         self.items: list[Item] = []
@@ -173,7 +173,7 @@ class PeriodTarget:
             submission.fate = Durable.QUEUED
         return submission.fate is None
 
-    def bind(self, submission: Submission, item: Item) -> bool:
+    def assign_put(self, submission: Submission, item: Item) -> bool:
         """Give a submission its put and its slot; reject it and return False if no form can hold its item."""
         put = self.make_put(item)
         if put is None:

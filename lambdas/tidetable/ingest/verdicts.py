@@ -45,7 +45,7 @@ def judge_all(context: RequestContext, values: Sequence[Any], *, small: bool = F
         # Only an event that may be refused is checked closely.
         doubtful = indexes or size > MAX_ITEM_BYTES or not oldest <= event.time <= newest
         doubtful = doubtful or not event.series.startswith(prefix)
-        refusal = _refuse(context, event, size) if doubtful else None
+        refusal = _find_refusal(context, event, size) if doubtful else None
         if refusal is None:
             verdicts.append(Submission(index, sent, event, item, size))
         else:
@@ -53,12 +53,12 @@ def judge_all(context: RequestContext, values: Sequence[Any], *, small: bool = F
     return verdicts
 
 
-def _refuse(context: RequestContext, event: Event, size: int) -> tuple[Code, str] | None:
+def _find_refusal(context: RequestContext, event: Event, size: int) -> tuple[Code, str] | None:
     """Return why a readable event is refused; None if it is accepted."""
     if not event.series.startswith(context.series_prefix):
         return "forbidden_series", describe_prefix(context.series_prefix)
     for index in context.layout.indexes:
-        if (problem := index.problem(event)) is not None:
+        if (problem := index.find_problem(event)) is not None:
             return "invalid", problem
     if size > MAX_ITEM_BYTES and not context.stream.shrinks:
         return "too_large", f"the event takes {size} bytes as an item; DynamoDB holds at most {MAX_ITEM_BYTES}"

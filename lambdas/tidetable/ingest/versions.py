@@ -42,7 +42,7 @@ def write_versions(writer: Writer, puts: Sequence[Put]) -> Written:
             written = writer.store.write_each(ready, "absent")
             existing, written.conflicts = written.conflicts, []
             for put, item in existing:
-                _supersede(writer.store, put, item, written)
+                _add_next_version(writer.store, put, item, written)
             # The versions of one event are written in order: if a version waits, the later versions wait too.
             total.unwritten += [put for put in turn if put.place in behind]
             behind |= {put.place for put in written.unwritten}
@@ -71,7 +71,7 @@ def add_fenced(store: EventStore, put: Put, entry: Entry) -> Transacted:
     return store.transact(_make_successors(put, existing), entry)
 
 
-def _supersede(store: EventStore, put: Put, existing: Item, written: Written) -> None:
+def _add_next_version(store: EventStore, put: Put, existing: Item, written: Written) -> None:
     """Add a version to an event that exists. If the put fails, add it to ``written``."""
     if existing and is_repeat(put.item, existing):
         return

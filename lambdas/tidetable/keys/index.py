@@ -83,13 +83,13 @@ class Index(msgspec.Struct, frozen=True):
         """True if the index holds these fields of data."""
         return self.project is None or set(fields) <= set(self.project)
 
-    def logical(self, value: str, kind: str = "") -> str:
+    def name_partition(self, value: str, kind: str = "") -> str:
         """Return the logical partition of a value; ``kind`` is the kind of events, if the index has kinds."""
         text = WHOLE if self.partition_by == WHOLE else escape(value)
         return f"{escape(kind)}#{text}" if self.kind else text
 
-    def partition(self, value: str, suffix: int, kind: str = "") -> str:
-        return f"{self.logical(value, kind)}#{suffix}"
+    def make_partition_key(self, value: str, suffix: int, kind: str = "") -> str:
+        return f"{self.name_partition(value, kind)}#{suffix}"
 
     def make_attributes(self, event: Event) -> Item:
         """Make the attributes that the event's item has for this index."""
@@ -116,7 +116,7 @@ class Index(msgspec.Struct, frozen=True):
         levels = [make_level(find_value(event.data, field)) for field in self.levels]
         return join_levels(levels) + order if levels[0] else None
 
-    def problem(self, event: Event) -> str | None:
+    def find_problem(self, event: Event) -> str | None:
         """Return the reason why an event that has the field cannot be indexed; None if there is no reason."""
         partition = self._find_partition(event.data)
         if partition is None:
@@ -146,7 +146,7 @@ class Index(msgspec.Struct, frozen=True):
         text = None if field is None else render_value(find_value(data, field))
         if text is None:
             return None
-        return self.logical(text, render_value(find_value(data, self.kind)) or "" if self.kind else "")
+        return self.name_partition(text, render_value(find_value(data, self.kind)) or "" if self.kind else "")
 
 
 def find_value(data: JsonObject, path: str) -> Any:

@@ -76,35 +76,37 @@ class Layout(msgspec.Struct, frozen=True):
         if self.partition_by == "series":
             return f"{series}#{suffix}", f"{stamp}#{id}"
         minute = stamp[len(NEWEST) :][:16] if self.versioned else stamp[:16]
-        start = to_text(self.bucket_start(event.time)) if self.bucket % 60 else _find_bucket(minute, self.bucket)
+        start = (
+            to_text(self.compute_bucket_start(event.time)) if self.bucket % 60 else _find_bucket(minute, self.bucket)
+        )
         return f"{start}#{suffix}", f"{stamp}#{series}#{id}"
 
-    def partition(self, time: datetime, series: str, suffix: int) -> str:
+    def make_partition_key(self, time: datetime, series: str, suffix: int) -> str:
         """Return the partition key of a suffix and of the bucket that holds the time, or of the series."""
-        return f"{self.logical(time, series)}#{suffix}"
+        return f"{self.name_partition(time, series)}#{suffix}"
 
-    def logical(self, time: datetime, series: str) -> str:
+    def name_partition(self, time: datetime, series: str) -> str:
         """Return the logical partition: the bucket that holds the time, or the series."""
-        return to_text(self.bucket_start(time)) if self.partition_by == "time" else escape(series)
+        return to_text(self.compute_bucket_start(time)) if self.partition_by == "time" else escape(series)
 
-    def sort_key(self, time: datetime, series: str, id: str) -> str:
+    def make_sort_key(self, time: datetime, series: str, id: str) -> str:
         """Return the sort key, which also decides the event's position in every answer."""
         if self.partition_by == "time":
-            return f"{self.edge(time)}#{escape(series)}#{escape(id)}"
-        return f"{self.edge(time)}#{escape(id)}"
+            return f"{self.make_edge(time)}#{escape(series)}#{escape(id)}"
+        return f"{self.make_edge(time)}#{escape(id)}"
 
-    def across(self, series: str | None) -> Layout:
+    def find_ordering_layout(self, series: str | None) -> Layout:
         """Return the layout whose sort keys order the events of a series.
 
         If ``series`` is None, the sort keys order the events of all series, and contain the series.
         """
         return self if series is not None or self.partition_by == "time" else replace(self, partition_by="time")
 
-    def edge(self, time: datetime) -> str:
+    def make_edge(self, time: datetime) -> str:
         """Return the text that sorts before all sort keys of a time, and after those of earlier times."""
         return NEWEST + to_text(time) if self.versioned else to_text(time)
 
-    def bucket_start(self, time: datetime) -> datetime:
+    def compute_bucket_start(self, time: datetime) -> datetime:
         """Compute the start of the bucket that holds the time.
 
         Buckets are counted from midnight UTC, and a bucket divides a day; in periods of an hour it divides an hour. So
@@ -113,12 +115,12 @@ class Layout(msgspec.Struct, frozen=True):
         midnight = time.replace(hour=0, minute=0, second=0, microsecond=0)
         return midnight + timedelta(seconds=(time - midnight) // timedelta(seconds=self.bucket) * self.bucket)
 
-    def buckets(self, start: datetime, end: datetime) -> list[str]:
+    def list_buckets(self, start: datetime, end: datetime) -> list[str]:
         """Return the logical partitions that overlap ``[start, end)`` in a table by time, the oldest first."""
-        size, first = timedelta(seconds=self.bucket), self.bucket_start(start)
+        size, first = timedelta(seconds=self.bucket), self.compute_bucket_start(start)
         return [to_text(first + number * size) for number in range(-(-(end - first) // size))]
 
-    def suffixes(self, series: str | None) -> range:
+    def list_suffixes(self, series: str | None) -> range:
         """Return the suffixes that can hold events of the series; if it is None, of any series."""
         if series is not None and self.shard_by == "series":
             only = compute_suffix(series, self.shards)
@@ -161,10 +163,10 @@ class Layout(msgspec.Struct, frozen=True):
         """The index that has the table's own keys; None if the layout has no such index."""
         return next((index for index in self.indexes if index.replica), None)
 
-    def names_of(self, item: Item) -> tuple[str, str, str]:
-        return self.names(item["pk"], item["sk"])
+    def read_names(self, item: Item) -> tuple[str, str, str]:
+        return self.parse_names(item["pk"], item["sk"])
 
-    def names(self, pk: str, sk: str) -> tuple[str, str, str]:
+    def parse_names(self, pk: str, sk: str) -> tuple[str, str, str]:
         """Return the text of the time, the series and the id of an event, from a partition key and a sort key."""
         names = sk.split("#")
         if self.versioned:

@@ -14,7 +14,7 @@ import msgspec
 
 from tidetable.errors import InvalidRef
 from tidetable.keys.layout import Key
-from tidetable.periods import Period, from_label
+from tidetable.periods import Period, parse_label
 
 _VERSION = 1
 _FILL = ("", "  ", " ")
@@ -104,6 +104,6 @@ class Ref(msgspec.Struct, frozen=True):
             version, stream, label, pk, sk = msgspec.json.decode(raw, type=tuple[int, str, str, str, str])
             if version != _VERSION or not (0 < len(pk.encode()) <= 2048 and 0 < len(sk.encode()) <= 1024):
                 raise ValueError("another version, or a key of another length")
-            return cls(stream=stream, period=from_label(label), key=Key(pk, sk))
+            return cls(stream=stream, period=parse_label(label), key=Key(pk, sk))
         except ValueError as error:
             raise InvalidRef("this is not a ref: use a ref that the API answered, whole and unchanged") from error

@@ -55,7 +55,7 @@ class Shrinker(msgspec.Struct):
         return cls(stream.large.compress_above, stream.large.beyond, stream.cold, compressor, unique)
 
     @property
-    def plain(self) -> int:
+    def unshrunk_bytes(self) -> int:
         """The size in bytes up to which an item need not be shrunk."""
         return -1 if self.cold else self.compress_above or MAX_ITEM_BYTES - _GROWTH
 

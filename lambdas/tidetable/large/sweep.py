@@ -21,14 +21,14 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from tidetable.archive_expiry import find_archive_expiry
 from tidetable.catalog import Entry, State
 from tidetable.config import Config
 from tidetable.errors import StaleEntry, TableMissing, describe_error
-from tidetable.expired import find_archive_expiry
 from tidetable.large.forms import list_earlier_keys, make_blob_prefix
 from tidetable.large.ports import Notes, Store, Stored
 from tidetable.lifecycle.known import find_known_streams
-from tidetable.periods import from_label
+from tidetable.periods import parse_label
 from tidetable.ports import Catalog, Clock, EventStore, Pools
 from tidetable.remaining import Remaining
 
@@ -198,7 +198,7 @@ class _Run:
     def _read_entry(self, stream: str, label: str) -> Entry | None:
         """Read the period's present entry again, because the period may have been archived or restored meanwhile."""
         try:
-            start = from_label(label).start
+            start = parse_label(label).start
         except ValueError:
             return None
         entries = self._sweeper.catalog.entries(stream, start, start, consistent=True)

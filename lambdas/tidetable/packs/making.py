@@ -91,7 +91,7 @@ def _partition_rows(rows: Rows, layout: Layout) -> Iterator[tuple[str, Mapping[s
     numbers = dict(zip(rows.places, range(len(rows.places)), strict=True))
     places = sorted(numbers)
     while places:
-        bucket = to_text(layout.bucket_start(from_text(places[0][:TEXT_LENGTH])))
+        bucket = to_text(layout.compute_bucket_start(from_text(places[0][:TEXT_LENGTH])))
         end = bisect_left(places, shift_time(bucket, layout.bucket))
         yield bucket, numbers, places[:end]
         places = places[end:]

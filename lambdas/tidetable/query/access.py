@@ -69,7 +69,7 @@ def choose_access(
         return min(ways, key=lambda way: (way.gathers, len(way.conditions)))
     if by_series and not names.series:
         whole = next((index for index in layout.indexes if index.timely and index.partition_by == WHOLE), None)
-        return None if whole is None or consistent else Access(whole, [whole.logical(WHOLE)], conditions)
+        return None if whole is None or consistent else Access(whole, [whole.name_partition(WHOLE)], conditions)
     return Access(replica, (), conditions)
 
 
@@ -85,7 +85,7 @@ def _find_indexed(indexes: Sequence[Index], conditions: tuple[Condition, ...]) -
 def _find_by_value(index: Index, conditions: tuple[Condition, ...]) -> Access | None:
     """Find the way through a global index by an equality on its partition key; None without such an equality."""
     if index.partition_by == WHOLE:
-        return Access(index, [index.logical(WHOLE)], conditions)
+        return Access(index, [index.name_partition(WHOLE)], conditions)
     used = _find_used(index, {condition.field: condition for condition in reversed(conditions) if condition.equals})
     if not used:
         return None
@@ -165,7 +165,7 @@ def name_partitions(index: Index, values: Sequence[str], kind: str = "") -> list
 
     A value that is too long for a key has no partition, because no indexed event has it.
     """
-    partitions = [index.logical(value, kind) for value in values]
+    partitions = [index.name_partition(value, kind) for value in values]
     return [partition for partition in partitions if len(partition.encode()) <= MAX_VALUE_BYTES]
 
 

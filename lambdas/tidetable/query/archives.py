@@ -32,7 +32,7 @@ def read_archive_pages(
         reached, more = page.reached, page.more
         if reached is None and page.events:
             last = page.events[-1]
-            reached = layout.sort_key(last.time, last.series, last.id)
+            reached = layout.make_sort_key(last.time, last.series, last.id)
         yield page, reached
         keys = replace(keys, after=reached or keys.after)
 

@@ -50,7 +50,7 @@ def list_events(batch: LiveBatch | ArchiveBatch, items: Sequence[Item] | None = 
     if isinstance(batch, ArchiveBatch):
         yield from ((to_text(event.time), event.series, event.id, event.data) for event in batch.page.events)
         return
-    names_of = batch.scan.entry.layout.names
+    names_of = batch.scan.entry.layout.parse_names
     for item in batch.columns.items() if items is None else items:
         time, series, id = names_of(item["pk"], item["sk"])
         yield time, series, id, item.get("data", {})

@@ -65,7 +65,7 @@ def gather(
 
 def _place_items(page: Page, scan: GatherScan, names: Names) -> Iterator[Placed]:
     """Yield the items of a page that meet the query's names, each with its place."""
-    levels, attribute, names_of = len(scan.index.levels), scan.index.sk, scan.entry.layout.names
+    levels, attribute, names_of = len(scan.index.levels), scan.index.sk, scan.entry.layout.parse_names
     for item in page.items:
         pk, sk = item["pk"], item["sk"]
         if names == ANY or names.hold(*names_of(pk, sk)[1:]):

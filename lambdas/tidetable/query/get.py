@@ -14,7 +14,7 @@ from tidetable.keys import Key, Ref
 from tidetable.keys.pack import is_address, parse_address
 from tidetable.large.forms import list_earlier_keys
 from tidetable.ports import ArchiveRange
-from tidetable.problems import refuse
+from tidetable.problems import refuse_request
 from tidetable.query.hydrate import complete_rows
 from tidetable.query.model import Projection, Reader
 from tidetable.query.page import cut_to_page, take_earlier
@@ -46,9 +46,9 @@ def get_event(
     try:
         ref = Ref.decode(text)
     except InvalidRef as error:
-        raise refuse(400, "bad_ref", str(error)) from error
+        raise refuse_request(400, "bad_ref", str(error)) from error
     if ref.stream != stream.name:
-        raise refuse(400, "bad_ref", f"this ref belongs to stream {ref.stream[:64]!r}")
+        raise refuse_request(400, "bad_ref", f"this ref belongs to stream {ref.stream[:64]!r}")
     found = _EventReader(ref, ReadSession(reader), projection, version, request.parse_consistent())
     start = ref.period.start
     try:
@@ -59,7 +59,7 @@ def get_event(
         detail = "there is no event of this ref: it was never stored, or its period was deleted"
         if version is not None:
             detail = f"there is no version {version} of this event: leave version out for the newest, whose number is the highest"
-        raise refuse(404, "unknown_event", detail)
+        raise refuse_request(404, "unknown_event", detail)
     document, *earlier = show_rows([row])
     if projection.versions:
         document["versions"] = earlier
@@ -89,7 +89,7 @@ class _EventReader(NamedTuple):
             return None
         copies = self.session.reader.copies
         if copies is not None and not entry.here:
-            raise copies.missing(entry)
+            raise copies.refuse_missing(entry)
         try:
             if not entry.live:
                 return self._read_archive(entry)
@@ -98,7 +98,7 @@ class _EventReader(NamedTuple):
             # If this is a reader, the origin may have the event.
             if copies is None or not again:
                 raise
-            raise copies.missing(entry) from None
+            raise copies.refuse_missing(entry) from None
 
     def _read_item(self, entry: Entry) -> Row | None:
         key, store, version = self.ref.key, self.session.reader.store, self.version
@@ -142,14 +142,16 @@ class _EventReader(NamedTuple):
         try:
             key = parse_address(ref_key.pk) if is_address(ref_key.pk) else ref_key
         except InvalidRef as error:
-            raise refuse(400, "bad_ref", str(error)) from error
-        place = layout.sort_key(time, series, id)
+            raise refuse_request(400, "bad_ref", str(error)) from error
+        place = layout.make_sort_key(time, series, id)
         item = None if self.consistent else reader.store.get(entry.table, key)
         if item is not None:
             lookup = find_in(item, place, layout, reader.unpacker.compressor)
         damaged = lookup.damaged
         if lookup.item is None:
-            scan = PackScan.of(entry, time, time + MOMENT, [layout.logical(time, series)], low=place, high=f"{place}\0")
+            scan = PackScan.of(
+                entry, time, time + MOMENT, [layout.name_partition(time, series)], low=place, high=f"{place}\0"
+            )
             (lookup,) = find_newest([scan], self.session, consistent=self.consistent)
         if lookup.item is not None:
             return self._make_row(lookup.item, entry)
@@ -160,7 +162,7 @@ class _EventReader(NamedTuple):
     def _read_names(self, entry: Entry) -> tuple[datetime, str, str] | None:
         """Read the time, series and id in the ref; None if no event of the period can have such a key."""
         try:
-            stamp, series, id = entry.layout.names(*self.ref.key)
+            stamp, series, id = entry.layout.parse_names(*self.ref.key)
             time = from_text(stamp)
         except ValueError:
             return None
@@ -178,7 +180,7 @@ class _EventReader(NamedTuple):
         if entry.archived is None or names is None:
             return None
         layout, projection, version = entry.layout, self.projection, self.version
-        sort_key = layout.across(None).sort_key(*names)
+        sort_key = layout.find_ordering_layout(None).make_sort_key(*names)
         versions = layout.versioned and (projection.versions or version is not None)
         keys = ArchiveRange(entry.archived.manifest, sort_key, sort_key, versions=versions, version=version)
         page = self.session.reader.archive.read(keys, limit=100, ascending=True)

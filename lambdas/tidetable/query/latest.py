@@ -17,7 +17,7 @@ from tidetable.events import Item
 from tidetable.keys import MAX_NAME_BYTES
 from tidetable.periods import find_containing
 from tidetable.ports import KeyRange, RangeRead
-from tidetable.problems import refuse, refuse_parameter
+from tidetable.problems import refuse_parameter, refuse_request
 from tidetable.query.hydrate import complete_rows
 from tidetable.query.model import Cost, Projection, Reader
 from tidetable.query.page import Room
@@ -76,7 +76,7 @@ def find_latest(
     projection, consistent = request.parse_projection(), request.parse_consistent()
     if stream.key.partition_by != "series":
         detail = f"{stream.name} is partitioned by time, so only a scan would find a series' latest event: query a range instead"
-        raise refuse(400, "needs_series", detail)
+        raise refuse_request(400, "needs_series", detail)
     # In the Region of the stage, a table without a copy was deleted with its events.
     session = ReadSession(reader, remaining, forgiving=reader.copies is None)
     latest = Latest(series, cost=session.cost)
@@ -85,7 +85,7 @@ def find_latest(
         missing = [name for name in series if name not in latest.events]
         if missing and not entry.here and reader.copies is not None:
             # This table has no copy here, and an older table might answer an event that is not the latest.
-            raise reader.copies.missing(entry)
+            raise reader.copies.refuse_missing(entry)
         if not missing or not entry.live or entry.layout.partition_by != "series" or not session.has_time:
             break
         rows = search.read(entry, missing)
@@ -137,23 +137,23 @@ class _Search(NamedTuple):
             rows = [Row.of(inflate(item), entry, self.projection) for item in items]
             if not latest.room.take_all(sum(row.size() for row in rows), len(rows)):
                 detail = "these events are larger than an answer may be: ask for fewer series or fields"
-                raise refuse(422, "too_much", detail)
+                raise refuse_request(422, "too_much", detail)
             latest.losses += complete_rows(rows, session)
         except TableMissing:
             # The table was just deleted with its events. If this is a reader, the origin may have the table.
             if session.reader.copies is not None:
-                raise session.reader.copies.missing(entry) from None
+                raise session.reader.copies.refuse_missing(entry) from None
             return []
         return rows
 
     def _find(self, entry: Entry, names: Sequence[str]) -> list[Item]:
         """Find the latest items of some series: one item per suffix is read, all in parallel."""
         layout, start, end = entry.layout, entry.period.start, entry.period.end
-        low, high = layout.edge(start), layout.edge(end)
+        low, high = layout.make_edge(start), layout.make_edge(end)
         ranges = [
-            (name, KeyRange(entry.table, layout.partition(start, name, suffix), low, high))
+            (name, KeyRange(entry.table, layout.make_partition_key(start, name, suffix), low, high))
             for name in names
-            for suffix in layout.suffixes(name)
+            for suffix in layout.list_suffixes(name)
         ]
         reads = [RangeRead(keys, 1) for _, keys in ranges]
         pages = self.session.reader.store.query_many(reads, ascending=False, consistent=self.consistent)
@@ -167,7 +167,7 @@ class _Search(NamedTuple):
     def _find_packed(self, entry: Entry, names: Sequence[str]) -> list[Item]:
         """Find the latest events of some series in packs: the newest packs of each suffix are read, all in parallel."""
         start, end, items = entry.period.start, entry.period.end, list[Item]()
-        scans = [PackScan.of(entry, start, end, [entry.layout.logical(start, name)]) for name in names]
+        scans = [PackScan.of(entry, start, end, [entry.layout.name_partition(start, name)]) for name in names]
         for name, lookup in zip(names, find_newest(scans, self.session, consistent=self.consistent), strict=True):
             if lookup.damaged:
                 self.latest.damaged.add(name)

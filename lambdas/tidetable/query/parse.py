@@ -11,7 +11,7 @@ import msgspec
 from tidetable.conditions import NAMES, Condition
 from tidetable.config import Stream
 from tidetable.errors import InvalidCursor, InvalidTime
-from tidetable.problems import ProblemError, refuse, refuse_parameter
+from tidetable.problems import ProblemError, refuse_parameter, refuse_request
 from tidetable.query.access import choose_access, suggest_index
 from tidetable.query.cursor import Cursor, Seal, refuse_long
 from tidetable.query.model import Position, Projection, Query, RangeSelection
@@ -75,16 +75,18 @@ class Parameters(msgspec.Struct, frozen=True):
         try:
             cursor = seal.open(self.values["cursor"], kind)
         except InvalidCursor as error:
-            raise refuse(400, "invalid_cursor", str(error)) from error
+            raise refuse_request(400, "invalid_cursor", str(error)) from error
         if cursor.stream != self.stream.name:
-            raise refuse(400, "invalid_cursor", f"this cursor belongs to stream {cursor.stream}: begin without it")
+            raise refuse_request(
+                400, "invalid_cursor", f"this cursor belongs to stream {cursor.stream}: begin without it"
+            )
         repeats = list_repeats(cursor)
         # A cursor holds the query and a position, so only the parameters of a single page, such as limit, may differ.
         changed = [name for name in self.values if name not in _OF_PAGES and not repeats.get(name, False)]
         if changed:
             names = " and ".join(sorted(changed))
             detail = f"this cursor belongs to another query: repeat its {names}, leave {names} out, or begin without the cursor"
-            raise refuse(400, "invalid_cursor", detail)
+            raise refuse_request(400, "invalid_cursor", detail)
         return cursor
 
     def parse_count(self, name: str, most: int) -> int | None:
@@ -221,7 +223,7 @@ def refuse_scan(stream: Stream, query: Query) -> None:
     if query.names.series_prefix:
         why = f"{why}, and series:prefix names no series"
     detail = f"add series=: {why}; or {suggest_index(stream.name, layout, conditions)}"
-    raise refuse(400, "needs_index" if indexed else "needs_series", detail)
+    raise refuse_request(400, "needs_index" if indexed else "needs_series", detail)
 
 
 def refuse_versions(stream: Stream) -> None:
@@ -251,4 +253,4 @@ def _refuse_unknown(name: str, known: Collection[str], *, where: bool) -> Proble
     if not close and where and name not in ("series", "time", "id") and is_condition(WHERE + name):
         meant = f"; a condition on a field of data is {WHERE}{name[:64]}="
     names = ", ".join([*known, f"{WHERE}FIELD", f"{WHERE}FIELD:OPERATOR"] if where else sorted(known))
-    return refuse(400, "unknown_parameter", f"unknown parameter {name[:64]!r}{meant}; known are {names}")
+    return refuse_request(400, "unknown_parameter", f"unknown parameter {name[:64]!r}{meant}; known are {names}")

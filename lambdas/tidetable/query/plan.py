@@ -87,7 +87,7 @@ def _plan_scans(query: Query, access: Access | None, entry: Entry, start: dateti
                 yield scan(query, access, entry, first, last)
     elif _is_ahead(start, end, query):
         if not entry.live and entry.archived is not None:
-            low, high, after = _find_edges(query, entry.layout.across(query.series), start, end)
+            low, high, after = _find_edges(query, entry.layout.find_ordering_layout(query.series), start, end)
             facts, versions = entry.archived, query.projection.versions
             conditions, names = query.conditions, query.names
             keys = ArchiveRange(facts.manifest, low, high, query.series, after, versions, conditions, names=names)
@@ -101,7 +101,7 @@ def _slice_range(query: Query, layout: Layout, start: datetime, end: datetime) -
     if layout.partition_by == "series":
         yield start, end
         return
-    size, first = timedelta(seconds=layout.bucket), layout.bucket_start(start)
+    size, first = timedelta(seconds=layout.bucket), layout.compute_bucket_start(start)
     count = -(-(end - first) // size)
     for number in range(count) if query.ascending else range(count - 1, -1, -1):
         yield max(start, first + number * size), min(end, first + (number + 1) * size)
@@ -115,17 +115,17 @@ def _plan_table_scan(query: Query, access: Access, entry: Entry, start: datetime
     scan = TableScan(entry=entry, start=start, end=end, conditions=access.conditions, keys=keys)
     if layout.partition_by == "series" and query.series is None:
         return replace(scan, series_ranges=_spread_over_series(query, layout, keys))
-    partition = layout.logical(start, query.series or "")
+    partition = layout.name_partition(start, query.series or "")
     return replace(scan, partitions=[partition], suffixes=_find_suffixes(query.names, layout))
 
 
 def _plan_pack_scan(query: Query, access: Access, entry: Entry, start: datetime, end: datetime) -> PackScan:
     """Plan the scan of a table of packs, with bounds for the packs that may hold an event, and bounds for the events."""
     layout, after = entry.layout, query.after
-    low, high = layout.edge(start), layout.edge(end)
+    low, high = layout.make_edge(start), layout.make_edge(end)
     first, last = start, end
     if after is not None:
-        place = make_sort_key(after, layout.across(query.series))
+        place = make_sort_key(after, layout.find_ordering_layout(query.series))
         if query.ascending and place >= low:
             # Begin after the place itself. An instant without series and id is before all events of its time, so begin
             # at it.
@@ -165,7 +165,7 @@ def _plan_index_scan(
     if not access.gathers:
         return scan
     # A filter on times saves the transfer of events outside the range, but it saves no read units.
-    times = layout.edge(start), layout.edge(end)
+    times = layout.make_edge(start), layout.make_edge(end)
     keys = replace(scan.keys, low=None, high=None, after=None, times=times)
     return GatherScan.of(replace(scan, keys=keys), low, high, after)
 
@@ -173,7 +173,7 @@ def _plan_index_scan(
 def _name_partitions(query: Query, layout: Layout, start: datetime) -> list[str]:
     """Name the logical partitions of a table that hold the query's events of the bucket at ``start``."""
     by_series = layout.partition_by == "series"
-    return [escape(series) for series in query.names.series] if by_series else [layout.logical(start, "")]
+    return [escape(series) for series in query.names.series] if by_series else [layout.name_partition(start, "")]
 
 
 def _find_suffixes(names: Names, layout: Layout) -> Sequence[int]:
@@ -209,13 +209,13 @@ def _find_series_range(query: Query, layout: Layout, keys: KeyRange, series: str
     """
     after = query.after
     if after is None or not after.id:
-        place = None if after is None else layout.edge(after.time)
+        place = None if after is None else layout.make_edge(after.time)
     elif series == after.series:
-        place = layout.sort_key(after.time, series, after.id)
+        place = layout.make_sort_key(after.time, series, after.id)
     else:
         # Compare the names as in keys, where a separator follows each name.
         follows = f"{escape(series)}#" > f"{escape(after.series)}#"
-        place = layout.edge(after.time if follows else after.time + MOMENT)
+        place = layout.make_edge(after.time if follows else after.time + MOMENT)
     if place is None or (place < keys.low if query.ascending else place > keys.high):  # type: ignore[operator]
         return keys
     if place > keys.high if query.ascending else place < keys.low:  # type: ignore[operator]
@@ -241,7 +241,7 @@ def _find_edges(query: Query, layout: Layout, start: datetime, end: datetime) ->
 
     A sort key is a time, ``#`` and more. So bounds that are only times include the start and exclude the end.
     """
-    low, high = layout.edge(start), layout.edge(end)
+    low, high = layout.make_edge(start), layout.make_edge(end)
     after = None if query.after is None else make_sort_key(query.after, layout)
     return low, high, after if after is not None and low <= after <= high else None
 
@@ -260,4 +260,4 @@ def make_sort_key(position: Position, layout: Layout) -> str:
 
     An instant without series and id sorts before all events of its time.
     """
-    return layout.sort_key(*position) if position.id else layout.edge(position.time)
+    return layout.make_sort_key(*position) if position.id else layout.make_edge(position.time)

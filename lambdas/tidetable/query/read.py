@@ -19,7 +19,7 @@ from tidetable.catalog import Entry
 from tidetable.conditions import ANY
 from tidetable.errors import ArchiveBusy, TableMissing
 from tidetable.ports import ArchivePage, ArchiveRange, CatalogReader, Columns, Page, RangeRead
-from tidetable.problems import refuse
+from tidetable.problems import refuse_request
 from tidetable.query.archives import ARCHIVES, read_archive_pages, wait_for_page
 from tidetable.query.batches import ArchiveBatch, Batch, LiveBatch, TimeUp
 from tidetable.query.gather import gather
@@ -163,7 +163,7 @@ class Scanner:
     def _read_packs(self, scan: PackScan, opening: _Opening) -> Iterator[LiveBatch]:
         """Read the events of packs. Conditions that DynamoDB would filter by are checked here, after unpacking."""
         self._session.note_source(scan)
-        names, names_of = scan.find_names_left(self._query), scan.entry.layout.names
+        names, names_of = scan.find_names_left(self._query), scan.entry.layout.parse_names
         self.demand.filtered = names != ANY or bool(scan.conditions)
         walk = PackWalk(scan, self._session, self.demand, ascending=self._query.ascending)
         for columns, reached in walk.read(opening.reads, opening.pages, partial(self._fetch, packs=True)):
@@ -174,7 +174,7 @@ class Scanner:
     def _read_live(self, scan: TableScan | IndexScan, opening: _Opening) -> Iterator[LiveBatch]:
         query, (_, reads, pages, _) = self._query, opening
         self._session.note_source(scan)
-        names, names_of = scan.find_names_left(query), scan.entry.layout.names
+        names, names_of = scan.find_names_left(query), scan.entry.layout.parse_names
         self.demand.filtered = names != ANY or bool(scan.conditions)
         if isinstance(scan, GatherScan):
             check_time = partial(self._check_gathering, scan)
@@ -217,7 +217,7 @@ class Scanner:
             f"the index {scan.index.name} holds more events of this value in {scan.entry.period.label} than an answer has time to"
             f" put in order: narrow from and to, or name all of its levels ({levels}), whose events are in order"
         )
-        raise refuse(422, "too_much", detail)
+        raise refuse_request(422, "too_much", detail)
 
     def _hydrate(self, scan: LiveScan, columns: Columns, reached: Position | None) -> LiveBatch:
         """Make a batch of the events that meet all conditions, completed with the data that the index lacks."""
@@ -250,7 +250,7 @@ class Scanner:
             page = next(reading, None) or pool.submit(self._read_page, keys)
             return wait_for_page(page, session.remaining)
 
-        for page, reached in read_archive_pages(scan.keys, scan.entry.layout.across(series), read):
+        for page, reached in read_archive_pages(scan.keys, scan.entry.layout.find_ordering_layout(series), read):
             position = None if reached is None else scan.position_of(reached, series)
             if page is None:
                 if edge is None:

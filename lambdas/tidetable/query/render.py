@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from tidetable.events import JsonObject
 from tidetable.exact import decode_json, encode_json
 from tidetable.ports import TableEncoder
-from tidetable.problems import refuse, refuse_parameter
+from tidetable.problems import refuse_parameter, refuse_request
 from tidetable.query.page import Answer, count_fitting_rows
 
 _ARROW = "application/vnd.apache.arrow.stream"
@@ -104,7 +104,7 @@ def render(answer: Answer, form: Form, encode_table: TableEncoder) -> Rendered:
             detail = (
                 "rows that belong into one page are larger than an answer may be in this format: ask for fewer fields"
             )
-            raise refuse(422, "too_much", detail)
+            raise refuse_request(422, "too_much", detail)
         answer = shorter
 
 

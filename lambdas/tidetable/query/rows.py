@@ -66,7 +66,7 @@ class Row(msgspec.Struct, gc=False):
     @property
     def names(self) -> tuple[str, str, str]:
         """The event's time as text, its series and its id."""
-        return self.entry.layout.names_of(self.item)
+        return self.entry.layout.read_names(self.item)
 
     def text(self) -> str:
         """Write the shown data as JSON."""
@@ -162,7 +162,7 @@ class Rows(msgspec.Struct):
         return self.first(count if self.plain else sum(total <= count for total in accumulate(self.counts)))
 
     def position(self, index: int) -> Position:
-        time, series, id = self.entry.layout.names(self.pks[index], self.sks[index])
+        time, series, id = self.entry.layout.parse_names(self.pks[index], self.sks[index])
         return Position(from_text(time), series, id)
 
     def size(self) -> int:
@@ -222,7 +222,7 @@ def _make_pieces(entry: Entry, pks: Sequence[str], sks: Sequence[str], texts: Se
         names = whole.split("#")
         times, series, ids = names[0::3], names[1::3], names[2::3]
     else:
-        named = list(map(layout.names, pks, sks))
+        named = list(map(layout.parse_names, pks, sks))
         times, series, ids = ([name[column] for name in named] for column in range(3))
     if not (keys_plain and is_plain("".join(heads))):
         series, ids = [[quote_name(name)[1:-1] for name in names] for names in (series, ids)]

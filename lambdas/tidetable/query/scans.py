@@ -48,7 +48,7 @@ class Gap(msgspec.Struct, frozen=True):
     @classmethod
     def of_lost(cls, entry: Entry, item: Item) -> Gap:
         """Make the gap of an event whose needed data cannot be read: the event's own time."""
-        time = from_text(entry.layout.names_of(item)[0])
+        time = from_text(entry.layout.read_names(item)[0])
         return cls(time, time + MOMENT, LOST)
 
 
@@ -71,7 +71,9 @@ class _Scan(msgspec.Struct, frozen=True, kw_only=True):
         """
         if "#" not in sort_key.removeprefix(NEWEST):
             return Position(from_text(sort_key.removeprefix(NEWEST)))
-        time, series, id = self.entry.layout.across(series).names(f"{escape(series or '')}#0", sort_key)
+        time, series, id = self.entry.layout.find_ordering_layout(series).parse_names(
+            f"{escape(series or '')}#0", sort_key
+        )
         return Position(from_text(time), series, id)
 
 
@@ -207,7 +209,7 @@ class PackScan(_KeyScan, frozen=True, kw_only=True):
         Without ``low`` and ``high`` the scan has all of these events.
         """
         keys = KeyRange(entry.table, "", *find_key_range(start, end, find_span(entry)))
-        low, high = low or entry.layout.edge(start), high or entry.layout.edge(end)
+        low, high = low or entry.layout.make_edge(start), high or entry.layout.make_edge(end)
         suffixes = range(entry.layout.shards)
         return cls(
             entry=entry, start=start, end=end, keys=keys, partitions=partitions, suffixes=suffixes, low=low, high=high

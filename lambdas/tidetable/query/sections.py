@@ -14,7 +14,7 @@ import msgspec
 from tidetable.catalog import Entry
 from tidetable.config import Stream
 from tidetable.ports import NotedSeries, Rollups, RollupState, Tables
-from tidetable.problems import refuse
+from tidetable.problems import refuse_request
 from tidetable.query.batches import Batch
 from tidetable.query.explain import explain_query
 from tidetable.query.model import AT_ONCE, Query, Reader
@@ -228,7 +228,7 @@ def refuse_unordered(stream: Stream, choice: Choice, copies: Copies) -> None:
             f"{stream.name} is partitioned by series, and a reader has neither its rollups nor its list of series: add series=,"
             f" or ask {copies.origin}"
         )
-        raise refuse(400, "needs_series", detail)
+        raise refuse_request(400, "needs_series", detail)
 
 
 def refuse_unnoted(stream: Stream, choice: Choice, since: datetime | None) -> None:
@@ -243,4 +243,4 @@ def refuse_unnoted(stream: Stream, choice: Choice, since: datetime | None) -> No
                 f" noted for its period: add series=, or set from after the period that holds {to_text(gap.start)}; the series"
                 f" of periods that begin later are noted {noted}, and an archived period can be read"
             )
-            raise refuse(400, "needs_series", detail)
+            raise refuse_request(400, "needs_series", detail)

@@ -73,7 +73,7 @@ class PackWalk:
         self.damaged = False
         # Several series are walked together, in the order of all their events.
         self._of_series = len(scan.partitions) > 1
-        self._layout = scan.entry.layout.across(None if self._of_series else "")
+        self._layout = scan.entry.layout.find_ordering_layout(None if self._of_series else "")
         self._walk = Walk(span=find_span(scan.entry), ascending=ascending, low=scan.low, high=scan.high)
         self._reached = scan.low if ascending else scan.high
         self._packs = self._events = 0

@@ -63,7 +63,7 @@ def find_table(definition: Definition, bucket: datetime, services: Services) -> 
 def read_present(entry: Entry, bucket: datetime, services: Services) -> Present:
     """Read the cells of a bucket from its table, with strong consistency."""
     layout, unpacker = entry.layout, services.reader.unpacker
-    low, high = layout.edge(bucket), layout.edge(bucket + MOMENT)
+    low, high = layout.make_edge(bucket), layout.make_edge(bucket + MOMENT)
     span = 0 if layout.pack is None else layout.pack.span
     items = list(_read_items(entry, bucket, span, services.reader.store))
     packs = sorted((open_item(item, layout, unpacker.compressor) for item in items), key=attrgetter("newest"))
@@ -73,14 +73,14 @@ def read_present(entry: Entry, bucket: datetime, services: Services) -> Present:
             text = copy.value
             if not isinstance(text, str):
                 text = settle_text(unpacker.whole([text], entry.table, cold=False).items[0]["data"])
-            time, series, id = layout.names("", place)
+            time, series, id = layout.parse_names("", place)
             events[place] = Event(series, from_text(time), id, decode_json(text)), text
     return Present(events, max((int(item.get("at", 0)) for item in items), default=0))
 
 
 def _read_items(entry: Entry, bucket: datetime, span: int, store: EventStore) -> Iterator[Item]:
     low, high = find_key_range(bucket, bucket + MOMENT, span)
-    logical = entry.layout.logical(bucket, "")
+    logical = entry.layout.name_partition(bucket, "")
     ranges = [KeyRange(entry.table, f"{logical}#{number}", low, high) for number in range(entry.layout.shards)]
     while ranges:
         pages = store.query_many([RangeRead(keys, _PAGE) for keys in ranges], ascending=True, consistent=True)
@@ -110,7 +110,7 @@ def write_cells(
     written.
     """
     layout = entry.layout
-    now = {layout.sort_key(cell.time, cell.series, cell.id): cell for cell in cells}
+    now = {layout.make_sort_key(cell.time, cell.series, cell.id): cell for cell in cells}
     changed = [
         cell
         for place, cell in now.items()

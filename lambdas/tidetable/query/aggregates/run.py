@@ -12,7 +12,7 @@ from typing import Any
 
 from tidetable.errors import ArchiveBusy
 from tidetable.keys import find_number, find_value
-from tidetable.problems import refuse
+from tidetable.problems import refuse_request
 from tidetable.query.aggregates.parse import MAX_ROWS, SERIES, Aggregation
 from tidetable.query.aggregates.rolled import read_cells
 from tidetable.query.aggregates.stats import compute_stat, make_adder
@@ -32,7 +32,7 @@ def refuse_parting(aggregation: Aggregation) -> None:
     """Raise ProblemError if the steps cannot be divided into pages."""
     if aggregation.filled:
         detail = "with fill=previous, or with fill and by, one page must hold all steps: ask for fewer steps"
-        raise refuse(422, "too_much", detail)
+        raise refuse_request(422, "too_much", detail)
 
 
 class Run:
@@ -113,7 +113,9 @@ class Run:
         after = aggregation.query.after
         if aggregation.top is not None or self._window[0] <= (aggregation.query.start if after is None else after.time):
             how = "a shorter range" if aggregation.step is None or aggregation.top is not None else "a smaller step"
-            raise refuse(422, "too_much", f"a request has too little time to read all events of it; ask for {how}")
+            raise refuse_request(
+                422, "too_much", f"a request has too little time to read all events of it; ask for {how}"
+            )
         refuse_parting(self._aggregation)
         self.stopped = self._window[0]
         return self
@@ -175,7 +177,7 @@ class Run:
         if count >= most:
             what = "groups times steps" if self._aggregation.top is not None else "groups in one step"
             detail = f"there are more than {most} {what}: group by less, or narrow it down with where"
-            raise refuse(422, "too_many_groups", detail)
+            raise refuse_request(422, "too_many_groups", detail)
         self._groups.setdefault(group, None)
         return Numbers()
 
@@ -212,7 +214,7 @@ class Run:
         if len(groups) > self._aggregation.limit:
             detail = f"one step has {len(groups)} rows, more than limit={self._aggregation.limit}"
             more = f"set limit={len(groups)}, or " if len(groups) <= MAX_ROWS else ""
-            raise refuse(422, "too_much", f"{detail}: {more}group by less, or narrow it down with where")
+            raise refuse_request(422, "too_much", f"{detail}: {more}group by less, or narrow it down with where")
         for group in sorted(groups):
             self.result.append(self._make_row(window, group, numbers_of.get(group)))
         return True
@@ -253,5 +255,5 @@ class Run:
         ]
         if len(shown) > aggregation.limit:
             detail = f"{len(shown)} rows, more than {aggregation.limit}; ask for fewer groups or longer steps"
-            raise refuse(422, "too_much", detail)
+            raise refuse_request(422, "too_much", detail)
         self.result = [self._make_row(*row) for row in shown]

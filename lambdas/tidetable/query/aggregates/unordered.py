@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 
 from tidetable.keys import escape
 from tidetable.ports import Sketches
-from tidetable.problems import refuse
+from tidetable.problems import refuse_request
 from tidetable.query.aggregates.parse import Aggregation
 from tidetable.query.aggregates.stats import parse_percentile
 from tidetable.query.batches import ArchiveBatch, LiveBatch, list_events
@@ -56,7 +56,7 @@ class Unordered:
                 detail = (
                     f"there are more than {self._most} groups times steps among events that no rollup has sealed yet"
                 )
-                raise refuse(422, "too_many_groups", f"{detail}: group by less, or make the range shorter")
+                raise refuse_request(422, "too_many_groups", f"{detail}: group by less, or make the range shorter")
 
     def cells(self) -> Iterator[tuple[str, Cell]]:
         """Yield the cells in the order of time, each with its time as text."""

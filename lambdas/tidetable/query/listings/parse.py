@@ -13,7 +13,7 @@ import msgspec
 from tidetable.conditions import ANY, Names
 from tidetable.config import Stream
 from tidetable.keys import MAX_NAME_BYTES
-from tidetable.problems import ProblemError, refuse, refuse_parameter
+from tidetable.problems import ProblemError, refuse_parameter, refuse_request
 from tidetable.query.cursor import Seal
 from tidetable.query.model import OfQuery, Query
 from tidetable.query.parse import Parameters
@@ -124,7 +124,9 @@ def _parse(
 
     def list_repeats(listing: Listing) -> dict[str, bool]:
         if (listing.kind, listing.field) != (kind, field):
-            raise refuse(400, "invalid_cursor", f"this cursor belongs to a listing of {listing.kind}: begin without it")
+            raise refuse_request(
+                400, "invalid_cursor", f"this cursor belongs to a listing of {listing.kind}: begin without it"
+            )
         return {
             "from": request.parse_instant("from", now) == listing.query.start,
             "to": request.parse_instant("to", now) == listing.query.end,
@@ -160,4 +162,4 @@ def needs_rollup(listing: Listing, stream: Stream) -> ProblemError:
             f"no rollup of {stream.name} knows its {what}: add [[streams.{stream.name}.rollup]] with {keys} and"
             ' retention = "365d"; docs/design/rollups.md says what it costs'
         )
-    return refuse(400, "needs_rollup", detail)
+    return refuse_request(400, "needs_rollup", detail)

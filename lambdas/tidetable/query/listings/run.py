@@ -16,7 +16,7 @@ from tidetable.catalog import Entry
 from tidetable.config import Stream
 from tidetable.durations import Duration
 from tidetable.ports import Tables
-from tidetable.problems import ProblemError, refuse
+from tidetable.problems import ProblemError, refuse_request
 from tidetable.query.batches import TimeUp
 from tidetable.query.listings.names import Names, Seen
 from tidetable.query.listings.page import Listed, show_row
@@ -176,4 +176,4 @@ class _Run:
 
 def _refuse_slow() -> ProblemError:
     detail = "the time does not suffice: each page reads the whole range. Set from and to for a shorter range"
-    return refuse(422, "too_much", f"{detail}, or add a rollup with a longer every")
+    return refuse_request(422, "too_much", f"{detail}, or add a rollup with a longer every")

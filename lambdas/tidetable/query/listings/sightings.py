@@ -75,7 +75,7 @@ def _list_cells(batch: _Batch, reader: Reader) -> Iterator[tuple[str, str, str, 
     if isinstance(batch, ArchiveBatch) or any(type(content) is not str for content in batch.columns.contents):
         yield from read_batch_events(batch, reader)
         return
-    names_of = batch.scan.entry.layout.names
+    names_of = batch.scan.entry.layout.parse_names
     for pk, sk, content in zip(*batch.columns, strict=True):
         yield *names_of(pk, sk), content
 
@@ -85,7 +85,7 @@ def _list_series(batch: _Batch) -> Iterator[tuple[str, str]]:
     if isinstance(batch, ArchiveBatch):
         yield from ((to_text(event.time), event.series) for event in batch.page.events)
         return
-    names_of = batch.scan.entry.layout.names
+    names_of = batch.scan.entry.layout.parse_names
     yield from (names_of(pk, sk)[:2] for pk, sk in zip(*batch.columns[:2], strict=True))
 
 

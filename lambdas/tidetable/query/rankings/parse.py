@@ -16,7 +16,7 @@ from tidetable.config import Stream
 from tidetable.keys import WHOLE, Index, Layout, escape
 from tidetable.periods import find_containing
 from tidetable.ports import ArchiveRange, KeyRange, Rank
-from tidetable.problems import ProblemError, refuse, refuse_parameter
+from tidetable.problems import ProblemError, refuse_parameter, refuse_request
 from tidetable.query.access import list_key_fields, name_partitions
 from tidetable.query.cursor import Seal, refuse_long
 from tidetable.query.model import EVERYTHING, Projection
@@ -157,7 +157,7 @@ def _find_same_index(stream: Stream, former: Index) -> Index:
     """
     index = next((index for index in stream.layout.indexes if index.name == former.name), None)
     if index is None or _reduce_to_order(index) != former:
-        raise refuse(400, "invalid_cursor", f"the index {former.name} has changed: begin without the cursor")
+        raise refuse_request(400, "invalid_cursor", f"the index {former.name} has changed: begin without the cursor")
     return index
 
 
@@ -169,7 +169,7 @@ def _find_index(stream: Stream, values: Mapping[str, str]) -> Index:
             " or ask aggregate with by= and top= for the first groups; a ranking needs a stream without"
             f" [streams.{stream.name}.pack]"
         )
-        raise refuse(400, "needs_index", detail)
+        raise refuse_request(400, "needs_index", detail)
     indexes = {index.name: index for index in stream.layout.indexes}
     rankings = [name for name, index in indexes.items() if index.ranks]
     named = indexes.get(values.get("index", ""))
@@ -180,7 +180,7 @@ def _find_index(stream: Stream, values: Mapping[str, str]) -> Index:
             f"{stream.name} has no ranking: add [[streams.{stream.name}.index]] with a field that holds numbers as sort_by,"
             ' such as sort_by = "score"'
         )
-        raise refuse(400, "needs_index", detail)
+        raise refuse_request(400, "needs_index", detail)
     if "index" not in values and len(rankings) > 1:
         raise refuse_parameter(f"add index=: there are {', '.join(rankings)}")
     if "index" in values and named is None:
@@ -212,7 +212,7 @@ def plan_ranking(ranking: Ranking, entries: Sequence[Entry]) -> Plan:
     for entry, start, end in cover_range(ranking.start, ranking.end, entries, gaps):
         layout = entry.layout
         whole = (start, end) == (entry.period.start, entry.period.end)
-        edges = layout.edge(start), layout.edge(end)
+        edges = layout.make_edge(start), layout.make_edge(end)
         index = _find_same_order(ranking, layout)
         if not entry.live and entry.archived is not None:
             conditions, rank = ranking.list_all_conditions(), ranking.archived()
@@ -247,11 +247,11 @@ def _scan(
 ) -> IndexScan:
     """Make one range per suffix of the value; no ranges if no event can have the value and a number in the bounds."""
     low, high = _find_bounds(ranking)
-    conditions, partitions, suffixes = ranking.conditions, [index.logical("")], range(index.shards)
+    conditions, partitions, suffixes = ranking.conditions, [index.name_partition("")], range(index.shards)
     layout = entry.layout
     if index.local:
-        suffixes = layout.suffixes(ranking.of_series)
-        partitions = [escape(ranking.value)] if ranking.of_series is not None else layout.buckets(start, end)
+        suffixes = layout.list_suffixes(ranking.of_series)
+        partitions = [escape(ranking.value)] if ranking.of_series is not None else layout.list_buckets(start, end)
     elif (equal := ranking.value_condition) is not None:
         partitions = name_partitions(index, equal.texts(), ranking.kind)
         if len(partitions) > 1:

@@ -22,7 +22,7 @@ from tidetable.config import Stream
 from tidetable.events import Item
 from tidetable.keys import find_number
 from tidetable.ports import ArchivePage, ArchiveRange, Columns, KeyRange, Page, RangeRead
-from tidetable.problems import ProblemError, refuse
+from tidetable.problems import ProblemError, refuse_request
 from tidetable.query.archives import ARCHIVES, read_archive_pages
 from tidetable.query.hydrate import complete_rows, match_conditions, read_base_items
 from tidetable.query.merge import compute_share
@@ -79,7 +79,7 @@ def find_top(ranking: Ranking, stream: Stream, reader: Reader, now: datetime, re
 def _refuse_slow(what: str) -> ProblemError:
     """Make the error 422 for a ranking that takes longer than an answer may: a retry does not help."""
     narrower = "narrow from and to, lower limit, or add a condition on the ranked number, which narrows what is read"
-    return refuse(422, "too_much", f"{what} longer than an answer may: {narrower}")
+    return refuse_request(422, "too_much", f"{what} longer than an answer may: {narrower}")
 
 
 @dataclass(slots=True)
@@ -194,7 +194,7 @@ class _Run:
         return read_base_items(items, scan, self._session, consistent=self._ranking.consistent)
 
     def _make_key(self, item: Item, scan: IndexScan) -> RankKey:
-        time, series, id = scan.entry.layout.names_of(item)
+        time, series, id = scan.entry.layout.read_names(item)
         return RankKey(Decimal(item[scan.index.sk]), from_text(time), series, id)
 
     def _is_ahead(self, key: RankKey) -> bool:

@@ -27,7 +27,7 @@ def find_archive_expiry(entry: Entry, config: Config) -> datetime | None:
     return entry.archive.at + lifetime if lifetime and entry.archive is not None else None
 
 
-def as_of(entry: Entry, config: Config, now: datetime) -> Entry:
+def mark_expired(entry: Entry, config: Config, now: datetime) -> Entry:
     """Return the entry at an instant: an archive that has expired by then is marked, if it is not marked yet."""
     expires = find_archive_expiry(entry, config)
     if entry.archive is None or entry.archive.expired_at is not None or expires is None or now < expires:
@@ -64,5 +64,5 @@ class PresentCatalog(msgspec.Struct, frozen=True):
     def _show(self, stream: str, entries: Sequence[Entry]) -> Sequence[Entry]:
         if self.config.find_keeping(stream).expire_after:
             now = self.clock.now()
-            entries = [as_of(entry, self.config, now) for entry in entries]
-        return entries if self.copies is None else [self.copies.entry(entry) for entry in entries]
+            entries = [mark_expired(entry, self.config, now) for entry in entries]
+        return entries if self.copies is None else [self.copies.show_entry(entry) for entry in entries]
