@@ -10,7 +10,7 @@ from msgspec.structs import astuple, replace
 
 from tidetable.catalog import ArchiveFacts, Backfill, Entry, Opened, RecordedPolicy, Seen, State
 from tidetable.config import TableClass
-from tidetable.errors import StoreUnavailable
+from tidetable.errors import Outage, StoreUnavailable
 from tidetable.events import Item
 from tidetable.keys import Index, Layout, Packing
 from tidetable.periods import LONGEST, Kind, Period, parse_label
@@ -59,7 +59,7 @@ def read_secret(items: Iterable[Item]) -> bytes:
     """Read the secret from the items under its partition key; StoreUnavailable if there is no secret."""
     for item in items:
         return bytes.fromhex(item["secret"])
-    raise StoreUnavailable("no secret", "the lifecycle has not made the secret that cursors are signed with, yet")
+    raise StoreUnavailable(Outage.NO_SECRET, "the lifecycle has not made the secret that cursors are signed with, yet")
 
 
 def make_horizon_item(stream: str) -> Item:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from aws.codes import CONDITION_FAILED, NOT_FOUND
-from tidetable.errors import StoreUnavailable, TableMissing
+from tidetable.errors import Outage, StoreUnavailable, TableMissing
 
 
 def list_aws_errors() -> tuple[type[Exception], ...]:
@@ -63,7 +63,7 @@ def require_answer(code: str, service: str) -> Iterator[None]:
     try:
         yield
     except list_aws_errors() as error:
-        raise StoreUnavailable(code, f"{service} did not answer: {error}") from error
+        raise StoreUnavailable(Outage.OTHER, f"{service} did not answer: {error}", code) from error
 
 
 @contextmanager

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from aws.codes import find_outage
 from aws.errors import ignore_refusal, list_aws_errors, read_error_code
-from tidetable.errors import StoreUnavailable
+from tidetable.errors import Outage, StoreUnavailable
 from tidetable.keys import Key
 from tidetable.large.ports import Stored
 from tidetable.ports import Blob
@@ -90,9 +91,10 @@ class S3Values:
         try:
             return self._client.get_object(Bucket=self._bucket, Key=key)["Body"].read()
         except list_aws_errors() as error:
-            if read_error_code(error) == "NoSuchKey":
+            code = read_error_code(error)
+            if code == "NoSuchKey":
                 return None
-            raise StoreUnavailable(read_error_code(error) or "no answer", str(error)) from error
+            raise StoreUnavailable(find_outage(code) if code else Outage.NO_ANSWER, str(error), code) from error
 
     def stored(self, prefix: str, after: str = "") -> Iterator[Stored]:
         options: Any = {"StartAfter": after} if after else {}
@@ -123,4 +125,5 @@ class S3Values:
             names: Any = [{"Key": key} for key in keys[start : start + _DELETES]]
             answer = self._client.delete_objects(Bucket=self._bucket, Delete={"Objects": names, "Quiet": True})
             if answer.get("Errors"):
-                raise StoreUnavailable(answer["Errors"][0].get("Code", ""), "objects could not be deleted")
+                code = answer["Errors"][0].get("Code", "")
+                raise StoreUnavailable(find_outage(code), "objects could not be deleted", code)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from aws.errors import require_answer
-from tidetable.errors import StoreUnavailable
+from tidetable.errors import Outage, StoreUnavailable
 
 if TYPE_CHECKING:
     from mypy_boto3_lambda import LambdaClient
@@ -35,7 +35,7 @@ class AwsOperations:
             body = json.loads(answer["Payload"].read() or b"null")
         if "FunctionError" in answer or not isinstance(body, dict):
             message = body.get("errorMessage", "no message") if isinstance(body, dict) else "no report"
-            raise StoreUnavailable("lifecycle", f"the function failed: {message}")
+            raise StoreUnavailable(Outage.OTHER, f"the function failed: {message}", "lifecycle")
         return body
 
     def alarms(self) -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import ClientError
 
 from aws import table_requests
-from aws.codes import NOT_FOUND
+from aws.codes import INTERNAL, NOT_FOUND, RATE_LIMITED, THROTTLING
 from aws.errors import name_missing_table, read_error_code, read_error_message
 from tidetable.config import TableClass
 from tidetable.errors import CopyRefused, NotReady, TableMissing, TableRefused
@@ -22,15 +22,7 @@ if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
 # AWS: a table that is changing refuses with the first code; the other refusals pass with time.
-_TRANSIENT = frozenset(
-    {
-        "ResourceInUseException",
-        "ContinuousBackupsUnavailableException",
-        "ThrottlingException",
-        "RequestLimitExceeded",
-        "InternalServerError",
-    }
-)
+_TRANSIENT = RATE_LIMITED | {"ResourceInUseException", "ContinuousBackupsUnavailableException", INTERNAL}
 _WITH_IMAGES = frozenset({"NEW_IMAGE", "NEW_AND_OLD_IMAGES"})
 # Measured (docs/inside/aws.md, "Copies in other Regions"): both are a ValidationException; only the message distinguishes them.
 _NAME_TAKEN, _NO_COPY = "already existed as tables", "not part of the global table"
@@ -248,5 +240,5 @@ def _translate_refusals(name: str = "") -> Iterator[None]:
         passing = "tables per subscriber" not in message
         transient = code in _TRANSIENT or (code == "LimitExceededException" and passing)
         # "Only 500 tables can be created, updated, or deleted simultaneously" and the like, or too many in one second.
-        crowded = code == "ThrottlingException" or (code == "LimitExceededException" and "simultaneously" in message)
+        crowded = code == THROTTLING or (code == "LimitExceededException" and "simultaneously" in message)
         raise TableRefused(f"{code}: {message}", transient=transient, crowded=crowded) from error

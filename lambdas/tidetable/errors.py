@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from enum import StrEnum
 
 # Who tries again, and who reports.
 #
@@ -27,8 +28,9 @@ from contextlib import contextmanager
 # CollectionFull         lean/store.py           nobody                                  queued, then buried with its reason
 # StaleEntry             catalog                 the next run of the lifecycle           outcome "deferred"
 # NotReady               tables that change      the next run of the lifecycle           outcome "deferred"
-# TableRefused           aws/tables.py and       the next run of the lifecycle           outcome "deferred" or "failed"
-#                        mappings.py
+# TableRefused           aws/tables.py and       period_tables.py, until the recovery    outcome "deferred" or "failed"
+#                        mappings.py             of a new table can be enabled; else
+#                                                the next run of the lifecycle
 # CopyRefused            aws/tables.py           the next run of the lifecycle           outcome "failed"
 # NotOurs, TableUnusable period_tables.py        nobody: the operator must look          outcome "failed", the alarm for failures
 # ArchiveBusy            archive functions       the next run; a query's caller          "deferred"; 503 with Retry-After
@@ -51,6 +53,9 @@ from contextlib import contextmanager
 #   SweepIncomplete
 #
 # Requests of boto3's clients that fail are repeated by botocore: aws/clients.py has the number of attempts per client.
+# lean/client.py repeats a request once: over a new connection if the other end had closed the idle one before it saw the
+# request, and with the server's time if the request was refused for its time. Requests to the targets of feeds do not
+# raise: feed/deliver.py sends the changes that a target did not take three times; then the batch comes again.
 # Writes of events do not raise: ingest/writing.py repeats the items that a store did not take until the time is up.
 # problems.py makes an answer of each error that a caller of the API can meet. Any other exception is a fault of this
 # project: 503 with Retry-After and a log line with its trace, or the function's own error.
@@ -102,12 +107,22 @@ class TableMissing(TidetableError):
         super().__init__(f"table {table} does not exist")
 
 
-class StoreUnavailable(TidetableError):
-    """DynamoDB refused a request or gave no answer; the same request may succeed later."""
+class Outage(StrEnum):
+    """Why a service did not do what was asked: the causes that an answer to a query distinguishes."""
 
-    def __init__(self, code: str, detail: str) -> None:
-        self.code = code
-        super().__init__(f"{code}: {detail}")
+    NO_ANSWER = "no answer"
+    NO_SECRET = "no secret"  # noqa: S105 - the text of a message
+    THROTTLED = "throttled"
+    OTHER = "other"
+
+
+class StoreUnavailable(TidetableError):
+    """AWS refused a request or gave no answer; the same request may succeed later. ``code`` is for logs only."""
+
+    def __init__(self, cause: Outage, detail: str, code: str = "") -> None:
+        self.cause = cause
+        self.code = code or cause.value
+        super().__init__(f"{self.code}: {detail}")
 
 
 class TableThrottled(TidetableError):

@@ -8,10 +8,9 @@ from typing import Any, Literal
 
 import msgspec
 
-from tidetable.errors import ArchiveBusy, ArchiveFailed, StoreUnavailable, TidetableError
+from tidetable.errors import ArchiveBusy, ArchiveFailed, Outage, StoreUnavailable, TidetableError
 
 CONTENT_TYPE = "application/problem+json"
-_THROTTLED = ("thrott", "throughput", "requestlimit")
 
 
 class Problem(msgspec.Struct, frozen=True):
@@ -83,13 +82,13 @@ def _explain_read(error: Exception) -> str:
                 "an archived period of the range could not be read: ask again; if that does not help, query the range"
                 " before and after it, which explain=true shows, and tell the operator"
             )
-        case StoreUnavailable(code="no secret"):
+        case StoreUnavailable(cause=Outage.NO_SECRET):
             return "the stage is new, and its first run has not made the secret of cursors: ask again in some minutes"
-        case StoreUnavailable(code="no answer"):
+        case StoreUnavailable(cause=Outage.NO_ANSWER):
             return (
                 "DynamoDB did not answer in time: ask again; if that does not help, narrow from and to, or lower limit"
             )
-        case StoreUnavailable(code=code) if any(word in code.lower() for word in _THROTTLED):
+        case StoreUnavailable(cause=Outage.THROTTLED):
             return (
                 "DynamoDB throttled the reads of this query: ask again in some seconds; a shorter range, a lower limit or"
                 " an index reads less, and a table that is often throttled needs more read units"

@@ -14,7 +14,7 @@ from tests.ingest.streams import NOW
 from tests.worlds.functions import environment, queue_message, record
 from tests.worlds.intake import Letters, World
 from tidetable.catalog import State
-from tidetable.errors import StoreUnavailable
+from tidetable.errors import Outage, StoreUnavailable
 from tidetable.ingest.drain import Drained
 
 __all__ = ["environment"]
@@ -76,7 +76,7 @@ def test_a_message_comes_again_whatever_stopped_it(
     world, letters, run = drained
 
     def broken(*_: Any) -> None:
-        raise StoreUnavailable("no answer", "connection reset")
+        raise StoreUnavailable(Outage.NO_ANSWER, "connection reset")
 
     monkeypatch.setattr(world.store, "write_each", broken)
     assert run(queue_message(world, "1")) == ["0"]

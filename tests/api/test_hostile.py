@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.api.gateway import Context, Gateway, gateway
-from tidetable.errors import ArchiveBusy, ArchiveFailed, StoreUnavailable
+from tidetable.errors import ArchiveBusy, ArchiveFailed, Outage, StoreUnavailable
 
 SECRET = "tell-nobody-4711"
 DEEP = b'{"series": "tell-nobody-4711", "data": {"a": ' + b"[" * 10_000 + b"]" * 10_000 + b"}}"
@@ -177,10 +177,13 @@ def test_a_request_that_is_none_is_answered_all_the_same(app: Gateway, event: di
 @pytest.mark.parametrize(
     ("error", "detail"),
     [
-        (StoreUnavailable("ProvisionedThroughputExceededException", "table x"), "throttled the reads"),
-        (StoreUnavailable("throttled", "5 items of table x could not be read"), "throttled the reads"),
-        (StoreUnavailable("no answer", "timed out at 10.0.0.1"), "DynamoDB did not answer in time"),
-        (StoreUnavailable("no secret", "table x"), "the stage is new"),
+        (
+            StoreUnavailable(Outage.THROTTLED, "table x", "ProvisionedThroughputExceededException"),
+            "throttled the reads",
+        ),
+        (StoreUnavailable(Outage.THROTTLED, "5 items of table x could not be read"), "throttled the reads"),
+        (StoreUnavailable(Outage.NO_ANSWER, "timed out at 10.0.0.1"), "DynamoDB did not answer in time"),
+        (StoreUnavailable(Outage.NO_SECRET, "table x"), "the stage is new"),
         (ArchiveBusy("the function x is at work"), "archived period of the range did not answer in time"),
         (ArchiveFailed("the bucket x is gone"), "archived period of the range could not be read"),
         (RuntimeError("x"), "the query could not be answered now; ask again"),

@@ -8,7 +8,7 @@ import pytest
 from tests.worlds.billed import INDEX, ROLLUP, TODAY, YESTERDAY, BilledStage, table
 from tidetable.bill import present
 from tidetable.bill.consumed import ConsumedUnits, Traffic
-from tidetable.errors import StoreUnavailable
+from tidetable.errors import Outage, StoreUnavailable
 from tidetable.problems import ProblemError
 
 
@@ -131,7 +131,7 @@ def test_policies_that_cannot_be_read_are_said_to_be_missing(monkeypatch: pytest
     stage = BilledStage()
 
     def fail() -> Any:
-        raise StoreUnavailable("catalog", "DynamoDB did not answer")
+        raise StoreUnavailable(Outage.OTHER, "DynamoDB did not answer", "catalog")
 
     monkeypatch.setattr(stage.catalog, "policies", fail)
     (missing,) = stage.bill()["incomplete"]

@@ -14,12 +14,12 @@ from botocore.exceptions import BotoCoreError, ClientError
 from aws.catalog_items import make_period_key
 from aws.clients import CONCURRENCY
 from aws.codec import to_wire
-from aws.codes import CONDITION_FAILED, NOT_FOUND, THROTTLED, TRANSACTION_CANCELED
+from aws.codes import CONDITION_FAILED, NOT_FOUND, THROTTLED, TRANSACTION_CANCELED, find_outage
 from aws.errors import name_missing_table, read_error_code
 from aws.queries import find_last_key, query_request
 from aws.wire import make_condition
 from tidetable.catalog import WRITABLE, Entry
-from tidetable.errors import StoreUnavailable, TableMissing
+from tidetable.errors import Outage, StoreUnavailable, TableMissing
 from tidetable.events import Item
 from tidetable.keys import Key
 from tidetable.ports import Columns, Guard, Guarded, Page, Put, RangeRead, Transacted, Written
@@ -131,11 +131,13 @@ class DynamoStore:
             codes = [reason.get("Code") for reason in reasons]
             failed = CONDITION_FAILED.removesuffix("Exception")
             if read_error_code(error) != TRANSACTION_CANCELED or failed not in codes:
-                raise StoreUnavailable(read_error_code(error), str(error)) from error
+                raise StoreUnavailable(
+                    find_outage(read_error_code(error)), str(error), read_error_code(error)
+                ) from error
             fenced = entry is not None and codes[-1] == failed
             return Transacted.FENCED if fenced else Transacted.CONFLICT
         except BotoCoreError as error:
-            raise StoreUnavailable("no answer", str(error)) from error
+            raise StoreUnavailable(Outage.NO_ANSWER, str(error)) from error
         return Transacted.DONE
 
     def _fence(self, entry: Entry) -> dict[str, Any]:

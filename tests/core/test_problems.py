@@ -2,10 +2,12 @@
 
 import pytest
 
+from aws.codes import find_outage
 from tidetable.errors import (
     ArchiveBusy,
     ArchiveFailed,
     NotReady,
+    Outage,
     StoreUnavailable,
     TableMissing,
     TableRefused,
@@ -30,16 +32,16 @@ DETAILS = [
         ),
     ),
     (
-        StoreUnavailable("no secret", "secret"),
+        StoreUnavailable(Outage.NO_SECRET, "secret"),
         "the stage is new, and its first run has not made the secret of cursors: ask again in some minutes",
     ),
     (
-        StoreUnavailable("no answer", "secret"),
+        StoreUnavailable(Outage.NO_ANSWER, "secret"),
         "DynamoDB did not answer in time: ask again; if that does not help, narrow from and to, or lower limit",
     ),
     *(
         (
-            StoreUnavailable(code, "secret"),
+            StoreUnavailable(find_outage(code), "secret", code),
             (
                 "DynamoDB throttled the reads of this query: ask again in some seconds; a shorter range, a lower limit or an "
                 "index reads less, and a table that is often throttled needs more read units"
@@ -50,7 +52,7 @@ DETAILS = [
     *(
         (error, "the query could not be answered now; ask again")
         for error in (
-            StoreUnavailable("InternalServerError", "secret"),
+            StoreUnavailable(Outage.OTHER, "secret", "InternalServerError"),
             TableMissing("secret"),
             TableRefused("secret", transient=True),
             ValueMissing("secret"),
@@ -65,7 +67,9 @@ def test_a_query_that_fails_is_answered_with_503_and_what_to_do(error: Exception
     assert make_problem(error, "query") == Problem(503, "unavailable", detail, headers={"Retry-After": "2"})
 
 
-@pytest.mark.parametrize("error", [StoreUnavailable("no answer", "secret"), NotReady("secret"), RuntimeError("secret")])
+@pytest.mark.parametrize(
+    "error", [StoreUnavailable(Outage.NO_ANSWER, "secret"), NotReady("secret"), RuntimeError("secret")]
+)
 def test_events_that_fail_are_to_be_sent_again_whatever_failed(error: Exception) -> None:
     detail = "the events may not be stored; send the whole request again, which is harmless"
     assert make_problem(error, "ingest") == Problem(503, "unavailable", detail, headers={"Retry-After": "5"})

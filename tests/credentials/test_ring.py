@@ -7,7 +7,7 @@ import pytest
 from tests.credentials.records import NOW, record
 from tidetable.credentials import KeyRecord, KeyRing
 from tidetable.credentials import ring as module
-from tidetable.errors import StoreUnavailable
+from tidetable.errors import Outage, StoreUnavailable
 
 TEXT = "tt_0123456789_abcdefghijklmnopqrstuvwxyz012345"
 ID = "0123456789"
@@ -25,7 +25,7 @@ class Catalog:
     def __call__(self, id: str) -> KeyRecord | None:
         self.read.append(id)
         if self.fails:
-            raise StoreUnavailable("no answer", "test")
+            raise StoreUnavailable(Outage.NO_ANSWER, "test")
         return self.keys.get(id)
 
 

@@ -7,7 +7,7 @@ from typing import Any, Unpack
 from msgspec.structs import replace
 
 from tidetable.catalog import Backfill, Entry, Facts, RecordedPolicy, Seen, State
-from tidetable.errors import StaleEntry, StoreUnavailable
+from tidetable.errors import Outage, StaleEntry, StoreUnavailable
 from tidetable.periods import Period
 
 
@@ -55,7 +55,7 @@ class FakeCatalog:
 
     def secret(self) -> bytes:
         if self.key is None:
-            raise StoreUnavailable("no secret", "nobody has made it")
+            raise StoreUnavailable(Outage.NO_SECRET, "nobody has made it")
         return self.key
 
     def ensure_secret(self) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from tidetable.bill.consumed import ConsumedUnits, Traffic
-from tidetable.errors import StoreUnavailable
+from tidetable.errors import Outage, StoreUnavailable
 
 
 class FakeMeters:
@@ -22,7 +22,7 @@ class FakeMeters:
     def consumed(self, tables: Mapping[str, Sequence[str]], now: datetime) -> Mapping[tuple[str, str], ConsumedUnits]:
         """The units that a test set; zero for all other tables and indexes."""
         if self.fails:
-            raise StoreUnavailable("meters", "CloudWatch did not answer")
+            raise StoreUnavailable(Outage.OTHER, "CloudWatch did not answer", "meters")
         self.tables = tables
         resources = [(table, index) for table, indexes in tables.items() for index in ("", *indexes)]
         return {resource: self.units.get(resource, ConsumedUnits()) for resource in resources}
@@ -30,5 +30,5 @@ class FakeMeters:
     def traffic(self, now: datetime) -> Traffic:
         """The traffic that a test set."""
         if self.fails:
-            raise StoreUnavailable("meters", "CloudWatch did not answer")
+            raise StoreUnavailable(Outage.OTHER, "CloudWatch did not answer", "meters")
         return self.counted

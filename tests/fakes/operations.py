@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from tidetable.errors import StoreUnavailable
+from tidetable.errors import Outage, StoreUnavailable
 from tidetable.lifecycle import Report
 
 
@@ -31,4 +31,4 @@ class FakeOperations:
 
     def _answer(self) -> None:
         if self.fails:
-            raise StoreUnavailable("lifecycle", "the function did not answer")
+            raise StoreUnavailable(Outage.OTHER, "the function did not answer", "lifecycle")

@@ -14,7 +14,7 @@ from tidetable.catalog import Seen, State
 from tidetable.config import TableClass
 from tidetable.config.stream import LargePolicy, PackPolicy
 from tidetable.durations import Duration
-from tidetable.errors import NotDrained, StoreUnavailable, Undrainable
+from tidetable.errors import NotDrained, Outage, StoreUnavailable, Undrainable
 from tidetable.events import Event
 from tidetable.ingest.drain import drain_message
 from tidetable.ingest.overflow import encode_message
@@ -271,7 +271,7 @@ def test_of_a_repeated_message_everything_is_written_if_its_table_cannot_be_read
 
     def get_many(*_: Any, consistent: bool = True) -> Any:
         asked.append(consistent)
-        raise StoreUnavailable("no answer", "time-out")
+        raise StoreUnavailable(Outage.NO_ANSWER, "time-out")
 
     stage.store.get_many = get_many  # type: ignore[method-assign, assignment]
     assert drain_message(body, stage.drainer(), lambda: 60.0, repeated=True).events == 2

@@ -10,7 +10,7 @@ from tests.ingest.streams import NOW
 from tests.worlds.intake import LABEL, World
 from tidetable.catalog import Seen, State
 from tidetable.config import TableClass
-from tidetable.errors import NotDrained, StoreUnavailable, TableMissing
+from tidetable.errors import NotDrained, Outage, StoreUnavailable, TableMissing
 from tidetable.events import Event
 from tidetable.ingest.drain import Pace, drain_message
 from tidetable.ingest.overflow import encode_message
@@ -55,7 +55,7 @@ def test_what_needs_a_fence_is_written_before_what_does_not() -> None:
     assert log == [("fenced", "2026-03-01"), ("put", "2026-02-28")]
 
 
-@pytest.mark.parametrize("error", [StoreUnavailable("no answer", "time-out"), TableMissing(TODAY)], ids=repr)
+@pytest.mark.parametrize("error", [StoreUnavailable(Outage.NO_ANSWER, "time-out"), TableMissing(TODAY)], ids=repr)
 def test_a_table_that_does_not_answer_keeps_no_events_of_another_table_waiting(error: Exception) -> None:
     stage = World()
     stage.move(LABEL, State.CLOSED)

@@ -11,7 +11,7 @@ from tests.ingest.streams import NOW
 from tests.worlds.intake import event as late
 from tests.worlds.marked import AT, FAILURES, HOURS, MINUTES, PACKED, Recorder, Rolled, Stopped, message
 from tidetable.config.stream import KeyPolicy, PackPolicy
-from tidetable.errors import NotDrained, StoreUnavailable
+from tidetable.errors import NotDrained, Outage, StoreUnavailable
 from tidetable.ingest.drain import drain_message
 from tidetable.ingest.known import KnownPeriods
 from tidetable.ingest.marks import Marks
@@ -117,7 +117,7 @@ def test_a_mark_is_neither_put_again_nor_made_younger_by_another_one_of_its_requ
 
 def test_a_mark_that_failed_is_not_remembered() -> None:
     stage = Rolled(HOURS)
-    stage.rollups.fails = StoreUnavailable("no answer", "time-out")
+    stage.rollups.fails = StoreUnavailable(Outage.NO_ANSWER, "time-out")
     stage.send(late(1, hours=1))
     stage.rollups.fails = None
     assert stage.send(late(2, hours=1)).status == 200

@@ -13,7 +13,7 @@ from tests.worlds.intake import event
 from tests.worlds.marked import AT, FAILURES, HOURS, PACKED, Recorder, Rolled, Stopped, message
 from tidetable.catalog import State
 from tidetable.config.stream import KeyPolicy, PackPolicy
-from tidetable.errors import NotDrained, StoreUnavailable
+from tidetable.errors import NotDrained, Outage, StoreUnavailable
 from tidetable.events import Event
 from tidetable.ingest.drain import drain_message
 from tidetable.ingest.known import KnownPeriods
@@ -231,7 +231,7 @@ def test_of_several_periods_those_that_could_be_noted_are_remembered() -> None:
 
     def fail(stream: str, period: str, series: Sequence[str], at: int) -> None:
         if period == "q":
-            raise StoreUnavailable("no answer", "time-out")
+            raise StoreUnavailable(Outage.NO_ANSWER, "time-out")
         put(stream, period, series, at)
 
     rollups.put_notes = fail  # type: ignore[method-assign]

@@ -8,7 +8,7 @@ import pytest
 from tests.ingest.streams import NOW
 from tests.worlds.intake import LABEL, World, make_writer, numbered, versions, world
 from tidetable.catalog import State
-from tidetable.errors import NotDrained, StoreUnavailable, TableMissing
+from tidetable.errors import NotDrained, Outage, StoreUnavailable, TableMissing
 from tidetable.events import Event
 from tidetable.exact import decode_json
 from tidetable.ingest.overflow import encode_message
@@ -61,7 +61,7 @@ def raise_error(error: Exception) -> Callable[..., Any]:
 def test_a_version_whose_transaction_had_no_answer_is_tried_again() -> None:
     stage = world(versions="keep")
     keep_first(stage)
-    calls = answer_once(stage, "transact", raise_error(StoreUnavailable("no answer", "time-out")))
+    calls = answer_once(stage, "transact", raise_error(StoreUnavailable(Outage.NO_ANSWER, "time-out")))
     assert stage.send(numbered("second")).accepted == 1
     assert (len(calls), versions(stage)) == (2, {"v0": "second", "v1": "first"})
 
@@ -80,7 +80,7 @@ def test_a_version_whose_table_is_gone_is_queued_at_once() -> None:
 def test_versions_behind_one_that_had_no_answer_are_written_behind_it() -> None:
     stage = world(versions="keep")
     keep_first(stage)
-    answer_once(stage, "transact", raise_error(StoreUnavailable("no answer", "time-out")))
+    answer_once(stage, "transact", raise_error(StoreUnavailable(Outage.NO_ANSWER, "time-out")))
     item = stage.table(LABEL)[0]
     puts = [Put(TABLE, item | {"digest": digit * 16, "data": {"n": digit}}) for digit in "123"]
     written = write_versions(make_writer(stage, 9.0), puts)

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aws.archive.whole import complete_page
+from aws.codes import find_outage
 from aws.wire import decode_item, encode_item
 from aws.zstd import Zstd
 from tests.fakes import FakeCatalog, FakeStore, FakeValues, unpacker
@@ -261,7 +262,7 @@ def test_an_export_waits_for_chunks_that_are_throttled_and_fails_for_other_refus
     world.write(put)
 
     def refuse(*_: Any) -> Any:
-        raise StoreUnavailable(code, "not now")
+        raise StoreUnavailable(find_outage(code), "not now", code)
 
     monkeypatch.setattr(world.store, "get_chunks", refuse)
     with pytest.raises(error):

@@ -10,7 +10,7 @@ from tests.fakes.stage import Stage
 from tests.worlds.large import CONFIG, DAY, SENT, STREAMS, age, ask, built, event, orphan, read_entry, ready, send
 from tidetable.catalog import State
 from tidetable.config import parse
-from tidetable.errors import StoreUnavailable
+from tidetable.errors import Outage, StoreUnavailable
 from tidetable.keys import Key
 from tidetable.large import sweep as sweeping
 from tidetable.ports import Blob
@@ -114,7 +114,7 @@ def test_what_cannot_be_looked_at_keeps_nothing_else_from_being_swept(monkeypatc
 
     def refusing(key: str) -> Key | None:
         if "/11/" in key:
-            raise StoreUnavailable("SlowDown", "later")
+            raise StoreUnavailable(Outage.OTHER, "later", "SlowDown")
         return owner(key)
 
     monkeypatch.setattr(stage.values, "owner", refusing)

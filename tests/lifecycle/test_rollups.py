@@ -10,7 +10,7 @@ from tests.lifecycle.world import NOON, World
 from tidetable.catalog import Backfill, Opened
 from tidetable.config import Config, parse
 from tidetable.config.demand import list_demands
-from tidetable.errors import BadBackfill, StoreUnavailable
+from tidetable.errors import BadBackfill, Outage, StoreUnavailable
 from tidetable.lifecycle import Run, reconcile
 from tidetable.lifecycle.backfill import end_backfills, open_backfill
 from tidetable.ports import Edge, Mark, Noting
@@ -158,7 +158,7 @@ def test_the_end_of_a_backfill_that_fails_midway_is_finished_by_the_next_call() 
 
     def drop_one(request: Backfill) -> None:
         if dropped:
-            raise StoreUnavailable("no answer", "time-out")
+            raise StoreUnavailable(Outage.NO_ANSWER, "time-out")
         dropped.append(request.stream)
         drop(request)
 

@@ -113,7 +113,7 @@ def test_ranges_are_read_again_for_what_did_not_fit_and_the_time_is_looked_at_be
 
     scan: Any = SimpleNamespace(
         index=SimpleNamespace(levels=(), sk="at"),
-        entry=SimpleNamespace(layout=SimpleNamespace(names=lambda _, sk: sk.split("#"))),
+        entry=SimpleNamespace(layout=SimpleNamespace(parse_names=lambda _, sk: sk.split("#"))),
         after=None,
         holds=lambda place, after, *, ascending: after is None or (place > after) is ascending,
     )

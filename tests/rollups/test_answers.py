@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.worlds.rolled import MINUTES, QUERIES, START, World, begin_rollups, reading
-from tidetable.errors import StoreUnavailable, TableMissing, TableThrottled
+from tidetable.errors import Outage, StoreUnavailable, TableMissing, TableThrottled
 from tidetable.events import Event
 from tidetable.problems import ProblemError
 from tidetable.times import to_text
@@ -219,7 +219,7 @@ def test_a_state_that_does_not_answer_costs_read_units_only() -> None:
     world = begin_rollups((MINUTES,))
     world.write(reading(45, 1))
     world.refresh()
-    for failure in (StoreUnavailable("no answer", "time-out"), TableThrottled("rollups"), TableMissing("rollups")):
+    for failure in (StoreUnavailable(Outage.NO_ANSWER, "time-out"), TableThrottled("rollups"), TableMissing("rollups")):
 
         def fail(*_: Any, failure: Exception = failure) -> None:
             raise failure

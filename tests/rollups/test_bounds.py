@@ -10,7 +10,7 @@ from aws.sketches import DDSketches
 from tests.worlds.rolled import HOURS, LENGTH, MINUTES, START, begin_rollups, reading
 from tidetable.catalog import State
 from tidetable.config import parse
-from tidetable.errors import StoreUnavailable, TableThrottled
+from tidetable.errors import Outage, StoreUnavailable, TableThrottled
 from tidetable.events import Event
 from tidetable.periods import Kind
 from tidetable.rollups import rebuild as rebuilding
@@ -86,7 +86,7 @@ def test_an_archived_period_is_readable_though_its_table_is_gone() -> None:
     assert find_readable_spans([archived]) == [(gone.period.start, gone.period.end)]
 
 
-@pytest.mark.parametrize("error", [StoreUnavailable("no answer", "later"), TableThrottled("t")])
+@pytest.mark.parametrize("error", [StoreUnavailable(Outage.NO_ANSWER, "later"), TableThrottled("t")])
 def test_a_rebuild_that_is_refused_says_how_far_it_came(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     world = begin_rollups()
 

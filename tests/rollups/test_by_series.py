@@ -12,7 +12,7 @@ from tests.worlds.noted import BY_DAY, CountedStore, begin_noting, make_noting_w
 from tests.worlds.rolled import BY_SERIES, LENGTH, MINUTES, PLAIN, START, World, reading
 from tidetable.catalog import Seen, State
 from tidetable.config import TableClass
-from tidetable.errors import StoreUnavailable
+from tidetable.errors import Outage, StoreUnavailable
 from tidetable.ports import Edge, Noting, RangeRead
 from tidetable.problems import ProblemError
 from tidetable.rollups.bounds import NOTE_KEPT, to_millis
@@ -314,7 +314,7 @@ def test_a_note_that_cannot_be_read_fails_the_run_and_no_bucket_is_sealed() -> N
     world.sleep(1_000)
 
     def fail(*_: Any, **__: Any) -> Any:
-        raise StoreUnavailable("no answer", "time-out")
+        raise StoreUnavailable(Outage.NO_ANSWER, "time-out")
 
     world.rollups.read_notes = fail  # type: ignore[method-assign]
     report = world.refresh()

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.worlds.rolled import HOURS, LENGTH, MINUTES, QUERIES, START, World, begin_rollups, reading, show_edges
-from tidetable.errors import StoreUnavailable, TableThrottled
+from tidetable.errors import Outage, StoreUnavailable, TableThrottled
 from tidetable.keys import Layout, Packing
 from tidetable.ports import Edge
 from tidetable.rollups.bounds import to_millis
@@ -252,7 +252,7 @@ def test_a_rebuild_whose_time_is_up_while_it_marks_goes_on_where_it_ended() -> N
     assert list_marked(world) == [first + timedelta(minutes=10 * number) for number in range(240)]
 
 
-@pytest.mark.parametrize("error", [StoreUnavailable("no answer", "later"), TableThrottled("t")])
+@pytest.mark.parametrize("error", [StoreUnavailable(Outage.NO_ANSWER, "later"), TableThrottled("t")])
 def test_a_rebuild_that_cannot_mark_says_why_and_how_far_it_came(error: Exception) -> None:
     world = seal_hours(0, 40)
     put_marks, calls = world.rollups.put_marks, iter(range(2))

@@ -20,7 +20,7 @@ from tests.worlds.rolled import (
 )
 from tidetable.catalog import Seen
 from tidetable.config import TableClass
-from tidetable.errors import StoreUnavailable
+from tidetable.errors import Outage, StoreUnavailable
 from tidetable.periods import Kind
 from tidetable.ports import Edge, Noting, RollupState
 from tidetable.ports.rollups import Mark
@@ -41,7 +41,7 @@ def test_a_stream_whose_state_cannot_be_read_stops_no_other(monkeypatch: pytest.
 
     def refuse(stream: str, *args: Any) -> RollupState:
         if stream == "a":
-            raise StoreUnavailable("no answer", "later")
+            raise StoreUnavailable(Outage.NO_ANSWER, "later")
         return read(stream, *args)
 
     monkeypatch.setattr(world.rollups, "read_state", refuse)

@@ -13,7 +13,7 @@ from tidetable.config import RollupPolicy
 from tidetable.config.derive import add_rollups
 from tidetable.config.stream import PackPolicy
 from tidetable.durations import Duration
-from tidetable.errors import StoreUnavailable, TableMissing, TableThrottled
+from tidetable.errors import Outage, StoreUnavailable, TableMissing, TableThrottled
 from tidetable.events import Event
 from tidetable.ingest.marks import Marks
 from tidetable.ingest.overflow import encode_message
@@ -24,7 +24,7 @@ HOURS = RollupPolicy(name="hours", every=Duration(hours=1), retention=Duration(d
 MINUTES = RollupPolicy(name="minutes", every=Duration(minutes=1), retention=Duration(days=30))
 AT = 1_772_323_500_000
 PACKED = PackPolicy(span=Duration(hours=1))
-FAILURES = [StoreUnavailable("no answer", "time-out"), TableMissing("rollups"), TableThrottled("rollups")]
+FAILURES = [StoreUnavailable(Outage.NO_ANSWER, "time-out"), TableMissing("rollups"), TableThrottled("rollups")]
 
 
 class Stopped(Exception):

@@ -6,16 +6,13 @@ from typing import Any
 
 import msgspec
 
-from aws.codes import THROTTLED
-from aws.lean.reads import UNPROCESSED
 from aws.wire import decode_item, encode_item
-from tidetable.errors import ArchiveFailed, StoreUnavailable, TableMissing, TableThrottled, ValueMissing
+from tidetable.errors import ArchiveFailed, Outage, StoreUnavailable, TableMissing, TableThrottled, ValueMissing
 from tidetable.large.whole import Unpacker
 from tidetable.names import name_chunks_table
 
 _PAGE = msgspec.json.Decoder(list[dict[str, dict[str, Any]]]).decode
 _ENCODE = msgspec.json.Encoder().encode
-_THROTTLED = THROTTLED | {UNPROCESSED}
 _FORMS = ("z", "out", "cold")
 # A page without these bytes has no item whose data is compressed or kept elsewhere.
 _MARKS = (b'"z"', b'"out"', b'"cold"')
@@ -35,7 +32,7 @@ def complete_page(unpacker: Unpacker, items: bytes, table: str) -> bytes:
     try:
         wholes = unpacker.archived([decode_item(decoded[index]) for index in packed], table)
     except (ValueMissing, TableMissing, StoreUnavailable) as error:
-        if isinstance(error, StoreUnavailable) and error.code in _THROTTLED:
+        if isinstance(error, StoreUnavailable) and error.cause is Outage.THROTTLED:
             raise TableThrottled(name_chunks_table(table)) from error
         raise ArchiveFailed(f"{table} is not complete: {error}") from error
     texts = [_ENCODE(item) for item in decoded]

@@ -7,26 +7,20 @@ from typing import Any
 
 import msgspec
 
-from aws.codes import NOT_FOUND, THROTTLED
+from aws.codes import BROKEN, NOT_FOUND, THROTTLED, UNPROCESSED, find_outage
 from aws.lean.answers import GET_ANSWER
 from aws.lean.client import LeanClient, NoAnswer, Refused, Reply, Request
 from aws.wire import decode_item
-from tidetable.errors import StoreUnavailable, TableMissing
+from tidetable.errors import Outage, StoreUnavailable, TableMissing
 from tidetable.events import Item
 from tidetable.keys import Key
 
-# The code for a request that got only partial replies in all rounds: the table's units did not suffice.
-UNPROCESSED = "throttled"
 _ATTEMPTS = 3
 # BatchGetItem answers at most 16 MB, and leaves out keys for which the table's units did not suffice. This is not a
 # failure.
 _ROUNDS = 8
 # Seconds. Each later pause may be twice as long.
 FIRST_PAUSE = 0.05
-_BROKEN = frozenset(
-    {"InternalServerError", "InternalFailure", "ServiceUnavailable", "ServiceUnavailableException"}
-    | {f"HTTP {status}" for status in (500, 502, 503, 504)}
-)
 
 
 def read_all(client: LeanClient, requests: Sequence[Request]) -> list[Reply]:
@@ -112,15 +106,15 @@ def is_throttled(reply: Reply) -> bool:
 
 def _is_temporary(reply: Reply) -> bool:
     """True if the same request may succeed later."""
-    return isinstance(reply, NoAnswer) or (isinstance(reply, Refused) and reply.code in THROTTLED | _BROKEN)
+    return isinstance(reply, NoAnswer) or (isinstance(reply, Refused) and reply.code in THROTTLED | BROKEN)
 
 
 def decode_answer(reply: Reply, table: str) -> Any:
     """Return the decoded answer, or its body; TableMissing or StoreUnavailable after a refusal or without an answer."""
     if isinstance(reply, NoAnswer):
-        raise StoreUnavailable("no answer", reply.why)
+        raise StoreUnavailable(Outage.NO_ANSWER, reply.why)
     if not isinstance(reply, Refused):
         return reply
     if reply.code == NOT_FOUND:
         raise TableMissing(table)
-    raise StoreUnavailable(reply.code, reply.message)
+    raise StoreUnavailable(find_outage(reply.code), reply.message, reply.code)
