@@ -17,7 +17,7 @@ from tidetable.config import Config
 from tidetable.errors import CollectionFull, NotDrained, StoreUnavailable, TableMissing, Undrainable
 from tidetable.events import Event, Item
 from tidetable.ingest.overflow import Message, decode_message
-from tidetable.ingest.routing import PeriodTarget
+from tidetable.ingest.routing import make_put
 from tidetable.ingest.versions import add_fenced, is_repeat, write_all_forms
 from tidetable.ingest.writing import Jitter, Writer
 from tidetable.large.shrink import LargeValueServices, Shrinker
@@ -163,7 +163,7 @@ class _Delivery:
         """Group the events by their tables, those before the window first; add a problem for each event without a table."""
         times = [event.time for event in self._message.events]
         entries = self._ports.catalog.entries(self._stream, min(times), max(times), consistent=True)
-        oldest = None if self._policy is None else Window.of(self._policy, self._now).oldest
+        window = None if self._policy is None else Window.of(self._policy, self._now)
         groups: dict[tuple[bool, str], _Group] = {}
         for event in self._message.events:
             entry = find_entry_at(entries, event.time)
@@ -172,7 +172,7 @@ class _Delivery:
                 problems.append(NotDrained(f"no period table of {self._stream} is recorded for {when} yet"))
                 continue
             # The API would still accept such an event, so its table is not even closed.
-            is_direct = entry.state in OPENING and oldest is not None and event.time >= oldest
+            is_direct = entry.state in OPENING and window is not None and not window.is_too_old(event.time)
             groups.setdefault((is_direct, entry.table), _Group(is_direct, entry, [])).events.append(event)
         return [groups[key] for key in sorted(groups)]
 
@@ -206,11 +206,10 @@ class _Delivery:
             pack_set = make_packs(items, entry.layout, self._ports.large.compressor)
             puts = [Put(entry.table, pack.item) for pack in pack_set.packs]
             items = [items[number] for number in pack_set.alone]
-        target = PeriodTarget(entry, entry.layout, self._shrinker, self._now)
         for item in items:
-            put = target.make_put(item)
+            put = make_put(item, entry, self._shrinker)
             if put is None:
-                raise Undrainable(f"an event of {self._stream} is too large for period {target.label}")
+                raise Undrainable(f"an event of {self._stream} is too large for period {entry.period.label}")
             puts.append(put)
         return puts
 

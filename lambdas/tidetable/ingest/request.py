@@ -169,7 +169,7 @@ def _ingest_columns(
 def _read_entries(context: RequestContext, oldest: datetime, newest: datetime, ports: Ingest) -> Sequence[Entry]:
     """Return the periods of the request's events. Remembered entries are used only if no event is before the window."""
     stream = context.stream.name
-    if oldest < context.window.oldest:
+    if context.window.is_too_old(oldest):
         return ports.catalog.entries(stream, oldest, newest)
     return ports.known.find_covering(ports.catalog, stream, oldest, newest, context.now)
 

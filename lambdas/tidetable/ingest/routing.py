@@ -13,7 +13,7 @@ from tidetable.events import Item
 from tidetable.ingest.context import RequestContext
 from tidetable.ingest.submission import Durable, Slot, Submission, find_slot
 from tidetable.ingest.versions import make_first_version
-from tidetable.keys import Layout, encode_refs
+from tidetable.keys import encode_refs
 from tidetable.large.shrink import Shrinker
 from tidetable.ports import Compressor, Put
 from tidetable.times import to_text
@@ -49,7 +49,7 @@ def route_submissions(
     at any moment.
     """
     routed = Routed(entries)
-    unshrunk_bytes, oldest, at = shrinker.unshrunk_bytes, context.window.oldest, context.at
+    unshrunk_bytes, at = shrinker.unshrunk_bytes, context.at
     targets: dict[str, PeriodTarget] = {}
     period: PeriodTarget | None = None
     columns = _EventColumns([], [], [], [])
@@ -63,9 +63,9 @@ def route_submissions(
                 submission.fate = Durable.QUEUED
                 continue
             if entry.table not in targets:
-                targets[entry.table] = PeriodTarget(entry, context.layout, shrinker, context.now)
+                targets[entry.table] = PeriodTarget(entry, context, shrinker)
             period = targets[entry.table]
-        if not (period.admits_all or period.admit(submission, oldest)):
+        if not (period.admits_all or period.admit(submission)):
             continue
         item = submission.item if period.shares_items else period.item_layout.make_item(submission.event, at=at)
         pk, sk = item["pk"], item["sk"]
@@ -143,30 +143,30 @@ def _assign_packs(period: PeriodTarget, compressor: Compressor, routed: Routed, 
 class PeriodTarget:
     """The facts of a period that routing needs for each of the period's events. They are computed once."""
 
-    def __init__(self, entry: Entry, layout: Layout, shrinker: Shrinker, now: datetime) -> None:
+    def __init__(self, entry: Entry, context: RequestContext, shrinker: Shrinker) -> None:
         self.start, self.end = entry.period.start, entry.period.end
         self.label, self.table, self.layout = entry.period.label, entry.table, entry.layout
-        self.writable, self.open = entry.writable, entry.is_open(now)
+        self.writable, self.open = entry.writable, entry.is_open(context.now)
         # If `late` was raised, a closed table takes events again, while an archive that began before may scan it. So
         # the events are queued: the drain writes each event on condition that the table is not archived.
         self.fenced = entry.state is State.CLOSED
-        # A table that is open for a backfill, and was not closed, takes every event: no event needs a closer look.
-        self.admits_all = self.writable and self.open and not self.fenced
-        self.shares_items = entry.layout.makes_items_of(layout)
+        # Usually no event of the period is too old for the window, and none needs a closer look.
+        takes_all = self.open or not context.window.is_too_old(self.start)
+        self.admits_all = self.writable and takes_all and not self.fenced
+        self.shares_items = entry.layout.makes_items_of(context.layout)
         self.item_layout = entry.layout if self.shares_items else entry.layout.before_packing
-        # Events were measured with the indexes of ``layout``: other indexes may add their keys, and copies of fields.
+        # Events were measured with the indexes of the request's layout: other indexes may add their keys, and copies of fields.
         larger = not self.shares_items and bool(entry.layout.indexes)
         self.keeps_items = not (entry.layout.versioned or larger or entry.layout.pack)
         # The submissions that are to be packed, and their plain items.
         self.submissions: list[Submission] = []
         self.items: list[Item] = []
-        self._shrinker = shrinker
-        self._entry = entry
+        self._entry, self._window, self._shrinker = entry, context.window, shrinker
 
-    def admit(self, submission: Submission, oldest: datetime) -> bool:
+    def admit(self, submission: Submission) -> bool:
         """True if the event may be written at once; otherwise decide its fate."""
         time = submission.event.time
-        if not (self.writable and (time >= oldest or self.open)):
+        if not (self.writable and (self.open or not self._window.is_too_old(time))):
             detail = f"the period of {to_text(time)} in {self._entry.stream} is archived, or not open yet"
             submission.reject("too_old", detail)
         elif self.fenced:
@@ -175,7 +175,7 @@ class PeriodTarget:
 
     def assign_put(self, submission: Submission, item: Item) -> bool:
         """Give a submission its put and its slot; reject it and return False if no form can hold its item."""
-        put = self.make_put(item)
+        put = make_put(item, self._entry, self._shrinker)
         if put is None:
             detail = f"the event takes {submission.size} bytes, more than its period's tables can keep"
             submission.reject("too_large", detail)
@@ -183,8 +183,9 @@ class PeriodTarget:
         submission.put, submission.slot = put, find_slot(put)
         return True
 
-    def make_put(self, item: Item) -> Put | None:
-        """Return the put of an item in a form that the period's table can hold; None if there is no such form."""
-        if self.layout.versioned:
-            item = make_first_version(item, item["data"])
-        return self._shrinker.put(item, self._entry)
+
+def make_put(item: Item, entry: Entry, shrinker: Shrinker) -> Put | None:
+    """Return the put of an item in a form that the period's table can hold; None if there is no such form."""
+    if entry.layout.versioned:
+        item = make_first_version(item, item["data"])
+    return shrinker.put(item, entry)

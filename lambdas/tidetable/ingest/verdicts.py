@@ -42,7 +42,7 @@ def judge_all(context: RequestContext, values: Sequence[Any], *, small: bool = F
         except ValueError as error:
             verdicts.append(Rejection.of(index, sent, "invalid", str(error)))
             continue
-        # Only an event that may be refused is checked closely.
+        # Only an event that may be refused is checked closely. This is ``Window.holds`` without a call per event.
         doubtful = indexes or size > MAX_ITEM_BYTES or not oldest <= event.time <= newest
         doubtful = doubtful or not event.series.startswith(prefix)
         refusal = _find_refusal(context, event, size) if doubtful else None
@@ -62,13 +62,13 @@ def _find_refusal(context: RequestContext, event: Event, size: int) -> tuple[Cod
             return "invalid", problem
     if size > MAX_ITEM_BYTES and not context.stream.shrinks:
         return "too_large", f"the event takes {size} bytes as an item; DynamoDB holds at most {MAX_ITEM_BYTES}"
-    time, oldest, newest = event.time, context.window.oldest, context.window.newest
-    if time < oldest and not context.takes_import(time):
+    time, window = event.time, context.window
+    if window.is_too_old(time) and not context.takes_import(time):
         reason = f"this stream takes events up to {context.stream.late} late; to import history, open its time with"
         reason += f" `tidetable backfill {context.stream.name} FROM TO`"
-        return "too_old", f"{to_text(time)} is before {to_text(oldest)}: {reason}"
-    if time > newest:
-        return "too_new", f"{to_text(time)} is after {to_text(newest)}: check the sender's clock"
+        return "too_old", f"{to_text(time)} is before {to_text(window.oldest)}: {reason}"
+    if window.is_too_new(time):
+        return "too_new", f"{to_text(time)} is after {to_text(window.newest)}: check the sender's clock"
     return None
 
 

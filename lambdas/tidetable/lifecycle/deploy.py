@@ -21,6 +21,7 @@ from tidetable.lifecycle.report import Report
 from tidetable.lifecycle.run import Run
 from tidetable.names import name_table
 from tidetable.periods import Period
+from tidetable.times import MOMENT
 from tidetable.window import Window
 
 # The pause between two runs of a deploy. A scheduled run ends within minutes, and a table is made in seconds.
@@ -125,7 +126,7 @@ def _find_unmade(run: Run, stream: Stream, details: dict[str, str]) -> Iterator[
 def _is_needed(period: Period, stream: Stream, now: datetime) -> bool:
     """True if events of the writable window need the period's table now, or will need it within its lead time."""
     window = Window.of(stream, now)
-    return window.oldest < period.end and period.start <= window.newest + measure_lead(period)
+    return not (window.is_too_old(period.end - MOMENT) or window.is_too_new(period.start - measure_lead(period)))
 
 
 def _judge_unfinished(report: Report, deployed: Deployed) -> tuple[bool, bool]:
