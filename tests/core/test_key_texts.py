@@ -27,9 +27,13 @@ NOON = datetime(2026, 3, 5, 12, tzinfo=UTC)
 
 def test_a_series_has_one_suffix_only_where_suffixes_follow_from_the_series() -> None:
     """device-0 has suffix 2 of 16: the first four bytes of its SHA-256, modulo 16."""
-    assert list(Layout("time", 16, "series", 3600).list_suffixes("device-0")) == [2]
-    assert list(Layout("time", 16, "series", 3600).list_suffixes(None)) == list(range(16))
-    assert list(Layout("time", 16, "id", 3600).list_suffixes("device-0")) == list(range(16))
+    assert list(Layout("time", 16, "series", 3600).list_suffixes(["device-0"], ["a"])) == [2]
+    assert list(Layout("time", 16, "series", 3600).list_suffixes()) == list(range(16))
+    assert list(Layout("time", 16, "id", 3600).list_suffixes(["device-0"])) == list(range(16))
+    assert list(Layout("time", 16, "id", 3600).list_suffixes(["a"], ["device-0", "device-0"])) == [2]
+    assert Layout("time", 16, "id", 3600).compute_suffix("a", "device-0") == 2
+    assert Layout("time", 16, "series", 3600).compute_suffix("device-0", "a") == 2
+    assert Layout("time", 1, "id", 3600).compute_suffix("a", "device-0") == 0
 
 
 def test_an_index_without_a_projection_holds_every_field() -> None:

@@ -23,7 +23,7 @@ from tidetable.archive.ports import RawPage
 from tidetable.errors import ArchiveFailed
 from tidetable.events import Item
 from tidetable.exact import decode_json
-from tidetable.keys import Layout, compute_suffix, unescape
+from tidetable.keys import Layout
 from tidetable.large.whole import measure_outside
 from tidetable.packs import Opened, Run, open_item, walk
 
@@ -137,7 +137,6 @@ class _Pass:
 
     def _render_events(self, run: Run, logical: str) -> Iterator[tuple[str, str, int]]:
         """Events as plain items in DynamoDB JSON, with their sort keys and the bytes of their data beside the items."""
-        shards = self.layout.shards
         for place, copy in zip(run.places, run.copies, strict=True):
             item: Item
             beside = 0
@@ -145,7 +144,8 @@ class _Pass:
                 beside = measure_outside(copy.value, cold=True)
                 item = copy.value
             else:
-                suffix = compute_suffix(unescape(place.rpartition("#")[2]), shards) if shards > 1 else 0
+                _, series, id = self.layout.parse_names(logical, place)
+                suffix = self.layout.compute_suffix(series, id)
                 item = {"pk": f"{logical}#{suffix}", "sk": place, "at": copy.at, "data": decode_json(copy.value)}
             yield encode_item(item), place, beside
 

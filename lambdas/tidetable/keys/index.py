@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -10,7 +10,7 @@ import msgspec
 
 from tidetable.events import Event, Item, JsonObject
 from tidetable.keys.hierarchy import join_levels, make_level, render_value
-from tidetable.keys.suffix import compute_suffix
+from tidetable.keys.suffix import compute_suffix, list_suffixes
 from tidetable.keys.text import escape
 from tidetable.times import to_text
 
@@ -90,6 +90,10 @@ class Index(msgspec.Struct, frozen=True):
 
     def make_partition_key(self, value: str, suffix: int, kind: str = "") -> str:
         return f"{self.name_partition(value, kind)}#{suffix}"
+
+    def list_suffixes(self, ids: Sequence[str]) -> Sequence[int]:
+        """List the suffixes that can hold events of these ids; without ids, all suffixes."""
+        return list_suffixes(ids, self.shards)
 
     def make_attributes(self, event: Event) -> Item:
         """Make the attributes that the event's item has for this index."""

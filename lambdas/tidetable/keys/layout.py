@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Literal, NamedTuple
@@ -11,7 +12,7 @@ from msgspec.structs import replace
 
 from tidetable.events import Event, Item
 from tidetable.keys.index import Index
-from tidetable.keys.suffix import compute_suffix
+from tidetable.keys.suffix import compute_suffix, list_suffixes
 from tidetable.keys.text import escape, unescape
 from tidetable.times import to_text
 
@@ -68,6 +69,7 @@ class Layout(msgspec.Struct, frozen=True):
         if self.versioned:
             stamp = NEWEST + stamp
         series, id = event.series, event.id
+        # This is the method ``compute_suffix`` without a call per event.
         suffix = compute_suffix(id if self.shard_by == "id" else series, self.shards) if self.shards > 1 else 0
         if "#" in series or "%" in series:
             series = escape(series)
@@ -120,12 +122,13 @@ class Layout(msgspec.Struct, frozen=True):
         size, first = timedelta(seconds=self.bucket), self.compute_bucket_start(start)
         return [to_text(first + number * size) for number in range(-(-(end - first) // size))]
 
-    def list_suffixes(self, series: str | None) -> range:
-        """Return the suffixes that can hold events of the series; if it is None, of any series."""
-        if series is not None and self.shard_by == "series":
-            only = compute_suffix(series, self.shards)
-            return range(only, only + 1)
-        return range(self.shards)
+    def compute_suffix(self, series: str, id: str) -> int:
+        """Compute the suffix of an event's partition key."""
+        return compute_suffix(id if self.shard_by == "id" else series, self.shards) if self.shards > 1 else 0
+
+    def list_suffixes(self, series: Sequence[str] = (), ids: Sequence[str] = ()) -> Sequence[int]:
+        """List the suffixes that can hold events of these series and ids. No series or no ids means: of any."""
+        return list_suffixes(ids if self.shard_by == "id" else series, self.shards)
 
     def make_item(self, event: Event, stamp: str | None = None, at: int = 0) -> Item:
         """Make the item of an event.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from hashlib import sha256
 from struct import Struct
 
@@ -17,3 +18,8 @@ def compute_suffix(value: str, shards: int) -> int:
     """
     first: int = _FIRST(sha256(value.encode()).digest())[0]
     return first % shards
+
+
+def list_suffixes(values: Sequence[str], shards: int) -> Sequence[int]:
+    """List the suffixes of these series or ids, sorted; all suffixes if there are no values."""
+    return sorted({compute_suffix(value, shards) for value in values}) if values else range(shards)

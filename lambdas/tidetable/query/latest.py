@@ -153,7 +153,7 @@ class _Search(NamedTuple):
         ranges = [
             (name, KeyRange(entry.table, layout.make_partition_key(start, name, suffix), low, high))
             for name in names
-            for suffix in layout.list_suffixes(name)
+            for suffix in layout.list_suffixes((name,))
         ]
         reads = [RangeRead(keys, 1) for _, keys in ranges]
         pages = self.session.reader.store.query_many(reads, ascending=False, consistent=self.consistent)

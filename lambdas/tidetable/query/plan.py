@@ -9,8 +9,8 @@ import msgspec
 from msgspec.structs import replace
 
 from tidetable.catalog import Entry
-from tidetable.conditions import Condition, Names
-from tidetable.keys import Index, Layout, compute_suffix, escape
+from tidetable.conditions import Condition
+from tidetable.keys import Index, Layout, escape
 from tidetable.ports import ArchiveRange, KeyRange
 from tidetable.query.access import Access, choose_access
 from tidetable.query.model import Position, Projection, Query
@@ -116,7 +116,7 @@ def _plan_table_scan(query: Query, access: Access, entry: Entry, start: datetime
     if layout.partition_by == "series" and query.series is None:
         return replace(scan, series_ranges=_spread_over_series(query, layout, keys))
     partition = layout.name_partition(start, query.series or "")
-    return replace(scan, partitions=[partition], suffixes=_find_suffixes(query.names, layout))
+    return replace(scan, partitions=[partition], suffixes=layout.list_suffixes(query.names.series, query.names.ids))
 
 
 def _plan_pack_scan(query: Query, access: Access, entry: Entry, start: datetime, end: datetime) -> PackScan:
@@ -147,9 +147,10 @@ def _plan_index_scan(
     layout = entry.layout
     low, high, after = _find_edges(query, replace(layout, partition_by="time", versioned=False), start, end)
     conditions, partitions = access.conditions, access.partitions
-    suffixes = _hash_suffixes(query.names.ids, index.shards)
+    suffixes = index.list_suffixes(query.names.ids)
     if index.local:
-        partitions, suffixes = _name_partitions(query, layout, start), _find_suffixes(query.names, layout)
+        partitions = _name_partitions(query, layout, start)
+        suffixes = layout.list_suffixes(query.names.series, query.names.ids)
     scan = IndexScan(
         entry=entry,
         start=start,
@@ -176,16 +177,6 @@ def _name_partitions(query: Query, layout: Layout, start: datetime) -> list[str]
     return [escape(series) for series in query.names.series] if by_series else [layout.name_partition(start, "")]
 
 
-def _find_suffixes(names: Names, layout: Layout) -> Sequence[int]:
-    """Find the suffixes of a logical partition that can hold events with these names."""
-    return _hash_suffixes(names.ids if layout.shard_by == "id" else names.series, layout.shards)
-
-
-def _hash_suffixes(hashed: Sequence[str], shards: int) -> Sequence[int]:
-    """Calculate the suffixes of these series or ids among ``shards``; all suffixes if no series or id is named."""
-    return sorted({compute_suffix(name, shards) for name in hashed}) if hashed else range(shards)
-
-
 def _spread_over_series(query: Query, layout: Layout, whole: KeyRange) -> list[KeyRange]:
     """Make the ranges of several series in a table that is partitioned by series.
 
@@ -196,7 +187,7 @@ def _spread_over_series(query: Query, layout: Layout, whole: KeyRange) -> list[K
         replace(keys, pk=f"{escape(series)}#{suffix}")
         for series in query.names.series
         if (keys := _find_series_range(query, layout, across, series)) is not None
-        for suffix in _find_suffixes(query.names._replace(series=(series,)), layout)
+        for suffix in layout.list_suffixes((series,), query.names.ids)
     ]
 
 

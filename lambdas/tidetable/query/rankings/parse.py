@@ -247,10 +247,11 @@ def _scan(
 ) -> IndexScan:
     """Make one range per suffix of the value; no ranges if no event can have the value and a number in the bounds."""
     low, high = _find_bounds(ranking)
-    conditions, partitions, suffixes = ranking.conditions, [index.name_partition("")], range(index.shards)
+    conditions, partitions = ranking.conditions, [index.name_partition("")]
+    suffixes: Sequence[int] = range(index.shards)
     layout = entry.layout
     if index.local:
-        suffixes = layout.list_suffixes(ranking.of_series)
+        suffixes = layout.list_suffixes(() if ranking.of_series is None else (ranking.of_series,))
         partitions = [escape(ranking.value)] if ranking.of_series is not None else layout.list_buckets(start, end)
     elif (equal := ranking.value_condition) is not None:
         partitions = name_partitions(index, equal.texts(), ranking.kind)
