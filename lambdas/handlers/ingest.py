@@ -64,7 +64,7 @@ def _read_request(event: dict[str, Any]) -> IngestRequest:
         body=content,
         content_type=headers.get("content-type", ""),
         strict="handling=strict" in preferences.split(","),
-        series_prefix=access.series_prefix,
+        access=access,
     )
 
 

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from aws.zstd import Zstd
 from tests.ingest.streams import CONFIG, NOW
 from tests.worlds.intake import LABEL, World, event
+from tidetable.access import FULL
 from tidetable.catalog import State
 from tidetable.config.stream import PackPolicy
 from tidetable.durations import Duration
@@ -302,7 +303,7 @@ def test_a_request_of_two_periods_by_series_is_packed_by_columns() -> None:
     world = packed(partition_by="series", bucket=None, shards=1)
     columns = batch(json.dumps([event(n, days=n % 2) | {"series": f"s{n}"} for n in range(4)]).encode())
     assert columns is not None
-    context = RequestContext.of(world.config.streams["quakes"], NOW, "", world.catalog.backfills)
+    context = RequestContext.of(world.config.streams["quakes"], NOW, FULL, world.catalog.backfills)
     found = route_batch(context, columns, world.catalog.entries("quakes"), Zstd())
     assert found is not None
     routed, _ = found

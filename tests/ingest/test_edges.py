@@ -14,6 +14,7 @@ from tests.fakes.script import Script
 from tests.fakes.sqs import Sqs, overflow
 from tests.ingest.streams import NOW
 from tests.worlds.intake import LABEL, MINUTE, Process, World, event, numbered, versions, world
+from tidetable.access import Access
 from tidetable.catalog import Backfill, Entry, Opened, Seen, State
 from tidetable.config import TableClass
 from tidetable.config.stream import IndexPolicy, LargePolicy, PackPolicy
@@ -288,11 +289,11 @@ def test_a_reason_with_characters_that_sqs_refuses_is_buried() -> None:
 def test_a_key_for_some_series_writes_no_other(pack: PackPolicy | None) -> None:
     stage = world(pack=pack)
     mine, other = event(1) | {"series": "mine/1"}, event(2) | {"series": "other"}
-    outcome = stage.send(mine, other, series_prefix="mine/")
+    outcome = stage.send(mine, other, access=Access(series_prefix="mine/"))
     assert [(rejection.index, rejection.code) for rejection in outcome.rejections] == [(1, "forbidden_series")]
     assert (outcome.accepted, stage.count(LABEL)) == (1, 1)
     with pytest.raises(ProblemError, match="all_refused"):
-        stage.send(other, series_prefix="mine/")
+        stage.send(other, access=Access(series_prefix="mine/"))
     assert stage.count(LABEL) == 1
 
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.ingest.streams import NOW, QUAKES
+from tidetable.access import Access
 from tidetable.events import Event
 from tidetable.exact import decode_json
 from tidetable.ingest.bodies import decode_body, read_body
@@ -210,7 +211,7 @@ def test_the_short_check_gives_the_same_verdicts_as_the_full_check(events: list[
 
 
 def test_a_long_prefix_of_a_key_is_cut_in_the_error() -> None:
-    (outcome,) = judge_all(replace(CONTEXT, series_prefix="p" * 100), [{"series": "a"}])
+    (outcome,) = judge_all(replace(CONTEXT, access=Access(series_prefix="p" * 100)), [{"series": "a"}])
     assert isinstance(outcome, Rejection)
     assert (outcome.code, outcome.detail) == (
         "forbidden_series",
@@ -220,7 +221,7 @@ def test_a_long_prefix_of_a_key_is_cut_in_the_error() -> None:
 
 @pytest.mark.parametrize("series", ["mine/", "mine/a", "other", "other/mine/", "min", ""])
 def test_a_prefix_is_the_beginning_of_every_series_of_a_key(series: str) -> None:
-    (outcome,) = judge_all(replace(CONTEXT, series_prefix="mine/"), [{"series": series}])
+    (outcome,) = judge_all(replace(CONTEXT, access=Access(series_prefix="mine/")), [{"series": series}])
     code = outcome.code if isinstance(outcome, Rejection) else None
     assert code == {"mine/": None, "mine/a": None, "": "invalid"}.get(series, "forbidden_series")
 

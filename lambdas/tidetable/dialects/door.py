@@ -116,9 +116,7 @@ def ingest_request(
         sent = _inflate_zlib(sent, api.max_body)
     body = inflate_body(sent, api.max_body)
     reading = door.read(request, body, stream, Limits(min(BATCHES * api.max_events, MOST_POINTS), api.max_body))
-    outcome = ingest_values(
-        name, reading.values, ports, remaining, strict=reading.strict, series_prefix=access.series_prefix
-    )
+    outcome = ingest_values(name, reading.values, ports, remaining, strict=reading.strict, access=access)
     return door.answer(Intake(request, body, reading, outcome)), outcome
 
 

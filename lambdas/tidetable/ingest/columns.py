@@ -73,7 +73,7 @@ def read_batch(context: RequestContext, sent: Sequence[SentRaw], *, small: bool)
     names = [id for id in ids if id is not None]
     if not all(0 < length <= SURELY_SHORT for length in {*map(len, series), *map(len, names)}):
         return None
-    if not all(name.startswith(context.series_prefix) for name in set(series)):
+    if not all(map(context.access.covers, set(series))):
         return None
     return Batch(times, series, names, datas)
 

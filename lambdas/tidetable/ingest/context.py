@@ -7,6 +7,7 @@ from datetime import datetime
 
 import msgspec
 
+from tidetable.access import FULL, Access
 from tidetable.catalog import Backfill
 from tidetable.config import Stream
 from tidetable.keys import Layout
@@ -17,8 +18,8 @@ from tidetable.window import Window
 class RequestContext(msgspec.Struct):
     """The stream of a request, the time of its arrival, and what its caller may write.
 
-    ``at`` is ``now`` in epoch milliseconds. ``layout`` is the layout of the stream's events before they are packed. The
-    caller's key may write only series that begin with ``series_prefix``. ``backfills`` are the backfills under way; None
+    ``at`` is ``now`` in epoch milliseconds. ``layout`` is the layout of the stream's events before they are packed. ``access``
+    are the caller's rights. ``backfills`` are the backfills under way; None
     until ``takes_import`` has read them, because most requests need none.
     """
 
@@ -27,17 +28,17 @@ class RequestContext(msgspec.Struct):
     now: datetime
     layout: Layout
     at: int = 0
-    series_prefix: str = ""
+    access: Access = FULL
     read_backfills: Callable[[str], Sequence[Backfill]] = lambda _: ()
     backfills: Sequence[Backfill] | None = None
 
     @classmethod
     def of(
-        cls, stream: Stream, now: datetime, series_prefix: str, read_backfills: Callable[[str], Sequence[Backfill]]
+        cls, stream: Stream, now: datetime, access: Access, read_backfills: Callable[[str], Sequence[Backfill]]
     ) -> RequestContext:
         """Make the context of a request that arrived at ``now``."""
         layout, at = stream.layout.before_packing, to_micros(now) // 1000
-        return cls(stream, Window.of(stream, now), now, layout, at, series_prefix, read_backfills)
+        return cls(stream, Window.of(stream, now), now, layout, at, access, read_backfills)
 
     def takes_import(self, time: datetime) -> bool:
         """True if an open backfill accepts a time before the window."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from tidetable.access import FULL, Access
 from tidetable.catalog import Entry
 from tidetable.config import Config
 from tidetable.events import Event
@@ -47,8 +48,8 @@ class IngestRequest(msgspec.Struct, frozen=True):
     body: bytes
     content_type: str = ""
     strict: bool = False
-    # The prefix of the caller's key: events of series without this prefix are refused.
-    series_prefix: str = ""
+    # The rights of the caller's key: events of series that it does not cover are refused.
+    access: Access = FULL
 
 
 class Ingest(msgspec.Struct):
@@ -69,7 +70,7 @@ class Ingest(msgspec.Struct):
 
 def ingest_body(request: IngestRequest, ports: Ingest, remaining: Remaining) -> Outcome:
     """Store the events of a request; ProblemError if the whole request is refused, and then nothing is written."""
-    context, api = _begin_request(request.stream, request.series_prefix, ports), ports.config.api
+    context, api = _begin_request(request.stream, request.access, ports), ports.config.api
     body = read_body(request.body, request.content_type, max_body=api.max_body)
     small = _is_small(body, context.layout)
     if context.stream.layout.pack is not None:
@@ -87,18 +88,18 @@ def ingest_values(
     remaining: Remaining,
     *,
     strict: bool = False,
-    series_prefix: str = "",
+    access: Access = FULL,
 ) -> Outcome:
     """Store events that a dialect has decoded: ``Sent``, or ``Unreadable`` with the reason.
 
     The caller limits the number of values. The outcome lists every rejection, even if all events are rejected. If
     ``strict``, any rejection means that nothing is written. ProblemError for a stream that takes no events.
     """
-    context = _begin_request(stream, series_prefix, ports)
+    context = _begin_request(stream, access, ports)
     return _ingest_each(context, values, ports, remaining, refusal="whole" if strict else "none")
 
 
-def _begin_request(name: str, series_prefix: str, ports: Ingest) -> RequestContext:
+def _begin_request(name: str, access: Access, ports: Ingest) -> RequestContext:
     """Make the context of a request; ProblemError if there is no such stream, or if it is a rollup."""
     stream = ports.config.streams.get(name)
     if stream is None:
@@ -106,7 +107,7 @@ def _begin_request(name: str, series_prefix: str, ports: Ingest) -> RequestConte
     if stream.source:
         detail = f"{stream.name} is a rollup of {stream.source}, which the pipeline itself writes: send events to {stream.source}"
         raise refuse_request(403, "derived_stream", detail)
-    return RequestContext.of(stream, ports.clock.now(), series_prefix, ports.catalog.backfills)
+    return RequestContext.of(stream, ports.clock.now(), access, ports.catalog.backfills)
 
 
 def _ingest_each(

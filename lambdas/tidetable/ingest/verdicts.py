@@ -29,7 +29,7 @@ def judge_all(context: RequestContext, values: Sequence[Any], *, small: bool = F
 
     ``small`` says that no event needs to be measured: the request is too small to hold an event beyond DynamoDB's limit.
     """
-    now, at, prefix, indexes = context.now, context.at, context.series_prefix, context.layout.indexes
+    now, at, prefix, indexes = context.now, context.at, context.access.series_prefix, context.layout.indexes
     make_item, oldest, newest = context.layout.make_item, context.window.oldest, context.window.newest
     verdicts: list[Submission | Rejection] = []
     for index, sent in enumerate(values):
@@ -42,7 +42,8 @@ def judge_all(context: RequestContext, values: Sequence[Any], *, small: bool = F
         except ValueError as error:
             verdicts.append(Rejection.of(index, sent, "invalid", str(error)))
             continue
-        # Only an event that may be refused is checked closely. This is ``Window.holds`` without a call per event.
+        # Only an event that may be refused is checked closely. These are ``Window.holds`` and ``Access.covers``,
+        # without a call per event.
         doubtful = indexes or size > MAX_ITEM_BYTES or not oldest <= event.time <= newest
         doubtful = doubtful or not event.series.startswith(prefix)
         refusal = _find_refusal(context, event, size) if doubtful else None
@@ -55,8 +56,8 @@ def judge_all(context: RequestContext, values: Sequence[Any], *, small: bool = F
 
 def _find_refusal(context: RequestContext, event: Event, size: int) -> tuple[Code, str] | None:
     """Return why a readable event is refused; None if it is accepted."""
-    if not event.series.startswith(context.series_prefix):
-        return "forbidden_series", describe_prefix(context.series_prefix)
+    if not context.access.covers(event.series):
+        return "forbidden_series", describe_prefix(context.access.series_prefix)
     for index in context.layout.indexes:
         if (problem := index.find_problem(event)) is not None:
             return "invalid", problem
