@@ -88,7 +88,8 @@ def route_batch(
     layout, at = context.layout, context.at
     places = list_places(Columns(batch.times, batch.series, batch.ids, ()), layout)
     owners = list(map(escape, batch.series)) if layout.partition_by == "series" else batch.series
-    routed, members = Routed(entries), dict[Slot, Sequence[int]]()
+    rows = Rows(places, owners, batch.datas, at)
+    routed, members_of = Routed(entries), dict[Slot, Sequence[int]]()
     labels, pks = list[str](), list[str]()
     oldest, newest = min(batch.times), max(batch.times)
     numbers_left: Sequence[int] = range(len(places))
@@ -102,32 +103,30 @@ def route_batch(
         ):
             return None
         start, end = to_text(entry.period.start), to_text(entry.period.end)
-        rows = Rows(places, owners, batch.datas, at)
+        numbers = None
         if start <= oldest and newest < end:
-            numbers, numbers_left = numbers_left, ()
+            numbers_left = ()
         else:
             numbers = [number for number in numbers_left if start <= batch.times[number] < end]
             numbers_left = [number for number in numbers_left if not start <= batch.times[number] < end]
-            rows = Rows(
-                [places[n] for n in numbers], [owners[n] for n in numbers], [batch.datas[n] for n in numbers], at
-            )
         try:
-            pack_set = pack_rows(rows, entry.layout, compressor)
+            pack_set = pack_rows(rows, entry.layout, compressor, numbers)
         except ValueError:
             return None
-        for item, address, own in pack_set.packs:
+        for item, address, members in pack_set.packs:
             put = Put(entry.table, item)
-            routed.puts[put.place] = put
-            members[put.place] = own if len(numbers) == len(places) else [numbers[number] for number in own]
-            routed.indexes += members[put.place]
-            pks += repeat(address, len(own))
-            labels += repeat(entry.period.label, len(own))
+            routed.puts[put.place], members_of[put.place] = put, members
+            routed.indexes += members
+            pks += repeat(address, len(members))
+            labels += repeat(entry.period.label, len(members))
         routed.tables.add(entry.table)
     if len(routed.indexes) < len(places):
         # Some events are too large for a pack, or repeat other events.
         return None
-    routed.packs = set(members)
-    routed.times = ((slot, from_text(batch.times[number])) for slot, numbers in members.items() for number in numbers)
-    routed.series = ((slot, batch.series[number]) for slot, numbers in members.items() for number in numbers)
+    routed.packs = set(members_of)
+    routed.times = (
+        (slot, from_text(batch.times[number])) for slot, members in members_of.items() for number in members
+    )
+    routed.series = ((slot, batch.series[number]) for slot, members in members_of.items() for number in members)
     routed.refs = encode_refs(context.stream.name, labels, pks, [places[index] for index in routed.indexes])
-    return routed, members
+    return routed, members_of

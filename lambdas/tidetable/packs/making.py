@@ -42,8 +42,7 @@ class PackSet:
 
 
 class Rows(NamedTuple):
-    """The events of one period, as columns: their sort keys as plain items, their data, and the times when they were
-    accepted.
+    """Events as columns: their sort keys as plain items, their data, and the times when they were accepted.
 
     ``ats`` are epoch milliseconds: one per event, or one for all. ``owners`` are the events' logical partitions if the
     layout is partitioned by series; a bucket is calculated from the sort key. Fields of data may be JSON that is not
@@ -68,32 +67,42 @@ def make_packs(items: Sequence[Item], layout: Layout, compressor: Compressor) ->
     )
 
 
-def pack_rows(rows: Rows, layout: Layout, compressor: Compressor) -> PackSet:
-    """Make packs of events that come as columns; ValueError if DynamoDB would refuse a value that was not decoded."""
+def pack_rows(rows: Rows, layout: Layout, compressor: Compressor, numbers: Sequence[int] | None = None) -> PackSet:
+    """Make packs of events of one period: of those with these ascending ``numbers``, or of all.
+
+    ValueError if DynamoDB would refuse a value that was not decoded.
+    """
     if layout.pack is None:
         raise ValueError("the layout has no packs")
     pack_set = PackSet()
-    for logical, numbers, places in _partition_rows(rows, layout):
-        packer = _Packer(rows, layout, compressor, logical, numbers, pack_set)
+    for logical, number_of, places in _partition_rows(rows, numbers, layout):
+        packer = _Packer(rows, layout, compressor, logical, number_of, pack_set)
         for run in _cut_runs(places, layout.pack.span):
             packer.pack(run)
     return pack_set
 
 
-def _partition_rows(rows: Rows, layout: Layout) -> Iterator[tuple[str, Mapping[str, int], Sequence[str]]]:
+def _partition_rows(
+    rows: Rows, numbers: Sequence[int] | None, layout: Layout
+) -> Iterator[tuple[str, Mapping[str, int], Sequence[str]]]:
     """Yield each logical partition, a map from places to the numbers of events, and the partition's places in order."""
+    places, owners = rows.places, rows.owners
+    if numbers is None:
+        numbers = range(len(places))
+    else:
+        places, owners = _pick(places, numbers), _pick(owners, numbers) if owners else owners
     if layout.partition_by == "series":
         groups: dict[str, dict[str, int]] = {}
-        for number, (owner, place) in enumerate(zip(rows.owners, rows.places, strict=True)):
+        for number, owner, place in zip(numbers, owners, places, strict=True):
             groups.setdefault(owner, {})[place] = number
-        yield from ((owner, numbers, sorted(numbers)) for owner, numbers in groups.items())
+        yield from ((owner, number_of, sorted(number_of)) for owner, number_of in groups.items())
         return
-    numbers = dict(zip(rows.places, range(len(rows.places)), strict=True))
-    places = sorted(numbers)
+    number_of = dict(zip(places, numbers, strict=True))
+    places = sorted(number_of)
     while places:
         bucket = to_text(layout.compute_bucket_start(from_text(places[0][:TEXT_LENGTH])))
         end = bisect_left(places, shift_time(bucket, layout.bucket))
-        yield bucket, numbers, places[:end]
+        yield bucket, number_of, places[:end]
         places = places[end:]
 
 
@@ -126,20 +135,20 @@ def _divide_large(places: Sequence[str], datas: Sequence[JsonObject], count: int
 
 @dataclass(slots=True)
 class _Packer:
-    """Packs some events of one logical partition; ``numbers`` maps a place to the number of its event."""
+    """Packs some events of one logical partition; ``number_of`` maps a place to the number of its event."""
 
     rows: Rows
     layout: Layout
     compressor: Compressor
     logical: str
-    numbers: Mapping[str, int]
+    number_of: Mapping[str, int]
     pack_set: PackSet
 
     def pack(self, places: Sequence[str]) -> None:
         """Pack events into packs of at most ``max_bytes`` each."""
         assert self.layout.pack is not None  # noqa: S101 - pack_rows has checked this
         most = self.layout.pack.max_bytes
-        members = _pick(self.numbers, places)
+        members = _pick(self.number_of, places)
         datas, ats = _pick(self.rows.datas, members), self.rows.ats
         each = [ats] if isinstance(ats, int) else _pick(ats, members)
         body = self._encode_body(places, datas, each if len(set(each)) > 1 else None)
