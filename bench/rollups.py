@@ -55,7 +55,7 @@ class Counted(FakeStore):
         for number in range(count):
             at = START + number * length / count
             id = f"{number:08x}"
-            pk = f"{to_text(RAW.compute_bucket_start(at))}#{compute_suffix(id, RAW.shards)}"
+            pk = f"{to_text(RAW.find_bucket(at))}#{compute_suffix(id, RAW.shards)}"
             sks, datas = self.partitions.setdefault(pk, ([], []))
             sks.append(f"{to_text(at)}#device-{chance.randrange(series) if series < count else number:04d}#{id}")
             datas.append(f'{{"mag":{20 + chance.gauss(0, 2):.2f},"state":"running"}}')

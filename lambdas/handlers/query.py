@@ -85,9 +85,8 @@ class Request(NamedTuple):
 
 def get_health(_: Request) -> Response:
     """Answer that the function runs and that its configuration can be read."""
-    return make_json_response(
-        200, {"status": "ok", "stage": read_settings().stage, "streams": len(read_config().streams)}
-    )
+    stage, streams = read_settings().stage, len(read_config().streams)
+    return make_json_response(200, {"status": "ok", "stage": stage, "streams": streams})
 
 
 def list_streams(request: Request) -> Response:

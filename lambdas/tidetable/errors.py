@@ -28,9 +28,8 @@ from enum import StrEnum
 # CollectionFull         lean/store.py           nobody                                  queued, then buried with its reason
 # StaleEntry             catalog                 the next run of the lifecycle           outcome "deferred"
 # NotReady               tables that change      the next run of the lifecycle           outcome "deferred"
-# TableRefused           aws/tables.py and       period_tables.py, until the recovery    outcome "deferred" or "failed"
-#                        mappings.py             of a new table can be enabled; else
-#                                                the next run of the lifecycle
+# TableRefused           aws/tables.py and       period_tables.py for the recovery of    outcome "deferred" or "failed"
+#                        mappings.py             a new table; the lifecycle's next run
 # CopyRefused            aws/tables.py           the next run of the lifecycle           outcome "failed"
 # NotOurs, TableUnusable period_tables.py        nobody: the operator must look          outcome "failed", the alarm for failures
 # ArchiveBusy            archive functions       the next run; a query's caller          "deferred"; 503 with Retry-After
@@ -53,9 +52,8 @@ from enum import StrEnum
 #   SweepIncomplete
 #
 # Requests of boto3's clients that fail are repeated by botocore: aws/clients.py has the number of attempts per client.
-# lean/client.py repeats a request once: over a new connection if the other end had closed the idle one before it saw the
-# request, and with the server's time if the request was refused for its time. Requests to the targets of feeds do not
-# raise: feed/deliver.py sends the changes that a target did not take three times; then the batch comes again.
+# lean/client.py repeats a request once if the other end had closed the idle connection, or refused the request's time.
+# Requests to the targets of feeds do not raise: feed/deliver.py tries each change three times, then the batch comes again.
 # Writes of events do not raise: ingest/writing.py repeats the items that a store did not take until the time is up.
 # problems.py makes an answer of each error that a caller of the API can meet. Any other exception is a fault of this
 # project: 503 with Retry-After and a log line with its trace, or the function's own error.

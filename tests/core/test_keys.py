@@ -56,7 +56,7 @@ def test_sort_keys_order_by_time_first(one: Event, other: Event, layout: Layout)
 
 @given(events, st.sampled_from([60, 900, 3600, 21_600, 86_400]))
 def test_a_bucket_holds_its_event_and_lies_within_its_period(event: Event, bucket: int) -> None:
-    start = Layout("time", 1, "id", bucket).compute_bucket_start(event.time)
+    start = Layout("time", 1, "id", bucket).find_bucket(event.time)
     assert start <= event.time < start + timedelta(seconds=bucket)
     assert find_containing(start, Kind.DAY) == find_containing(event.time, Kind.DAY)
 

@@ -143,9 +143,8 @@ def _read_source(resource: types.Resource | None, scope: types.InstrumentationSc
             attributes, identity, data, len(encode_json([attributes, data])), _make_labels((), attributes, ())
         )
     except (ValueError, RecursionError) as error:
-        raise refuse_request(
-            400, "unparseable", f"the attributes of a resource or scope cannot be read: {error}"
-        ) from error
+        detail = f"the attributes of a resource or scope cannot be read: {error}"
+        raise refuse_request(400, "unparseable", detail) from error
 
 
 def _walk_metrics(request: types.ExportMetricsServiceRequest) -> Iterator[tuple[_Source, JsonObject, int, types.Point]]:

@@ -196,9 +196,8 @@ def _try_usual(decode: Callable[[bytes], _Usual], text: bytes) -> _Usual | None:
 
 
 def _refuse_many(max_events: int) -> NoReturn:
-    raise refuse_request(
-        413, "too_many_events", f"more than {max_events} events in one request: send at most {max_events}"
-    )
+    detail = f"more than {max_events} events in one request: send at most {max_events}"
+    raise refuse_request(413, "too_many_events", detail)
 
 
 def inflate_body(body: bytes, max_body: int) -> bytes:

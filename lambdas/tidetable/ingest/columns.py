@@ -103,9 +103,8 @@ def route_batch(
         ):
             return None
         start, end = to_text(entry.period.start), to_text(entry.period.end)
-        numbers = None
         if start <= oldest and newest < end:
-            numbers_left = ()
+            numbers, numbers_left = numbers_left, ()
         else:
             numbers = [number for number in numbers_left if start <= batch.times[number] < end]
             numbers_left = [number for number in numbers_left if not start <= batch.times[number] < end]

@@ -18,9 +18,9 @@ from tidetable.window import Window
 class RequestContext(msgspec.Struct):
     """The stream of a request, the time of its arrival, and what its caller may write.
 
-    ``at`` is ``now`` in epoch milliseconds. ``layout`` is the layout of the stream's events before they are packed. ``access``
-    are the caller's rights. ``backfills`` are the backfills under way; None
-    until ``takes_import`` has read them, because most requests need none.
+    ``at`` is ``now`` in epoch milliseconds. ``layout`` is the layout of the stream's events before they are packed.
+    ``access`` are the caller's rights. ``backfills`` are the backfills under way; None until ``takes_import`` has read
+    them, because most requests need none.
     """
 
     stream: Stream

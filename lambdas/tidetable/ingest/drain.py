@@ -177,7 +177,7 @@ class _Delivery:
         return [groups[key] for key in sorted(groups)]
 
     def _mark_and_note(self, groups: Sequence[_Group]) -> None:
-        """Mark the buckets of rollups that late events change, and note the series of events whose tables are
+        """Mark the buckets of rollups that delayed events change, and note the series of events whose tables are
         partitioned by series, before any of the message is written.
         """
         marks = self._ports.marks

@@ -1,4 +1,4 @@
-"""Marks: before a writer writes late events, it marks the buckets of the stream's rollups that the events change.
+"""Marks: before a writer writes delayed events, it marks the buckets of the stream's rollups that the events change.
 
 Queries read a marked bucket from the events, so an aggregate shows an event as soon as it is acknowledged. The order
 is: the mark, the event, the acknowledgement. A writer that dies in between leaves a mark that is not needed, but never
@@ -36,7 +36,7 @@ class Marks:
         self.notes = Notes(rollups)
 
     def mark(self, stream: Stream, times: Iterable[datetime], now: datetime) -> bool:
-        """Mark the buckets of the late events among ``times``; False if any mark may be missing.
+        """Mark the buckets of the delayed events among ``times``; False if any mark may be missing.
 
         ``now`` is the instant when the writer looked at the clock, before it decided to write.
         """
@@ -61,9 +61,9 @@ class Marks:
         """
         unready: frozenset[Slot] = frozenset()
         if needs_mark(oldest, now):
-            late = [(slot, time) for slot, time in routed.times if needs_mark(time, now)]
-            if not self.mark(stream, (time for _, time in late), now):
-                unready = frozenset(slot for slot, _ in late)
+            delayed = [(slot, time) for slot, time in routed.times if needs_mark(time, now)]
+            if not self.mark(stream, (time for _, time in delayed), now):
+                unready = frozenset(slot for slot, _ in delayed)
         return unready | self.notes.note_events(stream.name, routed.entries, routed.series, now)
 
     def _is_kept(self, stream: str, bucket: datetime, now: datetime) -> bool:

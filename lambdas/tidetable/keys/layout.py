@@ -78,9 +78,7 @@ class Layout(msgspec.Struct, frozen=True):
         if self.partition_by == "series":
             return f"{series}#{suffix}", f"{stamp}#{id}"
         minute = stamp[len(NEWEST) :][:16] if self.versioned else stamp[:16]
-        start = (
-            to_text(self.compute_bucket_start(event.time)) if self.bucket % 60 else _find_bucket(minute, self.bucket)
-        )
+        start = to_text(self.find_bucket(event.time)) if self.bucket % 60 else _find_bucket(minute, self.bucket)
         return f"{start}#{suffix}", f"{stamp}#{series}#{id}"
 
     def make_partition_key(self, time: datetime, series: str, suffix: int) -> str:
@@ -89,7 +87,7 @@ class Layout(msgspec.Struct, frozen=True):
 
     def name_partition(self, time: datetime, series: str) -> str:
         """Return the logical partition: the bucket that holds the time, or the series."""
-        return to_text(self.compute_bucket_start(time)) if self.partition_by == "time" else escape(series)
+        return to_text(self.find_bucket(time)) if self.partition_by == "time" else escape(series)
 
     def make_sort_key(self, time: datetime, series: str, id: str) -> str:
         """Return the sort key, which also decides the event's position in every answer."""
@@ -108,8 +106,8 @@ class Layout(msgspec.Struct, frozen=True):
         """Return the text that sorts before all sort keys of a time, and after those of earlier times."""
         return NEWEST + to_text(time) if self.versioned else to_text(time)
 
-    def compute_bucket_start(self, time: datetime) -> datetime:
-        """Compute the start of the bucket that holds the time.
+    def find_bucket(self, time: datetime) -> datetime:
+        """Find the start of the bucket that holds the time.
 
         Buckets are counted from midnight UTC, and a bucket divides a day; in periods of an hour it divides an hour. So
         a bucket never belongs to two periods.
@@ -119,7 +117,7 @@ class Layout(msgspec.Struct, frozen=True):
 
     def list_buckets(self, start: datetime, end: datetime) -> list[str]:
         """Return the logical partitions that overlap ``[start, end)`` in a table by time, the oldest first."""
-        size, first = timedelta(seconds=self.bucket), self.compute_bucket_start(start)
+        size, first = timedelta(seconds=self.bucket), self.find_bucket(start)
         return [to_text(first + number * size) for number in range(-(-(end - first) // size))]
 
     def compute_suffix(self, series: str, id: str) -> int:

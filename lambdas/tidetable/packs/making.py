@@ -62,16 +62,12 @@ def make_packs(items: Sequence[Item], layout: Layout, compressor: Compressor) ->
     """
     owners = [item["pk"].rpartition("#")[0] for item in items] if layout.partition_by == "series" else ()
     ats = [int(item.get("at", 0)) for item in items]
-    return pack_rows(
-        Rows([item["sk"] for item in items], owners, [item["data"] for item in items], ats), layout, compressor
-    )
+    rows = Rows([item["sk"] for item in items], owners, [item["data"] for item in items], ats)
+    return pack_rows(rows, layout, compressor, range(len(items)))
 
 
-def pack_rows(rows: Rows, layout: Layout, compressor: Compressor, numbers: Sequence[int] | None = None) -> PackSet:
-    """Make packs of events of one period: of those with these ascending ``numbers``, or of all.
-
-    ValueError if DynamoDB would refuse a value that was not decoded.
-    """
+def pack_rows(rows: Rows, layout: Layout, compressor: Compressor, numbers: Sequence[int]) -> PackSet:
+    """Make packs of the rows with these ascending numbers; ValueError if DynamoDB would refuse a value not yet decoded."""
     if layout.pack is None:
         raise ValueError("the layout has no packs")
     pack_set = PackSet()
@@ -83,13 +79,11 @@ def pack_rows(rows: Rows, layout: Layout, compressor: Compressor, numbers: Seque
 
 
 def _partition_rows(
-    rows: Rows, numbers: Sequence[int] | None, layout: Layout
+    rows: Rows, numbers: Sequence[int], layout: Layout
 ) -> Iterator[tuple[str, Mapping[str, int], Sequence[str]]]:
     """Yield each logical partition, a map from places to the numbers of events, and the partition's places in order."""
     places, owners = rows.places, rows.owners
-    if numbers is None:
-        numbers = range(len(places))
-    else:
+    if len(numbers) < len(places):
         places, owners = _pick(places, numbers), _pick(owners, numbers) if owners else owners
     if layout.partition_by == "series":
         groups: dict[str, dict[str, int]] = {}
@@ -100,7 +94,7 @@ def _partition_rows(
     number_of = dict(zip(places, numbers, strict=True))
     places = sorted(number_of)
     while places:
-        bucket = to_text(layout.compute_bucket_start(from_text(places[0][:TEXT_LENGTH])))
+        bucket = to_text(layout.find_bucket(from_text(places[0][:TEXT_LENGTH])))
         end = bisect_left(places, shift_time(bucket, layout.bucket))
         yield bucket, number_of, places[:end]
         places = places[end:]

@@ -149,9 +149,8 @@ class _EventReader(NamedTuple):
             lookup = find_in(item, place, layout, reader.unpacker.compressor)
         damaged = lookup.damaged
         if lookup.item is None:
-            scan = PackScan.of(
-                entry, time, time + MOMENT, [layout.name_partition(time, series)], low=place, high=f"{place}\0"
-            )
+            partitions = [layout.name_partition(time, series)]
+            scan = PackScan.of(entry, time, time + MOMENT, partitions, low=place, high=f"{place}\0")
             (lookup,) = find_newest([scan], self.session, consistent=self.consistent)
         if lookup.item is not None:
             return self._make_row(lookup.item, entry)

@@ -77,9 +77,8 @@ class Parameters(msgspec.Struct, frozen=True):
         except InvalidCursor as error:
             raise refuse_request(400, "invalid_cursor", str(error)) from error
         if cursor.stream != self.stream.name:
-            raise refuse_request(
-                400, "invalid_cursor", f"this cursor belongs to stream {cursor.stream}: begin without it"
-            )
+            detail = f"this cursor belongs to stream {cursor.stream}: begin without it"
+            raise refuse_request(400, "invalid_cursor", detail)
         repeats = list_repeats(cursor)
         # A cursor holds the query and a position, so only the parameters of a single page, such as limit, may differ.
         changed = [name for name in self.values if name not in _OF_PAGES and not repeats.get(name, False)]

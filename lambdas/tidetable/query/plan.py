@@ -101,7 +101,7 @@ def _slice_range(query: Query, layout: Layout, start: datetime, end: datetime) -
     if layout.partition_by == "series":
         yield start, end
         return
-    size, first = timedelta(seconds=layout.bucket), layout.compute_bucket_start(start)
+    size, first = timedelta(seconds=layout.bucket), layout.find_bucket(start)
     count = -(-(end - first) // size)
     for number in range(count) if query.ascending else range(count - 1, -1, -1):
         yield max(start, first + number * size), min(end, first + (number + 1) * size)

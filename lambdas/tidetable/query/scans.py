@@ -71,9 +71,8 @@ class _Scan(msgspec.Struct, frozen=True, kw_only=True):
         """
         if "#" not in sort_key.removeprefix(NEWEST):
             return Position(from_text(sort_key.removeprefix(NEWEST)))
-        time, series, id = self.entry.layout.find_ordering_layout(series).parse_names(
-            f"{escape(series or '')}#0", sort_key
-        )
+        layout = self.entry.layout.find_ordering_layout(series)
+        time, series, id = layout.parse_names(f"{escape(series or '')}#0", sort_key)
         return Position(from_text(time), series, id)
 
 

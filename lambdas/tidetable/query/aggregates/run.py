@@ -113,9 +113,8 @@ class Run:
         after = aggregation.query.after
         if aggregation.top is not None or self._window[0] <= (aggregation.query.start if after is None else after.time):
             how = "a shorter range" if aggregation.step is None or aggregation.top is not None else "a smaller step"
-            raise refuse_request(
-                422, "too_much", f"a request has too little time to read all events of it; ask for {how}"
-            )
+            detail = f"a request has too little time to read all events of it; ask for {how}"
+            raise refuse_request(422, "too_much", detail)
         refuse_parting(self._aggregation)
         self.stopped = self._window[0]
         return self

@@ -124,9 +124,8 @@ def _parse(
 
     def list_repeats(listing: Listing) -> dict[str, bool]:
         if (listing.kind, listing.field) != (kind, field):
-            raise refuse_request(
-                400, "invalid_cursor", f"this cursor belongs to a listing of {listing.kind}: begin without it"
-            )
+            detail = f"this cursor belongs to a listing of {listing.kind}: begin without it"
+            raise refuse_request(400, "invalid_cursor", detail)
         return {
             "from": request.parse_instant("from", now) == listing.query.start,
             "to": request.parse_instant("to", now) == listing.query.end,
