@@ -51,7 +51,7 @@ def _serve_request(event: dict[str, Any], context: LambdaContext) -> Response:
         answer, outcome = ingest_request(
             door, request, read_access(event), pipeline.ingest, make_countdown(context, RESERVE_SECONDS)
         )
-        publish_metrics(outcome, door.stream(request), len(request.body))
+        publish_metrics(outcome, door.find_stream(request), len(request.body))
         return _make_response(answer)
     except Exception as error:  # the sender must learn that nothing was acknowledged, also if only the answer failed
         return _make_response(door.refuse(request, report_failure(error)))

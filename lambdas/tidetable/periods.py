@@ -58,7 +58,7 @@ class Period(msgspec.Struct, frozen=True, order=True):
         """Return the period ``count`` whole periods later; earlier if ``count`` is negative."""
         return Period(_shift_start(self.start, self.kind, count), self.kind)
 
-    def until(self, later: Period) -> int:
+    def count_until(self, later: Period) -> int:
         """Return the number of periods from this period to a later period of its kind: the inverse of ``shift``."""
         if self.kind is Kind.MONTH:
             return (later.start.year - self.start.year) * 12 + later.start.month - self.start.month

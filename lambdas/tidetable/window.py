@@ -28,9 +28,6 @@ class Window(msgspec.Struct, frozen=True):
     def is_too_new(self, time: datetime) -> bool:
         return time > self.newest
 
-    def holds(self, time: datetime) -> bool:
-        return not (self.is_too_old(time) or self.is_too_new(time))
-
     def document(self) -> dict[str, Any]:
         """Return the window in the form of the API."""
         return {"oldest": to_text(self.oldest), "newest": to_text(self.newest)}

@@ -153,8 +153,8 @@ def test_the_periods_of_a_range_are_those_that_meet_it_its_last_instant_included
     ],
 )
 def test_the_periods_between_two_are_counted_by_the_calendar(first: str, last: str, count: int) -> None:
-    assert parse_label(first).until(parse_label(last)) == count
-    assert parse_label(last).until(parse_label(first)) == -count
+    assert parse_label(first).count_until(parse_label(last)) == count
+    assert parse_label(last).count_until(parse_label(first)) == -count
     assert parse_label(first).shift(count) == parse_label(last)
 
 

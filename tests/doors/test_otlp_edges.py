@@ -215,12 +215,12 @@ def test_a_body_without_a_type_is_415(doors: Doors) -> None:
 
 def test_each_signal_has_a_default_stream_of_its_own() -> None:
     door = OtlpDoor(parsers.otlp, "numbers", "texts")
-    assert door.stream(Request("/v1/metrics", AT)) == "numbers"
-    assert door.stream(Request("/v1/logs", AT)) == "texts"
-    assert door.stream(Request("/v1/streams/{stream}/otlp/v1/logs", AT, stream="own")) == "own"
+    assert door.find_stream(Request("/v1/metrics", AT)) == "numbers"
+    assert door.find_stream(Request("/v1/logs", AT)) == "texts"
+    assert door.find_stream(Request("/v1/streams/{stream}/otlp/v1/logs", AT, stream="own")) == "own"
     for route, key in (("/v1/metrics", "otlp_metrics"), ("/v1/logs", "otlp_logs")):
         with pytest.raises(ProblemError, match=f"set {key} in"):
-            OtlpDoor(parsers.otlp).stream(Request(route, AT))
+            OtlpDoor(parsers.otlp).find_stream(Request(route, AT))
 
 
 @pytest.mark.parametrize(

@@ -188,7 +188,7 @@ def test_connections_that_the_other_end_closed_are_found_before_anything_is_sent
         assert len(idle) == lean.CONNECTIONS
         for connection in idle:  # Until each connection is closed.
             connection._socket.recv(1, socket.MSG_PEEK)
-        assert client._take() is None
+        assert client._take_connection() is None
 
 
 def test_no_more_connections_are_kept_than_one_call_uses() -> None:

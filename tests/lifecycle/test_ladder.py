@@ -30,4 +30,4 @@ def test_an_age_counts_the_periods_that_have_closed_since(begin: datetime, kind:
 @pytest.mark.parametrize("kind", list(Kind))
 def test_until_undoes_shift(kind: Kind) -> None:
     period = find_containing(datetime(2024, 12, 31, 23, tzinfo=UTC), kind)
-    assert [period.until(period.shift(count)) for count in range(-30, 500, 7)] == list(range(-30, 500, 7))
+    assert [period.count_until(period.shift(count)) for count in range(-30, 500, 7)] == list(range(-30, 500, 7))

@@ -173,7 +173,7 @@ class LeanClient:
         """Send over an idle connection or, if no connection is open, over a new connection."""
         try:
             message = self._make_message(request)
-            while (connection := self._take()) is not None:
+            while (connection := self._take_connection()) is not None:
                 try:
                     connection.send(message)
                 except Broken:
@@ -243,7 +243,7 @@ class LeanClient:
             self._skew = skew
         return differs
 
-    def _take(self) -> Connection | None:
+    def _take_connection(self) -> Connection | None:
         """Find an idle connection that can be used. Close the idle connections that cannot be used."""
         oldest = self._clock() - IDLE
         while True:

@@ -42,7 +42,7 @@ class CloudEventsDoor:
     refused events.
     """
 
-    def stream(self, request: Request) -> str:
+    def find_stream(self, request: Request) -> str:
         return request.stream
 
     def read(self, request: Request, body: bytes, stream: Stream, limits: Limits) -> Reading:

@@ -75,13 +75,13 @@ class Intake:
     @property
     def refusals(self) -> list[Refusal]:
         """The refusals, ordered by their places in the body."""
-        return self.reading.refusals(self.outcome.rejections)
+        return self.reading.list_refusals(self.outcome.rejections)
 
 
 class Door(Protocol):
     """A dialect: it finds a request's stream, reads its events, and makes the answers."""
 
-    def stream(self, request: Request, /) -> str:
+    def find_stream(self, request: Request, /) -> str:
         """Return the stream's name; ProblemError if the request does not name a stream."""
         ...
 
@@ -102,7 +102,7 @@ def ingest_request(
     door: Door, request: Request, access: Access, ports: Ingest, remaining: Remaining
 ) -> tuple[Answer, Outcome]:
     """Make a request's events durable; ProblemError if the whole request is refused, and no event is acknowledged."""
-    name = door.stream(request)
+    name = door.find_stream(request)
     access.require(name, "write")
     access.require_known(name, ports.config.streams)
     api, stream = ports.config.api, ports.config.streams[name]

@@ -53,7 +53,7 @@ class FirehoseDoor:
     An event's place is the number of its record, from 0. A record may hold lines of JSON.
     """
 
-    def stream(self, request: Request) -> str:
+    def find_stream(self, request: Request) -> str:
         return request.stream
 
     def read(self, _request: Request, body: bytes, stream: Stream, limits: Limits) -> Reading:

@@ -50,7 +50,7 @@ class InfluxDoor:
 
     parse_line: ParseLine
 
-    def stream(self, request: Request) -> str:
+    def find_stream(self, request: Request) -> str:
         """Return the bucket or database. Older clients write a retention policy after the bucket."""
         parameter = _STREAM_PARAMETER[request.route]
         name = request.query.get(parameter, "").partition("/")[0]

@@ -40,7 +40,7 @@ class OtlpDoor:
     default_metrics: str | None = None
     default_logs: str | None = None
 
-    def stream(self, request: Request) -> str:
+    def find_stream(self, request: Request) -> str:
         is_metrics = _find_signal(request) is otlp.METRICS
         name = request.stream or (self.default_metrics if is_metrics else self.default_logs)
         if not name:

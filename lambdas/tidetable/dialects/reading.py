@@ -54,7 +54,7 @@ class Reading:
         self.values.append(value)
         self.places.append(places)
 
-    def refusals(self, rejections: Iterable[Rejection]) -> list[Refusal]:
+    def list_refusals(self, rejections: Iterable[Rejection]) -> list[Refusal]:
         """Return the rejections of the candidates by place, in the order of the places."""
         return sorted(
             (

@@ -60,7 +60,7 @@ def read_batch(context: RequestContext, sent: Sequence[SentRaw], *, small: bool)
         return None
     try:
         times = parse_stamps([now if stamp is None else stamp for stamp in stamps] if None in stamps else stamps)
-        if not (window.holds(from_text(min(times))) and window.holds(from_text(max(times)))):
+        if window.is_too_old(from_text(min(times))) or window.is_too_new(from_text(max(times))):
             return None
         if None in ids:
             absent = [number for number, id in enumerate(ids) if id is None]

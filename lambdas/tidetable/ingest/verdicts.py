@@ -42,7 +42,7 @@ def judge_all(context: RequestContext, values: Sequence[Any], *, small: bool = F
         except ValueError as error:
             verdicts.append(Rejection.of(index, sent, "invalid", str(error)))
             continue
-        # Only an event that may be refused is checked closely. These are ``Window.holds`` and ``Access.covers``,
+        # Only an event that may be refused is checked closely. These are the tests of ``Window`` and ``Access``
         # without a call per event.
         doubtful = indexes or size > MAX_ITEM_BYTES or not oldest <= event.time <= newest
         doubtful = doubtful or not event.series.startswith(prefix)

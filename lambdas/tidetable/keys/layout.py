@@ -78,7 +78,7 @@ class Layout(msgspec.Struct, frozen=True):
         if self.partition_by == "series":
             return f"{series}#{suffix}", f"{stamp}#{id}"
         minute = stamp[len(NEWEST) :][:16] if self.versioned else stamp[:16]
-        start = to_text(self.find_bucket(event.time)) if self.bucket % 60 else _find_bucket(minute, self.bucket)
+        start = to_text(self.find_bucket(event.time)) if self.bucket % 60 else _name_bucket(minute, self.bucket)
         return f"{start}#{suffix}", f"{stamp}#{series}#{id}"
 
     def make_partition_key(self, time: datetime, series: str, suffix: int) -> str:
@@ -184,7 +184,7 @@ class Layout(msgspec.Struct, frozen=True):
 
 
 @lru_cache(maxsize=4096)
-def _find_bucket(minute: str, bucket: int) -> str:
-    """Find the start of the bucket, in whole minutes, that holds a minute. Many events share it, so it is cached."""
+def _name_bucket(minute: str, bucket: int) -> str:
+    """Return the start of the bucket of a minute, as text. Many events share it, so it is cached."""
     seconds = (int(minute[11:13]) * 3600 + int(minute[14:16]) * 60) // bucket * bucket
     return f"{minute[:10]}T{seconds // 3600:02d}:{seconds // 60 % 60:02d}:00.000000Z"

@@ -95,7 +95,7 @@ def compute_age(period: Period, stream: Stream, now: datetime) -> int:
     # A period has closed if its end lies before this instant. The period that holds the instant has not closed.
     edge = now - stream.late
     holding = find_containing(edge, period.kind)
-    return period.until(holding) - (holding.start == edge)
+    return period.count_until(holding) - (holding.start == edge)
 
 
 def is_past(period: Period, stream: Stream, now: datetime) -> bool:
