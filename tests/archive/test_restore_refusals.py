@@ -36,13 +36,13 @@ def archived() -> Stage:
 def test_a_period_that_has_its_table_is_not_restored(
     archived: Stage, monkeypatch: pytest.MonkeyPatch, state: State
 ) -> None:
-    monkeypatch.setattr(restore, "find_entry", lambda *_: replace(entry(archived), state=state))
+    monkeypatch.setattr(restore, "require_entry", lambda *_: replace(entry(archived), state=state))
     with pytest.raises(ArchiveFailed, match=f"is {state}: it has its table"):
         archived.restore("s", LABEL)
 
 
 def test_a_period_that_was_deleted_without_an_archive_says_so(archived: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(restore, "find_entry", lambda *_: replace(entry(archived), archive=None))
+    monkeypatch.setattr(restore, "require_entry", lambda *_: replace(entry(archived), archive=None))
     with pytest.raises(ArchiveFailed, match="was deleted without an archive"):
         archived.restore("s", LABEL)
 
@@ -53,7 +53,7 @@ def test_an_archive_that_has_expired_is_not_restored_from_what_may_be_left_of_it
     found = entry(archived)
     assert found.archive is not None
     gone = replace(found, archive=replace(found.archive, expired_at=found.period.end))
-    monkeypatch.setattr(restore, "find_entry", lambda *_: gone)
+    monkeypatch.setattr(restore, "require_entry", lambda *_: gone)
     with pytest.raises(ArchiveFailed, match=r"expired at 2026-03-16T00:00:00\.000000Z$"):
         archived.restore("s", LABEL)
 

@@ -28,6 +28,7 @@ from tidetable.archive.manifest import (
 from tidetable.archive.pacing import BURST_SECONDS, SMOOTH_SECONDS, Pacer, compute_rate, count_segments
 from tidetable.archive.segment import Segment
 from tidetable.catalog import ArchiveFacts, Entry, State
+from tidetable.catalog_reads import read_entry
 from tidetable.config import ArchivePolicy
 from tidetable.errors import ArchiveBusy, ArchiveFailed, ArchiveMismatch
 from tidetable.lifecycle.expiry import compute_settling
@@ -62,13 +63,13 @@ def archive_period(stream: str, label: str, exporter: Exporter, owner: str, rema
     ``remaining`` returns the seconds that this run may still take. The run holds a lease for this time, so that no
     second run works on the same period. ArchiveFailed and ArchiveMismatch leave the table as it is.
     """
-    entry = find_entry(stream, label, exporter.catalog)
+    entry = require_entry(stream, label, exporter.catalog)
     if entry.state in _DONE:
         return _report_archived(entry)
     _require_active_table(entry, exporter)
     with hold_period(stream, label, exporter, owner, remaining, "archived"):
         # Read again: a run that held the lease until now may have finished the archive, which must not be cleared.
-        entry = find_entry(stream, label, exporter.catalog)
+        entry = require_entry(stream, label, exporter.catalog)
         if entry.state in _DONE:
             return _report_archived(entry)
         if entry.state is not State.ARCHIVING:
@@ -90,13 +91,12 @@ def _report_archived(entry: Entry) -> Archived:
     return Archived(entry, entry.archive.events if entry.archive is not None else 0)
 
 
-def find_entry(stream: str, label: str, catalog: Catalog) -> Entry:
+def require_entry(stream: str, label: str, catalog: Catalog) -> Entry:
     """Return the catalog's entry of a period; ArchiveFailed if the catalog has no such entry."""
-    start = from_label(label).start
-    for entry in catalog.entries(stream, start, start, consistent=True):
-        if entry.period.label == label:
-            return entry
-    raise ArchiveFailed(f"the catalog has no period {label} of {stream}")
+    entry = read_entry(catalog, stream, from_label(label))
+    if entry is None:
+        raise ArchiveFailed(f"the catalog has no period {label} of {stream}")
+    return entry
 
 
 def _require_writes_over(entry: Entry, exporter: Exporter) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from tidetable.archive.export import find_entry
+from tidetable.archive.export import require_entry
 from tidetable.archive.exporter import Exporter, hold_period, open_source
 from tidetable.archive.facts import join_digests
 from tidetable.archive.manifest import Manifest, Part
@@ -103,7 +103,7 @@ def restore_period(
     ArchiveFailed says why a period cannot be restored. ArchiveMismatch says that the table differs from the manifest.
     """
     exporter = restorer.archive
-    entry = as_of(find_entry(stream, label, exporter.catalog), exporter.config, exporter.clock.now())
+    entry = as_of(require_entry(stream, label, exporter.catalog), exporter.config, exporter.clock.now())
     if entry.state in LIVE:
         raise ArchiveFailed(f"period {label} of {stream} is {entry.state}: it has its table")
     if entry.archive is None:

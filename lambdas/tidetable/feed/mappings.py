@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from tidetable.catalog import Entry, State
+from tidetable.catalog_reads import read_entry
 from tidetable.config import Config, FeedPolicy
 from tidetable.errors import InvalidName, NotReady, TableMissing, judge_failure
 from tidetable.lifecycle.expiry import compute_settling
@@ -94,8 +95,7 @@ class FeedTables:
         if stream not in periods:
             return True
         # ``periods`` may lack a deleted period, so the catalog is read here.
-        entries = self.catalog.entries(stream, period.start, period.start, consistent=True)
-        entry = next((entry for entry in entries if entry.table == mapping.table), None)
+        entry = read_entry(self.catalog, stream, period)
         return entry is not None and entry.state is State.DELETED and self._has_records(entry, now)
 
     def remove_all(self) -> list[FeedStep]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from tidetable.catalog import Entry, State
+from tidetable.catalog_reads import read_entry
 from tidetable.errors import NotReady, TableUnusable
 from tidetable.lifecycle import actions
 from tidetable.lifecycle.run import Run
@@ -88,7 +89,7 @@ def _create(action: actions.Create, run: Run) -> None:
     """Record the period, then make its tables and open it: without an entry nobody would know whose table it is."""
     entry, tables = action.entry, run.make_period_tables()
     if not run.catalog.add(entry):
-        entry = _read_recorded(entry, run)
+        entry = read_entry(run.catalog, entry.stream, entry.period) or entry
     for spec in action.specs:
         if not run.tables.create(spec):
             tables.find_owned(entry, spec.name)
@@ -191,9 +192,10 @@ def _delete(action: actions.Delete, run: Run, now: datetime) -> None:
 
 def _find_deletable(action: actions.Delete | actions.DeleteCopy, run: Run) -> Entry:
     """Return the present entry; NotReady if its table must not be deleted."""
-    entry = _read_recorded(action.entry, run)
-    if entry.state is not State.ARCHIVED and not action.unarchived:
-        raise NotReady(f"period {entry.period.label} is {entry.state}, not archived")
+    entry = read_entry(run.catalog, action.entry.stream, action.entry.period)
+    if entry is None or (entry.state is not State.ARCHIVED and not action.unarchived):
+        state = entry.state if entry is not None else "unknown"
+        raise NotReady(f"period {action.entry.period.label} is {state}, not archived")
     return entry
 
 
@@ -201,8 +203,3 @@ def remove_table(entry: Entry, run: Run, tables: PeriodTables | None = None) -> 
     """Delete the entry's tables if they are ours, and wait for it. False if none existed. ``tables`` limits the wait."""
     _prepare_removal(entry, run)
     return (tables or run.make_period_tables()).delete(entry)
-
-
-def _read_recorded(entry: Entry, run: Run) -> Entry:
-    entries = run.catalog.entries(entry.stream, entry.period.start, entry.period.start, consistent=True)
-    return next(recorded for recorded in entries if recorded.period == entry.period)

@@ -107,7 +107,7 @@ def observe(run: Run, now: datetime, planned: Sequence[Backfill] = (), only: str
 def _find_backfills(stream: str, catalog: Catalog, now: datetime, planned: Sequence[Backfill]) -> list[Backfill]:
     requests = {(backfill.start, backfill.end): backfill for backfill in catalog.backfills(stream)}
     requests |= {(backfill.start, backfill.end): backfill for backfill in planned if backfill.stream == stream}
-    return [backfill for _, backfill in sorted(requests.items()) if now < backfill.opened.until]
+    return [backfill for _, backfill in sorted(requests.items()) if backfill.is_open(now)]
 
 
 def remember_tables(catalog: Catalog, observation: Observation) -> None:

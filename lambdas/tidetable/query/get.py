@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 
-from tidetable.catalog import Entry
+from tidetable.catalog import Entry, find_entry
 from tidetable.config import Stream
 from tidetable.errors import InvalidRef, TableMissing
 from tidetable.events import Item
@@ -52,7 +52,7 @@ def get_event(
     consistent = request.parse_consistent()
 
     def read(entries: Sequence[Entry], again: bool) -> Row | None:
-        entry = next((entry for entry in entries if entry.period.label == ref.period.label), None)
+        entry = find_entry(entries, ref.period)
         if entry is None:
             return None
         with _refuse_missing(entry, reader, again=again):
