@@ -22,7 +22,7 @@ from tidetable.catalog import Seen, State
 from tidetable.config import TableClass, parse
 from tidetable.errors import ArchiveBusy, ArchiveFailed, ArchiveMismatch, TableRefused, TableThrottled
 from tidetable.keys import Layout
-from tidetable.lifecycle.reconcile import LEASE
+from tidetable.leases import LIFECYCLE_LEASE
 from tidetable.ports import Put, Written
 
 
@@ -164,12 +164,12 @@ def test_a_restored_table_is_opened_only_between_two_runs_of_the_lifecycle() -> 
     """The catalog notes nothing of the table's units: it is on demand until the lifecycle has seen it."""
     stage = delete_first_tables()
     begun = stage.clock.now()
-    stage.catalog.acquire(LEASE, "lifecycle", begun, timedelta(hours=1))
+    stage.catalog.acquire(LIFECYCLE_LEASE, "lifecycle", begun, timedelta(hours=1))
     with pytest.raises(ArchiveBusy, match=r"^a run of the lifecycle is under way; restore again$"):
         stage.restore("s", LABEL, within=800)
     assert timedelta(seconds=797) < stage.clock.now() - begun <= timedelta(seconds=800), "it looks every second"
     assert entry(stage).state is State.RESTORING
-    stage.catalog.release(LEASE, "lifecycle")
+    stage.catalog.release(LIFECYCLE_LEASE, "lifecycle")
     stage.clock.sleep(900)
     stage.catalog.note(entry(stage), Seen(9, 9, TableClass.STANDARD))
     assert stage.restore("s", LABEL).next is None
@@ -196,7 +196,7 @@ def test_a_table_that_the_lifecycle_deleted_while_it_was_restored_is_not_opened(
 
     def wait_for_the_run(lease: str, *arguments: Any) -> bool:
         free = acquire(lease, *arguments)
-        if lease == LEASE and current_thread() is not run:
+        if lease == LIFECYCLE_LEASE and current_thread() is not run:
             assert free is may_delete.is_set(), "the run holds its lease until it has deleted the table"
             may_delete.set()
             run.join(60)

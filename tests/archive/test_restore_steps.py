@@ -17,7 +17,7 @@ from tidetable.config import parse
 from tidetable.errors import ArchiveBusy, ArchiveFailed, TableThrottled
 from tidetable.ingest.writing import Writer
 from tidetable.large.whole import Unpacker
-from tidetable.lifecycle.reconcile import LEASE
+from tidetable.leases import LIFECYCLE_LEASE
 from tidetable.periods import from_label
 from tidetable.ports import Written
 
@@ -108,7 +108,7 @@ def test_a_table_whose_deletion_has_begun_is_not_opened(monkeypatch: pytest.Monk
     acquire = stage.catalog.acquire
 
     def delete_before(lease: str, *arguments: Any) -> bool:
-        if lease == LEASE:
+        if lease == LIFECYCLE_LEASE:
             stage.client.delete_table(TableName=TABLE)
             assert stage.dynamo.account.tables[TABLE].status == "DELETING"
         return acquire(lease, *arguments)

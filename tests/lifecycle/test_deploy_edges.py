@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from tests.lifecycle.world import NOON, World
 from tidetable.catalog import State
 from tidetable.errors import TableRefused
-from tidetable.leases import is_marked
+from tidetable.leases import is_recorded
 from tidetable.lifecycle import deploy as deploying
 from tidetable.lifecycle import reconcile
 from tidetable.lifecycle.deploy import Deployed, Unmade, deploy, name_entries
@@ -56,12 +56,12 @@ def test_the_first_five_errors_of_a_configuration_are_named_and_a_rollback_is_no
     monkeypatch.setattr(deploying, "find_misuses", lambda *_: iter(problems))
     refused = run(world, "new")
     assert (refused.failure, refused.reports) == ("; ".join(problems[:5]), [])
-    assert not is_marked(world.catalog, "deployed#new", NOON)
+    assert not is_recorded(world.catalog, "deployed#new", NOON)
     assert run(world, "former").failure is None
     # A catalog that does not answer is reported by the runs.
     monkeypatch.setattr(deploying, "find_misuses", fail)
     assert run(world, "new").failure is None
-    assert is_marked(world.catalog, "deployed#new", NOON)
+    assert is_recorded(world.catalog, "deployed#new", NOON)
 
 
 def test_a_deploy_whose_runs_end_early_says_why_after_four_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,7 +79,7 @@ def test_a_deploy_whose_runs_end_early_says_why_after_four_of_them(monkeypatch: 
     monkeypatch.setattr(deploying, "reconcile", fail)
     failed = run(world, "b")
     assert failed.failure == ("some tables could not be checked: a run ended early: ConnectionError: no answer")
-    assert (len(failed.reports), is_marked(world.catalog, "deployed#b", NOON)) == (4, False)
+    assert (len(failed.reports), is_recorded(world.catalog, "deployed#b", NOON)) == (4, False)
 
 
 def test_a_stream_that_cannot_be_looked_at_is_a_trouble(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,7 +93,7 @@ def test_a_stream_that_cannot_be_looked_at_is_a_trouble(monkeypatch: pytest.Monk
 
 def test_a_catalog_that_does_not_say_what_stood_stops_no_deploy(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World()
-    monkeypatch.setattr(deploying, "is_marked", fail)
+    monkeypatch.setattr(deploying, "is_recorded", fail)
     assert run(world).failure is None
 
 

@@ -38,9 +38,8 @@ from tidetable.expired import as_of
 from tidetable.ingest.notes import Notes
 from tidetable.ingest.writing import Jitter, Writer
 from tidetable.large.shrink import LargeValueServices, Shrinker
-from tidetable.leases import hold_lease
+from tidetable.leases import LIFECYCLE_LEASE, wait_for_lease
 from tidetable.lifecycle.ladder import choose_level
-from tidetable.lifecycle.reconcile import LEASE, LEASE_MOST
 from tidetable.lifecycle.specs import make_filling_spec
 from tidetable.period_tables import PeriodTables, make_chunks_spec, make_table_tags
 from tidetable.ports import EventStore, TableSpec
@@ -243,23 +242,21 @@ class _Run:
 
     def open(self, owner: str, keep_until: datetime) -> Entry:
         """Give the period back to the lifecycle, between two runs: a run that has begun would not see the period."""
-        entry, exporter, remaining = self.entry, self.exporter, self.remaining
-        while True:
-            length = min(timedelta(seconds=max(remaining(), _POLL_SECONDS)), LEASE_MOST)
-            with hold_lease(exporter.catalog, LEASE, owner, exporter.clock.now(), length) as is_owner:
-                if is_owner:
-                    # A run of the lifecycle that read the state before this restore began may have deleted the table.
-                    table = exporter.tables.describe(entry.table)
-                    if table is None or table.status == "DELETING":
-                        raise ArchiveBusy(f"table {entry.table} was deleted meanwhile; restore again")
-                    self.lower_horizon()
-                    # The catalog's last observation describes the table before it was deleted.
-                    exporter.catalog.note(entry, Seen(None, None, self._make_spec({}).table_class))
-                    expected = (State.RESTORING,)
-                    return exporter.catalog.move(entry, State.CLOSED, expected=expected, keep_until=keep_until)
-            if remaining() < 2 * _POLL_SECONDS:
+        entry, exporter = self.entry, self.exporter
+        wait = wait_for_lease(
+            exporter.catalog, LIFECYCLE_LEASE, owner, exporter.clock, self.remaining, _POLL_SECONDS, least=_POLL_SECONDS
+        )
+        with wait as is_owner:
+            if not is_owner:
                 raise ArchiveBusy("a run of the lifecycle is under way; restore again")
-            exporter.clock.sleep(_POLL_SECONDS)
+            # A run of the lifecycle that read the state before this restore began may have deleted the table.
+            table = exporter.tables.describe(entry.table)
+            if table is None or table.status == "DELETING":
+                raise ArchiveBusy(f"table {entry.table} was deleted meanwhile; restore again")
+            self.lower_horizon()
+            # The catalog's last observation describes the table before it was deleted.
+            exporter.catalog.note(entry, Seen(None, None, self._make_spec({}).table_class))
+            return exporter.catalog.move(entry, State.CLOSED, expected=(State.RESTORING,), keep_until=keep_until)
 
     def lower_horizon(self) -> None:
         """Move the horizon back to this period, so that the lifecycle reads it.

@@ -10,13 +10,13 @@ from tidetable.errors import NotReady, TableUnusable
 from tidetable.lifecycle import actions
 from tidetable.lifecycle.run import Run
 from tidetable.names import name_chunks_table
-from tidetable.period_tables import POLL_SECONDS, PeriodTables, describe_changing_copies, list_names
+from tidetable.period_tables import PeriodTables, describe_changing_copies, list_names, passes
 from tidetable.ports import Table
+from tidetable.remaining import limit_time
 
 # If fewer seconds than this are left, a later run makes the archive.
 _ARCHIVE_SECONDS = 20.0
-_CHANGE_POLLS = 30
-_USABLE_COPIES = frozenset({"ACTIVE", "UPDATING"})
+_CHANGE_SECONDS = 30.0
 # While one policy replaces another, the catalog has this word in place of a policy's text. No policy has this text.
 _CHANGING = "changing"
 
@@ -132,7 +132,7 @@ def _begin_copy(action: actions.Copy, run: Run) -> None:
         status = table.copies.get(region)
         if describe_changing_copies(table):
             raise NotReady(f"a copy of {name} is changing: {describe_changing_copies(table)}")
-        if status is not None and status not in _USABLE_COPIES:
+        if status is not None and not passes(status):
             raise TableUnusable(name, f"{status} in {region}")
         if status is not None:
             continue
@@ -165,14 +165,11 @@ def _unscale(entry: Entry, run: Run) -> None:
 
 def _await_units(entry: Entry, run: Run) -> None:
     """Wait for a table that this run has made faster for its export: the wait costs less here than in the archiver."""
-    for _ in range(_CHANGE_POLLS):
-        table = run.tables.describe(entry.table)
-        if table is None or table.status == "ACTIVE":
-            return
-        if run.remaining() < _ARCHIVE_SECONDS:
-            break
-        run.clock.sleep(POLL_SECONDS)
-    raise NotReady(f"table {entry.table} is being made faster for its export; a later run archives it")
+    spare = limit_time(_CHANGE_SECONDS, run.clock, lambda: run.remaining() - _ARCHIVE_SECONDS)
+    tables = PeriodTables(run.stage, run.tables, run.clock, spare)
+    tables.wait_while_changing(
+        entry.table, f"table {entry.table} is being made faster for its export; a later run archives it"
+    )
 
 
 def _archive(entry: Entry, run: Run) -> None:

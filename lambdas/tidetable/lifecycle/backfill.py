@@ -14,9 +14,9 @@ from tidetable.config import Config, Stream
 from tidetable.config.bounds import MAX_OPEN_TABLES, MAX_UNITS
 from tidetable.config.demand import SHORTEST, list_demands
 from tidetable.errors import BadBackfill
-from tidetable.leases import hold_lease
+from tidetable.leases import LIFECYCLE_LEASE, hold_lease
 from tidetable.lifecycle.premake import find_opening
-from tidetable.lifecycle.reconcile import LEASE, reconcile
+from tidetable.lifecycle.reconcile import reconcile
 from tidetable.lifecycle.report import Report
 from tidetable.lifecycle.run import Run
 from tidetable.periods import LONGEST
@@ -120,7 +120,7 @@ def _take_back(stream: str, ending: Sequence[Backfill], run: Run, now: datetime)
 def _keep_runs_out(run: Run) -> Iterator[None]:
     """Hold the lease of the lifecycle during the block; BadBackfill if a run has it."""
     now, length = run.clock.now(), timedelta(seconds=run.remaining())
-    with hold_lease(run.catalog, LEASE, run.owner, now, length) as free:
+    with hold_lease(run.catalog, LIFECYCLE_LEASE, run.owner, now, length) as free:
         if not free:
             raise BadBackfill("a run of the lifecycle is under way; try again in a moment")
         yield

@@ -11,12 +11,11 @@ from tidetable.errors import TableRefused, judge_failure
 from tidetable.lifecycle.copies import LISTED
 from tidetable.lifecycle.observe import RUN_SECONDS
 from tidetable.lifecycle.run import Run
-from tidetable.period_tables import POLL_SECONDS, describe_changing_copies, pause
+from tidetable.period_tables import POLL_SECONDS, describe_changing_copies, passes, pause
 from tidetable.ports import Table
 from tidetable.times import to_text
 
 _BEGUN = "copy-of-the-catalog"
-_USABLE = frozenset({"CREATING", "UPDATING", "DELETING", "ACTIVE"})
 _SHOWS = "new-and-old-images"
 
 
@@ -43,7 +42,7 @@ def follow_catalog(run: Run, now: datetime, *, dry_run: bool = False) -> list[Ca
     troubles = [
         CatalogCopy("copy", region, "failed", f"it is {status}; see the runbook, *Copies in other Regions*")
         for region, status in sorted(table.copies.items())
-        if region in run.config.replicas and status not in _USABLE
+        if region in run.config.replicas and not passes(status)
     ]
     step = _find_next_step(run.config, table, now)
     if step is None:

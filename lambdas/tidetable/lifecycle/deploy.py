@@ -10,7 +10,7 @@ from itertools import islice
 from tidetable.catalog import State
 from tidetable.config import Stream
 from tidetable.errors import note_trouble
-from tidetable.leases import is_marked, mark
+from tidetable.leases import is_recorded, record_fact
 from tidetable.lifecycle.actions import Action, Create, Finding, Open, Reopen, SetCapacity
 from tidetable.lifecycle.ladder import RAISED
 from tidetable.lifecycle.misuse import find_misuses
@@ -81,7 +81,7 @@ def deploy(run: Run, configuration: str, *, first: bool) -> Deployed:
         run.clock.sleep(PAUSE_SECONDS)
     deployed.failure = _find_failure(run, deployed, name, first=first, began=began)
     if deployed.failure is None:
-        mark(run.catalog, name, run.clock.now())
+        record_fact(run.catalog, name, run.clock.now())
     return deployed
 
 
@@ -161,7 +161,7 @@ def _was_missing(table: Unmade, run: Run, began: datetime) -> bool:
 def _has_stood(run: Run, name: str) -> bool:
     """True if this configuration was deployed successfully before."""
     try:
-        return is_marked(run.catalog, name, run.clock.now())
+        return is_recorded(run.catalog, name, run.clock.now())
     except Exception:  # the deploy's runs report a catalog that does not answer
         return False
 

@@ -9,7 +9,7 @@ from itertools import groupby
 
 from tidetable.catalog import Backfill, Entry
 from tidetable.errors import TableRefused, describe_error, judge_failure, note_trouble
-from tidetable.leases import hold_lease
+from tidetable.leases import LEASE_MOST, LIFECYCLE_LEASE, hold_lease
 from tidetable.lifecycle.actions import Action, Archive, Copy, Create, Delete, Finding
 from tidetable.lifecycle.apply import apply
 from tidetable.lifecycle.catalog_copies import CatalogCopy, follow_catalog
@@ -21,9 +21,6 @@ from tidetable.lifecycle.report import Done, Report
 from tidetable.lifecycle.run import CONCURRENCY, Run
 from tidetable.remaining import limit_time
 
-LEASE = "lifecycle"
-# No run holds the lease for longer. Runs are five minutes apart, so a dead run's lease blocks at most one other run.
-LEASE_MOST = timedelta(minutes=5)
 # The time that a run reserves for its records after the last action. That action may be an archive, which takes all
 # other time.
 _ENDING = timedelta(seconds=10)
@@ -56,7 +53,9 @@ def reconcile(
     if dry_run:
         _perform_run(run, report, select, planned)
         return report
-    with hold_lease(run.catalog, LEASE, run.owner, real, timedelta(seconds=run.remaining()) + _ENDING) as free:
+    with hold_lease(
+        run.catalog, LIFECYCLE_LEASE, run.owner, real, timedelta(seconds=run.remaining()) + _ENDING
+    ) as free:
         if free:
             _perform_run(run, report, select)
         else:
