@@ -16,10 +16,10 @@ from tidetable.bill.amounts import Bill, price_copies
 from tidetable.bill.prices import HOURS, ON_DEMAND, PROVISIONED, Cost
 from tidetable.bill.workload import Workload
 from tidetable.config import Capacity, Step, Stream, TableClass
+from tidetable.config.capacity import find_index_units
 from tidetable.lifecycle.expiry import compute_expiry
 from tidetable.lifecycle.ladder import Level, compute_level
 from tidetable.periods import Kind, Period, find_containing
-from tidetable.ports import find_index_units
 
 # After these hours a stream has the same tables as at the beginning, each one period later. So the rest of a month need
 # not be simulated. Months differ in length: all months are priced as 31 days.

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from msgspec.structs import replace
 
 from tidetable.catalog import OPENING, Entry, State
-from tidetable.config import Config, Stream, TableClass
+from tidetable.config import Config, Stream
 from tidetable.lifecycle import actions
 from tidetable.lifecycle.copies import fit_copies
 from tidetable.lifecycle.expiry import compute_closing, compute_deletion, compute_entry_expiry, is_closed, is_expired
@@ -217,7 +217,7 @@ def _plan_level(entry: Entry, table: Table, level: Level, now: datetime) -> Iter
             yield actions.SetCapacity(entry, f"{_describe_units(table)} to {units}; {why}", level, lowers)
     elif level.caps(table):
         yield actions.SetCapacity(entry, f"maxima {level.most or 'none'}; {why}", level)
-    if table.table_class not in (level.table_class, TableClass.INFREQUENT):
+    if level.choose_class(table.table_class) is not table.table_class:
         yield actions.SetClass(entry, f"{table.table_class} to {level.table_class}; {why}", level.table_class)
 
 
