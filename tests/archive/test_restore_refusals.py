@@ -237,7 +237,7 @@ def test_series_are_noted_for_rollups_before_their_events_are_written() -> None:
     part: Any = SimpleNamespace(key="part", sha256=sha256(b"part").hexdigest())
     period: Any = SimpleNamespace(stream="s", period=SimpleNamespace(label=LABEL), table=TABLE, layout=layout)
     with pytest.raises(ArchiveBusy, match="series of s could not be noted"):
-        restore._Run(period, restorer, archive, lambda: 100.0).write(part, Position())
+        restore._Run(period, restorer, archive, lambda: 100.0).write_part(part, Position())
     assert noted == [("s", {LABEL: {"a"}})]
 
 

@@ -79,12 +79,12 @@ def archive_period(stream: str, label: str, exporter: Exporter, owner: str, rema
             exporter.objects.clear(make_prefix(stream, label))
         # From here on no write can reach the table: this state fences the drain's writes, and the window is long past.
         entry = exporter.catalog.move(entry, State.ARCHIVING, expected=(State.CLOSED, State.ARCHIVING))
-        plan, segments, wait = _export(entry, exporter, remaining)
+        plan, segments, wait = _export_segments(entry, exporter, remaining)
         written = [part for progress in segments for part in progress.parts]
         events = sum(part.events for part in written)
         if not all(progress.done for progress in segments):
             return Archived(entry, events, wait)
-        return Archived(_finish(entry, plan, written, exporter), events)
+        return Archived(_complete_archive(entry, plan, written, exporter), events)
 
 
 def _report_archived(entry: Entry) -> Archived:
@@ -127,7 +127,7 @@ def _require_active_table(entry: Entry, exporter: Exporter) -> Table:
     return table
 
 
-def _export(entry: Entry, exporter: Exporter, remaining: Remaining) -> tuple[Plan, list[Progress], float]:
+def _export_segments(entry: Entry, exporter: Exporter, remaining: Remaining) -> tuple[Plan, list[Progress], float]:
     """Export every segment as far as the time and the table's pace allow. Returns the plan, the progress and the wait."""
     table, stream = _require_active_table(entry, exporter), exporter.stream(entry.stream)
     policy, maxima = (stream.archive, stream.capacity.maxima) if stream is not None else (ArchivePolicy(), None)
@@ -152,7 +152,7 @@ def _export(entry: Entry, exporter: Exporter, remaining: Remaining) -> tuple[Pla
     return plan, progress, pacer.measure_time_to_full_burst()
 
 
-def _finish(entry: Entry, plan: Plan, written: list[Part], exporter: Exporter) -> Entry:
+def _complete_archive(entry: Entry, plan: Plan, written: list[Part], exporter: Exporter) -> Entry:
     """Check that the prefix holds only the written parts, write the manifest, and mark the period."""
     stream, label = entry.stream, entry.period.label
     sizes = exporter.objects.sizes(make_prefix(stream, label))

@@ -121,7 +121,7 @@ def restore_period(
         unfinished = run.write_parts(manifest, start)
         if unfinished is None:
             run.enable_recovery()
-            entry = run.open(owner, exporter.clock.now() + keep)
+            entry = run.open_to_queries(owner, exporter.clock.now() + keep)
         return Restored(entry, len(manifest.parts), unfinished)
 
 
@@ -157,15 +157,15 @@ class _Run:
             if self.remaining() < _PART_SECONDS:
                 return position
             part = manifest.parts[position.part]
-            reached = self.write(part, position)
+            reached = self.write_part(part, position)
             if reached == start:
                 raise ArchiveBusy(f"some events of {part.key} could not be written in time; restore again")
             if reached.part == position.part:
                 return reached
             position = reached
-        return self.compare(manifest, position)
+        return self.compare_table(manifest, position)
 
-    def write(self, part: Part, start: Position) -> Position:
+    def write_part(self, part: Part, start: Position) -> Position:
         """Write a part's events into the table, from a position in it.
 
         Return the beginning of the next part, or a position in this part if the time was too short.
@@ -200,7 +200,7 @@ class _Run:
         if not notes.note(entry.stream, {entry.period.label: series}, self.exporter.clock.now()):
             raise ArchiveBusy(f"series of {entry.stream} could not be noted for its rollups; restore again")
 
-    def compare(self, manifest: Manifest, start: Position) -> Position | None:
+    def compare_table(self, manifest: Manifest, start: Position) -> Position | None:
         """Compare the table with the manifest by a scan.
 
         Return None, or the position for the next run if the time is up.
@@ -240,7 +240,7 @@ class _Run:
                     raise ArchiveFailed(f"point-in-time recovery of {name} is refused: {error}") from error
                 raise ArchiveBusy(f"table {name} is complete, but {error}; restore again") from error
 
-    def open(self, owner: str, keep_until: datetime) -> Entry:
+    def open_to_queries(self, owner: str, keep_until: datetime) -> Entry:
         """Give the period back to the lifecycle, between two runs: a run that has begun would not see the period."""
         entry, exporter = self.entry, self.exporter
         wait = wait_for_lease(

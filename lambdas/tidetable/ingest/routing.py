@@ -49,7 +49,7 @@ def route(
     at any moment.
     """
     routed = Routed(entries)
-    always_plain, oldest, at = shrinker.plain, context.window.oldest, context.at
+    always_plain, oldest, at = shrinker.most_unshrunk_bytes, context.window.oldest, context.at
     targets: dict[str, PeriodTarget] = {}
     period: PeriodTarget | None = None
     columns = _Bound([], [], [], [])
@@ -195,4 +195,4 @@ class PeriodTarget:
         """
         if self.layout.versioned:
             item = make_first_version(item, item["data"])
-        return self._shrinker.put(item, self._entry)
+        return self._shrinker.shrink_item(item, self._entry)

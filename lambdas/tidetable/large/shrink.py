@@ -55,11 +55,11 @@ class Shrinker(msgspec.Struct):
         return cls(stream.large.compress_above, stream.large.beyond, stream.cold, compressor, unique)
 
     @property
-    def plain(self) -> int:
+    def most_unshrunk_bytes(self) -> int:
         """The size in bytes up to which an item need not be shrunk."""
         return -1 if self.cold else self.compress_above or MAX_ITEM_BYTES - _GROWTH
 
-    def put(self, item: Item, entry: Entry) -> Put | None:
+    def shrink_item(self, item: Item, entry: Entry) -> Put | None:
         """Shrink an item that has all of its data, for the table of ``entry``, and make its put; None if it is too large
         for the policy.
         """
@@ -95,7 +95,7 @@ class Shrinker(msgspec.Struct):
             return None
         return self._put_outside(warm, text, payload, entry, beyond)
 
-    def put_again(self, item: Item, entry: Entry) -> Put:
+    def shrink_archived_item(self, item: Item, entry: Entry) -> Put:
         """Shrink a whole item of an archive to the same form as before.
 
         Chunks go to S3 if the table has no table for them.

@@ -26,11 +26,11 @@ def apply(action: actions.Action, run: Run, now: datetime) -> None:
     entry = action.entry
     match action:
         case actions.Create():
-            _create(action, run)
+            _create_tables(action, run)
         case actions.Open():
-            _open(action, run)
+            _open_period(action, run)
         case actions.SetCapacity() | actions.SetClass() | actions.Scale() | actions.Unscale():
-            _tune(action, run)
+            _change_settings(action, run)
         case actions.Copy():
             _begin_copy(action, run)
         case actions.DeleteCopy():
@@ -40,16 +40,18 @@ def apply(action: actions.Action, run: Run, now: datetime) -> None:
         case actions.Close():
             run.catalog.move(entry, State.CLOSED, expected=(State.CREATING, State.OPEN, State.CLOSED))
         case actions.Archive():
-            _archive(entry, run)
+            _archive_period(entry, run)
         case actions.Delete():
-            _delete(action, run, now)
+            _delete_tables(action, run, now)
 
 
-def _tune(action: actions.SetCapacity | actions.SetClass | actions.Scale | actions.Unscale, run: Run) -> None:
+def _change_settings(
+    action: actions.SetCapacity | actions.SetClass | actions.Scale | actions.Unscale, run: Run
+) -> None:
     """Change the capacity, the class or the scaling of the entry's table, if the table is ours."""
     entry = action.entry
     if isinstance(action, actions.Unscale):
-        _unscale(entry, run)
+        _remove_scaling(entry, run)
         return
     tables = run.make_period_tables()
     table = tables.find_owned(entry)
@@ -85,7 +87,7 @@ def _tune(action: actions.SetCapacity | actions.SetClass | actions.Scale | actio
             run.catalog.mark_scaled(entry, scaled=True, policy=action.policy.text)
 
 
-def _create(action: actions.Create, run: Run) -> None:
+def _create_tables(action: actions.Create, run: Run) -> None:
     """Record the period, then make its tables and open it: without an entry nobody would know whose table it is."""
     entry, tables = action.entry, run.make_period_tables()
     if not run.catalog.add(entry):
@@ -100,7 +102,7 @@ def _create(action: actions.Create, run: Run) -> None:
     run.catalog.move(entry, State.OPEN, expected=(State.CREATING, State.OPEN))
 
 
-def _open(action: actions.Open, run: Run) -> None:
+def _open_period(action: actions.Open, run: Run) -> None:
     if action.recoverable:
         run.make_period_tables().make_recoverable(action.entry.table)
     run.catalog.move(action.entry, State.OPEN, expected=(State.CREATING, State.OPEN))
@@ -155,10 +157,10 @@ def _prepare_removal(entry: Entry, run: Run) -> None:
     if entry.copies:
         run.catalog.mark_copies(entry, ())
     if entry.scaled:
-        _unscale(entry, run)
+        _remove_scaling(entry, run)
 
 
-def _unscale(entry: Entry, run: Run) -> None:
+def _remove_scaling(entry: Entry, run: Run) -> None:
     run.scaling.deregister(entry.table, [index.name for index in entry.layout.global_indexes], entry.replicas)
     run.catalog.mark_scaled(entry, scaled=False)
 
@@ -172,7 +174,7 @@ def _await_units(entry: Entry, run: Run) -> None:
     )
 
 
-def _archive(entry: Entry, run: Run) -> None:
+def _archive_period(entry: Entry, run: Run) -> None:
     _await_units(entry, run)
     within = run.remaining()
     if within < _ARCHIVE_SECONDS:
@@ -180,7 +182,7 @@ def _archive(entry: Entry, run: Run) -> None:
     run.archiver.archive(entry.stream, entry.period.label, within=within)
 
 
-def _delete(action: actions.Delete, run: Run, now: datetime) -> None:
+def _delete_tables(action: actions.Delete, run: Run, now: datetime) -> None:
     """Delete the entry's tables if the catalog, read anew, says that they may be deleted. Then record the tombstone."""
     entry = _find_deletable(action, run)
     remove_table(entry, run)

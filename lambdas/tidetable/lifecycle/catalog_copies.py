@@ -47,7 +47,7 @@ def follow_catalog(run: Run, now: datetime, *, dry_run: bool = False) -> list[Ca
     step = _find_next_step(run.config, table, now)
     if step is None:
         return troubles
-    return [*troubles, step if dry_run else _attempt(step, run, now)]
+    return [*troubles, step if dry_run else _attempt_step(step, run, now)]
 
 
 def _find_next_step(config: Config, table: Table, now: datetime) -> CatalogCopy | None:
@@ -59,7 +59,7 @@ def _find_next_step(config: Config, table: Table, now: datetime) -> CatalogCopy 
     return CatalogCopy("copy" if table.stream_arn else "stream", region)
 
 
-def _attempt(step: CatalogCopy, run: Run, now: datetime) -> CatalogCopy:
+def _attempt_step(step: CatalogCopy, run: Run, now: datetime) -> CatalogCopy:
     try:
         if step.action == "stream":
             run.tables.set_stream(run.catalog_table, _SHOWS)

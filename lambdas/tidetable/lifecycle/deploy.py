@@ -72,7 +72,7 @@ def deploy(run: Run, configuration: str, *, first: bool) -> Deployed:
         with note_trouble("a run ended early", report.troubles):
             report = reconcile(run, select=is_urgent)
         deployed.reports.append(report)
-        _note_missing(run, report, deployed)
+        _note_unmade_tables(run, report, deployed)
         waits, refuses = _judge_unfinished(report, deployed)
         refused += refuses
         goes_on = waits or (refuses and refused < REFUSED_MOST)
@@ -101,7 +101,7 @@ def is_urgent(action: Action) -> bool:
     return isinstance(action, Create | Open | Reopen | Finding)
 
 
-def _note_missing(run: Run, report: Report, deployed: Deployed) -> None:
+def _note_unmade_tables(run: Run, report: Report, deployed: Deployed) -> None:
     details = {result.action.entry.table: result.detail for result in report.done if result.detail}
     deployed.unmade, deployed.troubles = [], list(report.troubles)
     for stream in run.config.streams.values():

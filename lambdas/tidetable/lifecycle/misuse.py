@@ -35,8 +35,8 @@ def find_changed_natures(config: Config, catalog: Catalog) -> Iterator[str]:
         if any(entry.live or entry.archived is not None for entry in catalog.entries(former.name, consistent=True)):
             kind = "rollup" if stream.source else "stream"
             yield (
-                f"{former.name}: its tables or archives hold {_describe(former)}, and the configuration makes it"
-                f" {_describe(stream)}: give the {kind} another name"
+                f"{former.name}: its tables or archives hold {_describe_origin(former)}, and the configuration makes it"
+                f" {_describe_origin(stream)}: give the {kind} another name"
             )
 
 
@@ -88,5 +88,5 @@ def _read_policies(catalog: Catalog) -> Iterator[Stream]:
             yield parse_policy(record.stream, record.policy)
 
 
-def _describe(stream: Stream) -> str:
+def _describe_origin(stream: Stream) -> str:
     return f"a rollup of {stream.source}" if stream.source else "events that were sent"

@@ -72,7 +72,7 @@ def _perform_run(
     existing = {name for view in observation.streams.values() for name in view.table_names}
     report.tables = len(existing)
     actions = plan(observation.config, run.stage, report.now, observation.streams)
-    if any(isinstance(action, Copy) for action in actions) and not _stands(run):
+    if any(isinstance(action, Copy) for action in actions) and not _is_standing(run):
         actions = [action for action in actions if not isinstance(action, Copy)]
     if select is not None:
         actions = [action for action in actions if select(action)]
@@ -98,7 +98,7 @@ def _perform_run(
         run.catalog.ensure_secret()
 
 
-def _stands(run: Run) -> bool:
+def _is_standing(run: Run) -> bool:
     """True if a deployment was ever completed. A failed first deployment deletes its tables; copies would delay it."""
     try:
         return run.catalog.stands()
@@ -154,14 +154,14 @@ def _attempt_all(actions: Sequence[Action], run: Run, now: datetime) -> list[Don
     done: list[Done] = []
     while actions:
         with run.pools(width) as pool:
-            tried = list(pool.map(lambda action: _attempt(action, run, now), actions))
+            tried = list(pool.map(lambda action: _attempt_action(action, run, now), actions))
         again = [attempt for attempt in tried if attempt.crowded and isinstance(attempt.action, Create) and width > 1]
         done += [attempt for attempt in tried if attempt not in again]
         actions, width = [attempt.action for attempt in again], max(1, width // 2)
     return done
 
 
-def _attempt(action: Action, run: Run, now: datetime) -> Done:
+def _attempt_action(action: Action, run: Run, now: datetime) -> Done:
     outcome = _report_finding(action)
     if outcome is not None:
         return outcome

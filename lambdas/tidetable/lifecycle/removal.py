@@ -43,7 +43,7 @@ def remove(run: Run) -> Removed:
         removed = Removed()
         entries = list(_find_entries(run, now))
         with run.pools(_AT_ONCE) as pool:
-            list(pool.map(lambda entry: _attempt(entry, run, now, removed), entries))
+            list(pool.map(lambda entry: _attempt_removal(entry, run, now, removed), entries))
     if removed.failed:
         first = "; ".join(f"{table}: {why}" for table, why in sorted(removed.failed.items())[:_NAMED])
         raise RemovalFailed(f"{len(removed.failed)} tables could not be deleted; {first}. Delete the stack again")
@@ -62,7 +62,7 @@ def _find_entries(run: Run, now: datetime) -> Iterator[Entry]:
             yield from (entry for entry in entries if entry.state is not State.DELETED)
 
 
-def _attempt(entry: Entry, run: Run, now: datetime, removed: Removed) -> None:
+def _attempt_removal(entry: Entry, run: Run, now: datetime, removed: Removed) -> None:
     """Attempt to remove one entry's tables. An error is noted, and does not stop the removal of the others."""
     try:
         # Renew the lease: a removal may take longer than a lease lasts.

@@ -30,8 +30,8 @@ def make_table_spec(
         entry.layout.indexes,
         table.deletion_protection,
         level.index_units,
-        warm=_pair(capacity.warm) if young else None,
-        most=_pair(capacity.most) if level.write is None else None,
+        warm=_pair_units(capacity.warm) if young else None,
+        most=_pair_units(capacity.most) if level.write is None else None,
         encryption=table.encryption,
         stream=stream.shown,
         copied=bool(entry.replicas),
@@ -49,5 +49,5 @@ def make_filling_spec(entry: Entry, stream: Stream, level: Level, own_tags: Mapp
     return replace(spec, write=None, read=None, index_units={}, stream=stream.table.stream, copied=False)
 
 
-def _pair(units: Units | None) -> tuple[int, int] | None:
+def _pair_units(units: Units | None) -> tuple[int, int] | None:
     return None if units is None else (units.write, units.read)

@@ -94,7 +94,7 @@ def _match_packed(
 
     Without ``fields``, an item whose data is stored elsewhere is returned unchanged.
     """
-    wholes = unpacker.whole([unpacker.inflate_or_keep(item) for item in items], scan.entry.table, cold=False)
+    wholes = unpacker.complete_items([unpacker.inflate_or_keep(item) for item in items], scan.entry.table, cold=False)
     cost.add_fetch(wholes.chunks, consistent=True, most=GET_CHUNKS)
     for number in wholes.missing:
         note_lost(items[number])
@@ -126,7 +126,7 @@ def complete_rows(rows: Iterable[Row], unpacker: Unpacker, projection: Projectio
             if version.partial:
                 partial[version.entry.table].append(version)
     for table, table_rows in partial.items():
-        wholes = unpacker.whole([row.item for row in table_rows], table, cold=projection.wants_cold)
+        wholes = unpacker.complete_items([row.item for row in table_rows], table, cold=projection.wants_cold)
         cost.add_fetch(wholes.chunks, consistent=True, most=GET_CHUNKS)
         for index, (row, item) in enumerate(zip(table_rows, wholes.items, strict=True)):
             row.complete(item, incomplete=index in wholes.missing)
