@@ -20,6 +20,8 @@ LATEST = datetime(9998, 12, 31, tzinfo=UTC)
 
 # Times are whole microseconds: the next instant is one microsecond later.
 MOMENT = timedelta(microseconds=1)
+# The length of a time as text. Sort keys begin with it.
+TEXT_LENGTH = 27
 _EPOCH_TEXT, _LATEST_TEXT = "1970-01-01T00:00:00.000000Z", "9998-12-31T00:00:00.000000Z"
 # Usual forms of a time, by length: the end of the text, the number of characters to keep, and the text to append.
 _FORMS = {20: ("Z", 19, ".000000Z"), 24: ("Z", 23, "000Z"), 27: ("Z", 26, "Z"), 32: ("+00:00", 26, "Z")}
@@ -70,10 +72,7 @@ def parse_point(text: str, now: datetime) -> datetime:
 
 
 def to_text(instant: datetime) -> str:
-    """Write an instant as 27 characters of UTC ISO 8601 with microseconds.
-
-    The texts sort in the order of the instants.
-    """
+    """Write an instant as 27 characters of UTC ISO 8601, which sort in the order of the instants."""
     return instant.isoformat(timespec="microseconds")[:26] + "Z"
 
 
@@ -99,9 +98,7 @@ def parse_stamps(values: Sequence[object]) -> list[str]:
 
 
 def _parse_alike(values: Sequence[object]) -> list[str]:
-    """Return the canonical texts of instants that have one usual form; empty if forms differ, or a value is not an
-    instant.
-    """
+    """Return the canonical texts of instants of one usual form; empty if any value has another form."""
     if {*map(type, values)} != {str}:
         return []
     texts: list[str] = [*map(str, values)]

@@ -9,7 +9,7 @@ from aws.queries import find_last_key, query_request
 from tidetable.conditions import Condition
 from tidetable.keys import Index
 from tidetable.ports import KeyRange, RangeRead
-from tidetable.query.merge import Demand, _choose_next_limit
+from tidetable.query.merge import Demand
 
 BY_KIND = Index("by_kind", partition_by="kind")
 NEAR = Index("near", local=True, sort_by="mag")
@@ -39,7 +39,7 @@ def test_no_page_is_asked_for_more_items_than_a_page_can_have(more: dict[str, An
     demand, limit, limits = Demand(101, filtered=True), 101, list[int]()
     for _ in range(40):
         limits.append(request(limit, low="a", high="z", **more)["Limit"])
-        limit = _choose_next_limit(limit, demand, 0, 1)
+        limit = demand.choose_limit(limit, 0, 1)
     assert limits[:3] == [101 + len(more) // 2, 202 + len(more) // 2, 404 + len(more) // 2]
     # 1 MB of items that have a byte each.
     assert 1_000_000 <= max(limits) <= 2**20

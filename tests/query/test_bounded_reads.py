@@ -16,7 +16,8 @@ from tidetable.periods import Kind, find_containing
 from tidetable.ports import KeyRange
 from tidetable.query import parse_query, run_query
 from tidetable.query.aggregates import find_aggregate, parse_aggregation
-from tidetable.query.gather import Nearest, make_first_gather_reads
+from tidetable.query.gather import Nearest
+from tidetable.query.read import make_first_reads
 from tidetable.query.scans import GatherScan
 from tidetable.times import to_text
 
@@ -124,7 +125,7 @@ def test_a_gathered_range_is_read_in_whole_pages_and_kept_up_to_16_mb() -> None:
         last="~",
         after=None,
     )
-    assert [(read.keys.pk, read.keys.prefix, read.limit) for read in make_first_gather_reads(scan)] == [
+    assert [(read.keys.pk, read.keys.prefix, read.limit) for read in make_first_reads(scan, 1)] == [
         ("p#0", "CA\x01", 10_000),
         ("p#1", "CA\x01", 10_000),
     ]

@@ -13,6 +13,7 @@ from tests.fakes.items import read_event
 from tests.fakes.stage import Stage
 from tests.worlds.days import NOW, START, STREAM, Fixture, many, run
 from tidetable.catalog import ArchiveFacts, State
+from tidetable.copies import Copies
 from tidetable.events import Event
 from tidetable.keys import Ref
 from tidetable.problems import ProblemError
@@ -118,12 +119,14 @@ def test_a_table_that_was_archived_while_it_was_read_is_read_from_its_archive() 
     assert [stage.source for stage in page.sources] == ["archive"]
 
 
-def test_an_event_of_a_table_that_was_archived_just_now_is_found_by_its_ref() -> None:
+@pytest.mark.parametrize("copies", [None, Copies("eu-west-1", "us-east-1")], ids=["stage", "reader"])
+def test_an_event_of_a_table_that_was_archived_just_now_is_found_by_its_ref(copies: Copies | None) -> None:
     fixture = Fixture([Event("a", START, "1", {"n": 1})])
     ((key, entry),) = [(key, item) for key, item in fixture.catalog.items.items() if item.period.start == START]
     ref = Ref("s", key[1], entry.layout.make_key(Event("a", START, "1", {}))).encode()
     archived_meanwhile(fixture)
-    assert get_event(STREAM, ref, fixture.reader, {})["data"] == {"n": 1}
+    reader = replace(fixture.reader, copies=copies)
+    assert get_event(STREAM, ref, reader, {})["data"] == {"n": 1}
 
 
 @pytest.mark.parametrize("consistent", ["true", "false"])

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidetable.ports import Columns, KeyRange, Page, RangeRead
-from tidetable.query.merge import Demand, Placed, compute_share, make_first_reads, merge_ranges
+from tidetable.query.merge import Demand, Placed, compute_share, merge_ranges
 
 
 class Table:
@@ -43,6 +43,10 @@ def ranges(count: int) -> list[KeyRange]:
     return [KeyRange("t", str(number), "", "~") for number in range(count)]
 
 
+def first_reads(count: int, wanted: int) -> list[RangeRead]:
+    return [RangeRead(keys, compute_share(wanted, count)) for keys in ranges(count)]
+
+
 @settings(max_examples=200, deadline=None)
 @given(
     st.lists(st.lists(st.integers(0, 99), max_size=20, unique=True), min_size=1, max_size=6),
@@ -57,9 +61,9 @@ def test_everything_comes_once_and_in_order(
     partitions = [[f"{number:02d}#{index}" for number in partition] for index, partition in enumerate(numbers)]
     table = Table(partitions, ascending=ascending, cuts=cuts)
     wanted = Demand(count, filtered)
-    reads = make_first_reads(ranges(len(partitions)), wanted.count)
+    reads = first_reads(len(partitions), wanted.count)
     entries: list[Placed] = []
-    for batch in merge_ranges(reads, table.fetch(reads), table.fetch, wanted, ascending=ascending):
+    for batch in merge_ranges(reads, table.fetch(reads), table.fetch, wanted.choose_limit, ascending=ascending):
         entries += batch.entries
     everything = sorted((sort_key for partition in partitions for sort_key in partition), reverse=not ascending)
     assert [sk for _, _, sk, _ in entries] == everything
@@ -74,9 +78,9 @@ def test_a_page_of_a_hundred_over_sixteen_suffixes_reads_little_more_than_a_hund
             partitions[chance.randrange(16)].append(f"{number:04d}")
         table = Table(partitions, ascending=False)
         wanted = Demand(101, filtered=False)
-        first = make_first_reads(ranges(16), wanted.count)
+        first = first_reads(16, wanted.count)
         count = 0
-        for batch in merge_ranges(first, table.fetch(first), table.fetch, wanted, ascending=False):
+        for batch in merge_ranges(first, table.fetch(first), table.fetch, wanted.choose_limit, ascending=False):
             count += len(batch.entries)
             wanted.count = 101 - count
             if count > 100:
@@ -105,7 +109,7 @@ def test_a_range_goes_on_behind_what_a_filter_left_out() -> None:
         fetched.extend(entry.keys.after for entry in due)
         return [Page(Columns.of([{"pk": "0", "sk": "06"}]), more=False)]
 
-    merged = merge_ranges(reads, [empty, whole], fetch, Demand(9, filtered=True), ascending=True)
+    merged = merge_ranges(reads, [empty, whole], fetch, Demand(9, filtered=True).choose_limit, ascending=True)
     assert [([entry[0] for entry in entries], edge) for entries, edge in merged] == [
         (["03", "05"], "05"),
         (["06", "07"], None),

@@ -16,7 +16,7 @@ from tidetable.conditions import Condition, Names
 from tidetable.events import Event
 from tidetable.keys import Index, Key, Layout
 from tidetable.problems import ProblemError
-from tidetable.query import gather, parse_query, run_query
+from tidetable.query import gather, parse_query, read, run_query
 from tidetable.query.access import choose_access
 from tidetable.query.aggregates import find_aggregate, parse_aggregation
 from tidetable.query.rankings import parse_ranking
@@ -106,6 +106,20 @@ def test_every_level_answers_what_sql_does(
     where = clauses(span, sql, *(condition for _, _, condition in some))
     rows = base.sql(f"SELECT id FROM e WHERE {where} ORDER BY time {order}, series {order}, id {order}")  # noqa: S608
     assert found == [row[0] for row in rows]
+
+
+@pytest.mark.parametrize("limit", ["1", "4", "100"])
+def test_events_of_several_values_of_the_last_level_are_in_the_order_of_time(limit: str) -> None:
+    levels = '\n[[streams.s.index]]\nname = "both"\npartition_by = "v"\nsort_by = ["w", "u"]\n'
+    policy = stream(BY_TIME, levels)
+    many = [
+        Event("a", START + timedelta(days=1, minutes=n), f"e{n}", {"v": "k", "w": "a", "u": "xyz"[n % 3]})
+        for n in range(9)
+    ]
+    base = StoredEvents(policy, many, [policy.layout] * DAYS)
+    span = {"from": [to_text(START)], "to": [to_text(START + timedelta(days=2))], "limit": [limit]}
+    rows = walk(base, span | {"where.v": ["k"], "where.w": ["a"], "where.u:in": ["x,z"]})
+    assert [row["id"] for row in rows] == ["e8", "e6", "e5", "e3", "e2", "e0"]
 
 
 def test_values_of_every_type_are_found_as_without_the_index() -> None:
@@ -294,7 +308,7 @@ def test_a_range_that_takes_too_long_to_gather_is_refused_with_what_to_do() -> N
     ]
     base = StoredEvents(TIMELY, many, [TIMELY.layout] * DAYS)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(gather, "PAGE_ITEMS", 5)
+        patch.setattr(read, "GATHERED", 5)
         query = parse_query(
             TIMELY, make_parameters((START, START + timedelta(days=2)), FIRST[:1], limit="9"), NOW, SEAL
         )

@@ -158,6 +158,13 @@ def test_refs_outlive_the_archive_and_the_restored_table(key: str) -> None:
     assert [{**row, "ref": ""} for row in rows] == [{**event, "ref": ""} for event in events]
 
 
+def test_a_query_shows_only_the_fields_that_it_names() -> None:
+    stage = started(ONE)
+    send(stage, event(0, "a", "1", x=1, y=2), event(1, "a", "2", y=3))
+    events = run_on(stage, fields="x").document()["events"]
+    assert [(event["id"], event["data"]) for event in events] == [("2", {}), ("1", {"x": 1})]
+
+
 def test_a_ref_of_no_event_is_not_found_and_of_no_pack_refused() -> None:
     from tidetable.keys import Key, Ref
 

@@ -29,11 +29,13 @@ def row(id: str, earlier: int = 0, text: str = "") -> Row:
     def item(version: int) -> dict[str, Any]:
         return {"pk": "a#0", "sk": f"v{version}#2026-03-05T12:00:00.000000Z#{id}", "data": {"text": text}}
 
-    return Row(ENTRY, item(0), earlier=tuple(Row(ENTRY, item(number)) for number in range(earlier, 0, -1)))
+    return Row(
+        ENTRY, item(0), SHOWN, earlier=tuple(Row(ENTRY, item(number), SHOWN) for number in range(earlier, 0, -1))
+    )
 
 
 def rows(*some: Row) -> Rows:
-    return Rows.of_rows(some, ENTRY, SHOWN)
+    return Rows.of_rows(some, ENTRY)
 
 
 def ids(some: list[Rows]) -> list[str]:

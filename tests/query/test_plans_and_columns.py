@@ -16,7 +16,7 @@ from tidetable.keys import Index, Layout, Packing
 from tidetable.periods import Kind, find_containing
 from tidetable.ports import NotedSeries
 from tidetable.query.explain import show_names, show_since
-from tidetable.query.merge import Demand, _choose_next_limit, compute_share
+from tidetable.query.merge import Demand, compute_share
 from tidetable.query.model import EVERYTHING, Position, Projection, Query
 from tidetable.query.noted import Stretch, is_noted, read_series
 from tidetable.query.page import MAX_BODY_BYTES, count_fitting_rows, list_gaps
@@ -98,7 +98,7 @@ def test_a_range_reads_its_share_and_a_little_more(count: int, ranges: int, each
 def test_the_next_page_is_what_lacks_or_twice_as_much_with_a_filter(
     demand: Demand, waiting: int, ranges: int, limit: int
 ) -> None:
-    assert _choose_next_limit(10, demand, waiting, ranges) == limit
+    assert demand.choose_limit(10, waiting, ranges) == limit
 
 
 # What is explained and noted

@@ -20,7 +20,7 @@ from tidetable.keys import Layout
 from tidetable.periods import from_label
 from tidetable.ports import NotedSeries
 from tidetable.problems import ProblemError
-from tidetable.query import noted
+from tidetable.query import noted, sections
 from tidetable.query.aggregates import parse_aggregation, run, unordered
 from tidetable.query.aggregates.find import Aggregate
 from tidetable.query.aggregates.rolled import find_misfit
@@ -30,9 +30,10 @@ from tidetable.query.listings import parse_series
 from tidetable.query.listings.names import Names, Seen
 from tidetable.query.listings.parse import Place, needs_rollup
 from tidetable.query.model import Position, Query
-from tidetable.query.noted import NotedScanner, Stretch
+from tidetable.query.noted import Stretch, read_stretch
 from tidetable.query.scans import Gap
 from tidetable.query.sections import Choice, read_events_alone, refuse_unnoted, refuse_unordered
+from tidetable.query.session import ReadSession
 from tidetable.rollups.cells import Numbers
 from tidetable.rollups.definition import Definition
 
@@ -244,19 +245,51 @@ def test_noted_series_are_read_some_at_a_time_while_three_seconds_are_left(
     days.add_table(from_label("2026-03-05"), layout, [layout.make_item(event) for event in events])
     (entry,) = days.catalog.entries("s")
     query = Query("s", START, START + timedelta(days=1), ANY, ascending=True, limit=0)
-    scanner = NotedScanner(
-        query, days.reader, lambda: left, pace=lambda entry, units: paced.append((entry.table, units))
-    )
+    session = ReadSession(days.reader, lambda: left)
     stretch = Stretch(entry, query.start, query.end)
-    found = list(scanner.read(stretch, NotedSeries(series=["a", "b", "c", "d", "e"], units=7.5)))
+    series = NotedSeries(series=["a", "b", "c", "d", "e"], units=7.5)
+
+    def pace(entry: Entry, units: float) -> None:
+        paced.append((entry.table, units))
+
+    found = list(read_stretch(query, stretch, series, session, pace=pace))
     names = [sorted(pk[0] for pk in batch.columns.pks) for batch in found if isinstance(batch, LiveBatch)]
     assert names == [["a", "b"], ["c", "d"], ["e"]][:batches]
     assert (found[-1] == TimeUp(Position(START))) is ends
     # A range takes half a unit, and the notes took 7.5.
     ranges = [4, 4, 2][:batches]
     assert paced == [("tidetable-t.s.2026-03-05", count * 0.5) for count in ranges]
-    assert (scanner.cost.units, scanner.cost.requests) == (7.5 + 0.5 * sum(ranges), sum(ranges))
-    assert (scanner.cost.read, scanner.gaps, len(scanner.sources)) == (sum(map(len, names)), [], 1)
+    assert (session.cost.units, session.cost.requests) == (7.5 + 0.5 * sum(ranges), sum(ranges))
+    assert (session.cost.read, session.gaps, len(session.sources)) == (sum(map(len, names)), [], 1)
+
+
+@pytest.mark.parametrize(("left", "read"), [(3.0, 9), (2.99, 0)])
+def test_a_page_of_noted_series_is_not_taken_if_the_time_is_up_before_their_last_page(
+    left: float, read: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(noted, "_EVENTS", 4)
+    days, layout = Days(), Layout("series", 1, "id")
+    events = [Event("a", NOON, f"{number}", {}) for number in range(9)]
+    days.add_table(from_label("2026-03-05"), layout, [layout.make_item(event) for event in events])
+    (entry,) = days.catalog.entries("s")
+    query = Query("s", START, START + timedelta(days=1), ANY, ascending=True, limit=0)
+    session, series = ReadSession(days.reader, lambda: left), NotedSeries(series=["a"], units=0.0)
+    found = list(read_stretch(query, Stretch(entry, query.start, query.end), series, session))
+    assert sum(len(batch.columns.sks) for batch in found if isinstance(batch, LiveBatch)) == read
+    assert (TimeUp(Position(START)) in found) is (read == 0)
+
+
+def test_a_page_has_begun_when_it_has_read_notes() -> None:
+    """After that, a section is read only if there is time for it. The notes are a part of the cost."""
+    noted_series = NotedSeries(series=["a"], units=7.5)
+    rollups = SimpleNamespace(read_notes=lambda *_, **__: noted_series)
+    reader: Any = SimpleNamespace(rolled=SimpleNamespace(rollups=rollups))
+    session = ReadSession(reader)
+    reading = sections.SectionReader(session)
+    query = Query("s", START, NOON, ANY, ascending=True, limit=0)
+    assert not reading.has_begun
+    assert reading.read_noted(query, Stretch(entry_of(5, Layout("series", 1, "id")), START, NOON)) == noted_series
+    assert (reading.has_begun, session.cost.units) == (True, 7.5)
 
 
 def test_a_missing_table_of_noted_series_is_one_gap_if_the_scanner_forgives() -> None:
@@ -265,9 +298,10 @@ def test_a_missing_table_of_noted_series_is_one_gap_if_the_scanner_forgives() ->
     (entry,) = days.catalog.entries("s")
     days.store.tables.clear()
     query = Query("s", START, START + timedelta(days=1), ANY, ascending=True, limit=0)
-    scanner = NotedScanner(query, days.reader, lambda: 100.0, forgiving=True)
-    list(scanner.read(Stretch(entry, query.start, query.end), NotedSeries(series=["a", "b"], units=0.0)))
-    assert scanner.gaps == [Gap(START, START + timedelta(days=1), "table missing")]
+    session = ReadSession(days.reader, lambda: 100.0, forgiving=True)
+    series = NotedSeries(series=["a", "b"], units=0.0)
+    list(read_stretch(query, Stretch(entry, query.start, query.end), series, session))
+    assert session.gaps == [Gap(START, START + timedelta(days=1), "table missing")]
 
 
 def test_the_groups_in_memory_are_as_many_as_a_function_has_room_for() -> None:

@@ -23,14 +23,15 @@ from tidetable.large.whole import Wholes
 from tidetable.periods import Kind, find_containing
 from tidetable.ports import Columns, KeyRange, Page, RangeRead, Version
 from tidetable.problems import ProblemError
-from tidetable.query import find_latest
+from tidetable.query import find_latest, page
 from tidetable.query import gather as gathering
 from tidetable.query.gather import Nearest, gather
 from tidetable.query.get import get_event
 from tidetable.query.hydrate import match_conditions, read_base_items
-from tidetable.query.model import EVERYTHING, Cost
+from tidetable.query.model import EVERYTHING
 from tidetable.query.rows import Row, Rows, count_escaped_bytes, make_archive_rows
-from tidetable.query.scans import GatherScan, PackScan
+from tidetable.query.scans import Gap, GatherScan, PackScan
+from tidetable.query.session import ReadSession
 from tidetable.query.settle import count_first_packs, find_in
 from tidetable.values import count_item_bytes
 
@@ -270,6 +271,15 @@ def test_an_event_of_a_table_that_has_gone_is_unknown(monkeypatch: pytest.Monkey
         get_event(STREAM, ref(EVENT), days.reader)
 
 
+def test_a_reader_that_finds_no_table_twice_does_not_know_if_there_is_an_event() -> None:
+    days = Days()
+    days.add_table(find_containing(NOON, Kind.DAY), LAYOUT, [])
+    days.store.tables.clear()
+    days.reader.copies = Copies("eu-west-1", "us-east-1")
+    with pytest.raises(ProblemError, match="503 no_copy: the table of s's period 2026-03-01 has no copy in eu-west-1"):
+        get_event(STREAM, ref(EVENT), days.reader)
+
+
 @pytest.mark.parametrize("layout", [Layout("series", 2, "id"), Layout("series", 2, "id", pack=Packing(3_600, 65_536))])
 @pytest.mark.parametrize("consistent", ["true", "false"])
 def test_the_latest_event_is_read_as_consistently_as_the_request_wants(
@@ -294,21 +304,22 @@ def test_the_latest_event_is_read_as_consistently_as_the_request_wants(
 def test_what_an_archives_page_had_no_room_for_is_the_oldest() -> None:
     versions = [Version(3, 9, newest=True), Version(2, 8, newest=False), Version(1, 7, newest=True)]
     events = [EVENT, EVENT, Event("a", NOON, "2", {})]
-    first, second = make_archive_rows(events, versions, entry())
+    first, second = make_archive_rows(events, versions, entry(), EVERYTHING)
     assert ([row.version.number for row in first.earlier if row.version], first.left_out) == ([2], 1)
     assert (second.earlier, second.left_out) == ((), 0)
-    assert [row.left_out for row in make_archive_rows(events, None, entry())] == [0, 0, 0]
+    assert [row.left_out for row in make_archive_rows(events, None, entry(), EVERYTHING)] == [0, 0, 0]
 
 
-def test_the_versions_that_fit_are_kept_to_the_last_byte() -> None:
+def test_the_versions_that_fit_are_kept_to_the_last_byte(monkeypatch: pytest.MonkeyPatch) -> None:
     def row() -> Row:
         return Row(entry(), {"pk": "p", "sk": LAYOUT.sort_key(NOON, "a", "1"), "data": {}})
 
     own = row()
-    size = own.measure_own_size(EVERYTHING)
+    size = own.measure_own_size()
     for room, kept in ((3 * size, 2), (3 * size - 1, 1), (0, 0)):
         own.earlier, own.left_out = (row(), row(), row()), 4
-        own.cut_earlier(EVERYTHING, room)
+        monkeypatch.setattr(page, "MAX_PAGE_BYTES", room)
+        page.cut_to_page(own)
         assert (len(own.earlier), own.left_out) == (kept, 4 + 3 - kept)
 
 
@@ -316,7 +327,7 @@ def test_data_that_is_elsewhere_may_take_twice_its_bytes() -> None:
     """Only its length is known, and every character of it may be a quote, which takes two bytes on its way."""
     item: dict[str, Any] = {"pk": "p", "sk": LAYOUT.sort_key(NOON, "a", "1"), "data": {}}
     here, elsewhere = Row(entry(), item), Row(entry(), {**item, "out": {"b": 1_000}}, partial=True)
-    assert elsewhere.measure_own_size(EVERYTHING) - here.measure_own_size(EVERYTHING) == 2_000
+    assert elsewhere.measure_own_size() - here.measure_own_size() == 2_000
 
 
 @pytest.mark.parametrize(("text", "size"), [("a", 1), ("é", 2), ('"', 2), ("\\", 2), ('é"\\', 6)])
@@ -327,11 +338,28 @@ def test_text_takes_its_bytes_and_one_more_for_what_is_escaped(text: str, size: 
 def test_members_that_plain_events_do_not_have_are_shown_when_they_say_something() -> None:
     item = {"pk": "p#0", "sk": LAYOUT.sort_key(NOON, "a", "1"), "data": {}}
     assert Row(entry(), item).members() == ""
-    row = Row(entry(), item, Version(2, 1000, newest=True), incomplete=True, left_out=3)
+    row = Row(entry(), item, EVERYTHING, Version(2, 1000, newest=True), incomplete=True, left_out=3)
     assert row.members() == (
         ',"version":2,"newest":true,"accepted":"1970-01-01T00:00:01.000000Z","incomplete":true,"versions_left_out":3'
     )
-    assert Rows.of_rows([row, row], entry(), EVERYTHING).first(1).count == 1
+    assert Rows.of_rows([row, row], entry()).first(1).count == 1
+
+
+# Sessions
+
+
+def test_each_lost_event_is_one_gap_and_each_missing_table_one_gap_of_a_range() -> None:
+    """Two events of one instant are lost. One of them is met twice, as it is under two values of an index."""
+    reader: Any = None
+    session = ReadSession(reader, forgiving=True)
+    for series in ("a", "b", "a"):
+        session.note_lost(entry(), {"pk": "p", "sk": LAYOUT.sort_key(NOON, series, "1")})
+    for end in (NOON, NOON, START + DAY):
+        assert session.take_page(None, entry(), START, end) == Page(Columns((), (), ()), more=False)
+    lost = Gap(NOON, NOON + timedelta(microseconds=1), "damaged data")
+    missing = [Gap(START, end, "table missing") for end in (NOON, START + DAY)]
+    assert session.gaps == [lost, lost, *missing]
+    assert (session.cost.requests, session.cost.units, session.cost.read) == (3, 0.0, 0)
 
 
 # Conditions
@@ -347,8 +375,10 @@ def test_of_data_that_is_elsewhere_forty_chunks_are_a_request_and_cold_data_is_n
 
     scan: Any = SimpleNamespace(conditions=(Condition("n", "eq", ("7",)),), entry=entry())
     unpacker: Any = SimpleNamespace(whole=whole, inflate_or_keep=lambda item: item)
-    cost = Cost()
-    assert match_conditions(Columns.of(some), scan, unpacker, cost).sks == ["7"]
+    reader: Any = SimpleNamespace(unpacker=unpacker)
+    session = ReadSession(reader)
+    assert match_conditions(Columns.of(some), scan, session).sks == ["7"]
+    cost = session.cost
     assert (cost.requests, cost.units, asked) == (2, 82.0, [("t0", False)])
 
 
@@ -368,14 +398,15 @@ def test_items_of_an_index_are_fetched_by_hundreds_and_shown_as_the_table_has_th
         return base
 
     scan: Any = SimpleNamespace(index=index, entry=entry())
-    store: Any = SimpleNamespace(get_many=get_many)
-    cost = Cost()
-    found = read_base_items(some, scan, store, cost, consistent=True)
+    reader: Any = SimpleNamespace(store=SimpleNamespace(get_many=get_many))
+    session = ReadSession(reader)
+    cost = session.cost
+    found = read_base_items(some, scan, session, consistent=True)
     assert [item["sk"] for item in found] == [str(n) for n in range(1, 101) if n != 5]
-    assert read_base_items([], scan, store, cost) == []
+    assert read_base_items([], scan, session) == []
     assert (cost.requests, asked) == (2, [("t0", 101, True)])
     # AWS: a strongly consistent read takes twice the units of an eventually consistent one. A key without an item takes
     # as much as a small item.
     assert cost.units == 101
-    read_base_items(some, scan, store, cost)
+    read_base_items(some, scan, session)
     assert cost.units == 151.5

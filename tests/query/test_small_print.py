@@ -175,11 +175,6 @@ def test_an_aggregate_without_a_limit_has_ten_thousand_rows() -> None:
     assert rank({"index": ["best"]}).limit == 10
 
 
-def test_costs_are_added_by_units_requests_and_events() -> None:
-    assert Cost.sum_of([Cost(1.5, 2, 3), Cost(0.5, 1, 4)]) == Cost(2.0, 3, 7)
-    assert Cost.sum_of([]) == Cost(0.0, 0, 0)
-
-
 @pytest.mark.parametrize(
     ("sizes", "consistent", "most", "cost"),
     [

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from aws.zstd import Zstd
 from tests.fakes import SEAL
@@ -17,9 +18,11 @@ from tidetable.keys import Key, Layout
 from tidetable.periods import from_label
 from tidetable.query import hydrate, parse_query, run_query
 from tidetable.query import page as pages
-from tidetable.query.hydrate import make_rows_with_versions, take_earlier
-from tidetable.query.model import EVERYTHING, Cost, Projection
+from tidetable.query.hydrate import make_rows_with_versions
+from tidetable.query.model import Projection
+from tidetable.query.page import take_earlier
 from tidetable.query.rows import Row, Rows
+from tidetable.query.session import ReadSession
 
 NOON = datetime(2026, 3, 5, 12, tzinfo=UTC)
 DAY = from_label("2026-03-05")
@@ -42,15 +45,15 @@ def test_a_row_takes_its_data_its_names_thrice_and_four_hundred_bytes() -> None:
     """Each quote takes two bytes. A row with earlier versions takes their bytes, too."""
     alone = row(7, newest=True, text="é")
     # {"n":7,"t":"é"} has 15 characters, one of which has two bytes, and six quotes. Its names are a and 1.
-    assert alone.measure_own_size(SHOWN) == 16 + 6 + 3 * 2 + 400
+    assert alone.measure_own_size() == 16 + 6 + 3 * 2 + 400
     alone.earlier = (row(6), row(5))
-    assert alone.size(SHOWN) == 428 + 2 * 426
-    assert Rows.of_rows([alone], KEPT, SHOWN).sizes() == [1_280]
+    assert alone.size() == 428 + 2 * 426
+    assert Rows.of_rows([alone], KEPT).sizes() == [1_280]
 
 
 def test_a_plain_event_takes_its_text_its_quotes_and_a_comma() -> None:
-    rows = Rows(PLAIN, EVERYTHING, ["a#0"] * 2, ["2026-03-05T12:00:00.000000Z#1"] * 2, ['{"t":"é"}', "{}"])
-    first, second = rows.texts.split_pieces()
+    rows = Rows(PLAIN, ["a#0"] * 2, ["2026-03-05T12:00:00.000000Z#1"] * 2, ['{"t":"é"}', "{}"])
+    first, second = rows.texts()
     # Sixteen quotes are around the names of the members and their values, without those of the data.
     assert (first.count('"'), second.count('"')) == (22, 18)
     assert rows.sizes() == [len(first) + 1 + 22 + 1, len(second) + 18 + 1]
@@ -76,14 +79,13 @@ def test_earlier_versions_are_shown_as_far_as_an_answer_has_room(
     """Reading stops at the first version that does not fit."""
     monkeypatch.setattr(pages, "MAX_PAGE_BYTES", room)
     newest, read = row(5, newest=True), list[int | None]()
-    keys = [Key("a#0", f"v{number}#x") for number in (4, 3, 2, 1)]
 
     def fetch() -> Iterator[Row | None]:
         for number in versions:
             read.append(number)
             yield None if number is None else row(number)
 
-    take_earlier(newest, keys, fetch(), SHOWN)
+    take_earlier(newest, fetch(), 4)
     assert ([version.item["version"] for version in newest.earlier], newest.left_out) == (shown, left_out)
     assert len(read) <= 4 - left_out + 1
 
@@ -109,23 +111,56 @@ def test_versions_are_fetched_in_batches_that_no_event_is_divided_over(monkeypat
     days = Days()
     days.add_table(DAY, KEPT.layout, newest + earlier)
     store: Any = Store(days)
-    cost = Cost()
-    rows = list(make_rows_with_versions(newest, KEPT, SHOWN, store, days.reader.unpacker, cost))
+    session = ReadSession(replace(days.reader, store=store))
+    rows = list(make_rows_with_versions(newest, KEPT, SHOWN, session))
     assert [[version.item["version"] for version in (row, *row.earlier)] for row in rows] == [
         list(range(count, 0, -1)) for count in counts.values()
     ]
     # The earlier versions of a, b and c; of d and e; and of f.
     assert store.fetched == [(3, True), (3, True), (3, True), (2, True)]
     # A version costs a whole unit, as it is read consistently.
-    assert (cost.requests, cost.units) == (4, 11.0)
+    assert (session.cost.requests, session.cost.units) == (4, 11.0)
     assert {row.left_out for row in rows} == {0}
+
+
+def test_an_event_whose_versions_do_not_fit_takes_none_of_those_of_the_next_event(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The versions of both events are fetched together. Two versions fit into an answer."""
+    monkeypatch.setattr(pages, "MAX_PAGE_BYTES", 2 * 426)
+    newest = [item_of("a", 4, newest=True), item_of("b", 2, newest=True)]
+    days = Days()
+    earlier = [item_of("a", 3), item_of("a", 2), item_of("a", 1), item_of("b", 1)]
+    days.add_table(DAY, KEPT.layout, newest + earlier)
+    rows = make_rows_with_versions(newest, KEPT, SHOWN, ReadSession(days.reader))
+    assert [
+        ([(version.names[2], version.item["version"]) for version in row.earlier], row.left_out) for row in rows
+    ] == [
+        ([("a", 3)], 2),
+        ([("b", 1)], 0),
+    ]
+
+
+def test_of_an_event_with_many_versions_no_more_are_fetched_than_an_answer_holds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Two of the earlier versions fit. A request takes three keys here."""
+    monkeypatch.setattr(hydrate, "GET_ITEMS", 3)
+    monkeypatch.setattr(pages, "MAX_PAGE_BYTES", 3 * 426)
+    days = Days()
+    days.add_table(DAY, KEPT.layout, [item_of("a", 9, newest=True), *(item_of("a", number) for number in range(1, 9))])
+    store: Any = Store(days)
+    session = ReadSession(replace(days.reader, store=store))
+    (row,) = make_rows_with_versions([item_of("a", 9, newest=True)], KEPT, SHOWN, session)
+    assert ([version.item["version"] for version in row.earlier], row.left_out) == ([8, 7], 6)
+    assert store.fetched == [(3, True)]
 
 
 def test_an_event_without_earlier_versions_fetches_nothing() -> None:
     days = Days()
     store: Any = Store(days)
     item = item_of("1", 1, newest=True)
-    (found,) = make_rows_with_versions([item], KEPT, SHOWN, store, days.reader.unpacker, Cost())
+    (found,) = make_rows_with_versions([item], KEPT, SHOWN, ReadSession(replace(days.reader, store=store)))
     assert (found.earlier, store.fetched) == ((), [])
 
 
@@ -152,6 +187,6 @@ def test_an_earlier_version_is_shown_with_its_own_cold_field() -> None:
 
 @pytest.mark.parametrize("series", ['a"b', "a\\b", "a\nb", "é"])
 def test_a_name_that_json_escapes_is_escaped_although_it_is_in_the_partition_key_alone(series: str) -> None:
-    rows = Rows(PLAIN, EVERYTHING, [f"{series}#0"], ["2026-03-05T12:00:00.000000Z#1"], ["{}"])
-    event = json.loads(rows.texts.joined)
+    rows = Rows(PLAIN, [f"{series}#0"], ["2026-03-05T12:00:00.000000Z#1"], ["{}"])
+    event = json.loads(rows.joined())
     assert (event["series"], event["id"], event["time"]) == (series, "1", "2026-03-05T12:00:00.000000Z")

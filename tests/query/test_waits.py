@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 
 from tests.fakes import SEAL
-from tests.fakes.serial import Serial, Silent
+from tests.fakes.serial import Serial, Silent, Unanswered
 from tests.query.stored_events import BY_TIME, DAYS, NOW, START, TIMELY, StoredEvents, stream
+from tidetable.archive import reading
 from tidetable.errors import ArchiveBusy
 from tidetable.events import Event
 from tidetable.problems import ProblemError
-from tidetable.query import gather, parse_query, run_query, sections
+from tidetable.query import parse_query, read, run_query, sections
 from tidetable.query.aggregates import find_aggregate, parse_aggregation
 from tidetable.query.rankings import find_top, parse_ranking
 from tidetable.times import to_text
@@ -77,6 +78,36 @@ def test_reads_that_were_begun_ahead_are_cancelled_and_not_waited_for() -> None:
     assert pools.ends == [(False, True)]
 
 
+def test_a_page_ends_where_an_archive_was_read_if_its_next_page_does_not_come(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The reader of the archive reads three events at a time. The following page begins after them."""
+    monkeypatch.setattr(reading, "MAX_READ", 3)
+    events = [Event("a", START + timedelta(minutes=number), str(number), {}) for number in range(7)]
+    base = StoredEvents(TIMELY, events, [TIMELY.layout] * DAYS)
+    asked: list[Any] = []
+
+    class Interrupted(Serial):
+        def submit(self, *args: Any, **kwargs: Any) -> "Future[Any]":
+            asked.append(args)
+            return super().submit(*args, **kwargs) if len(asked) == 1 else Unanswered()
+
+    base.reader.pools = Interrupted
+    parameters, shown = SPAN | {"order": ["asc"], "to": [to_text(START + timedelta(hours=1))]}, list[str]()
+    for _ in range(3):
+        asked.clear()
+        page = run_query(parse_query(TIMELY, parameters, NOW, SEAL), TIMELY, base.reader, NOW, lambda: 100.0)
+        shown += [event["id"] for event in page.document()["events"]]
+        parameters = {"cursor": [page.next or ""]}
+    assert (shown, page.next) == ([str(number) for number in range(7)], None)
+
+
+def test_the_last_page_of_an_archive_is_the_last_page_of_the_answer_although_the_time_is_up() -> None:
+    day = {"from": SPAN["from"], "to": [to_text(START + timedelta(days=1))]}
+    page = run_query(parse_query(TIMELY, day, NOW, SEAL), TIMELY, stored().reader, NOW, lambda: 2.99)
+    assert (page.count, page.next) == (1, None)
+
+
 def test_a_ranking_of_archives_that_do_not_answer_is_refused_with_what_to_change() -> None:
     base = stored()
     base.reader.pools = Silent
@@ -120,7 +151,7 @@ def test_a_request_goes_on_while_three_seconds_are_left(
 def test_a_range_is_gathered_while_three_seconds_are_left(
     left: float, refused: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gather, "PAGE_ITEMS", 10)
+    monkeypatch.setattr(read, "GATHERED", 10)
     policy = stream(BY_TIME, '\n[[streams.s.index]]\nname = "near"\nlocal = true\nsort_by = ["place.state", "x"]\n')
     base = StoredEvents(policy, hours(2).events, [policy.layout] * DAYS)
     query = parse_query(policy, SECOND | {"where.place.state": ["CA"], "limit": ["1000"]}, NOW, SEAL)

@@ -5,8 +5,8 @@ are in ``keys/pack.py``.
 """
 
 from tidetable.packs.body import Columns, DamagedPack, decode_body, derive_ids, encode_body
-from tidetable.packs.items import Opened, list_places, open_item, pack_item
-from tidetable.packs.making import PackedItem, PackSet, Rows, make_packs, pack_rows
+from tidetable.packs.items import Opened, list_places, open_item
+from tidetable.packs.making import PackSet, Rows, make_packs, pack_rows
 from tidetable.packs.walk import Run, Settled, Walk, walk
 
 __all__ = [
@@ -15,7 +15,6 @@ __all__ = [
     "Rows",
     "Opened",
     "PackSet",
-    "PackedItem",
     "Run",
     "Settled",
     "Walk",
@@ -24,7 +23,6 @@ __all__ = [
     "encode_body",
     "make_packs",
     "open_item",
-    "pack_item",
     "pack_rows",
     "list_places",
     "walk",

@@ -16,13 +16,13 @@ import msgspec
 from tidetable.errors import TidetableError
 from tidetable.events import JsonObject
 from tidetable.packs.numbers import encode_lines, encode_sent_lines
+from tidetable.times import TEXT_LENGTH
 
 FORMAT = 1
 # If events have more shapes (sets of field names) than this, they are kept as rows.
 _MOST_SHAPES = 8
 # At least one of the first 8 ids must be derived from its event's content; otherwise the other ids are not checked.
 _SAMPLE = 8
-_TIME = 27
 _ENDS = ("000000Z", "000Z", "Z")
 _HEX = frozenset("0123456789abcdef")
 _DIGITS = 32
@@ -87,7 +87,7 @@ def encode_body(
     names = sorted(set(series))
     numbers = {name: number for number, name in enumerate(names)}
     after = next(end for end in _ENDS if all(map(str.endswith, times, repeat(end))))
-    before = _find_common_start(times[0][: _TIME - len(after)], times[-1])
+    before = _find_common_start(times[0][: TEXT_LENGTH - len(after)], times[-1])
     shapes, shape_numbers = _find_shapes(datas)
     columns = _encode_columns(shapes, shape_numbers, datas, encode_lines)
     kind, id_bytes, id_texts, others = _pack_ids(
@@ -96,7 +96,7 @@ def encode_body(
     return _ENCODE(
         _Body(
             before,
-            "\n".join([time[len(before) : _TIME - len(after)] for time in times]),
+            "\n".join([time[len(before) : TEXT_LENGTH - len(after)] for time in times]),
             after,
             names,
             [] if len(names) == 1 else [numbers[name] for name in series],

@@ -19,6 +19,7 @@ from tidetable.keys.pack import is_pack, make_address, parse_sort_key
 from tidetable.packs.body import FORMAT, Columns, DamagedPack, decode_body
 from tidetable.packs.numbers import settle_text
 from tidetable.ports import Compressor
+from tidetable.times import TEXT_LENGTH
 
 
 class Opened(NamedTuple):
@@ -41,9 +42,9 @@ class Opened(NamedTuple):
     problem: str | None = None
 
 
-def pack_item(key: Key, columns_at: int, count: int, oldest: str, body: bytes) -> Item:
+def pack_item(key: Key, at: int, count: int, oldest: str, body: bytes) -> Item:
     """Make the item of a pack; ``body`` is compressed."""
-    return {"pk": key.pk, "sk": key.sk, "at": columns_at, "n": count, "oldest": oldest, "format": FORMAT, "pack": body}
+    return {"pk": key.pk, "sk": key.sk, "at": at, "n": count, "oldest": oldest, "format": FORMAT, "pack": body}
 
 
 def open_item(item: Item, layout: Layout, compressor: Compressor) -> Opened:
@@ -52,14 +53,15 @@ def open_item(item: Item, layout: Layout, compressor: Compressor) -> Opened:
     For a damaged pack, return no events but a ``problem``, so that other packs can be read.
     """
     pk, sk, at = item["pk"], item["sk"], int(item.get("at", 0))
+    time = sk[:TEXT_LENGTH]
     if not is_pack(item):
         plain = "data" in item and not ({"z", "out", "cold"} & item.keys())
         value = settle_text(item["data"]) if plain else item
-        return Opened(pk, sk[:27], sk[:27], "", at, [sk], [value])
+        return Opened(pk, time, time, "", at, [sk], [value])
     name = parse_sort_key(sk)
     where = f"the pack {pk}, {sk}"
     if name is None:
-        return Opened(pk, sk[:27], sk[:27], "", at, [], [], problem=f"{where} has the key of a plain item")
+        return Opened(pk, time, time, "", at, [], [], problem=f"{where} has the key of a plain item")
     oldest = str(item.get("oldest", name.newest))
     try:
         body = compressor.expand(bytes(item["pack"]))
@@ -72,17 +74,10 @@ def open_item(item: Item, layout: Layout, compressor: Compressor) -> Opened:
 
 def list_places(columns: Columns, layout: Layout) -> list[str]:
     """List the sort keys that events would have as plain items."""
-    times, series, ids = columns.times, columns.series, columns.ids
-    timely = layout.partition_by == "time"
-    if _needs_escapes(ids):
-        ids = list(map(escape, ids))
-    if not timely:
-        return list(map("#".join, zip(times, ids, strict=True)))
-    if _needs_escapes(series):
-        series = list(map(escape, series))
-    return list(map("#".join, zip(times, series, ids, strict=True)))
+    names = [columns.series, columns.ids] if layout.partition_by == "time" else [columns.ids]
+    return list(map("#".join, zip(columns.times, *map(_escape_all, names), strict=True)))
 
 
-def _needs_escapes(names: Sequence[str]) -> bool:
+def _escape_all(names: Sequence[str]) -> Sequence[str]:
     together = "".join(names)
-    return "#" in together or "%" in together
+    return list(map(escape, names)) if "#" in together or "%" in together else names

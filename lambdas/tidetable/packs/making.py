@@ -18,9 +18,7 @@ from tidetable.keys.pack import PackName, hash_body, make_address, make_pack_key
 from tidetable.packs.body import encode_body
 from tidetable.packs.items import pack_item
 from tidetable.ports import Compressor
-from tidetable.times import from_text, to_text
-
-_TIME = 27
+from tidetable.times import TEXT_LENGTH, from_text, to_text
 
 
 class PackedItem(NamedTuple):
@@ -93,7 +91,7 @@ def _partition_rows(rows: Rows, layout: Layout) -> Iterator[tuple[str, Mapping[s
     numbers = dict(zip(rows.places, range(len(rows.places)), strict=True))
     places = sorted(numbers)
     while places:
-        bucket = to_text(layout.bucket_start(from_text(places[0][:_TIME])))
+        bucket = to_text(layout.bucket_start(from_text(places[0][:TEXT_LENGTH])))
         end = bisect_left(places, shift_time(bucket, layout.bucket))
         yield bucket, numbers, places[:end]
         places = places[end:]
@@ -103,7 +101,7 @@ def _cut_runs(places: Sequence[str], span: int) -> Iterator[Sequence[str]]:
     """Cut sorted places into runs. In a run, all places are less than ``span`` seconds after the first."""
     start = 0
     while start < len(places):
-        end = bisect_left(places, shift_time(places[start][:_TIME], span), start)
+        end = bisect_left(places, shift_time(places[start][:TEXT_LENGTH], span), start)
         yield places[start:end]
         start = end
 
@@ -153,9 +151,9 @@ class _Packer:
             for group in _divide_large(places, datas, -(-len(payload) // most), most):
                 self.pack(group)
             return
-        name = PackName(places[-1][:_TIME], hash_body(body))
+        name = PackName(places[-1][:TEXT_LENGTH], hash_body(body))
         key = make_pack_key(self.logical, name, self.layout.shards)
-        item = pack_item(key, max(each), len(places), places[0][:_TIME], payload)
+        item = pack_item(key, max(each), len(places), places[0][:TEXT_LENGTH], payload)
         self.pack_set.packs.append(PackedItem(item, make_address(key.pk, name), members))
 
     def _encode_body(self, places: Sequence[str], datas: Sequence[JsonObject], ats: Sequence[int] | None) -> bytes:

@@ -20,7 +20,6 @@ from tidetable.times import from_text, to_text
 
 # Sorts after the "#" that follows the time in a place, and before every later time.
 _AFTER = "$"
-_TIME = 27
 
 
 class Settled(NamedTuple):
@@ -77,31 +76,41 @@ class Walk:
         """Settle events.
 
         Every later item has the newest time ``newest``, or a time after it in the direction of the walk. Return the
-        edge. In a descending walk every event after the edge is settled, in an ascending walk every event before it.
+        edge: the place between the settled and the other events. In a descending walk every event after the edge is
+        settled, in an ascending walk every event before it.
         """
-        edge = self.find_edge(newest)
-        cut = bisect_left(self._order, edge)
         if self._ascending:
+            # The place may lie before 1970: then no event is settled, not even an event of the first instant of 1970.
+            edge = to_text(from_text(newest).astimezone(UTC) - self._length) + _AFTER
+            cut = bisect_left(self._order, edge)
             ready, self._order = self._order[:cut], self._order[cut:]
         else:
+            edge = newest + _AFTER
+            cut = bisect_left(self._order, edge)
             ready, self._order = self._order[cut:][::-1], self._order[:cut]
         self._settle(ready)
         return edge
-
-    def find_edge(self, newest: str) -> str:
-        """Find the place between settled and unsettled events, when the items have reached the time ``newest``.
-
-        The place may lie before 1970: then no event is settled, not even an event of the first instant of 1970.
-        """
-        if not self._ascending:
-            return newest + _AFTER
-        return to_text(from_text(newest).astimezone(UTC) - self._length) + _AFTER
 
     def take(self, item: Opened) -> None:
         """Add an item's events."""
         if item.problem is not None:
             self._problems.append(item.problem)
-        self._order = _take(item, self._held, self._order, self._low, self._high)
+        start, end = bisect_left(item.places, self._low), bisect_left(item.places, self._high)
+        if start >= end:
+            return
+        places, values = item.places[start:end], item.values[start:end]
+        ats = item.ats[start:end] if item.ats is not None else repeat(item.at, end - start)
+        copies = dict(zip(places, map(Settled, ats, repeat(item.hash), repeat(item.address), values), strict=False))
+        both = self._held.keys() & copies.keys() if self._held else ()
+        for place in both:
+            if self._held[place][:2] > copies[place][:2]:
+                del copies[place]
+        self._held |= copies
+        in_order = not self._order or self._order[-1] < places[0]
+        self._order += [place for place in places if place not in both] if both else places
+        if not in_order:
+            # Both lists are sorted already, and Python's sort merges sorted runs fast.
+            self._order.sort()
 
     def end(self) -> None:
         """Settle all events, because no further item comes."""
@@ -135,28 +144,3 @@ def walk(opened: Iterable[Opened], *, span: int, ascending: bool, low: str = "",
     run = walked.give()
     if run.places or run.problems:
         yield run
-
-
-def _take(item: Opened, waiting: dict[str, Settled], order: list[str], low: str, high: str) -> list[str]:
-    """Add an item's events to the waiting events; return all waiting places, in order."""
-    start, end = bisect_left(item.places, low), bisect_left(item.places, high)
-    if start >= end:
-        return order
-    places = item.places[start:end]
-    ats = item.ats[start:end] if item.ats is not None else repeat(item.at, end - start)
-    values = item.values[start:end]
-    copies = dict(zip(places, map(Settled, ats, repeat(item.hash), repeat(item.address), values), strict=False))
-    if waiting and (both := waiting.keys() & copies.keys()):
-        for place in both:
-            if waiting[place][:2] > copies[place][:2]:
-                del copies[place]
-        new = [place for place in places if place not in both]
-    else:
-        new = list(places)
-    waiting |= copies
-    if not order or order[-1] < places[0]:
-        return order + new
-    order += new
-    # Both lists are sorted already, and Python's sort merges sorted runs fast.
-    order.sort()
-    return order

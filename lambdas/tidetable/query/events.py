@@ -9,12 +9,13 @@ from tidetable.catalog import Entry
 from tidetable.config import Stream
 from tidetable.query.batches import ArchiveBatch, Batch, LiveBatch, TimeUp
 from tidetable.query.hydrate import complete_rows, make_rows_with_versions
-from tidetable.query.model import RESERVE, Cost, Position, Query, Reader
+from tidetable.query.model import Position, Query, Reader
 from tidetable.query.page import Events, EventsPage
 from tidetable.query.plan import plan_query
 from tidetable.query.read import Scanner, read_planned
 from tidetable.query.rows import Row, Rows, make_archive_rows
 from tidetable.query.scans import find_visible_gaps
+from tidetable.query.session import ReadSession
 from tidetable.remaining import Remaining
 
 
@@ -22,18 +23,18 @@ def run_query(query: Query, stream: Stream, reader: Reader, now: datetime, remai
     """Answer a page: read scans until the page is full, the time is up or the plan ends."""
 
     def read(entries: Sequence[Entry], forgiving: bool) -> Events:
-        plan = plan_query(query, entries)
-        scanner = Scanner(query, reader, remaining, count=query.limit + 1, forgiving=forgiving)
+        plan, session = plan_query(query, entries), ReadSession(reader, remaining, forgiving)
+        scanner = Scanner(query, session, count=query.limit + 1)
         page = EventsPage(query.limit)
-        position = _fill_page(page, scanner, scanner.read(plan.scans), query, reader, remaining)
+        position = _fill_page(page, scanner, scanner.read(plan.scans), query, session)
         rows = [row for rows in page.rows for row in rows.rows]
-        losses = complete_rows(rows, reader.unpacker, query.projection, scanner.cost) if rows else []
+        losses = complete_rows(rows, session) if rows else []
         return Events(
             rows=page.rows,
             next=None if position is None else reader.seal.seal(query.cursor(position)),
-            gaps=find_visible_gaps([*plan.gaps, *scanner.gaps], now),
-            cost=scanner.cost,
-            sources=scanner.sources,
+            gaps=find_visible_gaps([*plan.gaps, *session.gaps], now),
+            cost=session.cost,
+            sources=session.sources,
             data_losses=losses,
             projection=query.projection,
             declared=stream.archive.columns,
@@ -44,7 +45,7 @@ def run_query(query: Query, stream: Stream, reader: Reader, now: datetime, remai
 
 
 def _fill_page(
-    page: EventsPage, scanner: Scanner, batches: Iterable[Batch], query: Query, reader: Reader, remaining: Remaining
+    page: EventsPage, scanner: Scanner, batches: Iterable[Batch], query: Query, session: ReadSession
 ) -> Position | None:
     """Fill a page; return the position where the next page begins, None at the end of the range."""
     for batch in batches:
@@ -53,28 +54,28 @@ def _fill_page(
         # The contents of a batch are either all text or all items, so the first element decides.
         if isinstance(batch, LiveBatch) and isinstance(next(iter(batch.columns.contents), ""), str):
             pks, sks, texts = batch.columns
-            groups: Iterable[Rows] = [Rows(batch.scan.entry, query.projection, pks, sks, texts)]  # type: ignore[arg-type]
+            groups: Iterable[Rows] = [Rows(batch.scan.entry, pks, sks, texts)]  # type: ignore[arg-type]
         else:
-            groups = _make_rows(batch, query, reader, scanner.cost)
+            groups = _make_rows(batch, query, session)
         for rows in groups:
             if not page.take(rows):
                 return page.position
         # A single event with its versions may exceed the limit.
         scanner.demand.count = max(query.limit + 1 - page.count, 1)
-        if batch.reached is not None and remaining() < RESERVE:
+        if batch.reached is not None and not session.has_time:
             return batch.reached
     return None
 
 
-def _make_rows(batch: LiveBatch | ArchiveBatch, query: Query, reader: Reader, cost: Cost) -> Iterator[Rows]:
+def _make_rows(batch: LiveBatch | ArchiveBatch, query: Query, session: ReadSession) -> Iterator[Rows]:
     """Make the rows of a batch of items, with the earlier versions of its events if they are shown."""
     entry, projection = batch.scan.entry, query.projection
     if isinstance(batch, ArchiveBatch):
-        yield Rows.of_rows(make_archive_rows(batch.page.events, batch.page.versions, entry), entry, projection)
+        page = batch.page
+        yield Rows.of_rows(make_archive_rows(page.events, page.versions, entry, projection), entry)
     elif projection.versions and entry.layout.versioned:
         # The rows are made one by one, because a full page must not fetch more versions.
-        items = batch.columns.items()
-        for row in make_rows_with_versions(items, entry, projection, reader.store, reader.unpacker, cost):
-            yield Rows.of_rows([row], entry, projection)
+        for row in make_rows_with_versions(batch.columns.items(), entry, projection, session):
+            yield Rows.of_rows([row], entry)
     else:
-        yield Rows.of_rows([Row.of(item, entry, projection) for item in batch.columns.items()], entry, projection)
+        yield Rows.of_rows([Row.of(item, entry, projection) for item in batch.columns.items()], entry)

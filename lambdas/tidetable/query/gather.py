@@ -21,13 +21,6 @@ from tidetable.values import count_item_bytes
 
 # At most this many bytes of items are kept at once. As objects of Python, items take several times these bytes.
 KEPT_BYTES = 16 * 1024 * 1024
-# AWS: a page of a query ends at 1 MB, whatever its limit.
-PAGE_ITEMS = 10_000
-
-
-def make_first_gather_reads(scan: GatherScan) -> list[RangeRead]:
-    """Make the reads of the first page of each range."""
-    return [RangeRead(keys, PAGE_ITEMS) for keys in scan.ranges]
 
 
 def gather(

@@ -7,23 +7,26 @@ module, so that each of these steps is written once.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 
 from tidetable.catalog import Entry
 from tidetable.events import Item
+from tidetable.groups import group_by_size
 from tidetable.keys import Key
 from tidetable.large.forms import list_earlier_keys
-from tidetable.large.whole import Unpacker, group_items
-from tidetable.ports import GET_CHUNKS, GET_ITEMS, Columns, EventStore
-from tidetable.query.model import Cost, Projection
-from tidetable.query.page import Room
+from tidetable.large.whole import group_items
+from tidetable.ports import GET_CHUNKS, GET_ITEMS, Columns
+from tidetable.query.model import Projection
+from tidetable.query.page import take_earlier
 from tidetable.query.rows import Row
 from tidetable.query.scans import IndexScan, LiveScan, PackScan
+from tidetable.query.session import ReadSession
 from tidetable.values import count_item_bytes
 
 
 def read_base_items(
-    items: Sequence[Item], scan: IndexScan, store: EventStore, cost: Cost, *, consistent: bool = False
+    items: Sequence[Item], scan: IndexScan, session: ReadSession, *, consistent: bool = False
 ) -> list[Item]:
     """Read items of an index from its table, without items that are deleted or have another key in the index now.
 
@@ -34,70 +37,54 @@ def read_base_items(
     if not entries:
         return []
     keys = list(dict.fromkeys(key for key, _ in entries))
-    base = _fetch_items(store, scan.entry.table, keys, cost, consistent=consistent)
+    base = _fetch_items(session, scan.entry.table, keys, consistent=consistent)
     current = ((base[key], index_key) for key, index_key in entries if key in base)
     return [item for item, index_key in current if (item.get(index.pk), item.get(index.sk)) == index_key]
 
 
 def _fetch_items(
-    store: EventStore, table: str, keys: Sequence[Key], cost: Cost, *, consistent: bool = True
+    session: ReadSession, table: str, keys: Sequence[Key], *, consistent: bool = True
 ) -> Mapping[Key, Item]:
     """Fetch the existing items with these keys, and add the read units to the cost."""
-    items = store.get_many(table, keys, consistent=consistent)
-    cost.add_fetch([count_item_bytes(items[key]) if key in items else 0 for key in keys], consistent=consistent)
+    items = session.reader.store.get_many(table, keys, consistent=consistent)
+    session.cost.add_fetch([count_item_bytes(items[key]) if key in items else 0 for key in keys], consistent=consistent)
     return items
 
 
-def match_conditions(
-    columns: Columns,
-    scan: LiveScan,
-    unpacker: Unpacker,
-    cost: Cost,
-    fields: Sequence[str] = (),
-    note_lost: Callable[[Item], None] = lambda _: None,
-) -> Columns:
+def match_conditions(columns: Columns, scan: LiveScan, session: ReadSession, fields: Sequence[str] = ()) -> Columns:
     """Return the events that meet the scan's conditions.
 
-    If ``fields`` are named, they have only these fields of their data. ``note_lost`` is called with the item of each
-    event whose data is needed and is missing or damaged.
+    If ``fields`` are named, they have only these fields of their data. An event whose data is needed and is missing or
+    damaged becomes a gap.
 
     DynamoDB has already filtered plain events, which have an item each: callers keep these as text. It cannot filter by
     data that is compressed, stored elsewhere or in a pack. The contents of the returned columns are either all text or
     all items.
     """
-    filtered, narrowed = not isinstance(scan, PackScan), bool(scan.conditions or fields)
     items: Sequence[Item] = columns.items()
     if isinstance(scan, IndexScan):
         items = [scan.with_data(item) for item in items]
-    if not narrowed:
-        return Columns.of([unpacker.inflate_or_keep(item) for item in items])
+    if not (scan.conditions or fields):
+        return Columns.of([session.reader.unpacker.inflate_or_keep(item) for item in items])
     if any("out" in item or "z" in item for item in items):
         groups = group_items(items, cold=False)
-        return Columns.of(
-            [item for group in groups for item in _match_packed(group, scan, unpacker, cost, fields, note_lost)]
-        )
-    if filtered or fields:
-        return Columns.of([item for item in items if _meets(scan, item)])
-    # Events of packs that are text stay text.
-    return columns.where([_meets(scan, item) for item in items])
+        return Columns.of([item for group in groups for item in _match_packed(group, scan, session, fields)])
+    if isinstance(scan, PackScan):
+        # Events of packs that are text stay text.
+        return columns.where([_meets(scan, item) for item in items])
+    return Columns.of([item for item in items if _meets(scan, item)])
 
 
-def _match_packed(
-    items: Sequence[Item],
-    scan: LiveScan,
-    unpacker: Unpacker,
-    cost: Cost,
-    fields: Sequence[str],
-    note_lost: Callable[[Item], None],
-) -> Iterator[Item]:
+def _match_packed(items: Sequence[Item], scan: LiveScan, session: ReadSession, fields: Sequence[str]) -> Iterator[Item]:
     """Return the items that meet the conditions. If ``fields`` are named, they have only these fields of their data.
 
     Without ``fields``, an item whose data is stored elsewhere is returned unchanged.
     """
+    unpacker = session.reader.unpacker
     wholes = unpacker.complete_items([unpacker.inflate_or_keep(item) for item in items], scan.entry.table, cold=False)
-    cost.add_fetch(wholes.chunks, consistent=True, most=GET_CHUNKS)
+    session.cost.add_fetch(wholes.chunks, consistent=True, most=GET_CHUNKS)
     for number in wholes.missing:
-        note_lost(items[number])
+        session.note_lost(scan.entry, items[number])
     tops = {field.partition(".")[0] for field in fields}
     for item, whole in zip(items, wholes.items, strict=True):
         if not _meets(scan, whole):
@@ -114,7 +101,7 @@ def _meets(scan: LiveScan, item: Item) -> bool:
     return all(condition.holds(data) for condition in scan.conditions)
 
 
-def complete_rows(rows: Iterable[Row], unpacker: Unpacker, projection: Projection, cost: Cost) -> list[str]:
+def complete_rows(rows: Iterable[Row], session: ReadSession) -> list[str]:
     """Give rows and their earlier versions all of their data; return the reasons why data is missing or damaged.
 
     A row that lost data is marked as incomplete. The read units of chunks are added to the cost.
@@ -126,8 +113,9 @@ def complete_rows(rows: Iterable[Row], unpacker: Unpacker, projection: Projectio
             if version.partial:
                 partial[version.entry.table].append(version)
     for table, table_rows in partial.items():
-        wholes = unpacker.complete_items([row.item for row in table_rows], table, cold=projection.wants_cold)
-        cost.add_fetch(wholes.chunks, consistent=True, most=GET_CHUNKS)
+        items = [row.item for row in table_rows]
+        wholes = session.reader.unpacker.complete_items(items, table, cold=table_rows[0].projection.wants_cold)
+        session.cost.add_fetch(wholes.chunks, consistent=True, most=GET_CHUNKS)
         for index, (row, item) in enumerate(zip(table_rows, wholes.items, strict=True)):
             row.complete(item, incomplete=index in wholes.missing)
         losses += wholes.missing.values()
@@ -135,7 +123,7 @@ def complete_rows(rows: Iterable[Row], unpacker: Unpacker, projection: Projectio
 
 
 def make_rows_with_versions(
-    items: Sequence[Item], entry: Entry, projection: Projection, store: EventStore, unpacker: Unpacker, cost: Cost
+    items: Sequence[Item], entry: Entry, projection: Projection, session: ReadSession
 ) -> Iterator[Row]:
     """Yield the row of each item, in order, with earlier versions, the latest first.
 
@@ -143,73 +131,28 @@ def make_rows_with_versions(
     in its item. So versions are fetched in batches, and only as many as an answer holds: when a page is full, no more
     versions are fetched.
     """
-    for group in _group_items(items):
-        if len(group) == 1 and _count_earlier(group[0]) > GET_ITEMS:
-            row = Row.of(group[0], entry, projection)
-            keys = list_earlier_keys(group[0])
-            batches = (keys[start : start + GET_ITEMS] for start in range(0, len(keys), GET_ITEMS))
-            take_earlier(row, keys, _fetch_versions(batches, row, projection, store, unpacker, cost), projection)
-            yield row
-            continue
-        keys_of = {Key(item["pk"], item["sk"]): list_earlier_keys(item) for item in group if _count_earlier(item)}
-        keys = [key for keys in keys_of.values() for key in keys]
-        versions = _fetch_items(store, entry.table, keys, cost) if keys else {}
-        for item in group:
+    # The earlier versions of a group fit into one batch, unless the group is a single event.
+    for group in group_by_size(items, _count_earlier, GET_ITEMS):
+        keys_of = [list_earlier_keys(item) for item in group]
+        versions = _read_versions([key for keys in keys_of for key in keys], entry, projection, session)
+        for item, keys in zip(group, keys_of, strict=True):
             row = Row.of(item, entry, projection)
-            keys = keys_of.get(Key(item["pk"], item["sk"]), [])
-            row.earlier = tuple(
-                Row.of(unpacker.inflate_or_keep(versions[key]), entry, projection) for key in keys if key in versions
-            )
+            # The versions of several events are one batch. Those of a single event may be many: no more are fetched
+            # than fit.
+            take_earlier(row, list(islice(versions, len(keys))) if len(group) > 1 else versions, len(keys))
             yield row
 
 
-def _fetch_versions(
-    batches: Iterable[Sequence[Key]],
-    row: Row,
-    projection: Projection,
-    store: EventStore,
-    unpacker: Unpacker,
-    cost: Cost,
+def _read_versions(
+    keys: Sequence[Key], entry: Entry, projection: Projection, session: ReadSession
 ) -> Iterator[Row | None]:
-    for batch in batches:
-        items = _fetch_items(store, row.entry.table, batch, cost)
+    """Yield the versions with these keys; None for a version that does not exist any more."""
+    for start in range(0, len(keys), GET_ITEMS):
+        batch = keys[start : start + GET_ITEMS]
+        items = _fetch_items(session, entry.table, batch)
         for key in batch:
             item = items.get(key)
-            yield None if item is None else Row.of(unpacker.inflate_or_keep(item), row.entry, projection)
-
-
-def take_earlier(row: Row, keys: Sequence[Key], versions: Iterable[Row | None], projection: Projection) -> None:
-    """Give a row the earlier versions that fit into an answer with it.
-
-    In ``versions``, None is a version that does not exist any more. ``keys`` are the keys of all earlier versions.
-    ``left_out`` counts the keys of versions that do not fit: reading stops at the first of them.
-    """
-    room, earlier, number = Room(), list[Row](), -1
-    room.take(row.measure_own_size(projection))
-    for number, version in enumerate(versions):
-        if version is not None and not room.take(version.measure_own_size(projection)):
-            number -= 1
-            break
-        if version is not None:
-            earlier.append(version)
-    row.earlier, row.left_out = tuple(earlier), len(keys) - number - 1
-
-
-def _group_items(items: Sequence[Item]) -> Iterator[list[Item]]:
-    """Group items so that the earlier versions of a group fit into one batch.
-
-    An item with more versions is a group of its own.
-    """
-    group: list[Item] = []
-    count = 0
-    for item in items:
-        if group and count + _count_earlier(item) > GET_ITEMS:
-            yield group
-            group, count = [], 0
-        group.append(item)
-        count += _count_earlier(item)
-    if group:
-        yield group
+            yield None if item is None else Row.of(session.reader.unpacker.inflate_or_keep(item), entry, projection)
 
 
 def _count_earlier(item: Item) -> int:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -16,15 +16,16 @@ from tidetable.errors import TableMissing
 from tidetable.events import Item
 from tidetable.keys import MAX_NAME_BYTES
 from tidetable.periods import find_containing
-from tidetable.ports import Columns, KeyRange, Page, RangeRead
+from tidetable.ports import KeyRange, RangeRead
 from tidetable.problems import refuse, refuse_parameter
 from tidetable.query.hydrate import complete_rows
-from tidetable.query.model import RESERVE, Cost, Projection, Reader
+from tidetable.query.model import Cost, Projection, Reader
 from tidetable.query.page import Room
 from tidetable.query.parse import Parameters
 from tidetable.query.rows import Row, show_rows
 from tidetable.query.scans import DAMAGED, PackScan
-from tidetable.query.settle import count_events, find_first, make_first_pack_reads
+from tidetable.query.session import ReadSession
+from tidetable.query.settle import find_newest
 from tidetable.remaining import Remaining
 from tidetable.times import to_text
 
@@ -76,17 +77,20 @@ def find_latest(
     if stream.key.partition_by != "series":
         detail = f"{stream.name} is partitioned by time, so only a scan would find a series' latest event: query a range instead"
         raise refuse(400, "needs_series", detail)
-    latest = Latest(series)
+    # In the Region of the stage, a table without a copy was deleted with its events.
+    session = ReadSession(reader, remaining, forgiving=reader.copies is None)
+    latest = Latest(series, cost=session.cost)
+    search = _Search(latest, session, projection, consistent)
     for entry in _walk_backwards(stream, reader, now, consistent=consistent):
         missing = [name for name in series if name not in latest.events]
         if missing and not entry.here and reader.copies is not None:
             # This table has no copy here, and an older table might answer an event that is not the latest.
             raise reader.copies.missing(entry)
-        if not missing or not entry.live or entry.layout.partition_by != "series" or remaining() < RESERVE:
+        if not missing or not entry.live or entry.layout.partition_by != "series" or not session.has_time:
             break
-        rows = _search(entry, missing, latest, projection, reader, consistent=consistent)
+        rows = search.read(entry, missing)
         latest.searched = entry.period.start
-        for row, event in zip(rows, show_rows(rows, projection), strict=True):
+        for row, event in zip(rows, show_rows(rows), strict=True):
             latest.events[row.names[1]] = event
     return latest
 
@@ -116,76 +120,58 @@ def _parse_series(parameters: Mapping[str, Sequence[str]]) -> list[str]:
     return names
 
 
-def _search(
-    entry: Entry, names: Sequence[str], latest: Latest, projection: Projection, reader: Reader, *, consistent: bool
-) -> list[Row]:
-    """Find the latest event of each of some series in a period."""
-    find = _find if entry.layout.pack is None else _find_packed
-    items = find(entry, names, latest, reader, consistent=consistent)
-    rows = [Row.of(reader.unpacker.inflate_or_keep(item), entry, projection) for item in items]
-    if not latest.room.take_all(sum(row.size(projection) for row in rows), len(rows)):
-        raise refuse(422, "too_much", "these events are larger than an answer may be: ask for fewer series or fields")
-    try:
-        latest.losses += complete_rows(rows, reader.unpacker, projection, latest.cost)
-    except TableMissing:
-        _pass_gone(entry, reader)
-        return []
-    return rows
+class _Search(NamedTuple):
+    """A search for the latest events of some series, one period after the other."""
 
+    latest: Latest
+    session: ReadSession
+    projection: Projection
+    consistent: bool
 
-def _pass_gone(entry: Entry, reader: Reader) -> None:
-    """Accept that a table was just deleted with its events.
+    def read(self, entry: Entry, names: Sequence[str]) -> list[Row]:
+        """Find the latest event of each of some series in a period."""
+        latest, session = self.latest, self.session
+        try:
+            items = self._find(entry, names) if entry.layout.pack is None else self._find_packed(entry, names)
+            inflate = session.reader.unpacker.inflate_or_keep
+            rows = [Row.of(inflate(item), entry, self.projection) for item in items]
+            if not latest.room.take_all(sum(row.size() for row in rows), len(rows)):
+                detail = "these events are larger than an answer may be: ask for fewer series or fields"
+                raise refuse(422, "too_much", detail)
+            latest.losses += complete_rows(rows, session)
+        except TableMissing:
+            # The table was just deleted with its events. If this is a reader, the origin may have the table.
+            if session.reader.copies is not None:
+                raise session.reader.copies.missing(entry) from None
+            return []
+        return rows
 
-    In a reader, raise ProblemError: the origin may have the table.
-    """
-    if reader.copies is not None:
-        raise reader.copies.missing(entry)
+    def _find(self, entry: Entry, names: Sequence[str]) -> list[Item]:
+        """Find the latest items of some series: one item per suffix is read, all in parallel."""
+        layout, start, end = entry.layout, entry.period.start, entry.period.end
+        low, high = layout.edge(start), layout.edge(end)
+        ranges = [
+            (name, KeyRange(entry.table, layout.partition(start, name, suffix), low, high))
+            for name in names
+            for suffix in layout.suffixes(name)
+        ]
+        reads = [RangeRead(keys, 1) for _, keys in ranges]
+        pages = self.session.reader.store.query_many(reads, ascending=False, consistent=self.consistent)
+        best: dict[str, Any] = {}
+        for (name, _), page in zip(ranges, pages, strict=True):
+            for item in self.session.take_page(page, entry, start, end).items:
+                if name not in best or item["sk"] > best[name]["sk"]:
+                    best[name] = item
+        return list(best.values())
 
-
-def _find(entry: Entry, names: Sequence[str], latest: Latest, reader: Reader, *, consistent: bool) -> list[Item]:
-    """Find the latest items of some series: one item per suffix is read, all in parallel."""
-    layout, period = entry.layout, entry.period
-    low, high = layout.edge(period.start), layout.edge(period.end)
-    ranges = [
-        (name, KeyRange(entry.table, layout.partition(period.start, name, suffix), low, high))
-        for name in names
-        for suffix in layout.suffixes(name)
-    ]
-    pages = reader.store.query_many([RangeRead(keys, 1) for _, keys in ranges], ascending=False, consistent=consistent)
-    best: dict[str, Any] = {}
-    for (name, _), page in zip(ranges, pages, strict=True):
-        latest.cost.add_page(page)
-        if page is None:
-            _pass_gone(entry, reader)
-        for item in () if page is None else page.items:
-            if name not in best or item["sk"] > best[name]["sk"]:
-                best[name] = item
-    return list(best.values())
-
-
-def _find_packed(
-    entry: Entry, names: Sequence[str], latest: Latest, reader: Reader, *, consistent: bool
-) -> Iterator[Item]:
-    """Find the latest events of some series in packs: the newest packs of each suffix are read, all in parallel."""
-    start, end = entry.period.start, entry.period.end
-    scans = [PackScan.of(entry, start, end, [entry.layout.logical(start, name)]) for name in names]
-
-    def fetch(reads: Sequence[RangeRead]) -> list[Page]:
-        pages: list[Page] = []
-        for page in reader.store.query_many(reads, ascending=False, consistent=consistent):
-            latest.cost.add_page(page)
-            if page is None:
-                _pass_gone(entry, reader)
-            pages.append(Page(Columns((), (), ()), more=False) if page is None else page)
-            latest.cost.read += count_events(pages[-1]) - pages[-1].read
-        return pages
-
-    reads = [make_first_pack_reads(scan, 1) for scan in scans]
-    pages = iter(fetch([read for series_reads in reads for read in series_reads]))
-    for name, scan, series_reads in zip(names, scans, reads, strict=True):
-        lookup = find_first(scan, series_reads, [next(pages) for _ in series_reads], fetch, reader.unpacker.compressor)
-        if lookup.damaged:
-            latest.damaged.add(name)
-            latest.losses.append(f"{DAMAGED} in {entry.table}, which may hold a later event of series {name}")
-        if lookup.item is not None:
-            yield lookup.item
+    def _find_packed(self, entry: Entry, names: Sequence[str]) -> list[Item]:
+        """Find the latest events of some series in packs: the newest packs of each suffix are read, all in parallel."""
+        start, end, items = entry.period.start, entry.period.end, list[Item]()
+        scans = [PackScan.of(entry, start, end, [entry.layout.logical(start, name)]) for name in names]
+        for name, lookup in zip(names, find_newest(scans, self.session, consistent=self.consistent), strict=True):
+            if lookup.damaged:
+                self.latest.damaged.add(name)
+                self.latest.losses.append(f"{DAMAGED} in {entry.table}, which may hold a later event of series {name}")
+            if lookup.item is not None:
+                items.append(lookup.item)
+        return items

@@ -39,48 +39,42 @@ def compute_share(count: int, ranges: int) -> int:
 class _Range(msgspec.Struct):
     """A range that is being read: ``keys`` where reading continues, and the items that wait to be returned.
 
-    ``attribute`` is the name of the attribute with the sort key. A range ``of_series`` belongs to one series among
-    several: its sort keys do not name the series. If sort keys begin with ``levels``, the order follows the rest of the
-    sort key.
+    A range ``of_series`` belongs to one series among several: its sort keys do not name the series. If the sort keys of
+    an index begin with levels, the order follows the rest of the sort key.
     """
 
     keys: KeyRange
-    attribute: str
     limit: int
-    of_series: bool = False
-    levels: int = 0
+    of_series: bool
     more: bool = True
     waiting: list[Placed] = msgspec.field(default_factory=list)
     edge: str | None = None
 
     def take(self, page: Page) -> None:
         self.more = page.more
+        index = self.keys.index
+        attribute = "sk" if index is None else index.sk
         pks, sks, contents = page.columns
         after: str | None = None
         if sks:
-            keys: Sequence[Any] = sks
-            if self.attribute != "sk":
-                keys = [item[self.attribute] for item in page.items]
-            order = list(map(self._find_place, keys)) if self.of_series or self.levels else keys
+            keys: Sequence[Any] = sks if attribute == "sk" else [item[attribute] for item in page.items]
+            order = list(map(self._find_place, keys)) if self.of_series or (index and index.levels) else keys
             self.waiting += zip(order, pks, sks, contents, strict=True)
             after = keys[-1]
         if page.last is not None:
             # A filter may have dropped the item that was read last, so the page's own last key counts.
-            after = page.last[self.attribute]
+            after = page.last[attribute]
         if after is not None:
             self.edge = self._find_place(after)
             self.keys = replace(self.keys, after=after)
 
     def _find_place(self, key: str) -> str:
         """Find the place of a sort key of this range in the order of all ranges."""
-        if self.levels:
-            return skip_levels(key, self.levels)
-        return self._order_across(key) if self.of_series else key
-
-    def _order_across(self, sk: str) -> str:
-        """Find the place of a sort key in the order of all series, for a table that is partitioned by series."""
-        stamp, _, id = sk.rpartition("#")
-        return f"{stamp}#{self.keys.pk.rpartition('#')[0]}#{id}"
+        if self.of_series:
+            time, _, id = key.rpartition("#")
+            return f"{time}#{self.keys.pk.rpartition('#')[0]}#{id}"
+        index = self.keys.index
+        return skip_levels(key, len(index.levels)) if index is not None and index.levels else key
 
     def take_up_to(self, edge: str | None, *, ascending: bool) -> list[Placed]:
         """Remove and return the waiting items up to ``edge``: no other range can still have an item before them."""
@@ -109,44 +103,36 @@ class Demand(msgspec.Struct):
     count: int
     filtered: bool
 
+    def choose_limit(self, before: int, waiting: int, ranges: int) -> int:
+        """Choose how many items of each of ``ranges`` to read next; ``before`` is the limit of the last read.
 
-def make_first_reads(ranges: Sequence[KeyRange], count: int) -> list[RangeRead]:
-    """Make the reads of the first page of each range."""
-    return [RangeRead(keys, compute_share(count, len(ranges))) for keys in ranges]
+        With a filter, the number doubles each time, because few events may pass the filter.
+        """
+        return 2 * before if self.filtered else compute_share(max(self.count - waiting, _LEAST), ranges)
 
 
 def merge_ranges(
     reads: Sequence[RangeRead],
     pages: Sequence[Page],
     fetch: Fetch,
-    demand: Demand,
+    choose_limit: Callable[[int, int, int], int],
     *,
     ascending: bool,
     of_series: bool = False,
-    next_limit: Callable[[int, int, int], int] | None = None,
 ) -> Iterator[Merged]:
     """Yield the items of some ranges in order, some at a time.
 
-    ``pages`` are the first pages; more pages are read when needed. ``next_limit`` returns the number of items of a
+    ``pages`` are the first pages; more pages are read when needed. ``choose_limit`` returns the number of items of a
     range to read next. Its arguments are the limit of the last read, the number of waiting items, and the number of
-    ranges to read. Without ``next_limit``, ``demand`` decides the number.
+    ranges to read.
     """
-    ranges = [
-        _Range(
-            keys,
-            keys.index.sk if keys.index is not None and not of_series else "sk",
-            limit,
-            of_series,
-            len(keys.index.levels) if keys.index is not None else 0,
-        )
-        for keys, limit in reads
-    ]
+    ranges = [_Range(keys, limit, of_series) for keys, limit in reads]
     for reading, page in zip(ranges, pages, strict=True):
         reading.take(page)
     while True:
         unread = [reading for reading in ranges if reading.more]
-        if all(reading.edge is not None for reading in unread):
-            edges = [reading.edge for reading in unread if reading.edge is not None]
+        edges = [reading.edge for reading in unread if reading.edge is not None]
+        if len(edges) == len(unread):
             edge = (min(edges) if ascending else max(edges)) if edges else None
             runs = [run for reading in ranges if (run := reading.take_up_to(edge, ascending=ascending))]
             # Python's sort is very fast for runs that are sorted already.
@@ -159,18 +145,7 @@ def merge_ranges(
         due = [reading for reading in unread if not reading.waiting]
         waiting = sum(len(reading.waiting) for reading in ranges)
         for reading in due:
-            if next_limit is None:
-                reading.limit = _choose_next_limit(reading.limit, demand, waiting, len(due))
-            else:
-                reading.limit = next_limit(reading.limit, waiting, len(due))
+            reading.limit = choose_limit(reading.limit, waiting, len(due))
         following = fetch([RangeRead(reading.keys, reading.limit) for reading in due])
         for reading, page in zip(due, following, strict=True):
             reading.take(page)
-
-
-def _choose_next_limit(before: int, demand: Demand, waiting: int, ranges: int) -> int:
-    """Choose how many items to read next.
-
-    With a filter, the number doubles each time, because few events may pass the filter.
-    """
-    return 2 * before if demand.filtered else compute_share(max(demand.count - waiting, _LEAST), ranges)

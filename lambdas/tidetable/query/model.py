@@ -6,7 +6,7 @@ fill a page.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -16,7 +16,7 @@ from tidetable.conditions import Condition, Names
 from tidetable.config import Stream
 from tidetable.events import JsonObject
 from tidetable.large.whole import Unpacker
-from tidetable.ports import GET_ITEMS, ArchiveReader, CatalogReader, EventStore, Page, Pools, Sketches
+from tidetable.ports import GET_ITEMS, ArchiveReader, CatalogReader, EventStore, Pools, Sketches
 from tidetable.query.cursor import Seal
 
 if TYPE_CHECKING:
@@ -199,27 +199,6 @@ class Cost(msgspec.Struct):
     units: float = 0.0
     requests: int = 0
     read: int = 0
-
-    @classmethod
-    def sum_of(cls, costs: Iterable[Cost]) -> Cost:
-        """Add up several costs."""
-        total = cls()
-        for cost in costs:
-            total.add(cost)
-        return total
-
-    def add_page(self, page: Page | None) -> None:
-        """Count a request for a page of a table or an index; there is no page if the table is missing."""
-        self.requests += 1
-        if page is not None:
-            self.units += page.units
-            self.read += page.read
-
-    def add(self, other: Cost) -> None:
-        """Add the cost of other reads."""
-        self.units += other.units
-        self.requests += other.requests
-        self.read += other.read
 
     def add_fetch(self, sizes: Sequence[int], *, consistent: bool, most: int = GET_ITEMS) -> None:
         """Add the cost of fetching items by their keys, ``most`` per request. A missing item has the size 0."""

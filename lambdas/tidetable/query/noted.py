@@ -15,11 +15,10 @@ import msgspec
 from tidetable.catalog import Entry
 from tidetable.ports import NotedSeries, Rollups
 from tidetable.query.batches import ArchiveBatch, LiveBatch, TimeUp
-from tidetable.query.model import RESERVE, Cost, Position, Query, Reader
+from tidetable.query.model import Position, Query
 from tidetable.query.plan import cover_range, find_access, plan_query
 from tidetable.query.read import Scanner
-from tidetable.query.scans import Gap, Scan
-from tidetable.remaining import Remaining
+from tidetable.query.session import ReadSession
 
 # The number of ranges that are read in parallel, and about how many events of all these ranges are read at a time.
 _RANGES, _EVENTS = 256, 50_000
@@ -57,58 +56,32 @@ def read_series(query: Query, stretch: Stretch, rollups: Rollups) -> NotedSeries
     return noted._replace(series=[name for name in noted.series if name.startswith(query.names.series_prefix)])
 
 
-class NotedScanner:
-    """One pass over a stretch, some series at a time. ``cost``, ``gaps`` and ``sources`` are as in ``Scanner``."""
+def read_stretch(
+    query: Query,
+    stretch: Stretch,
+    noted: NotedSeries,
+    session: ReadSession,
+    *,
+    fields: Sequence[str] = (),
+    pace: Pace = lambda *_: None,
+) -> Iterator[LiveBatch | ArchiveBatch | TimeUp]:
+    """Read the events of a stretch: events of some series in the order of time, then events of the next series.
 
-    def __init__(
-        self,
-        query: Query,
-        reader: Reader,
-        remaining: Remaining,
-        *,
-        fields: Sequence[str] = (),
-        forgiving: bool = False,
-        pace: Pace = lambda *_: None,
-    ) -> None:
-        self._query = query
-        self._reader = reader
-        self._remaining = remaining
-        self._fields = fields
-        self._forgiving = forgiving
-        self._pace = pace
-        self._gaps: dict[Gap, None] = {}
-        self.cost = Cost()
-        self.sources: list[Scan] = []
-
-    @property
-    def gaps(self) -> list[Gap]:
-        """The gaps that this pass has met."""
-        return list(self._gaps)
-
-    def read(self, stretch: Stretch, noted: NotedSeries) -> Iterator[LiveBatch | ArchiveBatch | TimeUp]:
-        """Read the events of a stretch: events of some series in the order of time, then events of the next series."""
-        entry, start, end = stretch
-        self.cost.units += noted.units
-        step = max(_RANGES // entry.layout.shards, 1)
-        for first in range(0, len(noted.series), step):
-            if first and self._remaining() < RESERVE:
+    ``fields`` are the needed fields of data, as in ``Scanner``.
+    """
+    entry, start, end = stretch
+    session.cost.units += noted.units
+    step = max(_RANGES // entry.layout.shards, 1)
+    for first in range(0, len(noted.series), step):
+        if first and not session.has_time:
+            yield TimeUp(Position(start))
+            return
+        names = query.names._replace(series=tuple(noted.series[first : first + step]), series_prefix="")
+        narrowed = msgspec.structs.replace(query, start=start, end=end, after=None, names=names)
+        scanner, before = Scanner(narrowed, session, count=_EVENTS, fields=fields), session.cost.units
+        for batch in scanner.read(plan_query(narrowed, [entry]).scans):
+            if isinstance(batch, TimeUp) or (batch.reached is not None and not session.has_time):
                 yield TimeUp(Position(start))
                 return
-            names = self._query.names._replace(series=tuple(noted.series[first : first + step]), series_prefix="")
-            query = msgspec.structs.replace(self._query, start=start, end=end, after=None, names=names)
-            scanner = Scanner(
-                query, self._reader, self._remaining, count=_EVENTS, fields=self._fields, forgiving=self._forgiving
-            )
-            for batch in scanner.read(plan_query(query, [entry]).scans):
-                if isinstance(batch, TimeUp) or (batch.reached is not None and self._remaining() < RESERVE):
-                    self._add_results(scanner)
-                    yield TimeUp(Position(start))
-                    return
-                yield batch
-            self._add_results(scanner)
-            self._pace(entry, scanner.cost.units)
-
-    def _add_results(self, scanner: Scanner) -> None:
-        self.cost.add(scanner.cost)
-        self._gaps |= dict.fromkeys(scanner.gaps)
-        self.sources += scanner.sources if not self.sources else ()
+            yield batch
+        pace(entry, session.cost.units - before)

@@ -187,7 +187,7 @@ class Events(Answer):
         return sum(rows.count for rows in self.rows)
 
     def texts(self) -> list[str]:
-        return [text for rows in self.rows for text in rows.texts.split_pieces()]
+        return [text for rows in self.rows for text in rows.texts()]
 
     def typed(self) -> TypedTable:
         from tidetable.query.typed import type_events  # imported only when it is needed
@@ -195,7 +195,7 @@ class Events(Answer):
         return type_events(self.joined(), self.declared, self.projection)
 
     def joined(self) -> str:
-        return ",".join([text for rows in self.rows if (text := rows.texts.joined)])
+        return ",".join([text for rows in self.rows if (text := rows.joined())])
 
     def first(self, count: int) -> Events | None:
         """Cut the answer to its first events. An event and its earlier versions are never separated."""
@@ -244,15 +244,32 @@ class EventsPage:
             fitting = fitting.first(number)
             if room.exceeded:
                 for row in fitting.rows:
-                    cut_to_page(row, rows.projection)
+                    cut_to_page(row)
         if len(fitting):
             self.rows.append(fitting)
         return len(fitting) == len(rows)
 
 
-def cut_to_page(row: Row, projection: Projection) -> None:
+def cut_to_page(row: Row) -> None:
     """Leave out the oldest versions of an event until it fits into a page."""
-    row.cut_earlier(projection, MAX_PAGE_BYTES)
+    take_earlier(row, row.earlier, len(row.earlier) + row.left_out)
+
+
+def take_earlier(row: Row, versions: Iterable[Row | None], count: int) -> None:
+    """Give a row the earlier versions that fit into an answer with it. ``count`` is the number of its earlier versions.
+
+    In ``versions``, the latest version comes first, and None is a version that does not exist any more. ``left_out``
+    counts the versions that do not fit: reading stops at the first of them.
+    """
+    room, earlier, number = Room(), list[Row](), -1
+    room.take(row.measure_own_size())
+    for number, version in enumerate(versions):
+        if version is not None and not room.take(version.measure_own_size()):
+            number -= 1
+            break
+        if version is not None:
+            earlier.append(version)
+    row.earlier, row.left_out = tuple(earlier), count - number - 1
 
 
 def list_gaps(gaps: Iterable[Gap]) -> list[dict[str, Any]]:

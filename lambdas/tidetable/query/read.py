@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future
 from datetime import datetime
 from functools import partial
-from itertools import islice
+from itertools import groupby, islice
 from typing import NamedTuple, TypeVar
 
 from msgspec.structs import replace
@@ -18,24 +18,25 @@ from msgspec.structs import replace
 from tidetable.catalog import Entry
 from tidetable.conditions import ANY
 from tidetable.errors import ArchiveBusy, TableMissing
-from tidetable.events import Item
 from tidetable.ports import ArchivePage, ArchiveRange, CatalogReader, Columns, Page, RangeRead
 from tidetable.problems import refuse
 from tidetable.query.archives import ARCHIVES, read_archive_pages, wait_for_page
 from tidetable.query.batches import ArchiveBatch, Batch, LiveBatch, TimeUp
-from tidetable.query.gather import gather, make_first_gather_reads
+from tidetable.query.gather import gather
 from tidetable.query.hydrate import match_conditions, read_base_items
-from tidetable.query.merge import Demand, Placed, make_first_reads, merge_ranges
-from tidetable.query.model import RESERVE, Cost, Position, Query, Reader
-from tidetable.query.scans import ArchiveScan, Gap, GatherScan, IndexScan, LiveScan, PackScan, Scan, TableScan
-from tidetable.query.settle import PackWalk, count_events, make_damaged_gap, make_first_pack_reads
-from tidetable.remaining import Remaining
+from tidetable.query.merge import Demand, Placed, compute_share, merge_ranges
+from tidetable.query.model import Position, Query
+from tidetable.query.scans import ArchiveScan, GatherScan, IndexScan, LiveScan, PackScan, Scan, TableScan
+from tidetable.query.session import ReadSession
+from tidetable.query.settle import PackWalk, count_first_packs
 
 _Answer = TypeVar("_Answer")
 # At most this many scans are begun at once.
 AHEAD = 8
 # At most this many ranges are begun at once. A single scan of many series may have more.
 _RANGES = 512
+# Events that are gathered are read to their end. AWS: a page of a query ends at 1 MB, whatever its limit.
+GATHERED = 10_000
 # The events per page of an archive, if only some fields are needed: fields take less space than whole events, and each
 # page of an archive costs a call of a function.
 _EVENTS_OF_FIELDS = 50_000
@@ -66,46 +67,35 @@ class _Opening(NamedTuple):
     """A scan that has begun, with its first pages. The first page of an archive is still being read."""
 
     scan: Scan
-    reads: Sequence[RangeRead] = ()
-    pages: Sequence[Page] = ()
-    archived: Future[ArchivePage] | None = None
+    reads: Sequence[RangeRead]
+    pages: Sequence[Page]
+    archived: Future[ArchivePage] | None
+
+
+def make_first_reads(scan: Scan, count: int) -> list[RangeRead]:
+    """Make the reads of the first page of each range, if ``count`` events are wanted; empty for an archive."""
+    if isinstance(scan, ArchiveScan) or not scan.count:
+        return []
+    if isinstance(scan, PackScan):
+        limit = count_first_packs(scan, count)
+    else:
+        limit = GATHERED if isinstance(scan, GatherScan) else compute_share(count, scan.count)
+    return [RangeRead(keys, limit) for keys in scan.ranges]
 
 
 class Scanner:
-    """One pass over the scans of a plan.
+    """One pass over the scans of a plan. ``session`` gets its cost, its gaps and its sources.
 
     ``demand`` says how many events are still wanted, at first ``count``. ``fields`` are the needed fields of data; an
-    empty list means all fields. If the scanner is ``forgiving``, a missing table is a gap in ``missing``; otherwise
-    TableMissing is raised. A damaged pack is always a gap, in ``damaged``. An event is a gap there, too, if its needed
-    data is missing or damaged.
+    empty list means all fields.
     """
 
-    def __init__(
-        self,
-        query: Query,
-        reader: Reader,
-        remaining: Remaining,
-        *,
-        count: int,
-        fields: Sequence[str] = (),
-        forgiving: bool = False,
-    ) -> None:
+    def __init__(self, query: Query, session: ReadSession, *, count: int, fields: Sequence[str] = ()) -> None:
         self._query = query
-        self._reader = reader
-        self._remaining = remaining
+        self._session = session
         self._fields = fields
-        self._forgiving = forgiving
         self._entries: dict[str, Entry] = {}
         self.demand = Demand(count, filtered=False)
-        self.missing: dict[str, Gap] = {}
-        self.damaged: dict[tuple[str, str, str], Gap] = {}
-        self.cost = Cost()
-        self.sources: list[Scan] = []
-
-    @property
-    def gaps(self) -> list[Gap]:
-        """The gaps that this pass has met."""
-        return [*self.missing.values(), *self.damaged.values()]
 
     def read(self, scans: Iterable[Scan]) -> Iterator[Batch]:
         """Read the events of the scans, in order.
@@ -113,34 +103,28 @@ class Scanner:
         Scans are begun one at a time, then two, then four. So if the first scan fills the page, no other scan costs
         reads, but a long empty range does not take one step per scan.
         """
+        session = self._session
         openings: deque[_Opening] = deque()
-        coming, ahead, number = iter(scans), 1, 0
-        pool = self._reader.pools(ARCHIVES)
+        coming, ahead, is_first = iter(scans), 1, True
+        pool = session.reader.pools(ARCHIVES)
         try:
             while following := [openings[0].scan] if openings else list(islice(coming, ahead)):
                 scan = following[0]
                 edge = Position(scan.start if self._query.ascending else scan.end)
-                if number and self._remaining() < RESERVE:
+                if not (is_first or session.has_time):
                     yield TimeUp(edge)
                     return
                 if not openings:
                     openings.extend(self._begin(following, pool))
                     ahead = min(2 * ahead, AHEAD, max(_RANGES // max(scan.count, 1), 1))
-                current = openings.popleft()
-                first = None if current.archived is None else wait_for_page(current.archived, self._remaining)
-                if current.archived is not None and first is None:
-                    if not number:
-                        raise ArchiveBusy(f"the archive of {scan.entry.period.label} is slow")
-                    yield TimeUp(edge)
-                    return
-                number += 1
-                self.sources.append(scan)
-                if isinstance(current.scan, PackScan):
-                    yield from self._read_packs(current.scan, current)
-                elif not isinstance(current.scan, ArchiveScan):
-                    yield from self._read_live(current.scan, current)
-                elif first is not None:
-                    yield from self._read_archive(current.scan, first, pool)
+                opening = openings.popleft()
+                if isinstance(scan, ArchiveScan):
+                    yield from self._read_archive(scan, opening, pool, None if is_first else edge)
+                elif isinstance(scan, PackScan):
+                    yield from self._read_packs(scan, opening)
+                else:
+                    yield from self._read_live(scan, opening)
+                is_first = False
         finally:
             # A full page does not wait for reads that were begun ahead.
             pool.shutdown(wait=False, cancel_futures=True)
@@ -148,29 +132,22 @@ class Scanner:
     def _begin(self, scans: Sequence[Scan], pool: Executor) -> Iterator[_Opening]:
         """Begin some scans: read the first pages of all of them at the same time."""
         self._entries |= {scan.entry.table: scan.entry for scan in scans}
-        archived = {
-            number: pool.submit(self._read_page, scan.keys)
-            for number, scan in enumerate(scans)
-            if isinstance(scan, ArchiveScan)
-        }
-        reads = [_make_first_reads(scan, self.demand.count) for scan in scans]
-        kinds = [isinstance(scan, PackScan) for scan in scans]
-        pages: dict[bool, Iterator[Page]] = {}
-        for packs in (False, True):
-            due = [
-                read for scan_reads, packed in zip(reads, kinds, strict=True) if packed is packs for read in scan_reads
-            ]
-            pages[packs] = iter(self._fetch(due, packs=packs))
-        for number, scan in enumerate(scans):
-            scan_pages = [next(pages[kinds[number]]) for _ in reads[number]]
-            yield _Opening(scan, reads[number], scan_pages, archived.get(number))
+        archived = [
+            pool.submit(self._read_page, scan.keys) if isinstance(scan, ArchiveScan) else None for scan in scans
+        ]
+        # Packs are read by requests of their own. The other scans of a range are before or after those of packs.
+        for packs, group in groupby(zip(scans, archived, strict=True), lambda pair: isinstance(pair[0], PackScan)):
+            begun = [(scan, make_first_reads(scan, self.demand.count), reading) for scan, reading in group]
+            pages = iter(self._fetch([read for _, reads, _ in begun for read in reads], packs=packs))
+            for scan, reads, reading in begun:
+                yield _Opening(scan, reads, list(islice(pages, len(reads))), reading)
 
     def _fetch(self, reads: Sequence[RangeRead], *, packs: bool = False) -> list[Page]:
-        """Fetch the pages of some ranges. If the scanner is forgiving, the page of a missing table is empty."""
+        """Fetch the pages of some ranges."""
         if not reads:
             return []
-        query = self._query
-        answers = self._reader.store.query_many(
+        query, session = self._query, self._session
+        answers = session.reader.store.query_many(
             reads,
             ascending=query.ascending,
             consistent=query.consistent,
@@ -178,85 +155,62 @@ class Scanner:
             texts=query.projection.as_stored and not self._fields and not packs,
             fields=() if packs else self._fields,
         )
-        pages: list[Page] = []
-        for read, page in zip(reads, answers, strict=True):
-            self.cost.add_page(page)
-            if page is None:
-                table = read.keys.table
-                if not self._forgiving:
-                    raise TableMissing(table)
-                self.missing[table] = Gap.of_missing(self._entries[table], query.start, query.end)
-                page = Page(Columns((), (), ()), more=False)
-            if packs:
-                self.cost.read += count_events(page) - page.read
-            pages.append(page)
-        return pages
+        return [
+            session.take_page(page, self._entries[keys.table], query.start, query.end, packs=packs)
+            for (keys, _), page in zip(reads, answers, strict=True)
+        ]
 
     def _read_packs(self, scan: PackScan, opening: _Opening) -> Iterator[LiveBatch]:
         """Read the events of packs. Conditions that DynamoDB would filter by are checked here, after unpacking."""
-        if not opening.reads:
-            return
-        query, demand, unpacker = self._query, self.demand, self._reader.unpacker
-        names, names_of = scan.find_names_left(query), scan.entry.layout.names
-        demand.filtered = names != ANY or bool(scan.conditions)
-
-        def note_damaged(item: Item) -> None:
-            gap = make_damaged_gap(scan, item)
-            if gap is not None:
-                self.damaged[scan.entry.table, item["pk"], item["sk"]] = gap
-
-        walk = PackWalk(scan, unpacker.compressor, demand, note_damaged, ascending=query.ascending)
+        self._session.note_source(scan)
+        names, names_of = scan.find_names_left(self._query), scan.entry.layout.names
+        self.demand.filtered = names != ANY or bool(scan.conditions)
+        walk = PackWalk(scan, self._session, self.demand, ascending=self._query.ascending)
         for columns, reached in walk.read(opening.reads, opening.pages, partial(self._fetch, packs=True)):
             if names != ANY:
                 columns = columns.where([names.hold(*names_of(*key)[1:]) for key in zip(*columns[:2], strict=True)])
-            if scan.conditions or self._fields or not columns.are_text:
-                columns = match_conditions(columns, scan, unpacker, self.cost, self._fields, self._note_lost(scan))
-            if not query.projection.as_stored:
-                columns = Columns.of(columns.items())
-            yield LiveBatch(scan, columns, reached)
+            yield self._hydrate(scan, columns, reached)
 
     def _read_live(self, scan: TableScan | IndexScan, opening: _Opening) -> Iterator[LiveBatch]:
-        if not opening.reads:
-            return
-        query, demand = self._query, self.demand
+        query, (_, reads, pages, _) = self._query, opening
+        self._session.note_source(scan)
         names, names_of = scan.find_names_left(query), scan.entry.layout.names
-        demand.filtered = names != ANY or bool(scan.conditions)
+        self.demand.filtered = names != ANY or bool(scan.conditions)
         if isinstance(scan, GatherScan):
-            fetch, check = self._fetch, self._check_gathering
-            merged = gather(
-                scan,
-                opening.reads,
-                opening.pages,
-                fetch,
-                names,
-                ascending=query.ascending,
-                check_time=lambda: check(scan),
-            )
+            check_time = partial(self._check_gathering, scan)
+            merged = gather(scan, reads, pages, self._fetch, names, ascending=query.ascending, check_time=check_time)
+            names = ANY  # these events meet the names already
         else:
-            of_series = not isinstance(scan, IndexScan) and bool(scan.series_ranges)
+            of_series = isinstance(scan, TableScan) and bool(scan.series_ranges)
+            choose_limit = self.demand.choose_limit
             merged = merge_ranges(
-                opening.reads, opening.pages, self._fetch, demand, ascending=query.ascending, of_series=of_series
+                reads, pages, self._fetch, choose_limit, ascending=query.ascending, of_series=of_series
             )
         for entries, edge in merged:
-            if names != ANY and not isinstance(scan, GatherScan):
+            if names != ANY:
                 # AWS: a filter cannot use attributes of the primary key, and an event's names are only there.
                 entries = [entry for entry in entries if names.hold(*names_of(entry[1], entry[2])[1:])]
-            if isinstance(scan, IndexScan) and scan.fetches:
-                # Data that an index does not hold is fetched only for as many events as are wanted.
-                while len(entries) > demand.count:
-                    # The table decides which of an event's two entries in the index is the present entry, so both are
-                    # fetched at once.
-                    cut = demand.count + (entries[demand.count][1:3] == entries[demand.count - 1][1:3])
-                    batch, entries = entries[:cut], entries[cut:]
-                    yield self._hydrate(scan, batch, scan.position_of(batch[-1][0], query.series))
-            elif len(scan.partitions) > 1 or (isinstance(scan, IndexScan) and len(scan.heads) > 1):
+            fetches = isinstance(scan, IndexScan) and scan.fetches
+            if not fetches and (len(scan.partitions) > 1 or (isinstance(scan, IndexScan) and len(scan.heads) > 1)):
                 # For a moment, an index may hold an event twice: under its old value and under its new value.
                 entries = list({entry[1:3]: entry for entry in entries}.values())
-            yield self._hydrate(scan, entries, None if edge is None else scan.position_of(edge, query.series))
+            for some, last in self._cut(entries, edge) if fetches else [(entries, edge)]:
+                columns = Columns(*list(zip(*some, strict=True))[1:]) if some else Columns((), (), ())
+                yield self._hydrate(scan, columns, None if last is None else scan.position_of(last, query.series))
+
+    def _cut(self, entries: Sequence[Placed], edge: str | None) -> Iterator[tuple[Sequence[Placed], str | None]]:
+        """Cut entries: data that an index does not hold is fetched only for as many events as are wanted."""
+        while len(entries) > (count := self.demand.count):
+            # The table decides which of an event's two entries in the index is the present entry, so both are fetched
+            # at once.
+            count += entries[count][1:3] == entries[count - 1][1:3]
+            yield entries[:count], entries[count - 1][0]
+            entries = entries[count:]
+        yield entries, edge
 
     def _check_gathering(self, scan: GatherScan) -> None:
         """Raise ProblemError if no time is left for more pages: an incomplete gathering has no answer."""
-        if self._remaining() >= RESERVE:
+        if self._session.has_time:
             return
         levels = ", ".join(f"where.{field}" for field in scan.index.levels)
         detail = (
@@ -265,53 +219,46 @@ class Scanner:
         )
         raise refuse(422, "too_much", detail)
 
-    def _hydrate(self, scan: TableScan | IndexScan, entries: Sequence[Placed], reached: Position | None) -> LiveBatch:
+    def _hydrate(self, scan: LiveScan, columns: Columns, reached: Position | None) -> LiveBatch:
         """Make a batch of the events that meet all conditions, completed with the data that the index lacks."""
-        columns = Columns(*list(zip(*entries, strict=True))[1:]) if entries else Columns((), (), ())
+        query, session, packed = self._query, self._session, isinstance(scan, PackScan)
         if isinstance(scan, IndexScan) and scan.fetches:
-            store, consistent = self._reader.store, self._query.consistent
-            columns = Columns.of(read_base_items(columns.items(), scan, store, self.cost, consistent=consistent))
-        if not columns.are_text:
-            unpacker, note_lost = self._reader.unpacker, self._note_lost(scan)
-            columns = match_conditions(columns, scan, unpacker, self.cost, self._fields, note_lost)
+            items = read_base_items(columns.items(), scan, session, consistent=query.consistent)
+            columns = Columns.of(items)
+        if not columns.are_text or (packed and scan.conditions):
+            columns = match_conditions(columns, scan, session, self._fields)
+        if packed and not query.projection.as_stored:
+            columns = Columns.of(columns.items())
         return LiveBatch(scan, columns, reached)
-
-    def _note_lost(self, scan: LiveScan) -> Callable[[Item], None]:
-        """Make a function that notes an event whose needed data cannot be read, as a gap at the event's time."""
-
-        def note(item: Item) -> None:
-            self.damaged[scan.entry.table, item["pk"], item["sk"]] = Gap.of_lost(scan.entry, item)
-
-        return note
 
     def _read_page(self, keys: ArchiveRange) -> ArchivePage:
         """Read a page of an archive: call the function that reads it."""
         limit = _EVENTS_OF_FIELDS if self._fields else self.demand.count
         keys = replace(keys, fields=tuple(self._fields))
-        return self._reader.archive.read(keys, limit=limit, ascending=self._query.ascending)
+        return self._session.reader.archive.read(keys, limit=limit, ascending=self._query.ascending)
 
-    def _read_archive(self, scan: ArchiveScan, first: ArchivePage, pool: Executor) -> Iterator[ArchiveBatch | TimeUp]:
-        series = self._query.series
-        coming = iter([first])
+    def _read_archive(
+        self, scan: ArchiveScan, opening: _Opening, pool: Executor, edge: Position | None
+    ) -> Iterator[ArchiveBatch | TimeUp]:
+        """Read the pages of an archive. If the first page is slow, the range was read up to ``edge``.
+
+        Raises ArchiveBusy if ``edge`` is None, because then nothing was read before.
+        """
+        series, session, reading = self._query.series, self._session, iter([opening.archived])
 
         def read(keys: ArchiveRange) -> ArchivePage | None:
-            page = next(coming, None)
-            return page or wait_for_page(pool.submit(self._read_page, keys), self._remaining)
+            page = next(reading, None) or pool.submit(self._read_page, keys)
+            return wait_for_page(page, session.remaining)
 
         for page, reached in read_archive_pages(scan.keys, scan.entry.layout.across(series), read):
             position = None if reached is None else scan.position_of(reached, series)
             if page is None:
-                yield TimeUp(position)
+                if edge is None:
+                    raise ArchiveBusy(f"the archive of {scan.entry.period.label} is slow")
+                yield TimeUp(edge)
                 return
-            self.cost.requests += 1
-            self.cost.read += page.read
+            session.note_source(scan)
+            session.cost.requests += 1
+            session.cost.read += page.read
             yield ArchiveBatch(scan, page, position if page.more else None)
-
-
-def _make_first_reads(scan: Scan, count: int) -> list[RangeRead]:
-    """Make the reads of the first page of each range of a scan; empty for an archive."""
-    if isinstance(scan, ArchiveScan):
-        return []
-    if isinstance(scan, GatherScan):
-        return make_first_gather_reads(scan)
-    return make_first_pack_reads(scan, count) if isinstance(scan, PackScan) else make_first_reads(scan.ranges, count)
+            edge = position or edge

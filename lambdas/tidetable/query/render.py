@@ -91,16 +91,10 @@ def render(answer: Answer, form: Form, encode_table: TableEncoder) -> Rendered:
     not fit.
     """
     while True:
-        if form.kind == "json":
-            texts = ",".join(_flatten_texts(answer)) if form.flat else answer.joined()
-            body = "".join(['{"', answer.name, '":[', texts, "],", encode_json(answer.describe_rest()).decode()[1:]])
-            rendered = Rendered(answer, _TYPES["json"], body)
-            if answer.bounded and not form.flat and len(answer.gaps) + len(answer.sources) <= _FEW:
-                return rendered
-        elif form.kind == "arrow":
-            rendered = _write_arrow(answer, encode_table)
-        else:
-            rendered = Rendered(answer, *_write_rows(answer, form))
+        rendered = _write(answer, form, encode_table)
+        few = len(answer.gaps) + len(answer.sources) <= _FEW
+        if form.kind == "json" and not form.flat and answer.bounded and few:
+            return rendered
         rows = answer.count
         fitting = count_fitting_rows(rendered.body, rows)
         if fitting >= rows:
@@ -114,25 +108,24 @@ def render(answer: Answer, form: Form, encode_table: TableEncoder) -> Rendered:
         answer = shorter
 
 
-def _write_rows(answer: Answer, form: Form) -> tuple[str, str]:
-    """Write the content type and the body of CSV or NDJSON.
-
-    These cannot hold the cursor and the gaps: headers have them.
-    """
+def _write(answer: Answer, form: Form, encode_table: TableEncoder) -> Rendered:
+    """Write an answer's body. CSV, NDJSON and Arrow cannot hold the cursor and the gaps: headers have them."""
+    if form.kind == "arrow":
+        table = answer.typed()
+        body = b64encode(encode_table(table.columns)).decode()
+        return Rendered(answer, _ARROW, body, encoded=True, untyped=table.untyped)
     if form.kind == "csv":
-        return _TYPES["csv"], _render_csv(answer, escape=form.escape)
-    texts = _flatten_texts(answer) if form.flat else answer.texts()
-    return _TYPES["ndjson"], "".join([f"{text}\n" for text in texts])
+        body = _render_csv(answer, escape=form.escape)
+    elif form.kind == "json" and not form.flat:
+        body = _write_json(answer, answer.joined())
+    else:
+        texts = [encode_json(flatten(decode_json(text))).decode() if form.flat else text for text in answer.texts()]
+        body = _write_json(answer, ",".join(texts)) if form.kind == "json" else "".join([f"{text}\n" for text in texts])
+    return Rendered(answer, _TYPES[form.kind], body)
 
 
-def _flatten_texts(answer: Answer) -> list[str]:
-    return [encode_json(flatten(decode_json(text))).decode() for text in answer.texts()]
-
-
-def _write_arrow(answer: Answer, encode_table: TableEncoder) -> Rendered:
-    table = answer.typed()
-    body = b64encode(encode_table(table.columns)).decode()
-    return Rendered(answer, _ARROW, body, encoded=True, untyped=table.untyped)
+def _write_json(answer: Answer, rows: str) -> str:
+    return "".join(['{"', answer.name, '":[', rows, "],", encode_json(answer.describe_rest()).decode()[1:]])
 
 
 def flatten(row: JsonObject) -> JsonObject:

@@ -7,7 +7,7 @@ same JSON.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import accumulate, repeat
 from json.encoder import encode_basestring as quote_name
 from typing import Any
@@ -22,15 +22,15 @@ from tidetable.keys.layout import NEWEST
 from tidetable.large.forms import strip_version
 from tidetable.large.whole import is_partial, measure_outside
 from tidetable.ports import Version
-from tidetable.query.model import Position, Projection
+from tidetable.query.model import EVERYTHING, Position, Projection
 from tidetable.times import from_micros, from_text, to_text
 
 # The bytes that an event takes in an answer in addition to its data and its names.
 _FRAME_BYTES = 400
 # The number of an event's pieces: the text before the event, then its values and the texts between them, up to the end
-# of its ref.
+# of its ref. One more piece is the text after the last event.
 _PIECES = 10
-_FIRST, _NEXT, _END = '{"series":"', '"},{"series":"', '"}'
+_START = '{"series":"'
 
 
 class Row(msgspec.Struct, gc=False):
@@ -43,6 +43,7 @@ class Row(msgspec.Struct, gc=False):
 
     entry: Entry
     item: Item
+    projection: Projection = EVERYTHING
     version: Version | None = None
     earlier: tuple[Row, ...] = ()
     partial: bool = False
@@ -54,7 +55,7 @@ class Row(msgspec.Struct, gc=False):
     def of(cls, item: Item, entry: Entry, projection: Projection) -> Row:
         """Make the row of an item of a period table."""
         version = read_version(item) if entry.layout.versioned and projection.versions else None
-        return cls(entry, item, version, partial=is_partial(item, cold=projection.wants_cold))
+        return cls(entry, item, projection, version, partial=is_partial(item, cold=projection.wants_cold))
 
     @property
     def sk(self) -> str:
@@ -67,40 +68,31 @@ class Row(msgspec.Struct, gc=False):
         """The event's time as text, its series and its id."""
         return self.entry.layout.names_of(self.item)
 
-    def text(self, projection: Projection) -> str:
+    def text(self) -> str:
         """Write the shown data as JSON."""
         if self.json is None:
-            self.json = encode_json(projection.show(self.item.get("data", {}))).decode()
+            self.json = encode_json(self.projection.show(self.item.get("data", {}))).decode()
         return self.json
 
     def complete(self, item: Item, *, incomplete: bool) -> None:
         """Replace the row's item by a complete one; ``incomplete`` says that some of its data is missing."""
         self.item, self.partial, self.incomplete, self.json = item, False, incomplete, None
 
-    def size(self, projection: Projection) -> int:
+    def size(self) -> int:
         """Estimate the greatest number of bytes that the event takes in an answer, with its earlier versions."""
-        return self.measure_own_size(projection) + sum(row.measure_own_size(projection) for row in self.earlier)
+        return sum(row.measure_own_size() for row in (self, *self.earlier))
 
-    def measure_own_size(self, projection: Projection) -> int:
+    def measure_own_size(self) -> int:
         """Estimate the greatest number of bytes that the event takes without its earlier versions.
 
         Its names count twice, because the ref contains them.
         """
-        outside = measure_outside(self.item, cold=projection.wants_cold) if self.partial else 0
+        outside = measure_outside(self.item, cold=self.projection.wants_cold) if self.partial else 0
         _, series, id = self.names
         names = count_escaped_bytes(series) + count_escaped_bytes(id)
         # If data is stored elsewhere, only its length is known: each of its characters may be a quote, which takes two
         # bytes.
-        return count_escaped_bytes(self.text(projection)) + 2 * outside + 3 * names + _FRAME_BYTES
-
-    def cut_earlier(self, projection: Projection, maximum: int) -> None:
-        """Leave out the oldest versions until the event with the others fits into ``maximum`` bytes."""
-        sizes = accumulate(
-            [self.measure_own_size(projection), *(row.measure_own_size(projection) for row in self.earlier)]
-        )
-        count = max(sum(size <= maximum for size in sizes) - 1, 0)
-        self.left_out += len(self.earlier) - count
-        self.earlier = self.earlier[:count]
+        return count_escaped_bytes(self.text()) + 2 * outside + 3 * names + _FRAME_BYTES
 
     def members(self) -> str:
         """Return the members of the event's JSON that a plain event does not have, each with a comma before it."""
@@ -124,15 +116,15 @@ class Rows(msgspec.Struct):
     """Events of a period in order, as columns. ``contents`` are either all JSON text (of plain events) or all rows."""
 
     entry: Entry
-    projection: Projection
     pks: Sequence[str]
     sks: Sequence[str]
     contents: Sequence[str] | Sequence[Row]
-    _texts: EventTexts | None = None
+    _pieces: list[str] | None = None
+    _joined: str | None = None
 
     @classmethod
-    def of_rows(cls, rows: Sequence[Row], entry: Entry, projection: Projection) -> Rows:
-        return cls(entry, projection, [row.item["pk"] for row in rows], [row.sk for row in rows], rows)
+    def of_rows(cls, rows: Sequence[Row], entry: Entry) -> Rows:
+        return cls(entry, [row.item["pk"] for row in rows], [row.sk for row in rows], rows)
 
     def __len__(self) -> int:
         return len(self.sks)
@@ -161,7 +153,7 @@ class Rows(msgspec.Struct):
         if number >= len(self):
             return self
         contents: Any = self.contents[:number]
-        return Rows(self.entry, self.projection, self.pks[:number], self.sks[:number], contents)
+        return Rows(self.entry, self.pks[:number], self.sks[:number], contents)
 
     def take_first(self, count: int) -> Rows:
         """Return the first events, at most ``count`` with their earlier versions; an event is never separated from its
@@ -175,75 +167,66 @@ class Rows(msgspec.Struct):
 
     def size(self) -> int:
         """Return the greatest number of bytes that all events together take in an answer."""
-        return count_escaped_bytes(self.texts.joined) if self.plain else sum(self.sizes())
+        return count_escaped_bytes(self.joined()) if self.plain else sum(self.sizes())
 
     def sizes(self) -> list[int]:
         """Return, for each event, the greatest number of bytes that it takes in an answer."""
         if self.plain:
-            return [count_escaped_bytes(text) + 1 for text in self.texts.split_pieces()]
-        return [row.size(self.projection) for row in self.rows]
+            return [count_escaped_bytes(text) + 1 for text in self.texts()]
+        return [row.size() for row in self.rows]
 
-    @property
-    def texts(self) -> EventTexts:
-        """The JSON of the events, each newest version before its earlier versions. Rows must be complete."""
-        if self._texts is None:
-            self._texts = self._make_texts()
-        return self._texts
-
-    def _make_texts(self) -> EventTexts:
-        if self.plain or not self.contents:
-            return EventTexts(_make_pieces(self.entry, self.pks, self.sks, self.contents), {})  # type: ignore[arg-type]
-        rows = [version for row in self.rows for version in (row, *row.earlier)]
-        pks, sks = [row.item["pk"] for row in rows], [row.sk for row in rows]
-        texts = [row.text(self.projection) for row in rows]
-        members = {number: more for number, row in enumerate(rows) if (more := row.members())}
-        return EventTexts(_make_pieces(self.entry, pks, sks, texts), members)
-
-
-class EventTexts(msgspec.Struct):
-    """The JSON of events, in pieces. ``members`` has the text after an event's ref, by the event's number."""
-
-    pieces: list[str]
-    members: Mapping[int, str]
-    _joined: str | None = None
-
-    @property
     def joined(self) -> str:
-        if self._joined is None and self.members:
-            self._joined = ",".join(self.split_pieces())
-        elif self._joined is None:
-            self._joined = "".join([_FIRST, *self.pieces[1:], _END]) if self.pieces else ""
+        """Return the events as JSON objects with commas between them, each newest version before its earlier versions.
+
+        Rows must be complete.
+        """
+        if self._joined is None:
+            self._joined = "".join(self._get_pieces())
         return self._joined
 
-    def split_pieces(self) -> list[str]:
-        pieces, members = self.pieces, self.members
+    def texts(self) -> list[str]:
+        """Return the objects of ``joined``, each alone."""
+        pieces, next_start = self._get_pieces(), "," + _START
         return [
-            "".join([_FIRST, *pieces[start + 1 : start + _PIECES], '"', members.get(start // _PIECES, ""), "}"])
-            for start in range(0, len(pieces), _PIECES)
+            "".join([_START, *pieces[start + 1 : start + _PIECES], pieces[start + _PIECES].removesuffix(next_start)])
+            for start in range(0, len(pieces) - 1, _PIECES)
         ]
+
+    def _get_pieces(self) -> list[str]:
+        if self._pieces is None and (self.plain or not self.contents):
+            self._pieces = _make_pieces(self.entry, self.pks, self.sks, self.contents)  # type: ignore[arg-type]
+        elif self._pieces is None:
+            rows = [version for row in self.rows for version in (row, *row.earlier)]
+            pks, sks = [row.item["pk"] for row in rows], [row.sk for row in rows]
+            self._pieces = _make_pieces(self.entry, pks, sks, [row.text() for row in rows])
+            for number, row in enumerate(rows, 1):
+                self._pieces[number * _PIECES] = f'"{row.members()}{self._pieces[number * _PIECES][1:]}'
+        return self._pieces
 
 
 def _make_pieces(entry: Entry, pks: Sequence[str], sks: Sequence[str], texts: Sequence[str]) -> list[str]:
-    """Make the pieces of text that together are the JSON of events, without the end of the last event.
+    """Make the pieces of text that together are the JSON of events, with commas between them.
 
     There is no loop of Python over the events: whole columns are assigned at once.
     """
     layout, count = entry.layout, len(sks)
+    if not count:
+        return []
     heads = {pk: f',"ref":"{encode_ref_head(entry.stream, entry.period.label, pk)}' for pk in set(pks)}
     # Most keys hold their names without escapes, and most names need no escapes in JSON: this is checked once for all
     # events.
     whole = "#".join(sks)
     keys_plain = is_plain(whole)
-    pieces = ["]"] * (_PIECES * count)
+    pieces = [""] * (_PIECES * count + 1)
     if layout.partition_by == "time" and not layout.versioned and "%" not in whole:
-        names = whole.split("#") if count else []
+        names = whole.split("#")
         times, series, ids = names[0::3], names[1::3], names[2::3]
     else:
         named = list(map(layout.names, pks, sks))
         times, series, ids = ([name[column] for name in named] for column in range(3))
     if not (keys_plain and is_plain("".join(heads))):
         series, ids = [[quote_name(name)[1:-1] for name in names] for names in (series, ids)]
-    pieces[0::_PIECES] = [_NEXT] * count
+    pieces[0::_PIECES] = [_START, *['"},' + _START] * (count - 1), '"}']
     pieces[1::_PIECES] = series
     pieces[2::_PIECES] = ['","time":"'] * count
     pieces[3::_PIECES] = times
@@ -262,7 +245,9 @@ def count_escaped_bytes(text: str) -> int:
     return size + text.count("\\") if "\\" in text else size
 
 
-def make_archive_rows(events: Sequence[Event], versions: Sequence[Version] | None, entry: Entry) -> list[Row]:
+def make_archive_rows(
+    events: Sequence[Event], versions: Sequence[Version] | None, entry: Entry, projection: Projection
+) -> list[Row]:
     """Make the rows of a page of an archive.
 
     In such a page, an event's newest version comes before its earlier versions.
@@ -270,7 +255,7 @@ def make_archive_rows(events: Sequence[Event], versions: Sequence[Version] | Non
     groups: list[list[Row]] = []
     for event, version in zip(events, versions or repeat(None), strict=False):
         pk, sk = entry.layout.make_key(event)
-        row = Row(entry, {"pk": pk, "sk": sk, "data": event.data}, version)
+        row = Row(entry, {"pk": pk, "sk": sk, "data": event.data}, projection, version)
         if not groups or version is None or version.newest:
             groups.append([row])
         else:
@@ -284,8 +269,6 @@ def make_archive_rows(events: Sequence[Event], versions: Sequence[Version] | Non
     return [group[0] for group in groups]
 
 
-def show_rows(rows: Sequence[Row], projection: Projection) -> list[dict[str, Any]]:
+def show_rows(rows: Sequence[Row]) -> list[dict[str, Any]]:
     """Show rows in the form of the API: each event's newest version, then its earlier versions."""
-    return [
-        decode_json(text) for row in rows for text in Rows.of_rows([row], row.entry, projection).texts.split_pieces()
-    ]
+    return [decode_json(text) for row in rows for text in Rows.of_rows([row], row.entry).texts()]

@@ -98,7 +98,10 @@ class _KeyScan(_Scan, frozen=True, kw_only=True):
     @property
     def ranges(self) -> Sequence[KeyRange]:
         """The key ranges. Each call makes them again."""
-        return _make_ranges(self.keys, self.partitions, self.suffixes)
+        return self._make_ranges()
+
+    def _make_ranges(self) -> list[KeyRange]:
+        return [replace(self.keys, pk=f"{name}#{suffix}") for name in self.partitions for suffix in self.suffixes]
 
     def find_names_left(self, query: Query) -> Names:
         """Find the conditions on names that the key ranges do not imply."""
@@ -119,7 +122,7 @@ class TableScan(_KeyScan, frozen=True, kw_only=True):
 
     @property
     def ranges(self) -> Sequence[KeyRange]:
-        return self.series_ranges or _make_ranges(self.keys, self.partitions, self.suffixes)
+        return self.series_ranges or self._make_ranges()
 
 
 class IndexScan(_KeyScan, frozen=True, kw_only=True):
@@ -139,10 +142,8 @@ class IndexScan(_KeyScan, frozen=True, kw_only=True):
 
     @property
     def ranges(self) -> Sequence[KeyRange]:
-        ranges = _make_ranges(self.keys, self.partitions, self.suffixes)
-        return (
-            ranges if not self.index.levels else [_narrow_to_head(keys, head) for keys in ranges for head in self.heads]
-        )
+        ranges = self._make_ranges()
+        return [_narrow_to_head(keys, head) for keys in ranges for head in self.heads] if self.index.levels else ranges
 
     def position_of(self, sort_key: str, series: str | None) -> Position:  # noqa: ARG002 - other scans need it
         """Compute an event's position from its sort key in the index. This key always names the series."""
@@ -178,8 +179,7 @@ class GatherScan(IndexScan, frozen=True, kw_only=True):
 
     @property
     def ranges(self) -> Sequence[KeyRange]:
-        ranges = _make_ranges(self.keys, self.partitions, self.suffixes)
-        return [replace(keys, prefix=head) for keys in ranges for head in self.heads]
+        return [replace(keys, prefix=head) for keys in self._make_ranges() for head in self.heads]
 
     def holds(self, place: str, after: str | None, *, ascending: bool) -> bool:
         """True if an event at ``place`` belongs to the scan and comes after the place ``after``."""
@@ -225,10 +225,6 @@ class ArchiveScan(_Scan, frozen=True, kw_only=True):
 
 LiveScan = TableScan | IndexScan | PackScan
 Scan = LiveScan | ArchiveScan
-
-
-def _make_ranges(keys: KeyRange, partitions: Sequence[str], suffixes: Sequence[int]) -> list[KeyRange]:
-    return [replace(keys, pk=f"{partition}#{suffix}") for partition in partitions for suffix in suffixes]
 
 
 def _narrow_to_head(keys: KeyRange, head: str) -> KeyRange:

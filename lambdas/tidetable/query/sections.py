@@ -5,7 +5,7 @@ reasons.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,12 +17,12 @@ from tidetable.ports import NotedSeries, Rollups, RollupState, Tables
 from tidetable.problems import refuse
 from tidetable.query.batches import Batch
 from tidetable.query.explain import explain_query
-from tidetable.query.model import AT_ONCE, Cost, Query, Reader
-from tidetable.query.noted import NotedScanner, Stretch, find_stretches, is_noted, read_series
+from tidetable.query.model import AT_ONCE, Query, Reader
+from tidetable.query.noted import Stretch, find_stretches, is_noted, read_series, read_stretch
 from tidetable.query.plan import plan_query
 from tidetable.query.read import Scanner
-from tidetable.query.scans import Gap, Plan, Scan
-from tidetable.remaining import Remaining
+from tidetable.query.scans import Gap, Plan
+from tidetable.query.session import ReadSession
 from tidetable.rollups.collect import make_query
 from tidetable.rollups.cover import Segment, Usable, cover, list_usable, list_versions
 from tidetable.rollups.definition import Definition
@@ -50,58 +50,31 @@ class Section(NamedTuple):
 
 @dataclass(slots=True)
 class SectionReader:
-    """Reads the sections of a page, each by a scanner of its own. It has the cost, the gaps and the sources of all."""
+    """Reads the sections of a page, each by a scanner of its own. ``has_begun`` says that any section was read."""
 
-    _reader: Reader
-    _remaining: Remaining
-    _forgiving: bool
-    _scanners: list[Scanner | NotedScanner] = field(default_factory=list)
-
-    @property
-    def has_begun(self) -> bool:
-        """Whether any section was read."""
-        return bool(self._scanners)
-
-    @property
-    def cost(self) -> Cost:
-        """The cost of reading."""
-        return Cost.sum_of(scanner.cost for scanner in self._scanners)
-
-    @property
-    def gaps(self) -> list[Gap]:
-        """The gaps that the scanners have met."""
-        return [gap for scanner in self._scanners for gap in scanner.gaps]
-
-    @property
-    def sources(self) -> list[Scan]:
-        """The scans that were read."""
-        return [scan for scanner in self._scanners for scan in scanner.sources]
+    session: ReadSession
+    has_begun: bool = False
 
     def read(self, section: Section, fields: Sequence[str]) -> Iterator[Batch]:
         """Read the batches of a section. ``fields`` are needed of the data of events; cells are read completely."""
+        self.has_begun = True
         fields = fields if section.definition is None else ()
         if section.stretch is not None:
-            noted = self._open_noted(section.query, fields)
-            return noted.read(section.stretch, self._find_series(section.query, section.stretch))
-        reader, forgiving = self._reader, self._forgiving
-        scanner = Scanner(section.query, reader, self._remaining, count=AT_ONCE, fields=fields, forgiving=forgiving)
-        self._scanners.append(scanner)
-        return scanner.read(section.plan.scans)
+            noted = self._find_series(section.query, section.stretch)
+            return read_stretch(section.query, section.stretch, noted, self.session, fields=fields)
+        return Scanner(section.query, self.session, count=AT_ONCE, fields=fields).read(section.plan.scans)
 
     def read_noted(self, query: Query, stretch: Stretch) -> NotedSeries:
         """The noted series of a stretch, without their events."""
+        self.has_begun = True
         noted = self._find_series(query, stretch)
-        self._open_noted(query, ()).cost.units += noted.units
+        self.session.cost.units += noted.units
         return noted
 
-    def _open_noted(self, query: Query, fields: Sequence[str]) -> NotedScanner:
-        scanner = NotedScanner(query, self._reader, self._remaining, fields=fields, forgiving=self._forgiving)
-        self._scanners.append(scanner)
-        return scanner
-
     def _find_series(self, query: Query, stretch: Stretch) -> NotedSeries:
-        assert self._reader.rolled is not None  # noqa: S101 - the state of rollups says what is noted
-        return read_series(query, stretch, self._reader.rolled.rollups)
+        rolled = self.session.reader.rolled
+        assert rolled is not None  # noqa: S101 - the state of rollups says what is noted
+        return read_series(query, stretch, rolled.rollups)
 
 
 class Choice(NamedTuple):

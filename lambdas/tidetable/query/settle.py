@@ -7,8 +7,9 @@ packs. docs/decisions/0050 says when an event is settled. 0053 says how much is 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
+from itertools import chain, islice
 from math import ceil
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -19,7 +20,8 @@ from tidetable.ports import Columns, Compressor, Page, RangeRead
 from tidetable.query.merge import Demand, Fetch, compute_share, merge_ranges
 from tidetable.query.model import Position
 from tidetable.query.scans import DAMAGED, Gap, PackScan, find_span
-from tidetable.times import MOMENT, from_text, to_text
+from tidetable.query.session import ReadSession, count_events
+from tidetable.times import MOMENT, TEXT_LENGTH, from_text, to_text
 
 if TYPE_CHECKING:
     from tidetable.packs import Opened
@@ -27,37 +29,21 @@ if TYPE_CHECKING:
 # Before the first page, nobody knows how many events a pack holds. By default a request has at most 1,000 events, so a
 # pack has at most 1,000, too. At least two packs are needed to settle the events of the first pack.
 _EVENTS_PER_PACK, _LEAST = 1_000, 2
-_TIME = 27
-
-
-class SettledPage(NamedTuple):
-    """Some events of a scan, in order. All events up to ``reached`` are settled; it is None at the scan's end."""
-
-    columns: Columns
-    reached: Position | None
-
-
-def make_first_pack_reads(scan: PackScan, count: int) -> list[RangeRead]:
-    """Make the reads of the first page of each range: only a few packs, because one pack may hold all wanted events."""
-    limit = count_first_packs(scan, count)
-    return [RangeRead(keys, limit) for keys in scan.ranges]
 
 
 def count_first_packs(scan: PackScan, count: int) -> int:
-    """Count the packs of each range to read first, if ``count`` events of the scan are wanted."""
+    """Count the packs of each range to read first, if ``count`` events of the scan are wanted.
+
+    They are only a few packs, because one pack may hold all wanted events.
+    """
     return max(_LEAST, compute_share(ceil(count / _EVENTS_PER_PACK), max(scan.count, 1)))
-
-
-def count_events(page: Page) -> int:
-    """Count the events in the items of a page."""
-    return sum(int(item.get("n", 1)) if isinstance(item, dict) else 1 for item in page.columns.contents)
 
 
 def make_damaged_gap(scan: PackScan, item: Item) -> Gap | None:
     """Make the gap in a scan's range where a damaged pack may have held events; None if the pack cannot have events
     there.
     """
-    newest, text = from_text(item["sk"][:_TIME]), str(item.get("oldest"))
+    newest, text = from_text(item["sk"][:TEXT_LENGTH]), str(item.get("oldest"))
     try:
         oldest = from_text(text if text.endswith("Z") else "")
         is_credible = oldest <= newest
@@ -72,27 +58,19 @@ def make_damaged_gap(scan: PackScan, item: Item) -> Gap | None:
 class PackWalk:
     """One pass over a scan's packs. A pack is opened only when it is needed.
 
-    The next page is read only when the last page is used up. ``note_damaged`` is called with each damaged pack that may
-    have held events of the scan.
+    The next page is read only when the last page is used up. ``damaged`` says that a damaged pack may have held events
+    of the scan; ``session`` gets its gap.
     """
 
-    def __init__(
-        self,
-        scan: PackScan,
-        compressor: Compressor,
-        demand: Demand,
-        note_damaged: Callable[[Item], None],
-        *,
-        ascending: bool,
-    ) -> None:
+    def __init__(self, scan: PackScan, session: ReadSession, demand: Demand, *, ascending: bool) -> None:
         from tidetable.packs import Walk, open_item
 
         self._scan = scan
+        self._session = session
         self._open_item = open_item
-        self._compressor = compressor
         self._demand = demand
-        self._note_damaged = note_damaged
         self._ascending = ascending
+        self.damaged = False
         # Several series are walked together, in the order of all their events.
         self._of_series = len(scan.partitions) > 1
         self._layout = scan.entry.layout.across(None if self._of_series else "")
@@ -101,31 +79,32 @@ class PackWalk:
         self._packs = self._events = 0
         self._stuck = False
 
-    def read(self, reads: Sequence[RangeRead], pages: Sequence[Page], fetch: Fetch) -> Iterator[SettledPage]:
+    def read(
+        self, reads: Sequence[RangeRead], pages: Sequence[Page], fetch: Fetch
+    ) -> Iterator[tuple[Columns, Position | None]]:
         """Yield the events in order, some at a time, each in its last accepted copy.
 
-        ``pages`` answer the first ``reads``. An event is answered only when every suffix that may hold another copy has
-        been read beyond the event.
+        Each time, yield also the position up to which all events are settled; None at the scan's end. ``pages`` answer
+        the first ``reads``. An event is answered only when every suffix that may hold another copy has been read beyond
+        the event.
         """
         walked = self._walk
         first, more = self._count_packed(pages), lambda due: self._count_packed(fetch(due))
-        merged = merge_ranges(
-            reads, first, more, self._demand, ascending=self._ascending, next_limit=self._choose_next_limit
-        )
+        merged = merge_ranges(reads, first, more, self._choose_limit, ascending=self._ascending)
         for entries, edge in merged:
             self._stuck = True
             for sk, _, _, item in entries:
-                border = walked.pass_to(sk[:_TIME])
+                border = walked.pass_to(sk[:TEXT_LENGTH])
                 if walked.count >= self._demand.count:
                     yield self._give(border)
                 self._open(item)
             if edge is None:
                 break
-            border = walked.pass_to(edge[:_TIME])
+            border = walked.pass_to(edge[:TEXT_LENGTH])
             if self._is_further(border):
                 yield self._give(border)
         walked.end()
-        yield SettledPage(self._make_columns(), None)
+        yield self._make_columns(), None
 
     def _count_packed(self, pages: Sequence[Page]) -> Sequence[Page]:
         """Return the pages, after counting their packs and the events in these packs."""
@@ -133,7 +112,7 @@ class PackWalk:
         self._events += sum(map(count_events, pages))
         return pages
 
-    def _choose_next_limit(self, before: int, waiting: int, ranges: int) -> int:
+    def _choose_limit(self, before: int, waiting: int, ranges: int) -> int:
         """Choose how many packs to read: an estimate from earlier packs for the missing events, and one more pack to
         settle the last event.
 
@@ -148,16 +127,19 @@ class PackWalk:
 
     def _open(self, item: Any) -> None:
         """Add the events of an item, if it may hold events of the scan."""
-        newest, oldest = item["sk"][:_TIME], str(item.get("oldest", ""))
+        newest, oldest = item["sk"][:TEXT_LENGTH], str(item.get("oldest", ""))
         scan = self._scan
         # An ``oldest`` after the newest event is wrong. Such a pack is opened, so that its events or its damage are
         # found.
         begins_behind = oldest <= newest and oldest + "#" >= scan.high
         if is_pack(item) and (begins_behind or newest + "$" <= scan.low):
             return
-        opened = self._open_item(item, self._layout, self._compressor)
+        opened = self._open_item(item, self._layout, self._session.reader.unpacker.compressor)
         if opened.problem is not None:
-            self._note_damaged(item)
+            self.damaged = True
+            gap = make_damaged_gap(scan, item)
+            if gap is not None:
+                self._session.note_gap(gap, scan.entry, item["pk"], item["sk"])
         elif self._of_series and not opened.hash:
             opened = _place_across(opened)
         self._walk.take(opened)
@@ -167,10 +149,10 @@ class PackWalk:
         reached = _find_reached(border)
         return reached > self._reached if self._ascending else reached < self._reached
 
-    def _give(self, border: str) -> SettledPage:
+    def _give(self, border: str) -> tuple[Columns, Position]:
         self._stuck = False
         self._reached = _find_reached(border)
-        return SettledPage(self._make_columns(), Position(from_text(self._reached)))
+        return self._make_columns(), Position(from_text(self._reached))
 
     def _make_columns(self) -> Columns:
         """Make columns of plain items from the settled events.
@@ -180,7 +162,7 @@ class PackWalk:
         run = self._walk.give()
         places: Sequence[str] = run.places
         if self._of_series:
-            places = [f"{place[:_TIME]}{place[place.rindex('#') :]}" for place in places]
+            places = [f"{place[:TEXT_LENGTH]}{place[place.rindex('#') :]}" for place in places]
         return Columns([copy.address for copy in run.copies], places, [copy.value for copy in run.copies])
 
 
@@ -194,16 +176,21 @@ class Lookup(NamedTuple):
     damaged: bool
 
 
-def find_first(
-    scan: PackScan, reads: Sequence[RangeRead], pages: Sequence[Page], fetch: Fetch, compressor: Compressor
-) -> Lookup:
-    """Find the newest event of a scan. ``pages`` are the answers to ``reads`` of ``make_first_pack_reads``."""
-    damaged: list[Item] = []
-    walk = PackWalk(scan, compressor, Demand(1, filtered=False), damaged.append, ascending=False)
-    for columns, _ in walk.read(reads, pages, fetch):
-        if columns.sks:
-            return Lookup(columns.first(1).items()[0], bool(damaged))
-    return Lookup(None, bool(damaged))
+def find_newest(scans: Sequence[PackScan], session: ReadSession, *, consistent: bool) -> Iterator[Lookup]:
+    """Find the newest event of each scan of one period. The first packs of all scans are read in parallel."""
+
+    def fetch(reads: Sequence[RangeRead]) -> list[Page]:
+        answers = session.reader.store.query_many(reads, ascending=False, consistent=consistent)
+        scan = scans[0]
+        return [session.take_page(page, scan.entry, scan.start, scan.end, packs=True) for page in answers]
+
+    reads = [[RangeRead(keys, count_first_packs(scan, 1)) for keys in scan.ranges] for scan in scans]
+    pages = iter(fetch(list(chain(*reads))))
+    for scan, scan_reads in zip(scans, reads, strict=True):
+        walk = PackWalk(scan, session, Demand(1, filtered=False), ascending=False)
+        found = (columns for columns, _ in walk.read(scan_reads, list(islice(pages, len(scan_reads))), fetch))
+        item = next((columns.first(1).items()[0] for columns in found if columns.sks), None)
+        yield Lookup(item, walk.damaged)
 
 
 def find_in(item: Item, place: str, layout: Layout, compressor: Compressor) -> Lookup:
@@ -222,9 +209,9 @@ def _place_across(opened: Opened) -> Opened:
     """Give a plain item of a table that is partitioned by series its place in the order of all series."""
     (sk,) = opened.places
     series = opened.address.rpartition("#")[0]
-    return opened._replace(places=[f"{sk[:_TIME]}#{series}{sk[_TIME:]}"])
+    return opened._replace(places=[f"{sk[:TEXT_LENGTH]}#{series}{sk[TEXT_LENGTH:]}"])
 
 
 def _find_reached(border: str) -> str:
     """Find the instant between the settled events and the others. A border lies after all events of its time."""
-    return to_text(from_text(border[:_TIME]) + MOMENT)
+    return to_text(from_text(border[:TEXT_LENGTH]) + MOMENT)

@@ -160,25 +160,13 @@ def _choose_converter(kind: str) -> Callable[[Any], Any]:
     """
     if (decimal := parse_decimal(kind)) is not None:
         return _make_decimal_converter(*decimal)
-    return {"string": _fit_text, "boolean": _fit_truth, "integer": _fit_whole, "double": _fit_double}[kind]
-
-
-def _fit_text(value: Any) -> str | None:
-    return value if isinstance(value, str) else None
-
-
-def _fit_truth(value: Any) -> bool | None:
-    return value if isinstance(value, bool) else None
+    return _FITTING[kind]
 
 
 def _fit_whole(value: Any) -> int | None:
     if type(value) is Decimal and value == value.to_integral_value(context=EXACT):
         value = int(value)
     return value if type(value) is int and -_LONG <= value < _LONG else None
-
-
-def _fit_double(value: Any) -> float | None:
-    return float(value) if type(value) in (int, Decimal) else None
 
 
 def _is_rounded(value: int | Decimal, double: float) -> bool:
@@ -201,6 +189,13 @@ def _make_decimal_converter(precision: int, scale: int) -> Callable[[Any], int |
     return fit
 
 
+# For each type of a declared column, except decimals: the function that converts a value.
+_FITTING: Mapping[str, Callable[[Any], Any]] = {
+    "string": lambda value: value if isinstance(value, str) else None,
+    "boolean": lambda value: value if isinstance(value, bool) else None,
+    "integer": _fit_whole,
+    "double": lambda value: float(value) if type(value) in (int, Decimal) else None,
+}
 # For each kind of column: its type, and the function that makes its values.
 _CONVERTERS: Mapping[Kind, tuple[str, Callable[[Any], Any]]] = {
     "text": ("string", show_text),

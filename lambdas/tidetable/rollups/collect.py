@@ -16,10 +16,11 @@ from tidetable.ports import NotedSeries
 from tidetable.ports.rollups import Span
 from tidetable.query.batches import ArchiveBatch, Batch, EventRow, LiveBatch, TimeUp, list_events
 from tidetable.query.model import AT_ONCE, Query, Reader
-from tidetable.query.noted import NotedScanner, Stretch, find_stretches, is_noted, read_series
+from tidetable.query.noted import Stretch, find_stretches, is_noted, read_series, read_stretch
 from tidetable.query.plan import plan_query
 from tidetable.query.read import Scanner
 from tidetable.query.scans import Gap
+from tidetable.query.session import ReadSession
 from tidetable.rollups.cells import Bucket, parse_cell, parse_names
 from tidetable.rollups.cover import Segment
 from tidetable.rollups.definition import PERCENTILES, Definition
@@ -76,9 +77,9 @@ def _read(query: Query, entries: Sequence[Entry], services: Services, *, never: 
     stretches = find_stretches(query, entries)
     if stretches:
         _refuse_unnoted(query, stretches, services)
-    scanner = Scanner(query, services.reader, services.remaining, count=AT_ONCE)
-    yield from _read_rows(scanner.read(plan.scans), query, services.reader)
-    _refuse_damaged(query, scanner.damaged.values())
+    session = ReadSession(services.reader, services.remaining)
+    yield from _read_rows(Scanner(query, session, count=AT_ONCE).read(plan.scans), query, services.reader)
+    _refuse_damaged(query, session.gaps)
     for stretch in stretches:
         yield from _read_stretch(query, stretch, read_series(query, stretch, services.rollups), services)
 
@@ -91,9 +92,9 @@ def _read_stretch(query: Query, stretch: Stretch, noted: NotedSeries, services: 
         rate = _UNKNOWN if read_units is None else max(read_units * _SHARE, 1.0)
         services.clock.sleep(min(units / rate, max(services.remaining(), 0.0)))
 
-    scanner = NotedScanner(query, services.reader, services.remaining, pace=pace)
-    yield from _read_rows(scanner.read(stretch, noted), query, services.reader)
-    _refuse_damaged(query, scanner.gaps)
+    session = ReadSession(services.reader, services.remaining)
+    yield from _read_rows(read_stretch(query, stretch, noted, session, pace=pace), query, services.reader)
+    _refuse_damaged(query, session.gaps)
 
 
 def _read_rows(batches: Iterator[Batch], query: Query, reader: Reader) -> Iterator[EventRow]:

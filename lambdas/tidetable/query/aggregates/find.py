@@ -19,6 +19,7 @@ from tidetable.query.model import Reader
 from tidetable.query.page import Table
 from tidetable.query.read import read_planned
 from tidetable.query.scans import Scan, find_visible_gaps
+from tidetable.query.session import ReadSession
 from tidetable.remaining import Remaining
 from tidetable.times import from_text
 
@@ -69,14 +70,15 @@ def find_aggregate(
 
     def read(entries: Sequence[Entry], forgiving: bool) -> Aggregate:
         choice = choose_sections(aggregation, stream, reader, entries, consistent=forgiving or query.consistent)
+        session = ReadSession(reader, remaining, forgiving)
         with localcontext(EXACT):
-            run = Run(aggregation, reader, remaining, forgiving=forgiving).rows(choice.sections)
+            run = Run(aggregation, session).rows(choice.sections)
         return Aggregate(
             rows=run.result,
             next=None if run.stopped is None else reader.seal.seal(aggregation.cursor(run.stopped)),
-            gaps=find_visible_gaps([*choice.gaps, *run.sections.gaps], now),
-            cost=run.sections.cost,
-            sources=run.sections.sources,
+            gaps=find_visible_gaps([*choice.gaps, *session.gaps], now),
+            cost=session.cost,
+            sources=session.sources,
             declared=stream.archive.columns,
             aggregation=aggregation,
             reader=reader,

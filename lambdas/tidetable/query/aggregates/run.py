@@ -18,9 +18,9 @@ from tidetable.query.aggregates.rolled import read_cells
 from tidetable.query.aggregates.stats import compute_stat, make_adder
 from tidetable.query.aggregates.unordered import Unordered
 from tidetable.query.batches import Batch, EventRow, TimeUp, list_events
-from tidetable.query.model import RESERVE, Position, Reader
+from tidetable.query.model import Position
 from tidetable.query.sections import Section, SectionReader
-from tidetable.remaining import Remaining
+from tidetable.query.session import ReadSession
 from tidetable.rollups.cells import Cell, Group, Number, Numbers, make_group_value
 from tidetable.times import from_text, to_text
 
@@ -38,13 +38,12 @@ def refuse_parting(aggregation: Aggregation) -> None:
 class Run:
     """One pass over the sections of a range. ``stopped`` is the start of the first step that is not in ``result``."""
 
-    def __init__(self, aggregation: Aggregation, reader: Reader, remaining: Remaining, *, forgiving: bool) -> None:
+    def __init__(self, aggregation: Aggregation, session: ReadSession) -> None:
         self._aggregation = aggregation
-        self._reader = reader
-        self._remaining = remaining
-        self._sketches = reader.sketches
-        self._add = make_adder(aggregation.stats, reader.sketches)
-        self.sections = SectionReader(reader, remaining, forgiving)
+        self._session = session
+        self._sketches = session.reader.sketches
+        self._add = make_adder(aggregation.stats, self._sketches)
+        self.sections = SectionReader(session)
         after = aggregation.query.after
         self._window = aggregation.window(aggregation.query.start if after is None else after.time)
         self._numbers: dict[Group, Numbers] = {}
@@ -59,7 +58,7 @@ class Run:
     def rows(self, sections: Iterable[Section]) -> Run:
         """Read until the range ends, the page is full or the time is up."""
         for section in sections:
-            if self.sections.has_begun and self._remaining() < RESERVE:
+            if self.sections.has_begun and not self._session.has_time:
                 return self._stop(Position(section.start))
             if not self._take_section(section):
                 return self
@@ -80,8 +79,10 @@ class Run:
             if section.definition is None:
                 goes_on = self._take(list_events(batch))
             else:
-                goes_on = self._take_cells(read_cells(batch, section.definition, self._aggregation, self._reader))
-            if goes_on and self._remaining() < RESERVE and batch.reached is not None:
+                goes_on = self._take_cells(
+                    read_cells(batch, section.definition, self._aggregation, self._session.reader)
+                )
+            if goes_on and not self._session.has_time and batch.reached is not None:
                 self._stop(batch.reached)
                 goes_on = False
             if not goes_on:

@@ -22,11 +22,12 @@ from tidetable.query.listings.names import Names, Seen
 from tidetable.query.listings.page import Listed, show_row
 from tidetable.query.listings.parse import Listing, find_place, needs_rollup
 from tidetable.query.listings.sightings import list_of_cells, list_of_events
-from tidetable.query.model import RESERVE, Query, Reader
+from tidetable.query.model import Query, Reader
 from tidetable.query.noted import Stretch
 from tidetable.query.read import read_planned
 from tidetable.query.scans import Gap, find_visible_gaps
 from tidetable.query.sections import Choice, Section, SectionReader, choose_by_state, list_definitions
+from tidetable.query.session import ReadSession
 from tidetable.remaining import Remaining
 from tidetable.rollups.cover import list_usable, list_versions
 from tidetable.times import to_text
@@ -42,7 +43,8 @@ def find_listing(listing: Listing, stream: Stream, reader: Reader, now: datetime
 
     def read(entries: Sequence[Entry], forgiving: bool) -> Listed:
         choice = _choose(listing, stream, reader, entries, consistent=forgiving or query.consistent)
-        run = _Run(listing, stream, reader, remaining, forgiving=forgiving)
+        session = ReadSession(reader, remaining, forgiving)
+        run = _Run(listing, stream, session)
         run.read(choice.sections)
         names = run.names.sorted()
         shown = names[: listing.limit]
@@ -50,9 +52,9 @@ def find_listing(listing: Listing, stream: Stream, reader: Reader, now: datetime
             name=listing.kind,
             rows=[show_row(listing, record) for _, record in shown],
             next=reader.seal.seal(listing.cursor(shown[-1][0])) if len(names) > len(shown) else None,
-            gaps=find_visible_gaps([*choice.gaps, *run.sections.gaps, *run.lost], now),
-            cost=run.sections.cost,
-            sources=run.sections.sources,
+            gaps=find_visible_gaps([*choice.gaps, *session.gaps, *run.lost], now),
+            cost=session.cost,
+            sources=session.sources,
             listing=listing,
             reader=reader,
             places=[place for place, _ in shown],
@@ -107,23 +109,20 @@ def _choose(listing: Listing, stream: Stream, reader: Reader, entries: Sequence[
 class _Run:
     """One pass over the sections of a range."""
 
-    def __init__(
-        self, listing: Listing, stream: Stream, reader: Reader, remaining: Remaining, *, forgiving: bool
-    ) -> None:
+    def __init__(self, listing: Listing, stream: Stream, session: ReadSession) -> None:
         self._listing = listing
         self._cold = stream.cold
-        self._reader = reader
-        self._remaining = remaining
+        self._session = session
         self.names = Names(listing.limit, listing.place)
         # The noted series, each with the first and the last period in which it is noted.
         self._noted: dict[str, tuple[Seen, Seen]] = {}
-        self.sections = SectionReader(reader, remaining, forgiving)
+        self.sections = SectionReader(session)
         self.lost: list[Gap] = []
 
     def read(self, sections: Iterable[Section]) -> None:
         """Read all sections. Raises ProblemError if the time is not enough."""
         for section in sections:
-            if self.sections.has_begun and self._remaining() < RESERVE:
+            if self.sections.has_begun and not self._session.has_time:
                 raise _refuse_slow()
             if section.stretch is not None and self._listing.kind == "series":
                 self._read_notes(section.query, section.stretch)
@@ -133,12 +132,12 @@ class _Run:
                 if isinstance(batch, TimeUp):
                     raise _refuse_slow()
                 if section.definition is None:
-                    sightings = list_of_events(self._listing, batch, self._reader, self.lost.append)
+                    sightings = list_of_events(self._listing, batch, self._session.reader, self.lost.append)
                 else:
-                    sightings = list_of_cells(self._listing, batch, section.definition, self._reader)
+                    sightings = list_of_cells(self._listing, batch, section.definition, self._session.reader)
                 for value, sighting in sightings:
                     self._take(value, sighting)
-                if batch.reached is not None and self._remaining() < RESERVE:
+                if batch.reached is not None and not self._session.has_time:
                     raise _refuse_slow()
         self._take_noted()
 

@@ -19,7 +19,6 @@ from msgspec.structs import replace
 
 from tidetable.catalog import Entry
 from tidetable.config import Stream
-from tidetable.errors import TableMissing
 from tidetable.events import Item
 from tidetable.keys import find_number
 from tidetable.ports import ArchivePage, ArchiveRange, Columns, KeyRange, Page, RangeRead
@@ -27,13 +26,14 @@ from tidetable.problems import ProblemError, refuse
 from tidetable.query.archives import ARCHIVES, read_archive_pages
 from tidetable.query.hydrate import complete_rows, match_conditions, read_base_items
 from tidetable.query.merge import compute_share
-from tidetable.query.model import RESERVE, Cost, Reader
+from tidetable.query.model import RESERVE, Reader
 from tidetable.query.page import Room
 from tidetable.query.rankings.page import Top
 from tidetable.query.rankings.parse import Ranking, RankKey, plan_ranking
 from tidetable.query.read import read_planned
 from tidetable.query.rows import Row, make_archive_rows, show_rows
-from tidetable.query.scans import ArchiveScan, Gap, IndexScan, Plan, Scan, find_visible_gaps
+from tidetable.query.scans import ArchiveScan, IndexScan, Plan, Scan, find_visible_gaps
+from tidetable.query.session import ReadSession
 from tidetable.remaining import Remaining
 from tidetable.times import from_text
 
@@ -70,7 +70,8 @@ def find_top(ranking: Ranking, stream: Stream, reader: Reader, now: datetime, re
     """Find the first events of a ranking. Raises ProblemError, with what to change, if the time is not enough."""
 
     def read(entries: Sequence[Entry], forgiving: bool) -> Top:
-        return _Run(ranking, stream, reader, remaining, forgiving).top(plan_ranking(ranking, entries), now)
+        session = ReadSession(reader, remaining, forgiving)
+        return _Run(ranking, stream, session).top(plan_ranking(ranking, entries), now)
 
     return read_planned(reader.catalog, stream.name, ranking.start, ranking.end, read, consistent=ranking.consistent)
 
@@ -85,18 +86,13 @@ def _refuse_slow(what: str) -> ProblemError:
 class _Run:
     """One pass over the periods of a ranking.
 
-    ``_gaps`` has the gaps of missing tables by the table's name, and the gaps of events with missing data by table and
-    key. ``_floors`` are the positions of the last events of archives' pages without space for all wanted events.
+    ``_floors`` are the positions of the last events of archives' pages without space for all wanted events.
     """
 
     _ranking: Ranking
     _stream: Stream
-    _reader: Reader
-    _remaining: Remaining
-    _forgiving: bool
+    _session: ReadSession
     _candidates: list[_Candidate] = field(default_factory=list)
-    _cost: Cost = field(default_factory=Cost)
-    _gaps: dict[tuple[str, ...], Gap] = field(default_factory=dict)
     _losses: list[str] = field(default_factory=list)
     _floors: list[RankKey] = field(default_factory=list)
 
@@ -111,13 +107,13 @@ class _Run:
         top = Top(
             rows=[{"rank": rank, "value": key.number, **event} for rank, (key, event) in enumerate(shown, 1)],
             next=None,
-            gaps=find_visible_gaps([*plan.gaps, *self._gaps.values()], now),
-            cost=self._cost,
+            gaps=find_visible_gaps([*plan.gaps, *self._session.gaps], now),
+            cost=self._session.cost,
             sources=scans,
             data_losses=self._losses,
             declared=self._stream.archive.columns,
             ranking=ranking,
-            reader=self._reader,
+            reader=self._session.reader,
             keys=[key for key, _ in shown],
             unread=unread,
         )
@@ -147,7 +143,7 @@ class _Run:
         limit = self._ranking.limit + 1
         due, least = ranges, limit
         while due:
-            if self._remaining() < RESERVE:
+            if not self._session.has_time:
                 raise _refuse_slow("the ranking takes")
             for reading in due:
                 filtered = bool(reading.keys.times or reading.scan.conditions)
@@ -166,26 +162,17 @@ class _Run:
                 least = sum(not self._is_after(best, candidate.key.number) for candidate in first[:limit])
             if not due:
                 ties = [reading for reading in unread if reading.edge == nth]
-                if ties and self._cost.read >= _TIES_EACH * limit + _TIES_LEAST:
+                if ties and self._session.cost.read >= _TIES_EACH * limit + _TIES_LEAST:
                     return nth
                 due, least = ties, max(len(ties), 100)
         return None
 
     def _fetch(self, due: Sequence[_Range]) -> None:
         reads = [RangeRead(reading.keys, reading.limit) for reading in due]
-        pages = self._reader.store.query_many(
-            reads, ascending=self._ranking.ascending, consistent=self._ranking.consistent
-        )
+        ranking, session = self._ranking, self._session
+        pages = session.reader.store.query_many(reads, ascending=ranking.ascending, consistent=ranking.consistent)
         for reading, page in zip(due, pages, strict=True):
-            self._cost.add_page(page)
-            if page is not None:
-                self._take(reading, page)
-                continue
-            entry = reading.scan.entry
-            if not self._forgiving:
-                raise TableMissing(entry.table)
-            self._gaps[(entry.table,)] = Gap.of_missing(entry, self._ranking.start, self._ranking.end)
-            reading.more = False
+            self._take(reading, session.take_page(page, reading.scan.entry, ranking.start, ranking.end))
 
     def _take(self, reading: _Range, page: Page) -> None:
         scan, index = reading.scan, reading.scan.index
@@ -200,16 +187,11 @@ class _Run:
             reading.keys = replace(reading.keys, start=page.last)
         items = [scan.with_data(item) for item in items if self._is_ahead(self._make_key(item, scan))]
         if scan.conditions:
-
-            def note_lost(item: Item) -> None:
-                self._gaps[scan.entry.table, item["pk"], item["sk"]] = Gap.of_lost(scan.entry, item)
-
-            columns = match_conditions(Columns.of(items), scan, self._reader.unpacker, self._cost, note_lost=note_lost)
-            items = columns.items()
+            items = match_conditions(Columns.of(items), scan, self._session).items()
         self._candidates += [_Candidate(self._make_key(item, scan), scan, item, whole=whole) for item in items]
 
     def _read_base(self, items: Sequence[Item], scan: IndexScan) -> list[Item]:
-        return read_base_items(items, scan, self._reader.store, self._cost, consistent=self._ranking.consistent)
+        return read_base_items(items, scan, self._session, consistent=self._ranking.consistent)
 
     def _make_key(self, item: Item, scan: IndexScan) -> RankKey:
         time, series, id = scan.entry.layout.names_of(item)
@@ -221,10 +203,10 @@ class _Run:
 
     def _read_archives(self, scans: Sequence[ArchiveScan]) -> None:
         """Read the first events of each archived period, a few periods in parallel."""
-        pool = self._reader.pools(ARCHIVES)
+        pool = self._session.reader.pools(ARCHIVES)
         try:
             for scan, reading in [(scan, pool.submit(self._read_archive, scan)) for scan in scans]:
-                for page in reading.result(timeout=max(self._remaining() - RESERVE, 0.1)):
+                for page in reading.result(timeout=max(self._session.remaining() - RESERVE, 0.1)):
                     self._take_archived(scan, page)
         except TimeoutError as error:
             raise _refuse_slow(f"ranking the range's {len(scans)} archived periods takes") from error
@@ -237,9 +219,9 @@ class _Run:
         pages: list[ArchivePage] = []
 
         def read(keys: ArchiveRange) -> ArchivePage | None:
-            if self._remaining() <= RESERVE:
+            if self._session.remaining() <= RESERVE:
                 return None
-            return self._reader.archive.read(keys, limit=ranking.limit + 1, ascending=ranking.ascending)
+            return self._session.reader.archive.read(keys, limit=ranking.limit + 1, ascending=ranking.ascending)
 
         for page, _ in read_archive_pages(scan.keys, entry.layout, read):
             if page is None:
@@ -248,14 +230,14 @@ class _Run:
         return pages
 
     def _take_archived(self, scan: ArchiveScan, page: ArchivePage) -> None:
-        self._cost.requests += 1
-        self._cost.read += page.read
+        self._session.cost.requests += 1
+        self._session.cost.read += page.read
         by = self._ranking.index.sort_by
         keys = [
             RankKey(Decimal(find_number(event.data, by) or 0), event.time, event.series, event.id)
             for event in page.events
         ]
-        rows = make_archive_rows(page.events, None, scan.entry)
+        rows = make_archive_rows(page.events, None, scan.entry, self._ranking.projection)
         ranked = zip(keys, rows, strict=True)
         self._candidates += [_Candidate(key, scan, row.item, row) for key, row in ranked if self._is_ahead(key)]
         if page.cut:
@@ -266,20 +248,20 @@ class _Run:
 
         An event is left out if it was deleted, or got another number, after the index was read.
         """
-        projection, unpacker, room = self._ranking.projection, self._reader.unpacker, Room()
+        projection, unpacker, room = self._ranking.projection, self._session.reader.unpacker, Room()
         keys: list[RankKey] = []
         rows: list[Row] = []
         count = 0
         for candidate, item in zip(first, self._fetch_items(first), strict=True):
             if item is not None:
                 row = candidate.row or Row.of(unpacker.inflate_or_keep(item), candidate.scan.entry, projection)
-                if not room.take(row.size(projection)):
+                if not room.take(row.size()):
                     break
                 keys.append(candidate.key)
                 rows.append(row)
             count += 1
-        self._losses = complete_rows(rows, unpacker, projection, self._cost)
-        return list(zip(keys, show_rows(rows, projection), strict=True)), count
+        self._losses = complete_rows(rows, self._session)
+        return list(zip(keys, show_rows(rows), strict=True)), count
 
     def _fetch_items(self, first: Sequence[_Candidate]) -> list[Item | None]:
         """Fetch the items with all shown data, from the table if the index lacks data; None for a deleted item."""

@@ -1,0 +1,83 @@
+"""The session of an answer: the services that read it, and the cost, the gaps and the sources of all of its reads."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from math import inf
+
+import msgspec
+
+from tidetable.catalog import Entry
+from tidetable.errors import TableMissing
+from tidetable.events import Item
+from tidetable.ports import Columns, Page
+from tidetable.query.model import RESERVE, Cost, Reader
+from tidetable.query.scans import Gap, Scan
+from tidetable.remaining import Remaining
+
+_EMPTY = Page(Columns((), (), ()), more=False)
+
+
+def count_events(page: Page) -> int:
+    """Count the events in the items of a page, which may be packs."""
+    return sum(int(item.get("n", 1)) if isinstance(item, dict) else 1 for item in page.columns.contents)
+
+
+class ReadSession(msgspec.Struct):
+    """The reads of one answer. ``remaining`` returns the seconds that are left.
+
+    If the session is ``forgiving``, a missing table is a gap; otherwise TableMissing is raised. A damaged pack is
+    always a gap. An event is a gap, too, if its needed data is missing or damaged.
+    """
+
+    reader: Reader
+    remaining: Remaining = lambda: inf
+    forgiving: bool = False
+    cost: Cost = msgspec.field(default_factory=Cost)
+    _sources: dict[tuple[str, datetime, datetime], Scan] = msgspec.field(default_factory=dict)
+    # Each gap with its table and the key of its item.
+    _gaps: dict[tuple[Gap, str, str, str], None] = msgspec.field(default_factory=dict)
+
+    @property
+    def has_time(self) -> bool:
+        """True if enough time is left for another read."""
+        return self.remaining() >= RESERVE
+
+    @property
+    def sources(self) -> list[Scan]:
+        """The scans that were read. If a scan is read some series at a time, it is here once."""
+        return list(self._sources.values())
+
+    def note_source(self, scan: Scan) -> None:
+        """Note that a scan is read."""
+        self._sources.setdefault((scan.entry.table, scan.start, scan.end), scan)
+
+    @property
+    def gaps(self) -> list[Gap]:
+        """The gaps that were met."""
+        return [gap for gap, *_ in self._gaps]
+
+    def take_page(
+        self, page: Page | None, entry: Entry, start: datetime, end: datetime, *, packs: bool = False
+    ) -> Page:
+        """Count a page that was read for ``[start, end)``. None is the page of a missing table: it becomes empty.
+
+        The events in ``packs`` count, not the packs.
+        """
+        self.cost.requests += 1
+        if page is not None:
+            self.cost.units += page.units
+            self.cost.read += count_events(page) if packs else page.read
+            return page
+        if not self.forgiving:
+            raise TableMissing(entry.table)
+        self.note_gap(Gap.of_missing(entry, start, end), entry)
+        return _EMPTY
+
+    def note_gap(self, gap: Gap, entry: Entry, pk: str = "", sk: str = "") -> None:
+        """Note a gap once for each table and item."""
+        self._gaps[gap, entry.table, pk, sk] = None
+
+    def note_lost(self, entry: Entry, item: Item) -> None:
+        """Note an event whose needed data is missing or damaged, as a gap at the event's time."""
+        self.note_gap(Gap.of_lost(entry, item), entry, item["pk"], item["sk"])
