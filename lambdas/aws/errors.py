@@ -15,7 +15,7 @@ from aws.codes import CONDITION_FAILED, NOT_FOUND
 from tidetable.errors import StoreUnavailable, TableMissing
 
 
-def aws_errors() -> tuple[type[Exception], ...]:
+def list_aws_errors() -> tuple[type[Exception], ...]:
     """Return the classes of boto3's errors (a refusal, no answer). It imports botocore only after a failure."""
     from botocore.exceptions import BotoCoreError, ClientError
 
@@ -44,7 +44,7 @@ def ignore_refusal(*codes: str) -> Iterator[None]:
     """End the block without an error if AWS refuses a request with one of these codes; other errors pass unchanged."""
     try:
         yield
-    except aws_errors() as error:
+    except list_aws_errors() as error:
         if read_error_code(error) not in codes:
             raise
 
@@ -62,7 +62,7 @@ def require_answer(code: str, service: str) -> Iterator[None]:
     """Turn every error of AWS into StoreUnavailable, which says that the service did not answer."""
     try:
         yield
-    except aws_errors() as error:
+    except list_aws_errors() as error:
         raise StoreUnavailable(code, f"{service} did not answer: {error}") from error
 
 
@@ -71,7 +71,7 @@ def name_missing_table(table: str) -> Iterator[None]:
     """Turn DynamoDB's "not found" into TableMissing of this table; other errors pass unchanged."""
     try:
         yield
-    except aws_errors() as error:
+    except list_aws_errors() as error:
         if read_error_code(error) == NOT_FOUND:
             raise TableMissing(table) from error
         raise

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from aws.errors import aws_errors, ignore_refusal, read_error_code
+from aws.errors import ignore_refusal, list_aws_errors, read_error_code
 from tidetable.errors import StoreUnavailable
 from tidetable.keys import Key
 from tidetable.large.ports import Stored
@@ -81,7 +81,7 @@ class S3Values:
             self._client.put_object(
                 Bucket=self._bucket, Key=blob.key, Body=blob.body, ChecksumAlgorithm="SHA256", Metadata={_OWNER: owner}
             )
-        except aws_errors():
+        except list_aws_errors():
             return False
         return True
 
@@ -89,7 +89,7 @@ class S3Values:
         """Read a value by GetObject; StoreUnavailable if S3 does not answer."""
         try:
             return self._client.get_object(Bucket=self._bucket, Key=key)["Body"].read()
-        except aws_errors() as error:
+        except list_aws_errors() as error:
             if read_error_code(error) == "NoSuchKey":
                 return None
             raise StoreUnavailable(read_error_code(error) or "no answer", str(error)) from error

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from aws.errors import aws_errors
+from aws.errors import list_aws_errors
 from aws.messages import REASON, make_reason
 from tidetable.events import Event
 from tidetable.groups import group_by_size
@@ -46,7 +46,7 @@ class SqsOverflow:
             try:
                 answer = self._client().send_message_batch(QueueUrl=self._url, Entries=entries)
                 accepted = {success["Id"] for success in answer.get("Successful", [])}
-            except aws_errors():
+            except list_aws_errors():
                 accepted = set()
             for entry, message in zip(entries, batch, strict=True):
                 if entry["Id"] not in accepted:
@@ -78,6 +78,6 @@ class SqsDeadLetters:
         attributes: Any = {REASON: {"DataType": "String", "StringValue": make_reason(reason)}}
         try:
             self._client().send_message(QueueUrl=self._url, MessageBody=body, MessageAttributes=attributes)
-        except aws_errors():
+        except list_aws_errors():
             return False
         return True

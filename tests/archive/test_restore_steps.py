@@ -80,7 +80,7 @@ def test_a_restore_does_not_hide_an_earlier_period_from_the_lifecycle() -> None:
     stage = delete_first_tables()
     for label in (EARLIER, LABEL):
         assert stage.restore("s", label).next is None
-    assert stage.catalog.horizon("s") == from_label(EARLIER).start
+    assert stage.catalog.read_horizon("s") == from_label(EARLIER).start
     stage.clock.sleep(300)
     report = stage.run_lifecycle()
     assert report.tables == len(set(stage.dynamo.account.tables) - {CATALOG})
@@ -137,7 +137,7 @@ def test_a_period_whose_stream_has_no_recorded_policy_is_restored_by_its_layout(
     stage = delete_first_tables()
     policy = stage.config
     stage.config = parse(CONFIG.replace("[streams.s", "[streams.other"))
-    monkeypatch.setattr(stage.catalog, "policies", list)
+    monkeypatch.setattr(stage.catalog, "list_policies", list)
     assert stage.restore("s", LABEL).next is None
     assert (entry(stage).state, stage.dynamo.account.tables[TABLE].on_demand) == (State.CLOSED, True)
     assert len(items(stage)) > 0

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from aws.errors import aws_errors
+from aws.errors import list_aws_errors
 from tidetable.catalog import State
 from tidetable.errors import ArchiveBusy, ArchiveFailed
 from tidetable.ports import ArchivePage, ArchiveRange
@@ -31,7 +31,7 @@ class _Function:
         try:
             answer = self._client(seconds).invoke(FunctionName=self._function, Payload=json.dumps(payload).encode())
             body = json.loads(answer["Payload"].read() or b"null")
-        except aws_errors() as error:
+        except list_aws_errors() as error:
             from botocore.exceptions import ReadTimeoutError
 
             if isinstance(error, ReadTimeoutError):

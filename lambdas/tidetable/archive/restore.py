@@ -264,7 +264,7 @@ class _Run:
         A run that has begun may raise the horizon again.
         """
         catalog, entry = self.exporter.catalog, self.entry
-        horizon = catalog.horizon(entry.stream)
+        horizon = catalog.read_horizon(entry.stream)
         if horizon is not None and horizon > entry.period.start:
             catalog.set_horizon(entry.stream, entry.period.start)
 

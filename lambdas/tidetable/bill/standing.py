@@ -113,7 +113,7 @@ def observe_periods(
 ) -> list[ObservedPeriod]:
     """Read the stream's periods, newest first; deleted periods only if ``all_periods``."""
     # All periods before the horizon are deleted. After some years there are very many of them, so they are not read.
-    start = None if all_periods else catalog.horizon(stream.name)
+    start = None if all_periods else catalog.read_horizon(stream.name)
     entries = [
         entry for entry in catalog.entries(stream.name, start) if all_periods or entry.state is not State.DELETED
     ]

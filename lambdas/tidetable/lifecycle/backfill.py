@@ -59,7 +59,7 @@ def open_backfill(
         # The horizon is moved first: runs make the tables of a recorded request, and must see these tables after its
         # end, too.
         for request in requests:
-            horizon = run.catalog.horizon(request.stream)
+            horizon = run.catalog.read_horizon(request.stream)
             if horizon is not None and horizon > request.start:
                 run.catalog.set_horizon(request.stream, request.start)
         # The rollups' requests come first: when the stream takes events, the refresher may clear the marks of its

@@ -43,7 +43,7 @@ class Known:
 def find_known_streams(config: Config, catalog: Catalog, now: datetime) -> Known:
     """Compare the configuration with the recorded policies; nothing is written."""
     try:
-        recorded = {policy.stream: policy for policy in catalog.policies()}
+        recorded = {policy.stream: policy for policy in catalog.list_policies()}
     except Exception as error:  # even so, the next tables of the configured streams must be made
         trouble = f"the recorded policies could not be read: {describe_error(error)}"
         return Known(config, troubles=[trouble], complete=False)
@@ -72,7 +72,7 @@ def find_known_streams(config: Config, catalog: Catalog, now: datetime) -> Known
 
 def find_recorded_policy(stream: str, catalog: Catalog) -> Stream | None:
     """Find the policy that a stream had when it left the configuration; None if no readable policy is recorded."""
-    for record in catalog.policies():
+    for record in catalog.list_policies():
         if record.stream == stream:
             with suppress(ConfigError):
                 return parse_policy(stream, record.policy)

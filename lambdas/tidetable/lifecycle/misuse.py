@@ -49,7 +49,7 @@ def find_lost_copies(config: Config, catalog: Catalog) -> Iterator[str]:
         return
     copied = [
         entry
-        for record in catalog.policies()
+        for record in catalog.list_policies()
         for entry in catalog.entries(record.stream, consistent=True)
         if entry.copies
     ]
@@ -83,7 +83,7 @@ def find_lost_keys(config: Config, catalog: Catalog) -> Iterator[str]:
 
 def _read_policies(catalog: Catalog) -> Iterator[Stream]:
     """Read the recorded policies. The runs of the lifecycle report a policy that this version cannot read."""
-    for record in catalog.policies():
+    for record in catalog.list_policies():
         with suppress(ConfigError):
             yield parse_policy(record.stream, record.policy)
 

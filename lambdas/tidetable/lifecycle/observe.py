@@ -154,7 +154,7 @@ def remember_horizons(catalog: Catalog, observation: Observation) -> None:
         # The periods that a backfill opens may not be among the entries yet.
         horizon = min([deleted[-1].period.end, *(backfill.start for backfill in observed.backfills)])
         with note_trouble(f"the horizon of {name} could not be noted", observation.troubles):
-            if horizon > (catalog.horizon(name) or EPOCH):
+            if horizon > (catalog.read_horizon(name) or EPOCH):
                 catalog.set_horizon(name, horizon)
 
 
@@ -164,7 +164,7 @@ def _find_oldest(stream: Stream, catalog: Catalog, now: datetime, backfills: Seq
     Entries of deleted tables stay in the catalog for ever, and are read only as far back as the window and the
     backfills reach.
     """
-    horizon = catalog.horizon(stream.name)
+    horizon = catalog.read_horizon(stream.name)
     if horizon is None:
         return None
     return min([horizon, Window.of(stream, now).oldest, *(backfill.start for backfill in backfills)])

@@ -101,7 +101,7 @@ def _perform_run(
 def _is_standing(run: Run) -> bool:
     """True if a deployment was ever completed. A failed first deployment deletes its tables; copies would delay it."""
     try:
-        return run.catalog.stands()
+        return run.catalog.is_standing()
     except Exception:  # a later run makes the copies
         return False
 

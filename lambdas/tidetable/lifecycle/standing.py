@@ -27,7 +27,7 @@ def take_back(run: Run) -> list[str]:
     stood, for example a destroyed stage that is made again with its old catalog. A table that is older than the catalog
     was made by another deployment and may hold events, so it stays. The call may be repeated.
     """
-    if run.catalog.stands():
+    if run.catalog.is_standing():
         return []
     catalog = run.tables.describe(run.catalog_table)
     if catalog is None or catalog.created is None:
@@ -49,7 +49,7 @@ def finish_stage(run: Run, *, protected: bool) -> None:
     If the first call fails, the stage does not stand, and its catalog has no protection: so its tables can be deleted
     again.
     """
-    first = not run.catalog.stands()
+    first = not run.catalog.is_standing()
     try:
         protect(run, protected=protected)
         run.catalog.mark_standing()
