@@ -32,7 +32,7 @@ from cli.common import (
     warn,
 )
 from tidetable.catalog import Entry
-from tidetable.catalog_reads import list_open_backfills
+from tidetable.catalog_steps import list_open_backfills
 
 # The exit code of `plan` while actions are pending, for scripts.
 PENDING = 2

@@ -39,10 +39,7 @@ def hold_lease(catalog: Catalog, lease: str, owner: str, now: datetime, length: 
 def wait_for_lease(
     catalog: Catalog, lease: str, owner: str, clock: Clock, remaining: Remaining, poll: float, least: float = 0.0
 ) -> Iterator[bool]:
-    """Hold a lease as soon as it is free; yield False if it is not free in time. The lease of a dead run expires.
-
-    The lease is taken for ``least`` seconds or more.
-    """
+    """Hold a lease, for ``least`` seconds or more, as soon as it is free; yield False if it is not free in time."""
     while True:
         with hold_lease(catalog, lease, owner, clock.now(), limit_lease_length(remaining, least)) as free:
             if free or remaining() < 2 * poll:

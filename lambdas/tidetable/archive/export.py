@@ -28,7 +28,7 @@ from tidetable.archive.manifest import (
 from tidetable.archive.pacing import BURST_SECONDS, SMOOTH_SECONDS, Pacer, compute_rate, count_segments
 from tidetable.archive.segment import Segment
 from tidetable.catalog import ArchiveFacts, Entry, State
-from tidetable.catalog_reads import read_entry
+from tidetable.catalog_steps import read_entry
 from tidetable.config import ArchivePolicy
 from tidetable.errors import ArchiveBusy, ArchiveFailed, ArchiveMismatch
 from tidetable.lifecycle.expiry import compute_settling

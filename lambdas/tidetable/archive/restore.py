@@ -22,6 +22,7 @@ from tidetable.archive.manifest import Manifest, Part
 from tidetable.archive.portions import make_puts, split_items
 from tidetable.archive.reading import describe_damage
 from tidetable.catalog import LIVE, Entry, Seen, State
+from tidetable.catalog_steps import lower_horizon
 from tidetable.config import TableClass
 from tidetable.errors import (
     ArchiveBusy,
@@ -116,7 +117,7 @@ def restore_period(
         run = _Run(entry, restorer, exporter, remaining)
         # From the first step on, every run of the lifecycle sees and counts the table, even if the restore never
         # finishes.
-        run.lower_horizon()
+        lower_horizon(exporter.catalog, stream, entry.period.start)
         run.create_tables()
         unfinished = run.write_parts(manifest, start)
         if unfinished is None:
@@ -253,20 +254,11 @@ class _Run:
             table = exporter.tables.describe(entry.table)
             if table is None or table.status == "DELETING":
                 raise ArchiveBusy(f"table {entry.table} was deleted meanwhile; restore again")
-            self.lower_horizon()
+            # A run that had begun may have raised the horizon again.
+            lower_horizon(exporter.catalog, entry.stream, entry.period.start)
             # The catalog's last observation describes the table before it was deleted.
             exporter.catalog.note(entry, Seen(None, None, self._make_spec({}).table_class))
             return exporter.catalog.move(entry, State.CLOSED, expected=(State.RESTORING,), keep_until=keep_until)
-
-    def lower_horizon(self) -> None:
-        """Move the horizon back to this period, so that the lifecycle reads it.
-
-        A run that has begun may raise the horizon again.
-        """
-        catalog, entry = self.exporter.catalog, self.entry
-        horizon = catalog.read_horizon(entry.stream)
-        if horizon is not None and horizon > entry.period.start:
-            catalog.set_horizon(entry.stream, entry.period.start)
 
     def _tables(self) -> PeriodTables:
         return PeriodTables(self.restorer.stage, self.exporter.tables, self.exporter.clock, self.remaining)

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from tidetable.catalog import Entry, State
-from tidetable.catalog_reads import read_entry
+from tidetable.catalog_steps import read_entry
 from tidetable.config import Config, FeedPolicy
 from tidetable.errors import InvalidName, NotReady, TableMissing, judge_failure
 from tidetable.lifecycle.expiry import compute_settling

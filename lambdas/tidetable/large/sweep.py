@@ -22,7 +22,7 @@ import msgspec
 from msgspec.structs import replace
 
 from tidetable.catalog import Entry, State
-from tidetable.catalog_reads import read_entry
+from tidetable.catalog_steps import read_entry
 from tidetable.config import Config
 from tidetable.errors import StaleEntry, TableMissing, describe_error
 from tidetable.expired import find_archive_expiry

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from tidetable.catalog import Entry, State
-from tidetable.catalog_reads import read_entry
+from tidetable.catalog_steps import read_entry
 from tidetable.errors import NotReady, TableUnusable
 from tidetable.lifecycle import actions
 from tidetable.lifecycle.run import Run

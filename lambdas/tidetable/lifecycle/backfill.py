@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from msgspec.structs import replace
 
 from tidetable.catalog import Backfill
-from tidetable.catalog_reads import list_open_backfills
+from tidetable.catalog_steps import list_open_backfills, lower_horizon
 from tidetable.config import Config, Stream
 from tidetable.config.bounds import MAX_OPEN_TABLES, MAX_UNITS
 from tidetable.config.demand import SHORTEST, list_demands
@@ -59,9 +59,7 @@ def open_backfill(
         # The horizon is moved first: runs make the tables of a recorded request, and must see these tables after its
         # end, too.
         for request in requests:
-            horizon = run.catalog.read_horizon(request.stream)
-            if horizon is not None and horizon > request.start:
-                run.catalog.set_horizon(request.stream, request.start)
+            lower_horizon(run.catalog, request.stream, request.start)
         # The rollups' requests come first: when the stream takes events, the refresher may clear the marks of its
         # rollups.
         for request in reversed(requests):

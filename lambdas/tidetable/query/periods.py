@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from tidetable.catalog import Entry, State
-from tidetable.catalog_reads import list_open_backfills
+from tidetable.catalog_steps import list_open_backfills
 from tidetable.config import Config, Stream
 from tidetable.config.stream import IndexPolicy
 from tidetable.keys import Layout
