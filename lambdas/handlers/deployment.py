@@ -18,7 +18,7 @@ from tidetable.credentials.first import admit_first, dismiss_first
 from tidetable.errors import TidetableError
 from tidetable.lifecycle import Run
 from tidetable.lifecycle.catalog_copies import remove_catalog_copies
-from tidetable.lifecycle.deploy import deploy, name_entries
+from tidetable.lifecycle.deploy import deploy, list_unmade_tables
 from tidetable.lifecycle.removal import remove
 from tidetable.lifecycle.standing import finish_stage, protect, take_back
 
@@ -108,7 +108,7 @@ def _deploy_tables(run: Run, configuration: str, *, first: bool) -> dict[str, st
         logger.info("reconciled", report=report.document())
     if deployed.failure is not None:
         raise DeployFailed(deployed.failure)
-    later = name_entries(deployed.unmade)
+    later = list_unmade_tables(deployed.unmade)
     if later:
         logger.warning("tables left to scheduled runs", tables=later, troubles=deployed.troubles)
     return {"TablesLeftToSchedule": str(len(later)), "Tables": ", ".join(later[:_NAMED])}

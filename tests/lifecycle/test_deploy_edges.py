@@ -13,7 +13,7 @@ from tidetable.errors import TableRefused
 from tidetable.leases import is_recorded
 from tidetable.lifecycle import deploy as deploying
 from tidetable.lifecycle import reconcile
-from tidetable.lifecycle.deploy import Deployed, Unmade, deploy, name_entries
+from tidetable.lifecycle.deploy import Deployed, Unmade, deploy, list_unmade_tables
 
 TODAY, LAST = "tidetable-t.s.2026-03-15", "tidetable-t.s.2026-03-17"
 MINUTE = timedelta(minutes=1)
@@ -35,7 +35,7 @@ def test_a_refusal_is_final_after_four_runs_with_pauses_of_five_seconds() -> Non
     world.tables.fails = {LAST}
     began = world.clock.now()
     done = run(world, first=True)
-    assert (done.failure, len(done.reports), name_entries(done.unmade)) == (None, 4, [LAST])
+    assert (done.failure, len(done.reports), list_unmade_tables(done.unmade)) == (None, 4, [LAST])
     # The first run also waits three seconds for each of the other tables.
     assert world.clock.now() - began == timedelta(seconds=3 * 5 + 3 * 3)
 
@@ -184,4 +184,4 @@ def test_each_configuration_is_remembered_by_its_own_digest() -> None:
 
 def test_tables_are_named_in_their_order() -> None:
     some = [Unmade("s", name, False, None) for name in ("b", "c", "a")]
-    assert name_entries(some) == ["a", "b", "c"]
+    assert list_unmade_tables(some) == ["a", "b", "c"]

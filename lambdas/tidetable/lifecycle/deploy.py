@@ -166,6 +166,6 @@ def _has_stood(run: Run, name: str) -> bool:
         return False
 
 
-def name_entries(unmade: list[Unmade]) -> list[str]:
+def list_unmade_tables(unmade: list[Unmade]) -> list[str]:
     """List the names of the tables that scheduled runs will make, in order."""
     return sorted(table.table for table in unmade)

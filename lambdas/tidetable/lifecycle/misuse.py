@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import suppress
 
 from tidetable.config import Config, Stream
-from tidetable.config.record import parse_policy
-from tidetable.errors import ConfigError
+from tidetable.lifecycle.known import read_recorded_policies
 from tidetable.ports import Catalog
 
 
@@ -28,7 +26,7 @@ def find_changed_natures(config: Config, catalog: Catalog) -> Iterator[str]:
 
     Queries would read cells of a rollup as events, or events as cells, and the refresher would write cells beside events.
     """
-    for former in _read_policies(catalog):
+    for former in read_recorded_policies(catalog):
         stream = config.streams.get(former.name)
         if stream is None or former.source == stream.source:
             continue
@@ -68,7 +66,7 @@ def find_lost_keys(config: Config, catalog: Catalog) -> Iterator[str]:
     Only keys of the last recorded policies are found. If a key leaves ``former_keys`` too early, requests are refused.
     """
     streams: dict[str, list[str]] = {}
-    for former in _read_policies(catalog):
+    for former in read_recorded_policies(catalog):
         key = former.table.encryption
         if not key.startswith("arn:") or key in config.table_keys:
             continue
@@ -79,13 +77,6 @@ def find_lost_keys(config: Config, catalog: Catalog) -> Iterator[str]:
             f"the tables of {', '.join(names)} are encrypted with {key}, and the configuration does not name this key any more:"
             " add it to former_keys under [storage] until these tables are deleted"
         )
-
-
-def _read_policies(catalog: Catalog) -> Iterator[Stream]:
-    """Read the recorded policies. The runs of the lifecycle report a policy that this version cannot read."""
-    for record in catalog.list_policies():
-        with suppress(ConfigError):
-            yield parse_policy(record.stream, record.policy)
 
 
 def _describe_origin(stream: Stream) -> str:
