@@ -45,7 +45,7 @@ class Upkeep(Pipeline):
         """The keys of callers, for the command line and for a deployment."""
         from aws.keys import DynamoKeys
 
-        return DynamoKeys(clients.find_dynamodb_client(), settings.settings().catalog_table)
+        return DynamoKeys(clients.find_dynamodb_client(), self.catalog_table)
 
     @cached_property
     def gateway_keys(self) -> GatewayKeys:
@@ -101,7 +101,7 @@ class Upkeep(Pipeline):
     def catalog(self) -> ports.Catalog:
         from aws.catalog import DynamoCatalog
 
-        return DynamoCatalog(clients.find_dynamodb_client(), settings.settings().catalog_table)
+        return DynamoCatalog(clients.find_dynamodb_client(), self.catalog_table)
 
     @cached_property
     def catalog_table(self) -> str:

@@ -9,9 +9,9 @@ from tidetable.periods import Period
 from tidetable.ports import Catalog, CatalogReader
 
 
-def read_entry(catalog: CatalogReader, stream: str, period: Period, *, consistent: bool = True) -> Entry | None:
+def read_entry(catalog: CatalogReader, stream: str, period: Period) -> Entry | None:
     """Read the present entry of a period; None if the catalog has no such period."""
-    return find_entry(catalog.entries(stream, period.start, period.start, consistent=consistent), period)
+    return find_entry(catalog.entries(stream, period.start, period.start, consistent=True), period)
 
 
 def list_open_backfills(catalog: CatalogReader, stream: str, now: datetime) -> list[Backfill]:
