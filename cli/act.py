@@ -32,6 +32,7 @@ from cli.common import (
     warn,
 )
 from tidetable.catalog import Entry
+from tidetable.catalog_steps import list_open_backfills
 
 # The exit code of `plan` while actions are pending, for scripts.
 PENDING = 2
@@ -212,9 +213,7 @@ def backfill(
 
 def _list_backfills(stream: str, account: Account, *, as_json: bool) -> None:
     now = clock.read_clock()
-    running = [
-        backfill.document() for backfill in account.pipeline.catalog.backfills(stream) if now < backfill.opened.until
-    ]
+    running = [backfill.document() for backfill in list_open_backfills(account.pipeline.catalog, stream, now)]
     if as_json:
         print_json(running)
         return

@@ -101,7 +101,7 @@ class Pipeline:
     def values(self) -> ports.Values:
         from aws.objects import S3Values
 
-        return S3Values(partial(clients.values, self.bucket_region), settings.read_settings().archive_bucket)
+        return S3Values(partial(clients.find_values_client, self.bucket_region), settings.read_settings().archive_bucket)
 
     @cached_property
     def bucket_region(self) -> str | None:
@@ -127,7 +127,9 @@ class Pipeline:
 
         known = settings.read_settings()
         prefix = known.alarm_prefix or f"Tidetable-{self.stage}-Alarms"
-        return AwsOperations(clients.functions, known.lifecycle_function, clients.alarms, prefix)
+        return AwsOperations(
+            clients.find_functions_client, known.lifecycle_function, clients.find_cloudwatch_client, prefix
+        )
 
     # Writing events.
 
@@ -135,13 +137,13 @@ class Pipeline:
     def overflow(self) -> ports.Overflow:
         from aws.overflow import SqsOverflow
 
-        return SqsOverflow(clients.sqs, settings.read_settings().overflow_queue_url, self.values, Zstd())
+        return SqsOverflow(clients.find_sqs_client, settings.read_settings().overflow_queue_url, self.values, Zstd())
 
     @cached_property
     def dead_letters(self) -> ports.DeadLetters:
         from aws.overflow import SqsDeadLetters
 
-        return SqsDeadLetters(clients.sqs, settings.read_settings().dead_letter_queue_url)
+        return SqsDeadLetters(clients.find_sqs_client, settings.read_settings().dead_letter_queue_url)
 
     @cached_property
     def circuit(self) -> Circuit:
@@ -239,14 +241,14 @@ class Pipeline:
     def archive_reader(self) -> ports.ArchiveReader:
         from aws.archive.clients import LambdaArchiveReader
 
-        return LambdaArchiveReader(clients.functions, settings.read_settings().archive_reader_function)
+        return LambdaArchiveReader(clients.find_functions_client, settings.read_settings().archive_reader_function)
 
     @cached_property
     def table_reader(self) -> ports.Tables:
         """Describes tables while a caller waits. The control plane's own client could retry for half a minute."""
         from aws.tables import DynamoTables
 
-        return DynamoTables(clients.dynamodb())
+        return DynamoTables(clients.find_dynamodb_client())
 
     @cached_property
     def seal(self) -> Seal:

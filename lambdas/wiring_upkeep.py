@@ -45,20 +45,20 @@ class Upkeep(Pipeline):
         """The keys of callers, for the command line and for a deployment."""
         from aws.keys import DynamoKeys
 
-        return DynamoKeys(clients.dynamodb(), settings.read_settings().catalog_table)
+        return DynamoKeys(clients.find_dynamodb_client(), self.catalog_table)
 
     @cached_property
     def gateway_keys(self) -> GatewayKeys:
         from aws.gateway_keys import GatewayKeys
 
-        return GatewayKeys(clients.gateway, self.clock.sleep)
+        return GatewayKeys(clients.find_gateway_client, self.clock.sleep)
 
     @cached_property
     def meters(self) -> Meters:
         """CloudWatch's counts of the stage's consumed units and of its traffic."""
         from aws.meters import CloudWatchMeters
 
-        return CloudWatchMeters(clients.alarms, self.stage, settings.read_settings().metrics_namespace)
+        return CloudWatchMeters(clients.find_cloudwatch_client, self.stage, settings.read_settings().metrics_namespace)
 
     # The feed of changes.
 
@@ -73,10 +73,10 @@ class Upkeep(Pipeline):
         from aws.feed_targets import FeedDeadLetters, make_target
         from tidetable.feed.feeds import Feeds
 
-        letters = FeedDeadLetters(clients.sqs, settings.read_settings().feed_dead_letter_queue_url)
+        letters = FeedDeadLetters(clients.find_sqs_client, settings.read_settings().feed_dead_letter_queue_url)
         services = self.catalog_reader, self.unpacker, letters, self.clock
         return Feeds(
-            self.config, self.stage, *services, lambda arn, stream: make_target(arn, stream, clients.of_target)
+            self.config, self.stage, *services, lambda arn, stream: make_target(arn, stream, clients.find_target_client)
         )
 
     @cached_property
@@ -85,7 +85,7 @@ class Upkeep(Pipeline):
         from aws.mappings import LambdaMappings
 
         function = settings.read_settings().feed_function
-        return LambdaMappings(clients.mappings, function) if function else None
+        return LambdaMappings(clients.find_mappings_client, function) if function else None
 
     # Rollups.
 
@@ -101,7 +101,7 @@ class Upkeep(Pipeline):
     def catalog(self) -> ports.Catalog:
         from aws.catalog import DynamoCatalog
 
-        return DynamoCatalog(clients.dynamodb(), settings.read_settings().catalog_table)
+        return DynamoCatalog(clients.find_dynamodb_client(), self.catalog_table)
 
     @cached_property
     def catalog_table(self) -> str:
@@ -112,25 +112,25 @@ class Upkeep(Pipeline):
     def tables(self) -> ports.Tables:
         from aws.tables import DynamoTables
 
-        return DynamoTables(clients.control_plane(), clients.control_plane)
+        return DynamoTables(clients.find_control_plane_client(), clients.find_control_plane_client)
 
     @cached_property
     def scaling(self) -> ports.Scaling:
         from aws.scaling import ApplicationScaling
 
-        return ApplicationScaling(clients.scaling)
+        return ApplicationScaling(clients.find_scaling_client)
 
     @cached_property
     def archiver(self) -> ports.Archiver:
         from aws.archive.clients import LambdaArchiver
 
-        return LambdaArchiver(clients.functions, settings.read_settings().archiver_function)
+        return LambdaArchiver(clients.find_functions_client, settings.read_settings().archiver_function)
 
     @cached_property
     def event_bus(self) -> EventBus:
         from aws.notices import EventBus
 
-        return EventBus(clients.events())
+        return EventBus(clients.find_eventbridge_client())
 
     def begin_run(self, owner: str, remaining: Callable[[], float]) -> Run:
         """Begin a run of the lifecycle. ``owner`` holds its leases, ``remaining`` returns the seconds that it has left."""
@@ -145,14 +145,14 @@ class Upkeep(Pipeline):
     def objects(self) -> S3Objects:
         from aws.objects import S3Objects
 
-        return S3Objects(clients.s3(self.bucket_region), settings.read_settings().archive_bucket)
+        return S3Objects(clients.find_s3_client(self.bucket_region), settings.read_settings().archive_bucket)
 
     @cached_property
     def stored_values(self) -> Store:
         """The bucket's large values, for the sweep: it may wait longer than a caller."""
         from aws.objects import S3Values
 
-        return S3Values(clients.s3, settings.read_settings().archive_bucket)
+        return S3Values(clients.find_s3_client, settings.read_settings().archive_bucket)
 
     @cached_property
     def sweeper(self) -> Sweeper:
@@ -165,7 +165,7 @@ class Upkeep(Pipeline):
     def source(self) -> TableSource:
         from aws.archive.scan import RawScan
 
-        return RawScan(clients.dynamodb())
+        return RawScan(clients.find_dynamodb_client())
 
     @cached_property
     def format(self) -> Format:

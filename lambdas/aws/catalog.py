@@ -113,20 +113,20 @@ class DynamoCatalog(CatalogTable):
         if self._get(catalog_items.SECRET_KEY) is None:
             self._put_if(NEW, {**catalog_items.SECRET_KEY, "secret": os.urandom(32).hex()})
 
-    def stands(self) -> bool:
+    def is_standing(self) -> bool:
         return self._get(catalog_items.STANDING_KEY) is not None
 
     def mark_standing(self) -> None:
         self._put(catalog_items.STANDING_KEY)
 
-    def policies(self) -> Sequence[RecordedPolicy]:
+    def list_policies(self) -> Sequence[RecordedPolicy]:
         """Send a consistent Query: a stream that was just added again must not look like a removed stream."""
         return list(map(catalog_items.read_policy, self._read_partition(catalog_items.POLICIES)))
 
     def put_policy(self, recorded: RecordedPolicy) -> None:
         self._put(catalog_items.make_policy_item(recorded))
 
-    def horizon(self, stream: str) -> datetime | None:
+    def read_horizon(self, stream: str) -> datetime | None:
         """Send a consistent GetItem: a stale horizon would hide a restored period, and would then be written again."""
         item = self._get(catalog_items.make_horizon_item(stream))
         return from_text(item["at"]) if item is not None else None

@@ -46,30 +46,31 @@ class _Shared(Generic[_P, _Client]):
         self._find.cache_clear()
 
 
-def _make_client(service: str, region: str | None = None, *, connect_timeout: float = 2, **config: Any) -> Any:
+def _make_client(
+    service: str, region: str | None = None, *, connect_timeout: float = 2, attempts: int | None = None, **config: Any
+) -> Any:
     import boto3
     from botocore.config import Config
+
+    if attempts is not None:
+        config["retries"] = {"mode": "standard", "total_max_attempts": attempts}
 
     # Any, because boto3's type stubs have one signature per literal name of a service.
     make: Any = boto3.client
     return make(service, region_name=region, config=Config(connect_timeout=connect_timeout, **config))
 
 
-def _try(attempts: int) -> dict[str, Any]:
-    return {"mode": "standard", "total_max_attempts": attempts}
-
-
 @_Shared
-def dynamodb() -> DynamoDBClient:
+def find_dynamodb_client() -> DynamoDBClient:
     """The client for events and the catalog. It retries seldom and briefly: callers queue throttled puts."""
     # botocore does not check the attributes: our own checks have passed every item, and they name the invalid event.
     options: dict[str, Any] = {"tcp_keepalive": True, "parameter_validation": False}
-    client = _make_client("dynamodb", read_timeout=5, max_pool_connections=CONCURRENCY, retries=_try(2), **options)
+    client = _make_client("dynamodb", read_timeout=5, max_pool_connections=CONCURRENCY, attempts=2, **options)
     return cast("DynamoDBClient", client)
 
 
 @_Shared
-def control_plane(region: str | None = None) -> DynamoDBClient:
+def find_control_plane_client(region: str | None = None) -> DynamoDBClient:
     """The client that makes, changes and deletes tables.
 
     ``region`` is the Region of a copy, for the copy's own settings. If ten CreateTables or DeleteTables are sent at
@@ -77,70 +78,70 @@ def control_plane(region: str | None = None) -> DynamoDBClient:
     attempts wait for half a minute on average: standard mode pauses for up to 1, 2, 4, ... 20 s, with jitter.
     """
     options: dict[str, Any] = {"tcp_keepalive": True, "max_pool_connections": 2 * CONCURRENCY}
-    return cast("DynamoDBClient", _make_client("dynamodb", region, read_timeout=10, retries=_try(8), **options))
+    return cast("DynamoDBClient", _make_client("dynamodb", region, read_timeout=10, attempts=8, **options))
 
 
 @_Shared
-def sqs() -> SQSClient:
+def find_sqs_client() -> SQSClient:
     """The client for the overflow queue."""
-    return cast("SQSClient", _make_client("sqs", read_timeout=5, retries=_try(3)))
+    return cast("SQSClient", _make_client("sqs", read_timeout=5, attempts=3))
 
 
 @_Shared
-def s3(region: str | None = None) -> S3Client:
+def find_s3_client(region: str | None = None) -> S3Client:
     """The client for the archive; ``region`` is the bucket's. No caller waits: botocore's own time-outs suffice."""
     options: dict[str, Any] = {"connect_timeout": 60, "retries": {"mode": "standard"}}
     return cast("S3Client", _make_client("s3", region, max_pool_connections=CONCURRENCY, **options))
 
 
 @_Shared
-def values(region: str | None = None) -> S3Client:
+def find_values_client(region: str | None = None) -> S3Client:
     """The client for large values, which a caller waits for. ``region`` is the Region of the bucket."""
-    client = _make_client("s3", region, read_timeout=8, max_pool_connections=CONCURRENCY, retries=_try(2))
+    client = _make_client("s3", region, read_timeout=8, max_pool_connections=CONCURRENCY, attempts=2)
     return cast("S3Client", client)
 
 
 @_Shared
-def events() -> EventBridgeClient:
+def find_eventbridge_client() -> EventBridgeClient:
     """The client for notices."""
-    return cast("EventBridgeClient", _make_client("events", read_timeout=5, retries=_try(2)))
+    return cast("EventBridgeClient", _make_client("events", read_timeout=5, attempts=2))
 
 
 @_Shared
-def scaling(region: str | None = None) -> Any:
+def find_scaling_client(region: str | None = None) -> Any:
     """The client for Application Auto Scaling in ``region``; without a region, in the function's own Region."""
-    return _make_client("application-autoscaling", region, read_timeout=5, retries=_try(3))
+    return _make_client("application-autoscaling", region, read_timeout=5, attempts=3)
 
 
 # Nearly every call has another time-out, because a caller waits for the rest of its own time. Each time-out needs its
 # own client, and a client takes megabytes. So only the two newest clients are kept.
 @partial(_Shared, most=2)
-def functions(seconds: int) -> LambdaClient:
+def find_functions_client(seconds: int) -> LambdaClient:
     """The client that calls another function and waits ``seconds`` for it. A retry would start the work twice."""
     options: dict[str, Any] = {"retries": {"total_max_attempts": 1}, "tcp_keepalive": True}
     return cast("LambdaClient", _make_client("lambda", connect_timeout=5, read_timeout=seconds, **options))
 
 
 @_Shared
-def alarms() -> Any:
+def find_cloudwatch_client() -> Any:
     """The client for CloudWatch's alarms and metrics."""
-    return _make_client("cloudwatch", read_timeout=5, retries=_try(2))
+    return _make_client("cloudwatch", read_timeout=5, attempts=2)
 
 
 @_Shared
-def mappings() -> Any:
+def find_mappings_client() -> Any:
     """The client for event source mappings."""
-    return _make_client("lambda", read_timeout=10, retries=_try(4))
+    return _make_client("lambda", read_timeout=10, attempts=4)
 
 
 @_Shared
-def gateway() -> Any:
+def find_gateway_client() -> Any:
     """The client for the keys of API Gateway."""
-    return _make_client("apigateway", read_timeout=10, retries=_try(5))
+    return _make_client("apigateway", read_timeout=10, attempts=5)
 
 
 @_Shared
-def of_target(service: str, region: str) -> Any:
+def find_target_client(service: str, region: str) -> Any:
     """The client for a feed's target. A function may take a minute, and a retry would repeat its work."""
     seconds, attempts = (60, 1) if service == "lambda" else (10, 2)
-    return _make_client(service, region, read_timeout=seconds, retries=_try(attempts))
+    return _make_client(service, region, read_timeout=seconds, attempts=attempts)

@@ -91,7 +91,7 @@ class _QueueTarget(_Target):
     def _order(self, message: Message) -> dict[str, str]:
         if not self._name.endswith(".fifo"):
             return {}
-        return {"MessageGroupId": _digest(message), "MessageDeduplicationId": sha256(message.body).hexdigest()}
+        return {"MessageGroupId": _hash_identity(message), "MessageDeduplicationId": sha256(message.body).hexdigest()}
 
 
 class _BusTarget(_Target):
@@ -111,7 +111,7 @@ class _KinesisTarget(_Target):
     most_bytes, most_messages, most_together = 900 * _KB, 500, 4 * _MB
 
     def send(self, messages: Sequence[Message]) -> Sequence[int]:
-        records = [{"Data": message.body, "PartitionKey": _digest(message)} for message in messages]
+        records = [{"Data": message.body, "PartitionKey": _hash_identity(message)} for message in messages]
         return _find_refused(self._client.put_records(StreamARN=self.arn, Records=records)["Records"])
 
 
@@ -131,7 +131,7 @@ def _find_refused(results: Sequence[Any]) -> Sequence[int]:
     return [number for number, result in enumerate(results) if "ErrorCode" in result]
 
 
-def _digest(message: Message) -> str:
+def _hash_identity(message: Message) -> str:
     """Compute a hash that identifies a message's event: the event's own identity may be longer than AWS accepts."""
     return sha256("\0".join(message.identity).encode()).hexdigest()[:32]
 

@@ -45,7 +45,7 @@ class CloudWatchMeters:
         ]
         sums = dict.fromkeys(_TRAFFIC, 0.0)
         with require_answer("meters", "CloudWatch"):
-            for name, values in _read(self._client(), queries, end):
+            for name, values in _read_data(self._client(), queries, end):
                 sums[name] += sum(values)
         return Traffic(**sums)
 
@@ -60,7 +60,7 @@ def read_consumed_units(
     end = _find_end(now)
     for first in range(0, len(requested), _AT_ONCE):
         batch = requested[first : first + _AT_ONCE]
-        for id, values in _read(client, list(_make_queries(batch)), end):
+        for id, values in _read_data(client, list(_make_queries(batch)), end):
             sums[batch[int(id[1:])]] += sum(values)
     return {resource: ConsumedUnits(*(sums[resource, metric] for metric in _METRICS)) for resource in resources}
 
@@ -69,7 +69,7 @@ def _find_end(now: datetime) -> datetime:
     return now.replace(minute=0, second=0, microsecond=0) + timedelta(hours=1)
 
 
-def _read(client: Any, queries: Sequence[dict[str, Any]], end: datetime) -> Iterator[tuple[str, Sequence[float]]]:
+def _read_data(client: Any, queries: Sequence[dict[str, Any]], end: datetime) -> Iterator[tuple[str, Sequence[float]]]:
     """Yield the id and the values of each result; a long series comes in several results."""
     pages = client.get_paginator("get_metric_data").paginate(
         MetricDataQueries=list(queries), StartTime=end - SPAN, EndTime=end

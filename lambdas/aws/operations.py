@@ -44,12 +44,13 @@ class AwsOperations:
         with require_answer("alarms", "CloudWatch"):
             for page in self._alarms().get_paginator("describe_alarms").paginate(AlarmNamePrefix=self._prefix):
                 alarms += [
-                    _describe(alarm) for alarm in (*page.get("MetricAlarms", ()), *page.get("CompositeAlarms", ()))
+                    _describe_alarm(alarm)
+                    for alarm in (*page.get("MetricAlarms", ()), *page.get("CompositeAlarms", ()))
                 ]
         return sorted(alarms, key=lambda alarm: alarm["name"])
 
 
-def _describe(alarm: dict[str, Any]) -> dict[str, Any]:
+def _describe_alarm(alarm: dict[str, Any]) -> dict[str, Any]:
     changed = alarm.get("StateUpdatedTimestamp")
     return {
         "name": alarm["AlarmName"],

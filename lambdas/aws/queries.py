@@ -28,7 +28,7 @@ _ELSEWHERE = ("z", "out")
 class _Names(dict[str, str]):
     """Short names of attributes, each assigned at its first use."""
 
-    def of(self, path: Sequence[str]) -> str:
+    def add(self, path: Sequence[str]) -> str:
         """Write a path in an expression, with short names."""
         return ".".join([self._shorten_name(name) for name in path])
 
@@ -43,14 +43,14 @@ class _Names(dict[str, str]):
 class _Values(dict[str, dict[str, Any]]):
     """Placeholders of values."""
 
-    def of(self, letter: str, value: Any) -> str:
+    def add(self, letter: str, value: Any) -> str:
         """Write the placeholder of a value in an expression."""
         short = f":v{len(self)}"
         self[short] = {letter: value}
         return short
 
 
-def query_request(read: RangeRead, *, ascending: bool, consistent: bool, fields: Sequence[str] = ()) -> dict[str, Any]:
+def make_query(read: RangeRead, *, ascending: bool, consistent: bool, fields: Sequence[str] = ()) -> dict[str, Any]:
     """Make the members of a Query request; with ``fields``, the answer has only these fields of the items' data."""
     keys, limit = read.keys, min(read.limit, _MOST_ITEMS)
     names, values = _Names(), _Values()
@@ -78,7 +78,7 @@ def query_request(read: RangeRead, *, ascending: bool, consistent: bool, fields:
         low, high = (keys.after, high) if ascending else (low, keys.after)
         body["Limit"] = limit + 1
     pk, sk = ("pk", "sk") if index is None else (index.pk, index.sk)
-    condition = f"{names.of([pk])} = {values.of('S', keys.pk)}"
+    condition = f"{names.add([pk])} = {values.add('S', keys.pk)}"
     body["KeyConditionExpression"] = condition + _make_sort_condition(
         replace(keys, low=low, high=high), names, sk, values
     )
@@ -86,7 +86,7 @@ def query_request(read: RangeRead, *, ascending: bool, consistent: bool, fields:
     if filters:
         body["FilterExpression"] = _join_terms(filters)
     if fields:
-        body["ProjectionExpression"] = ", ".join(names.of(path) for path in _find_projected_paths(keys.index, fields))
+        body["ProjectionExpression"] = ", ".join(names.add(path) for path in _find_projected_paths(keys.index, fields))
     return body | {"ExpressionAttributeNames": names, "ExpressionAttributeValues": values}
 
 
@@ -95,14 +95,14 @@ def _make_sort_condition(keys: KeyRange, names: _Names, sk: str, values: _Values
     low, high = keys.low, keys.high
     letter = "N" if keys.index is not None and keys.index.ranks else "S"
     if keys.prefix:
-        return f" AND begins_with({names.of([sk])}, {values.of('S', keys.prefix)})"
+        return f" AND begins_with({names.add([sk])}, {values.add('S', keys.prefix)})"
     if low is not None and high is not None:
-        edges = values.of(letter, str(low)), values.of(letter, str(high))
-        return f" AND {names.of([sk])} BETWEEN {edges[0]} AND {edges[1]}"
+        edges = values.add(letter, str(low)), values.add(letter, str(high))
+        return f" AND {names.add([sk])} BETWEEN {edges[0]} AND {edges[1]}"
     if low is None and high is None:
         return ""
     sign, edge = (">=", low) if low is not None else ("<=", high)
-    return f" AND {names.of([sk])} {sign} {values.of(letter, str(edge))}"
+    return f" AND {names.add([sk])} {sign} {values.add(letter, str(edge))}"
 
 
 def _find_root(index: Index | None) -> str:
@@ -128,17 +128,17 @@ def _find_projected_paths(index: Index | None, fields: Sequence[str]) -> Iterato
 def _make_filters(keys: KeyRange, names: _Names, values: _Values) -> Iterator[_Terms]:
     """Make the terms of the filter. An item must meet every term, by at least one alternative of the term."""
     if keys.times is not None:
-        low, high = (values.of("S", edge) for edge in keys.times)
-        yield [f"{names.of(['sk'])} BETWEEN {low} AND {high}"]
+        low, high = (values.add("S", edge) for edge in keys.times)
+        yield [f"{names.add(['sk'])} BETWEEN {low} AND {high}"]
     if not keys.conditions:
         return
     root = _find_root(keys.index)
     terms = [
-        _make_condition(condition, names.of([root, *condition.field.split(".")]), values)
+        _make_condition(condition, names.add([root, *condition.field.split(".")]), values)
         for condition in keys.conditions
     ]
     if root == "data":
-        elsewhere = [f"attribute_exists({names.of([name])})" for name in _ELSEWHERE]
+        elsewhere = [f"attribute_exists({names.add([name])})" for name in _ELSEWHERE]
         yield [*(terms[0] if len(terms) == 1 else [_join_terms(terms)]), *elsewhere]
     else:
         yield from terms
@@ -154,16 +154,16 @@ def _join_terms(terms: Sequence[_Terms]) -> str:
 def _make_condition(condition: Condition, path: str, values: _Values) -> _Terms:
     """Express a condition as alternatives. A value is compared as text and, if possible, as a number or a boolean."""
     if condition.operator == "prefix":
-        return [f"begins_with({path}, {values.of('S', condition.values[0])})"]
+        return [f"begins_with({path}, {values.add('S', condition.values[0])})"]
     typed_values = [pair for text in condition.values for pair in _type_values(text)]
     if condition.operator in _ORDERED:
         # Booleans have no order here: an order of true and false would surprise callers.
-        ordered = [values.of(letter, value) for letter, value in typed_values if letter != "BOOL"]
+        ordered = [values.add(letter, value) for letter, value in typed_values if letter != "BOOL"]
         return [f"{path} {_ORDERED[condition.operator]} {placeholder}" for placeholder in ordered]
-    among = f"{path} IN ({', '.join([values.of(letter, value) for letter, value in typed_values])})"
+    among = f"{path} IN ({', '.join([values.add(letter, value) for letter, value in typed_values])})"
     if condition.equals:
         return [among]
-    plain = " OR ".join(f"attribute_type({path}, {values.of('S', letter)})" for letter in _PLAIN)
+    plain = " OR ".join(f"attribute_type({path}, {values.add('S', letter)})" for letter in _PLAIN)
     return [f"({plain}) AND NOT {among}"]
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tidetable.config import TableClass
+from tidetable.config.capacity import find_index_units
 from tidetable.keys import Index
-from tidetable.ports import TableSpec, find_index_units
+from tidetable.ports import TableSpec
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb.literals import TableClassType

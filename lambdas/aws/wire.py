@@ -150,12 +150,12 @@ def split_batches(puts: Sequence[Put]) -> Iterator[list[Put]]:
     by_table: defaultdict[str, defaultdict[str, list[Put]]] = defaultdict(lambda: defaultdict(list))
     for put in puts:
         by_table[put.table][put.item["pk"]].append(put)
-    queues = [_interleave(list(partitions.values())) for partitions in by_table.values()]
+    queues = [_interleave_queues(list(partitions.values())) for partitions in by_table.values()]
     batches = [[queue[start : start + _BATCH] for start in range(0, len(queue), _BATCH)] for queue in queues]
-    yield from _interleave(batches)
+    yield from _interleave_queues(batches)
 
 
-def _interleave(queues: list[list[Any]]) -> list[Any]:
+def _interleave_queues(queues: list[list[Any]]) -> list[Any]:
     """Yield an element of each queue in turn, until all queues are empty."""
     if len(queues) == 1:
         return queues[0]

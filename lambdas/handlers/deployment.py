@@ -18,7 +18,7 @@ from tidetable.credentials.first import admit_first, dismiss_first
 from tidetable.errors import TidetableError
 from tidetable.lifecycle import Run
 from tidetable.lifecycle.catalog_copies import remove_catalog_copies
-from tidetable.lifecycle.deploy import deploy, name_entries
+from tidetable.lifecycle.deploy import deploy, list_unmade_tables
 from tidetable.lifecycle.removal import remove
 from tidetable.lifecycle.standing import finish_stage, protect, take_back
 
@@ -44,20 +44,20 @@ class DeployFailed(TidetableError):
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Answer the CDK provider framework. CloudFormation shows the message of an error; a long message is cut."""
     try:
-        return _answer(event, context)
+        return _answer_request(event, context)
     except Exception as error:
-        reason = _shorten(str(error))
+        reason = _shorten_reason(str(error))
         if reason == str(error):
             raise
         logger.exception("the reason is too long for CloudFormation")
         raise DeployFailed(reason) from error
 
 
-def _answer(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
+def _answer_request(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     pipeline = wiring_upkeep.pipeline()
     run = pipeline.begin_run(context.aws_request_id, make_countdown(context, _RESERVE_SECONDS))
     if event["RequestType"] == "Delete" and pipeline.tables.describe(pipeline.catalog_table) is None:
-        return _leave(event, run)
+        return _leave_tables(event, run)
     if event.get("ResourceType") == _FIRST_KEY:
         return _admit_first_key(event)
     if event.get("ResourceType") == _STANDING:
@@ -74,10 +74,10 @@ def _answer(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
         return answer
     configuration = event.get("ResourceProperties", {}).get("configuration", "")
     if event["RequestType"] == "Update":
-        return answer | {"Data": _deploy(run, configuration, first=False)}
+        return answer | {"Data": _deploy_tables(run, configuration, first=False)}
     try:
         before = make_countdown(context, _RESERVE_SECONDS + _TAKE_BACK_SECONDS)
-        return answer | {"Data": _deploy(replace(run, remaining=before), configuration, first=True)}
+        return answer | {"Data": _deploy_tables(replace(run, remaining=before), configuration, first=True)}
     except Exception as error:
         # CloudFormation deletes the catalog next. After a Create that failed, the provider framework does not pass a
         # Delete on to this function.
@@ -90,7 +90,7 @@ def _answer(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
         raise
 
 
-def _shorten(reason: str) -> str:
+def _shorten_reason(reason: str) -> str:
     """Return the reason, or the beginning of a reason that has more than ``_REASON_BYTES`` bytes as JSON."""
     size = 0
     for at, character in enumerate(reason):
@@ -100,7 +100,7 @@ def _shorten(reason: str) -> str:
     return reason
 
 
-def _deploy(run: Run, configuration: str, *, first: bool) -> dict[str, str]:
+def _deploy_tables(run: Run, configuration: str, *, first: bool) -> dict[str, str]:
     """Make the tables. Return the data of the answer, which names the tables that scheduled runs will make."""
     deployed = deploy(run, configuration, first=first)
     for report in deployed.reports:
@@ -108,15 +108,15 @@ def _deploy(run: Run, configuration: str, *, first: bool) -> dict[str, str]:
         logger.info("reconciled", report=report.document())
     if deployed.failure is not None:
         raise DeployFailed(deployed.failure)
-    later = name_entries(deployed.unmade)
+    later = list_unmade_tables(deployed.unmade)
     if later:
         logger.warning("tables left to scheduled runs", tables=later, troubles=deployed.troubles)
     return {"TablesLeftToSchedule": str(len(later)), "Tables": ", ".join(later[:_NAMED])}
 
 
-def _leave(event: dict[str, Any], run: Run) -> dict[str, Any]:
+def _leave_tables(event: dict[str, Any], run: Run) -> dict[str, Any]:
     """Answer a deletion without a catalog: nobody knows the stage's tables and keys any more, so they stay."""
-    _unmap(run)
+    _remove_mappings(run)
     logger.warning("the catalog does not exist, so no table is removed")
     return {"PhysicalResourceId": event["PhysicalResourceId"]}
 
@@ -144,7 +144,7 @@ def _admit_first_key(event: dict[str, Any]) -> dict[str, Any]:
     return {"PhysicalResourceId": gateway_key, "Data": {"KeyId": id}}
 
 
-def _unmap(run: Run) -> None:
+def _remove_mappings(run: Run) -> None:
     """Remove the mappings of feeds, which would outlive their function. The next deletion removes changing mappings."""
     feeds = run.make_feed_tables()
     steps = feeds.remove_all() if feeds is not None else []
@@ -153,7 +153,7 @@ def _unmap(run: Run) -> None:
 
 
 def _take_back(run: Run) -> None:
-    _unmap(run)
+    _remove_mappings(run)
     removed = take_back(run)
     if removed:
         logger.info("tables taken back, as the stage never stood", tables=removed)

@@ -78,7 +78,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     else:
         report = reconcile(run, at=at, dry_run=dry_run)
     if not dry_run:
-        _measure(report)
+        _publish_metrics(report)
         publish_notices(report)
     document = report.document()
     logger.info("lifecycle run", report=document)
@@ -128,7 +128,7 @@ def publish_notices(report: Report) -> None:
         metrics.add_metric("NoticesLost", MetricUnit.Count, losses)
 
 
-def _measure(report: Report) -> None:
+def _publish_metrics(report: Report) -> None:
     if report.skipped is not None:
         metrics.add_metric("LifecycleSkipped", MetricUnit.Count, 1)
         return

@@ -72,6 +72,10 @@ class Opened(NamedTuple):
     write: int | None
     read: int | None
 
+    def takes_events(self, now: datetime) -> bool:
+        """True if the backfill has not ended at an instant."""
+        return now < self.until
+
     def joined(self, other: Opened) -> Opened:
         """Merge two backfills of one period: the later end and the greater units."""
         units = [
@@ -118,9 +122,13 @@ class Backfill(msgspec.Struct, frozen=True):
         """Return the backfill in the form of the API and of the reports."""
         return {"from": to_text(self.start), "to": to_text(self.end), "until": to_text(self.opened.until)}
 
-    def holds(self, time: datetime, now: datetime) -> bool:
-        """True if an event of that time may be imported at an instant."""
-        return self.start <= time < self.end and now < self.opened.until
+    def holds(self, time: datetime) -> bool:
+        """True if an event of that time may be imported while the backfill is open."""
+        return self.start <= time < self.end
+
+    def is_open(self, now: datetime) -> bool:
+        """True if the backfill has not ended at an instant."""
+        return self.opened.takes_events(now)
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -182,9 +190,14 @@ class Entry(msgspec.Struct, frozen=True):
 
     def is_open(self, now: datetime) -> bool:
         """True if a backfill may write to the table."""
-        return self.opened is not None and now < self.opened.until and self.writable
+        return self.opened is not None and self.opened.takes_events(now) and self.writable
 
 
 def find_entry_at(entries: Iterable[Entry], instant: datetime) -> Entry | None:
     """Find the entry whose period contains the instant; periods of one stream never overlap."""
     return next((entry for entry in entries if instant in entry.period), None)
+
+
+def find_entry(entries: Iterable[Entry], period: Period) -> Entry | None:
+    """Find the entry of exactly this period."""
+    return next((entry for entry in entries if entry.period == period), None)

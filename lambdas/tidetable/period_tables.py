@@ -151,6 +151,11 @@ class PeriodTables:
                 raise TableUnusable(name, table.status)
             self._pause(f"table {name} is {table.status if table is not None else 'not there yet'}")
 
+    def wait_while_changing(self, name: str, why: str) -> None:
+        """Wait until the table is ACTIVE or does not exist; NotReady, which says ``why``, if the time is not enough."""
+        while (table := self.tables.describe(name)) is not None and table.status != "ACTIVE":
+            self._pause(why)
+
     def make_recoverable(self, name: str) -> None:
         """Turn point-in-time recovery on, as soon as DynamoDB allows it for a new table."""
         while True:

@@ -153,7 +153,7 @@ def test_a_stage_asks_for_no_alarm_of_a_stage_whose_name_begins_alike(monkeypatc
     monkeypatch.setenv("TIDETABLE_STAGE", "prod")
     known = replace(settings.Settings.from_environment(), alarm_prefix="")
     monkeypatch.setattr(settings, "read_settings", lambda: known)
-    monkeypatch.setattr("aws.clients.alarms", lambda: alarms)
+    monkeypatch.setattr("aws.clients.find_cloudwatch_client", lambda: alarms)
     wiring.Pipeline().operations.alarms()
     assert alarms.requests == [{"AlarmNamePrefix": "Tidetable-prod-Alarms"}]
 

@@ -329,13 +329,13 @@ def test_the_clients_of_a_reader_are_of_the_origins_bucket(environment: Path, mo
         made_of.append((service, region))
 
     monkeypatch.setattr(clients, "_make_client", make)
-    clients.values.cache_clear()
-    clients.s3.cache_clear()
+    clients.find_values_client.cache_clear()
+    clients.find_s3_client.cache_clear()
     reader = Upkeep()
     assert reader.copies == Copies(IRELAND, HOME)
     values: Any = reader.values
     objects: Any = reader.objects
     assert (values._client, objects._client) == (None, None)
     assert made_of == [("s3", HOME), ("s3", HOME)]
-    clients.values.cache_clear()
-    clients.s3.cache_clear()
+    clients.find_values_client.cache_clear()
+    clients.find_s3_client.cache_clear()

@@ -121,7 +121,7 @@ def test_a_ranking_that_an_answer_does_not_hold_is_cut_but_for_its_first(monkeyp
     archive.keep("m", _LAYOUT, large)
     keys = ArchiveRange("m", "", "~", None, rank=Rank("n"))
     for maximum, numbers, cut in ((100, [0], True), (2_500, [0, 1], True), (10_000, [0, 1, 2, 3], False)):
-        monkeypatch.setattr(reading, "MAX_PAGE_BYTES", maximum)
+        monkeypatch.setattr(reading, "MAX_ARCHIVE_PAGE_BYTES", maximum)
         page = read_archive(keys, archive, limit=9, ascending=True)
         assert ([event.data["n"] for event in page.events], page.cut) == (numbers, cut)
 
@@ -138,7 +138,7 @@ def test_a_page_has_its_limit_its_bytes_or_an_event(
     archive.keep(
         "m", _LAYOUT, [Event("a", _START + timedelta(seconds=n), "1", {"text": "x" * 1_000}) for n in range(4)]
     )
-    monkeypatch.setattr(reading, "MAX_PAGE_BYTES", maximum)
+    monkeypatch.setattr(reading, "MAX_ARCHIVE_PAGE_BYTES", maximum)
     seen: list[int] = []
     after: str | None = None
     for _ in sizes:

@@ -61,14 +61,14 @@ def test_a_page_of_text_with_quotes_fits_the_answer_of_a_function(rank: Rank | N
 def test_a_page_of_events_without_data_counts_their_times_and_names(
     names: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reading, "MAX_PAGE_BYTES", 5_000)
+    monkeypatch.setattr(reading, "MAX_ARCHIVE_PAGE_BYTES", 5_000)
     events = [Event(names[0], at(number), names[1], {}) for number in range(100)]
     page = read_archive(ArchiveRange("m", "", "~"), archive_of(BY_TIME, events), limit=1_000, ascending=True)
     assert 2_000 < len(encode_json(encode_page(page))) <= 5_000
 
 
 def test_of_chosen_fields_a_page_has_what_lies_in_them_and_counts_that_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "MAX_PAGE_BYTES", 1_000)
+    monkeypatch.setattr(reading, "MAX_ARCHIVE_PAGE_BYTES", 1_000)
     data = {"place": {"depth": 3}, "n": 1, "text": "x" * 900}
     archive = archive_of(BY_TIME, [Event("a", at(number), "1", data) for number in range(3)])
     keys = ArchiveRange("m", "", "~", fields=("place.depth", "n", "none"))
@@ -179,7 +179,7 @@ def versions_archive(lengths: tuple[tuple[int, ...], ...]) -> Versions:
 def test_an_event_whose_versions_do_not_fit_begins_the_next_page_and_lacks_its_oldest(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(reading, "MAX_PAGE_BYTES", 1_000)
+    monkeypatch.setattr(reading, "MAX_ARCHIVE_PAGE_BYTES", 1_000)
     archive = versions_archive(((100, 100), (100, 2_000, 10), (100, 100)))
     pages: list[Any] = []
     after: str | None = None

@@ -149,7 +149,7 @@ def test_a_comparison_goes_on_in_a_later_run_and_the_horizon_is_lowered_at_its_e
     assert done.next is None, starts
     assert max(start.items for start in starts) > 2, "no run began in the middle of the comparison"
     assert len(items(stage)) == COUNT
-    horizon = stage.catalog.horizon("s")
+    horizon = stage.catalog.read_horizon("s")
     assert horizon is not None
     assert horizon == entry(stage).period.start
     stage.clock.sleep(300)

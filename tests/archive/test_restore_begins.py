@@ -11,7 +11,7 @@ from tests.worlds.restores import LABEL, TABLE, delete_first_tables, entry, item
 from tidetable.catalog import State
 from tidetable.config import parse
 from tidetable.errors import ArchiveFailed
-from tidetable.lifecycle.reconcile import LEASE
+from tidetable.leases import LIFECYCLE_LEASE
 from tidetable.times import from_text
 
 
@@ -33,7 +33,7 @@ def test_a_restore_holds_its_period_for_as_long_as_it_may_take_and_the_lifecycle
     took = stage.clock.now() - begun
     assert took < timedelta(seconds=400)
     whole = timedelta(seconds=within)
-    assert asked == {f"archive#s#{LABEL}": whole, LEASE: min(took + timedelta(seconds=300), whole)}
+    assert asked == {f"archive#s#{LABEL}": whole, LIFECYCLE_LEASE: min(took + timedelta(seconds=300), whole)}
 
 
 def test_a_period_whose_table_still_waits_for_its_deletion_is_restored_into_it() -> None:

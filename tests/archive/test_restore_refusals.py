@@ -22,7 +22,7 @@ from tidetable.catalog import Seen, State
 from tidetable.config import TableClass, parse
 from tidetable.errors import ArchiveBusy, ArchiveFailed, ArchiveMismatch, TableRefused, TableThrottled
 from tidetable.keys import Layout
-from tidetable.lifecycle.reconcile import LEASE
+from tidetable.leases import LIFECYCLE_LEASE
 from tidetable.ports import Put, Written
 
 
@@ -36,13 +36,13 @@ def archived() -> Stage:
 def test_a_period_that_has_its_table_is_not_restored(
     archived: Stage, monkeypatch: pytest.MonkeyPatch, state: State
 ) -> None:
-    monkeypatch.setattr(restore, "find_entry", lambda *_: replace(entry(archived), state=state))
+    monkeypatch.setattr(restore, "require_entry", lambda *_: replace(entry(archived), state=state))
     with pytest.raises(ArchiveFailed, match=f"is {state}: it has its table"):
         archived.restore("s", LABEL)
 
 
 def test_a_period_that_was_deleted_without_an_archive_says_so(archived: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(restore, "find_entry", lambda *_: replace(entry(archived), archive=None))
+    monkeypatch.setattr(restore, "require_entry", lambda *_: replace(entry(archived), archive=None))
     with pytest.raises(ArchiveFailed, match="was deleted without an archive"):
         archived.restore("s", LABEL)
 
@@ -53,7 +53,7 @@ def test_an_archive_that_has_expired_is_not_restored_from_what_may_be_left_of_it
     found = entry(archived)
     assert found.archive is not None
     gone = replace(found, archive=replace(found.archive, expired_at=found.period.end))
-    monkeypatch.setattr(restore, "find_entry", lambda *_: gone)
+    monkeypatch.setattr(restore, "require_entry", lambda *_: gone)
     with pytest.raises(ArchiveFailed, match=r"expired at 2026-03-16T00:00:00\.000000Z$"):
         archived.restore("s", LABEL)
 
@@ -164,12 +164,12 @@ def test_a_restored_table_is_opened_only_between_two_runs_of_the_lifecycle() -> 
     """The catalog notes nothing of the table's units: it is on demand until the lifecycle has seen it."""
     stage = delete_first_tables()
     begun = stage.clock.now()
-    stage.catalog.acquire(LEASE, "lifecycle", begun, timedelta(hours=1))
+    stage.catalog.acquire(LIFECYCLE_LEASE, "lifecycle", begun, timedelta(hours=1))
     with pytest.raises(ArchiveBusy, match=r"^a run of the lifecycle is under way; restore again$"):
         stage.restore("s", LABEL, within=800)
     assert timedelta(seconds=797) < stage.clock.now() - begun <= timedelta(seconds=800), "it looks every second"
     assert entry(stage).state is State.RESTORING
-    stage.catalog.release(LEASE, "lifecycle")
+    stage.catalog.release(LIFECYCLE_LEASE, "lifecycle")
     stage.clock.sleep(900)
     stage.catalog.note(entry(stage), Seen(9, 9, TableClass.STANDARD))
     assert stage.restore("s", LABEL).next is None
@@ -196,7 +196,7 @@ def test_a_table_that_the_lifecycle_deleted_while_it_was_restored_is_not_opened(
 
     def wait_for_the_run(lease: str, *arguments: Any) -> bool:
         free = acquire(lease, *arguments)
-        if lease == LEASE and current_thread() is not run:
+        if lease == LIFECYCLE_LEASE and current_thread() is not run:
             assert free is may_delete.is_set(), "the run holds its lease until it has deleted the table"
             may_delete.set()
             run.join(60)
@@ -237,7 +237,7 @@ def test_series_are_noted_for_rollups_before_their_events_are_written() -> None:
     part: Any = SimpleNamespace(key="part", sha256=sha256(b"part").hexdigest())
     period: Any = SimpleNamespace(stream="s", period=SimpleNamespace(label=LABEL), table=TABLE, layout=layout)
     with pytest.raises(ArchiveBusy, match="series of s could not be noted"):
-        restore._Run(period, restorer, archive, lambda: 100.0).write(part, Position())
+        restore._Run(period, restorer, archive, lambda: 100.0).write_part(part, Position())
     assert noted == [("s", {LABEL: {"a"}})]
 
 

@@ -17,7 +17,7 @@ from tidetable.config import parse
 from tidetable.errors import ArchiveBusy, ArchiveFailed, TableThrottled
 from tidetable.ingest.writing import Writer
 from tidetable.large.whole import Unpacker
-from tidetable.lifecycle.reconcile import LEASE
+from tidetable.leases import LIFECYCLE_LEASE
 from tidetable.periods import parse_label
 from tidetable.ports import Written
 
@@ -80,7 +80,7 @@ def test_a_restore_does_not_hide_an_earlier_period_from_the_lifecycle() -> None:
     stage = delete_first_tables()
     for label in (EARLIER, LABEL):
         assert stage.restore("s", label).next is None
-    assert stage.catalog.horizon("s") == parse_label(EARLIER).start
+    assert stage.catalog.read_horizon("s") == parse_label(EARLIER).start
     stage.clock.sleep(300)
     report = stage.run_lifecycle()
     assert report.tables == len(set(stage.dynamo.account.tables) - {CATALOG})
@@ -108,7 +108,7 @@ def test_a_table_whose_deletion_has_begun_is_not_opened(monkeypatch: pytest.Monk
     acquire = stage.catalog.acquire
 
     def delete_before(lease: str, *arguments: Any) -> bool:
-        if lease == LEASE:
+        if lease == LIFECYCLE_LEASE:
             stage.client.delete_table(TableName=TABLE)
             assert stage.dynamo.account.tables[TABLE].status == "DELETING"
         return acquire(lease, *arguments)
@@ -137,7 +137,7 @@ def test_a_period_whose_stream_has_no_recorded_policy_is_restored_by_its_layout(
     stage = delete_first_tables()
     policy = stage.config
     stage.config = parse(CONFIG.replace("[streams.s", "[streams.other"))
-    monkeypatch.setattr(stage.catalog, "policies", list)
+    monkeypatch.setattr(stage.catalog, "list_policies", list)
     assert stage.restore("s", LABEL).next is None
     assert (entry(stage).state, stage.dynamo.account.tables[TABLE].on_demand) == (State.CLOSED, True)
     assert len(items(stage)) > 0

@@ -146,7 +146,7 @@ def test_periods_are_listed_newest_first_and_only_tables_that_may_exist_are_desc
         described.append(name)
         return Table(name, "ACTIVE", 1, 1, TableClass.STANDARD) if name.endswith("14") else None
 
-    catalog: Any = SimpleNamespace(horizon=lambda _: NOON, entries=lambda *_: entries)
+    catalog: Any = SimpleNamespace(read_horizon=lambda _: NOON, entries=lambda *_: entries)
     tables: Any = SimpleNamespace(describe=describe)
     found = observe_periods(STREAM, catalog, tables, cast("Any", Serial), all_periods=True)
     assert [(seen.entry.period.label, list(seen.tables)) for seen in found] == [

@@ -133,7 +133,7 @@ def test_policies_that_cannot_be_read_are_said_to_be_missing(monkeypatch: pytest
     def fail() -> Any:
         raise StoreUnavailable(Outage.OTHER, "DynamoDB did not answer", "catalog")
 
-    monkeypatch.setattr(stage.catalog, "policies", fail)
+    monkeypatch.setattr(stage.catalog, "list_policies", fail)
     (missing,) = stage.bill()["incomplete"]
     assert missing.startswith("the recorded policies could not be read: ")
 

@@ -16,7 +16,7 @@ from aws.clients import CONCURRENCY
 from aws.codec import to_wire
 from aws.codes import CONDITION_FAILED, NOT_FOUND, THROTTLED, TRANSACTION_CANCELED, find_outage
 from aws.errors import name_missing_table, read_error_code
-from aws.queries import find_last_key, query_request
+from aws.queries import find_last_key, make_query
 from aws.wire import make_condition
 from tidetable.catalog import WRITABLE, Entry
 from tidetable.errors import Outage, StoreUnavailable, TableMissing
@@ -153,7 +153,7 @@ class DynamoStore:
     def _query(self, read: RangeRead, **options: Any) -> Page:
         keys = read.keys
         with name_missing_table(keys.table):
-            answer: Any = self._client.query(**query_request(read, **options))
+            answer: Any = self._client.query(**make_query(read, **options))
         items = [from_wire(item) for item in answer["Items"]]
         if keys.index is not None and keys.after is not None:
             items = [item for item in items if item[keys.index.sk] != keys.after]

@@ -82,7 +82,7 @@ def test_policies_are_recorded_for_each_stream_and_replaced(engine: Engine) -> N
     first, second = f"{engine.stream}a", f"{engine.stream}b"
 
     def mine() -> list[RecordedPolicy]:
-        return [policy for policy in engine.catalog.policies() if policy.stream in (first, second)]
+        return [policy for policy in engine.catalog.list_policies() if policy.stream in (first, second)]
 
     engine.catalog.put_policy(RecordedPolicy(second, "two"))
     engine.catalog.put_policy(RecordedPolicy(first, "one", NOW))
@@ -240,11 +240,11 @@ def test_nothing_is_noted_of_a_period_that_was_never_recorded(engine: Engine) ->
 
 
 def test_a_horizon_is_remembered_for_each_stream_and_is_no_entry(engine: Engine) -> None:
-    assert engine.catalog.horizon(engine.stream) is None
+    assert engine.catalog.read_horizon(engine.stream) is None
     for at in (NOW, NOW + timedelta(days=1)):
         engine.catalog.set_horizon(engine.stream, at)
-        assert engine.catalog.horizon(engine.stream) == at
-    assert engine.catalog.horizon(engine.stream + "-b") is None
+        assert engine.catalog.read_horizon(engine.stream) == at
+    assert engine.catalog.read_horizon(engine.stream + "-b") is None
     assert list(engine.catalog.entries(engine.stream, consistent=True)) == []
 
 
@@ -264,7 +264,7 @@ def test_a_lease_is_held_until_it_is_released_or_runs_out(engine: Engine) -> Non
 def test_a_stage_stands_once_that_is_recorded(engine: Engine) -> None:
     engine.catalog.mark_standing()
     engine.catalog.mark_standing()
-    assert engine.catalog.stands()
+    assert engine.catalog.is_standing()
 
 
 def test_an_entry_that_is_forgotten_may_be_made_anew(engine: Engine) -> None:

@@ -64,15 +64,15 @@ def test_entries_are_current_where_that_is_demanded(catalog: DynamoCatalog) -> N
 
 def test_policies_backfills_horizon_and_standing_are_current(catalog: DynamoCatalog) -> None:
     backfill, policy = Backfill("s", NOON, NOON + HOUR, Opened(NOON, 1, 2)), RecordedPolicy("s", "text")
-    assert not catalog.stands()
+    assert not catalog.is_standing()
     catalog.put_backfill(backfill)
     catalog.put_policy(policy)
     catalog.set_horizon("s", NOON)
     catalog.mark_standing()
     assert list(catalog.backfills("s")) == [backfill]
-    assert list(catalog.policies()) == [policy]
-    assert catalog.horizon("s") == NOON
-    assert catalog.stands()
+    assert list(catalog.list_policies()) == [policy]
+    assert catalog.read_horizon("s") == NOON
+    assert catalog.is_standing()
 
 
 def test_a_callers_key_is_current(client: StrictClient) -> None:

@@ -47,7 +47,7 @@ class FakeCatalog:
         entries = [entry for entry in self.entries(stream) if end is None or entry.period.start < end]
         return entries[::-1][:limit]
 
-    def policies(self) -> Sequence[RecordedPolicy]:
+    def list_policies(self) -> Sequence[RecordedPolicy]:
         return [self.recorded[name] for name in sorted(self.recorded)]
 
     def put_policy(self, recorded: RecordedPolicy) -> None:
@@ -105,7 +105,7 @@ class FakeCatalog:
     def drop_backfill(self, backfill: Backfill) -> None:
         self.requests.pop((backfill.stream, backfill.start, backfill.end), None)
 
-    def stands(self) -> bool:
+    def is_standing(self) -> bool:
         return self.standing
 
     def mark_standing(self) -> None:
@@ -114,7 +114,7 @@ class FakeCatalog:
     def forget(self, entry: Entry) -> None:
         self.items.pop((entry.stream, entry.period), None)
 
-    def horizon(self, stream: str) -> datetime | None:
+    def read_horizon(self, stream: str) -> datetime | None:
         return self.horizons.get(stream)
 
     def set_horizon(self, stream: str, at: datetime) -> None:

@@ -183,6 +183,6 @@ def test_data_of_another_length_than_its_event_says_is_damaged() -> None:
     values.put(Blob("large/x", Zstd().compress(b'{"n":1}'), Key("a", "b")))
     item = {**PLAIN.make_item(event(1), at=17), "out": {"o": "large/x", "b": 8}}
     del item["data"]
-    whole = unpacker(FakeStore(FakeCatalog()), values).whole([item], TABLE, cold=True)
+    whole = unpacker(FakeStore(FakeCatalog()), values).complete_items([item], TABLE, cold=True)
     assert list(whole.missing) == [0]
     assert whole.missing[0].endswith("is damaged: another length")

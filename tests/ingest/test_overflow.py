@@ -31,7 +31,7 @@ def test_an_event_too_large_for_a_message_is_kept_and_drained() -> None:
     assert [bool(decode_message(body).kept) for body in sqs.bodies] == [True, False]
     assert [world.drain(body, 60) for body in sqs.bodies] == [1, 1]
     table = next(table for name, table in world.store.tables.items() if name.endswith("2026-03-01"))
-    wholes = unpacker(world.store, world.values).whole(list(table.values()), "", cold=False)
+    wholes = unpacker(world.store, world.values).complete_items(list(table.values()), "", cold=False)
     assert {item["sk"][-1]: item["data"] for item in wholes.items} == {event.id: event.data for event in sent}
     assert {item["at"] for item in wholes.items} == {7}
 

@@ -84,14 +84,14 @@ def test_what_is_packed_is_whole_again(
 ) -> None:
     world = World(layout)
     item = world.item(data)
-    put = world.shrinker(above, beyond, *(["raw"] if cold else [])).put(item, world.entry)
+    put = world.shrinker(above, beyond, *(["raw"] if cold else [])).shrink_item(item, world.entry)
     assert put is not None, "this is below the limit"
     read = world.write(put)
-    wholes = world.unpacker.whole([read], TABLE, cold=True)
+    wholes = world.unpacker.complete_items([read], TABLE, cold=True)
     assert not wholes.missing
     assert same(wholes.items[0]["data"], data)
     assert read_event(world.layout, wholes.items[0]).data == data
-    plain = world.unpacker.whole([read], TABLE, cold=False).items[0]["data"]
+    plain = world.unpacker.complete_items([read], TABLE, cold=False).items[0]["data"]
     hidden = {"raw"} if cold and layout.parts else set()
     assert plain == {name: value for name, value in data.items() if name not in hidden}
     assert "z" not in put.item or -(-count_item_bytes(put.item) // 1024) < -(-count_item_bytes(item) // 1024)
@@ -105,7 +105,7 @@ def test_an_archive_holds_the_same_wherever_the_data_was_and_after_a_restore(
     """The scan of a restored table equals the first scan, byte for byte."""
     world = World(layout)
     data = {**data, "big": noise(900_000)} if large else data
-    put = world.shrinker(above, beyond, *(["raw"] if cold else [])).put(world.item(data), world.entry)
+    put = world.shrinker(above, beyond, *(["raw"] if cold else [])).shrink_item(world.item(data), world.entry)
     if put is None:
         assert beyond == "chunks"
         assert not layout.parts
@@ -121,7 +121,7 @@ def test_an_archive_holds_the_same_wherever_the_data_was_and_after_a_restore(
     assert whole["data"] == data
     world.store.tables = {TABLE: {}, name_chunks_table(TABLE): {}}
     world.values.blobs.clear()
-    world.write(world.shrinker(None, "refuse").put_again(whole, world.entry))
+    world.write(world.shrinker(None, "refuse").shrink_archived_item(whole, world.entry))
     assert decode_json(scanned()) == decode_json(before)
 
 
@@ -130,12 +130,12 @@ def test_an_archive_holds_the_same_wherever_the_data_was_and_after_a_restore(
 def test_what_is_larger_than_an_item_is_kept_beside_it(beyond: str, layout: Layout, length: int) -> None:
     world = World(layout)
     data = {"text": noise(length), "n": Decimal("1.50")}
-    put = world.shrinker(None, beyond).put(world.item(data), world.entry)
+    put = world.shrinker(None, beyond).shrink_item(world.item(data), world.entry)
     assert put is not None
     assert count_item_bytes(put.item) <= MAX_ITEM_BYTES
     assert all(count_item_bytes(part.item) <= MAX_ITEM_BYTES for part in put.chunks)
     read = world.write(put)
-    assert world.unpacker.whole([read], TABLE, cold=False).items[0]["data"] == data
+    assert world.unpacker.complete_items([read], TABLE, cold=False).items[0]["data"] == data
 
 
 @pytest.mark.parametrize(
@@ -144,12 +144,12 @@ def test_what_is_larger_than_an_item_is_kept_beside_it(beyond: str, layout: Layo
 def test_what_no_remedy_fits_is_refused(layout: Layout, beyond: str, length: int) -> None:
     """Chunks need a table that this period does not have, and no answer could hold the last event."""
     world = World(layout)
-    assert world.shrinker(None, beyond).put(world.item({"text": noise(length)}), world.entry) is None
+    assert world.shrinker(None, beyond).shrink_item(world.item({"text": noise(length)}), world.entry) is None
 
 
 def test_what_is_too_large_for_an_item_and_compresses_well_stays_in_it() -> None:
     world = World(PLAIN)
-    put = world.shrinker(None, "s3").put(world.item({"text": "tide " * 200_000}), world.entry)
+    put = world.shrinker(None, "s3").shrink_item(world.item({"text": "tide " * 200_000}), world.entry)
     assert put is not None
     assert "z" in put.item
     assert put.blob is None
@@ -158,8 +158,8 @@ def test_what_is_too_large_for_an_item_and_compresses_well_stays_in_it() -> None
 def test_what_saves_no_unit_is_not_compressed() -> None:
     world = World(PLAIN)
     shrinker = world.shrinker(1024, "refuse")
-    dense = shrinker.put(world.item({"text": noise(1800)}), world.entry)
-    loose = shrinker.put(world.item({"text": "tide " * 500}), world.entry)
+    dense = shrinker.shrink_item(world.item({"text": noise(1800)}), world.entry)
+    loose = shrinker.shrink_item(world.item({"text": "tide " * 500}), world.entry)
     assert dense is not None
     assert loose is not None
     assert "data" in dense.item
@@ -169,7 +169,9 @@ def test_what_saves_no_unit_is_not_compressed() -> None:
 def test_a_retry_writes_the_same_parts_and_another_content_others() -> None:
     world = World(WITH_PARTS)
     shrinker = world.shrinker(None, "chunks")
-    first, again, other = (shrinker.put(world.item({"text": noise(900_000, seed)}), world.entry) for seed in (1, 1, 2))
+    first, again, other = (
+        shrinker.shrink_item(world.item({"text": noise(900_000, seed)}), world.entry) for seed in (1, 1, 2)
+    )
     assert first is not None
     assert first == again
     assert other is not None
@@ -182,7 +184,7 @@ def test_a_part_that_is_gone_or_damaged_is_told_and_the_others_are_whole() -> No
     for seed in range(3):
         data = {"text": noise(900_000, seed)}
         event = Event("s", TIME, f"id{seed}", data)
-        put = world.shrinker(None, "chunks").put(world.layout.make_item(event), world.entry)
+        put = world.shrinker(None, "chunks").shrink_item(world.layout.make_item(event), world.entry)
         assert put is not None
         read.append(world.write(put))
     keys = list_chunk_keys(read[0], read[0]["out"])
@@ -190,7 +192,7 @@ def test_a_part_that_is_gone_or_damaged_is_told_and_the_others_are_whole() -> No
     del parts[next(key for key in parts if key.pk == keys[1])]
     damaged = next(key for key in parts if key.pk == list_chunk_keys(read[2], read[2]["out"])[0])
     parts[damaged] = {**parts[damaged], "b": b"x" + parts[damaged]["b"][1:]}
-    wholes = world.unpacker.whole(read, TABLE, cold=False)
+    wholes = world.unpacker.complete_items(read, TABLE, cold=False)
     assert wholes.missing.keys() == {0, 2}
     assert wholes.items[1]["data"] == {"text": noise(900_000, 1)}
 
@@ -206,26 +208,26 @@ def test_a_version_beyond_100_kb_keeps_its_data_outside_of_the_item(
     """A transaction of two such items would exceed what one partition can write in a second."""
     world = World(Layout("series", 2, "id", versioned=True, parts=parts))
     data = {"text": noise(length)}
-    put = world.shrinker(None, beyond).put(world.item(data), world.entry)
+    put = world.shrinker(None, beyond).shrink_item(world.item(data), world.entry)
     assert put is not None
     assert count_item_bytes(put.item) <= 100_000
     if length > 200_000:
         # A shorter text is small enough once it is compressed.
         assert marker in put.item["out"]
     read = world.write(put)
-    assert world.unpacker.whole([read], TABLE, cold=False).items[0]["data"] == data
+    assert world.unpacker.complete_items([read], TABLE, cold=False).items[0]["data"] == data
 
 
 def test_a_version_beyond_400_kb_is_refused_where_the_policy_says_so() -> None:
     world = World(Layout("series", 2, "id", versioned=True))
-    assert world.shrinker(None, "refuse").put(world.item({"text": noise(420_000)}), world.entry) is None
+    assert world.shrinker(None, "refuse").shrink_item(world.item({"text": noise(420_000)}), world.entry) is None
 
 
 def test_a_version_whose_copies_in_indexes_are_too_large_to_be_superseded_is_refused() -> None:
     index = Index("copy", "*", project=("text",))
     world = World(Layout("series", 2, "id", 0, (index,), versioned=True))
-    assert world.shrinker(None, "s3").put(world.item({"text": noise(170_000)}), world.entry) is None
-    assert world.shrinker(None, "s3").put(world.item({"text": noise(120_000)}), world.entry) is not None
+    assert world.shrinker(None, "s3").shrink_item(world.item({"text": noise(170_000)}), world.entry) is None
+    assert world.shrinker(None, "s3").shrink_item(world.item({"text": noise(120_000)}), world.entry) is not None
 
 
 def test_the_versions_of_payloads_are_told_apart_and_are_the_same_for_the_same_bytes() -> None:
@@ -257,7 +259,7 @@ def test_an_export_waits_for_chunks_that_are_throttled_and_fails_for_other_refus
     code: str, error: type[TidetableError], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = World(WITH_PARTS)
-    put = world.shrinker(None, "chunks").put(world.item({"text": noise(900_000)}), world.entry)
+    put = world.shrinker(None, "chunks").shrink_item(world.item({"text": noise(900_000)}), world.entry)
     assert put is not None
     world.write(put)
 
@@ -271,7 +273,7 @@ def test_an_export_waits_for_chunks_that_are_throttled_and_fails_for_other_refus
 
 def test_an_export_whose_table_of_chunks_is_gone_fails_and_says_which_table_is_not_complete() -> None:
     world = World(WITH_PARTS)
-    put = world.shrinker(None, "chunks").put(world.item({"text": noise(900_000)}), world.entry)
+    put = world.shrinker(None, "chunks").shrink_item(world.item({"text": noise(900_000)}), world.entry)
     assert put is not None
     world.write(put)
     del world.store.tables[name_chunks_table(TABLE)]

@@ -51,7 +51,7 @@ def pack(
 ) -> Put | None:
     numbers = count()
     shrinker = Shrinker(above, beyond, (), compressor or Zstd(), lambda: str(next(numbers)))
-    return shrinker.put(item, make_entry(layout))
+    return shrinker.shrink_item(item, make_entry(layout))
 
 
 def sized(layout: Layout, size: int, *, without_data: bool = False) -> Item:
@@ -159,7 +159,7 @@ def test_a_policy_says_whether_it_shrinks_events_and_which_items_stay_as_they_ar
     large = LargePolicy(compress_above=above, beyond=beyond)
     key, hour = KeyPolicy(partition_by="series"), Duration(hours=1)
     stream = Stream(period=Kind.DAY, late=hour, retention=1, key=key, cold=cold, large=large)
-    assert (stream.shrinks, Shrinker.of(stream, large_values(FakeValues())).unshrunk_bytes) == (shrinks, plain)
+    assert (stream.shrinks, Shrinker.of(stream, large_values(FakeValues())).most_unshrunk_bytes) == (shrinks, plain)
 
 
 def test_a_chunk_has_the_key_of_its_event_and_all_versions_of_an_event_have_one() -> None:
@@ -176,7 +176,7 @@ def test_the_prefix_of_a_period_is_not_that_of_a_longer_label() -> None:
 def test_data_that_is_missing_is_named_by_the_number_of_its_item_in_every_group() -> None:
     """Each of these is a group of its own, as each has 10 MB."""
     items: list[Item] = [{"pk": "a#0", "sk": str(n), "out": {"o": str(n), "b": 10_000_000}} for n in range(3)]
-    wholes = unpacker(FakeStore(FakeCatalog()), FakeValues()).whole(items, TABLE, cold=False)
+    wholes = unpacker(FakeStore(FakeCatalog()), FakeValues()).complete_items(items, TABLE, cold=False)
     assert sorted(wholes.missing) == [0, 1, 2]
 
 
@@ -189,7 +189,7 @@ def test_a_chunk_has_390_000_bytes() -> None:
 def test_cold_fields_have_their_chunk_wherever_the_other_data_goes(beyond: str, chunks: int) -> None:
     layout = Layout("series", 2, "id", parts=True)
     item = item_of(layout, {"raw": noise(500), "text": noise(900_000)})
-    put = Shrinker(None, beyond, ("raw",), Zstd(), lambda: "1").put(item, make_entry(layout))
+    put = Shrinker(None, beyond, ("raw",), Zstd(), lambda: "1").shrink_item(item, make_entry(layout))
     assert put is not None
     assert choose_form(put) == beyond
     assert (put.item["cold"]["n"], put.blob is None) == (1, beyond == "chunks")
@@ -204,7 +204,7 @@ def test_a_chunk_that_is_not_there_counts_as_nothing_read() -> None:
     store = FakeStore(FakeCatalog())
     store.tables[f"{TABLE}.parts"] = {Key("a#0#1#v#1", ""): {"pk": "a#0#1#v#1", "b": b"12345"}}
     item: Item = {"pk": "a#0", "sk": "1", "out": {"v": "v", "n": 2, "b": 9}}
-    wholes = unpacker(store, FakeValues()).whole([item], TABLE, cold=False)
+    wholes = unpacker(store, FakeValues()).complete_items([item], TABLE, cold=False)
     assert (list(wholes.missing), list(wholes.chunks)) == ([0], [0, 17])
 
 
@@ -226,7 +226,7 @@ def test_an_item_with_damaged_data_is_kept_until_it_is_completed() -> None:
     for damaged in (b"no frame", Zstd().compress(b"no JSON")):
         item = {**item, "z": damaged}
         assert whole.inflate_or_keep(item) == item
-        wholes = whole.whole([item], TABLE, cold=False)
+        wholes = whole.complete_items([item], TABLE, cold=False)
         assert wholes.missing == {0: "the data of a#0, 1 is damaged"}
         assert wholes.items[0]["data"] == {}
 
@@ -252,13 +252,13 @@ def test_an_archives_chunks_are_restored_to_s3_where_the_table_has_no_table_of_c
     shrinker = Shrinker(None, "refuse", (), Zstd(), lambda: "1")
     layout = Layout("time", 4, "id", 21_600, parts=parts)
     item = {**item_of(layout, {"text": "x"}), "packed": {"data": archived}}
-    assert choose_form(shrinker.put_again(item, make_entry(layout))) == form
+    assert choose_form(shrinker.shrink_archived_item(item, make_entry(layout))) == form
 
 
 def test_an_item_without_a_note_of_its_packing_is_restored_as_it_is() -> None:
     shrinker = Shrinker(1, "s3", (), Zstd(), lambda: "1")
     item = item_of(PLAIN, {"text": "x" * 5_000})
-    put = shrinker.put_again({**item, "packed": {}}, make_entry(PLAIN))
+    put = shrinker.shrink_archived_item({**item, "packed": {}}, make_entry(PLAIN))
     assert put == Put(TABLE, item)
 
 
@@ -267,10 +267,12 @@ def test_the_archive_notes_how_data_was_stored_and_refuses_data_of_another_lengt
     values.put(Blob("o", Zstd().compress(text), Key("a#0", "1")))
     whole = unpacker(store, values)
     item: Item = {"pk": "a#0", "sk": "1", "out": {"o": "o", "b": len(text)}}
-    assert whole.archived([item], TABLE) == [{"pk": "a#0", "sk": "1", "data": {"n": 1}, "packed": {"data": "s3"}}]
+    assert whole.complete_for_archive([item], TABLE) == [
+        {"pk": "a#0", "sk": "1", "data": {"n": 1}, "packed": {"data": "s3"}}
+    ]
     item = {**item, "out": {"o": "o", "b": len(text) - 1}}
     with pytest.raises(ValueMissing, match="the data of a#0, 1 is damaged: another length"):
-        whole.archived([item], TABLE)
+        whole.complete_for_archive([item], TABLE)
 
 
 def test_every_group_of_items_is_archived_and_its_chunks_are_counted() -> None:
@@ -281,6 +283,6 @@ def test_every_group_of_items_is_archived_and_its_chunks_are_counted() -> None:
         parts[Key(f"a#0#{number}#v#0", "")] = {"pk": f"a#0#{number}#v#0", "b": body}
     items: list[Item] = [{"pk": "a#0", "sk": str(n), "out": {"v": "v", "n": 1, "b": len(text)}} for n in range(8)]
     whole = unpacker(store, FakeValues())
-    assert [item["sk"] for item in whole.archived(items, TABLE)] == list("01234567")
+    assert [item["sk"] for item in whole.complete_for_archive(items, TABLE)] == list("01234567")
     # The bytes of a chunk's item: "pk", the key, "b" and the body.
-    assert list(whole.whole(items, TABLE, cold=False).chunks) == [2 + len("a#0#0#v#0") + 1 + len(body)] * 8
+    assert list(whole.complete_items(items, TABLE, cold=False).chunks) == [2 + len("a#0#0#v#0") + 1 + len(body)] * 8

@@ -179,9 +179,9 @@ def test_what_must_hold_at_once_is_read_consistently() -> None:
     catalog.entries("quakes", NOON, NOON + DAY)
     catalog.entries("quakes", NOON, NOON + DAY, consistent=True)
     catalog.backfills("quakes")
-    catalog.policies()
-    catalog.horizon("quakes")
-    catalog.stands()
+    catalog.list_policies()
+    catalog.read_horizon("quakes")
+    catalog.is_standing()
     assert [request["ConsistentRead"] for request in client.asked] == [False] * 3 + [True] * 6
     assert {request["TableName"] for request in client.asked} == {"catalog"}
 

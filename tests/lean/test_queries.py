@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from aws.queries import find_last_key, query_request
+from aws.queries import find_last_key, make_query
 from tidetable.conditions import Condition
 from tidetable.keys import Index
 from tidetable.ports import KeyRange, RangeRead
@@ -18,7 +18,7 @@ REPLICA = Index("copy", replica=True)
 
 def request(limit: int = 10, *, ascending: bool = True, **range: Any) -> dict[str, Any]:
     keys = KeyRange("t", "p#0", range.pop("low", None), range.pop("high", None), **range)
-    return query_request(RangeRead(keys, limit), ascending=ascending, consistent=False)
+    return make_query(RangeRead(keys, limit), ascending=ascending, consistent=False)
 
 
 def test_a_page_of_an_index_begins_at_the_last_item_which_the_caller_skips() -> None:
@@ -74,7 +74,7 @@ def test_the_table_and_its_local_indexes_alone_are_read_consistently(
     index: Index | None, members: dict[str, Any]
 ) -> None:
     keys = KeyRange("t", "p#0", None, None, index=index)
-    body = query_request(RangeRead(keys, 10), ascending=True, consistent=True)
+    body = make_query(RangeRead(keys, 10), ascending=True, consistent=True)
     assert {name: body[name] for name in ("ConsistentRead", "IndexName") if name in body} == members
 
 
@@ -98,7 +98,7 @@ def test_with_fields_everything_is_fetched_that_an_event_needs_besides(index: In
     """DynamoDB refuses a projection whose paths overlap, such as two fields of one object."""
     keys = KeyRange("t", "p#0", None, None, index=index)
     fields = ["a", "b.c", "b.d", "a"]
-    body = query_request(RangeRead(keys, 10), ascending=True, consistent=False, fields=fields)
+    body = make_query(RangeRead(keys, 10), ascending=True, consistent=False, fields=fields)
     names = body["ExpressionAttributeNames"]
     projected = [
         ".".join(names[short] for short in path.split(".")) for path in body["ProjectionExpression"].split(", ")

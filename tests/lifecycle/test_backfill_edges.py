@@ -152,4 +152,4 @@ def test_the_horizons_of_a_stream_and_its_rollups_are_lowered_for_a_backfill_and
         world.catalog.set_horizon(name, MIDNIGHT - 5 * DAY)
     for days, horizon in ((3, MIDNIGHT - 5 * DAY), (10, MIDNIGHT - 10 * DAY)):
         ask(world, MIDNIGHT - days * DAY, MIDNIGHT - (days - 1) * DAY)
-        assert [world.catalog.horizon(name) for name in ("s", "s-hours")] == [horizon] * 2
+        assert [world.catalog.read_horizon(name) for name in ("s", "s-hours")] == [horizon] * 2

@@ -243,10 +243,11 @@ def test_a_backfill_that_is_over_makes_no_tables() -> None:
 def test_a_backfill_takes_events_until_its_very_end_and_in_its_range_only() -> None:
     held = Backfill("s", *SECOND, Opened(NOON, None, None))
     second = timedelta(seconds=1)
-    assert held.holds(SECOND[0], NOON - second)
-    assert not held.holds(SECOND[0], NOON)
-    assert not held.holds(SECOND[1], NOON - second)
-    assert not held.holds(SECOND[0] - second, NOON - second)
+    assert held.is_open(NOON - second)
+    assert not held.is_open(NOON)
+    assert held.holds(SECOND[0])
+    assert not held.holds(SECOND[1])
+    assert not held.holds(SECOND[0] - second)
 
 
 def test_only_a_table_that_takes_writes_is_open_for_a_backfill() -> None:

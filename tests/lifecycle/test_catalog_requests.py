@@ -45,9 +45,9 @@ def test_what_holds_from_the_next_event_on_is_read_consistently() -> None:
     client = Client()
     held = catalog(client)
     held.backfills("s")
-    held.policies()
-    held.horizon("s")
-    held.stands()
+    held.list_policies()
+    held.read_horizon("s")
+    held.is_standing()
     assert [members["ConsistentRead"] for _, members in client.sent] == [True] * 4
 
 
@@ -120,7 +120,7 @@ FULL = replace(
 )  # fmt: skip
 
 
-def test_the_catalog_reads_what_it_has_written() -> None:
+def test_the_catalog_steps_what_it_has_written() -> None:
     client = Client()
     held = catalog(client)
     seen = Seen(5, 6, TableClass.INFREQUENT, (("g", (7, 8)),))
@@ -135,4 +135,4 @@ def test_the_catalog_reads_what_it_has_written() -> None:
     read = catalog(Client(query=[{"Items": []}, {"Items": [item | {"scaling": {"S": "p"}}]}]))
     assert list(read.entries("s")) == [replace(FULL, seen=seen, scaled=True, scaling="p")]
     assert list(catalog(Client(query=[{"Items": [asked["Item"]]}])).backfills("s")) == [backfill]
-    assert list(catalog(Client(query=[{"Items": [recorded["Item"]]}])).policies()) == [policy]
+    assert list(catalog(Client(query=[{"Items": [recorded["Item"]]}])).list_policies()) == [policy]

@@ -35,9 +35,9 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[float]]:
     ):
         monkeypatch.setenv(name, value)
     monkeypatch.setattr("botocore.endpoint.time.sleep", taken.append)
-    clients.control_plane.cache_clear()
+    clients.find_control_plane_client.cache_clear()
     yield taken
-    clients.control_plane.cache_clear()
+    clients.find_control_plane_client.cache_clear()
 
 
 class _Raw:
@@ -50,7 +50,7 @@ class _Raw:
 
 def answering(refusals: int) -> DynamoTables:
     """The adapter on a service that refuses a number of CreateTable calls before it accepts one."""
-    client, left = clients.control_plane(), [refusals]
+    client, left = clients.find_control_plane_client(), [refusals]
 
     def answer(request: Any, **_: Any) -> Any:
         refused = left[0] > 0
@@ -82,10 +82,10 @@ def test_what_is_still_refused_then_may_be_had_by_fewer_at_once(pauses: list[flo
 
 def test_a_warm_process_keeps_few_clients_for_other_functions(pauses: list[float]) -> None:
     """Each run of a function waits for as long as it still may: nearly each of its calls has another limit."""
-    made = [weakref.ref(clients.functions(seconds)) for seconds in range(10, 18)]
+    made = [weakref.ref(clients.find_functions_client(seconds)) for seconds in range(10, 18)]
     gc.collect()
     assert sum(client() is not None for client in made) <= 2
-    assert clients.functions(17) is made[-1]()
+    assert clients.find_functions_client(17) is made[-1]()
 
 
 def test_threads_that_need_a_client_at_once_share_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,12 +101,12 @@ def test_threads_that_need_a_client_at_once_share_one(monkeypatch: pytest.Monkey
 
     def ask(_: int) -> object:
         asked.release()
-        return clients.functions(25)
+        return clients.find_functions_client(25)
 
-    clients.functions.cache_clear()
+    clients.find_functions_client.cache_clear()
     monkeypatch.setattr("boto3.client", make)
     with ThreadPoolExecutor(8) as pool:
         shared = list(pool.map(ask, range(8)))
-    clients.functions.cache_clear()
+    clients.find_functions_client.cache_clear()
     assert made == [shared[0]]
     assert all(client is shared[0] for client in shared)

@@ -10,10 +10,10 @@ from msgspec.structs import replace
 from tests.lifecycle.world import NOON, World
 from tidetable.catalog import State
 from tidetable.errors import TableRefused
-from tidetable.leases import is_marked
+from tidetable.leases import is_recorded
 from tidetable.lifecycle import deploy as deploying
 from tidetable.lifecycle import reconcile
-from tidetable.lifecycle.deploy import Deployed, Unmade, deploy, name_entries
+from tidetable.lifecycle.deploy import Deployed, Unmade, deploy, list_unmade_tables
 
 TODAY, LAST = "tidetable-t.s.2026-03-15", "tidetable-t.s.2026-03-17"
 MINUTE = timedelta(minutes=1)
@@ -35,7 +35,7 @@ def test_a_refusal_is_final_after_four_runs_with_pauses_of_five_seconds() -> Non
     world.tables.fails = {LAST}
     began = world.clock.now()
     done = run(world, first=True)
-    assert (done.failure, len(done.reports), name_entries(done.unmade)) == (None, 4, [LAST])
+    assert (done.failure, len(done.reports), list_unmade_tables(done.unmade)) == (None, 4, [LAST])
     # The first run also waits three seconds for each of the other tables.
     assert world.clock.now() - began == timedelta(seconds=3 * 5 + 3 * 3)
 
@@ -56,12 +56,12 @@ def test_the_first_five_errors_of_a_configuration_are_named_and_a_rollback_is_no
     monkeypatch.setattr(deploying, "find_misuses", lambda *_: iter(problems))
     refused = run(world, "new")
     assert (refused.failure, refused.reports) == ("; ".join(problems[:5]), [])
-    assert not is_marked(world.catalog, "deployed#new", NOON)
+    assert not is_recorded(world.catalog, "deployed#new", NOON)
     assert run(world, "former").failure is None
     # A catalog that does not answer is reported by the runs.
     monkeypatch.setattr(deploying, "find_misuses", fail)
     assert run(world, "new").failure is None
-    assert is_marked(world.catalog, "deployed#new", NOON)
+    assert is_recorded(world.catalog, "deployed#new", NOON)
 
 
 def test_a_deploy_whose_runs_end_early_says_why_after_four_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,7 +79,7 @@ def test_a_deploy_whose_runs_end_early_says_why_after_four_of_them(monkeypatch: 
     monkeypatch.setattr(deploying, "reconcile", fail)
     failed = run(world, "b")
     assert failed.failure == ("some tables could not be checked: a run ended early: ConnectionError: no answer")
-    assert (len(failed.reports), is_marked(world.catalog, "deployed#b", NOON)) == (4, False)
+    assert (len(failed.reports), is_recorded(world.catalog, "deployed#b", NOON)) == (4, False)
 
 
 def test_a_stream_that_cannot_be_looked_at_is_a_trouble(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,7 +93,7 @@ def test_a_stream_that_cannot_be_looked_at_is_a_trouble(monkeypatch: pytest.Monk
 
 def test_a_catalog_that_does_not_say_what_stood_stops_no_deploy(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World()
-    monkeypatch.setattr(deploying, "is_marked", fail)
+    monkeypatch.setattr(deploying, "is_recorded", fail)
     assert run(world).failure is None
 
 
@@ -184,4 +184,4 @@ def test_each_configuration_is_remembered_by_its_own_digest() -> None:
 
 def test_tables_are_named_in_their_order() -> None:
     some = [Unmade("s", name, False, None) for name in ("b", "c", "a")]
-    assert name_entries(some) == ["a", "b", "c"]
+    assert list_unmade_tables(some) == ["a", "b", "c"]

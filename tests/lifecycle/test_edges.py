@@ -240,7 +240,7 @@ def test_before_a_backfill_is_recorded_the_horizon_reaches_back_to_it() -> None:
     put = world.catalog.put_backfill
 
     def noting(backfill: Backfill) -> None:
-        seen.append(world.catalog.horizon("s"))
+        seen.append(world.catalog.read_horizon("s"))
         put(backfill)
 
     world.catalog.put_backfill = noting  # type: ignore[method-assign]
@@ -253,7 +253,7 @@ def test_a_backfill_within_what_is_read_leaves_the_horizon() -> None:
     world = World()
     world.catalog.set_horizon("s", MIDNIGHT - 10 * DAY)
     asked(world, MIDNIGHT - 3 * DAY, MIDNIGHT)
-    assert world.catalog.horizon("s") == MIDNIGHT - 10 * DAY
+    assert world.catalog.read_horizon("s") == MIDNIGHT - 10 * DAY
 
 
 def test_the_rollups_of_a_stream_are_opened_before_the_stream() -> None:

@@ -69,10 +69,10 @@ def test_a_name_that_would_hold_something_else_is_refused(
     why = f"{name}: its tables or archives hold {held}, and the configuration makes it {wanted}: give the {kind} another name"
     stage = Stage(NOON, before)
     assert deployed(stage, before).failure is None
-    tables, policies = set(stage.dynamo.account.tables), list(stage.catalog.policies())
+    tables, policies = set(stage.dynamo.account.tables), list(stage.catalog.list_policies())
     refused = deployed(stage, after)
     assert (refused.failure, refused.reports) == (why, [])
-    assert (set(stage.dynamo.account.tables), list(stage.catalog.policies())) == (tables, policies)
+    assert (set(stage.dynamo.account.tables), list(stage.catalog.list_policies())) == (tables, policies)
     # CloudFormation rolls back.
     assert deployed(stage, before).failure is None
 

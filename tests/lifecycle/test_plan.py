@@ -223,12 +223,12 @@ def test_a_backfill_takes_the_horizon_back_to_its_start_and_no_run_moves_it_beyo
     world.catalog.set_horizon("s", START)
     early = Backfill("s", datetime(2026, 3, 10, tzinfo=UTC), datetime(2026, 3, 11, tzinfo=UTC), backfill(CLOSES).opened)
     open_backfill(early, world.begin_run("b", lambda: 1000.0))
-    assert world.catalog.horizon("s") == early.start
+    assert world.catalog.read_horizon("s") == early.start
     # All known periods are deleted, and the backfill's own periods are not recorded yet.
     world.catalog.set_horizon("s", datetime(2026, 3, 1, tzinfo=UTC))
     gone = Observed([recorded(world.config, State.DELETED)], {}, backfills=[early])
     remember_horizons(world.catalog, Observation(Known(world.config), {"s": gone}))
-    assert world.catalog.horizon("s") == early.start
+    assert world.catalog.read_horizon("s") == early.start
 
 
 def test_a_table_that_could_not_be_described_counts_towards_the_quota() -> None:

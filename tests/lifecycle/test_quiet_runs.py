@@ -75,9 +75,9 @@ def test_a_run_goes_on_without_copies_if_the_catalog_cannot_say_whether_the_stag
     def fail() -> bool:
         raise ConnectionError("no answer")
 
-    stands, stage.catalog.stands = stage.catalog.stands, fail  # type: ignore[method-assign]
+    stands, stage.catalog.is_standing = stage.catalog.is_standing, fail  # type: ignore[method-assign]
     assert (run(stage).done, copies(stage, table_of(TODAY))) == ([], {})
-    stage.catalog.stands = stands  # type: ignore[method-assign]
+    stage.catalog.is_standing = stands  # type: ignore[method-assign]
     run(stage)
     assert copies(stage, table_of(TODAY)) == {IRELAND: "ACTIVE"}
 
@@ -113,8 +113,8 @@ def test_a_horizon_that_cannot_be_noted_is_told_and_noted_by_a_later_run() -> No
     set_horizon, world.catalog.set_horizon = world.catalog.set_horizon, refuse  # type: ignore[method-assign]
     report = world.after(minutes=5)
     assert report.troubles == ["the horizon of s could not be noted: ConnectionError: no answer for s and 16"]
-    assert world.catalog.horizon("s") is None
+    assert world.catalog.read_horizon("s") is None
     world.catalog.set_horizon = set_horizon  # type: ignore[method-assign]
     assert world.after(minutes=5).healthy
     # The 14th and the 15th are deleted.
-    assert world.catalog.horizon("s") == datetime(2026, 3, 16, tzinfo=UTC)
+    assert world.catalog.read_horizon("s") == datetime(2026, 3, 16, tzinfo=UTC)

@@ -47,7 +47,7 @@ def test_a_stack_is_not_destroyed_while_the_policies_of_removed_streams_cannot_b
     def fail() -> Sequence[RecordedPolicy]:
         raise ConnectionError("try later")
 
-    monkeypatch.setattr(world.catalog, "policies", fail)
+    monkeypatch.setattr(world.catalog, "list_policies", fail)
     with pytest.raises(RemovalFailed) as refused:
         remove(world.begin_run("owner", lambda: 1000.0))
     assert str(refused.value) == (

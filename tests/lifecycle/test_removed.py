@@ -115,7 +115,7 @@ def test_a_stream_that_comes_back_is_itself_again() -> None:
     assert created == ["2026-03-24", "2026-03-25"]
     world.after(minutes=5)
     assert mine(world)["2026-03-23"] == (10, 10, "standard")
-    (record,) = [policy for policy in world.catalog.policies() if policy.stream == "s"]
+    (record,) = [policy for policy in world.catalog.list_policies() if policy.stream == "s"]
     assert (record.removed, parse_policy("s", record.policy)) == (None, config.streams["s"])
 
 
@@ -140,18 +140,18 @@ def test_the_policy_is_recorded_before_a_table_is_made() -> None:
     world.tables.create = dies  # type: ignore[method-assign, assignment]
     with pytest.raises(Dead):
         world.run()
-    assert [policy.stream for policy in world.catalog.policies()] == ["s"]
+    assert [policy.stream for policy in world.catalog.list_policies()] == ["s"]
 
 
 def test_a_dry_run_records_nothing_and_shows_what_would_become_of_a_removed_stream() -> None:
     world = World()
     world.run(dry_run=True)
-    assert world.catalog.policies() == []
+    assert world.catalog.list_policies() == []
     world = lived()
     without(world)
     report = world.run(dry_run=True)
     assert [stream["stream"] for stream in report.document()["removed_streams"]] == ["s"]
-    (record,) = [policy for policy in world.catalog.policies() if policy.stream == "s"]
+    (record,) = [policy for policy in world.catalog.list_policies() if policy.stream == "s"]
     assert record.removed is None
 
 
@@ -183,7 +183,7 @@ def test_a_catalog_that_cannot_tell_its_policies_keeps_no_table_from_being_made(
     def fails() -> Any:
         raise OSError("unreachable")
 
-    world.catalog.policies = fails  # type: ignore[method-assign]
+    world.catalog.list_policies = fails  # type: ignore[method-assign]
     report = world.run()
     assert [outcome for _, _, outcome in outcomes(report)] == ["done"] * 4
     assert report.troubles == ["the recorded policies could not be read: OSError: unreachable"]

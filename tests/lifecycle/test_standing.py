@@ -131,7 +131,7 @@ def test_the_catalog_is_protected_once_the_stage_stands() -> None:
         finish_stage(applied(world), protected=True)
         table = world.tables.describe(CATALOG)
         assert table is not None
-        assert (table.protected, world.catalog.stands()) == (True, True)
+        assert (table.protected, world.catalog.is_standing()) == (True, True)
 
 
 def test_a_catalog_that_goes_with_its_stack_is_not_protected() -> None:
@@ -141,7 +141,7 @@ def test_a_catalog_that_goes_with_its_stack_is_not_protected() -> None:
     finish_stage(applied(world), protected=False)
     table = world.tables.describe(CATALOG)
     assert table is not None
-    assert (table.protected, world.catalog.stands()) == (False, True)
+    assert (table.protected, world.catalog.is_standing()) == (False, True)
 
 
 def test_a_stage_that_could_not_be_recorded_as_standing_is_not_protected_either() -> None:
@@ -199,7 +199,7 @@ def test_a_stage_whose_catalog_could_not_be_protected_does_not_stand() -> None:
     world.tables.set_protection = refuse  # type: ignore[method-assign]
     with pytest.raises(TableRefused):
         finish_stage(applied(world), protected=True)
-    assert not world.catalog.stands()
+    assert not world.catalog.is_standing()
     assert len(taken(world)) == 4, "and can be taken back"
 
 

@@ -190,7 +190,7 @@ def test_no_ranking_is_more_than_a_function_may_answer() -> None:
 
 def test_the_pages_of_a_ranked_archive_may_be_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     """Events that do not fit in an archive's answer are not skipped."""
-    monkeypatch.setattr(reading, "MAX_PAGE_BYTES", 1000)
+    monkeypatch.setattr(reading, "MAX_ARCHIVE_PAGE_BYTES", 1000)
     base = timely([make_event(day, n, mag=n * 10 + day) for day in range(DAYS) for n in range(30)])
     numbers: list[Any] = []
     parameters: dict[str, str] = {"index": "best_of_all", "limit": "50"}
@@ -287,7 +287,7 @@ def test_an_archived_event_of_many_large_versions_shows_as_many_as_a_page_of_the
     kept: Stream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A page of the archive is a function's answer, which has 6 MB at most; the versions that do not fit are left out."""
-    monkeypatch.setattr(reading, "MAX_PAGE_BYTES", 1300)
+    monkeypatch.setattr(reading, "MAX_ARCHIVE_PAGE_BYTES", 1300)
     placed = []
     for number in range(2):
         event = make_event(0, number)

@@ -369,12 +369,12 @@ def test_of_data_that_is_elsewhere_forty_chunks_are_a_request_and_cold_data_is_n
     some = [{"pk": "p", "sk": str(n), "out": {"b": 9_000}} for n in range(41)]
     asked: list[tuple[str, bool]] = []
 
-    def whole(items: list[Any], table: str, *, cold: bool) -> Wholes:
+    def complete_items(items: list[Any], table: str, *, cold: bool) -> Wholes:
         asked.append((table, cold))
         return Wholes([{**item, "data": {"n": item["sk"]}} for item in items], {}, [5_000] * len(items))
 
     scan: Any = SimpleNamespace(conditions=(Condition("n", "eq", ("7",)),), entry=entry())
-    unpacker: Any = SimpleNamespace(whole=whole, inflate_or_keep=lambda item: item)
+    unpacker: Any = SimpleNamespace(complete_items=complete_items, inflate_or_keep=lambda item: item)
     reader: Any = SimpleNamespace(unpacker=unpacker)
     session = ReadSession(reader)
     assert match_conditions(Columns.of(some), scan, session).sks == ["7"]

@@ -47,7 +47,7 @@ def read_between(
     groups = [
         index
         for index in range(file.num_row_groups)
-        if _overlaps(file.metadata.row_group(index), first, last)
+        if _overlaps_group(file.metadata.row_group(index), first, last)
         and _may_match(file.metadata.row_group(index), note, keys)
     ]
     for index in groups if ascending else reversed(groups):
@@ -55,7 +55,7 @@ def read_between(
         yield from rows if ascending else reversed(rows)
 
 
-def _overlaps(group: Any, first: Any, last: Any) -> bool:
+def _overlaps_group(group: Any, first: Any, last: Any) -> bool:
     times = group.column(0).statistics
     return bool(times.min.replace(tzinfo=UTC) <= last and first <= times.max.replace(tzinfo=UTC))
 

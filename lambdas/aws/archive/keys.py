@@ -63,10 +63,10 @@ class Keys:
         if self._layout.partition_by == "time":
             _refuse_others(pc.match_substring(names, "#"), pk, sk)
             pairs = pc.split_pattern(names, "#", max_splits=1)
-            series, id = (_unescape(pc.list_element(pairs, index)) for index in range(2))
+            series, id = (_unescape_names(pc.list_element(pairs, index)) for index in range(2))
         else:
-            series = _unescape(pc.replace_substring_regex(pks, "#[0-9]+$", "")).take(pk_numbers)
-            id = _unescape(names)
+            series = _unescape_names(pc.replace_substring_regex(pks, "#[0-9]+$", "")).take(pk_numbers)
+            id = _unescape_names(names)
         try:
             time = pc.cast(pc.cast(texts, pa.timestamp("us")), _ZONE)
         except pa.ArrowInvalid as error:
@@ -91,12 +91,12 @@ class Keys:
     def restore(self, columns: Mapping[str, pa.Array]) -> dict[str, pa.Array]:
         """Calculate the keys from the columns, by attribute name."""
         time = columns["time"].cast(pa.timestamp("us"))
-        series, id = _escape(columns["series"]), _escape(read_ids(columns))
-        stamp = _stamp(time)
+        series, id = _escape_names(columns["series"]), _escape_names(read_ids(columns))
+        stamp = _render_times(time)
         if self._layout.partition_by == "time":
             size = self._layout.bucket * 1_000_000
             starts = pc.multiply(pc.divide(time.cast(pa.int64()), size), size).dictionary_encode()
-            head = _stamp(starts.dictionary.cast(pa.timestamp("us"))).take(starts.indices)
+            head = _render_times(starts.dictionary.cast(pa.timestamp("us"))).take(starts.indices)
             sk = concatenate(stamp, series, id, separator="#")
         else:
             head, sk = series, concatenate(stamp, id, separator="#")
@@ -119,18 +119,18 @@ class Keys:
         )
 
 
-def _stamp(time: pa.Array) -> pa.Array:
+def _render_times(time: pa.Array) -> pa.Array:
     # Arrow's cast of a timestamp to text costs a tenth of its strftime.
     return concatenate(pc.replace_substring(pc.cast(time, _TEXT), " ", "T"), "Z")
 
 
-def _escape(names: pa.Array) -> pa.Array:
+def _escape_names(names: pa.Array) -> pa.Array:
     if not may_contain(names, b"%#"):
         return names
     return pc.replace_substring(pc.replace_substring(names, "%", "%25"), "#", "%23")
 
 
-def _unescape(names: pa.Array) -> pa.Array:
+def _unescape_names(names: pa.Array) -> pa.Array:
     if not may_contain(names, b"%"):
         return names
     return pc.replace_substring(pc.replace_substring(names, "%23", "#"), "%25", "%")

@@ -65,7 +65,7 @@ def join_pieces(pieces: Iterable[pa.Array], count: int) -> pa.Array:
 
 def value(values: pa.StructArray, letters: Iterable[str] | None = None) -> pa.Array:
     """Attribute values of a learned shape as text, null where the value is missing. With ``letters``, these types only."""
-    texts = [_render(name, values.field(name)) for name in values.type.names if letters is None or name in letters]
+    texts = [_render_type(name, values.field(name)) for name in values.type.names if letters is None or name in letters]
     if not texts:
         return pa.nulls(len(values), pa.string())
     return texts[0] if len(texts) == 1 else pc.coalesce(*texts)
@@ -93,7 +93,7 @@ def render_leaf(letter: str, texts: pa.Array) -> pa.Array:
     return concatenate(f'{{"{letter}":"', texts, '"}')
 
 
-def _render(letter: str, inner: pa.Array) -> pa.Array:
+def _render_type(letter: str, inner: pa.Array) -> pa.Array:
     if letter == "M":
         text = concatenate('{"M":{', join_pieces(render_members(inner), len(inner)), "}}")
         return pc.if_else(inner.is_valid(), text, pa.scalar(None, pa.string()))

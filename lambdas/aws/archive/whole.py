@@ -30,7 +30,7 @@ def complete_page(unpacker: Unpacker, items: bytes, table: str) -> bytes:
     if not packed:
         return items
     try:
-        wholes = unpacker.archived([decode_item(decoded[index]) for index in packed], table)
+        wholes = unpacker.complete_for_archive([decode_item(decoded[index]) for index in packed], table)
     except (ValueMissing, TableMissing, StoreUnavailable) as error:
         if isinstance(error, StoreUnavailable) and error.cause is Outage.THROTTLED:
             raise TableThrottled(name_chunks_table(table)) from error

@@ -15,7 +15,7 @@ from aws.codes import COLLECTION_FULL, CONDITION_FAILED, NOT_FOUND, THROTTLED, T
 from aws.lean import answers
 from aws.lean.client import LeanClient, NoAnswer, Refused, Reply, Request
 from aws.lean.reads import decode_answer, read_all, read_item, read_whole
-from aws.queries import query_request
+from aws.queries import make_query
 from aws.wire import decode_item, encode_item, encode_put, encode_transaction_put, make_requests
 from tidetable.catalog import WRITABLE, Entry
 from tidetable.errors import CollectionFull, StoreUnavailable, TableMissing
@@ -116,7 +116,7 @@ class LeanStore:
         requests = [
             Request(
                 "Query",
-                msgspec.json.encode(query_request(read, ascending=ascending, consistent=consistent, fields=fields)),
+                msgspec.json.encode(make_query(read, ascending=ascending, consistent=consistent, fields=fields)),
                 # The client decodes an answer as soon as it has come: only one undecoded answer is in memory at a time.
                 partial(answers.decode_query, read.keys, texts=texts),
             )

@@ -28,6 +28,7 @@ from tidetable.archive.manifest import (
 from tidetable.archive.pacing import BURST_SECONDS, SMOOTH_SECONDS, Pacer, compute_rate, count_segments
 from tidetable.archive.segment import Segment
 from tidetable.catalog import ArchiveFacts, Entry, State
+from tidetable.catalog_steps import read_entry
 from tidetable.config import ArchivePolicy
 from tidetable.errors import ArchiveBusy, ArchiveFailed, ArchiveMismatch
 from tidetable.lifecycle.expiry import compute_settling
@@ -62,13 +63,13 @@ def archive_period(stream: str, label: str, exporter: Exporter, owner: str, rema
     ``remaining`` returns the seconds that this run may still take. The run holds a lease for this time, so that no
     second run works on the same period. ArchiveFailed and ArchiveMismatch leave the table as it is.
     """
-    entry = find_entry(stream, label, exporter.catalog)
+    entry = require_entry(stream, label, exporter.catalog)
     if entry.state in _DONE:
         return _report_archived(entry)
     _require_active_table(entry, exporter)
     with hold_period(stream, label, exporter, owner, remaining, "archived"):
         # Read again: a run that held the lease until now may have finished the archive, which must not be cleared.
-        entry = find_entry(stream, label, exporter.catalog)
+        entry = require_entry(stream, label, exporter.catalog)
         if entry.state in _DONE:
             return _report_archived(entry)
         if entry.state is not State.ARCHIVING:
@@ -78,25 +79,24 @@ def archive_period(stream: str, label: str, exporter: Exporter, owner: str, rema
             exporter.objects.clear(make_prefix(stream, label))
         # From here on no write can reach the table: this state fences the drain's writes, and the window is long past.
         entry = exporter.catalog.move(entry, State.ARCHIVING, expected=(State.CLOSED, State.ARCHIVING))
-        plan, segments, wait = _export(entry, exporter, remaining)
+        plan, segments, wait = _export_segments(entry, exporter, remaining)
         written = [part for progress in segments for part in progress.parts]
         events = sum(part.events for part in written)
         if not all(progress.done for progress in segments):
             return Archived(entry, events, wait)
-        return Archived(_finish(entry, plan, written, exporter), events)
+        return Archived(_complete_archive(entry, plan, written, exporter), events)
 
 
 def _report_archived(entry: Entry) -> Archived:
     return Archived(entry, entry.archive.events if entry.archive is not None else 0)
 
 
-def find_entry(stream: str, label: str, catalog: Catalog) -> Entry:
+def require_entry(stream: str, label: str, catalog: Catalog) -> Entry:
     """Return the catalog's entry of a period; ArchiveFailed if the catalog has no such entry."""
-    start = parse_label(label).start
-    for entry in catalog.entries(stream, start, start, consistent=True):
-        if entry.period.label == label:
-            return entry
-    raise ArchiveFailed(f"the catalog has no period {label} of {stream}")
+    entry = read_entry(catalog, stream, parse_label(label))
+    if entry is None:
+        raise ArchiveFailed(f"the catalog has no period {label} of {stream}")
+    return entry
 
 
 def _require_writes_over(entry: Entry, exporter: Exporter) -> None:
@@ -127,7 +127,7 @@ def _require_active_table(entry: Entry, exporter: Exporter) -> Table:
     return table
 
 
-def _export(entry: Entry, exporter: Exporter, remaining: Remaining) -> tuple[Plan, list[Progress], float]:
+def _export_segments(entry: Entry, exporter: Exporter, remaining: Remaining) -> tuple[Plan, list[Progress], float]:
     """Export every segment as far as the time and the table's pace allow. Returns the plan, the progress and the wait."""
     table, stream = _require_active_table(entry, exporter), exporter.stream(entry.stream)
     policy, maxima = (stream.archive, stream.capacity.maxima) if stream is not None else (ArchivePolicy(), None)
@@ -152,7 +152,7 @@ def _export(entry: Entry, exporter: Exporter, remaining: Remaining) -> tuple[Pla
     return plan, progress, pacer.measure_time_to_full_burst()
 
 
-def _finish(entry: Entry, plan: Plan, written: list[Part], exporter: Exporter) -> Entry:
+def _complete_archive(entry: Entry, plan: Plan, written: list[Part], exporter: Exporter) -> Entry:
     """Check that the prefix holds only the written parts, write the manifest, and mark the period."""
     stream, label = entry.stream, entry.period.label
     sizes = exporter.objects.sizes(make_prefix(stream, label))

@@ -40,10 +40,12 @@ def make_puts(items: Sequence[Item], entry: Entry, shrinker: Shrinker) -> list[P
     The same items always give the same puts.
     """
     if entry.layout.pack is None:
-        return [shrinker.put_again(item, entry) for item in items]
+        return [shrinker.shrink_archived_item(item, entry) for item in items]
     bare = [
         {name: value for name, value in item.items() if name != "packed"} for item in items if not item.get("packed")
     ]
     packing = make_packs(bare, entry.layout, shrinker.compressor)
     alone = [bare[number] for number in packing.alone] + [item for item in items if item.get("packed")]
-    return [Put(entry.table, pack.item) for pack in packing.packs] + [shrinker.put_again(item, entry) for item in alone]
+    return [Put(entry.table, pack.item) for pack in packing.packs] + [
+        shrinker.shrink_archived_item(item, entry) for item in alone
+    ]

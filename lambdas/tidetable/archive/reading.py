@@ -21,7 +21,7 @@ from tidetable.ports import ArchivePage, ArchiveRange, Rank, Version
 from tidetable.times import EPOCH, to_text
 
 # Half of the largest answer of a Lambda function: wrapping and escaping make the events larger on their way.
-MAX_PAGE_BYTES = 3_000_000
+MAX_ARCHIVE_PAGE_BYTES = 3_000_000
 # A page ends after this number of events was read, even if the conditions exclude most of the events: to read them
 # takes a few seconds, which is far less than the function's time limit.
 MAX_READ = 250_000
@@ -100,11 +100,11 @@ def read_archive(keys: ArchiveRange, reader: PartReader, *, limit: int, ascendin
             continue
         event = _select_fields(candidate.event, keys.fields)
         size += _estimate_size(event)
-        full = len(page) >= limit or (page and size > MAX_PAGE_BYTES)
+        full = len(page) >= limit or (page and size > MAX_ARCHIVE_PAGE_BYTES)
         if full and not earlier:
             # The next page begins with this event.
             return _make_page(page, keys, reads.count - 1, more=True)
-        if earlier and size > MAX_PAGE_BYTES:
+        if earlier and size > MAX_ARCHIVE_PAGE_BYTES:
             if page[0].sort_key != sort_key:
                 return _make_page([row for row in page if row.sort_key != sort_key], keys, reads.count, more=True)
             # This event has too many versions for one page. The page omits the oldest; requests by number find them.
@@ -134,7 +134,7 @@ def _read_ranked(keys: ArchiveRange, rank: Rank, reader: PartReader, *, limit: i
     choose = nsmallest if ascending else nlargest
     first = [event for _, event in choose(limit, rank_events(), key=itemgetter(0))]
     sizes = accumulate(map(_estimate_size, first))
-    fitting = max(1, sum(size <= MAX_PAGE_BYTES for size in sizes))
+    fitting = max(1, sum(size <= MAX_ARCHIVE_PAGE_BYTES for size in sizes))
     more, cut = reads.end is not None, fitting < len(first)
     return ArchivePage(first[:fitting], more, None, reads.end, cut=cut, read=reads.count)
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from tidetable.archive.export import find_entry
+from tidetable.archive.export import require_entry
 from tidetable.archive.exporter import Exporter, hold_period, open_source
 from tidetable.archive.facts import join_digests
 from tidetable.archive.manifest import Manifest, Part
@@ -23,6 +23,7 @@ from tidetable.archive.portions import make_puts, split_items
 from tidetable.archive.reading import describe_damage
 from tidetable.archive_expiry import mark_expired
 from tidetable.catalog import LIVE, Entry, Seen, State
+from tidetable.catalog_steps import lower_horizon
 from tidetable.config import TableClass
 from tidetable.errors import (
     ArchiveBusy,
@@ -38,9 +39,8 @@ from tidetable.events import Item
 from tidetable.ingest.notes import Notes
 from tidetable.ingest.writing import Jitter, Writer
 from tidetable.large.shrink import LargeValueServices, Shrinker
-from tidetable.leases import hold_lease
+from tidetable.leases import LIFECYCLE_LEASE, wait_for_lease
 from tidetable.lifecycle.ladder import choose_level
-from tidetable.lifecycle.reconcile import LEASE, LEASE_MOST
 from tidetable.lifecycle.specs import make_filling_spec
 from tidetable.period_tables import PeriodTables, make_chunks_spec, make_table_tags
 from tidetable.ports import EventStore, TableSpec
@@ -103,7 +103,7 @@ def restore_period(
     ArchiveFailed says why a period cannot be restored. ArchiveMismatch says that the table differs from the manifest.
     """
     exporter = restorer.archive
-    entry = mark_expired(find_entry(stream, label, exporter.catalog), exporter.config, exporter.clock.now())
+    entry = mark_expired(require_entry(stream, label, exporter.catalog), exporter.config, exporter.clock.now())
     if entry.state in LIVE:
         raise ArchiveFailed(f"period {label} of {stream} is {entry.state}: it has its table")
     if entry.archive is None:
@@ -117,12 +117,12 @@ def restore_period(
         run = _Run(entry, restorer, exporter, remaining)
         # From the first step on, every run of the lifecycle sees and counts the table, even if the restore never
         # finishes.
-        run.lower_horizon()
+        lower_horizon(exporter.catalog, stream, entry.period.start)
         run.create_tables()
         unfinished = run.write_parts(manifest, start)
         if unfinished is None:
             run.enable_recovery()
-            entry = run.open(owner, exporter.clock.now() + keep)
+            entry = run.open_to_queries(owner, exporter.clock.now() + keep)
         return Restored(entry, len(manifest.parts), unfinished)
 
 
@@ -158,15 +158,15 @@ class _Run:
             if self.remaining() < _PART_SECONDS:
                 return position
             part = manifest.parts[position.part]
-            reached = self.write(part, position)
+            reached = self.write_part(part, position)
             if reached == start:
                 raise ArchiveBusy(f"some events of {part.key} could not be written in time; restore again")
             if reached.part == position.part:
                 return reached
             position = reached
-        return self.compare(manifest, position)
+        return self.compare_table(manifest, position)
 
-    def write(self, part: Part, start: Position) -> Position:
+    def write_part(self, part: Part, start: Position) -> Position:
         """Write a part's events into the table, from a position in it.
 
         Return the beginning of the next part, or a position in this part if the time was too short.
@@ -201,7 +201,7 @@ class _Run:
         if not notes.note(entry.stream, {entry.period.label: series}, self.exporter.clock.now()):
             raise ArchiveBusy(f"series of {entry.stream} could not be noted for its rollups; restore again")
 
-    def compare(self, manifest: Manifest, start: Position) -> Position | None:
+    def compare_table(self, manifest: Manifest, start: Position) -> Position | None:
         """Compare the table with the manifest by a scan.
 
         Return None, or the position for the next run if the time is up.
@@ -241,35 +241,24 @@ class _Run:
                     raise ArchiveFailed(f"point-in-time recovery of {name} is refused: {error}") from error
                 raise ArchiveBusy(f"table {name} is complete, but {error}; restore again") from error
 
-    def open(self, owner: str, keep_until: datetime) -> Entry:
+    def open_to_queries(self, owner: str, keep_until: datetime) -> Entry:
         """Give the period back to the lifecycle, between two runs: a run that has begun would not see the period."""
-        entry, exporter, remaining = self.entry, self.exporter, self.remaining
-        while True:
-            length = min(timedelta(seconds=max(remaining(), _POLL_SECONDS)), LEASE_MOST)
-            with hold_lease(exporter.catalog, LEASE, owner, exporter.clock.now(), length) as is_owner:
-                if is_owner:
-                    # A run of the lifecycle that read the state before this restore began may have deleted the table.
-                    table = exporter.tables.describe(entry.table)
-                    if table is None or table.status == "DELETING":
-                        raise ArchiveBusy(f"table {entry.table} was deleted meanwhile; restore again")
-                    self.lower_horizon()
-                    # The catalog's last observation describes the table before it was deleted.
-                    exporter.catalog.note(entry, Seen(None, None, self._make_spec({}).table_class))
-                    expected = (State.RESTORING,)
-                    return exporter.catalog.move(entry, State.CLOSED, expected=expected, keep_until=keep_until)
-            if remaining() < 2 * _POLL_SECONDS:
+        entry, exporter = self.entry, self.exporter
+        wait = wait_for_lease(
+            exporter.catalog, LIFECYCLE_LEASE, owner, exporter.clock, self.remaining, _POLL_SECONDS, least=_POLL_SECONDS
+        )
+        with wait as is_owner:
+            if not is_owner:
                 raise ArchiveBusy("a run of the lifecycle is under way; restore again")
-            exporter.clock.sleep(_POLL_SECONDS)
-
-    def lower_horizon(self) -> None:
-        """Move the horizon back to this period, so that the lifecycle reads it.
-
-        A run that has begun may raise the horizon again.
-        """
-        catalog, entry = self.exporter.catalog, self.entry
-        horizon = catalog.horizon(entry.stream)
-        if horizon is not None and horizon > entry.period.start:
-            catalog.set_horizon(entry.stream, entry.period.start)
+            # A run of the lifecycle that read the state before this restore began may have deleted the table.
+            table = exporter.tables.describe(entry.table)
+            if table is None or table.status == "DELETING":
+                raise ArchiveBusy(f"table {entry.table} was deleted meanwhile; restore again")
+            # A run that had begun may have raised the horizon again.
+            lower_horizon(exporter.catalog, entry.stream, entry.period.start)
+            # The catalog's last observation describes the table before it was deleted.
+            exporter.catalog.note(entry, Seen(None, None, self._make_spec({}).table_class))
+            return exporter.catalog.move(entry, State.CLOSED, expected=(State.RESTORING,), keep_until=keep_until)
 
     def _tables(self) -> PeriodTables:
         return PeriodTables(self.restorer.stage, self.exporter.tables, self.exporter.clock, self.remaining)

@@ -41,18 +41,20 @@ class Segment:
         progress = msgspec.json.decode(stored, type=Progress) if stored is not None else Progress()
         while not progress.done:
             writer, self.packs = self.exporter.format.writer(self.entry.layout, self.plan.columns), 0
-            after, ended = self._fill(writer, progress.after)
+            after, ended = self._fill_part(writer, progress.after)
             if after == progress.after and not ended:
                 break
             # Pages without events are progress, too: in a table with packs, a run on a slow table may read nothing else.
             parts = progress.parts
             if writer.facts.items:
-                parts = (*parts, self._write(writer, len(parts)))
+                parts = (*parts, self._write_verified_part(writer, len(parts)))
             progress = Progress(parts=parts, after=after, done=ended)
             self.exporter.objects.put(key, msgspec.json.encode(progress))
         return progress
 
-    def _fill(self, writer: PartWriter, after: Mapping[str, object] | None) -> tuple[Mapping[str, object] | None, bool]:
+    def _fill_part(
+        self, writer: PartWriter, after: Mapping[str, object] | None
+    ) -> tuple[Mapping[str, object] | None, bool]:
         """Read pages into a part. Return the key after which the next part begins, and True if the segment ended."""
         while writer.size < self.exporter.part_bytes:
             page = self._fetch_page(after)
@@ -94,7 +96,7 @@ class Segment:
             self.pacer.account(page.units, page.count)
             return page
 
-    def _write(self, writer: PartWriter, number: int) -> Part:
+    def _write_verified_part(self, writer: PartWriter, number: int) -> Part:
         """Write a part, fetch it anew, and compare bytes, counts by partition and content with the scanned items."""
         objects, facts = self.exporter.objects, writer.facts
         body = writer.finish()

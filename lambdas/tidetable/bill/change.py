@@ -97,7 +97,7 @@ def simulate_change(config: Config, proposal: Proposal, now: datetime, region: s
     """Return the bills of the present and the proposed configuration as JSON; without a proposal, priced ideas."""
     workload, change = proposal
     before = _describe_plan(workload, now)
-    after = _describe_plan(_apply(config, workload, change), now) if change else None
+    after = _describe_plan(_apply_change(config, workload, change), now) if change else None
     ideas, refused = ([], []) if change else _price_ideas(config, workload, before["dollars"])
     return {
         "stream": workload.stream.name,
@@ -145,7 +145,7 @@ def _price_ideas(
     priced, refused = [], []
     for idea in list_ideas(workload):
         try:
-            other = _change(config, workload, idea.toml)
+            other = _change_workload(config, workload, idea.toml)
         except ConfigError as error:
             refused.append({"name": idea.name, "reason": error.problems[0]})
             continue
@@ -179,17 +179,17 @@ def _simulate_days(workload: Workload, now: datetime) -> Iterator[tuple[datetime
         yield start, day
 
 
-def _change(config: Config, workload: Workload, change: str) -> Workload:
+def _change_workload(config: Config, workload: Workload, change: str) -> Workload:
     """Return the workload for the changed stream; ConfigError if the configuration does not allow the change."""
     name = workload.stream.name
     changed = change_stream(config, name, parse_change(change, name))
     return replace(workload, stream=changed.streams[name])
 
 
-def _apply(config: Config, workload: Workload, change: str) -> Workload:
-    """Do the same as ``_change``, but with ProblemError instead of ConfigError."""
+def _apply_change(config: Config, workload: Workload, change: str) -> Workload:
+    """Do the same as ``_change_workload``, but with ProblemError instead of ConfigError."""
     try:
-        return _change(config, workload, change)
+        return _change_workload(config, workload, change)
     except ConfigError as error:
         problems = "; ".join(f"{problem}{_find_line(problem, change)}" for problem in error.problems[:5])
         raise refuse_parameter(f"change: {problems}") from error

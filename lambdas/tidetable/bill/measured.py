@@ -58,7 +58,7 @@ def measure_workload(stream: Stream, facts: Facts, now: datetime, *, by_key: boo
     batch, how_batch = _measure_batch(facts.traffic)
     units = facts.traffic.read_units / facts.traffic.queries if facts.traffic.queries else 0.0
     workload = Workload(
-        [_round(per_day / 86_400)] * 24,
+        [_round_figure(per_day / 86_400)] * 24,
         max(1, round(event_bytes)),
         0.0,
         max(1, round(units * 2)) * 4096 if units else READ_BYTES,
@@ -66,14 +66,14 @@ def measure_workload(stream: Stream, facts: Facts, now: datetime, *, by_key: boo
         stream,
         batch,
         index_shares=_share_indexes(stream, facts.periods),
-        packed_bytes=None if packed_bytes is None else _round(packed_bytes),
+        packed_bytes=None if packed_bytes is None else _round_figure(packed_bytes),
         by_key=by_key,
     )
     recent, old = _measure_reads(facts, now)
     workload = replace(
         workload,
-        reads_per_second=_round(recent / workload.read_units),
-        old_reads_per_second=_round(old / workload.read_units),
+        reads_per_second=_round_figure(recent / workload.read_units),
+        old_reads_per_second=_round_figure(old / workload.read_units),
     )
     size = f"{workload.event_bytes:,} bytes per event: the size of its tables"
     if stream.pack is not None:
@@ -163,10 +163,10 @@ def _share_indexes(stream: Stream, periods: Sequence[ObservedPeriod]) -> dict[st
         items = sum(table.item_count for table in tables)
         if items:
             indexed_items = sum(table.index_sizes[index.name][0] for table in tables)
-            shares[index.name] = _round(min(indexed_items / items, 1.0))
+            shares[index.name] = _round_figure(min(indexed_items / items, 1.0))
     return shares
 
 
-def _round(value: float) -> float:
+def _round_figure(value: float) -> float:
     """Round to four digits: the figures are not more exact, and they become part of web addresses."""
     return float(f"{value:.4g}")

@@ -27,6 +27,10 @@ class Cost(msgspec.Struct, frozen=True):
         """Multiply all amounts by a factor."""
         return Cost(self.writes * factor, self.reads * factor, self.storage * factor)
 
+    def drop_reads(self) -> Cost:
+        """Return the cost of a copy on demand: the queries at a copy depend on the readers in its Region."""
+        return Cost(self.writes, storage=self.storage)
+
 
 class Rates(NamedTuple):
     """DynamoDB's price of a write unit, of a read unit, and of a byte that is stored for a month.
@@ -64,6 +68,12 @@ GATEWAY_MILLION = 3.50  # API Gateway REST, per million requests
 CALL_MILLION = 0.20  # Lambda, per million requests
 GB_SECOND = 0.0000133334  # Lambda on arm64
 S3_STORAGE = 0.023  # S3 Standard, per GB-month
+
+
+def price_call(seconds: float, memory: float) -> float:
+    """Price a call of a function that takes so many seconds with so many GB of memory."""
+    return CALL_MILLION / 1e6 + seconds * memory * GB_SECOND
+
 
 # Assumed times of the functions. docs/inside/performance.md measures 8.8 to 10.4 microseconds per event on a whole
 # core. 512 MB are 0.29 of a core (AWS: 1,769 MB are a whole core), so 30 microseconds are assumed. The rest of a call

@@ -157,7 +157,7 @@ def price_feed(workload: Workload) -> list[Line]:
         records = rate * 3600 * workload.items_per_event
         calls += max(records / feed.batch, min(records, shards * 3600 / window))
     calls *= HOURS / 24
-    dollars = calls * (prices.CALL_MILLION / 1e6 + prices.FEED_SECONDS * prices.FEED_GB * prices.GB_SECOND)
+    dollars = calls * prices.price_call(prices.FEED_SECONDS, prices.FEED_GB)
     how = (
         f"{calls / 1e6:,.2f} M calls: assumed {shards} shard{'s' if shards > 1 else ''} with a call per window "
         f"of {window:g} s, {prices.FEED_SECONDS * 1000:.0f} ms at 512 MB each"

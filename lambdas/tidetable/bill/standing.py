@@ -11,7 +11,7 @@ import msgspec
 
 from tidetable.bill.amounts import Bill, price_copies
 from tidetable.bill.consumed import Consumed, ConsumedUnits
-from tidetable.bill.prices import HOURS, ON_DEMAND, PROVISIONED, Cost
+from tidetable.bill.prices import HOURS, ON_DEMAND, PROVISIONED
 from tidetable.catalog import Entry, State
 from tidetable.config import Stream
 from tidetable.late import is_lowered
@@ -113,7 +113,7 @@ def observe_periods(
 ) -> list[ObservedPeriod]:
     """Read the stream's periods, newest first; deleted periods only if ``all_periods``."""
     # All periods before the horizon are deleted. After some years there are very many of them, so they are not read.
-    start = None if all_periods else catalog.horizon(stream.name)
+    start = None if all_periods else catalog.read_horizon(stream.name)
     entries = [
         entry for entry in catalog.entries(stream.name, start) if all_periods or entry.state is not State.DELETED
     ]
@@ -188,15 +188,12 @@ def mark_period(row: Row) -> tuple[str, str]:
 def compute_bill(period: ObservedPeriod, consumed: Consumed) -> Bill:
     """Return the monthly bill of a period's tables: storage, and provisioned units or, on demand, consumed units.
 
-    A copy has the units, the class, the size and the writes of its table. The number of queries to a copy is not known
-    here.
+    A copy has the units, the class, the size and the writes of its table.
     """
     whole = Bill()
     for name, table in period.tables.items():
         own = _price_table(table, consumed, name, period.resources[name])
-        copied = own.whole
-        if table.on_demand:
-            copied = Cost(copied.writes, storage=copied.storage)
+        copied = own.whole.drop_reads() if table.on_demand else own.whole
         sent = _sum_units(consumed, name, [""]).write * _estimate_bytes_per_unit(table)
         whole += own + price_copies(copied, len(period.entry.copies), sent)
     return whole

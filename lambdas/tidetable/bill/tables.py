@@ -16,10 +16,10 @@ from tidetable.bill.amounts import Bill, price_copies
 from tidetable.bill.prices import HOURS, ON_DEMAND, PROVISIONED, Cost
 from tidetable.bill.workload import Workload
 from tidetable.config import Capacity, Step, Stream, TableClass
+from tidetable.config.capacity import find_index_units
 from tidetable.lifecycle.expiry import compute_expiry
 from tidetable.lifecycle.ladder import Level, compute_level
 from tidetable.periods import Kind, Period, find_containing
-from tidetable.ports import find_index_units
 
 # After these hours a stream has the same tables as at the beginning, each one period later. So the rest of a month need
 # not be simulated. Months differ in length: all months are priced as 31 days.
@@ -63,8 +63,7 @@ def price_hour(workload: Workload, now: datetime, since: datetime | None = None)
         events = workload.count_events(period, now) - (workload.count_events(period, since) if since is not None else 0)
         bill += price_level(level, stream, events * workload.stored_bytes, events * workload.index_bytes)
     demand = _price_on_demand_hour(workload, now)
-    # Queries go to the stage's own Region: the price of queries at a copy depends on the readers in its Region.
-    copied = bill.whole + Cost(demand.whole.writes)
+    copied = bill.whole + demand.whole.drop_reads()
     sent = workload.events_per_second[now.hour] * 3600 * workload.stored_bytes
     return bill + demand + price_copies(copied, len(stream.replicas), sent)
 
@@ -120,7 +119,7 @@ def price_one_on_demand(workload: Workload) -> Bill:
         rates.price(events * workload.event_units, read_units, workload.kept_events * workload.event_bytes),
         rates.price(events * workload.index_units, 0, workload.kept_events * workload.index_bytes),
     )
-    return _copy_table(workload, table, Cost(table.whole.writes, storage=table.whole.storage))
+    return _copy_table(workload, table, table.whole.drop_reads())
 
 
 def _copy_table(workload: Workload, table: Bill, copied: Cost) -> Bill:

@@ -197,7 +197,7 @@ def price_requests(requests: float, batch: float, queries: float, *, by_key: boo
         ),
     ]
     if by_key:
-        check = prices.CALL_MILLION / 1e6 + prices.KEYS_SECONDS * prices.KEYS_GB * prices.GB_SECOND
+        check = prices.price_call(prices.KEYS_SECONDS, prices.KEYS_GB)
         how = f"a call per request; assumed: {prices.KEYS_SECONDS * 1000:.0f} ms at 512 MB"
         lines.append(Line("functions, authorizer", calls * check, how))
     return lines

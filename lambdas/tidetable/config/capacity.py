@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Literal
+from typing import Literal, TypeVar
 
 import msgspec
 
 from tidetable.config.groups import Group
 
+_Units = TypeVar("_Units", bound=tuple[int | None, int | None])
 Mode = Literal["provisioned", "on-demand"]
 # Whole periods since a table closed; or "late", for the time between the period's end and the table's closing.
 Age = int | Literal["late"]
@@ -132,3 +133,8 @@ class Capacity(Group, frozen=True, kw_only=True):
     def on_demand(self, step: Step) -> bool:
         """True if a step of this ladder is on demand."""
         return (step.mode or self.mode) == "on-demand"
+
+
+def find_index_units(index: str, index_units: Mapping[str, tuple[int, int]], table: _Units) -> tuple[int, int] | _Units:
+    """Find the write and read units of an index: its own units or, if it has none, the units of its ``table``."""
+    return index_units.get(index, table)

@@ -75,10 +75,10 @@ def decide(call: Call, ring: KeyRing, now: datetime) -> Decision:
         return Decision(f"wrong secret of key {id}")
     if refusal is not None:
         return Decision(refusal, record, text, former=refusal != "revoked")
-    return Decision(_refuse(call, record.access), record, text)
+    return Decision(_find_refusal(call, record.access), record, text)
 
 
-def _refuse(call: Call, access: Access) -> str:
+def _find_refusal(call: Call, access: Access) -> str:
     """Return why a key may not call a route; empty if it may.
 
     The functions check series, because only they know them.

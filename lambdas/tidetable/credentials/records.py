@@ -32,6 +32,10 @@ class Secret(msgspec.Struct, frozen=True):
         """True if this is the hash of the text. The comparison takes the same time for every text."""
         return compare_digest(self.hash, hash_text(text, self.salt))
 
+    def is_accepted(self, now: datetime) -> bool:
+        """True if the text is accepted at an instant, as far as the key is."""
+        return self.until is None or now < self.until
+
 
 # No text matches this secret. With it, refusing an unknown key takes as long as refusing a wrong secret.
 _NOBODY = Secret(b"\0" * SALT_BYTES, b"\0" * 32)
@@ -64,6 +68,10 @@ class KeyRecord:
     rate: float | None = None
     burst: int | None = None
 
+    def is_expired(self, now: datetime) -> bool:
+        """True if the key's time is over."""
+        return self.expires is not None and now >= self.expires
+
     def find_refusal(self, text: str, now: datetime) -> Former | Literal["wrong secret"] | None:
         """Return why a text is refused; None if it is accepted.
 
@@ -74,9 +82,9 @@ class KeyRecord:
             return "wrong secret"
         if self.revoked is not None:
             return "revoked"
-        if self.expires is not None and now >= self.expires:
+        if self.is_expired(now):
             return "expired"
-        if not any(secret.until is None or now < secret.until for secret in matching):
+        if not any(secret.is_accepted(now) for secret in matching):
             return "rotated"
         return None
 
@@ -86,7 +94,7 @@ class KeyRecord:
         former = tuple(
             msgspec.structs.replace(old, until=end if old.until is None else min(old.until, end))
             for old in self.secrets
-            if old.until is None or now < old.until
+            if old.is_accepted(now)
         )
         return replace(self, secrets=(secret, *former), rotated=now)
 
@@ -94,9 +102,9 @@ class KeyRecord:
         """``revoked``, ``expired``, ``rotating`` (a former secret is accepted, too) or ``active``."""
         if self.revoked is not None:
             return "revoked"
-        if self.expires is not None and now >= self.expires:
+        if self.is_expired(now):
             return "expired"
-        former = any(secret.until is not None and now < secret.until for secret in self.secrets)
+        former = any(secret.until is not None and secret.is_accepted(now) for secret in self.secrets)
         return "rotating" if former else "active"
 
 

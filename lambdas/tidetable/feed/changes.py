@@ -60,11 +60,11 @@ class Change(NamedTuple):
 
     def encode(self, most: int) -> bytes:
         """Encode the change as JSON, without its data if it would be longer than ``most`` bytes."""
-        body = _encode(self.document())
-        return body if len(body) <= most else _encode(self.document(with_data=False))
+        body = _encode_message(self.document())
+        return body if len(body) <= most else _encode_message(self.document(with_data=False))
 
 
-def _encode(document: dict[str, Any]) -> bytes:
+def _encode_message(document: dict[str, Any]) -> bytes:
     # SQS refuses messages with these two characters, which JSON can escape.
     return encode_json(document).replace("\ufffe".encode(), b"\\ufffe").replace("\uffff".encode(), b"\\uffff")
 
@@ -97,7 +97,7 @@ class ChangeReader:
         ]
 
     def _read_item(self, item: Item, kind: ChangeKind, entry: Entry) -> Change:
-        whole = self.unpacker.whole([item], entry.table, cold=True)
+        whole = self.unpacker.complete_items([item], entry.table, cold=True)
         data = None if whole.missing else whole.items[0]["data"]
         return _make_change(item["pk"], item["sk"], int(item.get("at", 0)), data, kind, entry)
 

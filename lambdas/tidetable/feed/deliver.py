@@ -149,15 +149,15 @@ def _send_all(
         for change in changes
     ]
     if pending and memory.is_out_of_order(arn) and not memory.may_try(arn, feed.clock.now()):
-        _bury(pending, "the target has accepted nothing for a while", target, feed, delivered)
+        _bury_messages(pending, "the target has accepted nothing for a while", target, feed, delivered)
         return None
     slowest: float | None = None
     while pending:
         if slowest is not None and remaining() < slowest + _RESERVE_SECONDS:
             return pending[0].record, _TIME_IS_UP
-        chunk, rest = _cut(pending, target)
+        chunk, rest = _cut_request(pending, target)
         was_out_of_order, tried_at = memory.is_out_of_order(arn), feed.clock.now()
-        refused, reason = _send(chunk, target, feed.clock, remaining, tries=1 if was_out_of_order else TRIES)
+        refused, reason = _send_chunk(chunk, target, feed.clock, remaining, tries=1 if was_out_of_order else TRIES)
         slowest = max(slowest or 0.0, (feed.clock.now() - tried_at).total_seconds())
         delivered.sent += len(chunk) - len(refused)
         if len(refused) < len(chunk):
@@ -167,13 +167,13 @@ def _send_all(
             continue
         took_nothing = len(refused) == len(chunk) and len(feed.targets) > 1
         if was_out_of_order and took_nothing:
-            _bury([*refused, *rest], reason, target, feed, delivered)
+            _bury_messages([*refused, *rest], reason, target, feed, delivered)
             memory.note_failure(arn, tried_at, feed.clock.now(), out_of_order=True)
             return None
         young = [message for message in refused if not _is_too_old(read[message.record].record, feed)]
         due = [message for message in refused if message not in young]
         if due:
-            _bury(due, reason, target, feed, delivered)
+            _bury_messages(due, reason, target, feed, delivered)
         out_of_order = bool(due) and took_nothing
         now = feed.clock.now()
         # Three tries include pauses, so their time does not show how long one request takes.
@@ -186,7 +186,7 @@ def _send_all(
     return None
 
 
-def _bury(messages: Sequence[Message], reason: str, target: Target, feed: Feed, delivered: Delivered) -> None:
+def _bury_messages(messages: Sequence[Message], reason: str, target: Target, feed: Feed, delivered: Delivered) -> None:
     feed.letters.bury(feed.stream, target.arn, reason, [message.body for message in messages])
     delivered.buried += len(messages)
 
@@ -197,15 +197,15 @@ def send_messages(
     """Send messages to a target until it refuses one. Return the messages that were not accepted, and the reason."""
     pending = messages
     while pending:
-        chunk, rest = _cut(pending, target)
-        refused, reason = _send(chunk, target, clock, remaining)
+        chunk, rest = _cut_request(pending, target)
+        refused, reason = _send_chunk(chunk, target, clock, remaining)
         if refused:
             return [*refused, *rest], reason
         pending = rest
     return [], ""
 
 
-def _cut(pending: Sequence[Message], target: Target) -> tuple[Sequence[Message], Sequence[Message]]:
+def _cut_request(pending: Sequence[Message], target: Target) -> tuple[Sequence[Message], Sequence[Message]]:
     """Split off the next request: one change per event, because a target might accept only the second of two."""
     size, events = 0, set()
     for end, message in enumerate(pending):
@@ -217,7 +217,7 @@ def _cut(pending: Sequence[Message], target: Target) -> tuple[Sequence[Message],
     return pending, []
 
 
-def _send(
+def _send_chunk(
     chunk: Sequence[Message], target: Target, clock: Clock, remaining: Remaining, *, tries: int = TRIES
 ) -> tuple[Sequence[Message], str]:
     """Send changes, and send the refused changes again. Return the changes that were not accepted, and the reason."""

@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from tidetable.catalog import Entry, State
+from tidetable.catalog_steps import read_entry
 from tidetable.config import Config, FeedPolicy
 from tidetable.errors import InvalidName, NotReady, TableMissing, judge_failure
 from tidetable.lifecycle.expiry import compute_settling
@@ -73,10 +74,10 @@ class FeedTables:
                     continue
                 tables_in_use.add(entry.table)
                 if entry.state is State.OPEN or (entry.state in _CLOSED and self._has_records(entry, now)):
-                    steps += self._attempt(entry.table, self._tend(entry, feed, by_source), dry_run=dry_run)
+                    steps += self._attempt(entry.table, self._plan_table(entry, feed, by_source), dry_run=dry_run)
         for mapping in mapped:
             if mapping.table not in tables_in_use and not self._is_unread(mapping, periods, now):
-                steps += self._attempt(mapping.table, self._retire(mapping), dry_run=dry_run)
+                steps += self._attempt(mapping.table, self._plan_removal(mapping), dry_run=dry_run)
         return steps
 
     def _has_records(self, entry: Entry, now: datetime) -> bool:
@@ -94,20 +95,19 @@ class FeedTables:
         if stream not in periods:
             return True
         # ``periods`` may lack a deleted period, so the catalog is read here.
-        entries = self.catalog.entries(stream, period.start, period.start, consistent=True)
-        entry = next((entry for entry in entries if entry.table == mapping.table), None)
+        entry = read_entry(self.catalog, stream, period)
         return entry is not None and entry.state is State.DELETED and self._has_records(entry, now)
 
     def remove_all(self) -> list[FeedStep]:
         """Remove every mapping, because the function will be deleted."""
         mapped = self.mappings.list()
-        return [step for mapping in mapped for step in self._attempt(mapping.table, self._retire(mapping))]
+        return [step for mapping in mapped for step in self._attempt(mapping.table, self._plan_removal(mapping))]
 
     def _find_feed(self, stream: str) -> FeedPolicy | None:
         policy = self.config.streams.get(stream)
         return policy.feed if policy is not None else None
 
-    def _tend(self, entry: Entry, feed: FeedPolicy, mapped: Mapping[str, StreamMapping]) -> Iterator[_Due]:
+    def _plan_table(self, entry: Entry, feed: FeedPolicy, mapped: Mapping[str, StreamMapping]) -> Iterator[_Due]:
         """Yield the changes that a table needs: its change stream (only if it is open), and the stream's mapping."""
         table, tables, mappings = self.tables.describe(entry.table), self.tables, self.mappings
         if table is None or table.status != "ACTIVE":
@@ -131,7 +131,7 @@ class FeedTables:
             why = "it was disabled" if mapping.state == _DISABLED else "batch or window changed"
             yield "remap", why, lambda: mappings.update(mapping, settings)
 
-    def _retire(self, mapping: StreamMapping) -> Iterator[_Due]:
+    def _plan_removal(self, mapping: StreamMapping) -> Iterator[_Due]:
         if mapping.state != "Deleting":
             yield "unmap", "its table is gone, or its stream has no feed", lambda: self.mappings.delete(mapping)
 

@@ -44,5 +44,5 @@ class RequestContext(msgspec.Struct):
         """True if an open backfill accepts a time before the window."""
         if self.backfills is None:
             backfills = self.read_backfills(self.stream.name)
-            self.backfills = [backfill for backfill in backfills if self.now < backfill.opened.until]
-        return any(backfill.holds(time, self.now) for backfill in self.backfills)
+            self.backfills = [backfill for backfill in backfills if backfill.is_open(self.now)]
+        return any(backfill.holds(time) for backfill in self.backfills)

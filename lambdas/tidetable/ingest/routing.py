@@ -49,7 +49,7 @@ def route_submissions(
     at any moment.
     """
     routed = Routed(entries)
-    unshrunk_bytes, at = shrinker.unshrunk_bytes, context.at
+    unshrunk_bytes, at = shrinker.most_unshrunk_bytes, context.at
     targets: dict[str, PeriodTarget] = {}
     period: PeriodTarget | None = None
     columns = _EventColumns([], [], [], [])
@@ -188,4 +188,4 @@ def make_put(item: Item, entry: Entry, shrinker: Shrinker) -> Put | None:
     """Return the put of an item in a form that the period's table can hold; None if there is no such form."""
     if entry.layout.versioned:
         item = make_first_version(item, item["data"])
-    return shrinker.put(item, entry)
+    return shrinker.shrink_item(item, entry)

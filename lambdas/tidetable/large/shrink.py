@@ -55,11 +55,11 @@ class Shrinker(msgspec.Struct):
         return cls(stream.large.compress_above, stream.large.beyond, stream.cold, compressor, unique)
 
     @property
-    def unshrunk_bytes(self) -> int:
+    def most_unshrunk_bytes(self) -> int:
         """The size in bytes up to which an item need not be shrunk."""
         return -1 if self.cold else self.compress_above or MAX_ITEM_BYTES - _GROWTH
 
-    def put(self, item: Item, entry: Entry) -> Put | None:
+    def shrink_item(self, item: Item, entry: Entry) -> Put | None:
         """Shrink a whole item by the policy, and make its put; None if it is too large for the policy."""
         warm = self._split_cold(item, entry, self.cold)
         size = count_item_bytes(warm.item)
@@ -93,7 +93,7 @@ class Shrinker(msgspec.Struct):
             return None
         return self._put_outside(warm, text, payload, entry, beyond)
 
-    def put_again(self, item: Item, entry: Entry) -> Put:
+    def shrink_archived_item(self, item: Item, entry: Entry) -> Put:
         """Shrink an archive's whole item to its former form, but to S3 if the table has no table for chunks."""
         how = item.get("packed", {})
         bare = {name: value for name, value in item.items() if name != "packed"}

@@ -23,6 +23,7 @@ from msgspec.structs import replace
 
 from tidetable.archive_expiry import find_archive_expiry
 from tidetable.catalog import Entry, State
+from tidetable.catalog_steps import read_entry
 from tidetable.config import Config
 from tidetable.errors import StaleEntry, TableMissing, describe_error
 from tidetable.large.forms import list_earlier_keys, make_blob_prefix
@@ -198,11 +199,10 @@ class _Run:
     def _read_entry(self, stream: str, label: str) -> Entry | None:
         """Read the period's present entry again, because the period may have been archived or restored meanwhile."""
         try:
-            start = parse_label(label).start
+            period = parse_label(label)
         except ValueError:
             return None
-        entries = self._sweeper.catalog.entries(stream, start, start, consistent=True)
-        return next((entry for entry in entries if entry.period.label == label), None)
+        return read_entry(self._sweeper.catalog, stream, period)
 
     def _note_lapsed(self, entry: Entry) -> None:
         """Note in the catalog that the bucket's rules have deleted an archive."""

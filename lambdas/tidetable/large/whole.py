@@ -49,13 +49,13 @@ class Unpacker(msgspec.Struct):
         return {**{name: value for name, value in item.items() if name != "z"}, "data": data}
 
     def inflate_or_keep(self, item: Item) -> Item:
-        """Decompress an item; an item with damaged data is returned unchanged, and ``whole`` reports it."""
+        """Decompress an item; an item with damaged data is returned unchanged, and ``complete_items`` reports it."""
         try:
             return self.inflate_item(item)
         except ValueMissing:
             return item
 
-    def whole(self, items: Sequence[Item], table: str, *, cold: bool) -> Wholes:
+    def complete_items(self, items: Sequence[Item], table: str, *, cold: bool) -> Wholes:
         """Return the items of one table with all of their data, but with cold fields only if ``cold`` is true."""
         result: list[Item] = []
         missing: dict[int, str] = {}
@@ -65,15 +65,15 @@ class Unpacker(msgspec.Struct):
             chunks += [0 if body is None else count_item_bytes({"pk": key, "b": body}) for key, body in bodies.items()]
             for item in group:
                 try:
-                    result.append(self._complete(item, bodies, cold=cold))
+                    result.append(self._complete_item(item, bodies, cold=cold))
                 except ValueMissing as error:
                     missing[len(result)] = str(error)
                     result.append({**item, "data": item.get("data", {})})
         return Wholes(result, missing, chunks)
 
-    def archived(self, items: Sequence[Item], table: str) -> list[Item]:
+    def complete_for_archive(self, items: Sequence[Item], table: str) -> list[Item]:
         """Return whole items, with ``packed``: how the data was stored. ValueMissing if any data is missing."""
-        wholes = self.whole(items, table, cold=True)
+        wholes = self.complete_items(items, table, cold=True)
         for reason in wholes.missing.values():
             raise ValueMissing(reason)
         return [self._note_packing(item, whole) for item, whole in zip(items, wholes.items, strict=True)]
@@ -106,7 +106,7 @@ class Unpacker(msgspec.Struct):
         bodies = self.store.get_chunks(name_chunks_table(table), list(keys)) if keys else {}
         return {key: bodies.get(key) for key in keys}
 
-    def _complete(self, item: Item, bodies: Mapping[str, bytes | None], *, cold: bool) -> Item:
+    def _complete_item(self, item: Item, bodies: Mapping[str, bytes | None], *, cold: bool) -> Item:
         whole = dict(self.inflate_item(item))
         if "out" in whole:
             whole["data"] = self._join_payload(item, whole.pop("out"), bodies)

@@ -5,17 +5,18 @@ from __future__ import annotations
 from datetime import datetime
 
 from tidetable.catalog import Entry, State
+from tidetable.catalog_steps import read_entry
 from tidetable.errors import NotReady, TableUnusable
 from tidetable.lifecycle import actions
 from tidetable.lifecycle.run import Run
 from tidetable.names import name_chunks_table
-from tidetable.period_tables import POLL_SECONDS, PeriodTables, describe_changing_copies, list_names
+from tidetable.period_tables import PeriodTables, describe_changing_copies, list_names, passes
 from tidetable.ports import Table
+from tidetable.remaining import limit_time
 
 # If fewer seconds than this are left, a later run makes the archive.
 _ARCHIVE_SECONDS = 20.0
-_CHANGE_POLLS = 30
-_USABLE_COPIES = frozenset({"ACTIVE", "UPDATING"})
+_CHANGE_SECONDS = 30.0
 # While one policy replaces another, the catalog has this word in place of a policy's text. No policy has this text.
 _CHANGING = "changing"
 
@@ -25,11 +26,11 @@ def apply(action: actions.Action, run: Run, now: datetime) -> None:
     entry = action.entry
     match action:
         case actions.Create():
-            _create(action, run)
+            _create_tables(action, run)
         case actions.Open():
-            _open(action, run)
+            _open_period(action, run)
         case actions.SetCapacity() | actions.SetClass() | actions.Scale() | actions.Unscale():
-            _tune(action, run)
+            _change_settings(action, run)
         case actions.Copy():
             _begin_copy(action, run)
         case actions.DeleteCopy():
@@ -39,16 +40,18 @@ def apply(action: actions.Action, run: Run, now: datetime) -> None:
         case actions.Close():
             run.catalog.move(entry, State.CLOSED, expected=(State.CREATING, State.OPEN, State.CLOSED))
         case actions.Archive():
-            _archive(entry, run)
+            _archive_period(entry, run)
         case actions.Delete():
-            _delete(action, run, now)
+            _delete_tables(action, run, now)
 
 
-def _tune(action: actions.SetCapacity | actions.SetClass | actions.Scale | actions.Unscale, run: Run) -> None:
+def _change_settings(
+    action: actions.SetCapacity | actions.SetClass | actions.Scale | actions.Unscale, run: Run
+) -> None:
     """Change the capacity, the class or the scaling of the entry's table, if the table is ours."""
     entry = action.entry
     if isinstance(action, actions.Unscale):
-        _unscale(entry, run)
+        _remove_scaling(entry, run)
         return
     tables = run.make_period_tables()
     table = tables.find_owned(entry)
@@ -84,11 +87,11 @@ def _tune(action: actions.SetCapacity | actions.SetClass | actions.Scale | actio
             run.catalog.mark_scaled(entry, scaled=True, policy=action.policy.text)
 
 
-def _create(action: actions.Create, run: Run) -> None:
+def _create_tables(action: actions.Create, run: Run) -> None:
     """Record the period, then make its tables and open it: without an entry nobody would know whose table it is."""
     entry, tables = action.entry, run.make_period_tables()
     if not run.catalog.add(entry):
-        entry = _read_recorded(entry, run)
+        entry = read_entry(run.catalog, entry.stream, entry.period) or entry
     for spec in action.specs:
         if not run.tables.create(spec):
             tables.find_owned(entry, spec.name)
@@ -99,7 +102,7 @@ def _create(action: actions.Create, run: Run) -> None:
     run.catalog.move(entry, State.OPEN, expected=(State.CREATING, State.OPEN))
 
 
-def _open(action: actions.Open, run: Run) -> None:
+def _open_period(action: actions.Open, run: Run) -> None:
     if action.recoverable:
         run.make_period_tables().make_recoverable(action.entry.table)
     run.catalog.move(action.entry, State.OPEN, expected=(State.CREATING, State.OPEN))
@@ -131,7 +134,7 @@ def _begin_copy(action: actions.Copy, run: Run) -> None:
         status = table.copies.get(region)
         if describe_changing_copies(table):
             raise NotReady(f"a copy of {name} is changing: {describe_changing_copies(table)}")
-        if status is not None and status not in _USABLE_COPIES:
+        if status is not None and not passes(status):
             raise TableUnusable(name, f"{status} in {region}")
         if status is not None:
             continue
@@ -154,27 +157,24 @@ def _prepare_removal(entry: Entry, run: Run) -> None:
     if entry.copies:
         run.catalog.mark_copies(entry, ())
     if entry.scaled:
-        _unscale(entry, run)
+        _remove_scaling(entry, run)
 
 
-def _unscale(entry: Entry, run: Run) -> None:
+def _remove_scaling(entry: Entry, run: Run) -> None:
     run.scaling.deregister(entry.table, [index.name for index in entry.layout.global_indexes], entry.replicas)
     run.catalog.mark_scaled(entry, scaled=False)
 
 
 def _await_units(entry: Entry, run: Run) -> None:
     """Wait for a table that this run has made faster for its export: the wait costs less here than in the archiver."""
-    for _ in range(_CHANGE_POLLS):
-        table = run.tables.describe(entry.table)
-        if table is None or table.status == "ACTIVE":
-            return
-        if run.remaining() < _ARCHIVE_SECONDS:
-            break
-        run.clock.sleep(POLL_SECONDS)
-    raise NotReady(f"table {entry.table} is being made faster for its export; a later run archives it")
+    spare = limit_time(_CHANGE_SECONDS, run.clock, lambda: run.remaining() - _ARCHIVE_SECONDS)
+    tables = PeriodTables(run.stage, run.tables, run.clock, spare)
+    tables.wait_while_changing(
+        entry.table, f"table {entry.table} is being made faster for its export; a later run archives it"
+    )
 
 
-def _archive(entry: Entry, run: Run) -> None:
+def _archive_period(entry: Entry, run: Run) -> None:
     _await_units(entry, run)
     within = run.remaining()
     if within < _ARCHIVE_SECONDS:
@@ -182,7 +182,7 @@ def _archive(entry: Entry, run: Run) -> None:
     run.archiver.archive(entry.stream, entry.period.label, within=within)
 
 
-def _delete(action: actions.Delete, run: Run, now: datetime) -> None:
+def _delete_tables(action: actions.Delete, run: Run, now: datetime) -> None:
     """Delete the entry's tables if the catalog, read anew, says that they may be deleted. Then record the tombstone."""
     entry = _find_deletable(action, run)
     remove_table(entry, run)
@@ -191,9 +191,10 @@ def _delete(action: actions.Delete, run: Run, now: datetime) -> None:
 
 def _find_deletable(action: actions.Delete | actions.DeleteCopy, run: Run) -> Entry:
     """Return the present entry; NotReady if its table must not be deleted."""
-    entry = _read_recorded(action.entry, run)
-    if entry.state is not State.ARCHIVED and not action.unarchived:
-        raise NotReady(f"period {entry.period.label} is {entry.state}, not archived")
+    entry = read_entry(run.catalog, action.entry.stream, action.entry.period)
+    if entry is None or (entry.state is not State.ARCHIVED and not action.unarchived):
+        state = entry.state if entry is not None else "unknown"
+        raise NotReady(f"period {action.entry.period.label} is {state}, not archived")
     return entry
 
 
@@ -201,8 +202,3 @@ def remove_table(entry: Entry, run: Run, tables: PeriodTables | None = None) -> 
     """Delete the entry's tables if they are ours, and wait for it. False if none existed. ``tables`` limits the wait."""
     _prepare_removal(entry, run)
     return (tables or run.make_period_tables()).delete(entry)
-
-
-def _read_recorded(entry: Entry, run: Run) -> Entry:
-    entries = run.catalog.entries(entry.stream, entry.period.start, entry.period.start, consistent=True)
-    return next(recorded for recorded in entries if recorded.period == entry.period)

@@ -9,13 +9,14 @@ from datetime import datetime, timedelta
 from msgspec.structs import replace
 
 from tidetable.catalog import Backfill
+from tidetable.catalog_steps import list_open_backfills, lower_horizon
 from tidetable.config import Config, Stream
 from tidetable.config.bounds import MAX_OPEN_TABLES, MAX_UNITS
 from tidetable.config.demand import SHORTEST, list_demands
 from tidetable.errors import BadBackfill
-from tidetable.leases import hold_lease
+from tidetable.leases import LIFECYCLE_LEASE, hold_lease
 from tidetable.lifecycle.premake import find_opening
-from tidetable.lifecycle.reconcile import LEASE, reconcile
+from tidetable.lifecycle.reconcile import reconcile
 from tidetable.lifecycle.report import Report
 from tidetable.lifecycle.run import Run
 from tidetable.periods import LONGEST
@@ -58,9 +59,7 @@ def open_backfill(
         # The horizon is moved first: runs make the tables of a recorded request, and must see these tables after its
         # end, too.
         for request in requests:
-            horizon = run.catalog.horizon(request.stream)
-            if horizon is not None and horizon > request.start:
-                run.catalog.set_horizon(request.stream, request.start)
+            lower_horizon(run.catalog, request.stream, request.start)
         # The rollups' requests come first: when the stream takes events, the refresher may clear the marks of its
         # rollups.
         for request in reversed(requests):
@@ -85,7 +84,7 @@ def end_backfills(
     now = run.clock.now()
     if dry_run:
         ending = _find_ending(stream, run.catalog, span, now)
-        return [backfill for backfill in ending if now < backfill.opened.until]
+        return [backfill for backfill in ending if backfill.is_open(now)]
     # This must not happen during a run of the lifecycle: the run may be making tables for the backfills that are taken
     # back here.
     with _keep_runs_out(run):
@@ -97,13 +96,13 @@ def end_backfills(
         for name in reversed(_list_with_rollups(stream, run.config)):
             requests = run.catalog.backfills(name)
             _take_back(name, [backfill for backfill in requests if (backfill.start, backfill.end) in spans], run, now)
-    return [backfill for backfill in ending if now < backfill.opened.until]
+    return [backfill for backfill in ending if backfill.is_open(now)]
 
 
 def _take_back(stream: str, ending: Sequence[Backfill], run: Run, now: datetime) -> None:
     if not ending:
         return
-    other_backfills = [backfill for backfill in _open(stream, run.catalog, now) if backfill not in ending]
+    other_backfills = [backfill for backfill in list_open_backfills(run.catalog, stream, now) if backfill not in ending]
     start, end = min(backfill.start for backfill in ending), max(backfill.end for backfill in ending)
     # The requests are dropped last: if this is interrupted, the next call finds them and finishes.
     for entry in run.catalog.entries(stream, start, end, consistent=True):
@@ -119,7 +118,7 @@ def _take_back(stream: str, ending: Sequence[Backfill], run: Run, now: datetime)
 def _keep_runs_out(run: Run) -> Iterator[None]:
     """Hold the lease of the lifecycle during the block; BadBackfill if a run has it."""
     now, length = run.clock.now(), timedelta(seconds=run.remaining())
-    with hold_lease(run.catalog, LEASE, run.owner, now, length) as free:
+    with hold_lease(run.catalog, LIFECYCLE_LEASE, run.owner, now, length) as free:
         if not free:
             raise BadBackfill("a run of the lifecycle is under way; try again in a moment")
         yield
@@ -135,18 +134,13 @@ def _find_ending(
     """Find the backfills to take back: all of them, even ended ones, or the open backfill of exactly that span."""
     if span is None:
         return list(catalog.backfills(stream))
-    present = _open(stream, catalog, now)
+    present = list_open_backfills(catalog, stream, now)
     ending = [backfill for backfill in present if (backfill.start, backfill.end) == span]
     if not ending:
         start, end = map(to_text, span)
         spans = ", ".join(f"{to_text(backfill.start)} {to_text(backfill.end)}" for backfill in present)
         raise BadBackfill(f"no backfill of {stream} from {start} to {end} is open; open: {spans or 'none'}")
     return ending
-
-
-def _open(stream: str, catalog: Catalog, now: datetime) -> list[Backfill]:
-    """Find the stream's backfills that have not ended."""
-    return [backfill for backfill in catalog.backfills(stream) if now < backfill.opened.until]
 
 
 def _find_problems(backfill: Backfill, run: Run) -> Iterator[str]:
@@ -186,7 +180,7 @@ def _find_quota_problems(requests: Sequence[Backfill], run: Run) -> Iterator[str
     now, config = run.clock.now(), run.config
     spans = {(request.stream, request.start, request.end) for request in requests}
     for name in config.streams:
-        spans |= {(name, other.start, other.end) for other in _open(name, run.catalog, now)}
+        spans |= {(name, other.start, other.end) for other in list_open_backfills(run.catalog, name, now)}
     opened = sum(_count_tables(config.streams[name], start, end) for name, start, end in spans)
     always, quota = sum(need.tables for need in list_demands(config)), config.lifecycle.table_quota
     if opened + always > quota:

@@ -11,12 +11,11 @@ from tidetable.errors import TableRefused, judge_failure
 from tidetable.lifecycle.copies import LISTED
 from tidetable.lifecycle.observe import RUN_SECONDS
 from tidetable.lifecycle.run import Run
-from tidetable.period_tables import POLL_SECONDS, describe_changing_copies, pause
+from tidetable.period_tables import POLL_SECONDS, describe_changing_copies, passes, pause
 from tidetable.ports import Table
 from tidetable.times import to_text
 
 _BEGUN = "copy-of-the-catalog"
-_USABLE = frozenset({"CREATING", "UPDATING", "DELETING", "ACTIVE"})
 _SHOWS = "new-and-old-images"
 
 
@@ -35,7 +34,7 @@ def follow_catalog(run: Run, now: datetime, *, dry_run: bool = False) -> list[Ca
     A run makes one change. No copy is removed: other streams or a reader may use it. Nothing happens before the first
     complete deployment of the stage.
     """
-    if not run.config.replicas or not run.catalog.stands():
+    if not run.config.replicas or not run.catalog.is_standing():
         return []
     table = run.tables.describe(run.catalog_table)
     if table is None:
@@ -43,12 +42,12 @@ def follow_catalog(run: Run, now: datetime, *, dry_run: bool = False) -> list[Ca
     troubles = [
         CatalogCopy("copy", region, "failed", f"it is {status}; see the runbook, *Copies in other Regions*")
         for region, status in sorted(table.copies.items())
-        if region in run.config.replicas and status not in _USABLE
+        if region in run.config.replicas and not passes(status)
     ]
     step = _find_next_step(run.config, table, now)
     if step is None:
         return troubles
-    return [*troubles, step if dry_run else _attempt(step, run, now)]
+    return [*troubles, step if dry_run else _attempt_step(step, run, now)]
 
 
 def _find_next_step(config: Config, table: Table, now: datetime) -> CatalogCopy | None:
@@ -60,7 +59,7 @@ def _find_next_step(config: Config, table: Table, now: datetime) -> CatalogCopy 
     return CatalogCopy("copy" if table.stream_arn else "stream", region)
 
 
-def _attempt(step: CatalogCopy, run: Run, now: datetime) -> CatalogCopy:
+def _attempt_step(step: CatalogCopy, run: Run, now: datetime) -> CatalogCopy:
     try:
         if step.action == "stream":
             run.tables.set_stream(run.catalog_table, _SHOWS)

@@ -10,7 +10,7 @@ from tidetable.config import Stream
 from tidetable.lifecycle import actions
 from tidetable.lifecycle.expiry import is_expired
 from tidetable.lifecycle.ladder import choose_level
-from tidetable.period_tables import describe_changing_copies, list_own_copies
+from tidetable.period_tables import describe_changing_copies, list_own_copies, passes
 from tidetable.ports import Table
 from tidetable.times import to_text
 
@@ -21,9 +21,6 @@ LISTED = timedelta(minutes=4)
 # and is not listed after this time, DynamoDB has given up every attempt.
 COPIED_MOST = timedelta(hours=2)
 ACTIVE = "ACTIVE"
-# DynamoDB's words for the good state and for the states that end without help. Any other state lasts until an operator
-# acts.
-_PASSING = frozenset({"CREATING", "UPDATING", "DELETING", ACTIVE})
 
 
 def has_copies_made(entry: Entry, stream: Stream, now: datetime) -> bool:
@@ -102,7 +99,7 @@ def _plan_copy(
 def _find_troubles(entry: Entry, table: Table, missing: Sequence[str], now: datetime) -> Iterator[actions.CopyTrouble]:
     for region in list_own_copies(entry, table):
         status = table.copies[region]
-        if status not in _PASSING:
+        if not passes(status):
             why = f"the copy of {table.name} in {region} is {status}; see the runbook, *Copies in other Regions*"
             yield actions.CopyTrouble(entry, why)
     begun_region = entry.copying[0] if entry.copying else ""

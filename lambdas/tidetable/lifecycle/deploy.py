@@ -10,7 +10,7 @@ from itertools import islice
 from tidetable.catalog import State
 from tidetable.config import Stream
 from tidetable.errors import note_trouble
-from tidetable.leases import is_marked, mark
+from tidetable.leases import is_recorded, record_fact
 from tidetable.lifecycle.actions import Action, Create, Finding, Open, Reopen, SetCapacity
 from tidetable.lifecycle.ladder import RAISED
 from tidetable.lifecycle.misuse import find_misuses
@@ -73,7 +73,7 @@ def deploy(run: Run, configuration: str, *, first: bool) -> Deployed:
         with note_trouble("a run ended early", report.troubles):
             report = reconcile(run, select=is_urgent)
         deployed.reports.append(report)
-        _note_missing(run, report, deployed)
+        _note_unmade_tables(run, report, deployed)
         waits, refuses = _judge_unfinished(report, deployed)
         refused += refuses
         goes_on = waits or (refuses and refused < REFUSED_MOST)
@@ -82,7 +82,7 @@ def deploy(run: Run, configuration: str, *, first: bool) -> Deployed:
         run.clock.sleep(PAUSE_SECONDS)
     deployed.failure = _find_failure(run, deployed, name, first=first, began=began)
     if deployed.failure is None:
-        mark(run.catalog, name, run.clock.now())
+        record_fact(run.catalog, name, run.clock.now())
     return deployed
 
 
@@ -102,7 +102,7 @@ def is_urgent(action: Action) -> bool:
     return isinstance(action, Create | Open | Reopen | Finding)
 
 
-def _note_missing(run: Run, report: Report, deployed: Deployed) -> None:
+def _note_unmade_tables(run: Run, report: Report, deployed: Deployed) -> None:
     details = {result.action.entry.table: result.detail for result in report.done if result.detail}
     deployed.unmade, deployed.troubles = [], list(report.troubles)
     for stream in run.config.streams.values():
@@ -162,11 +162,11 @@ def _was_missing(table: Unmade, run: Run, began: datetime) -> bool:
 def _has_stood(run: Run, name: str) -> bool:
     """True if this configuration was deployed successfully before."""
     try:
-        return is_marked(run.catalog, name, run.clock.now())
+        return is_recorded(run.catalog, name, run.clock.now())
     except Exception:  # the deploy's runs report a catalog that does not answer
         return False
 
 
-def name_entries(unmade: list[Unmade]) -> list[str]:
+def list_unmade_tables(unmade: list[Unmade]) -> list[str]:
     """List the names of the tables that scheduled runs will make, in order."""
     return sorted(table.table for table in unmade)

@@ -6,7 +6,7 @@ age, are archived and are deleted as its last policy says, under the switches of
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -43,7 +43,7 @@ class Known:
 def find_known_streams(config: Config, catalog: Catalog, now: datetime) -> Known:
     """Compare the configuration with the recorded policies; nothing is written."""
     try:
-        recorded = {policy.stream: policy for policy in catalog.policies()}
+        recorded = {policy.stream: policy for policy in catalog.list_policies()}
     except Exception as error:  # even so, the next tables of the configured streams must be made
         trouble = f"the recorded policies could not be read: {describe_error(error)}"
         return Known(config, troubles=[trouble], complete=False)
@@ -72,11 +72,14 @@ def find_known_streams(config: Config, catalog: Catalog, now: datetime) -> Known
 
 def find_recorded_policy(stream: str, catalog: Catalog) -> Stream | None:
     """Find the policy that a stream had when it left the configuration; None if no readable policy is recorded."""
-    for record in catalog.policies():
-        if record.stream == stream:
-            with suppress(ConfigError):
-                return parse_policy(stream, record.policy)
-    return None
+    return next((policy for policy in read_recorded_policies(catalog) if policy.name == stream), None)
+
+
+def read_recorded_policies(catalog: Catalog) -> Iterator[Stream]:
+    """Read the recorded policies. The runs of the lifecycle report a policy that this version cannot read."""
+    for record in catalog.list_policies():
+        with suppress(ConfigError):
+            yield parse_policy(record.stream, record.policy)
 
 
 def remember_policies(catalog: Catalog, known: Known, find_rollups: Callable[[], Rollups] | None = None) -> None:

@@ -9,10 +9,11 @@ from hashlib import sha256
 
 from tidetable.catalog import Entry, Seen, State
 from tidetable.config import Autoscaling, Stream, TableClass
+from tidetable.config.capacity import find_index_units
 from tidetable.late import is_lowered
 from tidetable.lifecycle.expiry import compute_closing, is_closed, is_expired
 from tidetable.periods import Period, find_containing
-from tidetable.ports import Table, find_index_units
+from tidetable.ports import Table
 from tidetable.times import to_text
 
 # Units are raised 15 minutes before they are needed: a raise takes seconds to minutes, and runs are 5 minutes apart.
@@ -53,18 +54,21 @@ class Level:
         write, read = self._fit_units(find_index_units(index, self.index_units, (self.write, self.read)), current)
         return write or 0, read or 0
 
-    def suits(self, seen: Seen) -> bool:
-        """True if a table in this last known state needs no change.
+    def choose_class(self, current: TableClass) -> TableClass:
+        """Return the class that a table in the ``current`` class should have.
 
         A table in the class infrequent-access stays there, even if a longer window has made its age lower: AWS allows
         two changes of class in 30 days. In this class a unit costs a quarter more, but storage does not.
         """
+        return current if current is TableClass.INFREQUENT else self.table_class
+
+    def suits(self, seen: Seen) -> bool:
+        """True if a table in this last known state needs no change."""
         current = seen.write, seen.read
-        stays = seen.table_class is TableClass.INFREQUENT
         indexes = self.write is None or all(
             self.choose_index_units(name, units) == units for name, units in seen.indexes
         )
-        return self.units(current) == current and indexes and (stays or seen.table_class is self.table_class)
+        return self.units(current) == current and indexes and self.choose_class(seen.table_class) is seen.table_class
 
     def caps(self, table: Table) -> bool:
         """True if an on-demand table, or one of its indexes, needs other maxima, as far as its maxima are known.

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import suppress
 
 from tidetable.config import Config, Stream
-from tidetable.config.record import parse_policy
-from tidetable.errors import ConfigError
+from tidetable.lifecycle.known import read_recorded_policies
 from tidetable.ports import Catalog
 
 
@@ -28,15 +26,15 @@ def find_changed_natures(config: Config, catalog: Catalog) -> Iterator[str]:
 
     Queries would read cells of a rollup as events, or events as cells, and the refresher would write cells beside events.
     """
-    for former in _read_policies(catalog):
+    for former in read_recorded_policies(catalog):
         stream = config.streams.get(former.name)
         if stream is None or former.source == stream.source:
             continue
         if any(entry.live or entry.archived is not None for entry in catalog.entries(former.name, consistent=True)):
             kind = "rollup" if stream.source else "stream"
             yield (
-                f"{former.name}: its tables or archives hold {_describe(former)}, and the configuration makes it"
-                f" {_describe(stream)}: give the {kind} another name"
+                f"{former.name}: its tables or archives hold {_describe_origin(former)}, and the configuration makes it"
+                f" {_describe_origin(stream)}: give the {kind} another name"
             )
 
 
@@ -49,7 +47,7 @@ def find_lost_copies(config: Config, catalog: Catalog) -> Iterator[str]:
         return
     copied = [
         entry
-        for record in catalog.policies()
+        for record in catalog.list_policies()
         for entry in catalog.entries(record.stream, consistent=True)
         if entry.copies
     ]
@@ -68,7 +66,7 @@ def find_lost_keys(config: Config, catalog: Catalog) -> Iterator[str]:
     Only keys of the last recorded policies are found. If a key leaves ``former_keys`` too early, requests are refused.
     """
     streams: dict[str, list[str]] = {}
-    for former in _read_policies(catalog):
+    for former in read_recorded_policies(catalog):
         key = former.table.encryption
         if not key.startswith("arn:") or key in config.table_keys:
             continue
@@ -81,12 +79,5 @@ def find_lost_keys(config: Config, catalog: Catalog) -> Iterator[str]:
         )
 
 
-def _read_policies(catalog: Catalog) -> Iterator[Stream]:
-    """Read the recorded policies. The runs of the lifecycle report a policy that this version cannot read."""
-    for record in catalog.policies():
-        with suppress(ConfigError):
-            yield parse_policy(record.stream, record.policy)
-
-
-def _describe(stream: Stream) -> str:
+def _describe_origin(stream: Stream) -> str:
     return f"a rollup of {stream.source}" if stream.source else "events that were sent"

@@ -92,11 +92,11 @@ def observe(run: Run, now: datetime, planned: Sequence[Backfill] = (), only: str
         for name, stream_entries in entries.items():
             existing = [entry for entry in stream_entries if entry.state is not State.DELETED]
             names = [entry.table for entry in existing if _needs_look(entry, config, now)]
-            attempts = dict(zip(names, pool.map(partial(_describe, run.tables), names), strict=True))
-            believed = {entry.table: _believe_entry(entry) for entry in existing if entry.table not in attempts}
+            attempts = dict(zip(names, pool.map(partial(_describe_table, run.tables), names), strict=True))
+            remembered_tables = {entry.table: _derive_table(entry) for entry in existing if entry.table not in attempts}
             observation.streams[name] = Observed(
                 stream_entries,
-                {name: table for name, table in (believed | attempts).items() if isinstance(table, Table)},
+                {name: table for name, table in (remembered_tables | attempts).items() if isinstance(table, Table)},
                 {name: table for name, table in attempts.items() if isinstance(table, str)},
                 backfills[name],
                 known.removed.get(name),
@@ -107,7 +107,7 @@ def observe(run: Run, now: datetime, planned: Sequence[Backfill] = (), only: str
 def _find_backfills(stream: str, catalog: Catalog, now: datetime, planned: Sequence[Backfill]) -> list[Backfill]:
     requests = {(backfill.start, backfill.end): backfill for backfill in catalog.backfills(stream)}
     requests |= {(backfill.start, backfill.end): backfill for backfill in planned if backfill.stream == stream}
-    return [backfill for _, backfill in sorted(requests.items()) if now < backfill.opened.until]
+    return [backfill for _, backfill in sorted(requests.items()) if backfill.is_open(now)]
 
 
 def remember_tables(catalog: Catalog, observation: Observation) -> None:
@@ -154,7 +154,7 @@ def remember_horizons(catalog: Catalog, observation: Observation) -> None:
         # The periods that a backfill opens may not be among the entries yet.
         horizon = min([deleted[-1].period.end, *(backfill.start for backfill in observed.backfills)])
         with note_trouble(f"the horizon of {name} could not be noted", observation.troubles):
-            if horizon > (catalog.horizon(name) or EPOCH):
+            if horizon > (catalog.read_horizon(name) or EPOCH):
                 catalog.set_horizon(name, horizon)
 
 
@@ -164,7 +164,7 @@ def _find_oldest(stream: Stream, catalog: Catalog, now: datetime, backfills: Seq
     Entries of deleted tables stay in the catalog for ever, and are read only as far back as the window and the
     backfills reach.
     """
-    horizon = catalog.horizon(stream.name)
+    horizon = catalog.read_horizon(stream.name)
     if horizon is None:
         return None
     return min([horizon, Window.of(stream, now).oldest, *(backfill.start for backfill in backfills)])
@@ -187,7 +187,7 @@ def _needs_look(entry: Entry, config: Config, now: datetime) -> bool:
     return turn == int(now.timestamp()) // RUN_SECONDS % LOOK_EVERY
 
 
-def _believe_entry(entry: Entry) -> Table | None:
+def _derive_table(entry: Entry) -> Table | None:
     if entry.seen is None:
         return None
     write, read, table_class, indexes, _ = entry.seen
@@ -195,7 +195,7 @@ def _believe_entry(entry: Entry) -> Table | None:
     return Table(entry.table, "ACTIVE", write, read, table_class, index_units=units, shows_maxima=False, copies=copies)
 
 
-def _describe(tables: Tables, name: str) -> Table | str | None:
+def _describe_table(tables: Tables, name: str) -> Table | str | None:
     try:
         return tables.describe(name)
     except Exception as error:  # whatever the error is, it does not show that the table is missing

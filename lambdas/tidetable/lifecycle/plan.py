@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from msgspec.structs import replace
 
 from tidetable.catalog import OPENING, Entry, State
-from tidetable.config import Config, Stream, TableClass
+from tidetable.config import Config, Stream
 from tidetable.lifecycle import actions
 from tidetable.lifecycle.copies import fit_copies
 from tidetable.lifecycle.expiry import compute_closing, compute_deletion, compute_entry_expiry, is_closed, is_expired
@@ -65,9 +65,9 @@ class _StreamPlan:
             table = name_table(self.stage, stream.name, period)
             entry = Entry(stream.name, period, table, stream.layout, State.CREATING, now, opened=opened)
             why = "a backfill asks for it" if opened else "it meets the writable window or is among the next periods"
-            yield self._create(replace(entry, replicas=stream.replicas), why)
+            yield self._plan_creation(replace(entry, replicas=stream.replicas), why)
         for entry in observed.entries:
-            for reopening in self._reopen(entry):
+            for reopening in self._plan_reopening(entry):
                 yield reopening
                 # Below, the period counts as open: it gets the backfill's units, and is not closed or archived.
                 if isinstance(reopening, actions.Reopen):
@@ -76,19 +76,19 @@ class _StreamPlan:
             if entry.table in observed.unseen:
                 yield actions.Unseen(entry, observed.unseen[entry.table])
             elif entry.state is State.CREATING and table_now is None:
-                yield self._create(entry, "its creation was begun but there is no table yet")
+                yield self._plan_creation(entry, "its creation was begun but there is no table yet")
             elif entry.live and table_now is None and self._is_given_up(entry):
                 # A run ended between the deletion of the table and its record. The table had expired, so it is not
                 # lost.
-                yield from self._expire(entry)
+                yield from self._plan_ending(entry)
             elif entry.live and table_now is None:
                 why = f"the catalog says {entry.state}, but there is no such table; see the runbook"
                 yield actions.Lost(entry, why)
             elif entry.live or entry.state is State.ARCHIVED:
-                tended = self._tend(entry, table_now)
-                yield from fit_copies(tended, entry, stream, table_now, now, makes=configured)
+                changes = self._plan_changes(entry, table_now)
+                yield from fit_copies(changes, entry, stream, table_now, now, makes=configured)
 
-    def _create(self, entry: Entry, reason: str) -> actions.Create:
+    def _plan_creation(self, entry: Entry, reason: str) -> actions.Create:
         stream, now = self.stream, self.now
         level = choose_level(entry, stream, now, self.config.lifecycle.stagger)
         # A table that is made after its period gets only late events, so it need not be warm.
@@ -97,7 +97,7 @@ class _StreamPlan:
         spec = make_table_spec(entry, stream, level, tags, young=young)
         return actions.Create(entry, reason, spec, stream.table.point_in_time_recovery)
 
-    def _reopen(self, entry: Entry) -> Iterator[actions.Action]:
+    def _plan_reopening(self, entry: Entry) -> Iterator[actions.Action]:
         """Plan a backfill's actions for a recorded period whose table is lowered for late events, or closed."""
         opened = find_opening(entry.period, self.observed.backfills)
         if opened is None or not is_past(entry.period, self.stream, self.now):
@@ -110,11 +110,11 @@ class _StreamPlan:
         else:
             yield actions.Deferred(entry, f"{until}, but it is {entry.state}: restore it first")
 
-    def _tend(self, entry: Entry, table: Table | None) -> Iterator[actions.Action]:
+    def _plan_changes(self, entry: Entry, table: Table | None) -> Iterator[actions.Action]:
         """Plan the actions for a period that has its table."""
         stream, now = self.stream, self.now
         closes = is_closed(entry.period, stream, now) and entry.state in OPENING and not entry.is_open(now)
-        ending = list(self._expire(entry)) if is_expired(entry, stream, now) else []
+        ending = list(self._plan_ending(entry)) if is_expired(entry, stream, now) else []
         stuck = _find_stuck(entry, table, now)
         if stuck is not None:
             # Actions that change only the catalog are still planned. A deletion is planned, too: DynamoDB deletes a
@@ -122,16 +122,16 @@ class _StreamPlan:
             yield stuck
             ending = [action for action in ending if not isinstance(action, actions.Archive)]
         elif table is not None:
-            yield from self._fit_table(entry, table, ends=bool(ending))
+            yield from self._plan_settings(entry, table, ends=bool(ending))
         if closes:
-            yield _close(entry, stream)
+            yield _plan_closing(entry, stream)
         yield from ending
 
-    def _fit_table(self, entry: Entry, table: Table, *, ends: bool) -> Iterator[actions.Action]:
+    def _plan_settings(self, entry: Entry, table: Table, *, ends: bool) -> Iterator[actions.Action]:
         """Plan the opening of a table, and the changes of its capacity, its class and its scaling."""
         if entry.state is State.CREATING and entry.layout.parts:
             # Only another attempt to create the table beside it shows if that table exists, too.
-            yield self._create(entry, "its creation was begun")
+            yield self._plan_creation(entry, "its creation was begun")
         elif entry.state is State.CREATING and table.status == "ACTIVE":
             recoverable = self.stream.table.point_in_time_recovery
             yield actions.Open(entry, "its table has become active", recoverable)
@@ -141,7 +141,7 @@ class _StreamPlan:
             yield from _plan_level(entry, table, level, self.now)
         yield from _plan_scaling(entry, level)
 
-    def _expire(self, entry: Entry) -> Iterator[actions.Action]:
+    def _plan_ending(self, entry: Entry) -> Iterator[actions.Action]:
         """Archive or delete an expired table. Deletion has its own switch (``delete_expired``) and a grace period."""
         since = f"expired at {to_text(compute_entry_expiry(entry, self.stream))}"
         policy = self.config.lifecycle
@@ -162,7 +162,7 @@ class _StreamPlan:
         return deletes and is_expired(entry, self.stream, self.now)
 
 
-def _close(entry: Entry, stream: Stream) -> actions.Close:
+def _plan_closing(entry: Entry, stream: Stream) -> actions.Close:
     """Plan the closing of a period; the reason is the end of a backfill or of the window, whichever came later."""
     end = compute_closing(entry.period, stream)
     if entry.opened is not None and entry.opened.until > end:
@@ -217,7 +217,7 @@ def _plan_level(entry: Entry, table: Table, level: Level, now: datetime) -> Iter
             yield actions.SetCapacity(entry, f"{_describe_units(table)} to {units}; {why}", level, lowers)
     elif level.caps(table):
         yield actions.SetCapacity(entry, f"maxima {level.most or 'none'}; {why}", level)
-    if table.table_class not in (level.table_class, TableClass.INFREQUENT):
+    if level.choose_class(table.table_class) is not table.table_class:
         yield actions.SetClass(entry, f"{table.table_class} to {level.table_class}; {why}", level.table_class)
 
 

@@ -35,7 +35,7 @@ def find_missing_periods(
     claims = [entry.period for entry in entries]
     # The window comes first: its periods do not belong to a backfill.
     ranges: list[tuple[datetime, datetime, Opened | None]] = [(window.oldest, end, None)]
-    open_now = [backfill for backfill in backfills if now < backfill.opened.until]
+    open_now = [backfill for backfill in backfills if backfill.is_open(now)]
     ranges += [(backfill.start, backfill.end, backfill.opened) for backfill in open_now]
     missing: list[tuple[Period, Opened | None]] = []
     for start, stop, opened in ranges:

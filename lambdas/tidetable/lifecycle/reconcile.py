@@ -9,7 +9,7 @@ from itertools import groupby
 
 from tidetable.catalog import Backfill, Entry
 from tidetable.errors import TableRefused, describe_error, judge_failure, note_trouble
-from tidetable.leases import hold_lease
+from tidetable.leases import LEASE_MOST, LIFECYCLE_LEASE, hold_lease
 from tidetable.lifecycle.actions import Action, Archive, Copy, Create, Delete, Finding
 from tidetable.lifecycle.apply import apply
 from tidetable.lifecycle.catalog_copies import CatalogCopy, follow_catalog
@@ -21,9 +21,6 @@ from tidetable.lifecycle.report import Done, Report
 from tidetable.lifecycle.run import CONCURRENCY, Run
 from tidetable.remaining import limit_time
 
-LEASE = "lifecycle"
-# No run holds the lease for longer. Runs are five minutes apart, so a dead run's lease blocks at most one other run.
-LEASE_MOST = timedelta(minutes=5)
 # The time that a run reserves for its records after the last action. That action may be an archive, which takes all
 # other time.
 _ENDING = timedelta(seconds=10)
@@ -56,7 +53,9 @@ def reconcile(
     if dry_run:
         _perform_run(run, report, select, planned)
         return report
-    with hold_lease(run.catalog, LEASE, run.owner, real, timedelta(seconds=run.remaining()) + _ENDING) as free:
+    with hold_lease(
+        run.catalog, LIFECYCLE_LEASE, run.owner, real, timedelta(seconds=run.remaining()) + _ENDING
+    ) as free:
         if free:
             _perform_run(run, report, select)
         else:
@@ -73,7 +72,7 @@ def _perform_run(
     existing = {name for view in observation.streams.values() for name in view.table_names}
     report.tables = len(existing)
     actions = plan(observation.config, run.stage, report.now, observation.streams)
-    if any(isinstance(action, Copy) for action in actions) and not _stands(run):
+    if any(isinstance(action, Copy) for action in actions) and not _is_standing(run):
         actions = [action for action in actions if not isinstance(action, Copy)]
     if select is not None:
         actions = [action for action in actions if select(action)]
@@ -99,10 +98,10 @@ def _perform_run(
         run.catalog.ensure_secret()
 
 
-def _stands(run: Run) -> bool:
+def _is_standing(run: Run) -> bool:
     """True if a deployment was ever completed. A failed first deployment deletes its tables; copies would delay it."""
     try:
-        return run.catalog.stands()
+        return run.catalog.is_standing()
     except Exception:  # a later run makes the copies
         return False
 
@@ -155,14 +154,14 @@ def _attempt_all(actions: Sequence[Action], run: Run, now: datetime) -> list[Don
     done: list[Done] = []
     while actions:
         with run.pools(width) as pool:
-            tried = list(pool.map(lambda action: _attempt(action, run, now), actions))
+            tried = list(pool.map(lambda action: _attempt_action(action, run, now), actions))
         again = [attempt for attempt in tried if attempt.crowded and isinstance(attempt.action, Create) and width > 1]
         done += [attempt for attempt in tried if attempt not in again]
         actions, width = [attempt.action for attempt in again], max(1, width // 2)
     return done
 
 
-def _attempt(action: Action, run: Run, now: datetime) -> Done:
+def _attempt_action(action: Action, run: Run, now: datetime) -> Done:
     outcome = _report_finding(action)
     if outcome is not None:
         return outcome

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from tidetable.catalog import Entry, State
 from tidetable.errors import NotOurs, NotReady, RemovalFailed, judge_failure
-from tidetable.leases import hold_lease, name_archive_lease
+from tidetable.leases import LIFECYCLE_LEASE, limit_lease_length, name_archive_lease, wait_for_lease
 from tidetable.lifecycle.apply import remove_table
 from tidetable.lifecycle.known import find_known_streams
-from tidetable.lifecycle.reconcile import LEASE, LEASE_MOST
 from tidetable.lifecycle.run import Run
 from tidetable.period_tables import PeriodTables
 
@@ -40,11 +39,11 @@ def remove(run: Run) -> Removed:
     """
     now = run.clock.now()
     with ExitStack() as leases:
-        _wait_for_lease(run, LEASE, leases)
+        _wait_for_lease(run, LIFECYCLE_LEASE, leases)
         removed = Removed()
         entries = list(_find_entries(run, now))
         with run.pools(_AT_ONCE) as pool:
-            list(pool.map(lambda entry: _attempt(entry, run, now, removed), entries))
+            list(pool.map(lambda entry: _attempt_removal(entry, run, now, removed), entries))
     if removed.failed:
         first = "; ".join(f"{table}: {why}" for table, why in sorted(removed.failed.items())[:_NAMED])
         raise RemovalFailed(f"{len(removed.failed)} tables could not be deleted; {first}. Delete the stack again")
@@ -63,11 +62,11 @@ def _find_entries(run: Run, now: datetime) -> Iterator[Entry]:
             yield from (entry for entry in entries if entry.state is not State.DELETED)
 
 
-def _attempt(entry: Entry, run: Run, now: datetime, removed: Removed) -> None:
+def _attempt_removal(entry: Entry, run: Run, now: datetime, removed: Removed) -> None:
     """Attempt to remove one entry's tables. An error is noted, and does not stop the removal of the others."""
     try:
         # Renew the lease: a removal may take longer than a lease lasts.
-        run.catalog.acquire(LEASE, run.owner, run.clock.now(), _choose_lease_length(run))
+        run.catalog.acquire(LIFECYCLE_LEASE, run.owner, run.clock.now(), limit_lease_length(run.remaining))
         with ExitStack() as leases:
             if entry.state is State.RESTORING:
                 # A restore that is under way would make the table again. The lease of an abandoned restore is free.
@@ -86,15 +85,7 @@ def _attempt(entry: Entry, run: Run, now: datetime, removed: Removed) -> None:
 
 
 def _wait_for_lease(run: Run, lease: str, leases: ExitStack) -> None:
-    """Take a lease as soon as it is free; NotReady if it is not free in time. The lease of a dead run expires."""
-    while True:
-        if leases.enter_context(hold_lease(run.catalog, lease, run.owner, run.clock.now(), _choose_lease_length(run))):
-            return
-        if run.remaining() < 2 * _WAIT_SECONDS:
-            raise NotReady(f"{lease} is under way; delete the stack again in a few minutes")
-        run.clock.sleep(_WAIT_SECONDS)
-
-
-def _choose_lease_length(run: Run) -> timedelta:
-    """Choose a length within the time of this removal, so that a dead removal does not block the next removal."""
-    return min(timedelta(seconds=max(run.remaining(), 0)), LEASE_MOST)
+    """Take a lease as soon as it is free; NotReady if it is not free in time."""
+    wait = wait_for_lease(run.catalog, lease, run.owner, run.clock, run.remaining, _WAIT_SECONDS)
+    if not leases.enter_context(wait):
+        raise NotReady(f"{lease} is under way; delete the stack again in a few minutes")

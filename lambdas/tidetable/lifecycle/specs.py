@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from tidetable.catalog import Entry
-from tidetable.config import Stream, Units
+from tidetable.config import Stream
 from tidetable.lifecycle.ladder import Level
 from tidetable.ports import TableSpec
 
@@ -20,7 +20,7 @@ def make_table_spec(
     ``own_tags`` prove that the table is ours; they override the stream's tags. Only a ``young`` table, whose events
     have not come yet, is made warm. All settings except the key and the capacity come from the stream's configuration.
     """
-    table, capacity = stream.table, stream.capacity
+    table, capacity, warm = stream.table, stream.capacity, stream.capacity.warm
     return TableSpec(
         entry.table,
         level.write,
@@ -30,8 +30,8 @@ def make_table_spec(
         entry.layout.indexes,
         table.deletion_protection,
         level.index_units,
-        warm=_pair(capacity.warm) if young else None,
-        most=_pair(capacity.most) if level.write is None else None,
+        warm=(warm.write, warm.read) if young and warm is not None else None,
+        most=capacity.maxima if level.write is None else None,
         encryption=table.encryption,
         stream=stream.shown,
         copied=bool(entry.replicas),
@@ -47,7 +47,3 @@ def make_filling_spec(entry: Entry, stream: Stream, level: Level, own_tags: Mapp
     """
     spec = make_table_spec(entry, stream, level, own_tags, young=False)
     return replace(spec, write=None, read=None, index_units={}, stream=stream.table.stream, copied=False)
-
-
-def _pair(units: Units | None) -> tuple[int, int] | None:
-    return None if units is None else (units.write, units.read)

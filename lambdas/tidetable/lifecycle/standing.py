@@ -11,10 +11,9 @@ from tidetable.catalog import Entry, State
 from tidetable.errors import TableRefused
 from tidetable.lifecycle.apply import remove_table
 from tidetable.lifecycle.run import Run
-from tidetable.period_tables import pause
+from tidetable.period_tables import POLL_SECONDS, pause
 
 _AT_ONCE = 8
-_POLL_SECONDS = 1.0
 # The catalog is made a little before the tables, and its time is from another machine's clock.
 _CLOCKS_APART = timedelta(minutes=1)
 # The states of tables in a stage that fails before it stands. A table in any other state has a history.
@@ -28,7 +27,7 @@ def take_back(run: Run) -> list[str]:
     stood, for example a destroyed stage that is made again with its old catalog. A table that is older than the catalog
     was made by another deployment and may hold events, so it stays. The call may be repeated.
     """
-    if run.catalog.stands():
+    if run.catalog.is_standing():
         return []
     catalog = run.tables.describe(run.catalog_table)
     if catalog is None or catalog.created is None:
@@ -50,7 +49,7 @@ def finish_stage(run: Run, *, protected: bool) -> None:
     If the first call fails, the stage does not stand, and its catalog has no protection: so its tables can be deleted
     again.
     """
-    first = not run.catalog.stands()
+    first = not run.catalog.is_standing()
     try:
         protect(run, protected=protected)
         run.catalog.mark_standing()
@@ -74,7 +73,7 @@ def protect(run: Run, *, protected: bool) -> None:
                 if not error.transient:
                     raise
         why = f"table {run.catalog_table} is {table.status if table is not None else 'not there'}"
-        pause(_POLL_SECONDS, why, run.clock, run.remaining)
+        pause(POLL_SECONDS, why, run.clock, run.remaining)
 
 
 def _is_young(entry: Entry, run: Run, since: datetime) -> bool:

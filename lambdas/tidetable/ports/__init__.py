@@ -24,7 +24,7 @@ from tidetable.ports.data import (
 )
 from tidetable.ports.records import Catalog, CatalogReader, Clock, Pools
 from tidetable.ports.rollups import Edge, Mark, NotedSeries, Noting, Rollups, RollupState
-from tidetable.ports.tables import Scaling, Table, Tables, TableSpec, find_index_units
+from tidetable.ports.tables import Scaling, Table, Tables, TableSpec
 from tidetable.ports.typed import TableEncoder, TypedColumn
 
 __all__ = [
@@ -32,5 +32,5 @@ __all__ = [
     "Clock", "Columns", "Compressor", "DeadLetters", "Edge", "EventStore", "Guard", "Guarded", "KeyRange", "Mark",
     "NotedSeries", "Noting",
     "Overflow", "Page", "Pools", "Put", "RangeRead", "Rank", "RollupState", "Rollups", "Scaling", "Sketch", "Sketches", "Table",
-    "TableEncoder", "TableSpec", "Tables", "Transacted", "TypedColumn", "Values", "Version", "Written", "find_index_units",
+    "TableEncoder", "TableSpec", "Tables", "Transacted", "TypedColumn", "Values", "Version", "Written",
 ]  # fmt: skip

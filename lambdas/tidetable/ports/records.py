@@ -66,7 +66,7 @@ class Catalog(CatalogReader, Protocol):
     def ensure_secret(self) -> None:
         """Make the secret that signs cursors, unless there is a secret already."""
 
-    def stands(self) -> bool:
+    def is_standing(self) -> bool:
         """True if a deployment of the stage was ever completed; strongly consistent."""
 
     def mark_standing(self) -> None:
@@ -81,13 +81,13 @@ class Catalog(CatalogReader, Protocol):
     def drop_backfill(self, backfill: Backfill) -> None:
         """Delete the record of a request; nothing happens if there is no record."""
 
-    def policies(self) -> Sequence[RecordedPolicy]:
+    def list_policies(self) -> Sequence[RecordedPolicy]:
         """Read the recorded policy of every stream that the configuration has or had, by the stream's name."""
 
     def put_policy(self, recorded: RecordedPolicy) -> None:
         """Record a stream's policy in place of the policy that was recorded before."""
 
-    def horizon(self, stream: str) -> datetime | None:
+    def read_horizon(self, stream: str) -> datetime | None:
         """Read the horizon: every recorded period before it is deleted. None if it is unknown. It may lag behind."""
 
     def set_horizon(self, stream: str, at: datetime) -> None:

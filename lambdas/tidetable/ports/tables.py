@@ -4,20 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 import msgspec
 
 from tidetable.catalog import Seen
 from tidetable.config import Autoscaling, TableClass
 from tidetable.keys import Index
-
-_Units = TypeVar("_Units", bound=tuple[int | None, int | None])
-
-
-def find_index_units(index: str, index_units: Mapping[str, tuple[int, int]], table: _Units) -> tuple[int, int] | _Units:
-    """Find the write and read units of an index: its own units or, if it has none, the units of its ``table``."""
-    return index_units.get(index, table)
 
 
 class TableSpec(msgspec.Struct, frozen=True):

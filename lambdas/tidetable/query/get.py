@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from tidetable.catalog import Entry
+from tidetable.catalog import Entry, find_entry
 from tidetable.config import Stream
 from tidetable.errors import InvalidRef, TableMissing
 from tidetable.events import Item
@@ -84,7 +84,7 @@ class _EventReader(NamedTuple):
 
     def read(self, entries: Sequence[Entry], again: bool) -> Row | None:
         """Read the event from its period's table or archive. ``again`` says that the table was missing before."""
-        entry = next((entry for entry in entries if entry.period.label == self.ref.period.label), None)
+        entry = find_entry(entries, self.ref.period)
         if entry is None:
             return None
         copies = self.session.reader.copies

@@ -81,7 +81,7 @@ def _match_packed(items: Sequence[Item], scan: LiveScan, session: ReadSession, f
     Without ``fields``, an item whose data is stored elsewhere is returned unchanged.
     """
     unpacker = session.reader.unpacker
-    wholes = unpacker.whole([unpacker.inflate_or_keep(item) for item in items], scan.entry.table, cold=False)
+    wholes = unpacker.complete_items([unpacker.inflate_or_keep(item) for item in items], scan.entry.table, cold=False)
     session.cost.add_fetch(wholes.chunks, consistent=True, most=GET_CHUNKS)
     for number in wholes.missing:
         session.note_lost(scan.entry, items[number])
@@ -114,7 +114,7 @@ def complete_rows(rows: Iterable[Row], session: ReadSession) -> list[str]:
                 partial[version.entry.table].append(version)
     for table, table_rows in partial.items():
         items = [row.item for row in table_rows]
-        wholes = session.reader.unpacker.whole(items, table, cold=table_rows[0].projection.wants_cold)
+        wholes = session.reader.unpacker.complete_items(items, table, cold=table_rows[0].projection.wants_cold)
         session.cost.add_fetch(wholes.chunks, consistent=True, most=GET_CHUNKS)
         for index, (row, item) in enumerate(zip(table_rows, wholes.items, strict=True)):
             row.complete(item, incomplete=index in wholes.missing)

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from tidetable.catalog import Entry, State
+from tidetable.catalog_steps import list_open_backfills
 from tidetable.config import Config, Stream
 from tidetable.config.stream import IndexPolicy
 from tidetable.keys import Layout
@@ -145,7 +146,7 @@ def describe_periods(
     following = None
     if reached is not None:
         following = seal.seal(msgspec.structs.replace(query, limit=0, after=reached))
-    running = [backfill.document() for backfill in catalog.backfills(stream.name) if now < backfill.opened.until]
+    running = [backfill.document() for backfill in list_open_backfills(catalog, stream.name, now)]
     return {"periods": periods, "next": following, "backfills": running}
 
 

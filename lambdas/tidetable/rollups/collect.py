@@ -57,7 +57,7 @@ def read_batch_events(
     """
     items: Sequence[Item] = () if isinstance(batch, ArchiveBatch) else batch.columns.items()
     if any(is_partial(item, cold=False) for item in items):
-        wholes = reader.unpacker.whole(items, batch.scan.entry.table, cold=False)
+        wholes = reader.unpacker.complete_items(items, batch.scan.entry.table, cold=False)
         for number in wholes.missing:
             note_lost(Gap.of_lost(batch.scan.entry, items[number]))
         items = wholes.items
