@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from aws.arrow import encode_stream
-from tidetable.catalog import Entry, State
+from tidetable.catalog import Entry, GapReason, State
 from tidetable.keys import Layout
 from tidetable.periods import from_label
 from tidetable.query import Form, render
@@ -126,7 +126,7 @@ def test_several_events_of_five_million_bytes_together_fit_into_a_page() -> None
 def test_many_gaps_leave_room_for_fewer_events() -> None:
     """AWS: a function answers 6 MB at the most. Two years of hours that were deleted are a gap each."""
     hour = timedelta(hours=1)
-    gaps = [Gap(NOON - (number + 1) * hour, NOON - number * hour, "deleted") for number in range(17_520)]
+    gaps = [Gap(NOON - (number + 1) * hour, NOON - number * hour, GapReason("deleted")) for number in range(17_520)]
     page = EventsPage(100)
     page.take(rows(*[row(f"{number:02d}", text="x" * 98_000) for number in range(50)]))
     whole = replace(answer(*page.rows), gaps=gaps)

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
+from tidetable.catalog import GapReason
 from tidetable.query.estimate import Spent, _estimate_cost
 from tidetable.query.listings.page import Listed
 from tidetable.query.page import Events
-from tidetable.query.scans import DAMAGED, Gap
+from tidetable.query.scans import Gap
 
 
 @pytest.mark.parametrize(
@@ -43,7 +44,7 @@ def test_a_part_of_a_request_is_shown_as_a_request() -> None:
 
 def test_gaps_of_damage_are_reported_to_the_operator_with_lost_data() -> None:
     start, end = datetime(2026, 3, 1, tzinfo=UTC), datetime(2026, 3, 2, tzinfo=UTC)
-    gaps = [Gap(start, end, DAMAGED), Gap(start, end, "deleted")]
+    gaps = [Gap(start, end, GapReason.DAMAGED_PACK), Gap(start, end, GapReason.DELETED)]
     nothing: Any = None
     answer = Events(
         next=None,
@@ -55,7 +56,10 @@ def test_gaps_of_damage_are_reported_to_the_operator_with_lost_data() -> None:
         cursor_at=nothing,
         data_losses=["x"],
     )
-    assert answer.losses == ["x", f"{DAMAGED} from 2026-03-01 00:00:00+00:00 to 2026-03-02 00:00:00+00:00"]
+    assert answer.losses == [
+        "x",
+        f"{GapReason.DAMAGED_PACK} from 2026-03-01 00:00:00+00:00 to 2026-03-02 00:00:00+00:00",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from aws.sketches import DDSketches
 from tests.fakes import SEAL
 from tests.worlds.days import Days
-from tidetable.catalog import Entry, State
+from tidetable.catalog import Entry, GapReason, State
 from tidetable.conditions import ANY
 from tidetable.config import parse
 from tidetable.copies import Copies
@@ -301,7 +301,7 @@ def test_a_missing_table_of_noted_series_is_one_gap_if_the_scanner_forgives() ->
     session = ReadSession(days.reader, lambda: 100.0, forgiving=True)
     series = NotedSeries(series=["a", "b"], units=0.0)
     list(read_stretch(query, Stretch(entry, query.start, query.end), series, session))
-    assert session.gaps == [Gap(START, START + timedelta(days=1), "table missing")]
+    assert session.gaps == [Gap(START, START + timedelta(days=1), GapReason("table missing"))]
 
 
 def test_the_groups_in_memory_are_as_many_as_a_function_has_room_for() -> None:

@@ -13,7 +13,7 @@ from tests.fakes import FakeStore
 from tests.worlds.days import STREAM, Days
 from tests.worlds.packed import STREAMS as PACKED_STREAMS
 from tests.worlds.packed import items_of
-from tidetable.catalog import Entry, State
+from tidetable.catalog import Entry, GapReason, State
 from tidetable.conditions import Condition, Names
 from tidetable.copies import Copies
 from tidetable.errors import TableMissing
@@ -356,8 +356,8 @@ def test_each_lost_event_is_one_gap_and_each_missing_table_one_gap_of_a_range() 
         session.note_lost(entry(), {"pk": "p", "sk": LAYOUT.sort_key(NOON, series, "1")})
     for end in (NOON, NOON, START + DAY):
         assert session.take_page(None, entry(), START, end) == Page(Columns((), (), ()), more=False)
-    lost = Gap(NOON, NOON + timedelta(microseconds=1), "damaged data")
-    missing = [Gap(START, end, "table missing") for end in (NOON, START + DAY)]
+    lost = Gap(NOON, NOON + timedelta(microseconds=1), GapReason("damaged data"))
+    missing = [Gap(START, end, GapReason("table missing")) for end in (NOON, START + DAY)]
     assert session.gaps == [lost, lost, *missing]
     assert (session.cost.requests, session.cost.units, session.cost.read) == (3, 0.0, 0)
 

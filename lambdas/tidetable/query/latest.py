@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from tidetable.catalog import Entry
+from tidetable.catalog import Entry, GapReason
 from tidetable.config import Stream
 from tidetable.errors import TableMissing
 from tidetable.events import Item
@@ -23,7 +23,7 @@ from tidetable.query.model import Cost, Projection, Reader
 from tidetable.query.page import Room
 from tidetable.query.parse import Parameters
 from tidetable.query.rows import Row, show_rows
-from tidetable.query.scans import DAMAGED, PackScan
+from tidetable.query.scans import PackScan
 from tidetable.query.session import ReadSession
 from tidetable.query.settle import find_newest
 from tidetable.remaining import Remaining
@@ -171,7 +171,9 @@ class _Search(NamedTuple):
         for name, lookup in zip(names, find_newest(scans, self.session, consistent=self.consistent), strict=True):
             if lookup.damaged:
                 self.latest.damaged.add(name)
-                self.latest.losses.append(f"{DAMAGED} in {entry.table}, which may hold a later event of series {name}")
+                self.latest.losses.append(
+                    f"{GapReason.DAMAGED_PACK} in {entry.table}, which may hold a later event of series {name}"
+                )
             if lookup.item is not None:
                 items.append(lookup.item)
         return items

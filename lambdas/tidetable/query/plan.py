@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 import msgspec
 from msgspec.structs import replace
 
-from tidetable.catalog import Entry
+from tidetable.catalog import Entry, GapReason
 from tidetable.conditions import Condition, Names
 from tidetable.keys import Index, Layout, compute_suffix, escape
 from tidetable.ports import ArchiveRange, KeyRange
@@ -38,7 +38,7 @@ def plan_query(query: Query, entries: Sequence[Entry]) -> Plan:
         if not entry.live and entry.archived is None:
             gaps.append(Gap(start, end, entry.absence))
         elif entry.live and find_access(query, entry, start, end) is None:
-            gaps.append(Gap(start, end, "no index"))
+            gaps.append(Gap(start, end, GapReason.NO_INDEX))
         else:
             segments.append((entry, start, end))
     gaps.sort(key=lambda gap: gap.start)
@@ -58,11 +58,11 @@ def cover_range(
         if first >= last:
             continue
         if at < first:
-            gaps.append(Gap(at, first, "no table"))
+            gaps.append(Gap(at, first, GapReason.NO_TABLE))
         at = last
         yield entry, first, last
     if at < end:
-        gaps.append(Gap(at, end, "no table"))
+        gaps.append(Gap(at, end, GapReason.NO_TABLE))
 
 
 def find_access(query: Query, entry: Entry, start: datetime, end: datetime) -> Access | None:

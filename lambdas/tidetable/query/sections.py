@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from tidetable.catalog import Entry
+from tidetable.catalog import Entry, GapReason
 from tidetable.config import Stream
 from tidetable.ports import NotedSeries, Rollups, RollupState, Tables
 from tidetable.problems import refuse
@@ -223,7 +223,7 @@ def _make_sections(
 
 def refuse_unordered(stream: Stream, choice: Choice, copies: Copies) -> None:
     """Raise ProblemError if a reader must read events of unknown series: only the origin has the list of series."""
-    if any(gap.reason == "no index" for gap in choice.gaps):
+    if any(gap.reason is GapReason.NO_INDEX for gap in choice.gaps):
         detail = (
             f"{stream.name} is partitioned by series, and a reader has neither its rollups nor its list of series: add series=,"
             f" or ask {copies.origin}"
@@ -236,7 +236,7 @@ def refuse_unnoted(stream: Stream, choice: Choice, since: datetime | None) -> No
     if stream.key.partition_by != "series":
         return
     for gap in choice.gaps:
-        if gap.reason == "no index":
+        if gap.reason is GapReason.NO_INDEX:
             noted = f"from {to_text(since)} on" if since is not None else "not yet"
             detail = (
                 f"{stream.name} is partitioned by series, and a bucket that no rollup has sealed is read by the series that are"

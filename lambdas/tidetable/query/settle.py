@@ -13,13 +13,14 @@ from itertools import chain, islice
 from math import ceil
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tidetable.catalog import GapReason
 from tidetable.events import Item
 from tidetable.keys import Layout
 from tidetable.keys.pack import is_pack
 from tidetable.ports import Columns, Compressor, Page, RangeRead
 from tidetable.query.merge import Demand, Fetch, compute_share, merge_ranges
 from tidetable.query.model import Position
-from tidetable.query.scans import DAMAGED, Gap, PackScan, find_span
+from tidetable.query.scans import Gap, PackScan, find_span
 from tidetable.query.session import ReadSession, count_events
 from tidetable.times import MOMENT, TEXT_LENGTH, from_text, to_text
 
@@ -52,7 +53,7 @@ def make_damaged_gap(scan: PackScan, item: Item) -> Gap | None:
     if not is_credible:
         oldest = newest - timedelta(seconds=find_span(scan.entry))
     start, end = max(oldest, scan.start), min(newest + MOMENT, scan.end)
-    return Gap(start, end, DAMAGED) if start < end else None
+    return Gap(start, end, GapReason.DAMAGED_PACK) if start < end else None
 
 
 class PackWalk:

@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 
-from tidetable.catalog import Entry, State
+from tidetable.catalog import GONE, Entry, GapReason, State
 from tidetable.conditions import ANY, Names
 from tidetable.errors import TableMissing
 from tidetable.events import Event, Item
@@ -27,12 +27,6 @@ from tidetable.rollups.definition import PERCENTILES, Definition
 from tidetable.rollups.services import BucketBlocked, Services, Unfinished
 from tidetable.times import from_text, to_text
 
-# The reason of a gap for a period that never had a table, so it never had an event.
-_NEVER = "no table"
-# The reasons of gaps that stay for ever, unless somebody restores the period.
-_GONE = ("deleted", "archive expired")
-# The reason of a gap for a period that is partitioned by series.
-_BY_SERIES = "no index"
 # The share of a table's read units that the refresher uses. The rest is for queries.
 _SHARE = 0.5
 # The read units per second that are assumed for a table on demand, or for a table whose capacity is not known. AWS: a
@@ -72,7 +66,7 @@ def _read(query: Query, entries: Sequence[Entry], services: Services, *, never: 
     """
     plan = plan_query(query, entries)
     for gap in plan.gaps:
-        if gap.reason != _BY_SERIES and not (never and gap.reason == _NEVER):
+        if gap.reason is not GapReason.NO_INDEX and not (never and gap.reason is GapReason.NO_TABLE):
             raise _block(query, gap.start, gap.reason)
     stretches = find_stretches(query, entries)
     if stretches:
@@ -135,7 +129,7 @@ def find_end_of_gone(stream: str, start: datetime, end: datetime, services: Serv
     query = make_query(stream, start, now)
     entries = services.catalog.entries(stream, start, now, consistent=True)
     since = services.rollups.read_state(stream, (start, end)).noted_since
-    spans = [(gap.start, gap.end) for gap in plan_query(query, entries).gaps if gap.reason in _GONE]
+    spans = [(gap.start, gap.end) for gap in plan_query(query, entries).gaps if gap.reason in GONE]
     if since is not None:
         # No event of such a period can be read by series, not even a future event.
         unnoted = [stretch for stretch in find_stretches(query, entries) if not is_noted(stretch.entry, since)]

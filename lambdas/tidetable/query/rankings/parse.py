@@ -10,7 +10,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from tidetable.catalog import Entry
+from tidetable.catalog import Entry, GapReason
 from tidetable.conditions import ANY, Condition, Names, read_numbers
 from tidetable.config import Stream
 from tidetable.keys import WHOLE, Index, Layout, escape
@@ -222,7 +222,7 @@ def plan_ranking(ranking: Ranking, entries: Sequence[Entry]) -> Plan:
         elif not entry.live:
             gaps.append(Gap(start, end, entry.absence))
         elif index is None:
-            gaps.append(Gap(start, end, "no index"))
+            gaps.append(Gap(start, end, GapReason.NO_INDEX))
         else:
             scans.append(_scan(ranking, index, entry, start, end, None if whole else edges))
     return Plan(scans, gaps)
