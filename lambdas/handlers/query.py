@@ -25,7 +25,6 @@ from handlers._http import (
     read_headers,
 )
 from handlers._observe import logger, make_countdown, metrics, observe, pause_collector
-from settings import config, settings
 from tidetable.access import FULL, Access, find_scopes
 from tidetable.config import Stream
 from tidetable.ports import Tables
@@ -76,7 +75,8 @@ class Request(NamedTuple):
         """The stream of the path; 404 if there is no such stream, or if this is a reader and the stream has no copies
         here.
         """
-        name, known, copies = unquote(self.path["stream"]), config().streams, wiring.pipeline().copies
+        pipeline = wiring.pipeline()
+        name, known, copies = unquote(self.path["stream"]), pipeline.config.streams, pipeline.copies
         self.access.require_known(name, known)
         if copies is not None:
             copies.refuse_unknown(known[name])
@@ -85,18 +85,19 @@ class Request(NamedTuple):
 
 def get_health(_: Request) -> Response:
     """Answer that the function runs and that its configuration can be read."""
-    return make_json_response(200, {"status": "ok", "stage": settings().stage, "streams": len(config().streams)})
+    pipeline = wiring.pipeline()
+    return make_json_response(200, {"status": "ok", "stage": pipeline.stage, "streams": len(pipeline.config.streams)})
 
 
 def list_streams(request: Request) -> Response:
     """Answer the streams that the caller may see, and the caller's rights."""
-    document = describe_streams(config(), wiring.pipeline().clock.now(), request.access.sees)
+    pipeline = wiring.pipeline()
+    document = describe_streams(pipeline.config, pipeline.clock.now(), request.access.sees)
     rights: dict[str, Any] = {"can": sorted(request.access.can)}
     if request.access.series_prefix:
         rights["series_prefix"] = request.access.series_prefix
-    copies = wiring.pipeline().copies
-    if copies is not None:
-        document = copies.show_streams(document, config())
+    if pipeline.copies is not None:
+        document = pipeline.copies.show_streams(document, pipeline.config)
         rights["can"] = [scope for scope in rights["can"] if scope == "read"]
     return make_json_response(200, document | rights)
 

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 # the sizes of its rows as JSON, and some of these are estimates. Rows may be larger in another form.
 MAX_PAGE_BYTES = 5_000_000
 MAX_BODY_BYTES = 6_000_000
+# A page leaves 1 MB of an answer for gaps and sources. They take 130 bytes each, so this number of them surely fits.
+_FITTING_GAPS_AND_SOURCES = 5_000
 
 
 class Room(msgspec.Struct):
@@ -86,6 +88,11 @@ class Answer(ABC):
     # The name of the rows in the answer, and True if they surely fit into a page as JSON.
     name = ""
     bounded = True
+
+    @property
+    def surely_fits(self) -> bool:
+        """True if the answer as JSON surely fits, so that nobody needs to count its bytes."""
+        return self.bounded and len(self.gaps) + len(self.sources) <= _FITTING_GAPS_AND_SOURCES
 
     @property
     @abstractmethod

@@ -29,8 +29,6 @@ _ACCEPTED = {
     "text/csv": "csv",
     _ARROW: "arrow",
 }
-# A page leaves 1 MB of an answer for gaps and sources. They take 130 bytes each, so this number of them surely fits.
-_FEW = 5_000
 # The last field of a row.
 _LAST = "ref"
 # The path of the members of an aggregate's group. Other rows never have this path: the fields of an event are in its
@@ -92,8 +90,7 @@ def render(answer: Answer, form: Form, encode_table: TableEncoder) -> Rendered:
     """
     while True:
         rendered = _write(answer, form, encode_table)
-        few = len(answer.gaps) + len(answer.sources) <= _FEW
-        if form.kind == "json" and not form.flat and answer.bounded and few:
+        if form.kind == "json" and not form.flat and answer.surely_fits:
             return rendered
         rows = answer.count
         fitting = count_fitting_rows(rendered.body, rows)

@@ -44,9 +44,14 @@ def needs_mark(time: datetime, now: datetime) -> bool:
     return time < now - MARKED_AFTER
 
 
+def find_sealing_time(end: datetime) -> datetime:
+    """Find the instant after which all events without a mark in a bucket that ends at ``end`` have been written."""
+    return end + MARKED_AFTER + WRITER_LIFE
+
+
 def can_seal(end: datetime, now: datetime) -> bool:
-    """True if all events without a mark in a bucket that ends at ``end`` have been written."""
-    return end + MARKED_AFTER + WRITER_LIFE < now
+    """True if a bucket that ends at ``end`` may be sealed now."""
+    return find_sealing_time(end) < now
 
 
 def can_reseal(marked_at: int, now: datetime) -> bool:

@@ -15,7 +15,7 @@ from tidetable.errors import StoreUnavailable, TableThrottled, describe_error
 from tidetable.leases import hold_lease
 from tidetable.ports.rollups import Edge, RollupState
 from tidetable.query.model import RESERVE
-from tidetable.rollups.bounds import DEFINED_AHEAD, LEASE, MARKED_AFTER, WRITER_LIFE, can_seal
+from tidetable.rollups.bounds import DEFINED_AHEAD, LEASE, can_seal, find_sealing_time
 from tidetable.rollups.bucket import Report, Run, choose_segments, compute_bucket
 from tidetable.rollups.cells import Bucket
 from tidetable.rollups.collect import MOST_TOGETHER, collect_together, find_end_of_gone
@@ -81,7 +81,7 @@ def measure_lag(definition: Definition, state: RollupState, now: datetime) -> ti
     versions = list_versions(definition, state)
     if not versions:
         return timedelta(0)
-    due = versions[0].edge.sealed + versions[0].definition.every + MARKED_AFTER + WRITER_LIFE
+    due = find_sealing_time(versions[0].edge.sealed + versions[0].definition.every)
     return max(now - due, timedelta(0))
 
 

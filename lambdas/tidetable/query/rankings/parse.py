@@ -17,7 +17,7 @@ from tidetable.keys import WHOLE, Index, Layout, escape
 from tidetable.periods import find_containing
 from tidetable.ports import ArchiveRange, KeyRange, Rank
 from tidetable.problems import ProblemError, refuse, refuse_parameter
-from tidetable.query.access import list_key_fields, name_partitions
+from tidetable.query.access_path import list_key_fields, name_partitions
 from tidetable.query.cursor import Seal, refuse_long
 from tidetable.query.model import EVERYTHING, Projection
 from tidetable.query.parse import Parameters
