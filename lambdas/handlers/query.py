@@ -50,7 +50,7 @@ from tidetable.query import (
     parse_periods,
     parse_query,
     refuse_unwritable,
-    render,
+    render_answer,
     run_query,
 )
 
@@ -193,7 +193,7 @@ ROUTES: Mapping[str, Callable[[Request], Response]] = {
 def handler(event: dict[str, Any], context: LambdaContext) -> Response:
     """Route one request. Every exception becomes an answer here, because the gateway's answer would give no reason."""
     try:
-        return _route(event, context)
+        return _route_request(event, context)
     except Exception as error:
         if isinstance(error, ProblemError) and error.problem.code == "needs_index":
             _note_refusal(event)
@@ -203,7 +203,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> Response:
         return make_problem_response(make_problem(error, "query"))
 
 
-def _route(event: dict[str, Any], context: LambdaContext) -> Response:
+def _route_request(event: dict[str, Any], context: LambdaContext) -> Response:
     route = ROUTES.get(event["resource"])
     if route is None:
         return make_problem_response(Problem(404, "not_found", "there is no such route; see docs/use/api.md"))
@@ -280,7 +280,7 @@ def _answer_page(
     form = choose_form({name: values[0] for name, values in parameters.items() if name in FORMAT}, request.accept)
     page = run(query, policy, reader, now, request.remaining)
     # The lambda looks the encoder up when it is called, so that only an answer in Arrow waits for the import.
-    rendered = render(page, form, lambda columns: pipeline.encode_table(columns))
+    rendered = render_answer(page, form, lambda columns: pipeline.encode_table(columns))
     answer = rendered.answer
     _report_losses(answer.losses)
     _note_use(request, policy.name, answer.cost, shown=answer.count, conditions=name_conditions(query))

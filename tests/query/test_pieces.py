@@ -53,7 +53,7 @@ def test_gaps_of_damage_are_reported_to_the_operator_with_lost_data() -> None:
         sources=(),
         rows=(),
         projection=nothing,
-        cursor_at=nothing,
+        make_cursor=nothing,
         data_losses=["x"],
     )
     assert answer.losses == [
@@ -95,6 +95,6 @@ def test_a_listing_that_is_cut_goes_on_after_its_last_row(
         reader=reader,
         places=places,
     )
-    cut = page.first(count)
+    cut = page.cut_to(count)
     assert (None if cut is None else [row["series"] for row in cut.rows]) == rows
     assert (None if cut is None else cut.next) == following

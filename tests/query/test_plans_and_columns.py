@@ -20,7 +20,7 @@ from tidetable.query.merge import Demand, compute_share
 from tidetable.query.model import EVERYTHING, Position, Projection, Query
 from tidetable.query.noted import Stretch, is_noted, read_series
 from tidetable.query.page import MAX_BODY_BYTES, count_fitting_rows, list_gaps
-from tidetable.query.plan import _is_ahead, cover_range, fetches_from
+from tidetable.query.plan import _is_ahead, cover_range, needs_table_data
 from tidetable.query.render import _escape_cell
 from tidetable.query.scans import Gap, PackScan, find_visible_gaps, list_filters
 from tidetable.query.typed import _choose_converter, type_events, type_rows
@@ -64,7 +64,7 @@ def test_what_no_period_covers_is_a_gap_and_periods_that_only_touch_are_not_met(
     ],
 )
 def test_an_index_without_what_is_shown_is_fetched_from(project: Any, projection: Projection, fetched: bool) -> None:
-    assert fetches_from(Index("by_kind", "kind", 1, project=project), projection, ()) is fetched
+    assert needs_table_data(Index("by_kind", "kind", 1, project=project), projection, ()) is fetched
 
 
 def test_gaps_of_the_future_are_not_shown_and_faults_are_losses() -> None:
@@ -152,7 +152,11 @@ def test_names_are_shown_as_they_were_queried() -> None:
 
 
 def test_series_are_noted_of_periods_that_begin_then_or_later_and_a_prefix_chooses_among_them() -> None:
-    assert [is_noted(entry(1), since) for since in (None, START + DAY, START + DAY + HOUR)] == [False, True, False]
+    assert [is_noted(entry(1), since) for since in (None, START + DAY, START + DAY + HOUR)] == [
+        False,
+        True,
+        False,
+    ]
     query = Query("s", START, NOON, Names(series_prefix="a"), ascending=True, limit=1, consistent=True)
     asked: list[Any] = []
 

@@ -28,7 +28,7 @@ from tidetable.query.aggregates.stats import compute_stat
 from tidetable.query.batches import LiveBatch, TimeUp
 from tidetable.query.listings import parse_series
 from tidetable.query.listings.names import Names, Seen
-from tidetable.query.listings.parse import Place, needs_rollup
+from tidetable.query.listings.parse import Place, refuse_unrolled
 from tidetable.query.model import Position, Query
 from tidetable.query.noted import Stretch, read_stretch
 from tidetable.query.scans import Gap
@@ -209,7 +209,7 @@ def test_a_name_is_shown_from_its_first_to_its_last_sighting() -> None:
         ("c", seen(1, 1, "1h")),
     ):
         names.add(Place("text", head), head, sighting)
-    (_, b), (_, c) = names.sorted()
+    (_, b), (_, c) = names.list_sorted()
     assert (b.value, b.earliest.first, b.earliest.within, b.latest.last, b.latest.within) == ("b", "3", "2h", "7", "0s")
     assert (sorted(b.types), c.value) == (["0s", "1h", "2h"], "c")
     assert [names.holds(Place("text", head)) for head in "abc"] == [False, True, True]
@@ -221,12 +221,12 @@ def test_of_many_names_those_of_the_page_and_one_more_are_kept(monkeypatch: pyte
     names = Names(2, None)
     for head in "fedcba" + "df":
         names.add(Place("text", head), head, seen(1, 1, "1h"))
-    assert [place.head for place, _ in names.sorted()] == ["a", "b", "c"]
+    assert [place.head for place, _ in names.list_sorted()] == ["a", "b", "c"]
 
 
 def test_a_listing_that_no_rollup_answers_names_the_rollup_to_add() -> None:
     listing = parse_series(STREAM, {}, NOON, SEAL)
-    problem = needs_rollup(listing, STREAM).problem
+    problem = refuse_unrolled(listing, STREAM).problem
     assert (problem.status, problem.code) == (400, "needs_rollup")
     assert 'add [[streams.s.rollup]] with name = "series", every = "1h", by = ["series"]' in problem.detail
     assert listing.find_misfit(HOURLY) is None

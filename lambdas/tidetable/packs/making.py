@@ -139,9 +139,9 @@ class _Packer:
         """Pack events into packs of at most ``max_bytes`` each."""
         assert self.layout.pack is not None  # noqa: S101 - pack_rows has checked this
         most = self.layout.pack.max_bytes
-        members = _pick(self.numbers, places)
-        datas, ats = _pick(self.rows.datas, members), self.rows.ats
-        each = [ats] if isinstance(ats, int) else _pick(ats, members)
+        members = _pick_values(self.numbers, places)
+        datas, ats = _pick_values(self.rows.datas, members), self.rows.ats
+        each = [ats] if isinstance(ats, int) else _pick_values(ats, members)
         body = self._encode_body(places, datas, each if len(set(each)) > 1 else None)
         payload = self.compressor.compress(body)
         if len(payload) > most:
@@ -171,6 +171,6 @@ class _Packer:
         return encode_body(times, series, ids, datas, ats)
 
 
-def _pick(values: Any, keys: Sequence[Any]) -> list[Any]:
+def _pick_values(values: Any, keys: Sequence[Any]) -> list[Any]:
     """Return the values of several keys. This takes a third of the time of a comprehension."""
     return list(itemgetter(*keys)(values)) if len(keys) > 1 else [values[keys[0]]]

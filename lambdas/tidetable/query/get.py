@@ -17,13 +17,13 @@ from tidetable.ports import ArchiveRange
 from tidetable.problems import refuse
 from tidetable.query.hydrate import complete_rows
 from tidetable.query.model import Projection, Reader
+from tidetable.query.pack_reading import Lookup, find_event_in_pack, find_newest
 from tidetable.query.page import cut_to_page, take_earlier
 from tidetable.query.parse import Parameters, refuse_versions
-from tidetable.query.read import read_planned
+from tidetable.query.read import read_periods
 from tidetable.query.rows import Row, make_archive_rows, read_version, show_rows
 from tidetable.query.scans import PackScan
 from tidetable.query.session import ReadSession
-from tidetable.query.settle import Lookup, find_in, find_newest
 from tidetable.times import MOMENT, from_text, to_text
 
 KNOWN = frozenset({"fields", "versions", "version", "consistent"})
@@ -52,7 +52,7 @@ def get_event(
     found = _EventReader(ref, ReadSession(reader), projection, version, request.parse_consistent())
     start = ref.period.start
     try:
-        row = read_planned(reader.catalog, stream.name, start, start, found.read, consistent=found.consistent)
+        row = read_periods(reader.catalog, stream.name, start, start, found.read, consistent=found.consistent)
     except TableMissing:
         row = None
     if row is None:
@@ -146,7 +146,7 @@ class _EventReader(NamedTuple):
         place = layout.sort_key(time, series, id)
         item = None if self.consistent else reader.store.get(entry.table, key)
         if item is not None:
-            lookup = find_in(item, place, layout, reader.unpacker.compressor)
+            lookup = find_event_in_pack(item, place, layout, reader.unpacker.compressor)
         damaged = lookup.damaged
         if lookup.item is None:
             scan = PackScan.of(entry, time, time + MOMENT, [layout.logical(time, series)], low=place, high=f"{place}\0")

@@ -79,7 +79,7 @@ def read_stretch(
         names = query.names._replace(series=tuple(noted.series[first : first + step]), series_prefix="")
         narrowed = msgspec.structs.replace(query, start=start, end=end, after=None, names=names)
         scanner, before = Scanner(narrowed, session, count=_EVENTS, fields=fields), session.cost.units
-        for batch in scanner.read(plan_query(narrowed, [entry]).scans):
+        for batch in scanner.read_scans(plan_query(narrowed, [entry]).scans):
             if isinstance(batch, TimeUp) or (batch.reached is not None and not session.has_time):
                 yield TimeUp(Position(start))
                 return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import TypeVar
 
 import msgspec
@@ -202,22 +203,17 @@ def parse_query(stream: Stream, parameters: Mapping[str, Sequence[str]], now: da
         return msgspec.structs.replace(cursor, limit=limit, projection=cursor.projection.of(stream))
     query = request.parse_query(now, limit)
     refuse_scan(stream, query)
-    refuse_long(query.cursor(Position(query.start)))
+    refuse_long(query.make_cursor(Position(query.start)))
     return query
 
 
 def refuse_scan(stream: Stream, query: Query) -> None:
     """Raise ProblemError, with the index to add, if the query needs a scan of a table with the present layout."""
     layout, conditions = stream.layout, query.conditions
-    if (
-        choose_access_path(layout, query.names, conditions, consistent=query.consistent, low=query.low_priority)
-        is not None
-    ):
+    choose = partial(choose_access_path, layout, query.names, conditions)
+    if choose(consistent=query.consistent, low=query.low_priority) is not None:
         return
-    if (
-        query.consistent
-        and choose_access_path(layout, query.names, conditions, consistent=False, low=False) is not None
-    ):
+    if query.consistent and choose(consistent=False, low=False) is not None:
         detail = (
             "only an index answers this, and DynamoDB reads indexes eventually: leave consistent out, or add series="
         )

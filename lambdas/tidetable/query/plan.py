@@ -163,7 +163,7 @@ def _plan_index_scan(
         partitions=partitions,
         suffixes=suffixes,
         heads=path.heads,
-        fetches=fetches_from(index, query.projection, conditions),
+        fetches=needs_table_data(index, query.projection, conditions),
     )
     if not path.gathers:
         return scan
@@ -231,7 +231,7 @@ def push_down(index: Index, conditions: tuple[Condition, ...]) -> tuple[Conditio
     return conditions if index.holds(condition.top for condition in conditions) else ()
 
 
-def fetches_from(index: Index, projection: Projection, conditions: Sequence[Condition]) -> bool:
+def needs_table_data(index: Index, projection: Projection, conditions: Sequence[Condition]) -> bool:
     """True if a query shows or checks fields of an event that the index does not hold."""
     if index.project is None:
         return False

@@ -61,7 +61,7 @@ class _Scan(msgspec.Struct, frozen=True, kw_only=True):
     end: datetime
     conditions: tuple[Condition, ...] = ()
 
-    def position_of(self, sort_key: str, series: str | None) -> Position:
+    def find_position(self, sort_key: str, series: str | None) -> Position:
         """Compute an event's position from its sort key in the table.
 
         ``series`` is the query's series, if it names only one.
@@ -142,7 +142,7 @@ class IndexScan(_KeyScan, frozen=True, kw_only=True):
         ranges = self._make_ranges()
         return [_narrow_to_head(keys, head) for keys in ranges for head in self.heads] if self.index.levels else ranges
 
-    def position_of(self, sort_key: str, series: str | None) -> Position:  # noqa: ARG002 - other scans need it
+    def find_position(self, sort_key: str, series: str | None) -> Position:  # noqa: ARG002 - other scans need it
         """Compute an event's position from its sort key in the index. This key always names the series."""
         time, name, id = sort_key.split("#")
         return Position(from_text(time), unescape(name), unescape(id))
@@ -151,7 +151,7 @@ class IndexScan(_KeyScan, frozen=True, kw_only=True):
         """Return all conditions on names: the key ranges of an index do not imply any of them."""
         return query.names
 
-    def with_data(self, item: Item) -> Item:
+    def add_data(self, item: Item) -> Item:
         """Give an item of the index the data that the index holds. An item of the table is returned unchanged."""
         if self.index.project is None or not item.keys().isdisjoint(("data", "z", "out")):
             return item

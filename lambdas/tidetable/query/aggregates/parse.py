@@ -14,7 +14,7 @@ from tidetable.durations import parse_length
 from tidetable.problems import refuse_parameter
 from tidetable.query.aggregates.stats import PLAIN, is_stat, parse_percentile
 from tidetable.query.cursor import Seal, refuse_long
-from tidetable.query.model import EVERYTHING, OfQuery, Position, Projection, Query
+from tidetable.query.model import EVERYTHING, Position, Projection, Query, QueryBased
 from tidetable.query.parse import MAX_FIELDS_BYTES, Parameters, refuse_scan
 from tidetable.query.where import parse_path, refuse_cold
 from tidetable.times import EPOCH
@@ -32,7 +32,7 @@ SERIES = "series"
 _WEEK, _MONDAY = timedelta(days=7), EPOCH + timedelta(days=4)
 
 
-class Aggregation(OfQuery, msgspec.Struct, frozen=True, array_like=True, tag="aggregate"):
+class Aggregation(QueryBased, msgspec.Struct, frozen=True, array_like=True, tag="aggregate"):
     """Statistics of a field's numbers (without a field: of events), for each step of a query's range and each group.
 
     If ``step`` is None, the whole range is one step. Events are grouped by ``by``: ``series`` and fields of data. With
@@ -86,9 +86,9 @@ class Aggregation(OfQuery, msgspec.Struct, frozen=True, array_like=True, tag="ag
         """True if the rows of a step may depend on earlier steps. Then one page must answer all steps."""
         return self.fill == "previous" or (self.fill != "none" and bool(self.by))
 
-    def cursor(self, step: datetime) -> Aggregation:
+    def make_cursor(self, step: datetime) -> Aggregation:
         """Make the aggregation for a cursor, with the start of the first step of the next page."""
-        query = replace(self.query, projection=EVERYTHING).cursor(Position(step))
+        query = replace(self.query, projection=EVERYTHING).make_cursor(Position(step))
         return replace(self, query=query, limit=0)
 
     def projected(self) -> Aggregation:
@@ -129,7 +129,7 @@ def parse_aggregation(
         # If the stream has rollups, they or their noted series may answer. That is decided when the sections are
         # chosen.
         refuse_scan(stream, query)
-    refuse_long(aggregation.cursor(query.start))
+    refuse_long(aggregation.make_cursor(query.start))
     return aggregation.projected()
 
 

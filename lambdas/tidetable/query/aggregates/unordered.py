@@ -38,7 +38,7 @@ class Unordered:
         self._buckets: dict[datetime, Bucket] = {}
         self._count = 0
 
-    def take(self, batch: LiveBatch | ArchiveBatch) -> None:
+    def add_batch(self, batch: LiveBatch | ArchiveBatch) -> None:
         """Add the events of a batch; within the batch they are in order.
 
         Raises ProblemError if there are too many groups.
@@ -58,7 +58,7 @@ class Unordered:
                 )
                 raise refuse(422, "too_many_groups", f"{detail}: group by less, or make the range shorter")
 
-    def cells(self) -> Iterator[tuple[str, Cell]]:
+    def make_cells(self) -> Iterator[tuple[str, Cell]]:
         """Yield the cells in the order of time, each with its time as text."""
         names = self._aggregation.by
         for start, bucket in sorted(self._buckets.items()):
