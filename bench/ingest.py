@@ -41,7 +41,7 @@ from bench.deployed import restart_as_deployed
 from bench.results import note_ratios
 from bench.stub import run_stub
 from handlers import ingest
-from tidetable.catalog import Entry, State
+from tidetable.catalog import Backfill, Entry, State
 from tidetable.names import name_table
 from tidetable.periods import list_covering
 
@@ -94,6 +94,9 @@ class _FixedCatalog:
 
     def entries(self, stream: str, *_: Any, **__: Any) -> list[Entry]:
         return self._entries[stream]
+
+    def backfills(self, _: str) -> list[Backfill]:
+        return []
 
 
 def _make_entries(name: str, now: datetime) -> list[Entry]:

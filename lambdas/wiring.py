@@ -275,9 +275,7 @@ _served: list[Pipeline] = []
 
 
 def pipeline(make: Callable[[], Pipeline] = Pipeline) -> Pipeline:
-    """Return the pipeline that this process serves: the deployed pipeline, which ``make`` builds, unless a test serves
-    another pipeline.
-    """
+    """Return the pipeline that this process serves: the deployed one, which ``make`` builds, or a test's."""
     if not _served:
         _served.append(make())
     return _served[-1]

@@ -37,18 +37,13 @@ def _read_call(event: Mapping[str, Any]) -> Call:
 
 
 def _list_values(event: Mapping[str, Any], single: str, several: str) -> Mapping[str, Sequence[str]]:
-    """List all values of headers or parameters.
-
-    The event's single-value form keeps only the last value of a repeated name.
-    """
+    """List all values of headers or parameters: the event's single-value form has only the last of a repeated name."""
     values: Mapping[str, Sequence[str]] | None = event.get(several)
     return values or {name: [value] for name, value in (event.get(single) or {}).items()}
 
 
 def _answer(decision: Decision, route: str) -> dict[str, Any]:
-    """Make the answer: a policy for only this route, the context for functions and access log, and the gateway key that
-    counts.
-    """
+    """Make the answer: a policy for this route only, the context of functions and access log, and the gateway key."""
     record = decision.record
     statement = {
         "Action": "execute-api:Invoke",

@@ -1,6 +1,4 @@
-"""Write the messages of the overflow queue: a message that cannot be written yet stays in the queue, the others leave
-it.
-"""
+"""Write the messages of the overflow queue: those that cannot be written yet stay in the queue."""
 
 from __future__ import annotations
 

@@ -49,10 +49,7 @@ class Access(msgspec.Struct, frozen=True):
         )
 
     def context(self) -> dict[str, str]:
-        """Write the rights as an authorizer's context.
-
-        Its values are texts: lists with commas, the prefix percent-encoded.
-        """
+        """Write the rights as an authorizer's context: lists with commas, the prefix percent-encoded."""
         return {
             "key_id": self.key_id,
             "streams": ALL_STREAMS if self.streams is None else ",".join(sorted(self.streams)),
@@ -74,10 +71,7 @@ class Access(msgspec.Struct, frozen=True):
             raise forbid_stream(stream, " or ".join(sorted(scopes)))
 
     def require_known(self, stream: str, known: Collection[str]) -> None:
-        """Raise ProblemError 404, unless the stream is configured.
-
-        It names the configured streams that the key may see.
-        """
+        """Raise ProblemError 404 with the configured streams that the key sees, unless the stream is configured."""
         if stream not in known:
             raise refuse_unknown_stream(stream, {name: None for name in known if self.sees(name)})
 
@@ -92,9 +86,7 @@ def forbid_stream(stream: str, what: str) -> ProblemError:
 
 
 def forbid_series(access: Access, why: str) -> ProblemError:
-    """Make the error 403 for a request beyond a key's series prefix; ``why`` names the part that is outside of the
-    prefix.
-    """
+    """Make the error 403 for a request beyond a key's series prefix; ``why`` names what is outside of the prefix."""
     return refuse(403, "forbidden_series", f"{why}: {describe_prefix(access.series_prefix)}")
 
 

@@ -63,9 +63,7 @@ class Copies(NamedTuple):
         return refuse(400, "only_at_origin", detail)
 
     def show_streams(self, document: Mapping[str, Any], config: Config) -> dict[str, Any]:
-        """Return the list of streams as a reader shows it: the streams with copies here, and the Region that has the
-        others.
-        """
+        """Return the streams as a reader shows them: those with copies here, and the Region of the others."""
         streams = [shown for shown in document["streams"] if self.has(config.streams[shown["stream"]])]
         return {**document, "streams": streams, "reader": {"region": self.region, "origin": self.origin}}
 

@@ -87,10 +87,7 @@ class InvalidCursor(TidetableError, ValueError):
 
 
 class CollectionFull(TidetableError):
-    """The item collection of a write is full: AWS allows 10 GB in a table with local indexes.
-
-    A retry never succeeds.
-    """
+    """An item collection is full: AWS allows 10 GB in a table with local indexes. A retry never succeeds."""
 
     def __init__(self, table: str) -> None:
         self.table = table

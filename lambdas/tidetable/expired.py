@@ -28,10 +28,7 @@ def find_archive_expiry(entry: Entry, config: Config) -> datetime | None:
 
 
 def as_of(entry: Entry, config: Config, now: datetime) -> Entry:
-    """Return the entry at an instant: an archive that has expired by then is marked as expired.
-
-    The catalog's own mark stays.
-    """
+    """Return the entry at an instant: an archive that has expired by then is marked, if it is not marked yet."""
     expires = find_archive_expiry(entry, config)
     if entry.archive is None or entry.archive.expired_at is not None or expires is None or now < expires:
         return entry

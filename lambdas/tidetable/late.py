@@ -22,9 +22,7 @@ LATE_SETTLE = timedelta(minutes=15)
 
 
 def find_lowering(period: Period, stream: Stream) -> datetime | None:
-    """Find the instant at which the period's table is lowered for late events; None if the ladder has no step for late
-    events.
-    """
+    """Find when the period's table is lowered for late events; None if the ladder has no step for late events."""
     return period.end + LATE_SETTLE if stream.capacity.late_step is not None else None
 
 

@@ -40,10 +40,7 @@ def make_table_tags(stage: str, stream: str, label: str) -> dict[str, str]:
 
 
 def make_chunks_spec(spec: TableSpec) -> TableSpec:
-    """Specify the table of chunks beside a period table.
-
-    It is on demand, so only requests cost money, and it needs no ladder.
-    """
+    """Specify the table of chunks beside a period table: on demand, so only requests cost, and without a ladder."""
     return replace(
         spec,
         name=name_chunks_table(spec.name),
@@ -73,9 +70,7 @@ def describe_changing_copies(table: Table) -> str:
 
 
 def list_own_copies(entry: Entry, table: Table) -> list[str]:
-    """List the Regions with a copy of the table that the lifecycle has made, without copies that somebody else has
-    made.
-    """
+    """List the Regions with a copy of the table that the lifecycle has made, not somebody else."""
     return [region for region in entry.replicas if region in table.copies]
 
 

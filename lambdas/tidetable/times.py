@@ -72,10 +72,7 @@ def parse_point(text: str, now: datetime) -> datetime:
 
 
 def to_text(instant: datetime) -> str:
-    """Write an instant as 27 characters of UTC ISO 8601 with microseconds.
-
-    The texts sort in the order of the instants.
-    """
+    """Write an instant as 27 characters of UTC ISO 8601, which sort in the order of the instants."""
     return instant.isoformat(timespec="microseconds")[:26] + "Z"
 
 
@@ -101,9 +98,7 @@ def parse_stamps(values: Sequence[object]) -> list[str]:
 
 
 def _parse_alike(values: Sequence[object]) -> list[str]:
-    """Return the canonical texts of instants that have one usual form; empty if forms differ, or a value is not an
-    instant.
-    """
+    """Return the canonical texts of instants of one usual form; empty if any value has another form."""
     if {*map(type, values)} != {str}:
         return []
     texts: list[str] = [*map(str, values)]

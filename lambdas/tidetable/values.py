@@ -88,10 +88,7 @@ def _measure_members(value: JsonObject | list[Any], depth: int) -> int:
 
 
 def _explain_error(item: Item, error: _Refused) -> str:
-    """Return the message with the whole path.
-
-    This project makes the attributes outside of ``data``, so they are never refused.
-    """
+    """Return the message with the whole path, which begins in ``data``: this project makes the other attributes."""
     path = "data" if "data" in item else ""
     for step in reversed(error.place):
         path += f"[{step}]" if isinstance(step, int) else f".{step}"

@@ -36,9 +36,7 @@ class LeanCatalog:
     def entries(
         self, stream: str, start: datetime | None = None, end: datetime | None = None, *, consistent: bool = False
     ) -> Sequence[Entry]:
-        """Send two Queries at the same time: for the periods that begin in the range, and for the last period before
-        the range.
-        """
+        """Send two Queries at once: for periods that begin in the range, and for the last period before it."""
         first, low, high = bound_entries(start, end)
         key = make_stream_key(stream)
         if start is None:

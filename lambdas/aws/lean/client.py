@@ -290,9 +290,7 @@ def _read_refusal(answer: Answer) -> Refused:
 
 
 def _make_context(host: str) -> ssl.SSLContext:
-    """Make the context that verifies certificates: with Amazon's own roots for AWS's endpoints, otherwise with the
-    system's.
-    """
+    """Make the context that verifies certificates: by Amazon's own roots for AWS's endpoints, else by the system's."""
     if host.endswith(f".{_DOMAIN}"):
         return ssl.create_default_context(cadata=AMAZON_ROOTS)
     return ssl.create_default_context()

@@ -74,9 +74,7 @@ class Connection:
             raise Broken(str(error), unanswered=self.used) from error
 
     def receive(self) -> Answer:
-        """Read the answer to the last request; Broken if the connection ended, TimeoutError if the answer did not come
-        in time.
-        """
+        """Read the answer to the last request; Broken if the connection ended, TimeoutError if it was late."""
         begun = False
         try:
             status_line = self._read_first_line()

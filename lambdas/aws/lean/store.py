@@ -63,10 +63,7 @@ class LeanStore:
         return total
 
     def transact(self, puts: Sequence[Guarded], entry: Entry | None = None) -> Transacted:
-        """Write puts by TransactWriteItems.
-
-        With ``entry``, the archive can change its state only before or after the transaction.
-        """
+        """Write puts by TransactWriteItems. With ``entry``, the archive changes its state only before or after."""
         actions = [encode_transaction_put(put) for put in puts]
         if entry is not None:
             actions.append(f'{{"ConditionCheck":{self._make_fence(entry)}}}')
@@ -94,10 +91,7 @@ class LeanStore:
         )
 
     def _read_present(self, put: Put, refused: Refused) -> Item:
-        """Read the present item, which made the condition fail.
-
-        Some engines return it in the refusal; otherwise it is fetched.
-        """
+        """Return the present item, which made the condition fail: from the refusal, or by a read."""
         try:
             item = answers.GET_ANSWER(refused.body).Item
         except msgspec.DecodeError:

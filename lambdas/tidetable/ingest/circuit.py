@@ -1,6 +1,4 @@
-"""A circuit breaker per table: while DynamoDB throttles a table, its events go to the overflow, and the table is not
-tried.
-"""
+"""A circuit breaker per table: while DynamoDB throttles it, it is not tried, and its events go to the overflow."""
 
 from __future__ import annotations
 

@@ -77,9 +77,7 @@ class Drain:
 
 
 class Drained(NamedTuple):
-    """The result of a message: the number of written events or, if the message was buried, the reason why it can never
-    be written.
-    """
+    """The number of written events of a message or, if it was buried, why it can never be written."""
 
     events: int
     buried: str | None = None
@@ -254,9 +252,7 @@ class _Delivery:
         return full
 
     def _write_direct(self, entry: Entry, puts: list[Put]) -> int:
-        """Write puts, a few at a time, at the table's pace; return the number of puts that belong to full item
-        collections.
-        """
+        """Write puts, a few at a time, at the table's pace; return how many belong to full item collections."""
         full = 0
         for start in range(0, len(puts), _AT_ONCE):
             batch = puts[start : start + _AT_ONCE]

@@ -1,6 +1,4 @@
-"""The use case of a request: decode, judge, route and write its events, and queue the events that could not be written
-in time.
-"""
+"""The use case of a request: judge, route and write its events; queue those that were not written in time."""
 
 from __future__ import annotations
 
@@ -140,7 +138,8 @@ def _ingest_each(
     _queue_unwritten(context, submissions, entries, ports)
     fates = [submission.fate for submission in submissions]
     outcome.accepted, outcome.queued = fates.count(Durable.STORED), fates.count(Durable.QUEUED)
-    outcome.rejections, outcome.newest = list_rejections(verdicts), max(times)
+    is_whole = outcome.accepted + outcome.queued == len(values)
+    outcome.rejections, outcome.newest = [] if is_whole else list_rejections(verdicts), max(times)
     return outcome
 
 

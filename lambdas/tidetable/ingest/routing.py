@@ -99,10 +99,7 @@ def route(
 
 
 class _Bound(NamedTuple):
-    """The submissions that have a put, and the fields of their refs.
-
-    Submissions of one slot are in the order of the request.
-    """
+    """The submissions with a put, and the fields of their refs. Those of one slot are in the order of the request."""
 
     submissions: list[Submission]
     labels: list[str]
@@ -127,20 +124,20 @@ def _bind_packs(period: PeriodTarget, compressor: Compressor, routed: Routed, bo
     last: dict[tuple[str, str], int] = {}
     if len(packs) + len(pack_set.alone) < len(items):
         last = {(item["pk"], item["sk"]): number for number, item in enumerate(items)}
-    for number, submission in enumerate(period.submissions):
-        pk, sk = items[number]["pk"], items[number]["sk"]
-        written = last[pk, sk] if last else number
+    submissions, labels, pks, sks = bound
+    for number, (submission, item) in enumerate(zip(period.submissions, items, strict=True)):
+        written = last[item["pk"], item["sk"]] if last else number
         if written in packs:
             submission.put, submission.slot, pk = packs[written]
         else:
-            item = period.layout.make_item(period.submissions[written].event, at=at)
-            routed.plain, pk = False, item["pk"]
-            if not period.bind(submission, item):
+            alone = period.layout.make_item(period.submissions[written].event, at=at)
+            routed.plain, pk = False, alone["pk"]
+            if not period.bind(submission, alone):
                 continue
-        bound.submissions.append(submission)
-        bound.labels.append(period.label)
-        bound.pks.append(pk)
-        bound.sks.append(sk)
+        submissions.append(submission)
+        pks.append(pk)
+        sks.append(item["sk"])
+    labels.extend([period.label] * (len(submissions) - len(labels)))
 
 
 class PeriodTarget:
@@ -177,10 +174,7 @@ class PeriodTarget:
         return submission.fate is None
 
     def bind(self, submission: Submission, item: Item) -> bool:
-        """Give a submission its put and its slot.
-
-        If the item is too large for every form, reject the submission and return False.
-        """
+        """Give a submission its put and its slot; reject it and return False if no form can hold its item."""
         put = self.make_put(item)
         if put is None:
             detail = f"the event takes {submission.size} bytes, more than its period's tables can keep"
@@ -190,9 +184,7 @@ class PeriodTarget:
         return True
 
     def make_put(self, item: Item) -> Put | None:
-        """Return the put of an item in a form that the period's table can hold; None if the item is too large for every
-        form.
-        """
+        """Return the put of an item in a form that the period's table can hold; None if there is no such form."""
         if self.layout.versioned:
             item = make_first_version(item, item["data"])
         return self._shrinker.put(item, self._entry)

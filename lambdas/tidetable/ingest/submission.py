@@ -20,10 +20,7 @@ _LONGEST_DETAIL = 300
 
 
 class Rejection(msgspec.Struct, frozen=True):
-    """The reason why the event at ``index`` of a request is refused.
-
-    ``id`` is the event's id, None if it has no usable id.
-    """
+    """The reason why the event at ``index`` of a request is refused; ``id`` is None if the event has no usable id."""
 
     index: int
     id: str | None

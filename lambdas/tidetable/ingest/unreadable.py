@@ -1,7 +1,4 @@
-"""Read bodies with values that cannot be decoded.
-
-Each such value gets its own verdict, and the other values are kept.
-"""
+"""Read bodies with values that cannot be decoded: each gets its own verdict, and the other values are kept."""
 
 from __future__ import annotations
 
@@ -16,10 +13,7 @@ from tidetable.exact import decode_json
 
 
 class Unreadable(msgspec.Struct, frozen=True):
-    """A line of NDJSON, or an element of an array, that cannot be decoded.
-
-    It is rejected, and the other values are kept.
-    """
+    """A line of NDJSON, or an element of an array, that cannot be decoded: it is rejected, the others are kept."""
 
     reason: str
 

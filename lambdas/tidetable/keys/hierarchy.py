@@ -27,10 +27,7 @@ def join_levels(levels: Sequence[str]) -> str:
 
 
 def make_text_level(text: str) -> str:
-    """Make the level of a text.
-
-    A level begins with the level of a non-empty text only if its own text begins with that text.
-    """
+    """Make a text's level. It begins with another non-empty text's level only if the text begins with that text."""
     if not text:
         return _EMPTY
     return text.translate(_WRITTEN) if min(text) <= _MARK else text

@@ -101,9 +101,7 @@ class Layout(msgspec.Struct, frozen=True):
         return self if series is not None or self.partition_by == "time" else replace(self, partition_by="time")
 
     def edge(self, time: datetime) -> str:
-        """Return the text that sorts before the sort keys of all events of a time, and after the sort keys of earlier
-        times.
-        """
+        """Return the text that sorts before all sort keys of a time, and after those of earlier times."""
         return NEWEST + to_text(time) if self.versioned else to_text(time)
 
     def bucket_start(self, time: datetime) -> datetime:
@@ -116,9 +114,7 @@ class Layout(msgspec.Struct, frozen=True):
         return midnight + timedelta(seconds=(time - midnight) // timedelta(seconds=self.bucket) * self.bucket)
 
     def buckets(self, start: datetime, end: datetime) -> list[str]:
-        """Return the logical partitions that overlap ``[start, end)``, in a table partitioned by time, the oldest
-        first.
-        """
+        """Return the logical partitions that overlap ``[start, end)`` in a table by time, the oldest first."""
         size, first = timedelta(seconds=self.bucket), self.bucket_start(start)
         return [to_text(first + number * size) for number in range(-(-(end - first) // size))]
 
@@ -186,9 +182,6 @@ class Layout(msgspec.Struct, frozen=True):
 
 @lru_cache(maxsize=4096)
 def _find_bucket(minute: str, bucket: int) -> str:
-    """Find the start of the bucket that holds a minute; buckets have whole minutes.
-
-    Cached, because many events share it.
-    """
+    """Find the start of the bucket, in whole minutes, that holds a minute. Many events share it, so it is cached."""
     seconds = (int(minute[11:13]) * 3600 + int(minute[14:16]) * 60) // bucket * bucket
     return f"{minute[:10]}T{seconds // 3600:02d}:{seconds // 60 % 60:02d}:00.000000Z"

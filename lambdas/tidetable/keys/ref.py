@@ -1,7 +1,4 @@
-"""Refs: a ref is an opaque text that names one event for ever.
-
-The event's table and key are calculated from it, without a read.
-"""
+"""Refs: a ref names one event for ever. The event's table and key are calculated from it, without a read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,1 @@
-"""Large values. If an event's data is too large or too costly for an item, it is compressed or stored elsewhere.
-
-Reads complete it.
-"""
+"""Large values: data too large or too costly for an item is compressed or stored elsewhere; reads complete it."""

@@ -22,10 +22,7 @@ MAX_EVENT_BYTES = 2_500_000
 
 
 def derive_version(payload: bytes) -> str:
-    """Derive a payload's version from its bytes.
-
-    The same bytes have the same version, so writing them again is harmless.
-    """
+    """Derive a payload's version from its bytes: writing the same bytes again is harmless."""
     return sha256(payload).hexdigest()[:24]
 
 

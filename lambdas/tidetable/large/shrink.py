@@ -60,9 +60,7 @@ class Shrinker(msgspec.Struct):
         return -1 if self.cold else self.compress_above or MAX_ITEM_BYTES - _GROWTH
 
     def put(self, item: Item, entry: Entry) -> Put | None:
-        """Shrink an item that has all of its data, for the table of ``entry``, and make its put; None if it is too large
-        for the policy.
-        """
+        """Shrink a whole item by the policy, and make its put; None if it is too large for the policy."""
         warm = self._split_cold(item, entry, self.cold)
         size = count_item_bytes(warm.item)
         versioned = entry.layout.versioned
@@ -96,10 +94,7 @@ class Shrinker(msgspec.Struct):
         return self._put_outside(warm, text, payload, entry, beyond)
 
     def put_again(self, item: Item, entry: Entry) -> Put:
-        """Shrink a whole item of an archive to the same form as before.
-
-        Chunks go to S3 if the table has no table for them.
-        """
+        """Shrink an archive's whole item to its former form, but to S3 if the table has no table for chunks."""
         how = item.get("packed", {})
         bare = {name: value for name, value in item.items() if name != "packed"}
         warm = self._split_cold(bare, entry, how.get("cold", ()))

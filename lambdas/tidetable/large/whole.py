@@ -39,10 +39,7 @@ class Unpacker(msgspec.Struct):
     compressor: Compressor
 
     def inflate_item(self, item: Item) -> Item:
-        """Return an item with decompressed data; an item without compressed data unchanged.
-
-        ValueMissing if the data is damaged.
-        """
+        """Return an item with its data decompressed, if it is compressed; ValueMissing if it is damaged."""
         if "z" not in item:
             return item
         try:
@@ -75,10 +72,7 @@ class Unpacker(msgspec.Struct):
         return Wholes(result, missing, chunks)
 
     def archived(self, items: Sequence[Item], table: str) -> list[Item]:
-        """Return items with all of their data. ``packed`` says how the data was stored.
-
-        ValueMissing if any data is missing.
-        """
+        """Return whole items, with ``packed``: how the data was stored. ValueMissing if any data is missing."""
         wholes = self.whole(items, table, cold=True)
         for reason in wholes.missing.values():
             raise ValueMissing(reason)
