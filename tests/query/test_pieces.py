@@ -80,7 +80,7 @@ def test_a_listing_that_is_cut_goes_on_after_its_last_row(
     count: int, rows: list[str] | None, following: str | None
 ) -> None:
     places: Any = ["A", "B", "C"]
-    listing: Any = SimpleNamespace(cursor=lambda place: f"after {place}")
+    listing: Any = SimpleNamespace(make_cursor=lambda place: f"after {place}")
     reader: Any = SimpleNamespace(seal=SimpleNamespace(seal=lambda cursor: cursor))
     names = [{"series": name} for name in "abc"]
     nothing: Any = None

@@ -45,7 +45,7 @@ def find_listing(listing: Listing, stream: Stream, reader: Reader, now: datetime
         choice = _choose_sections(listing, stream, reader, entries, consistent=forgiving or query.consistent)
         session = ReadSession(reader, remaining, forgiving)
         run = _Run(listing, stream, session)
-        run.read(choice.sections)
+        run.read_sections(choice.sections)
         names = run.names.list_sorted()
         shown = names[: listing.limit]
         return Listed(
@@ -121,7 +121,7 @@ class _Run:
         self.sections = SectionReader(session)
         self.lost: list[Gap] = []
 
-    def read(self, sections: Iterable[Section]) -> None:
+    def read_sections(self, sections: Iterable[Section]) -> None:
         """Read all sections. Raises ProblemError if the time is not enough."""
         for section in sections:
             if self.sections.has_begun and not self._session.has_time:
