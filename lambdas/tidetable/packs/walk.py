@@ -88,7 +88,7 @@ class Walk:
             edge = newest + _AFTER
             cut = bisect_left(self._order, edge)
             ready, self._order = self._order[cut:][::-1], self._order[:cut]
-        self._settle(ready)
+        self._settle_events(ready)
         return edge
 
     def add_item(self, item: Opened) -> None:
@@ -115,7 +115,7 @@ class Walk:
     def settle_all(self) -> None:
         """Settle all events, because no further item comes."""
         ready, self._order = self._order if self._ascending else self._order[::-1], []
-        self._settle(ready)
+        self._settle_events(ready)
 
     def pop_settled(self) -> Run:
         """Return the events that were settled since the last call."""
@@ -123,7 +123,7 @@ class Walk:
         self._places, self._copies, self._problems = [], [], []
         return run
 
-    def _settle(self, ready: Sequence[str]) -> None:
+    def _settle_events(self, ready: Sequence[str]) -> None:
         if ready:
             self._copies += list(map(self._held.pop, ready))
             self._places += ready

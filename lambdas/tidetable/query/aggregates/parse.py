@@ -70,7 +70,7 @@ class Aggregation(QueryBased, msgspec.Struct, frozen=True, array_like=True, tag=
         """The statistics that are estimates."""
         return [stat for stat in self.stats if parse_percentile(stat) is not None]
 
-    def window(self, at: datetime) -> tuple[datetime, datetime]:
+    def find_window(self, at: datetime) -> tuple[datetime, datetime]:
         """Return the start and the end of the step that holds an instant, cut to the query's range."""
         start, end = self.query.start, self.query.end
         if self.step is None:
@@ -91,7 +91,7 @@ class Aggregation(QueryBased, msgspec.Struct, frozen=True, array_like=True, tag=
         query = replace(self.query, projection=EVERYTHING).make_cursor(Position(step))
         return replace(self, query=query, limit=0)
 
-    def projected(self) -> Aggregation:
+    def project_needed(self) -> Aggregation:
         """Return the aggregation with a query that shows only the needed data."""
         tops = tuple(dict.fromkeys(field.partition(".")[0] for field in self.fields))
         return replace(self, query=replace(self.query, projection=Projection(tops, only_fields=True)))
@@ -105,7 +105,7 @@ def parse_aggregation(
     values, limit = request.values, request.parse_count("limit", MAX_ROWS) or MAX_ROWS
     cursor = request.open_cursor(Aggregation, seal, lambda cursor: _list_repeats(request, cursor, now))
     if cursor is not None:
-        return replace(cursor, limit=limit).projected()
+        return replace(cursor, limit=limit).project_needed()
     # Events are read oldest first: the parameter order is the order of the groups.
     query = replace(request, values={**values, "order": "asc"}).parse_query(now, limit)
     stats, by, field = _parse_stats(values), _parse_groups(values), _parse_field(values)
@@ -130,7 +130,7 @@ def parse_aggregation(
         # chosen.
         refuse_scan(stream, query)
     refuse_long(aggregation.make_cursor(query.start))
-    return aggregation.projected()
+    return aggregation.project_needed()
 
 
 def _list_repeats(request: Parameters, cursor: Aggregation, now: datetime) -> dict[str, bool]:

@@ -45,7 +45,7 @@ class Run:
         self._add = make_adder(aggregation.stats, self._sketches)
         self.sections = SectionReader(session)
         after = aggregation.query.after
-        self._window = aggregation.window(aggregation.query.start if after is None else after.time)
+        self._window = aggregation.find_window(aggregation.query.start if after is None else after.time)
         self._numbers: dict[Group, Numbers] = {}
         # With ``top``: the steps that wait for the end of the range, and the number of groups in all of them.
         self._windows: list[tuple[tuple[datetime, datetime], dict[Group, Numbers]]] = []
@@ -196,7 +196,7 @@ class Run:
             if following >= end:
                 self._window = (end, datetime.max.replace(tzinfo=UTC))
                 return True
-            self._window = aggregation.window(following)
+            self._window = aggregation.find_window(following)
         return True
 
     def _add_step_rows(self, window: tuple[datetime, datetime], numbers_of: dict[Group, Numbers]) -> bool:

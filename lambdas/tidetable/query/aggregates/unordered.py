@@ -46,7 +46,7 @@ class Unordered:
         start, end, bucket = "", "", None
         for time, series, id, data in list_events(batch):
             if bucket is None or not start <= time < end:
-                window = self._aggregation.window(from_text(time))
+                window = self._aggregation.find_window(from_text(time))
                 start, end = map(to_text, window)
                 bucket = self._buckets.setdefault(window[0], Bucket(self._definition, self._sketches))
             before = len(bucket.groups)
