@@ -37,12 +37,16 @@ def get_event(
 ) -> dict[str, Any]:
     """Return the document of a ref's event, from its table or its archive.
 
-    With ``version``, it is the version with this number. With ``versions=all`` the document also has the earlier
-    versions, the latest first, as many as an answer holds. ``versions_left_out`` counts the versions that the document
-    does not have. This is also the number of the latest of them. ProblemError 400 or 404 says what is wrong.
+    With ``version``, it is the version with this number; 1 is the oldest. With ``versions=all`` the document also has
+    the earlier versions, the latest first, as many as an answer holds. ``versions_left_out`` counts the versions that
+    the document does not have. This is also the number of the latest of them. ProblemError 400 or 404 says what is
+    wrong.
     """
     request = Parameters.read(stream, parameters or {}, KNOWN, where=False)
-    projection, version = request.parse_projection(), _parse_version(request)
+    projection = request.parse_projection()
+    if "version" in request.values:
+        refuse_versions(stream)
+    version = request.parse_count("version", MAX_NUMBER)
     try:
         ref = Ref.decode(text)
     except InvalidRef as error:
@@ -64,13 +68,6 @@ def get_event(
     if projection.versions:
         document["versions"] = earlier
     return document
-
-
-def _parse_version(request: Parameters) -> int | None:
-    """Read the number of the requested version; 1 is the oldest version."""
-    if "version" in request.values:
-        refuse_versions(request.stream)
-    return request.parse_count("version", MAX_NUMBER)
 
 
 class _EventReader(NamedTuple):
