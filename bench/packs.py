@@ -29,7 +29,7 @@ from tests.fakes.stage import Stage
 from tidetable.events import Event, Item
 from tidetable.exact import canonical_json, decode_json, encode_json
 from tidetable.keys import Layout, Packing
-from tidetable.packs import make_packs, open_item, walk
+from tidetable.packs import make_packs, open_item, walk_packs
 from tidetable.ports import Put
 from tidetable.query import parse_query, run_query
 from tidetable.times import from_text, to_text
@@ -169,7 +169,7 @@ def measure_cpu() -> None:
         print(
             f"  {name}: make {measure_micros(lambda: [make_packs(request, TELEMETRY, ZSTD) for request in requests]):.2f} us,"  # noqa: B023
             f" open {measure_micros(lambda: [open_item(item, TELEMETRY, ZSTD) for item in items]):.2f} us,"  # noqa: B023
-            f" walk {measure_micros(lambda: list(walk(opened, span=60, ascending=False))):.2f} us"  # noqa: B023
+            f" walk {measure_micros(lambda: list(walk_packs(opened, span=60, ascending=False))):.2f} us"  # noqa: B023
         )
 
 

@@ -14,7 +14,7 @@ from rich.bar import Bar
 from rich.table import Table as Grid
 from rich.text import Text
 
-from tidetable.query.render import flatten
+from tidetable.query.render import flatten_row
 
 Row = Mapping[str, Any]
 # The form by the ending of a file's name.
@@ -32,7 +32,7 @@ def make_table(rows: Sequence[Row]) -> Grid:
 
     Names and values stay unchanged, because Rich does not read marks in Text.
     """
-    flat = [flatten(dict(row)) for row in rows]
+    flat = [flatten_row(dict(row)) for row in rows]
     grid = Grid()
     names = [name for name in dict.fromkeys(name for row in flat for name in row) if name not in _HIDDEN]
     for name in names:
@@ -45,7 +45,7 @@ def make_table(rows: Sequence[Row]) -> Grid:
 
 def make_chart(rows: Sequence[Row], field: str) -> Grid:
     """Draw a bar per row, as long as the number of ``field``; ValueError if no row has a number there."""
-    flat = [flatten(dict(row)) for row in rows]
+    flat = [flatten_row(dict(row)) for row in rows]
     path = field if any(field in row for row in flat) else f"data.{field}"
     numbers = [_read_number(row.get(path)) for row in flat]
     known = [number for number in numbers if number is not None]
@@ -67,7 +67,7 @@ def make_chart(rows: Sequence[Row], field: str) -> Grid:
 
 def write_csv(rows: Iterable[Row], file: IO[str]) -> int:
     """Write rows as CSV, a column per field, with text that is safe in spreadsheets; return the number of rows."""
-    flat = [flatten(dict(row)) for row in rows]
+    flat = [flatten_row(dict(row)) for row in rows]
     names = list(dict.fromkeys(name for row in flat for name in row))
     writer = csv.writer(file)
     writer.writerow(names)

@@ -101,7 +101,9 @@ class Pipeline:
     def values(self) -> ports.Values:
         from aws.objects import S3Values
 
-        return S3Values(partial(clients.find_values_client, self.bucket_region), settings.read_settings().archive_bucket)
+        return S3Values(
+            partial(clients.find_values_client, self.bucket_region), settings.read_settings().archive_bucket
+        )
 
     @cached_property
     def bucket_region(self) -> str | None:

@@ -7,8 +7,8 @@ from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
+import wiring
 from handlers._observe import logger
-from settings import read_config
 from tidetable.access import Access
 from tidetable.exact import encode_json
 from tidetable.problems import CONTENT_TYPE, Problem
@@ -28,9 +28,8 @@ def complete_answers(handler: Handler) -> Handler:
         if request_id:
             # The gateway's id, which its access log has, too.
             headers["Tidetable-Request-Id"] = request_id
-        headers |= _make_cors_headers(
-            (event.get("headers") if isinstance(event, dict) else None) or {}, read_config().api.cors
-        )
+        sent = (event.get("headers") if isinstance(event, dict) else None) or {}
+        headers |= _make_cors_headers(sent, wiring.get_pipeline().config.api.cors)
         answer["headers"] |= headers
         return answer
 

@@ -25,7 +25,6 @@ from handlers._http import (
     read_headers,
 )
 from handlers._observe import logger, make_countdown, metrics, observe, pause_collector
-from settings import read_config, read_settings
 from tidetable.access import FULL, Access, find_scopes
 from tidetable.config import Stream
 from tidetable.ports import Tables
@@ -51,7 +50,7 @@ from tidetable.query import (
     parse_periods,
     parse_query,
     refuse_unwritable,
-    render,
+    render_answer,
     run_query,
 )
 
@@ -76,7 +75,8 @@ class Request(NamedTuple):
         """The stream of the path; 404 if there is no such stream, or if this is a reader and the stream has no copies
         here.
         """
-        name, known, copies = unquote(self.path["stream"]), read_config().streams, wiring.get_pipeline().copies
+        pipeline = wiring.get_pipeline()
+        name, known, copies = unquote(self.path["stream"]), pipeline.config.streams, pipeline.copies
         self.access.require_known(name, known)
         if copies is not None:
             copies.refuse_unknown(known[name])
@@ -85,19 +85,19 @@ class Request(NamedTuple):
 
 def get_health(_: Request) -> Response:
     """Answer that the function runs and that its configuration can be read."""
-    stage, streams = read_settings().stage, len(read_config().streams)
-    return make_json_response(200, {"status": "ok", "stage": stage, "streams": streams})
+    pipeline = wiring.get_pipeline()
+    return make_json_response(200, {"status": "ok", "stage": pipeline.stage, "streams": len(pipeline.config.streams)})
 
 
 def list_streams(request: Request) -> Response:
     """Answer the streams that the caller may see, and the caller's rights."""
-    document = describe_streams(read_config(), wiring.get_pipeline().clock.now(), request.access.sees)
+    pipeline = wiring.get_pipeline()
+    document = describe_streams(pipeline.config, pipeline.clock.now(), request.access.sees)
     rights: dict[str, Any] = {"can": sorted(request.access.can)}
     if request.access.series_prefix:
         rights["series_prefix"] = request.access.series_prefix
-    copies = wiring.get_pipeline().copies
-    if copies is not None:
-        document = copies.show_streams(document, read_config())
+    if pipeline.copies is not None:
+        document = pipeline.copies.show_streams(document, pipeline.config)
         rights["can"] = [scope for scope in rights["can"] if scope == "read"]
     return make_json_response(200, document | rights)
 
@@ -193,7 +193,7 @@ ROUTES: Mapping[str, Callable[[Request], Response]] = {
 def handler(event: dict[str, Any], context: LambdaContext) -> Response:
     """Route one request. Every exception becomes an answer here, because the gateway's answer would give no reason."""
     try:
-        return _route(event, context)
+        return _route_request(event, context)
     except Exception as error:
         if isinstance(error, ProblemError) and error.problem.code == "needs_index":
             _note_refusal(event)
@@ -203,7 +203,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> Response:
         return make_problem_response(make_problem(error, "query"))
 
 
-def _route(event: dict[str, Any], context: LambdaContext) -> Response:
+def _route_request(event: dict[str, Any], context: LambdaContext) -> Response:
     route = ROUTES.get(event["resource"])
     if route is None:
         return make_problem_response(Problem(404, "not_found", "there is no such route; see docs/use/api.md"))
@@ -280,7 +280,7 @@ def _answer_page(
     form = choose_form({name: values[0] for name, values in parameters.items() if name in FORMAT}, request.accept)
     page = run(query, policy, reader, now, request.remaining)
     # The lambda looks the encoder up when it is called, so that only an answer in Arrow waits for the import.
-    rendered = render(page, form, lambda columns: pipeline.encode_table(columns))
+    rendered = render_answer(page, form, lambda columns: pipeline.encode_table(columns))
     answer = rendered.answer
     _report_losses(answer.losses)
     _note_use(request, policy.name, answer.cost, shown=answer.count, conditions=name_conditions(query))

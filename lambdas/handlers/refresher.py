@@ -9,6 +9,7 @@ answers how many. As long as the answer's ``left`` is not 0 and its ``problem`` 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import timedelta
 from typing import Any
@@ -23,8 +24,8 @@ from tidetable.errors import BadInvocation, InvalidTime, TidetableError
 from tidetable.rollups.bounds import choose_lease_length
 from tidetable.rollups.bucket import Report
 from tidetable.rollups.definition import Definition
-from tidetable.rollups.rebuild import rebuild
-from tidetable.rollups.refresh import refresh
+from tidetable.rollups.rebuild import rebuild_rollup
+from tidetable.rollups.refresh import refresh_rollups
 from tidetable.rollups.services import Services
 from tidetable.rollups.status import describe_rollup, plan_rebuild
 from tidetable.times import parse_day, to_text
@@ -61,15 +62,15 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     if "status" in event:
         return _describe_stream(event["status"], services)
     if "rebuild" in event:
-        return _rebuild(event["rebuild"], services, context.aws_request_id, length, dry_run=event.get("dry_run", False))
-    report = refresh(wiring_upkeep.pipeline().definitions, services, context.aws_request_id, length)
+        return _rebuild_rollup(event, services, context.aws_request_id, length)
+    report = refresh_rollups(wiring_upkeep.pipeline().definitions, services, context.aws_request_id, length)
     if report is None:
         logger.info("another run refreshes the rollups")
         return {"skipped": "another run refreshes the rollups"}
-    return _answer(report)
+    return _report_refresh(report)
 
 
-def _answer(report: Report) -> dict[str, Any]:
+def _report_refresh(report: Report) -> dict[str, Any]:
     lag = int(report.lag.total_seconds())
     metrics.add_metric("RollupLag", MetricUnit.Seconds, lag)
     metrics.add_metric("RollupBucketsSealed", MetricUnit.Count, report.sealed)
@@ -100,13 +101,13 @@ def _describe_stream(stream: Any, services: Services) -> dict[str, Any]:
     return {"stream": stream, "rollups": [describe_rollup(definition, state, now) for definition in definitions]}
 
 
-def _rebuild(payload: Any, services: Services, owner: str, length: timedelta, *, dry_run: Any) -> dict[str, Any]:
+def _rebuild_rollup(event: Mapping[str, Any], services: Services, owner: str, length: timedelta) -> dict[str, Any]:
     try:
-        request = msgspec.convert(payload, _RebuildPayload)
+        request = msgspec.convert(event["rebuild"], _RebuildPayload)
         start, end = parse_day(request.start), parse_day(request.end)
     except (msgspec.ValidationError, InvalidTime) as error:
         raise BadInvocation(f"rebuild: {error}") from error
-    if not isinstance(dry_run, bool):
+    if not isinstance(event.get("dry_run", False), bool):
         raise BadInvocation("dry_run must be true or false")
     if start >= end:
         raise BadInvocation(f"rebuild: from {to_text(start)} is not before to {to_text(end)}")
@@ -115,9 +116,9 @@ def _rebuild(payload: Any, services: Services, owner: str, length: timedelta, *,
     if definition is None:
         names = ", ".join(rollup.name for rollup in definitions)
         raise BadInvocation(f"rebuild: {request.stream} has no rollup {request.rollup!r}; it has {names}")
-    if dry_run:
+    if event.get("dry_run"):
         return plan_rebuild(definition, services.rollups.read_state(request.stream), start, end)
-    progress = rebuild(definition, start, end, definitions, services, owner, length)
+    progress = rebuild_rollup(definition, start, end, definitions, services, owner, length)
     if progress is None:
         return {"reached": None, "buckets": 0, "left": None, "marked": 0, "problem": None}
     logger.info("rollup rebuilt", stream=definition.stream, buckets=progress.buckets, left=progress.left)

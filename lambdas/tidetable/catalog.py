@@ -28,8 +28,23 @@ class State(StrEnum):
     RESTORING = "restoring"
 
 
-# The reason why a reader in another Region cannot read a period.
-NO_COPY = "no copy"
+class GapReason(StrEnum):
+    """The reasons why a range of time cannot be read, as answers show them."""
+
+    NO_TABLE = "no table"  # the period never had a table, so it never had an event
+    NO_INDEX = "no index"  # the period is partitioned by series, and the query names neither a series nor an index
+    NO_COPY = "no copy"  # a reader in another Region has no copy of the table
+    DELETED = "deleted"
+    ARCHIVE_EXPIRED = "archive expired"
+    TABLE_MISSING = "table missing"
+    DAMAGED_PACK = "damaged pack"
+    DAMAGED_DATA = "damaged data"
+
+
+# The reasons that are faults: somebody deleted a table or damaged an item. The others are a result of the configuration.
+FAULTS = frozenset({GapReason.TABLE_MISSING, GapReason.DAMAGED_PACK, GapReason.DAMAGED_DATA})
+# The reasons that hold for ever, unless somebody restores the period.
+GONE = frozenset({GapReason.DELETED, GapReason.ARCHIVE_EXPIRED})
 # States in which the table holds the events. In other states the events are in the archive, or deleted by policy.
 LIVE = frozenset({State.CREATING, State.OPEN, State.CLOSED, State.ARCHIVING})
 # States in which the API may write to the table. In these states a table is never archived: it must close first, and then
@@ -172,11 +187,11 @@ class Entry(msgspec.Struct, frozen=True):
         return self.archive if self.archive is not None and self.archive.expired_at is None else None
 
     @property
-    def absence(self) -> str:
+    def absence(self) -> GapReason:
         """The reason why a period without table and archive cannot be read."""
         if not self.here:
-            return NO_COPY
-        return "deleted" if self.archive is None else "archive expired"
+            return GapReason.NO_COPY
+        return GapReason.DELETED if self.archive is None else GapReason.ARCHIVE_EXPIRED
 
     @property
     def writable(self) -> bool:

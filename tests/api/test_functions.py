@@ -10,6 +10,7 @@ import pytest
 
 import wiring
 from tests.api.gateway import Context
+from tests.fakes.stage import Stage
 from tests.ingest.streams import NOW
 from tests.worlds.functions import environment, queue_message, record
 from tests.worlds.intake import Letters, World
@@ -168,3 +169,34 @@ def test_the_collector_stands_still_in_an_invocation_and_goes_on_after_it_whatev
         entry("broken", Context())  # type: ignore[arg-type]
     assert seen == [False, False]
     assert gc.isenabled()
+
+
+def test_a_pipeline_with_another_configuration_answers_queries_by_it() -> None:
+    from handlers import query
+
+    config = """
+[streams.s]
+period = "day"
+late = "1h"
+retention = 3
+key = { partition_by = "time", bucket = "1h" }
+
+[api]
+cors = ["https://app.example"]
+"""
+    stage = Stage(NOW, config)
+
+    def get(route: str, **path: str) -> tuple[dict[str, Any], dict[str, str]]:
+        headers = {"origin": "https://app.example"}
+        event = {"resource": route, "httpMethod": "GET", "headers": headers, "pathParameters": path}
+        answer = query.handler(event, Context())  # type: ignore[arg-type]
+        return json.loads(answer["body"]), answer["headers"]
+
+    with wiring.serve_pipeline(stage.pipeline):
+        health, headers = get("/v1/health")
+        listed, _ = get("/v1/streams")
+        events, _ = get("/v1/streams/{stream}/events", stream="s")
+        unknown, _ = get("/v1/streams/{stream}/events", stream="quakes")
+    assert (health["streams"], headers["Access-Control-Allow-Origin"]) == (1, "https://app.example")
+    assert [stream["stream"] for stream in listed["streams"]] == ["s"]
+    assert (events["events"], unknown["status"]) == ([], 404)

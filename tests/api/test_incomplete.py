@@ -22,7 +22,6 @@ class Watched:
         self._query, self._stage = query, stage
         self.counted: list[str] = []
         self.losses: list[str] = []
-        monkeypatch.setattr(query, "read_config", lambda: stage.config)
         monkeypatch.setattr(_observe.metrics, "add_metric", lambda *metric: self.counted.append(metric[0]))
         monkeypatch.setattr(
             _observe.logger, "warning", lambda text, extra: self.losses.extend([text, *extra["losses"]])

@@ -197,7 +197,7 @@ def test_the_metrics_of_a_run_are_those_of_its_report(capsys: pytest.CaptureFixt
 
     @observe
     def measure(event: dict[str, Any], context: Any) -> None:
-        refresher._answer(
+        refresher._report_refresh(
             Report(sealed=1, resealed=2, blocked=["a"] * 3, over=["b"] * 4, marks=5, lag=timedelta(seconds=6.5))
         )
 

@@ -29,13 +29,10 @@ EVENTS = [{"series": "a", "id": str(number), "data": {"kind": "x", "size": numbe
 
 
 @pytest.fixture
-def stage(monkeypatch: pytest.MonkeyPatch) -> Stage:
-    from handlers import query
-
+def stage() -> Stage:
     stage = Stage(NOW, CONFIG)
     stage.run_lifecycle()
     stage.settle()
-    monkeypatch.setattr(query, "read_config", lambda: stage.config)
     return stage
 
 

@@ -14,7 +14,7 @@ from aws.archive.parquet import Parquet
 from aws.archive.render import render_canonical
 from aws.codec import to_wire
 from tests.fakes.items import read_event
-from tests.query.positions import position_of
+from tests.query.positions import find_position
 from tests.worlds.archives import LAYOUT, NOW, START, World, some
 from tidetable.archive.reading import read_archive
 from tidetable.catalog import State
@@ -170,15 +170,15 @@ def archived() -> World:
 def test_reading_a_range_is_filtering_and_sorting(
     archived: World, first: int, minutes: int, after: int | None, series: str | None, ascending: bool, limit: int
 ) -> None:
-    low = position_of(Event("", START + timedelta(minutes=first), "", {}))[:27]
-    high = position_of(Event("", START + timedelta(minutes=first + minutes), "", {}))[:27]
-    edge = None if after is None else position_of(some(200)[after])
+    low = find_position(Event("", START + timedelta(minutes=first), "", {}))[:27]
+    high = find_position(Event("", START + timedelta(minutes=first + minutes), "", {}))[:27]
+    edge = None if after is None else find_position(some(200)[after])
     wanted = [
         event
-        for event in sorted(some(200), key=position_of, reverse=not ascending)
-        if low <= position_of(event) <= high
+        for event in sorted(some(200), key=find_position, reverse=not ascending)
+        if low <= find_position(event) <= high
         and series in (None, event.series)
-        and (edge is None or (position_of(event) > edge if ascending else position_of(event) < edge))
+        and (edge is None or (find_position(event) > edge if ascending else find_position(event) < edge))
     ]
     keys = ArchiveRange("stream=s/period=2026-03-01/_manifest.json", low, high, series, edge)
     page = read_archive(keys, archived, limit=limit, ascending=ascending)

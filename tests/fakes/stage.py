@@ -47,7 +47,7 @@ from tidetable.ports import Pools, TableSpec
 from tidetable.query import Reader, Seal
 from tidetable.rollups.bounds import choose_lease_length
 from tidetable.rollups.bucket import Report as Refreshed
-from tidetable.rollups.refresh import refresh
+from tidetable.rollups.refresh import refresh_rollups
 from wiring_upkeep import Upkeep
 
 STAGE, REGION = "lapse", "us-east-1"
@@ -261,7 +261,7 @@ class Stage:
         pipeline = self.pipeline
         services = pipeline.refresher(self._remaining(REFRESHER_SECONDS - 5))
         length = choose_lease_length(timedelta(seconds=REFRESHER_SECONDS))
-        return refresh(pipeline.definitions, services, f"refresh-{self.runs}", length)
+        return refresh_rollups(pipeline.definitions, services, f"refresh-{self.runs}", length)
 
     def begin_run(self, owner: str, remaining: Callable[[], float]) -> Run:
         """A run of the lifecycle."""

@@ -23,7 +23,7 @@ from tidetable.ingest.overflow import encode_message
 from tidetable.keys import Key, Layout
 from tidetable.keys.pack import is_pack, parse_address
 from tidetable.keys.ref import Ref
-from tidetable.packs import open_item, walk
+from tidetable.packs import open_item, walk_packs
 from tidetable.periods import Kind, find_containing
 from tidetable.ports import Put, Written
 from tidetable.times import from_text
@@ -52,7 +52,7 @@ def read(world: World, label: str = LABEL) -> list[tuple[str, Any]]:
     events = []
     for _, items in sorted(by_bucket.items()):
         opened = (open_item(item, layout, Zstd()) for item in items)
-        for run in walk(opened, span=60, ascending=True):
+        for run in walk_packs(opened, span=60, ascending=True):
             for place, copy in zip(run.places, run.copies, strict=True):
                 value = decode_json(copy.value) if isinstance(copy.value, str) else copy.value["data"]
                 events.append((layout.parse_names(copy.address, place)[2], value))

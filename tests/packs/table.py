@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from aws.zstd import Zstd
 from tidetable.events import Event, Item
 from tidetable.keys import Layout, Packing
-from tidetable.packs import Opened, Settled, make_packs, open_item, walk
+from tidetable.packs import Opened, Settled, make_packs, open_item, walk_packs
 
 NOON = datetime(2026, 3, 5, 12, tzinfo=UTC)
 TIMELY = Layout("time", 1, "id", 3600, pack=Packing(60, 65_536))
@@ -62,7 +62,7 @@ class PackTable:
     ) -> Rows:
         """Every event of a range of positions."""
         opened = self.range(logical, *keys, ascending=ascending)
-        return list(rows(walk(opened, span=60, ascending=ascending, low=low, high=high)))
+        return list(rows(walk_packs(opened, span=60, ascending=ascending, low=low, high=high)))
 
 
 Rows = list[tuple[str, Settled]]

@@ -9,7 +9,7 @@ from msgspec import Raw
 from tests.packs.table import TIMELY, ZSTD, event
 from tidetable.ingest.verdicts import _hash_content
 from tidetable.keys import Layout
-from tidetable.packs import encode_body, make_packs, open_item, walk
+from tidetable.packs import encode_body, make_packs, open_item, walk_packs
 from tidetable.packs.numbers import encode_lines, encode_sent_lines
 from tidetable.times import from_text
 
@@ -122,7 +122,7 @@ def test_a_range_that_begins_inside_a_pack_has_the_data_of_its_own_events(ascend
     (pack,) = make_packs(plain, TIMELY, ZSTD).packs
     places = [f"2026-03-05T12:00:0{n}.000000Z#s#{n}" for n in range(5)]
     opened = [open_item(pack.item, TIMELY, ZSTD)]
-    (run,) = walk(opened, span=60, ascending=ascending, low=places[2], high=places[4])
+    (run,) = walk_packs(opened, span=60, ascending=ascending, low=places[2], high=places[4])
     found = [(place, copy.value, copy.at) for place, copy in zip(run.places, run.copies, strict=True)]
     wanted = [(places[2], '{"v":2}', 12), (places[3], '{"v":3}', 13)]
     assert found == (wanted if ascending else wanted[::-1])

@@ -7,7 +7,7 @@ import pytest
 from tests.packs.table import NOON, SERIAL, TIMELY, ZSTD, PackTable, event, rows
 from tidetable.events import Event
 from tidetable.keys.pack import find_key_range
-from tidetable.packs import make_packs, open_item, walk
+from tidetable.packs import make_packs, open_item, walk_packs
 from tidetable.times import EPOCH, to_text
 
 BUCKET = "2026-03-05T12:00:00.000000Z"
@@ -87,7 +87,7 @@ def test_newest_first_a_page_reads_no_pack_older_than_its_last_event() -> None:
     table = PackTable(TIMELY)
     for n in range(100):
         table.send([event(10 * n + m, id=str(m)) for m in range(5)], at=n)
-    page = list(islice(rows(walk(table.range(BUCKET, "", "~", ascending=False), span=60, ascending=False)), 12))
+    page = list(islice(rows(walk_packs(table.range(BUCKET, "", "~", ascending=False), span=60, ascending=False)), 12))
     assert [row[0] for row in page] == [place(10 * n + m, id=str(m)) for n in (99, 98, 97) for m in (4, 3, 2, 1, 0)][
         :12
     ]
@@ -99,7 +99,7 @@ def test_oldest_first_a_page_reads_the_span_beyond_its_last_event() -> None:
     table = PackTable(TIMELY)
     for n in range(100):
         table.send([event(10 * n + m, id=str(m)) for m in range(5)], at=n)
-    page = list(islice(rows(walk(table.range(BUCKET, "", "~", ascending=True), span=60, ascending=True)), 5))
+    page = list(islice(rows(walk_packs(table.range(BUCKET, "", "~", ascending=True), span=60, ascending=True)), 5))
     assert [row[0] for row in page] == [place(m, id=str(m)) for m in range(5)]
     # The last of the five events is of second 4. The pack whose newest event is of second 64 holds only newer events,
     # so it ends the page.
@@ -133,7 +133,7 @@ def test_a_pack_that_arrives_behind_a_walk_does_not_disturb_it() -> None:
     table = PackTable(TIMELY)
     for n in range(10):
         table.send([event(10 * n, id=str(n), v=1)], at=n)
-    walked = rows(walk(table.range(BUCKET, "", "~", ascending=False), span=60, ascending=False))
+    walked = rows(walk_packs(table.range(BUCKET, "", "~", ascending=False), span=60, ascending=False))
     first = list(islice(walked, 3))
     table.send([event(0, id="late"), event(59, id="late")], at=99)
     rest = [row[0] for row in walked]
@@ -162,7 +162,7 @@ def test_a_damaged_pack_costs_itself_and_is_told(damage: dict[str, object], asce
     table.send([event(59, id="d")], at=3)
     key = next(key for key, item in table.items.items() if item["n"] == 2)
     table.items[key] = table.items[key] | damage
-    runs = list(walk(table.range(BUCKET, "", "~", ascending=ascending), span=60, ascending=ascending))
+    runs = list(walk_packs(table.range(BUCKET, "", "~", ascending=ascending), span=60, ascending=ascending))
     assert sorted(place for run in runs for place in run.places) == [place(0), place(59, id="d")]
     (problem,) = [problem for run in runs for problem in run.problems]
     assert problem.startswith("the pack 2026-03-05T12:00:00.000000Z#0, 2026-03-05T12:00:3")
@@ -188,7 +188,7 @@ def test_plain_items_of_other_forms_pass_through_as_they_are() -> None:
     item = TIMELY.make_item(event(1)) | {"z": b"x"}
     del item["data"]
     opened = open_item(item, TIMELY, ZSTD)
-    (run,) = walk([opened], span=60, ascending=True)
+    (run,) = walk_packs([opened], span=60, ascending=True)
     assert run.copies[0].value == item
     assert run.copies[0].address == item["pk"]
 

@@ -13,7 +13,7 @@ from tests.query.stored_events import BY_TIME, DAYS, NOW, START, StoredEvents
 from tidetable.config import Stream, parse
 from tidetable.events import Event
 from tidetable.exact import decode_json
-from tidetable.query import Answer, Form, parse_query, render, run_query
+from tidetable.query import Answer, Form, parse_query, render_answer, run_query
 from tidetable.times import to_text
 
 ARROW = Form("arrow")
@@ -55,7 +55,7 @@ def ask(base: StoredEvents, **parameters: str) -> Answer:
 
 
 def table_of(answer: Answer) -> pa.Table:
-    rendered = render(answer, ARROW, encode_stream)
+    rendered = render_answer(answer, ARROW, encode_stream)
     assert (rendered.encoded, rendered.content_type) == (True, "application/vnd.apache.arrow.stream")
     return pa.ipc.open_stream(b64decode(rendered.body)).read_all()
 

@@ -3,7 +3,7 @@
 from tidetable.events import Event
 
 
-def position_of(event: Event) -> str:
+def find_position(event: Event) -> str:
     """Time, series and id with separators between them; separators within the names are escaped."""
     names = (name.replace("%", "%25").replace("#", "%23") for name in (event.series, event.id))
     return "#".join([f"{event.time:%Y-%m-%dT%H:%M:%S.%f}Z", *names])

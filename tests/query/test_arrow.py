@@ -32,7 +32,7 @@ from tidetable.config import parse
 from tidetable.events import Event
 from tidetable.exact import decode_json
 from tidetable.problems import ProblemError
-from tidetable.query import Form, Reader, choose_form, parse_query, render, run_query
+from tidetable.query import Form, Reader, choose_form, parse_query, render_answer, run_query
 from tidetable.query.aggregates import find_aggregate, parse_aggregation
 from tidetable.query.rankings import find_top, parse_ranking
 from tidetable.times import to_text
@@ -111,7 +111,7 @@ def test_versions_have_their_columns() -> None:
         "series", "time", "id", "data", "ref", "incomplete", "version", "newest", "accepted", "versions_left_out",
     ]  # fmt: skip
     assert (table["version"].to_pylist(), table["newest"].to_pylist()) == ([2, 1], [True, False])
-    assert events_of(table) == decode_json(render(answer, Form(), encode_stream).body)["events"]
+    assert events_of(table) == decode_json(render_answer(answer, Form(), encode_stream).body)["events"]
 
 
 def test_packed_and_archived_periods_have_the_same_columns() -> None:
@@ -135,7 +135,7 @@ def test_a_page_that_is_too_large_in_arrow_is_cut(monkeypatch: pytest.MonkeyPatc
     pages = 0
     while True:
         found = ask(base, **parameters)
-        rendered = render(found, ARROW, encode_stream)
+        rendered = render_answer(found, ARROW, encode_stream)
         assert len(rendered.body) <= 20_000, "a function answers bytes as Base64, which counts"
         ids += pa.ipc.open_stream(b64decode(rendered.body)).read_all()["id"].to_pylist()
         pages += 1

@@ -15,7 +15,7 @@ from tests.query.stored_events import START
 from tidetable.events import Event
 from tidetable.exact import decode_json
 from tidetable.ports import TypedColumn
-from tidetable.query import Form, render
+from tidetable.query import Form, render_answer
 from tidetable.times import from_text
 
 # Values that their column cannot hold exactly: the JSON has them with all their digits, the column null or the nearest double.
@@ -48,7 +48,7 @@ def test_a_value_that_does_not_fit_its_column_stays_in_the_json_and_is_counted(
     (row,) = table_of(answer).to_pylist()
     assert row[field] == NEAREST.get(text)
     assert row["data"] == f'{{"{field}":{text},"other":null}}'
-    assert render(answer, ARROW, encode_stream).untyped == 1
+    assert render_answer(answer, ARROW, encode_stream).untyped == 1
 
 
 FITS = [
@@ -69,7 +69,7 @@ def test_a_value_that_fits_its_column_is_there_alone(field: str, value: Any, sho
     first, second = table_of(answer).to_pylist()
     assert (first[field], first["data"]) == (shown, "{}")
     assert (second[field], second["data"]) == (None, "{}")
-    assert render(answer, ARROW, encode_stream).untyped == 0
+    assert render_answer(answer, ARROW, encode_stream).untyped == 0
 
 
 _SCALARS = st.one_of(
@@ -99,7 +99,7 @@ def test_arrow_is_the_json_of_the_same_query(data: list[dict[str, Any]], fields:
         answer = ask(base, **parameters)
         table = table_of(answer)
         schemas.add(str(table.schema))
-        assert events_of(table) == decode_json(render(answer, Form(), encode_stream).body)["events"]
+        assert events_of(table) == decode_json(render_answer(answer, Form(), encode_stream).body)["events"]
         if answer.next is None:
             break
         parameters = {"cursor": answer.next, "limit": limit}

@@ -134,7 +134,7 @@ def test_a_gathered_range_is_read_in_whole_pages_and_kept_up_to_16_mb() -> None:
         nearest = Nearest(ascending=True)
         for number in range(count):
             nearest.add((f"{number:02d}", "p", f"{number:02d}", {"data": {"x": text}}))
-        assert ([place for place, *_ in nearest.entries()], nearest.cut) == (
+        assert ([place for place, *_ in nearest.list_entries()], nearest.cut) == (
             [f"{number:02d}" for number in range(kept)],
             kept < count,
         )

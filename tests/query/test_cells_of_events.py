@@ -14,8 +14,8 @@ from tidetable.problems import ProblemError
 from tidetable.query.aggregates import parse_aggregation, unordered
 from tidetable.query.aggregates.find import Aggregate
 from tidetable.query.aggregates.stats import compute_stat, make_adder
+from tidetable.query.pack_reading import make_damaged_gap
 from tidetable.query.scans import Gap
-from tidetable.query.settle import make_damaged_gap
 from tidetable.rollups.cells import Numbers
 from tidetable.times import to_text
 
@@ -74,12 +74,12 @@ def test_groups_of_all_steps_are_limited_together(stat: str, limit: str, monkeyp
             for hours, series in events
         ]
 
-    cells.take(batch((5, "a"), (5, "b"), (4, "a"), (4, "b")))
+    cells.add_batch(batch((5, "a"), (5, "b"), (4, "a"), (4, "b")))
     # Of groups that are known there may be any number of events.
-    cells.take(batch((5, "a"), (4, "b"), (3, "a")))
-    assert len(list(cells.cells())) == 5
+    cells.add_batch(batch((5, "a"), (4, "b"), (3, "a")))
+    assert len(list(cells.make_cells())) == 5
     with pytest.raises(ProblemError, match="422 too_many_groups: there are more than 5 groups times steps"):
-        cells.take(batch((3, "b")))
+        cells.add_batch(batch((3, "b")))
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_an_aggregate_is_cut_between_two_steps_alone(top: str | None, count: int
     cost: Any = None
     aggregation = parse_aggregation(STREAM, parameters, NOW, SEAL)
     answer = Aggregate(next=None, gaps=(), cost=cost, sources=(), rows=rows, aggregation=aggregation, reader=reader)
-    cut = answer.first(count)
+    cut = answer.cut_to(count)
     assert (None if cut is None else [row["group"]["series"] for row in cut.rows]) == kept
     assert cut is None or cut.next is not None
 

@@ -120,7 +120,7 @@ def test_the_latest_of_a_hundred_series_are_found_at_once_and_of_no_more() -> No
 @pytest.mark.parametrize(("repeated", "fits"), [("false", True), ("true", False)])
 def test_a_cursor_of_an_aggregate_goes_on_with_or_without_rollups_as_it_began(repeated: str, fits: bool) -> None:
     begun = parse_aggregation(STREAM, {"step": ["5m"], "rollups": ["false"]}, NOW, SEAL)
-    parameters = {"cursor": [SEAL.seal(begun.cursor(NOW))], "rollups": [repeated]}
+    parameters = {"cursor": [SEAL.seal(begun.make_cursor(NOW))], "rollups": [repeated]}
     if fits:
         assert parse_aggregation(STREAM, parameters, NOW, SEAL).rollups is False
         return
@@ -180,7 +180,7 @@ def test_a_ranking_is_not_said_to_serve_events() -> None:
 )
 def test_the_form_of_a_page_may_change_beside_a_cursor_and_what_it_repeats_may_stand(parameter: dict[str, str]) -> None:
     begun = parse_query(STREAM, {"priority": ["low"], "limit": ["7"]}, NOW, SEAL)
-    parameters = {"cursor": SEAL.seal(begun.cursor(Position(NOW)))} | parameter
+    parameters = {"cursor": SEAL.seal(begun.make_cursor(Position(NOW)))} | parameter
     following = parse_query(STREAM, {name: [value] for name, value in parameters.items()}, NOW, SEAL)
     assert (following.low_priority, following.limit, following.after) == (True, 100, Position(NOW))
 

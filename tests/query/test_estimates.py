@@ -15,7 +15,7 @@ from tidetable.keys import Index, Layout, Packing
 from tidetable.periods import Kind, find_containing
 from tidetable.ports import Table
 from tidetable.query import parse_query
-from tidetable.query.estimate import Estimate, _estimate_density, _estimate_share, estimate, estimate_top
+from tidetable.query.estimate import Estimate, _estimate_density, _estimate_share, estimate_query, estimate_ranking
 from tidetable.query.plan import plan_query
 from tidetable.query.rankings import parse_ranking
 from tidetable.query.rankings.parse import plan_ranking
@@ -64,7 +64,7 @@ def judge(
     texts = {"from": to_text(FIRST), "to": to_text(FIRST + days * DAY)} | parameters
     query = parse_query(STREAMS[by], {name: [text] for name, text in texts.items()}, now, SEAL)
     found = {own.name: own for own in tables}
-    return estimate(query, plan_query(query, entries), found, now, query.limit + 1)
+    return estimate_query(query, plan_query(query, entries), found, now, query.limit + 1)
 
 
 def spent(estimated: Estimate) -> tuple[float, float, float, float, int]:
@@ -175,12 +175,12 @@ def test_fetched_events_cost_their_whole_units_and_a_request_per_hundred() -> No
     own = table(1000, 5000, index_sizes={"by_kind": (80, 8000)})
     segment = Estimate().add_scan(scan, own, NOW)
     assert (segment.events, segment.size) == (80, 100)
-    assert segment.cost(80, 101) == (2 * 0.5 + 101, 2 + 2)
-    assert segment.cost(80, 0) == (1.0, 2)
-    assert replace(segment, consistent=True).cost(80, 101) == (2 * 1.0 + 202, 2 + 2)
-    assert replace(segment, table=table(0)).cost(80, 101) == (1.0, 2)
+    assert segment.compute_cost(80, 101) == (2 * 0.5 + 101, 2 + 2)
+    assert segment.compute_cost(80, 0) == (1.0, 2)
+    assert replace(segment, consistent=True).compute_cost(80, 101) == (2 * 1.0 + 202, 2 + 2)
+    assert replace(segment, table=table(0)).compute_cost(80, 101) == (1.0, 2)
     held = replace(segment, scan=replace(scan, fetches=False))
-    assert held.cost(80, 101) == (1.0, 2)
+    assert held.compute_cost(80, 101) == (1.0, 2)
 
 
 def test_shares_of_what_nobody_has_counted() -> None:
@@ -242,10 +242,10 @@ def test_packs_are_read_whole_and_one_more_settles_the_last() -> None:
     estimated = Estimate()
     segment = estimated.add_scan(scan, table(100, 10_240), NOW, count=101)
     assert (segment.events, segment.first_packs, estimated.guessed) == (40_960, 2, 1)
-    assert segment.cost(100, 100) == (2.5, 1)
-    assert segment.cost(1000, 1000) == (5.0, 2)
+    assert segment.compute_cost(100, 100) == (2.5, 1)
+    assert segment.compute_cost(1000, 1000) == (5.0, 2)
     # The rest is all that there is.
-    assert replace(segment, events=500).cost(100, 100) == (2.0, 1)
+    assert replace(segment, events=500).compute_cost(100, 100) == (2.0, 1)
 
 
 @pytest.mark.parametrize(
@@ -262,7 +262,7 @@ def test_a_ranking_reads_one_more_than_it_shows(days: float, limit: str, page: f
     ranking = parse_ranking(STREAMS["series"], parameters, NOW, SEAL)
     plan = plan_ranking(ranking, [live(STREAMS["series"].layout)])
     own = table(100, 4096, index_sizes={"best": (100, 409_600)})
-    estimated = estimate_top(plan, ranking.limit, {"t0": own}, NOW)
+    estimated = estimate_ranking(plan, ranking.limit, {"t0": own}, NOW)
     assert estimated.page.units == page
     assert estimated.pages == (34 if days == 1 else 17)
     assert estimated.all.units == max(whole, estimated.pages * page)
@@ -276,7 +276,7 @@ def test_what_a_ranking_shows_is_fetched_from_each_of_its_ranges() -> None:
     tables: dict[str, Table | None] = {
         f"t{day}": table(100, 4096, day, index_sizes={"best": (100, 409_600)}) for day in range(2)
     }
-    assert estimate_top(plan, 4, tables, NOW).page.document() == {"read_units": 6.0, "requests": 4}
+    assert estimate_ranking(plan, 4, tables, NOW).page.document() == {"read_units": 6.0, "requests": 4}
 
 
 def test_the_ranges_of_a_ranking_are_ranges_of_tables() -> None:
@@ -286,14 +286,14 @@ def test_the_ranges_of_a_ranking_are_ranges_of_tables() -> None:
     layout = STREAMS["series"].layout
     plan = plan_ranking(ranking, [archived(35, layout), live(layout, 1)])
     own = table(100, 4096, 1, index_sizes={"best": (100, 409_600)})
-    assert estimate_top(plan, 4, {"t1": own}, NOW).page.units == 2.5 + 2.0
+    assert estimate_ranking(plan, 4, {"t1": own}, NOW).page.units == 2.5 + 2.0
 
 
 def test_a_ranking_of_an_archive_costs_a_request_and_an_empty_range_nothing() -> None:
     parameters = {"index": ["best"], "from": [to_text(FIRST)], "to": [to_text(FIRST + DAY)]}
     ranking = parse_ranking(STREAMS["series"], parameters, NOW, SEAL)
     plan = plan_ranking(ranking, [archived(35, STREAMS["series"].layout)])
-    assert spent(estimate_top(plan, 10, {}, NOW)) == (0, 1, 0, 4, 4)
+    assert spent(estimate_ranking(plan, 10, {}, NOW)) == (0, 1, 0, 4, 4)
     (scan,) = plan_ranking(ranking, [live(STREAMS["series"].layout)]).scans
     none = Plan([replace(scan, partitions=[])], ())
-    assert spent(estimate_top(none, 10, {"t0": table(100)}, NOW))[:2] == (0, 0)
+    assert spent(estimate_ranking(none, 10, {"t0": table(100)}, NOW))[:2] == (0, 0)

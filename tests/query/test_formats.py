@@ -17,10 +17,10 @@ from tests.worlds.days import NOW, START, STREAM, Fixture
 from tidetable.events import Event
 from tidetable.exact import decode_json
 from tidetable.problems import ProblemError
-from tidetable.query import Answer, Form, choose_form, parse_query, render, run_query
+from tidetable.query import Answer, Form, choose_form, parse_query, render_answer, run_query
 from tidetable.query.aggregates import find_aggregate, parse_aggregation
 from tidetable.query.model import Cost
-from tidetable.query.page import Table, count_body_bytes
+from tidetable.query.page import ComputedRows, count_body_bytes
 from tidetable.times import from_text, to_text
 
 EVENTS = [
@@ -35,16 +35,16 @@ def answer() -> Answer:
 
 
 def test_ndjson_has_an_event_in_each_line() -> None:
-    _, kind, body, *_ = render(answer(), Form("ndjson"), encode_stream)
+    _, kind, body, *_ = render_answer(answer(), Form("ndjson"), encode_stream)
     assert kind == "application/x-ndjson"
     assert [decode_json(line)["id"] for line in body.splitlines()] == ['"2"', "1"]
-    assert [json.loads(line) for line in body.splitlines()] == json.loads(render(answer(), Form(), encode_stream).body)[
-        "events"
-    ]
+    assert [json.loads(line) for line in body.splitlines()] == json.loads(
+        render_answer(answer(), Form(), encode_stream).body
+    )["events"]
 
 
 def test_csv_has_a_column_for_each_path() -> None:
-    _, kind, body, *_ = render(answer(), Form("csv"), encode_stream)
+    _, kind, body, *_ = render_answer(answer(), Form("csv"), encode_stream)
     assert kind.startswith("text/csv")
     first, second = csv.DictReader(io.StringIO(body, newline=""))
     wanted: dict[str, Any] = {
@@ -73,7 +73,9 @@ def test_no_cell_of_csv_is_a_formula_and_numbers_stay_numbers(text: str, escape:
     event = Event(name, from_text("2026-03-01T00:00:01.000000Z"), name, data)
     query = parse_query(STREAM, {"from": ["2026-03-01T00:00:00Z"], "to": ["2026-03-02T00:00:00Z"]}, NOW, SEAL)
     answer = run_query(query, STREAM, Fixture([event]).reader, NOW, lambda: 100.0)
-    (row,) = csv.DictReader(io.StringIO(render(answer, Form("csv", escape=escape), encode_stream).body, newline=""))
+    (row,) = csv.DictReader(
+        io.StringIO(render_answer(answer, Form("csv", escape=escape), encode_stream).body, newline="")
+    )
     mark = "'" if escape and text in DANGEROUS else ""
     assert (row["series"], row["id"]) == (mark + name, mark + name)
     assert row[f"data.{name}"] == mark + text
@@ -103,7 +105,7 @@ def test_an_unknown_form_is_refused(parameters: dict[str, str]) -> None:
 
 def test_flat_rows_have_their_fields_by_path_and_numbers_as_they_are() -> None:
     for kind in ("json", "ndjson"):
-        body = render(answer(), Form(kind, flat=True), encode_stream).body
+        body = render_answer(answer(), Form(kind, flat=True), encode_stream).body
         rows = decode_json(body)["events"] if kind == "json" else [decode_json(line) for line in body.splitlines()]
         last = rows[1]
         assert list(last) == ["series", "time", "id", "data.n", "data.place.state", "data.place.at", "ref"]
@@ -114,10 +116,10 @@ def test_a_group_by_a_nested_field_has_one_column_named_by_its_path() -> None:
     parameters = {"from": ["2026-03-01T00:00:00Z"], "to": ["2026-03-02T00:00:00Z"], "by": ["place.state,series"]}
     aggregation = parse_aggregation(STREAM, parameters, NOW, SEAL)
     found = find_aggregate(aggregation, STREAM, Fixture(EVENTS[:1]).reader, NOW, lambda: 100.0)
-    header, line = render(found, Form("csv"), encode_stream).body.splitlines()
+    header, line = render_answer(found, Form("csv"), encode_stream).body.splitlines()
     assert header == "start,end,group.place.state,group.series,count"
     assert line == "2026-03-01T00:00:00.000000Z,2026-03-02T00:00:00.000000Z,CA,a,1"
-    row = decode_json(render(found, Form("ndjson", flat=True), encode_stream).body)
+    row = decode_json(render_answer(found, Form("ndjson", flat=True), encode_stream).body)
     assert (row["group.place.state"], row["group.series"]) == ("CA", "a")
 
 
@@ -144,7 +146,7 @@ def read_pages(fixture: Fixture, form: Form, **parameters: str) -> tuple[list[li
         before = fixture.store.items_read
         query = parse_query(STREAM, query_string, NOW, SEAL)
         found = run_query(query, STREAM, fixture.reader, NOW, lambda: 100.0)
-        answer, _, body, *_ = render(found, form, encode_stream)
+        answer, _, body, *_ = render_answer(found, form, encode_stream)
         assert len(body.encode()) + body.count('"') + body.count("\n") + body.count("\\") <= 20_000
         lines = (
             body.splitlines()
@@ -189,16 +191,16 @@ def header_of(rows: list[dict[str, Any]], *columns: str) -> list[str]:
     """The names of the columns of rows as CSV."""
 
     @dataclass(slots=True, kw_only=True)
-    class Made(Table):
+    class Made(ComputedRows):
         @property
         def columns(self) -> Sequence[str]:
             return columns
 
-        def first(self, count: int) -> None:
+        def cut_to(self, count: int) -> None:
             raise NotImplementedError(count)
 
     made = Made(next=None, gaps=(), cost=Cost(), sources=(), rows=rows)
-    return render(made, Form("csv"), encode_stream).body.splitlines()[0].split(",")
+    return render_answer(made, Form("csv"), encode_stream).body.splitlines()[0].split(",")
 
 
 def test_the_columns_of_csv_are_the_same_whatever_a_pages_rows_have() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from aws.sketches import DDSketches
 from tests.fakes import SEAL, FakeArchive, FakeCatalog, FakeStore, FakeValues, unpacker
 from tests.fakes.serial import Serial
-from tests.query.positions import position_of
+from tests.query.positions import find_position
 from tidetable.catalog import ArchiveFacts, Entry, State
 from tidetable.config import Stream, parse
 from tidetable.events import Event
@@ -70,7 +70,7 @@ def test_the_latest_is_the_last_in_the_order_of_answers(stored: list[Event]) -> 
     names = ["c%", "a", "nobody", "b#"]
     latest = find_latest(STREAM, {"series": names}, reader_of(stored), NOW, lambda: 100.0).document()["latest"]
     for name, row in zip(names, latest, strict=True):
-        mine = sorted((event for event in stored if event.series == name), key=position_of)
+        mine = sorted((event for event in stored if event.series == name), key=find_position)
         assert row["series"] == name
         assert (row["event"]["id"] if row["event"] else None) == (mine[-1].id if mine else None)
 

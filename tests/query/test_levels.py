@@ -17,7 +17,7 @@ from tidetable.events import Event
 from tidetable.keys import Index, Key, Layout
 from tidetable.problems import ProblemError
 from tidetable.query import gather, parse_query, read, run_query
-from tidetable.query.access import choose_access
+from tidetable.query.access_path import choose_access_path
 from tidetable.query.aggregates import find_aggregate, parse_aggregation
 from tidetable.query.rankings import parse_ranking
 from tidetable.times import to_text
@@ -196,19 +196,19 @@ def prefix(field: str, value: str) -> Condition:
 def test_the_planner_takes_as_many_levels_as_the_conditions_name(
     conditions: list[Condition], wanted: tuple[Any, ...]
 ) -> None:
-    access = choose_access(LAYOUT, Names(), tuple(conditions), consistent=False, low=False)
-    assert access is not None
-    name = None if access.index is None else access.index.name
-    left = [condition.field for condition in access.conditions]
-    assert (name, list(access.heads), access.gathers, left) == wanted
+    path = choose_access_path(LAYOUT, Names(), tuple(conditions), consistent=False, low=False)
+    assert path is not None
+    name = None if path.index is None else path.index.name
+    left = [condition.field for condition in path.conditions]
+    assert (name, list(path.heads), path.gathers, left) == wanted
 
 
 def test_a_consistent_query_takes_a_local_index_and_one_of_low_priority_the_replica() -> None:
     both = (eq("region", "CA"), eq("kind", "x"))
 
     def taken(layout: Layout, **options: Any) -> str | None:
-        access = choose_access(layout, Names(), both, **{"consistent": False, "low": False, **options})
-        return None if access is None or access.index is None else access.index.name
+        path = choose_access_path(layout, Names(), both, **{"consistent": False, "low": False, **options})
+        return None if path is None or path.index is None else path.index.name
 
     copied = Layout("time", 4, "id", 3_600, (*LAYOUT.indexes, Index("copy", replica=True)))
     assert taken(LAYOUT, consistent=True) == "near"
@@ -219,16 +219,16 @@ def test_a_short_range_is_read_from_the_table_rather_than_gathered() -> None:
     """A gathered range has all of its bucket or period, a table a minute of it."""
     part = (eq("region", "CA"),)
     for share, index in ((0.05, None), (0.2, "near")):
-        access = choose_access(LAYOUT, Names(), part, consistent=False, low=False, share=share)
-        assert access is not None
-        assert (access.index.name if access.index else None) == index
+        path = choose_access_path(LAYOUT, Names(), part, consistent=False, low=False, share=share)
+        assert path is not None
+        assert (path.index.name if path.index else None) == index
 
 
 def test_a_series_has_its_local_index_and_no_global_one() -> None:
     layout = Layout("series", 2, "id", indexes=LAYOUT.indexes)
     for names, index in ((Names(series=("a",)), "near"), (Names(), None)):
-        access = choose_access(layout, names, (eq("region", "CA"), eq("kind", "x")), consistent=False, low=False)
-        assert (access and access.index and access.index.name) == index
+        path = choose_access_path(layout, names, (eq("region", "CA"), eq("kind", "x")), consistent=False, low=False)
+        assert (path and path.index and path.index.name) == index
 
 
 def test_a_query_by_a_later_level_is_refused_with_what_lacks() -> None:

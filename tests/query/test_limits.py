@@ -17,7 +17,7 @@ from tests.fakes import SEAL
 from tests.query.stored_events import DAYS, NOW, START, TIMELY, StoredEvents
 from tidetable.events import Event
 from tidetable.problems import ProblemError
-from tidetable.query import Form, parse_query, render, run_query
+from tidetable.query import Form, parse_query, render_answer, run_query
 from tidetable.query.aggregates import find_aggregate, parse_aggregation
 from tidetable.query.model import Position
 from tidetable.times import to_text
@@ -95,7 +95,7 @@ def test_conditions_and_fields_are_bounded_so_that_a_cursor_can_be_sent() -> Non
         TIMELY, [Event("s" * 480, START, "i" * 480, {}), Event("s", START, "", {})], [TIMELY.layout] * DAYS
     )
     query = parse_query(TIMELY, SPAN | {name: [value] for name, value in most.items()} | {"limit": ["1"]}, NOW, SEAL)
-    assert len(SEAL.seal(query.cursor(Position(START, "s" * 480, "i" * 480)))) < 8_000
+    assert len(SEAL.seal(query.make_cursor(Position(START, "s" * 480, "i" * 480)))) < 8_000
     assert run_query(query, TIMELY, base.reader, NOW, lambda: 100.0).count == 0
 
 
@@ -116,7 +116,7 @@ def test_paths_of_names_with_dots_are_told_apart_in_flat_rows() -> None:
     data = {"a.b": 1, "a": {"b": 2, '"': 3}, '"a': {"b": 4}}
     base = StoredEvents(TIMELY, [Event("s", START, "1", data)], [TIMELY.layout] * DAYS)
     answer = run_query(parse_query(TIMELY, SPAN, NOW, SEAL), TIMELY, base.reader, NOW, lambda: 100.0)
-    _, _, body, *_ = render(answer, Form("json", flat=True), encode_stream)
+    _, _, body, *_ = render_answer(answer, Form("json", flat=True), encode_stream)
     (row,) = json.loads(body)["events"]
     assert {name: value for name, value in row.items() if name.startswith("data")} == {
         'data."a.b"': 1,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.fakes import SEAL
-from tests.query.positions import position_of
+from tests.query.positions import find_position
 from tests.query.stored_events import BY_SERIES, DAYS, NOW, SERIAL, START, TIMELY, StoredEvents, stream
 from tidetable.archive.wire import decode_request, encode_request
 from tidetable.conditions import Names
@@ -39,7 +39,7 @@ crowded = st.lists(
         data=st.just({}),
     ),
     max_size=60,
-    unique_by=position_of,
+    unique_by=find_position,
 )
 
 
@@ -74,7 +74,7 @@ def test_several_series_come_in_one_order_and_a_cursor_goes_on_within_a_moment(
     events: list[Event], series: list[str], order: str, limit: int, layout: Layout
 ) -> None:
     base = StoredEvents(BARE, events, [BARE.layout, layout, TIMELY.layout, layout, layout])
-    wanted = sorted((event for event in events if event.series in series), key=position_of, reverse=order == "desc")
+    wanted = sorted((event for event in events if event.series in series), key=find_position, reverse=order == "desc")
     assert walk(base, {"series": series, "order": [order]}, limit) == wanted
 
 

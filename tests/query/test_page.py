@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from aws.arrow import encode_stream
-from tidetable.catalog import Entry, State
+from tidetable.catalog import Entry, GapReason, State
 from tidetable.keys import Layout
 from tidetable.periods import parse_label
-from tidetable.query import Form, render
+from tidetable.query import Form, render_answer
 from tidetable.query import page as pages
 from tidetable.query.model import EVERYTHING, Cost, Position, Projection
 from tidetable.query.page import Events, EventsPage, Room, count_body_bytes
@@ -89,27 +89,29 @@ def test_an_event_with_more_versions_than_an_answer_holds_leaves_out_the_oldest(
 
 
 def answer(*batches: Rows) -> Events:
-    def cursor_at(position: Position) -> str:
+    def make_cursor(position: Position) -> str:
         return f"after {position.id}"
 
-    return Events(next=None, gaps=[], cost=Cost(), sources=[], rows=batches, projection=EVERYTHING, cursor_at=cursor_at)
+    return Events(
+        next=None, gaps=[], cost=Cost(), sources=[], rows=batches, projection=EVERYTHING, make_cursor=make_cursor
+    )
 
 
 def test_an_answer_is_cut_before_an_event_that_does_not_fit_and_what_comes_after_it() -> None:
     """What is behind the cut comes with the next page, or it would come before what is in between."""
     whole = answer(rows(row("1"), row("2", earlier=2)), rows(row("3")))
-    cut = whole.first(2)
+    cut = whole.cut_to(2)
     assert cut is not None
     assert (ids(list(cut.rows)), cut.next) == (["1"], "after 1")
-    assert whole.first(0) is None
+    assert whole.cut_to(0) is None
     # An event and its two earlier versions are three events, also of the next batch's share.
-    both = whole.first(4)
+    both = whole.cut_to(4)
     assert both is not None
     assert (ids(list(both.rows)), both.next) == (["1", "2"], "after 2")
 
 
 def test_an_answer_that_is_cut_after_several_batches_has_all_of_them() -> None:
-    cut = answer(rows(row("1")), rows(row("2")), rows(row("3"), row("4")), rows(row("5"))).first(3)
+    cut = answer(rows(row("1")), rows(row("2")), rows(row("3"), row("4")), rows(row("5"))).cut_to(3)
     assert cut is not None
     assert (ids(list(cut.rows)), cut.next) == (["1", "2", "3"], "after 3")
 
@@ -126,12 +128,15 @@ def test_several_events_of_five_million_bytes_together_fit_into_a_page() -> None
 def test_many_gaps_leave_room_for_fewer_events() -> None:
     """AWS: a function answers 6 MB at the most. Two years of hours that were deleted are a gap each."""
     hour = timedelta(hours=1)
-    gaps = [Gap(NOON - (number + 1) * hour, NOON - number * hour, "deleted") for number in range(17_520)]
+    gaps = [Gap(NOON - (number + 1) * hour, NOON - number * hour, GapReason("deleted")) for number in range(17_520)]
     page = EventsPage(100)
     page.take(rows(*[row(f"{number:02d}", text="x" * 98_000) for number in range(50)]))
     whole = replace(answer(*page.rows), gaps=gaps)
-    assert (whole.count, render(replace(whole, gaps=gaps[:5_000]), Form(), encode_stream).answer.next) == (50, None)
-    rendered = render(whole, Form(), encode_stream)
+    assert (whole.count, render_answer(replace(whole, gaps=gaps[:5_000]), Form(), encode_stream).answer.next) == (
+        50,
+        None,
+    )
+    rendered = render_answer(whole, Form(), encode_stream)
     assert count_body_bytes(rendered.body) <= 6_000_000
     body = json.loads(rendered.body)
     assert len(body["gaps"]) == 17_520

@@ -26,14 +26,14 @@ def cursor(stream: str = "s", series: str | None = "a", *, consistent: bool = Fa
     query = Query(
         stream, BEFORE, NOW, Names(() if series is None else (series,)), ascending=True, limit=1, consistent=consistent
     )
-    return SEAL.seal(query.cursor(Position(NOW)))
+    return SEAL.seal(query.make_cursor(Position(NOW)))
 
 
 CURSOR = cursor()
 OTHER = cursor("other", None)
 TOUCHED = CURSOR.replace(CURSOR[40], "A" if CURSOR[40] != "A" else "B", 1)
 FORGED = Seal(lambda: b"a guess").seal(
-    Query("s", BEFORE, NOW, Names(("a",)), ascending=True, limit=1).cursor(Position(NOW))
+    Query("s", BEFORE, NOW, Names(("a",)), ascending=True, limit=1).make_cursor(Position(NOW))
 )
 
 REFUSED = [
@@ -133,7 +133,7 @@ def test_a_parameter_beside_a_cursor_may_repeat_what_its_query_says() -> None:
         "where.kind": ["quake"],
     }
     query = parse_query(STREAM, messages, NOW, SEAL)
-    text = SEAL.seal(query.cursor(Position(NOW, "a", "x1")))
+    text = SEAL.seal(query.make_cursor(Position(NOW, "a", "x1")))
     later = NOW + timedelta(hours=1)
     for name, values in messages.items():
         continued = parse_query(STREAM, {"cursor": [text], name: values, "limit": ["7"]}, later, SEAL)
@@ -170,7 +170,7 @@ def test_a_cursor_is_as_long_as_its_names_have_bytes_whatever_their_characters(l
     """AWS: a request line and its headers have 10,240 bytes; 480 bytes of series, and the series and id of the last event."""
     name = letter * (480 // len(letter.encode()))
     query = parse_query(STREAM, {"series": [name]}, NOW, SEAL)
-    text = SEAL.seal(query.cursor(Position(NOW, name, name)))
+    text = SEAL.seal(query.make_cursor(Position(NOW, name, name)))
     assert len(text) < 2_100
     assert parse_query(STREAM, {"cursor": [text]}, NOW, SEAL).after == Position(NOW, name, name)
 
@@ -179,7 +179,7 @@ def test_the_longest_query_that_is_taken_has_a_cursor_that_can_be_sent() -> None
     names = [f"{number:0470d}" for number in range(4)]
     most = {f"where.{n:0150d}": ["x"] for n in range(10)} | {"fields": [",".join(f"{n:029d}" for n in range(34))]}
     query = parse_query(STREAM, most | {"series": names[:2], "id": names[2:]}, NOW, SEAL)
-    assert len(SEAL.seal(query.cursor(Position(NOW, "s" * 480, "i" * 480)))) < 8_200
+    assert len(SEAL.seal(query.make_cursor(Position(NOW, "s" * 480, "i" * 480)))) < 8_200
     with pytest.raises(ProblemError, match="bytes too long for one query"):
         parse_query(STREAM, most | {"series": names, "id": names}, NOW, SEAL)
 
@@ -246,7 +246,7 @@ KEPT = parse(
 def test_a_cursor_goes_on_with_the_versions_that_its_query_began_with() -> None:
     for versions in ("newest", "all"):
         query = parse_query(KEPT, {"versions": [versions]}, NOW, SEAL)
-        text = SEAL.seal(query.cursor(Position(NOW)))
+        text = SEAL.seal(query.make_cursor(Position(NOW)))
         assert parse_query(KEPT, {"cursor": [text]}, NOW, SEAL).projection.versions is (versions == "all")
         assert parse_query(KEPT, {"cursor": [text], "versions": [versions]}, NOW, SEAL).projection.versions is (
             versions == "all"
@@ -266,7 +266,7 @@ def test_a_cold_field_is_not_searched_nor_what_is_in_it(field: str) -> None:
 def test_a_cursor_goes_on_though_a_query_without_one_would_now_need_an_index() -> None:
     """Its periods may have an index that a deploy removed from the stream."""
     query = Query("d", BEFORE, NOW, Names(), ascending=True, limit=1)
-    text = SEAL.seal(query.cursor(Position(NOW)))
+    text = SEAL.seal(query.make_cursor(Position(NOW)))
     assert parse_query(BY_SERIES, {"cursor": [text]}, NOW, SEAL).after == Position(NOW)
 
 

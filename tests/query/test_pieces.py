@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
+from tidetable.catalog import GapReason
 from tidetable.query.estimate import Spent, _estimate_cost
 from tidetable.query.listings.page import Listed
 from tidetable.query.page import Events
-from tidetable.query.scans import DAMAGED, Gap
+from tidetable.query.scans import Gap
 
 
 @pytest.mark.parametrize(
@@ -43,7 +44,7 @@ def test_a_part_of_a_request_is_shown_as_a_request() -> None:
 
 def test_gaps_of_damage_are_reported_to_the_operator_with_lost_data() -> None:
     start, end = datetime(2026, 3, 1, tzinfo=UTC), datetime(2026, 3, 2, tzinfo=UTC)
-    gaps = [Gap(start, end, DAMAGED), Gap(start, end, "deleted")]
+    gaps = [Gap(start, end, GapReason.DAMAGED_PACK), Gap(start, end, GapReason.DELETED)]
     nothing: Any = None
     answer = Events(
         next=None,
@@ -52,10 +53,13 @@ def test_gaps_of_damage_are_reported_to_the_operator_with_lost_data() -> None:
         sources=(),
         rows=(),
         projection=nothing,
-        cursor_at=nothing,
+        make_cursor=nothing,
         data_losses=["x"],
     )
-    assert answer.losses == ["x", f"{DAMAGED} from 2026-03-01 00:00:00+00:00 to 2026-03-02 00:00:00+00:00"]
+    assert answer.losses == [
+        "x",
+        f"{GapReason.DAMAGED_PACK} from 2026-03-01 00:00:00+00:00 to 2026-03-02 00:00:00+00:00",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -76,7 +80,7 @@ def test_a_listing_that_is_cut_goes_on_after_its_last_row(
     count: int, rows: list[str] | None, following: str | None
 ) -> None:
     places: Any = ["A", "B", "C"]
-    listing: Any = SimpleNamespace(cursor=lambda place: f"after {place}")
+    listing: Any = SimpleNamespace(make_cursor=lambda place: f"after {place}")
     reader: Any = SimpleNamespace(seal=SimpleNamespace(seal=lambda cursor: cursor))
     names = [{"series": name} for name in "abc"]
     nothing: Any = None
@@ -91,6 +95,6 @@ def test_a_listing_that_is_cut_goes_on_after_its_last_row(
         reader=reader,
         places=places,
     )
-    cut = page.first(count)
+    cut = page.cut_to(count)
     assert (None if cut is None else [row["series"] for row in cut.rows]) == rows
     assert (None if cut is None else cut.next) == following

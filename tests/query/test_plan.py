@@ -11,7 +11,7 @@ from tidetable.keys import Index, Layout
 from tidetable.keys.layout import Packing
 from tidetable.periods import parse_label
 from tidetable.query.model import Position, Projection, Query
-from tidetable.query.plan import fetches_from, plan_query, push_down
+from tidetable.query.plan import needs_table_data, plan_query, push_down
 from tidetable.query.scans import GatherScan, PackScan, Scan, TableScan, list_filters
 
 DAY = datetime(2026, 3, 5, tzinfo=UTC)
@@ -99,11 +99,13 @@ def test_a_bucket_is_read_only_if_it_may_hold_events_before_the_place(after: Pos
 def test_what_an_index_lacks_is_fetched() -> None:
     index = Index("by_status", "status", project=("status",))
     status = Projection(fields=("status",))
-    assert fetches_from(index, status, ()) is False
-    assert fetches_from(index, Projection(fields=("status",), versions=True), ()) is True, "an index has no versions"
-    assert fetches_from(index, Projection(fields=("mag",)), ()) is True
-    assert fetches_from(index, status, [Condition("mag", "ge", ("5",))]) is True
-    assert fetches_from(Index("all", "*"), Projection(), ()) is False
+    assert needs_table_data(index, status, ()) is False
+    assert needs_table_data(index, Projection(fields=("status",), versions=True), ()) is True, (
+        "an index has no versions"
+    )
+    assert needs_table_data(index, Projection(fields=("mag",)), ()) is True
+    assert needs_table_data(index, status, [Condition("mag", "ge", ("5",))]) is True
+    assert needs_table_data(Index("all", "*"), Projection(), ()) is False
 
 
 def test_dynamodb_filters_only_by_fields_that_the_index_holds() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tidetable.catalog import ArchiveFacts, Entry, State
+from tidetable.catalog import ArchiveFacts, Entry, GapReason, State
 from tidetable.conditions import ANY, Names
 from tidetable.config import parse
 from tidetable.keys import Index, Layout, Packing
@@ -20,9 +20,9 @@ from tidetable.query.merge import Demand, compute_share
 from tidetable.query.model import EVERYTHING, Position, Projection, Query
 from tidetable.query.noted import Stretch, is_noted, read_series
 from tidetable.query.page import MAX_BODY_BYTES, count_fitting_rows, list_gaps
-from tidetable.query.plan import _is_ahead, cover_range, fetches_from
+from tidetable.query.plan import _is_ahead, cover_range, needs_table_data
 from tidetable.query.render import _escape_cell
-from tidetable.query.scans import DAMAGED, LOST, MISSING, Gap, PackScan, find_visible_gaps, list_filters
+from tidetable.query.scans import Gap, PackScan, find_visible_gaps, list_filters
 from tidetable.query.typed import _choose_converter, type_events, type_rows
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
@@ -46,7 +46,10 @@ def test_what_no_period_covers_is_a_gap_and_periods_that_only_touch_are_not_met(
         ("t1", START + DAY, START + 2 * DAY),
         ("t2", START + 2 * DAY, START + 3 * DAY),
     ]
-    assert gaps == [Gap(START + HOUR, START + DAY, "no table"), Gap(START + 3 * DAY, START + 4 * DAY, "no table")]
+    assert gaps == [
+        Gap(START + HOUR, START + DAY, GapReason("no table")),
+        Gap(START + 3 * DAY, START + 4 * DAY, GapReason("no table")),
+    ]
     assert list(cover_range(START + DAY, START + DAY + HOUR, [entry(0), entry(2)], gaps)) == []
 
 
@@ -61,17 +64,25 @@ def test_what_no_period_covers_is_a_gap_and_periods_that_only_touch_are_not_met(
     ],
 )
 def test_an_index_without_what_is_shown_is_fetched_from(project: Any, projection: Projection, fetched: bool) -> None:
-    assert fetches_from(Index("by_kind", "kind", 1, project=project), projection, ()) is fetched
+    assert needs_table_data(Index("by_kind", "kind", 1, project=project), projection, ()) is fetched
 
 
 def test_gaps_of_the_future_are_not_shown_and_faults_are_losses() -> None:
-    now = Gap(NOON, NOON + DAY, MISSING)
-    before, after = Gap(START, NOON, DAMAGED), Gap(NOON + timedelta(microseconds=1), NOON + DAY, LOST)
+    now = Gap(NOON, NOON + DAY, GapReason.TABLE_MISSING)
+    before, after = (
+        Gap(START, NOON, GapReason.DAMAGED_PACK),
+        Gap(NOON + timedelta(microseconds=1), NOON + DAY, GapReason.DAMAGED_DATA),
+    )
     assert find_visible_gaps([after, now, before], NOON) == [before, now]
-    assert [len(Gap(START, NOON, reason).losses) for reason in (MISSING, DAMAGED, LOST, "deleted")] == [1, 1, 1, 0]
-    short = Gap(START + HOUR, START + 2 * HOUR, LOST)
+    assert [
+        len(Gap(START, NOON, reason).losses)
+        for reason in (GapReason.TABLE_MISSING, GapReason.DAMAGED_PACK, GapReason.DAMAGED_DATA, GapReason.DELETED)
+    ] == [1, 1, 1, 0]
+    short = Gap(START + HOUR, START + 2 * HOUR, GapReason.DAMAGED_DATA)
     assert find_visible_gaps([short, before], NOON) == [before, short]
-    assert Gap.of_missing(entry(), START + HOUR, START + 9 * DAY) == Gap(START + HOUR, START + DAY, MISSING)
+    assert Gap.of_missing(entry(), START + HOUR, START + 9 * DAY) == Gap(
+        START + HOUR, START + DAY, GapReason.TABLE_MISSING
+    )
     missing = Gap.of_missing(entry(), START - DAY, NOON)
     assert list_gaps([missing]) == [
         {"from": "2026-03-01T00:00:00.000000Z", "to": "2026-03-01T12:00:00.000000Z", "reason": "table missing"}
@@ -141,7 +152,11 @@ def test_names_are_shown_as_they_were_queried() -> None:
 
 
 def test_series_are_noted_of_periods_that_begin_then_or_later_and_a_prefix_chooses_among_them() -> None:
-    assert [is_noted(entry(1), since) for since in (None, START + DAY, START + DAY + HOUR)] == [False, True, False]
+    assert [is_noted(entry(1), since) for since in (None, START + DAY, START + DAY + HOUR)] == [
+        False,
+        True,
+        False,
+    ]
     query = Query("s", START, NOON, Names(series_prefix="a"), ascending=True, limit=1, consistent=True)
     asked: list[Any] = []
 

@@ -243,16 +243,16 @@ def test_a_ranking_that_is_cut_goes_on_after_its_last_event() -> None:
     base = StoredEvents(policy, [scored(1, n, n) for n in range(5)], [policy.layout] * DAYS)
     whole = ask(policy, base)
     assert (ids(whole), whole.next) == (["1-4", "1-3", "1-2", "1-1", "1-0"], None)
-    cut = whole.first(3)
+    cut = whole.cut_to(3)
     assert cut is not None
     assert (ids(cut), cut.tied) == (["1-4", "1-3", "1-2"], False)
     assert cut.next is not None
     assert ids(ask(policy, base, cursor=cut.next)) == ["1-1", "1-0"]
-    again = cut.first(1)
+    again = cut.cut_to(1)
     assert again is not None
     assert again.next is not None
     assert ids(ask(policy, base, cursor=again.next)) == ["1-3", "1-2", "1-1", "1-0"]
-    assert whole.first(0) is None
+    assert whole.cut_to(0) is None
     assert ask(policy, base, fields="*,mag").columns == ["rank", "value", "series", "time", "id", "data.mag", "ref"]
 
 

@@ -10,7 +10,7 @@ import pytest
 from aws.arrow import encode_stream
 from tidetable.query.listings.page import Listed
 from tidetable.query.model import Cost
-from tidetable.query.render import Form, _escape_cell, choose_form, flatten, render
+from tidetable.query.render import Form, _escape_cell, choose_form, flatten_row, render_answer
 
 NOON = datetime(2026, 3, 5, 12, tzinfo=UTC)
 
@@ -26,7 +26,7 @@ FLAT: list[tuple[dict[str, Any], dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("row", "flat"), FLAT)
 def test_a_flat_row_has_its_fields_by_their_paths(row: dict[str, Any], flat: dict[str, Any]) -> None:
-    assert list(flatten(row).items()) == list(flat.items())
+    assert list(flatten_row(row).items()) == list(flat.items())
 
 
 def test_formulas_are_escaped_unless_the_request_says_otherwise() -> None:
@@ -74,7 +74,7 @@ def rendered(kind: str, **more: Any) -> tuple[str, str]:
         reader=SimpleNamespace(),  # type: ignore[arg-type]
         places=(),
     )
-    answer = render(row, Form(kind, **more), encode_stream)
+    answer = render_answer(row, Form(kind, **more), encode_stream)
     return answer.content_type, answer.body
 
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from aws.sketches import DDSketches
 from tests.fakes import SEAL
 from tests.worlds.days import Days
-from tidetable.catalog import Entry, State
+from tidetable.catalog import Entry, GapReason, State
 from tidetable.conditions import ANY
 from tidetable.config import parse
 from tidetable.copies import Copies
@@ -28,7 +28,7 @@ from tidetable.query.aggregates.stats import compute_stat
 from tidetable.query.batches import LiveBatch, TimeUp
 from tidetable.query.listings import parse_series
 from tidetable.query.listings.names import Names, Seen
-from tidetable.query.listings.parse import Place, needs_rollup
+from tidetable.query.listings.parse import Place, refuse_unrolled
 from tidetable.query.model import Position, Query
 from tidetable.query.noted import Stretch, read_stretch
 from tidetable.query.scans import Gap
@@ -209,7 +209,7 @@ def test_a_name_is_shown_from_its_first_to_its_last_sighting() -> None:
         ("c", seen(1, 1, "1h")),
     ):
         names.add(Place("text", head), head, sighting)
-    (_, b), (_, c) = names.sorted()
+    (_, b), (_, c) = names.list_sorted()
     assert (b.value, b.earliest.first, b.earliest.within, b.latest.last, b.latest.within) == ("b", "3", "2h", "7", "0s")
     assert (sorted(b.types), c.value) == (["0s", "1h", "2h"], "c")
     assert [names.holds(Place("text", head)) for head in "abc"] == [False, True, True]
@@ -221,12 +221,12 @@ def test_of_many_names_those_of_the_page_and_one_more_are_kept(monkeypatch: pyte
     names = Names(2, None)
     for head in "fedcba" + "df":
         names.add(Place("text", head), head, seen(1, 1, "1h"))
-    assert [place.head for place, _ in names.sorted()] == ["a", "b", "c"]
+    assert [place.head for place, _ in names.list_sorted()] == ["a", "b", "c"]
 
 
 def test_a_listing_that_no_rollup_answers_names_the_rollup_to_add() -> None:
     listing = parse_series(STREAM, {}, NOON, SEAL)
-    problem = needs_rollup(listing, STREAM).problem
+    problem = refuse_unrolled(listing, STREAM).problem
     assert (problem.status, problem.code) == (400, "needs_rollup")
     assert 'add [[streams.s.rollup]] with name = "series", every = "1h", by = ["series"]' in problem.detail
     assert listing.find_misfit(HOURLY) is None
@@ -301,7 +301,7 @@ def test_a_missing_table_of_noted_series_is_one_gap_if_the_scanner_forgives() ->
     session = ReadSession(days.reader, lambda: 100.0, forgiving=True)
     series = NotedSeries(series=["a", "b"], units=0.0)
     list(read_stretch(query, Stretch(entry, query.start, query.end), series, session))
-    assert session.gaps == [Gap(START, START + timedelta(days=1), "table missing")]
+    assert session.gaps == [Gap(START, START + timedelta(days=1), GapReason("table missing"))]
 
 
 def test_the_groups_in_memory_are_as_many_as_a_function_has_room_for() -> None:

@@ -13,7 +13,7 @@ from tests.fakes import FakeStore
 from tests.worlds.days import STREAM, Days
 from tests.worlds.packed import STREAMS as PACKED_STREAMS
 from tests.worlds.packed import items_of
-from tidetable.catalog import Entry, State
+from tidetable.catalog import Entry, GapReason, State
 from tidetable.conditions import Condition, Names
 from tidetable.copies import Copies
 from tidetable.errors import TableMissing
@@ -25,14 +25,14 @@ from tidetable.ports import Columns, KeyRange, Page, RangeRead, Version
 from tidetable.problems import ProblemError
 from tidetable.query import find_latest, page
 from tidetable.query import gather as gathering
-from tidetable.query.gather import Nearest, gather
+from tidetable.query.gather import Nearest, gather_events
 from tidetable.query.get import get_event
 from tidetable.query.hydrate import match_conditions, read_base_items
 from tidetable.query.model import EVERYTHING
+from tidetable.query.pack_reading import count_first_packs, find_event_in_pack
 from tidetable.query.rows import Row, Rows, count_escaped_bytes, make_archive_rows
 from tidetable.query.scans import Gap, GatherScan, PackScan
 from tidetable.query.session import ReadSession
-from tidetable.query.settle import count_first_packs, find_in
 from tidetable.values import count_item_bytes
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
@@ -59,7 +59,7 @@ def test_an_event_under_two_values_is_kept_once_and_takes_the_room_of_one(monkey
     nearest = Nearest(ascending=True)
     for place in ("5", "6", "5", "4"):
         nearest.add(placed(place))
-    assert [kept[0] for kept in nearest.entries()] == ["4"]
+    assert [kept[0] for kept in nearest.list_entries()] == ["4"]
     assert not nearest.cut
 
 
@@ -71,10 +71,10 @@ def test_the_first_event_is_kept_whatever_it_takes(
     nearest = Nearest(ascending=ascending)
     for place in ("2", "1", "3"):
         nearest.add(placed(place, place, 500))
-    assert ([own[0] for own in nearest.entries()], nearest.cut) == (kept, True)
+    assert ([own[0] for own in nearest.list_entries()], nearest.cut) == (kept, True)
     alone = Nearest(ascending=ascending)
     alone.add(placed("2", "2", 500))
-    assert ([own[0] for own in alone.entries()], alone.cut) == (["2"], False)
+    assert ([own[0] for own in alone.list_entries()], alone.cut) == (["2"], False)
 
 
 def test_after_a_cut_the_kept_events_still_count(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,7 +85,7 @@ def test_after_a_cut_the_kept_events_still_count(monkeypatch: pytest.MonkeyPatch
     for number in range(40, 25, -1):
         nearest.add(placed(str(number), str(number), 500))
         assert len(vars(nearest)["_entries"]) <= 10, "memory holds at most twice the limit"
-    assert ([own[0] for own in nearest.entries()], nearest.cut) == (["26", "27", "28", "29", "30"], True)
+    assert ([own[0] for own in nearest.list_entries()], nearest.cut) == (["26", "27", "28", "29", "30"], True)
 
 
 def test_nothing_behind_an_event_that_was_left_out_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,7 +94,7 @@ def test_nothing_behind_an_event_that_was_left_out_is_kept(monkeypatch: pytest.M
     nearest = Nearest(ascending=True)
     for place, size in (("1", 300), ("2", 300), ("5", 1_500), ("9", 10), ("0", 10)):
         nearest.add(placed(place, place, size))
-    assert ([own[0] for own in nearest.entries()], nearest.cut) == (["0", "1", "2"], True)
+    assert ([own[0] for own in nearest.list_entries()], nearest.cut) == (["0", "1", "2"], True)
 
 
 def test_ranges_are_read_again_for_what_did_not_fit_and_the_time_is_looked_at_before(
@@ -118,7 +118,7 @@ def test_ranges_are_read_again_for_what_did_not_fit_and_the_time_is_looked_at_be
         holds=lambda place, after, *, ascending: after is None or (place > after) is ascending,
     )
     reads = [RangeRead(KeyRange("t", "p", None, None), 10)]
-    merged = gather(
+    merged = gather_events(
         scan, reads, [halves[0]], fetch, Names(series=("a",)), ascending=True, check_time=lambda: calls.append("time")
     )
     assert [([own[0] for own in entries], edge) for entries, edge in merged] == [
@@ -168,12 +168,12 @@ EVENT = Event("a", NOON, "1", {"n": 1})
 def test_an_event_is_found_in_its_pack_and_damage_is_said() -> None:
     (pack,) = items_of([EVENT, Event("a", NOON, "2", {})], PACKED, 0)
     place = PACKED.make_sort_key(NOON, "a", "1")
-    found = find_in(pack, place, PACKED, Zstd())
+    found = find_event_in_pack(pack, place, PACKED, Zstd())
     assert found.item is not None
     assert (found.item["sk"], found.damaged) == (place, False)
-    assert find_in(pack, PACKED.make_sort_key(NOON, "a", "3"), PACKED, Zstd()) == (None, False)
+    assert find_event_in_pack(pack, PACKED.make_sort_key(NOON, "a", "3"), PACKED, Zstd()) == (None, False)
     damaged: Any = {name: b"x" if isinstance(value, bytes) else value for name, value in pack.items()}
-    assert find_in(damaged, place, PACKED, Zstd()) == (None, True)
+    assert find_event_in_pack(damaged, place, PACKED, Zstd()) == (None, True)
 
 
 @pytest.mark.parametrize(("count", "shards", "packs"), [(1, 1, 2), (2000, 1, 2), (2001, 1, 3), (9000, 3, 5)])
@@ -337,12 +337,12 @@ def test_text_takes_its_bytes_and_one_more_for_what_is_escaped(text: str, size: 
 
 def test_members_that_plain_events_do_not_have_are_shown_when_they_say_something() -> None:
     item = {"pk": "p#0", "sk": LAYOUT.make_sort_key(NOON, "a", "1"), "data": {}}
-    assert Row(entry(), item).members() == ""
+    assert Row(entry(), item).write_members() == ""
     row = Row(entry(), item, EVERYTHING, Version(2, 1000, newest=True), incomplete=True, left_out=3)
-    assert row.members() == (
+    assert row.write_members() == (
         ',"version":2,"newest":true,"accepted":"1970-01-01T00:00:01.000000Z","incomplete":true,"versions_left_out":3'
     )
-    assert Rows.of_rows([row, row], entry()).first(1).count == 1
+    assert Rows.of_rows([row, row], entry()).cut_to(1).count == 1
 
 
 # Sessions
@@ -356,8 +356,8 @@ def test_each_lost_event_is_one_gap_and_each_missing_table_one_gap_of_a_range() 
         session.note_lost(entry(), {"pk": "p", "sk": LAYOUT.make_sort_key(NOON, series, "1")})
     for end in (NOON, NOON, START + DAY):
         assert session.take_page(None, entry(), START, end) == Page(Columns((), (), ()), more=False)
-    lost = Gap(NOON, NOON + timedelta(microseconds=1), "damaged data")
-    missing = [Gap(START, end, "table missing") for end in (NOON, START + DAY)]
+    lost = Gap(NOON, NOON + timedelta(microseconds=1), GapReason("damaged data"))
+    missing = [Gap(START, end, GapReason("table missing")) for end in (NOON, START + DAY)]
     assert session.gaps == [lost, lost, *missing]
     assert (session.cost.requests, session.cost.units, session.cost.read) == (3, 0.0, 0)
 

@@ -15,7 +15,7 @@ from tidetable.conditions import read_numbers
 from tidetable.config import parse
 from tidetable.events import Event
 from tidetable.problems import ProblemError
-from tidetable.query import Form, find_latest, get_event, page, parse_query, render, run_query
+from tidetable.query import Form, find_latest, get_event, page, parse_query, render_answer, run_query
 from tidetable.query.aggregates import find_aggregate, parse_aggregation, run
 from tidetable.query.aggregates.stats import compute_stat
 from tidetable.query.listings import parse_series
@@ -198,7 +198,7 @@ def test_a_fetched_item_costs_a_unit_per_4_kb_or_half_of_it(
 def test_an_aggregate_goes_on_with_the_projection_of_its_needed_fields() -> None:
     """Its cursor does not hold it. The order of top groups belongs to the query, and is repeated or left out."""
     begun = aggregate({"by": ["place.state"], "field": ["mag"], "stat": ["sum"], "top": ["3"], "order": ["asc"]})
-    cursor = SEAL.seal(begun.cursor(datetime(2026, 3, 1, tzinfo=UTC)))
+    cursor = SEAL.seal(begun.make_cursor(datetime(2026, 3, 1, tzinfo=UTC)))
     for order in ({}, {"order": ["asc"]}):
         following = parse_aggregation(RICH, {"cursor": [cursor], **order}, NOW, SEAL)
         assert following.query.projection == begun.query.projection
@@ -275,7 +275,7 @@ def test_a_page_of_an_aggregate_is_cut_to_what_an_answer_holds(flat: bool, monke
     monkeypatch.setattr(page, "MAX_BODY_BYTES", 3_000)
     base, form = groups(40), Form(flat=flat)
     first = rows_of(base, by="series", step="10s")
-    rendered = render(first, form, encode_stream)
+    rendered = render_answer(first, form, encode_stream)
     assert (first.count, rendered.answer.count < 40, rendered.answer.next is not None) == (40, True, True)
     assert len(rendered.body) <= 3_000
     rest = rows_of(base, cursor=rendered.answer.next or "")
@@ -283,7 +283,7 @@ def test_a_page_of_an_aggregate_is_cut_to_what_an_answer_holds(flat: bool, monke
     minute = {"from": "2026-03-02T00:00:00Z", "to": "2026-03-02T00:01:00Z"}
     monkeypatch.setattr(page, "MAX_BODY_BYTES", 700)
     with pytest.raises(ProblemError, match="422 too_much: with fill=previous"):
-        render(rows_of(base, by="series", step="10s", fill="previous", **minute), form, encode_stream)
+        render_answer(rows_of(base, by="series", step="10s", fill="previous", **minute), form, encode_stream)
 
 
 def test_flat_events_are_cut_although_a_page_of_events_surely_fits_as_json(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -292,6 +292,6 @@ def test_flat_events_are_cut_although_a_page_of_events_surely_fits_as_json(monke
     base = groups(40)
     query = parse_query(TIMELY, span, TODAY, SEAL)
     whole = run_query(query, TIMELY, base.reader, TODAY, lambda: 100.0)
-    assert render(whole, Form(), encode_stream).answer.count == 40
-    cut = render(whole, Form(flat=True), encode_stream)
+    assert render_answer(whole, Form(), encode_stream).answer.count == 40
+    cut = render_answer(whole, Form(flat=True), encode_stream)
     assert (cut.answer.count < 40, cut.answer.next is not None, len(cut.body) <= 3_000) == (True, True, True)

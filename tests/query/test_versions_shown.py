@@ -47,16 +47,16 @@ def test_a_row_takes_its_data_its_names_thrice_and_four_hundred_bytes() -> None:
     # {"n":7,"t":"é"} has 15 characters, one of which has two bytes, and six quotes. Its names are a and 1.
     assert alone.measure_own_size() == 16 + 6 + 3 * 2 + 400
     alone.earlier = (row(6), row(5))
-    assert alone.size() == 428 + 2 * 426
-    assert Rows.of_rows([alone], KEPT).sizes() == [1_280]
+    assert alone.measure_size() == 428 + 2 * 426
+    assert Rows.of_rows([alone], KEPT).measure_sizes() == [1_280]
 
 
 def test_a_plain_event_takes_its_text_its_quotes_and_a_comma() -> None:
     rows = Rows(PLAIN, ["a#0"] * 2, ["2026-03-05T12:00:00.000000Z#1"] * 2, ['{"t":"é"}', "{}"])
-    first, second = rows.texts()
+    first, second = rows.list_texts()
     # Sixteen quotes are around the names of the members and their values, without those of the data.
     assert (first.count('"'), second.count('"')) == (22, 18)
-    assert rows.sizes() == [len(first) + 1 + 22 + 1, len(second) + 18 + 1]
+    assert rows.measure_sizes() == [len(first) + 1 + 22 + 1, len(second) + 18 + 1]
 
 
 @pytest.mark.parametrize(
@@ -188,5 +188,5 @@ def test_an_earlier_version_is_shown_with_its_own_cold_field() -> None:
 @pytest.mark.parametrize("series", ['a"b', "a\\b", "a\nb", "é"])
 def test_a_name_that_json_escapes_is_escaped_although_it_is_in_the_partition_key_alone(series: str) -> None:
     rows = Rows(PLAIN, [f"{series}#0"], ["2026-03-05T12:00:00.000000Z#1"], ["{}"])
-    event = json.loads(rows.joined())
+    event = json.loads(rows.join_texts())
     assert (event["series"], event["id"], event["time"]) == (series, "1", "2026-03-05T12:00:00.000000Z")

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from tests.fakes import SEAL
 from tests.fakes.serial import Silent
-from tests.query.positions import position_of
+from tests.query.positions import find_position
 from tests.worlds.days import LAYOUTS, NOW, START, STREAM, Days, Fixture, many, run
 from tidetable.errors import ArchiveBusy
 from tidetable.events import Event
@@ -39,7 +39,7 @@ def expected(
 ) -> list[Event]:
     gap = find_containing(START + timedelta(days=3), Kind.DAY)
     kept = {
-        position_of(event): event
+        find_position(event): event
         for event in events
         if start <= event.time < end
         and event.time not in gap

@@ -63,18 +63,18 @@ def bucket_of(definition: Any) -> Bucket:
 
 def test_a_cell_keeps_the_statistics_of_its_definition_alone() -> None:
     definition = replace(MINUTES, stats=("min", "first"))
-    cell = bucket_of(definition).events(START)[0]
+    cell = bucket_of(definition).make_events(START)[0]
     assert cell.data["fields"]["mag"] == {"count": 1, "min": 2, "first": [2, "1#a#1"]}
 
 
 def test_a_rollup_without_percentiles_keeps_no_sketch_of_the_cells_that_it_is_made_of() -> None:
-    event = bucket_of(MINUTES).events(START)[0]
+    event = bucket_of(MINUTES).make_events(START)[0]
     assert "sketch" in event.data["fields"]["mag"]
     cell = parse_cell(MINUTES, Event(event.series, event.time, event.id, event.data), SKETCHES, MINUTES.fields)
     assert cell is not None
     bucket = Bucket(replace(HOURS, fields=MINUTES.fields, stats=("sum",)), SKETCHES)
     bucket.merge(cell)
-    assert bucket.events(START)[0].data["fields"]["mag"] == {"count": 1, "sum": "2"}
+    assert bucket.make_events(START)[0].data["fields"]["mag"] == {"count": 1, "sum": "2"}
 
 
 def test_an_archived_period_is_readable_though_its_table_is_gone() -> None:
@@ -95,7 +95,7 @@ def test_a_rebuild_that_is_refused_says_how_far_it_came(error: Exception, monkey
 
     monkeypatch.setattr(rebuilding, "compute_bucket", refuse)
     definition = world.definitions["s"][0]
-    progress = rebuilding.rebuild(
+    progress = rebuilding.rebuild_rollup(
         definition, START - HOUR, START, world.definitions["s"], world.services(), "me", LENGTH
     )
     assert progress is not None
@@ -111,7 +111,7 @@ def test_a_rebuild_marks_every_sealed_bucket_of_a_long_range() -> None:
         world.sleep(3_600)
         world.refresh()
     definition = world.definitions["s"][0]
-    progress = rebuilding.rebuild(
+    progress = rebuilding.rebuild_rollup(
         definition, START + HOUR, START + 19 * HOUR, [definition], world.services(), "me", LENGTH
     )
     assert progress is not None
@@ -120,15 +120,15 @@ def test_a_rebuild_marks_every_sealed_bucket_of_a_long_range() -> None:
 
 
 def test_an_older_definition_has_the_buckets_and_statistics_of_its_edge() -> None:
-    then = replace(MINUTES, every=HOUR, stats=("sum",), by=(), fields=()).as_of(MINUTES.text)
+    then = replace(MINUTES, every=HOUR, stats=("sum",), by=(), fields=()).parse_former(MINUTES.text)
     assert (then.every, then.by, then.fields) == (timedelta(minutes=10), ("series", "kind"), ("mag",))
     assert then.text == MINUTES.text
 
 
 def test_counts_are_kept_though_no_definition_names_them() -> None:
-    assert replace(MINUTES, stats=("sum",)).feeds(replace(HOURS, stats=("count", "sum")))
+    assert replace(MINUTES, stats=("sum",)).can_feed(replace(HOURS, stats=("count", "sum")))
     bucket = bucket_of(replace(MINUTES, stats=("min",)))
-    event = bucket.events(START)[0]
+    event = bucket.make_events(START)[0]
     cell = parse_cell(MINUTES, Event(event.series, event.time, event.id, event.data), SKETCHES, ())
     assert cell is None, "it is of another definition"
     cell = parse_cell(replace(MINUTES, stats=("min",)), event, SKETCHES, ("mag",))
@@ -142,7 +142,7 @@ def test_counts_are_kept_though_no_definition_names_them() -> None:
 def test_a_truth_value_is_no_number_among_the_kinds_of_fields() -> None:
     bucket = Bucket(MINUTES, SKETCHES)
     bucket.add("a", "1#a#1", {"flag": True, "n": 1, "none": None})
-    assert bucket.events(START)[-1].data == {"names": {"flag": ["boolean"], "n": ["number"], "none": ["null"]}}
+    assert bucket.make_events(START)[-1].data == {"names": {"flag": ["boolean"], "n": ["number"], "none": ["null"]}}
 
 
 @pytest.mark.parametrize(("key", "period"), [('"time", bucket = "6h"', None), ('"series"', Kind.DAY)])

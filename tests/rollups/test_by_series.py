@@ -17,7 +17,7 @@ from tidetable.ports import Edge, Noting, RangeRead
 from tidetable.problems import ProblemError
 from tidetable.rollups.bounds import NOTE_KEPT, to_millis
 from tidetable.rollups.noting import sweep_notes
-from tidetable.rollups.rebuild import rebuild
+from tidetable.rollups.rebuild import rebuild_rollup
 from tidetable.times import to_text
 
 DAY, HOUR, MINUTE = timedelta(days=1), timedelta(hours=1), timedelta(minutes=1)
@@ -170,7 +170,7 @@ def test_a_rebuild_reads_past_buckets_by_noted_series() -> None:
     world.sleep(3_000)
     world.refresh()
     world.sleep(300)
-    progress = rebuild(BY_DAY, START, START + HOUR, [BY_DAY], world.services(), "me", LENGTH)
+    progress = rebuild_rollup(BY_DAY, START, START + HOUR, [BY_DAY], world.services(), "me", LENGTH)
     assert progress is not None
     assert (progress.reached, progress.buckets, progress.problem) == (START, 1, None)
     assert world.check([ALL]) == 1

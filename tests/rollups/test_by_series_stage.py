@@ -16,7 +16,7 @@ from tidetable.problems import ProblemError
 from tidetable.query.aggregates import find_aggregate, parse_aggregation
 from tidetable.rollups.bounds import choose_lease_length
 from tidetable.rollups.bucket import Report
-from tidetable.rollups.refresh import refresh
+from tidetable.rollups.refresh import refresh_rollups
 from tidetable.times import to_text
 
 NOON = datetime(2026, 3, 15, 12, tzinfo=UTC)
@@ -54,7 +54,7 @@ class Rolled(Stage):
     def refresh(self) -> Report:
         pipeline = self.pipeline
         services = pipeline.refresher(lambda: 100.0)
-        report = refresh(pipeline.definitions, services, "run", choose_lease_length(timedelta(seconds=300)))
+        report = refresh_rollups(pipeline.definitions, services, "run", choose_lease_length(timedelta(seconds=300)))
         assert report is not None
         assert (report.failed, report.finished) == ([], True)
         return report

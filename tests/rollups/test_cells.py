@@ -19,8 +19,8 @@ from tidetable.rollups import bounds
 from tidetable.rollups.cells import (
     Bucket,
     Cell,
+    GroupState,
     Numbers,
-    State,
     is_removed,
     make_group_value,
     make_id,
@@ -47,7 +47,7 @@ def test_a_cell_says_what_its_events_say() -> None:
         ("a", "1#a#1", {"kind": "x", "mag": Decimal("0.1"), "note": None}),
         ("a", "3#a#3", {"kind": "x", "mag": "none", "tags": [1]}),
     )
-    cell, names = bucket.events(START)
+    cell, names = bucket.make_events(START)
     assert (cell.series, cell.time, cell.id) == ("a", START, f'{MINUTES.key}["x"]')
     assert cell.data["by"] == {"kind": "x"}
     assert cell.data["count"] == 3
@@ -99,7 +99,7 @@ def test_a_long_id_is_a_hash() -> None:
 
 
 def test_cells_of_another_definition_are_none() -> None:
-    (cell, _) = bucket_of(HOURS, ("a", "1", {"kind": "x"})).events(START)
+    (cell, _) = bucket_of(HOURS, ("a", "1", {"kind": "x"})).make_events(START)
     assert parse_cell(HOURS, cell, SKETCHES, ()) is not None
     assert parse_cell(replace(HOURS, by=()), cell, SKETCHES, ()) is None
 
@@ -114,7 +114,7 @@ def test_the_data_of_a_cell_has_its_groups_at_their_paths() -> None:
         ({"count": 0, "kind": False}, {"count": 0, "kind": False}),
     ]
     for by, data in cases:
-        assert Cell(START, by, State()).data == data
+        assert Cell(START, by, GroupState()).data == data
 
 
 def test_numbers_keep_their_first_and_last_when_they_are_merged_with_numbers_that_keep_neither() -> None:
@@ -128,7 +128,7 @@ def test_numbers_keep_their_first_and_last_when_they_are_merged_with_numbers_tha
 
 
 def test_a_removed_group_is_no_cell() -> None:
-    cell, names = bucket_of(HOURS, ("a", "1", {"kind": "x"})).events(START)
+    cell, names = bucket_of(HOURS, ("a", "1", {"kind": "x"})).make_events(START)
     gone = make_removed_cell(cell)
     assert gone.data == {"by": {"kind": "x"}, "count": 0, "fields": {}}
     assert parse_cell(HOURS, gone, SKETCHES, ()) is None
@@ -138,14 +138,14 @@ def test_a_removed_group_is_no_cell() -> None:
 
 def test_names_of_shorter_buckets_are_not_those_of_a_longer_one() -> None:
     """A rollup of ten minutes became one of an hour: nobody keeps the names at 00:10 any more."""
-    (_, names) = bucket_of(MINUTES, ("a", "1", {"mag": 1})).events(START + timedelta(minutes=10))
+    (_, names) = bucket_of(MINUTES, ("a", "1", {"mag": 1})).make_events(START + timedelta(minutes=10))
     assert parse_names(MINUTES, names) == {"mag": ["number"]}
     assert parse_names(HOURS, names) == {}
 
 
 def test_the_first_thousand_names_are_kept() -> None:
     bucket = bucket_of(HOURS, *[("a", str(n), {f"f{n % 5000:04d}": 1}) for n in range(9_000, 0, -1)])
-    names = bucket.events(START)[-1].data["names"]
+    names = bucket.make_events(START)[-1].data["names"]
     assert list(names) == [f"f{n:04d}" for n in range(1_000)]
 
 
@@ -167,20 +167,20 @@ def test_merged_cells_are_the_cells_of_all_events(drawn: list[tuple[str, Any, An
         (series, f"{n:03d}#{series}#{n}", {"kind": kind, **({} if mag is None else {"mag": mag})})
         for n, (series, kind, mag) in enumerate(drawn)
     ]
-    whole = bucket_of(HOURS, *events).events(START)
+    whole = bucket_of(HOURS, *events).make_events(START)
     chance = random.Random(seed)
     chance.shuffle(events)
     finer = [bucket_of(MINUTES, *events[n::3]) for n in range(3)]
     merged = Bucket(HOURS, SKETCHES)
     for bucket in finer:
-        for cell in bucket.events(START):
+        for cell in bucket.make_events(START):
             held = Event(cell.series, cell.time, cell.id, decode_json(canonical_json(cell.data)))
             merged.merge_names(parse_names(MINUTES, held))
             read = parse_cell(MINUTES, held, SKETCHES, HOURS.fields)
             if read is not None:
                 merged.merge(read)
     # As tables hold them: of 0 and 0.000 either may be the least.
-    texts = [sorted((cell.id, settle_text(cell.data)) for cell in some) for some in (whole, merged.events(START))]
+    texts = [sorted((cell.id, settle_text(cell.data)) for cell in some) for some in (whole, merged.make_events(START))]
     assert texts[0] == texts[1]
 
 
@@ -228,7 +228,7 @@ def test_a_definition_is_told_by_what_decides_its_cells() -> None:
     assert replace(HOURS, fields=("a", "b")).key == replace(HOURS, fields=("b", "a"), max_groups=5).key
     different = [replace(HOURS, by=()), replace(HOURS, every=timedelta(hours=2)), replace(HOURS, stats=("count",))]
     assert len({HOURS.key, *(definition.key for definition in different)}) == 4
-    assert HOURS.as_of(replace(HOURS, by=()).text) == replace(HOURS, by=(), stats=tuple(sorted(EVERYTHING)))
+    assert HOURS.parse_former(replace(HOURS, by=()).text) == replace(HOURS, by=(), stats=tuple(sorted(EVERYTHING)))
 
 
 FEEDS = [
@@ -247,7 +247,7 @@ FEEDS = [
 def test_a_rollup_is_made_of_a_finer_one_that_has_what_it_needs(
     name: str, finer: Definition, coarser: Definition, wanted: bool
 ) -> None:
-    assert finer.feeds(coarser) is wanted
+    assert finer.can_feed(coarser) is wanted
 
 
 def test_the_bounds_follow_from_what_writers_may_take() -> None:

@@ -10,7 +10,7 @@ from tests.worlds.rolled import HOURS, MINUTES, PACKED_SERIES, SERIES, START, Wo
 from tidetable.catalog import Seen
 from tidetable.config import TableClass
 from tidetable.periods import Kind
-from tidetable.rollups.collect import collect, collect_together
+from tidetable.rollups.collect import collect_bucket, collect_together
 from tidetable.rollups.cover import Segment
 from tidetable.rollups.services import BucketBlocked
 from tidetable.rollups.writing import Present, read_present, write_cells
@@ -22,16 +22,16 @@ BY_DAY = replace(MINUTES, period=Kind.DAY, ahead=timedelta(minutes=5))
 def test_a_period_that_never_had_a_table_has_no_events_and_yet_may_lack_cells() -> None:
     world = World()
     start = START + 40 * DAY
-    assert collect(HOURS, [Segment(start, start + HOUR, None)], world.services()).groups == {}
+    assert collect_bucket(HOURS, [Segment(start, start + HOUR, None)], world.services()).groups == {}
     with pytest.raises(BucketBlocked, match=r"s-m cannot be read from 2026-04-11T00:00:00.000000Z on: no table"):
-        collect(HOURS, [Segment(start, start + HOUR, MINUTES)], world.services())
+        collect_bucket(HOURS, [Segment(start, start + HOUR, MINUTES)], world.services())
 
 
 def test_a_period_that_was_deleted_is_not_taken_for_one_without_events() -> None:
     world = World()
     world.forget("s", START)
     with pytest.raises(BucketBlocked, match=r"^s cannot be read from 2026-03-02T00:00:00.000000Z on: deleted$"):
-        collect(HOURS, [Segment(START, START + HOUR, None)], world.services())
+        collect_bucket(HOURS, [Segment(START, START + HOUR, None)], world.services())
 
 
 def test_a_damaged_pack_of_a_series_keeps_its_bucket_from_being_sealed() -> None:
@@ -55,7 +55,7 @@ def test_a_bucket_with_too_many_groups_is_read_no_further() -> None:
     world = World((few,))
     world.write(*(reading(21 + n / 10, n, f"s{n}") for n in range(9)))
     segment = Segment(START + 20 * MINUTE, START + 30 * MINUTE, None)
-    bucket = collect(few, [segment], world.services())
+    bucket = collect_bucket(few, [segment], world.services())
     assert (bucket.is_over, len(bucket.groups)) == (True, 3)
 
 
@@ -120,7 +120,7 @@ def test_a_bucket_is_read_at_the_pace_that_leaves_units_to_queries(
     before = world.time
     segment = Segment(START + 20 * MINUTE, START + 30 * MINUTE, None)
     services = replace(world.services(), reader=world.reader, remaining=lambda: remaining if read else 100.0)
-    collect(BY_DAY, [segment], services)
+    collect_bucket(BY_DAY, [segment], services)
     assert (world.time - before).total_seconds() == seconds
 
 
@@ -137,8 +137,8 @@ def test_cells_are_newer_than_those_that_they_replace(present: int, at: int) -> 
     """Two copies of one instant would not say which of them counts."""
     world = begin_rollups((MINUTES,))
     entry = world.entry("s-m", START)
-    bucket = collect(MINUTES, [], world.services())
+    bucket = collect_bucket(MINUTES, [], world.services())
     bucket.add("a", "1#a#1", {"mag": 2})
     read_at = START.fromtimestamp(5, START.tzinfo)
-    write_cells(MINUTES, entry, bucket.events(START + HOUR), Present({}, present), read_at, world.services())
+    write_cells(MINUTES, entry, bucket.make_events(START + HOUR), Present({}, present), read_at, world.services())
     assert {item["at"] for item in world.store.tables[entry.table].values()} == {at}

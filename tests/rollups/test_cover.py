@@ -14,14 +14,14 @@ from tidetable.periods import Kind, find_containing
 from tidetable.ports import Edge, Mark, RollupState
 from tidetable.rollups.cover import (
     Usable,
-    cover,
+    cover_with_rollups,
     find_marked_buckets,
     find_readable_spans,
     find_usable_spans,
-    intersect,
-    join,
+    intersect_spans,
+    join_spans,
     list_versions,
-    subtract,
+    subtract_spans,
 )
 from tidetable.rollups.definition import Definition
 
@@ -81,7 +81,7 @@ CASES = [
 def test_the_coarsest_rollup_answers_whole_buckets(
     name: str, usable: list[tuple[Definition, str]], start: str, end: str, wanted: str
 ) -> None:
-    found = cover(at(start), at(end), [Usable(rollup, spans(text)) for rollup, text in usable])
+    found = cover_with_rollups(at(start), at(end), [Usable(rollup, spans(text)) for rollup, text in usable])
     shown = [
         f"{show(segment.start)}-{show(segment.end)} {'raw' if segment.definition is None else segment.definition.name}"
         for segment in found
@@ -190,19 +190,24 @@ def test_a_mark_covers_every_bucket_that_its_writer_may_mean(
 
 
 SETS = [
-    (join, "02T00:00-02T01:00 02T01:00-02T02:00 02T03:00-02T04:00", "", "02T00:00-02T02:00 02T03:00-02T04:00"),
-    (join, "02T02:00-02T03:00 02T00:00-02T05:00 02T04:00-02T06:00", "", "02T00:00-02T06:00"),
-    (intersect, "02T00:00-02T03:00", "01T00:00-02T00:00 02T01:00-02T02:00 02T03:00-02T04:00", "02T01:00-02T02:00"),
-    (subtract, "02T00:00-02T04:00", "02T01:00-02T02:00 02T04:00-02T05:00", "02T00:00-02T01:00 02T02:00-02T04:00"),
-    (subtract, "02T00:00-02T04:00", "01T00:00-02T00:00 02T00:00-02T01:00 02T03:00-02T06:00", "02T01:00-02T03:00"),
-    (subtract, "02T01:00-02T02:00", "02T00:00-02T03:00", ""),
+    (join_spans, "02T00:00-02T01:00 02T01:00-02T02:00 02T03:00-02T04:00", "", "02T00:00-02T02:00 02T03:00-02T04:00"),
+    (join_spans, "02T02:00-02T03:00 02T00:00-02T05:00 02T04:00-02T06:00", "", "02T00:00-02T06:00"),
+    (
+        intersect_spans,
+        "02T00:00-02T03:00",
+        "01T00:00-02T00:00 02T01:00-02T02:00 02T03:00-02T04:00",
+        "02T01:00-02T02:00",
+    ),
+    (subtract_spans, "02T00:00-02T04:00", "02T01:00-02T02:00 02T04:00-02T05:00", "02T00:00-02T01:00 02T02:00-02T04:00"),
+    (subtract_spans, "02T00:00-02T04:00", "01T00:00-02T00:00 02T00:00-02T01:00 02T03:00-02T06:00", "02T01:00-02T03:00"),
+    (subtract_spans, "02T01:00-02T02:00", "02T00:00-02T03:00", ""),
 ]
 
 
 @pytest.mark.parametrize(("operate", "left", "right", "wanted"), SETS)
 def test_spans_are_sets_of_instants(operate: Callable[..., Any], left: str, right: str, wanted: str) -> None:
     """Spans that touch become one span: a period's end cuts nothing."""
-    given = (spans(left),) if operate is join else (spans(left), spans(right))
+    given = (spans(left),) if operate is join_spans else (spans(left), spans(right))
     assert operate(*given) == spans(wanted)
 
 

@@ -92,7 +92,7 @@ def function(monkeypatch: pytest.MonkeyPatch) -> Function:
 
 def test_a_run_answers_and_measures_its_report(function: Function, monkeypatch: pytest.MonkeyPatch) -> None:
     report = Report(1, 2, 3, ["a"] * 4, ["b"] * 5, [], 6, timedelta(seconds=7.5), finished=False)
-    monkeypatch.setattr("handlers.refresher.refresh", lambda *_: report)
+    monkeypatch.setattr("handlers.refresher.refresh_rollups", lambda *_: report)
     assert function(source="schedule") == {
         "sealed": 1,
         "resealed": 2,
@@ -156,7 +156,7 @@ def test_a_status_and_a_plan_change_nothing(function: Function) -> None:
 
 def test_a_rebuild_answers_how_far_it_came(function: Function, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        "handlers.refresher.rebuild", lambda *_: Progress(NOON, 1, 2, marked=3, problem="it is blocked")
+        "handlers.refresher.rebuild_rollup", lambda *_: Progress(NOON, 1, 2, marked=3, problem="it is blocked")
     )
     assert function(rebuild=SPAN) == {
         "reached": "2026-03-01T12:00:00.000000Z",

@@ -31,7 +31,7 @@ from tests.worlds.rolled import (
 )
 from tidetable.catalog import State
 from tidetable.events import Event
-from tidetable.rollups.rebuild import rebuild
+from tidetable.rollups.rebuild import rebuild_rollup
 
 LAYOUTS = [PLAIN, PACKED, SERIES, PACKED_SERIES]
 NAMES = ["items", "packs", "items by series", "packs by series"]
@@ -95,7 +95,9 @@ def act(world: World, action: tuple[Any, ...]) -> None:  # noqa: C901 - a table 
         case "rebuild":
             begin = START + timedelta(minutes=20 * rest[0])
             definitions = world.definitions["s"]
-            rebuild(definitions[0], begin, begin + timedelta(hours=2), definitions, world.services(), "rebuild", LENGTH)
+            rebuild_rollup(
+                definitions[0], begin, begin + timedelta(hours=2), definitions, world.services(), "rebuild", LENGTH
+            )
 
 
 def run(world: World, error: float, kill: int | None, moments: list[int]) -> None:

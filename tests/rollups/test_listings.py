@@ -19,7 +19,7 @@ from tidetable.problems import ProblemError
 from tidetable.query.listings import explain_listing
 from tidetable.query.listings.names import Names, Seen
 from tidetable.query.listings.parse import find_place
-from tidetable.rollups.rebuild import rebuild
+from tidetable.rollups.rebuild import rebuild_rollup
 
 EVENTS = (
     reading(65, 1, "a", kind="x"),
@@ -145,7 +145,7 @@ def test_cells_of_an_earlier_definition_are_not_read() -> None:
     world.sleep(3_600)
     world.refresh()
     begin = START + timedelta(minutes=60)
-    rebuild(changed, begin, begin + timedelta(hours=7), [changed], world.services(), "rebuild", LENGTH)
+    rebuild_rollup(changed, begin, begin + timedelta(hours=7), [changed], world.services(), "rebuild", LENGTH)
     world.write(reading(65, 1, "a", "i", kind="y"))
     world.sleep(300)
     world.refresh()
@@ -294,7 +294,7 @@ def test_of_two_sightings_that_end_at_one_time_the_exact_one_counts(turned: bool
     sightings = [Seen("1", "2", "10m"), Seen("2", "2", "0s")]
     for seen in sightings[::-1] if turned else sightings:
         held.add(place, "a", seen)
-    ((_, record),) = held.sorted()
+    ((_, record),) = held.list_sorted()
     assert (record.earliest.first, record.earliest.within, record.latest.last, record.latest.within) == (
         "1",
         "10m",
@@ -315,8 +315,8 @@ def test_many_names_are_held_no_longer_than_a_page_needs_them(step: int) -> None
                 place = find_place(name)
                 assert place is not None
                 held.add(place, name, Seen(time, time, "1h"))
-                assert len(held.sorted()) <= 8_001 if name == names[-1] else True
-        page = held.sorted()
+                assert len(held.list_sorted()) <= 8_001 if name == names[-1] else True
+        page = held.list_sorted()
         found += [(row.value, row.earliest.first, row.latest.last) for _, row in page[:3_000]]
         if len(page) <= 3_000:
             break

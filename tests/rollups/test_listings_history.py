@@ -15,7 +15,7 @@ from tests.worlds.listings import BY_HOUR, ask_listing, walk_listing
 from tests.worlds.rolled import LENGTH, MINUTES, PACKED, PLAIN, START, World
 from tidetable.catalog import State
 from tidetable.events import Event
-from tidetable.rollups.rebuild import rebuild
+from tidetable.rollups.rebuild import rebuild_rollup
 from tidetable.times import from_text, to_text
 
 LENGTHS = {
@@ -100,7 +100,9 @@ def act(world: World, sent: Sent, action: tuple[Any, ...]) -> None:  # noqa: C90
             world.definitions["s"] = [drawn, BY_HOUR]
         case "rebuild":
             begin, definitions = START + timedelta(minutes=20 * drawn), world.definitions["s"]
-            rebuild(definitions[0], begin, begin + timedelta(hours=2), definitions, world.services(), "rebuild", LENGTH)
+            rebuild_rollup(
+                definitions[0], begin, begin + timedelta(hours=2), definitions, world.services(), "rebuild", LENGTH
+            )
 
 
 def check(world: World, sent: Sent, drawn: tuple[str, tuple[int, int], str, int]) -> set[str]:

@@ -5,7 +5,7 @@ import pytest
 from aws.arrow import encode_stream
 from tests.worlds.listings import ask_listing, names_of, roll_up
 from tests.worlds.rolled import reading
-from tidetable.query import Form, render
+from tidetable.query import Form, render_answer
 from tidetable.query.page import count_body_bytes
 
 _BYTES = 300_000
@@ -16,7 +16,7 @@ def test_a_page_of_long_values_is_cut_to_an_answer_and_continues(form: Form) -> 
     world = roll_up()
     values = [f"{number:02d}".ljust(_BYTES, "x") for number in range(30)]
     world.write(*(reading(366 + number / 10, 1, kind=value) for number, value in enumerate(values)))
-    rendered = render(ask_listing(world, "kind"), form, encode_stream)
+    rendered = render_answer(ask_listing(world, "kind"), form, encode_stream)
     assert count_body_bytes(rendered.body) <= 6_000_000
     assert rendered.answer.count == 19
     assert names_of(ask_listing(world, "kind", cursor=rendered.answer.next or "")) == values[19:]

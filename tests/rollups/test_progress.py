@@ -10,8 +10,8 @@ from tests.worlds.rolled import LENGTH, MINUTES, QUERIES, START, World, begin_ro
 from tidetable.ports import Mark, RollupState
 from tidetable.rollups import reseal as resealing
 from tidetable.rollups.bucket import Report, compute_bucket
-from tidetable.rollups.rebuild import rebuild
-from tidetable.rollups.refresh import refresh
+from tidetable.rollups.rebuild import rebuild_rollup
+from tidetable.rollups.refresh import refresh_rollups
 
 
 def refresh_slowly(world: World, runs: int, monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int, bool]]:
@@ -27,7 +27,7 @@ def refresh_slowly(world: World, runs: int, monkeypatch: pytest.MonkeyPatch) -> 
     for _ in range(runs):
         spent.clear()
         services = replace(world.services(), remaining=lambda: 40.0 - 10 * len(spent))
-        report = refresh(world.definitions, services, "run", LENGTH)
+        report = refresh_rollups(world.definitions, services, "run", LENGTH)
         assert report is not None
         assert world.check(QUERIES) > 0
         reports.append(report)
@@ -60,7 +60,7 @@ def test_a_marked_bucket_is_computed_if_the_reserve_of_a_request_is_left(seconds
     world = begin_rollups((MINUTES,))
     world.refresh()
     world.rollups.put_marks("s", [START + timedelta(minutes=20)], 0, MINUTES.every)
-    report = refresh(world.definitions, replace(world.services(), remaining=lambda: seconds), "run", LENGTH)
+    report = refresh_rollups(world.definitions, replace(world.services(), remaining=lambda: seconds), "run", LENGTH)
     assert report is not None
     assert (report.resealed, report.marks, report.finished) == (resealed, 1 - resealed, bool(resealed))
 
@@ -71,7 +71,7 @@ def test_a_rebuild_marks_nothing_in_the_reserve_of_a_request(seconds: float, mar
     world.refresh()
     world.rollups.marks.clear()
     begin, services = START + timedelta(minutes=30), replace(world.services(), remaining=lambda: seconds)
-    progress = rebuild(MINUTES, begin, START + timedelta(hours=2), [MINUTES], services, "rebuild", LENGTH)
+    progress = rebuild_rollup(MINUTES, begin, START + timedelta(hours=2), [MINUTES], services, "rebuild", LENGTH)
     assert progress is not None
     assert (progress.marked, progress.left, len(world.rollups.marks)) == (marked, 4 - marked, marked)
 

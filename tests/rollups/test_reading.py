@@ -24,8 +24,8 @@ from tidetable.catalog import ArchiveFacts, State
 from tidetable.keys import Key, Layout, Packing
 from tidetable.ports import Blob
 from tidetable.rollups.bucket import Report
-from tidetable.rollups.rebuild import rebuild
-from tidetable.rollups.refresh import refresh
+from tidetable.rollups.rebuild import rebuild_rollup
+from tidetable.rollups.refresh import refresh_rollups
 
 DAILY = replace(HOURS, name="d", stream="s-d", every=timedelta(days=1))
 # Days in one table, whose events are in four buckets of six hours.
@@ -33,7 +33,7 @@ DAYS_LAYOUT = Layout("time", 1, "id", 86_400, pack=Packing(86_400, 65_536))
 
 
 def run(world: World, remaining: Callable[[], float] = lambda: 100.0) -> Report:
-    report = refresh(world.definitions, replace(world.services(), remaining=remaining), "run", LENGTH)
+    report = refresh_rollups(world.definitions, replace(world.services(), remaining=remaining), "run", LENGTH)
     assert report is not None
     return report
 
@@ -245,7 +245,7 @@ def test_cells_of_an_archived_period_answer_and_are_what_coarser_ones_are_made_o
     world.sleep(2 * 3_600)
     run(world)
     begin = START + timedelta(hours=1)
-    progress = rebuild(HOURS, begin, begin, definitions, world.services(), "rebuild", LENGTH)
+    progress = rebuild_rollup(HOURS, begin, begin, definitions, world.services(), "rebuild", LENGTH)
     assert progress is not None
     assert (progress.problem, progress.left) == (None, 0)
     page = world.ask(step="1h", stat="sum", field="mag", **span)

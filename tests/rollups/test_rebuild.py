@@ -12,7 +12,7 @@ from tidetable.errors import Outage, StoreUnavailable, TableThrottled
 from tidetable.keys import Layout, Packing
 from tidetable.ports import Edge
 from tidetable.rollups.bounds import to_millis
-from tidetable.rollups.rebuild import Progress, rebuild
+from tidetable.rollups.rebuild import Progress, rebuild_rollup
 from tidetable.rollups.status import describe_rollup, plan_rebuild
 from tidetable.times import to_text
 
@@ -20,7 +20,7 @@ from tidetable.times import to_text
 def rebuilt(world: World, hours: float, to: float = 100) -> Progress:
     begin, end = START + timedelta(hours=hours), START + timedelta(hours=to)
     some = world.definitions["s"]
-    found = rebuild(some[0], begin, end, some, world.services(), "rebuild", LENGTH)
+    found = rebuild_rollup(some[0], begin, end, some, world.services(), "rebuild", LENGTH)
     assert found is not None
     return found
 
@@ -115,7 +115,7 @@ def test_nothing_is_rebuilt_while_the_refresher_runs() -> None:
     world = begin_rollups()
     world.catalog.acquire("rollups", "another", world.now(), LENGTH)
     some = world.definitions["s"]
-    assert rebuild(some[0], START, START, some, world.services(), "rebuild", LENGTH) is None
+    assert rebuild_rollup(some[0], START, START, some, world.services(), "rebuild", LENGTH) is None
 
 
 def test_a_rebuild_waits_until_the_first_bucket_of_the_definition_is_sealed() -> None:
@@ -144,7 +144,7 @@ def test_a_rebuild_ends_at_a_bucket_when_its_time_is_up() -> None:
     world.refresh()
     begin = START
     services = replace(world.services(), remaining=lambda: 3.0)
-    progress = rebuild(MINUTES, begin, begin, [MINUTES], services, "rebuild", LENGTH)
+    progress = rebuild_rollup(MINUTES, begin, begin, [MINUTES], services, "rebuild", LENGTH)
     assert progress is not None
     assert (progress.buckets, progress.left, progress.problem) == (0, 1, None)
     assert show_edges(world, "m") == ["00:10-01:10"]
@@ -169,7 +169,7 @@ def test_a_rebuild_whose_time_is_up_within_a_bucket_goes_on_with_it() -> None:
             return 100.0 if next(left, None) is not None else 0.0
 
         services = replace(world.services(), remaining=remaining)
-        progress = rebuild(daily, START, START, [daily], services, "rebuild", LENGTH)
+        progress = rebuild_rollup(daily, START, START, [daily], services, "rebuild", LENGTH)
         assert progress is not None
         assert progress.problem is None
         (edge,) = world.rollups.read_state("s").edges
@@ -189,7 +189,9 @@ def test_a_rebuild_marks_what_its_range_meets_and_no_finer_bucket_beside_it() ->
     world.rollups.marks.clear()
     hours, definitions = world.definitions["s"][1], world.definitions["s"]
     begin = START + timedelta(minutes=90)
-    progress = rebuild(hours, begin, begin + timedelta(minutes=45), definitions, world.services(), "rebuild", LENGTH)
+    progress = rebuild_rollup(
+        hours, begin, begin + timedelta(minutes=45), definitions, world.services(), "rebuild", LENGTH
+    )
     assert progress is not None
     # From 01:30 to 02:15: the hours of 01:00 and of 02:00.
     assert (progress.marked, progress.left) == (2, 0)
@@ -239,14 +241,14 @@ def test_a_rebuild_whose_time_is_up_while_it_marks_goes_on_where_it_ended() -> N
     for looks in (1, 1, 0):
         left = iter(range(looks))
         services = replace(world.services(), remaining=lambda left=left: 100.0 if next(left, None) is not None else 0.0)
-        progress = rebuild(MINUTES, START, end, [MINUTES], services, "rebuild", LENGTH)
+        progress = rebuild_rollup(MINUTES, START, end, [MINUTES], services, "rebuild", LENGTH)
         assert progress is not None
         seen.append((progress.marked, progress.left, progress.buckets, progress.problem))
         end = progress.reached
     assert seen == [(100, 146, 0, None), (100, 46, 0, None), (0, 46, 0, None)]
     assert end == first + timedelta(minutes=400)
     assert list_marked(world) == [first + timedelta(minutes=10 * number) for number in range(40, 240)]
-    last = rebuild(MINUTES, START, end, [MINUTES], world.services(), "rebuild", LENGTH)
+    last = rebuild_rollup(MINUTES, START, end, [MINUTES], world.services(), "rebuild", LENGTH)
     assert last is not None
     assert (last.marked, last.buckets, last.left) == (40, 6, 0)
     assert list_marked(world) == [first + timedelta(minutes=10 * number) for number in range(240)]
@@ -328,10 +330,10 @@ def test_a_rebuild_that_goes_on_up_to_where_it_came_has_nothing_computed_twice()
     world.refresh()
     left = iter(range(10))
     services = replace(world.services(), remaining=lambda: 100.0 if next(left, None) is not None else 0.0)
-    first = rebuild(MINUTES, START, START + timedelta(hours=2), [MINUTES], services, "rebuild", LENGTH)
+    first = rebuild_rollup(MINUTES, START, START + timedelta(hours=2), [MINUTES], services, "rebuild", LENGTH)
     assert first is not None
     assert first.left > 0
     assert first.buckets > 0
-    last = rebuild(MINUTES, START, first.reached, [MINUTES], world.services(), "rebuild", LENGTH)
+    last = rebuild_rollup(MINUTES, START, first.reached, [MINUTES], world.services(), "rebuild", LENGTH)
     assert last is not None
     assert (last.left, last.marked, world.rollups.marks) == (0, 0, {})

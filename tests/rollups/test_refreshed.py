@@ -26,7 +26,7 @@ from tidetable.ports import Edge, Noting, RollupState
 from tidetable.ports.rollups import Mark
 from tidetable.rollups import reseal as resealing
 from tidetable.rollups.bounds import to_millis
-from tidetable.rollups.rebuild import rebuild
+from tidetable.rollups.rebuild import rebuild_rollup
 from tidetable.rollups.refresh import measure_lag
 from tidetable.rollups.services import BucketBlocked
 
@@ -136,7 +136,7 @@ def test_a_rollup_of_longer_buckets_is_rebuilt_from_the_events_and_not_from_its_
     world.refresh()
     # No mark says that the older cells lack it.
     world.put(world.entry("s", START), [reading(63, 5, kind="x")], 1)
-    progress = rebuild(longer, START + HOUR, START + 2 * HOUR, [longer], world.services(), "me", LENGTH)
+    progress = rebuild_rollup(longer, START + HOUR, START + 2 * HOUR, [longer], world.services(), "me", LENGTH)
     assert progress is not None
     assert (progress.reached, progress.problem) == (START + HOUR, None)
     assert world.check(QUERIES) > 0
@@ -169,7 +169,7 @@ def test_a_mark_whose_bucket_could_not_be_computed_stands_for_the_rest_of_the_ru
 def test_a_rebuild_begins_with_the_bucket_that_holds_its_first_instant() -> None:
     world = begin_rollups((MINUTES,))
     world.refresh()
-    progress = rebuild(MINUTES, START + MINUTE, START + HOUR, [MINUTES], world.services(), "me", LENGTH)
+    progress = rebuild_rollup(MINUTES, START + MINUTE, START + HOUR, [MINUTES], world.services(), "me", LENGTH)
     assert progress is not None
     assert (progress.reached, progress.buckets, progress.left) == (START, 1, 0)
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 from aws.zstd import Zstd
-from tests.query.positions import position_of
+from tests.query.positions import find_position
 from tests.worlds.days import Days
 from tidetable.config import Stream, parse
 from tidetable.events import Event, Item
@@ -102,9 +102,9 @@ class PackedDays:
         for request in self.requests:
             for event in request.events:
                 if event.time >= START and (
-                    position_of(event) not in copies or copies[position_of(event)][0] <= request.at
+                    find_position(event) not in copies or copies[find_position(event)][0] <= request.at
                 ):
-                    copies[position_of(event)] = request.at, event
+                    copies[find_position(event)] = request.at, event
         return [copies[key][1] for key in sorted(copies)]
 
 

@@ -32,7 +32,7 @@ from tidetable.query.aggregates.find import Aggregate
 from tidetable.rollups import bounds
 from tidetable.rollups.bucket import Report
 from tidetable.rollups.definition import Definition, Rolled
-from tidetable.rollups.refresh import refresh
+from tidetable.rollups.refresh import refresh_rollups
 from tidetable.rollups.services import Services
 from tidetable.times import to_text
 
@@ -208,7 +208,7 @@ class World:
     def refresh(
         self, error: float = 0.0, strike: Callable[[], None] = lambda: None, owner: str = "run"
     ) -> Report | None:
-        return refresh(self.definitions, self.services(error, strike), owner, LENGTH)
+        return refresh_rollups(self.definitions, self.services(error, strike), owner, LENGTH)
 
     # Queries
 

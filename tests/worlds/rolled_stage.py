@@ -8,7 +8,7 @@ from typing import Any
 from tests.fakes.rollups import FakeRollups
 from tests.fakes.stage import Stage
 from tidetable.rollups.bounds import choose_lease_length
-from tidetable.rollups.refresh import refresh
+from tidetable.rollups.refresh import refresh_rollups
 from wiring_upkeep import Upkeep
 
 
@@ -27,7 +27,7 @@ class Rolled(Stage):
 
     def refresh(self) -> None:
         pipeline, remaining = self.pipeline, lambda: 100.0
-        report = refresh(
+        report = refresh_rollups(
             pipeline.definitions, pipeline.refresher(remaining), "run", choose_lease_length(timedelta(seconds=300))
         )
         assert report is not None

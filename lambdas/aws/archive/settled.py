@@ -25,7 +25,7 @@ from tidetable.events import Item
 from tidetable.exact import decode_json
 from tidetable.keys import Layout
 from tidetable.large.whole import measure_outside
-from tidetable.packs import Opened, Run, open_item, walk
+from tidetable.packs import Opened, Run, open_item, walk_packs
 
 if TYPE_CHECKING:
     from tidetable.archive.ports import TableSource
@@ -113,7 +113,7 @@ class _Pass:
         texts: list[str] = []
         size = 0
         items = self._note_ends(merge(*suffixes, key=lambda item: item.newest), after)
-        for run in walk(items, span=self.layout.pack.span, ascending=True, low=low):
+        for run in walk_packs(items, span=self.layout.pack.span, ascending=True, low=low):
             if run.problems:
                 raise ArchiveFailed(f"{self.table} is not whole: {run.problems[0]}")
             for text, place, beside in self._render_events(run, logical):

@@ -64,7 +64,7 @@ class LeanNotes:
         Only throttled puts are sent again. If a call gets no answer, no further calls are sent: the caller is waiting,
         and can queue the events.
         """
-        waiting = [_put(stream, period, name, at) for name in dict.fromkeys(series)]
+        waiting = [_make_put_request(stream, period, name, at) for name in dict.fromkeys(series)]
         for turn in range(_ROUNDS):
             batches = [waiting[start : start + _BATCH] for start in range(0, len(waiting), _BATCH)]
             bodies = [msgspec.json.encode({"RequestItems": {self._table: batch}}) for batch in batches]
@@ -158,5 +158,5 @@ def _place_note(stream: str, period: str, series: str) -> tuple[str, str]:
     return _name_partition(stream, period, compute_suffix(series, SUFFIXES)), series
 
 
-def _put(stream: str, period: str, series: str, at: int) -> dict[str, Any]:
+def _make_put_request(stream: str, period: str, series: str, at: int) -> dict[str, Any]:
     return {"PutRequest": {"Item": make_key(*_place_note(stream, period, series)) | {"at": {"N": str(at)}}}}

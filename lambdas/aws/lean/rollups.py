@@ -52,16 +52,16 @@ class LeanRollups(LeanNotes):
         if span is not None:
             first, last = to_text(span[0]), to_text(span[1])
             behind = to_text(min(span[1], _LAST) + _LONGEST) + _BEHIND
-        items = self._read(stream, _MARK + first, _MARK + behind)
+        items = self._read_items(stream, _MARK + first, _MARK + behind)
         marks = [_decode_mark(rest, item) for rest, item in items]
         edges, noting = list[Edge](), None
-        for rest, item in self._read(stream, _EDGE, _NOTING):
+        for rest, item in self._read_items(stream, _EDGE, _NOTING):
             if rest:
                 sealed = from_text(item["sealed"].S)
                 edges.append(Edge(rest[0], from_text(rest[1]), sealed, item["definition"].S))
             else:
                 noting = Noting(from_text(item["since"].S), from_text(item["swept"].S), item["stopped"].S == "yes")
-        over = [(rest[1], from_text(rest[0])) for rest, _ in self._read(stream, _OVER + first, _OVER + last)]
+        over = [(rest[1], from_text(rest[0])) for rest, _ in self._read_items(stream, _OVER + first, _OVER + last)]
         return RollupState(
             sorted(edges, key=lambda edge: (edge.start, edge.rollup)),
             sorted(mark for mark in marks if span is None or mark.meets(*span)),
@@ -69,7 +69,7 @@ class LeanRollups(LeanNotes):
             noting,
         )
 
-    def _read(self, stream: str, low: str, high: str) -> list[tuple[list[str], dict[str, Attribute]]]:
+    def _read_items(self, stream: str, low: str, high: str) -> list[tuple[list[str], dict[str, Attribute]]]:
         """Read the items of a stream between two sort keys, each with the fields of its sort key after the first field."""
         body = make_range_body(self._table, stream, low, high, consistent=True)
         pages: Iterator[Found] = read_pages(self._client, body, decode_found)
@@ -90,7 +90,7 @@ class LeanRollups(LeanNotes):
             throttled = [is_throttled(reply) for reply in replies]
             for reply, again in zip(replies, throttled, strict=True):
                 if not again or turn + 1 == _ROUNDS:
-                    self._holds(reply)
+                    self._is_done(reply)
             requests = [request for request, again in zip(requests, throttled, strict=True) if again]
             if not requests:
                 return
@@ -99,14 +99,14 @@ class LeanRollups(LeanNotes):
     def clear_mark(self, stream: str, mark: Mark) -> bool:
         """Delete a mark by a conditional DeleteItem."""
         key = _make_mark_key(mark.bucket, mark.length)
-        return self._change_once("DeleteItem", self._name_item(stream, key) | _expect({"at": {"N": str(mark.at)}}))
+        return self._change_once("DeleteItem", self._name_item(stream, key) | _expect_item({"at": {"N": str(mark.at)}}))
 
     def put_edge(self, stream: str, edge: Edge, expected: Edge | None) -> bool:
         """Put an edge by a conditional PutItem or, if the start moves, by a transaction of a PutItem and a DeleteItem."""
         put = self._make_put(stream, _make_edge_key(edge), _make_edge_item(edge))
         if expected is None:
             return self._change_once("PutItem", put | _NEW)
-        key, condition = _make_edge_key(expected), _expect(_make_edge_item(expected))
+        key, condition = _make_edge_key(expected), _expect_item(_make_edge_item(expected))
         if key == _make_edge_key(edge):
             return self._change_once("PutItem", put | condition)
         changes = [{"Delete": self._name_item(stream, key) | condition}, {"Put": put | _NEW}]
@@ -133,7 +133,7 @@ class LeanRollups(LeanNotes):
 
     def put_noting(self, stream: str, noting: Noting, expected: Noting | None) -> bool:
         """Put the record by a conditional PutItem."""
-        condition = _NEW if expected is None else _expect(_make_noting_item(expected))
+        condition = _NEW if expected is None else _expect_item(_make_noting_item(expected))
         return self._change_once("PutItem", self._make_put(stream, _NOTING, _make_noting_item(noting)) | condition)
 
     def stop_noting(self, stream: str, at: datetime) -> None:
@@ -150,13 +150,13 @@ class LeanRollups(LeanNotes):
         DynamoDB would refuse a second request after the first request.
         """
         (reply,) = self._client.call_all([Request(operation, msgspec.json.encode(body))])
-        return self._holds(reply)
+        return self._is_done(reply)
 
     def _repeat_changes(self, operation: str, bodies: Iterable[dict[str, Any]]) -> None:
         for reply in read_all(self._client, [Request(operation, msgspec.json.encode(body)) for body in bodies]):
-            self._holds(reply)
+            self._is_done(reply)
 
-    def _holds(self, reply: Reply) -> bool:
+    def _is_done(self, reply: Reply) -> bool:
         """True if DynamoDB made the change; False if its condition did not hold."""
         if isinstance(reply, Refused):
             if reply.code == CONDITION_FAILED:
@@ -169,7 +169,7 @@ class LeanRollups(LeanNotes):
         return True
 
 
-def _expect(attributes: _Item) -> dict[str, Any]:
+def _expect_item(attributes: _Item) -> dict[str, Any]:
     """Make the condition that an item has these attributes."""
     return {
         "ConditionExpression": " AND ".join(f"#{name} = :{name}" for name in attributes),

@@ -85,7 +85,7 @@ def list_rollups(workload: Workload) -> list[Rolled]:
         seconds, definition = rollup.every.total_seconds(), definitions[rollup.name]
         # A rollup is made from the coarsest rollup that has all the data that it needs.
         finer = max(
-            (rollup for rollup in definitions.values() if rollup.feeds(definition)),
+            (rollup for rollup in definitions.values() if rollup.can_feed(definition)),
             key=lambda rollup: rollup.every,
             default=None,
         )

@@ -7,7 +7,7 @@ are in ``keys/pack.py``.
 from tidetable.packs.body import Columns, DamagedPack, decode_body, derive_ids, encode_body
 from tidetable.packs.items import Opened, list_places, open_item
 from tidetable.packs.making import PackSet, Rows, make_packs, pack_rows
-from tidetable.packs.walk import Run, Settled, Walk, walk
+from tidetable.packs.walk import Run, Settled, Walk, walk_packs
 
 __all__ = [
     "Columns",
@@ -25,5 +25,5 @@ __all__ = [
     "open_item",
     "pack_rows",
     "list_places",
-    "walk",
+    "walk_packs",
 ]

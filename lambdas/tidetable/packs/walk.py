@@ -45,8 +45,8 @@ class Walk:
     """Collects the events with ``low <= place < high`` of one logical partition, each once, while their items arrive.
 
     The caller has the items of all suffixes, merged in the order of their newest times, in the walk's direction; items
-    of the same time may come in any order. ``pass_to`` announces the next item's newest time, ``take`` adds an item,
-    and ``give`` returns the events that were settled since the last call. If an event has several copies, the copy that
+    of the same time may come in any order. ``advance_to`` announces the next item's newest time, ``add_item`` adds an item,
+    and ``pop_settled`` returns the events that were settled since the last call. If an event has several copies, the copy that
     was accepted last counts; if several were accepted at the same time, the copy in the pack with the greatest hash.
     ``span`` is in seconds.
     """
@@ -64,7 +64,7 @@ class Walk:
 
     @property
     def count(self) -> int:
-        """The number of settled events that ``give`` has not returned yet."""
+        """The number of settled events that ``pop_settled`` has not returned yet."""
         return len(self._places)
 
     @property
@@ -72,7 +72,7 @@ class Walk:
         """The number of events that wait, because another copy of them may still come."""
         return len(self._order)
 
-    def pass_to(self, newest: str) -> str:
+    def advance_to(self, newest: str) -> str:
         """Settle events.
 
         Every later item has the newest time ``newest``, or a time after it in the direction of the walk. Return the
@@ -88,10 +88,10 @@ class Walk:
             edge = newest + _AFTER
             cut = bisect_left(self._order, edge)
             ready, self._order = self._order[cut:][::-1], self._order[:cut]
-        self._settle(ready)
+        self._settle_events(ready)
         return edge
 
-    def take(self, item: Opened) -> None:
+    def add_item(self, item: Opened) -> None:
         """Add an item's events."""
         if item.problem is not None:
             self._problems.append(item.problem)
@@ -112,35 +112,35 @@ class Walk:
             # Both lists are sorted already, and Python's sort merges sorted runs fast.
             self._order.sort()
 
-    def end(self) -> None:
+    def settle_all(self) -> None:
         """Settle all events, because no further item comes."""
         ready, self._order = self._order if self._ascending else self._order[::-1], []
-        self._settle(ready)
+        self._settle_events(ready)
 
-    def give(self) -> Run:
+    def pop_settled(self) -> Run:
         """Return the events that were settled since the last call."""
         run = Run(self._places, self._copies, self._problems)
         self._places, self._copies, self._problems = [], [], []
         return run
 
-    def _settle(self, ready: Sequence[str]) -> None:
+    def _settle_events(self, ready: Sequence[str]) -> None:
         if ready:
             self._copies += list(map(self._held.pop, ready))
             self._places += ready
 
 
-def walk(opened: Iterable[Opened], *, span: int, ascending: bool, low: str = "", high: str = "~") -> Iterator[Run]:
+def walk_packs(items: Iterable[Opened], *, span: int, ascending: bool, low: str = "", high: str = "~") -> Iterator[Run]:
     """Yield the runs of a ``Walk`` over all items of a ``find_key_range``. No item is read before it is needed."""
     walked = Walk(span=span, ascending=ascending, low=low, high=high)
-    for item in opened:
-        edge = walked.pass_to(item.newest)
+    for item in items:
+        edge = walked.advance_to(item.newest)
         if walked.count:
-            yield walked.give()
+            yield walked.pop_settled()
         if not ascending and edge <= low:
             # This pack and all packs after it hold only events before ``low``.
             break
-        walked.take(item)
-    walked.end()
-    run = walked.give()
+        walked.add_item(item)
+    walked.settle_all()
+    run = walked.pop_settled()
     if run.places or run.problems:
         yield run

@@ -14,11 +14,11 @@ from tidetable.query.model import Cost, Reader, Selection
 from tidetable.query.page import Answer
 from tidetable.query.parse import FORMAT, parse_query, refuse_unwritable
 from tidetable.query.periods import describe_periods, describe_streams, parse_periods
-from tidetable.query.render import Form, choose_form, render
+from tidetable.query.render import Form, choose_form, render_answer
 from tidetable.query.uses import name_conditions, name_parameters
 
 __all__ = [
     "FORMAT", "Answer", "Cost", "Form", "Reader", "Seal", "Selection", "confine_event", "confine_parameters", "confine_query",
     "describe_periods", "describe_streams", "explain_query", "find_latest", "choose_form", "get_event", "name_conditions",
-    "name_parameters", "parse_periods", "parse_query", "refuse_unwritable", "render", "run_query",
+    "name_parameters", "parse_periods", "parse_query", "refuse_unwritable", "render_answer", "run_query",
 ]  # fmt: skip

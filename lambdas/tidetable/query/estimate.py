@@ -19,6 +19,7 @@ from tidetable.keys import WHOLE
 from tidetable.ports import GET_ITEMS, Table
 from tidetable.query.merge import compute_share
 from tidetable.query.model import Query
+from tidetable.query.pack_reading import count_first_packs
 from tidetable.query.read import AHEAD
 from tidetable.query.scans import (
     ArchiveScan,
@@ -31,7 +32,6 @@ from tidetable.query.scans import (
     TableScan,
     list_filters,
 )
-from tidetable.query.settle import count_first_packs
 
 # AWS: 4 KB take one read unit, or half a unit if the read need not be strongly consistent. A page ends at 1 MB.
 _UNIT, _PAGE = 4096, 1024 * 1024
@@ -112,7 +112,7 @@ class _Segment(msgspec.Struct):
     consistent: bool = False
     first_packs: int = 0
 
-    def cost(self, events: float, shown: float) -> tuple[float, float]:
+    def compute_cost(self, events: float, shown: float) -> tuple[float, float]:
         """Return the read units and requests for reading ``events`` of its events; ``shown`` of them are shown."""
         scan, table = self.scan, self.table
         if isinstance(scan, ArchiveScan):
@@ -138,7 +138,7 @@ class _Segment(msgspec.Struct):
         return units, requests
 
 
-def estimate(query: Query, plan: Plan, tables: Mapping[str, Table | None], now: datetime, count: int) -> Estimate:
+def estimate_query(query: Query, plan: Plan, tables: Mapping[str, Table | None], now: datetime, count: int) -> Estimate:
     """Estimate the cost of a query that reads ``count`` events at a time: of its first page, and of all pages.
 
     Nobody knows how many events pass a filter. The estimate of the first page assumes that no event passes. The
@@ -160,7 +160,7 @@ def estimate(query: Query, plan: Plan, tables: Mapping[str, Table | None], now: 
         estimated.all.add(share_left * estimated.all.units, share_left * estimated.all.requests)
     whole = Spent()
     for segment in segments:
-        whole.add(*segment.cost(segment.events, segment.events))
+        whole.add(*segment.compute_cost(segment.events, segment.events))
     estimated.all.raise_to(whole)
     estimated.page = whole if filtered else pages[0] if pages else Spent()
     return estimated
@@ -185,7 +185,7 @@ def _walk_pages(segments: Sequence[_Segment], query: Query) -> Iterator[Spent]:
                     # Each page reads the whole scan again.
                     each = segment.events / segment.ranges
                 shown_events = min(events, max(wanted_events, 0.0))
-                page.add(*segment.cost(each * segment.ranges, shown_events))
+                page.add(*segment.compute_cost(each * segment.ranges, shown_events))
                 wanted_events -= shown_events
                 if place == current:
                     current, done = (
@@ -195,7 +195,7 @@ def _walk_pages(segments: Sequence[_Segment], query: Query) -> Iterator[Spent]:
         yield page
 
 
-def estimate_top(
+def estimate_ranking(
     plan: Plan, limit: int, tables: Mapping[str, Table | None], now: datetime, *, consistent: bool = False
 ) -> Estimate:
     """Estimate the cost of a ranking: a few items of each range at once, and then some more of a few ranges."""
@@ -212,8 +212,8 @@ def estimate_top(
         # Nobody knows how many events pass a filter: the estimate assumes that no event passes.
         whole = bool(times or scan.conditions)
         each = segment.events if whole else min(segment.events, segment.ranges * compute_share(limit + 1, ranges))
-        estimated.page.add(*segment.cost(each, min(segment.events, limit * segment.ranges / ranges)))
-        estimated.all.add(*segment.cost(segment.events, segment.events))
+        estimated.page.add(*segment.compute_cost(each, min(segment.events, limit * segment.ranges / ranges)))
+        estimated.all.add(*segment.compute_cost(segment.events, segment.events))
     estimated.pages = max(ceil(sum(segment.events for segment in segments) / limit), 1)
     estimated.all.raise_to(Spent(estimated.pages * estimated.page.units, estimated.pages * estimated.page.requests))
     return estimated

@@ -12,7 +12,7 @@ from tidetable.query.hydrate import complete_rows, make_rows_with_versions
 from tidetable.query.model import Position, Query, Reader
 from tidetable.query.page import Events, EventsPage
 from tidetable.query.plan import plan_query
-from tidetable.query.read import Scanner, read_planned
+from tidetable.query.read import Scanner, read_periods
 from tidetable.query.rows import Row, Rows, make_archive_rows
 from tidetable.query.scans import find_visible_gaps
 from tidetable.query.session import ReadSession
@@ -26,22 +26,22 @@ def run_query(query: Query, stream: Stream, reader: Reader, now: datetime, remai
         plan, session = plan_query(query, entries), ReadSession(reader, remaining, forgiving)
         scanner = Scanner(query, session, count=query.limit + 1)
         page = EventsPage(query.limit)
-        position = _fill_page(page, scanner, scanner.read(plan.scans), query, session)
+        position = _fill_page(page, scanner, scanner.read_scans(plan.scans), query, session)
         rows = [row for rows in page.rows for row in rows.rows]
         losses = complete_rows(rows, session) if rows else []
         return Events(
             rows=page.rows,
-            next=None if position is None else reader.seal.seal(query.cursor(position)),
+            next=None if position is None else reader.seal.seal(query.make_cursor(position)),
             gaps=find_visible_gaps([*plan.gaps, *session.gaps], now),
             cost=session.cost,
             sources=session.sources,
             data_losses=losses,
             projection=query.projection,
             declared=stream.archive.columns,
-            cursor_at=lambda position: reader.seal.seal(query.cursor(position)),
+            make_cursor=lambda position: reader.seal.seal(query.make_cursor(position)),
         )
 
-    return read_planned(reader.catalog, stream.name, query.start, query.end, read, consistent=query.consistent)
+    return read_periods(reader.catalog, stream.name, query.start, query.end, read, consistent=query.consistent)
 
 
 def _fill_page(

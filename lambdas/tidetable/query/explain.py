@@ -13,7 +13,7 @@ from tidetable.catalog import Entry
 from tidetable.conditions import Condition, Names
 from tidetable.config import Stream
 from tidetable.ports import Pools, Table, Tables
-from tidetable.query.estimate import Estimate, estimate
+from tidetable.query.estimate import Estimate, estimate_query
 from tidetable.query.model import AT_ONCE, Query, Reader
 from tidetable.query.page import list_gaps
 from tidetable.query.plan import plan_query
@@ -50,7 +50,7 @@ def explain_query(
     }
     if whole:
         query = msgspec.structs.replace(query, limit=_EVERYTHING)
-    estimated = estimate(query, plan, describe_tables(plan, tables, reader.pools), now, count)
+    estimated = estimate_query(query, plan, describe_tables(plan, tables, reader.pools), now, count)
     return show_plan(shown, plan, query, estimated) | show_since(stream, entries, query.end)
 
 

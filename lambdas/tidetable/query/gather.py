@@ -23,7 +23,7 @@ from tidetable.values import count_item_bytes
 KEPT_BYTES = 16 * 1024 * 1024
 
 
-def gather(
+def gather_events(
     scan: GatherScan,
     reads: Sequence[RangeRead],
     pages: Sequence[Page],
@@ -54,7 +54,7 @@ def gather(
             if due:
                 check_time()
                 answers = list(fetch(due))
-        entries = nearest.entries()
+        entries = nearest.list_entries()
         yield Merged(entries, entries[-1][0] if nearest.cut else None)
         if not nearest.cut:
             return
@@ -97,18 +97,18 @@ class Nearest:
         self._entries[key] = entry, size
         self._size += size - (0 if known is None else known[1])
         if self._size > 2 * KEPT_BYTES:
-            self._cut()
+            self._drop_farthest()
 
-    def entries(self) -> list[Placed]:
+    def list_entries(self) -> list[Placed]:
         """Return the events in order."""
         if self._size > KEPT_BYTES:
-            self._cut()
+            self._drop_farthest()
         return self._order_events()
 
     def _order_events(self) -> list[Placed]:
         return sorted((entry for entry, _ in self._entries.values()), key=itemgetter(0), reverse=not self._ascending)
 
-    def _cut(self) -> None:
+    def _drop_farthest(self) -> None:
         """Drop the farthest events until the others fit. ``add`` calls this only at twice the limit, so it is rare."""
         ordered, size, count = self._order_events(), 0, 0
         for entry in ordered:

@@ -17,13 +17,13 @@ from tidetable.ports import ArchiveRange
 from tidetable.problems import refuse_request
 from tidetable.query.hydrate import complete_rows
 from tidetable.query.model import Projection, Reader
+from tidetable.query.pack_reading import Lookup, find_event_in_pack, find_newest
 from tidetable.query.page import cut_to_page, take_earlier
 from tidetable.query.parse import Parameters, refuse_versions
-from tidetable.query.read import read_planned
+from tidetable.query.read import read_periods
 from tidetable.query.rows import Row, make_archive_rows, read_version, show_rows
 from tidetable.query.scans import PackScan
 from tidetable.query.session import ReadSession
-from tidetable.query.settle import Lookup, find_in, find_newest
 from tidetable.times import MOMENT, from_text, to_text
 
 KNOWN = frozenset({"fields", "versions", "version", "consistent"})
@@ -37,12 +37,16 @@ def get_event(
 ) -> dict[str, Any]:
     """Return the document of a ref's event, from its table or its archive.
 
-    With ``version``, it is the version with this number. With ``versions=all`` the document also has the earlier
-    versions, the latest first, as many as an answer holds. ``versions_left_out`` counts the versions that the document
-    does not have. This is also the number of the latest of them. ProblemError 400 or 404 says what is wrong.
+    With ``version``, it is the version with this number; 1 is the oldest. With ``versions=all`` the document also has
+    the earlier versions, the latest first, as many as an answer holds. ``versions_left_out`` counts the versions that
+    the document does not have. This is also the number of the latest of them. ProblemError 400 or 404 says what is
+    wrong.
     """
     request = Parameters.read(stream, parameters or {}, KNOWN, where=False)
-    projection, version = request.parse_projection(), _parse_version(request)
+    projection = request.parse_projection()
+    if "version" in request.values:
+        refuse_versions(stream)
+    version = request.parse_count("version", MAX_NUMBER)
     try:
         ref = Ref.decode(text)
     except InvalidRef as error:
@@ -52,7 +56,7 @@ def get_event(
     found = _EventReader(ref, ReadSession(reader), projection, version, request.parse_consistent())
     start = ref.period.start
     try:
-        row = read_planned(reader.catalog, stream.name, start, start, found.read, consistent=found.consistent)
+        row = read_periods(reader.catalog, stream.name, start, start, found.read, consistent=found.consistent)
     except TableMissing:
         row = None
     if row is None:
@@ -64,13 +68,6 @@ def get_event(
     if projection.versions:
         document["versions"] = earlier
     return document
-
-
-def _parse_version(request: Parameters) -> int | None:
-    """Read the number of the requested version; 1 is the oldest version."""
-    if "version" in request.values:
-        refuse_versions(request.stream)
-    return request.parse_count("version", MAX_NUMBER)
 
 
 class _EventReader(NamedTuple):
@@ -146,7 +143,7 @@ class _EventReader(NamedTuple):
         place = layout.make_sort_key(time, series, id)
         item = None if self.consistent else reader.store.get(entry.table, key)
         if item is not None:
-            lookup = find_in(item, place, layout, reader.unpacker.compressor)
+            lookup = find_event_in_pack(item, place, layout, reader.unpacker.compressor)
         damaged = lookup.damaged
         if lookup.item is None:
             partitions = [layout.name_partition(time, series)]

@@ -63,19 +63,19 @@ def match_conditions(columns: Columns, scan: LiveScan, session: ReadSession, fie
     """
     items: Sequence[Item] = columns.items()
     if isinstance(scan, IndexScan):
-        items = [scan.with_data(item) for item in items]
+        items = [scan.add_data(item) for item in items]
     if not (scan.conditions or fields):
         return Columns.of([session.reader.unpacker.inflate_or_keep(item) for item in items])
     if any("out" in item or "z" in item for item in items):
         groups = group_items(items, cold=False)
-        return Columns.of([item for group in groups for item in _match_packed(group, scan, session, fields)])
+        return Columns.of([item for group in groups for item in _match_items(group, scan, session, fields)])
     if isinstance(scan, PackScan):
         # Events of packs that are text stay text.
-        return columns.where([_meets(scan, item) for item in items])
-    return Columns.of([item for item in items if _meets(scan, item)])
+        return columns.where([_meets_conditions(scan, item) for item in items])
+    return Columns.of([item for item in items if _meets_conditions(scan, item)])
 
 
-def _match_packed(items: Sequence[Item], scan: LiveScan, session: ReadSession, fields: Sequence[str]) -> Iterator[Item]:
+def _match_items(items: Sequence[Item], scan: LiveScan, session: ReadSession, fields: Sequence[str]) -> Iterator[Item]:
     """Return the items that meet the conditions. If ``fields`` are named, they have only these fields of their data.
 
     Without ``fields``, an item whose data is stored elsewhere is returned unchanged.
@@ -87,7 +87,7 @@ def _match_packed(items: Sequence[Item], scan: LiveScan, session: ReadSession, f
         session.note_lost(scan.entry, items[number])
     tops = {field.partition(".")[0] for field in fields}
     for item, whole in zip(items, wholes.items, strict=True):
-        if not _meets(scan, whole):
+        if not _meets_conditions(scan, whole):
             continue
         data = whole.get("data", {})
         if tops:
@@ -96,7 +96,7 @@ def _match_packed(items: Sequence[Item], scan: LiveScan, session: ReadSession, f
             yield item if "out" in item else whole
 
 
-def _meets(scan: LiveScan, item: Item) -> bool:
+def _meets_conditions(scan: LiveScan, item: Item) -> bool:
     data = item.get("data", {})
     return all(condition.holds(data) for condition in scan.conditions)
 
@@ -132,7 +132,7 @@ def make_rows_with_versions(
     versions are fetched.
     """
     # The earlier versions of a group fit into one batch, unless the group is a single event.
-    for group in group_by_size(items, _count_earlier, GET_ITEMS):
+    for group in group_by_size(items, lambda item: int(item.get("version", 1)) - 1, GET_ITEMS):
         keys_of = [list_earlier_keys(item) for item in group]
         versions = _read_versions([key for keys in keys_of for key in keys], entry, projection, session)
         for item, keys in zip(group, keys_of, strict=True):
@@ -153,7 +153,3 @@ def _read_versions(
         for key in batch:
             item = items.get(key)
             yield None if item is None else Row.of(session.reader.unpacker.inflate_or_keep(item), entry, projection)
-
-
-def _count_earlier(item: Item) -> int:
-    return int(item.get("version", 1)) - 1

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from tidetable.catalog import Entry
+from tidetable.catalog import Entry, GapReason
 from tidetable.config import Stream
 from tidetable.errors import TableMissing
 from tidetable.events import Item
@@ -20,12 +20,12 @@ from tidetable.ports import KeyRange, RangeRead
 from tidetable.problems import refuse_parameter, refuse_request
 from tidetable.query.hydrate import complete_rows
 from tidetable.query.model import Cost, Projection, Reader
+from tidetable.query.pack_reading import find_newest
 from tidetable.query.page import Room
 from tidetable.query.parse import Parameters
 from tidetable.query.rows import Row, show_rows
-from tidetable.query.scans import DAMAGED, PackScan
+from tidetable.query.scans import PackScan
 from tidetable.query.session import ReadSession
-from tidetable.query.settle import find_newest
 from tidetable.remaining import Remaining
 from tidetable.times import to_text
 
@@ -132,10 +132,10 @@ class _Search(NamedTuple):
         """Find the latest event of each of some series in a period."""
         latest, session = self.latest, self.session
         try:
-            items = self._find(entry, names) if entry.layout.pack is None else self._find_packed(entry, names)
+            items = self._find_items(entry, names) if entry.layout.pack is None else self._find_in_packs(entry, names)
             inflate = session.reader.unpacker.inflate_or_keep
             rows = [Row.of(inflate(item), entry, self.projection) for item in items]
-            if not latest.room.take_all(sum(row.size() for row in rows), len(rows)):
+            if not latest.room.take_all(sum(row.measure_size() for row in rows), len(rows)):
                 detail = "these events are larger than an answer may be: ask for fewer series or fields"
                 raise refuse_request(422, "too_much", detail)
             latest.losses += complete_rows(rows, session)
@@ -146,7 +146,7 @@ class _Search(NamedTuple):
             return []
         return rows
 
-    def _find(self, entry: Entry, names: Sequence[str]) -> list[Item]:
+    def _find_items(self, entry: Entry, names: Sequence[str]) -> list[Item]:
         """Find the latest items of some series: one item per suffix is read, all in parallel."""
         layout, start, end = entry.layout, entry.period.start, entry.period.end
         low, high = layout.make_edge(start), layout.make_edge(end)
@@ -164,14 +164,16 @@ class _Search(NamedTuple):
                     best[name] = item
         return list(best.values())
 
-    def _find_packed(self, entry: Entry, names: Sequence[str]) -> list[Item]:
+    def _find_in_packs(self, entry: Entry, names: Sequence[str]) -> list[Item]:
         """Find the latest events of some series in packs: the newest packs of each suffix are read, all in parallel."""
         start, end, items = entry.period.start, entry.period.end, list[Item]()
         scans = [PackScan.of(entry, start, end, [entry.layout.name_partition(start, name)]) for name in names]
         for name, lookup in zip(names, find_newest(scans, self.session, consistent=self.consistent), strict=True):
             if lookup.damaged:
                 self.latest.damaged.add(name)
-                self.latest.losses.append(f"{DAMAGED} in {entry.table}, which may hold a later event of series {name}")
+                self.latest.losses.append(
+                    f"{GapReason.DAMAGED_PACK} in {entry.table}, which may hold a later event of series {name}"
+                )
             if lookup.item is not None:
                 items.append(lookup.item)
         return items

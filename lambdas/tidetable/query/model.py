@@ -77,18 +77,18 @@ class Projection(msgspec.Struct, frozen=True, array_like=True):
         """The top-level fields of ``data`` that hold ``fields``."""
         return {field.partition(".")[0] for field in self.fields}
 
-    def show(self, data: JsonObject) -> JsonObject:
+    def show_data(self, data: JsonObject) -> JsonObject:
         """Return the part of an event's data that is shown."""
         if ALL in self.fields:
             return data
         if self.fields:
-            return _pick(data, self.fields)
+            return _pick_fields(data, self.fields)
         if self.cold.isdisjoint(data):
             return data
         return {name: value for name, value in data.items() if name not in self.cold}
 
 
-def _pick(data: JsonObject, fields: Sequence[str]) -> JsonObject:
+def _pick_fields(data: JsonObject, fields: Sequence[str]) -> JsonObject:
     """Return some fields of data, at their own paths."""
     shown: JsonObject = {}
     for path in fields:
@@ -132,7 +132,7 @@ class Query(msgspec.Struct, frozen=True, array_like=True, tag="events"):
         """The series, if the query names exactly one."""
         return self.names.series[0] if len(self.names.series) == 1 else None
 
-    def cursor(self, position: Position) -> Query:
+    def make_cursor(self, position: Position) -> Query:
         """Make the query for a cursor, with the position where its page ended."""
         # The limit is not kept: each request has its own limit.
         return msgspec.structs.replace(self, limit=0, after=position, projection=self.projection.bare)
@@ -170,7 +170,7 @@ class RangeSelection(Selection, Protocol):
     def low_priority(self) -> bool: ...
 
 
-class OfQuery:
+class QueryBased:
     """A question about the events of a query: it has the stream and the selection of its ``query``."""
 
     __slots__ = ()

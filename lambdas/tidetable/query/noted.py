@@ -16,7 +16,7 @@ from tidetable.catalog import Entry
 from tidetable.ports import NotedSeries, Rollups
 from tidetable.query.batches import ArchiveBatch, LiveBatch, TimeUp
 from tidetable.query.model import Position, Query
-from tidetable.query.plan import cover_range, find_access, plan_query
+from tidetable.query.plan import cover_range, find_access_path, plan_query
 from tidetable.query.read import Scanner
 from tidetable.query.session import ReadSession
 
@@ -41,7 +41,7 @@ def find_stretches(query: Query, entries: Sequence[Entry]) -> list[Stretch]:
     return [
         Stretch(entry, start, end)
         for entry, start, end in cover_range(query.start, query.end, entries, [])
-        if entry.live and find_access(query, entry, start, end) is None
+        if entry.live and find_access_path(query, entry, start, end) is None
     ]
 
 
@@ -79,7 +79,7 @@ def read_stretch(
         names = query.names._replace(series=tuple(noted.series[first : first + step]), series_prefix="")
         narrowed = msgspec.structs.replace(query, start=start, end=end, after=None, names=names)
         scanner, before = Scanner(narrowed, session, count=_EVENTS, fields=fields), session.cost.units
-        for batch in scanner.read(plan_query(narrowed, [entry]).scans):
+        for batch in scanner.read_scans(plan_query(narrowed, [entry]).scans):
             if isinstance(batch, TimeUp) or (batch.reached is not None and not session.has_time):
                 yield TimeUp(Position(start))
                 return

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 # the sizes of its rows as JSON, and some of these are estimates. Rows may be larger in another form.
 MAX_PAGE_BYTES = 5_000_000
 MAX_BODY_BYTES = 6_000_000
+# A page leaves 1 MB of an answer for gaps and sources. They take 130 bytes each, so this number of them surely fits.
+_FITTING_GAPS_AND_SOURCES = 5_000
 
 
 class Room(msgspec.Struct):
@@ -88,6 +90,11 @@ class Answer(ABC):
     bounded = True
 
     @property
+    def surely_fits(self) -> bool:
+        """True if the answer as JSON surely fits, so that nobody needs to count its bytes."""
+        return self.bounded and len(self.gaps) + len(self.sources) <= _FITTING_GAPS_AND_SOURCES
+
+    @property
     @abstractmethod
     def columns(self) -> Sequence[str]:
         """The columns that a table of the rows always has, whatever the rows hold."""
@@ -98,15 +105,15 @@ class Answer(ABC):
         """The number of rows."""
 
     @abstractmethod
-    def texts(self) -> list[str]:
+    def list_texts(self) -> list[str]:
         """Return the rows, each as a JSON object."""
 
     @abstractmethod
-    def typed(self) -> TypedTable:
+    def make_typed_table(self) -> TypedTable:
         """Return the rows as typed columns. Every page has the same columns."""
 
     @abstractmethod
-    def first(self, count: int) -> Self | None:
+    def cut_to(self, count: int) -> Self | None:
         """Cut the answer to ``count`` rows or fewer, with a cursor that continues after them; None if that is
         impossible.
         """
@@ -116,9 +123,9 @@ class Answer(ABC):
         """The reasons, for the operator, why the answer is incomplete; empty if it is complete."""
         return [*self.data_losses, *(loss for gap in self.gaps for loss in gap.losses)]
 
-    def joined(self) -> str:
+    def join_texts(self) -> str:
         """Return the rows as JSON objects with commas between them."""
-        return ",".join(self.texts())
+        return ",".join(self.list_texts())
 
     def describe_rest(self) -> dict[str, Any]:
         """Describe the answer without its rows: the cursor, the gaps and the sources."""
@@ -131,23 +138,24 @@ class Answer(ABC):
             if rollup is not None:
                 source["rollup"] = rollup
             sources[scan.entry.period.label, scan.source, rollup] = source
-        return {"next": self.next, **self.own(), "gaps": list_gaps(self.gaps), "sources": list(sources.values())}
+        extras = self.show_extras()
+        return {"next": self.next, **extras, "gaps": list_gaps(self.gaps), "sources": list(sources.values())}
 
     def find_rollup(self, scan: Scan) -> str | None:  # noqa: ARG002 - aggregates need it
         """Find the rollup that a scan reads; None for the stream's own events."""
         return None
 
-    def own(self) -> dict[str, Any]:
+    def show_extras(self) -> dict[str, Any]:
         """Return the members that only this kind of answer has."""
         return {}
 
     def document(self) -> dict[str, Any]:
         """Return the body of the answer."""
-        return {self.name: [decode_json(text) for text in self.texts()], **self.describe_rest()}
+        return {self.name: [decode_json(text) for text in self.list_texts()], **self.describe_rest()}
 
 
 @dataclass(slots=True, kw_only=True)
-class Table(Answer):
+class ComputedRows(Answer):
     """An answer whose rows are not stored events, such as aggregates."""
 
     rows: list[dict[str, Any]]
@@ -158,10 +166,10 @@ class Table(Answer):
     def count(self) -> int:
         return len(self.rows)
 
-    def texts(self) -> list[str]:
+    def list_texts(self) -> list[str]:
         return [encode_json(row).decode() for row in self.rows]
 
-    def typed(self) -> TypedTable:
+    def make_typed_table(self) -> TypedTable:
         from tidetable.query.typed import type_rows  # imported only when it is needed
 
         return type_rows(self.rows, self.columns, self.kinds, self.declared)
@@ -169,11 +177,11 @@ class Table(Answer):
 
 @dataclass(slots=True, kw_only=True)
 class Events(Answer):
-    """A page of events in order. ``cursor_at`` makes the cursor for a position."""
+    """A page of events in order. ``make_cursor`` makes the cursor for a position."""
 
     rows: Sequence[Rows]
     projection: Projection
-    cursor_at: Callable[[Position], str]
+    make_cursor: Callable[[Position], str]
     name = "events"
 
     @property
@@ -186,18 +194,18 @@ class Events(Answer):
         """The number of events; each version counts."""
         return sum(rows.count for rows in self.rows)
 
-    def texts(self) -> list[str]:
-        return [text for rows in self.rows for text in rows.texts()]
+    def list_texts(self) -> list[str]:
+        return [text for rows in self.rows for text in rows.list_texts()]
 
-    def typed(self) -> TypedTable:
+    def make_typed_table(self) -> TypedTable:
         from tidetable.query.typed import type_events  # imported only when it is needed
 
-        return type_events(self.joined(), self.declared, self.projection)
+        return type_events(self.join_texts(), self.declared, self.projection)
 
-    def joined(self) -> str:
-        return ",".join([text for rows in self.rows if (text := rows.joined())])
+    def join_texts(self) -> str:
+        return ",".join([text for rows in self.rows if (text := rows.join_texts())])
 
-    def first(self, count: int) -> Events | None:
+    def cut_to(self, count: int) -> Events | None:
         """Cut the answer to its first events. An event and its earlier versions are never separated."""
         first_rows: list[Rows] = []
         for rows in self.rows:
@@ -208,7 +216,7 @@ class Events(Answer):
                 break
         if not first_rows:
             return None
-        return replace(self, rows=first_rows, next=self.cursor_at(first_rows[-1].position(-1)))
+        return replace(self, rows=first_rows, next=self.make_cursor(first_rows[-1].make_position(-1)))
 
 
 class EventsPage:
@@ -225,7 +233,7 @@ class EventsPage:
 
     @property
     def position(self) -> Position:
-        return self.rows[-1].position(-1)
+        return self.rows[-1].make_position(-1)
 
     def take(self, rows: Rows) -> bool:
         """Take as many rows as fit, but always the first row of the page; return True if all rows were taken."""
@@ -233,15 +241,15 @@ class EventsPage:
         if room.count >= room.limit:
             return not len(rows)
         fitting = rows.take_first(room.limit - room.count)
-        if not (len(fitting) and room.take_all(fitting.size(), fitting.count)):
+        if not (len(fitting) and room.take_all(fitting.measure_size(), fitting.count)):
             # The first event with its versions may exceed the limit on its own.
-            fitting = fitting if len(fitting) else rows.first(1)
+            fitting = fitting if len(fitting) else rows.cut_to(1)
             number = 0
-            for size, count in zip(fitting.sizes(), fitting.counts, strict=True):
+            for size, count in zip(fitting.measure_sizes(), fitting.counts, strict=True):
                 if not room.take(size, count):
                     break
                 number += 1
-            fitting = fitting.first(number)
+            fitting = fitting.cut_to(number)
             if room.exceeded:
                 for row in fitting.rows:
                     cut_to_page(row)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import TypeVar
 
 import msgspec
@@ -12,7 +13,7 @@ from tidetable.conditions import NAMES, Condition
 from tidetable.config import Stream
 from tidetable.errors import InvalidCursor, InvalidTime
 from tidetable.problems import ProblemError, refuse_parameter, refuse_request
-from tidetable.query.access import choose_access, suggest_index
+from tidetable.query.access_path import choose_access_path, suggest_index
 from tidetable.query.cursor import Cursor, Seal, refuse_long
 from tidetable.query.model import Position, Projection, Query, RangeSelection
 from tidetable.query.where import REPEATED, WHERE, is_condition, parse_conditions, parse_names, parse_path
@@ -203,16 +204,17 @@ def parse_query(stream: Stream, parameters: Mapping[str, Sequence[str]], now: da
         return msgspec.structs.replace(cursor, limit=limit, projection=cursor.projection.of(stream))
     query = request.parse_query(now, limit)
     refuse_scan(stream, query)
-    refuse_long(query.cursor(Position(query.start)))
+    refuse_long(query.make_cursor(Position(query.start)))
     return query
 
 
 def refuse_scan(stream: Stream, query: Query) -> None:
     """Raise ProblemError, with the index to add, if the query needs a scan of a table with the present layout."""
     layout, conditions = stream.layout, query.conditions
-    if choose_access(layout, query.names, conditions, consistent=query.consistent, low=query.low_priority) is not None:
+    choose = partial(choose_access_path, layout, query.names, conditions)
+    if choose(consistent=query.consistent, low=query.low_priority) is not None:
         return
-    if query.consistent and choose_access(layout, query.names, conditions, consistent=False, low=False) is not None:
+    if query.consistent and choose(consistent=False, low=False) is not None:
         detail = (
             "only an index answers this, and DynamoDB reads indexes eventually: leave consistent out, or add series="
         )

@@ -143,9 +143,7 @@ def describe_periods(
             lambda entry: tables.describe(entry.table) if entry.state is not State.DELETED else None, entries
         )
         periods = [_describe_period(entry, table, now) for entry, table in zip(entries, described, strict=True)]
-    following = None
-    if reached is not None:
-        following = seal.seal(msgspec.structs.replace(query, limit=0, after=reached))
+    following = None if reached is None else seal.seal(msgspec.structs.replace(query, limit=0, after=reached))
     running = [backfill.document() for backfill in list_open_backfills(catalog, stream.name, now)]
     return {"periods": periods, "next": following, "backfills": running}
 

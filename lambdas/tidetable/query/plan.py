@@ -8,11 +8,11 @@ from datetime import datetime, timedelta
 import msgspec
 from msgspec.structs import replace
 
-from tidetable.catalog import Entry
+from tidetable.catalog import Entry, GapReason
 from tidetable.conditions import Condition
 from tidetable.keys import Index, Layout, escape
 from tidetable.ports import ArchiveRange, KeyRange
-from tidetable.query.access import Access, choose_access
+from tidetable.query.access_path import AccessPath, choose_access_path
 from tidetable.query.model import Position, Projection, Query
 from tidetable.query.scans import ArchiveScan, Gap, GatherScan, IndexScan, PackScan, Plan, Scan, TableScan
 from tidetable.times import MOMENT
@@ -22,12 +22,12 @@ class _Scans(msgspec.Struct, frozen=True):
     """The scans of a query. Each is made when it is needed: a long range may have many, and a page needs only a few."""
 
     query: Query
-    segments: Sequence[tuple[Entry, datetime, datetime]]
+    segments: Sequence[tuple[Entry, datetime, datetime, AccessPath | None]]
 
     def __iter__(self) -> Iterator[Scan]:
         query = self.query
-        for entry, start, end in self.segments if query.ascending else reversed(self.segments):
-            yield from _plan_scans(query, find_access(query, entry, start, end), entry, start, end)
+        for segment in self.segments if query.ascending else reversed(self.segments):
+            yield from _plan_scans(query, *segment)
 
 
 def plan_query(query: Query, entries: Sequence[Entry]) -> Plan:
@@ -35,12 +35,13 @@ def plan_query(query: Query, entries: Sequence[Entry]) -> Plan:
     gaps: list[Gap] = []
     segments = []
     for entry, start, end in cover_range(query.start, query.end, entries, gaps):
-        if not entry.live and entry.archived is None:
+        path = find_access_path(query, entry, start, end) if entry.live else None
+        if entry.live and path is None:
+            gaps.append(Gap(start, end, GapReason.NO_INDEX))
+        elif not entry.live and entry.archived is None:
             gaps.append(Gap(start, end, entry.absence))
-        elif entry.live and find_access(query, entry, start, end) is None:
-            gaps.append(Gap(start, end, "no index"))
         else:
-            segments.append((entry, start, end))
+            segments.append((entry, start, end, path))
     gaps.sort(key=lambda gap: gap.start)
     return Plan(_Scans(query, segments), gaps)
 
@@ -58,42 +59,44 @@ def cover_range(
         if first >= last:
             continue
         if at < first:
-            gaps.append(Gap(at, first, "no table"))
+            gaps.append(Gap(at, first, GapReason.NO_TABLE))
         at = last
         yield entry, first, last
     if at < end:
-        gaps.append(Gap(at, end, "no table"))
+        gaps.append(Gap(at, end, GapReason.NO_TABLE))
 
 
-def find_access(query: Query, entry: Entry, start: datetime, end: datetime) -> Access | None:
+def find_access_path(query: Query, entry: Entry, start: datetime, end: datetime) -> AccessPath | None:
     """Find the way in which a query reads ``[start, end)`` of a period; None if there is no way without a scan."""
     layout = entry.layout
     whole = timedelta(seconds=layout.bucket) if layout.bucket else entry.period.end - entry.period.start
     options = {"consistent": query.consistent, "low": query.low_priority}
-    return choose_access(layout, query.names, query.conditions, share=(end - start) / whole, **options)
+    return choose_access_path(layout, query.names, query.conditions, share=(end - start) / whole, **options)
 
 
-def _plan_scans(query: Query, access: Access | None, entry: Entry, start: datetime, end: datetime) -> Iterator[Scan]:
-    """Plan the scans of a period that may hold events after the query's position."""
-    index = None if access is None else access.index
-    if entry.live and access is not None and (index is None or index.replica or index.local):
-        for first, last in _slice_range(query, entry.layout, start, end):
-            if not _is_ahead(first, last, query):
-                continue
-            if index is not None and index.local:
-                yield _plan_index_scan(query, access, index, entry, first, last)
-            else:
-                scan = _plan_table_scan if entry.layout.pack is None else _plan_pack_scan
-                yield scan(query, access, entry, first, last)
-    elif _is_ahead(start, end, query):
-        if not entry.live and entry.archived is not None:
+def _plan_scans(query: Query, entry: Entry, start: datetime, end: datetime, path: AccessPath | None) -> Iterator[Scan]:
+    """Plan the scans of a period that may hold events after the query's position; an archive has no ``path``."""
+    if path is None:
+        if entry.archived is not None and _is_ahead(start, end, query):
             low, high, after = _find_edges(query, entry.layout.find_ordering_layout(query.series), start, end)
             facts, versions = entry.archived, query.projection.versions
             conditions, names = query.conditions, query.names
             keys = ArchiveRange(facts.manifest, low, high, query.series, after, versions, conditions, names=names)
             yield ArchiveScan(entry=entry, start=start, end=end, keys=keys)
-        elif access is not None and index is not None:
-            yield _plan_index_scan(query, access, index, entry, start, end)
+        return
+    index = path.index
+    if index is not None and not (index.replica or index.local):
+        if _is_ahead(start, end, query):
+            yield _plan_index_scan(query, path, index, entry, start, end)
+        return
+    for first, last in _slice_range(query, entry.layout, start, end):
+        if not _is_ahead(first, last, query):
+            continue
+        if index is not None and index.local:
+            yield _plan_index_scan(query, path, index, entry, first, last)
+        else:
+            scan = _plan_table_scan if entry.layout.pack is None else _plan_pack_scan
+            yield scan(query, path, entry, first, last)
 
 
 def _slice_range(query: Query, layout: Layout, start: datetime, end: datetime) -> Iterator[tuple[datetime, datetime]]:
@@ -107,19 +110,19 @@ def _slice_range(query: Query, layout: Layout, start: datetime, end: datetime) -
         yield max(start, first + number * size), min(end, first + (number + 1) * size)
 
 
-def _plan_table_scan(query: Query, access: Access, entry: Entry, start: datetime, end: datetime) -> TableScan:
+def _plan_table_scan(query: Query, path: AccessPath, entry: Entry, start: datetime, end: datetime) -> TableScan:
     """Plan one range for each suffix of a bucket or a series. With several series, each range has its own start."""
     layout = entry.layout
     low, high, after = _find_edges(query, layout, start, end)
-    keys = KeyRange(entry.table, "", low, high, after, access.index, access.conditions)
-    scan = TableScan(entry=entry, start=start, end=end, conditions=access.conditions, keys=keys)
+    keys = KeyRange(entry.table, "", low, high, after, path.index, path.conditions)
+    scan = TableScan(entry=entry, start=start, end=end, conditions=path.conditions, keys=keys)
     if layout.partition_by == "series" and query.series is None:
         return replace(scan, series_ranges=_spread_over_series(query, layout, keys))
     partition = layout.name_partition(start, query.series or "")
     return replace(scan, partitions=[partition], suffixes=layout.list_suffixes(query.names.series, query.names.ids))
 
 
-def _plan_pack_scan(query: Query, access: Access, entry: Entry, start: datetime, end: datetime) -> PackScan:
+def _plan_pack_scan(query: Query, path: AccessPath, entry: Entry, start: datetime, end: datetime) -> PackScan:
     """Plan the scan of a table of packs, with bounds for the packs that may hold an event, and bounds for the events."""
     layout, after = entry.layout, query.after
     low, high = layout.make_edge(start), layout.make_edge(end)
@@ -133,11 +136,11 @@ def _plan_pack_scan(query: Query, access: Access, entry: Entry, start: datetime,
         elif not query.ascending and place < high:
             high, last = place, after.time + MOMENT
     scan = PackScan.of(entry, first, last, _name_partitions(query, layout, start), low=low, high=high)
-    return replace(scan, start=start, end=end, conditions=access.conditions)
+    return replace(scan, start=start, end=end, conditions=path.conditions)
 
 
 def _plan_index_scan(
-    query: Query, access: Access, index: Index, entry: Entry, start: datetime, end: datetime
+    query: Query, path: AccessPath, index: Index, entry: Entry, start: datetime, end: datetime
 ) -> IndexScan:
     """Plan one range for each suffix of each value.
 
@@ -146,7 +149,7 @@ def _plan_index_scan(
     # An index holds only the newest version of an event, and its keys do not name a version.
     layout = entry.layout
     low, high, after = _find_edges(query, replace(layout, partition_by="time", versioned=False), start, end)
-    conditions, partitions = access.conditions, access.partitions
+    conditions, partitions = path.conditions, path.partitions
     suffixes = index.list_suffixes(query.names.ids)
     if index.local:
         partitions = _name_partitions(query, layout, start)
@@ -160,10 +163,10 @@ def _plan_index_scan(
         keys=KeyRange(entry.table, "", low, high, after, index, push_down(index, conditions)),
         partitions=partitions,
         suffixes=suffixes,
-        heads=access.heads,
-        fetches=fetches_from(index, query.projection, conditions),
+        heads=path.heads,
+        fetches=needs_table_data(index, query.projection, conditions),
     )
-    if not access.gathers:
+    if not path.gathers:
         return scan
     # A filter on times saves the transfer of events outside the range, but it saves no read units.
     times = layout.make_edge(start), layout.make_edge(end)
@@ -219,7 +222,7 @@ def push_down(index: Index, conditions: tuple[Condition, ...]) -> tuple[Conditio
     return conditions if index.holds(condition.top for condition in conditions) else ()
 
 
-def fetches_from(index: Index, projection: Projection, conditions: Sequence[Condition]) -> bool:
+def needs_table_data(index: Index, projection: Projection, conditions: Sequence[Condition]) -> bool:
     """True if a query shows or checks fields of an event that the index does not hold."""
     if index.project is None:
         return False

@@ -22,13 +22,13 @@ from tidetable.ports import ArchivePage, ArchiveRange, CatalogReader, Columns, P
 from tidetable.problems import refuse_request
 from tidetable.query.archives import ARCHIVES, read_archive_pages, wait_for_page
 from tidetable.query.batches import ArchiveBatch, Batch, LiveBatch, TimeUp
-from tidetable.query.gather import gather
+from tidetable.query.gather import gather_events
 from tidetable.query.hydrate import match_conditions, read_base_items
 from tidetable.query.merge import Demand, Placed, compute_share, merge_ranges
 from tidetable.query.model import Position, Query
+from tidetable.query.pack_reading import PackWalk, count_first_packs
 from tidetable.query.scans import ArchiveScan, GatherScan, IndexScan, LiveScan, PackScan, Scan, TableScan
 from tidetable.query.session import ReadSession
-from tidetable.query.settle import PackWalk, count_first_packs
 
 _Answer = TypeVar("_Answer")
 # At most this many scans are begun at once.
@@ -42,7 +42,7 @@ GATHERED = 10_000
 _EVENTS_OF_FIELDS = 50_000
 
 
-def read_planned(
+def read_periods(
     catalog: CatalogReader,
     stream: str,
     start: datetime,
@@ -97,7 +97,7 @@ class Scanner:
         self._entries: dict[str, Entry] = {}
         self.demand = Demand(count, filtered=False)
 
-    def read(self, scans: Iterable[Scan]) -> Iterator[Batch]:
+    def read_scans(self, scans: Iterable[Scan]) -> Iterator[Batch]:
         """Read the events of the scans, in order.
 
         Scans are begun one at a time, then two, then four. So if the first scan fills the page, no other scan costs
@@ -115,7 +115,7 @@ class Scanner:
                     yield TimeUp(edge)
                     return
                 if not openings:
-                    openings.extend(self._begin(following, pool))
+                    openings.extend(self._begin_scans(following, pool))
                     ahead = min(2 * ahead, AHEAD, max(_RANGES // max(scan.count, 1), 1))
                 opening = openings.popleft()
                 if isinstance(scan, ArchiveScan):
@@ -129,7 +129,7 @@ class Scanner:
             # A full page does not wait for reads that were begun ahead.
             pool.shutdown(wait=False, cancel_futures=True)
 
-    def _begin(self, scans: Sequence[Scan], pool: Executor) -> Iterator[_Opening]:
+    def _begin_scans(self, scans: Sequence[Scan], pool: Executor) -> Iterator[_Opening]:
         """Begin some scans: read the first pages of all of them at the same time."""
         self._entries |= {scan.entry.table: scan.entry for scan in scans}
         archived = [
@@ -138,11 +138,11 @@ class Scanner:
         # Packs are read by requests of their own. The other scans of a range are before or after those of packs.
         for packs, group in groupby(zip(scans, archived, strict=True), lambda pair: isinstance(pair[0], PackScan)):
             begun = [(scan, make_first_reads(scan, self.demand.count), reading) for scan, reading in group]
-            pages = iter(self._fetch([read for _, reads, _ in begun for read in reads], packs=packs))
+            pages = iter(self._fetch_pages([read for _, reads, _ in begun for read in reads], packs=packs))
             for scan, reads, reading in begun:
                 yield _Opening(scan, reads, list(islice(pages, len(reads))), reading)
 
-    def _fetch(self, reads: Sequence[RangeRead], *, packs: bool = False) -> list[Page]:
+    def _fetch_pages(self, reads: Sequence[RangeRead], *, packs: bool = False) -> list[Page]:
         """Fetch the pages of some ranges."""
         if not reads:
             return []
@@ -166,26 +166,24 @@ class Scanner:
         names, names_of = scan.find_names_left(self._query), scan.entry.layout.parse_names
         self.demand.filtered = names != ANY or bool(scan.conditions)
         walk = PackWalk(scan, self._session, self.demand, ascending=self._query.ascending)
-        for columns, reached in walk.read(opening.reads, opening.pages, partial(self._fetch, packs=True)):
+        for columns, reached in walk.read(opening.reads, opening.pages, partial(self._fetch_pages, packs=True)):
             if names != ANY:
                 columns = columns.where([names.hold(*names_of(*key)[1:]) for key in zip(*columns[:2], strict=True)])
-            yield self._hydrate(scan, columns, reached)
+            yield self._make_batch(scan, columns, reached)
 
     def _read_live(self, scan: TableScan | IndexScan, opening: _Opening) -> Iterator[LiveBatch]:
-        query, (_, reads, pages, _) = self._query, opening
+        query, fetch, (_, reads, pages, _) = self._query, self._fetch_pages, opening
         self._session.note_source(scan)
         names, names_of = scan.find_names_left(query), scan.entry.layout.parse_names
         self.demand.filtered = names != ANY or bool(scan.conditions)
         if isinstance(scan, GatherScan):
             check_time = partial(self._check_gathering, scan)
-            merged = gather(scan, reads, pages, self._fetch, names, ascending=query.ascending, check_time=check_time)
+            merged = gather_events(scan, reads, pages, fetch, names, ascending=query.ascending, check_time=check_time)
             names = ANY  # these events meet the names already
         else:
             of_series = isinstance(scan, TableScan) and bool(scan.series_ranges)
             choose_limit = self.demand.choose_limit
-            merged = merge_ranges(
-                reads, pages, self._fetch, choose_limit, ascending=query.ascending, of_series=of_series
-            )
+            merged = merge_ranges(reads, pages, fetch, choose_limit, ascending=query.ascending, of_series=of_series)
         for entries, edge in merged:
             if names != ANY:
                 # AWS: a filter cannot use attributes of the primary key, and an event's names are only there.
@@ -194,11 +192,13 @@ class Scanner:
             if not fetches and (len(scan.partitions) > 1 or (isinstance(scan, IndexScan) and len(scan.heads) > 1)):
                 # For a moment, an index may hold an event twice: under its old value and under its new value.
                 entries = list({entry[1:3]: entry for entry in entries}.values())
-            for some, last in self._cut(entries, edge) if fetches else [(entries, edge)]:
+            for some, last in self._cut_entries(entries, edge) if fetches else [(entries, edge)]:
                 columns = Columns(*list(zip(*some, strict=True))[1:]) if some else Columns((), (), ())
-                yield self._hydrate(scan, columns, None if last is None else scan.position_of(last, query.series))
+                yield self._make_batch(scan, columns, None if last is None else scan.find_position(last, query.series))
 
-    def _cut(self, entries: Sequence[Placed], edge: str | None) -> Iterator[tuple[Sequence[Placed], str | None]]:
+    def _cut_entries(
+        self, entries: Sequence[Placed], edge: str | None
+    ) -> Iterator[tuple[Sequence[Placed], str | None]]:
         """Cut entries: data that an index does not hold is fetched only for as many events as are wanted."""
         while len(entries) > (count := self.demand.count):
             # The table decides which of an event's two entries in the index is the present entry, so both are fetched
@@ -219,7 +219,7 @@ class Scanner:
         )
         raise refuse_request(422, "too_much", detail)
 
-    def _hydrate(self, scan: LiveScan, columns: Columns, reached: Position | None) -> LiveBatch:
+    def _make_batch(self, scan: LiveScan, columns: Columns, reached: Position | None) -> LiveBatch:
         """Make a batch of the events that meet all conditions, completed with the data that the index lacks."""
         query, session, packed = self._query, self._session, isinstance(scan, PackScan)
         if isinstance(scan, IndexScan) and scan.fetches:
@@ -251,7 +251,7 @@ class Scanner:
             return wait_for_page(page, session.remaining)
 
         for page, reached in read_archive_pages(scan.keys, scan.entry.layout.find_ordering_layout(series), read):
-            position = None if reached is None else scan.position_of(reached, series)
+            position = None if reached is None else scan.find_position(reached, series)
             if page is None:
                 if edge is None:
                     raise ArchiveBusy(f"the archive of {scan.entry.period.label} is slow")

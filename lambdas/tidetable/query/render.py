@@ -29,8 +29,6 @@ _ACCEPTED = {
     "text/csv": "csv",
     _ARROW: "arrow",
 }
-# A page leaves 1 MB of an answer for gaps and sources. They take 130 bytes each, so this number of them surely fits.
-_FEW = 5_000
 # The last field of a row.
 _LAST = "ref"
 # The path of the members of an aggregate's group. Other rows never have this path: the fields of an event are in its
@@ -84,22 +82,21 @@ class Rendered(NamedTuple):
     untyped: int = 0
 
 
-def render(answer: Answer, form: Form, encode_table: TableEncoder) -> Rendered:
+def render_answer(answer: Answer, form: Form, encode_table: TableEncoder) -> Rendered:
     """Write an answer's body. Rows that do not fit in this form go to the next page, without another read.
 
     ``encode_table`` writes a table as Arrow's stream. Raises ProblemError if even the rows that must be on one page do
     not fit.
     """
     while True:
-        rendered = _write(answer, form, encode_table)
-        few = len(answer.gaps) + len(answer.sources) <= _FEW
-        if form.kind == "json" and not form.flat and answer.bounded and few:
+        rendered = _write_body(answer, form, encode_table)
+        if form.kind == "json" and not form.flat and answer.surely_fits:
             return rendered
         rows = answer.count
         fitting = count_fitting_rows(rendered.body, rows)
         if fitting >= rows:
             return rendered
-        shorter = answer.first(fitting) if fitting > 0 else None
+        shorter = answer.cut_to(fitting) if fitting > 0 else None
         if shorter is None:
             detail = (
                 "rows that belong into one page are larger than an answer may be in this format: ask for fewer fields"
@@ -108,18 +105,20 @@ def render(answer: Answer, form: Form, encode_table: TableEncoder) -> Rendered:
         answer = shorter
 
 
-def _write(answer: Answer, form: Form, encode_table: TableEncoder) -> Rendered:
+def _write_body(answer: Answer, form: Form, encode_table: TableEncoder) -> Rendered:
     """Write an answer's body. CSV, NDJSON and Arrow cannot hold the cursor and the gaps: headers have them."""
     if form.kind == "arrow":
-        table = answer.typed()
+        table = answer.make_typed_table()
         body = b64encode(encode_table(table.columns)).decode()
         return Rendered(answer, _ARROW, body, encoded=True, untyped=table.untyped)
     if form.kind == "csv":
         body = _render_csv(answer, escape=form.escape)
     elif form.kind == "json" and not form.flat:
-        body = _write_json(answer, answer.joined())
+        body = _write_json(answer, answer.join_texts())
     else:
-        texts = [encode_json(flatten(decode_json(text))).decode() if form.flat else text for text in answer.texts()]
+        texts = answer.list_texts()
+        if form.flat:
+            texts = [encode_json(flatten_row(decode_json(text))).decode() for text in texts]
         body = _write_json(answer, ",".join(texts)) if form.kind == "json" else "".join([f"{text}\n" for text in texts])
     return Rendered(answer, _TYPES[form.kind], body)
 
@@ -128,7 +127,7 @@ def _write_json(answer: Answer, rows: str) -> str:
     return "".join(['{"', answer.name, '":[', rows, "],", encode_json(answer.describe_rest()).decode()[1:]])
 
 
-def flatten(row: JsonObject) -> JsonObject:
+def flatten_row(row: JsonObject) -> JsonObject:
     """Make a row without objects: the fields of an object become fields of the row, by their paths. The ref is last."""
     flat = dict(_list_cells(row, ""))
     if _LAST in flat:
@@ -154,7 +153,7 @@ def _render_csv(answer: Answer, *, escape: bool) -> str:
     """Write a header, and a line for each row. Arrays are written as JSON."""
     import csv  # only requests for CSV wait for the import
 
-    rows = [flatten(decode_json(text)) for text in answer.texts()]
+    rows = [flatten_row(decode_json(text)) for text in answer.list_texts()]
     # These columns are the same on every page, whatever its rows have, and even on a page without rows.
     names = list(dict.fromkeys([*answer.columns, *(name for row in rows for name in row)]))
     # The fields of data differ from row to row: they come after the other columns, and the ref stays last.

@@ -68,17 +68,17 @@ class Row(msgspec.Struct, gc=False):
         """The event's time as text, its series and its id."""
         return self.entry.layout.read_names(self.item)
 
-    def text(self) -> str:
+    def write_text(self) -> str:
         """Write the shown data as JSON."""
         if self.json is None:
-            self.json = encode_json(self.projection.show(self.item.get("data", {}))).decode()
+            self.json = encode_json(self.projection.show_data(self.item.get("data", {}))).decode()
         return self.json
 
     def complete(self, item: Item, *, incomplete: bool) -> None:
         """Replace the row's item by a complete one; ``incomplete`` says that some of its data is missing."""
         self.item, self.partial, self.incomplete, self.json = item, False, incomplete, None
 
-    def size(self) -> int:
+    def measure_size(self) -> int:
         """Estimate the greatest number of bytes that the event takes in an answer, with its earlier versions."""
         return sum(row.measure_own_size() for row in (self, *self.earlier))
 
@@ -92,9 +92,9 @@ class Row(msgspec.Struct, gc=False):
         names = count_escaped_bytes(series) + count_escaped_bytes(id)
         # If data is stored elsewhere, only its length is known: each of its characters may be a quote, which takes two
         # bytes.
-        return count_escaped_bytes(self.text()) + 2 * outside + 3 * names + _FRAME_BYTES
+        return count_escaped_bytes(self.write_text()) + 2 * outside + 3 * names + _FRAME_BYTES
 
-    def members(self) -> str:
+    def write_members(self) -> str:
         """Return the members of the event's JSON that a plain event does not have, each with a comma before it."""
         members: dict[str, Any] = {}
         if self.version is not None:
@@ -148,7 +148,7 @@ class Rows(msgspec.Struct):
         """The number of events; each earlier version counts as an event."""
         return len(self) if self.plain else sum(self.counts)
 
-    def first(self, number: int) -> Rows:
+    def cut_to(self, number: int) -> Rows:
         """Return the first ``number`` events."""
         if number >= len(self):
             return self
@@ -159,23 +159,23 @@ class Rows(msgspec.Struct):
         """Return the first events, at most ``count`` with their earlier versions; an event is never separated from its
         versions.
         """
-        return self.first(count if self.plain else sum(total <= count for total in accumulate(self.counts)))
+        return self.cut_to(count if self.plain else sum(total <= count for total in accumulate(self.counts)))
 
-    def position(self, index: int) -> Position:
+    def make_position(self, index: int) -> Position:
         time, series, id = self.entry.layout.parse_names(self.pks[index], self.sks[index])
         return Position(from_text(time), series, id)
 
-    def size(self) -> int:
+    def measure_size(self) -> int:
         """Return the greatest number of bytes that all events together take in an answer."""
-        return count_escaped_bytes(self.joined()) if self.plain else sum(self.sizes())
+        return count_escaped_bytes(self.join_texts()) if self.plain else sum(self.measure_sizes())
 
-    def sizes(self) -> list[int]:
+    def measure_sizes(self) -> list[int]:
         """Return, for each event, the greatest number of bytes that it takes in an answer."""
         if self.plain:
-            return [count_escaped_bytes(text) + 1 for text in self.texts()]
-        return [row.size() for row in self.rows]
+            return [count_escaped_bytes(text) + 1 for text in self.list_texts()]
+        return [row.measure_size() for row in self.rows]
 
-    def joined(self) -> str:
+    def join_texts(self) -> str:
         """Return the events as JSON objects with commas between them, each newest version before its earlier versions.
 
         Rows must be complete.
@@ -184,8 +184,8 @@ class Rows(msgspec.Struct):
             self._joined = "".join(self._get_pieces())
         return self._joined
 
-    def texts(self) -> list[str]:
-        """Return the objects of ``joined``, each alone."""
+    def list_texts(self) -> list[str]:
+        """Return the objects of ``join_texts``, each alone."""
         pieces, next_start = self._get_pieces(), "," + _START
         return [
             "".join([_START, *pieces[start + 1 : start + _PIECES], pieces[start + _PIECES].removesuffix(next_start)])
@@ -198,9 +198,9 @@ class Rows(msgspec.Struct):
         elif self._pieces is None:
             rows = [version for row in self.rows for version in (row, *row.earlier)]
             pks, sks = [row.item["pk"] for row in rows], [row.sk for row in rows]
-            self._pieces = _make_pieces(self.entry, pks, sks, [row.text() for row in rows])
+            self._pieces = _make_pieces(self.entry, pks, sks, [row.write_text() for row in rows])
             for number, row in enumerate(rows, 1):
-                self._pieces[number * _PIECES] = f'"{row.members()}{self._pieces[number * _PIECES][1:]}'
+                self._pieces[number * _PIECES] = f'"{row.write_members()}{self._pieces[number * _PIECES][1:]}'
         return self._pieces
 
 
@@ -271,4 +271,4 @@ def make_archive_rows(
 
 def show_rows(rows: Sequence[Row]) -> list[dict[str, Any]]:
     """Show rows in the form of the API: each event's newest version, then its earlier versions."""
-    return [decode_json(text) for row in rows for text in Rows.of_rows([row], row.entry).texts()]
+    return [decode_json(text) for row in rows for text in Rows.of_rows([row], row.entry).list_texts()]

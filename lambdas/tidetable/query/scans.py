@@ -12,7 +12,7 @@ from typing import ClassVar, Literal
 import msgspec
 from msgspec.structs import asdict, replace
 
-from tidetable.catalog import Entry
+from tidetable.catalog import FAULTS, Entry, GapReason
 from tidetable.conditions import ANY, Condition, Names
 from tidetable.events import Item
 from tidetable.keys import Index, escape, unescape
@@ -22,9 +22,6 @@ from tidetable.ports import ArchiveRange, KeyRange
 from tidetable.query.model import Position, Query
 from tidetable.times import MOMENT, from_text
 
-# The reasons of gaps that are faults: somebody deleted a table or damaged an item. All other gaps are a result of the
-# configuration.
-MISSING, DAMAGED, LOST = "table missing", "damaged pack", "damaged data"
 Source = Literal["table", "index", "replica", "archive"]  # of an answer's events
 
 
@@ -33,23 +30,23 @@ class Gap(msgspec.Struct, frozen=True):
 
     start: datetime
     end: datetime
-    reason: str
+    reason: GapReason
 
     @property
     def losses(self) -> list[str]:
         """A message for the operator if the gap is a fault; empty if the gap is a result of the configuration."""
-        return [f"{self.reason} from {self.start} to {self.end}"] if self.reason in (MISSING, DAMAGED, LOST) else []
+        return [f"{self.reason} from {self.start} to {self.end}"] if self.reason in FAULTS else []
 
     @classmethod
     def of_missing(cls, entry: Entry, start: datetime, end: datetime) -> Gap:
         """Make the gap of a period whose table is missing: the overlap of the period with ``[start, end)``."""
-        return cls(max(entry.period.start, start), min(entry.period.end, end), MISSING)
+        return cls(max(entry.period.start, start), min(entry.period.end, end), GapReason.TABLE_MISSING)
 
     @classmethod
     def of_lost(cls, entry: Entry, item: Item) -> Gap:
         """Make the gap of an event whose needed data cannot be read: the event's own time."""
         time = from_text(entry.layout.read_names(item)[0])
-        return cls(time, time + MOMENT, LOST)
+        return cls(time, time + MOMENT, GapReason.DAMAGED_DATA)
 
 
 class _Scan(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,7 +61,7 @@ class _Scan(msgspec.Struct, frozen=True, kw_only=True):
     end: datetime
     conditions: tuple[Condition, ...] = ()
 
-    def position_of(self, sort_key: str, series: str | None) -> Position:
+    def find_position(self, sort_key: str, series: str | None) -> Position:
         """Compute an event's position from its sort key in the table.
 
         ``series`` is the query's series, if it names only one.
@@ -146,7 +143,7 @@ class IndexScan(_KeyScan, frozen=True, kw_only=True):
         ranges = self._make_ranges()
         return [_narrow_to_head(keys, head) for keys in ranges for head in self.heads] if self.index.levels else ranges
 
-    def position_of(self, sort_key: str, series: str | None) -> Position:  # noqa: ARG002 - other scans need it
+    def find_position(self, sort_key: str, series: str | None) -> Position:  # noqa: ARG002 - other scans need it
         """Compute an event's position from its sort key in the index. This key always names the series."""
         time, name, id = sort_key.split("#")
         return Position(from_text(time), unescape(name), unescape(id))
@@ -155,7 +152,7 @@ class IndexScan(_KeyScan, frozen=True, kw_only=True):
         """Return all conditions on names: the key ranges of an index do not imply any of them."""
         return query.names
 
-    def with_data(self, item: Item) -> Item:
+    def add_data(self, item: Item) -> Item:
         """Give an item of the index the data that the index holds. An item of the table is returned unchanged."""
         if self.index.project is None or not item.keys().isdisjoint(("data", "z", "out")):
             return item

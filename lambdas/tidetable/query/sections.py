@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from tidetable.catalog import Entry
+from tidetable.catalog import Entry, GapReason
 from tidetable.config import Stream
 from tidetable.ports import NotedSeries, Rollups, RollupState, Tables
 from tidetable.problems import refuse_request
@@ -24,7 +24,7 @@ from tidetable.query.read import Scanner
 from tidetable.query.scans import Gap, Plan
 from tidetable.query.session import ReadSession
 from tidetable.rollups.collect import make_query
-from tidetable.rollups.cover import Segment, Usable, cover, list_usable, list_versions
+from tidetable.rollups.cover import Segment, Usable, cover_with_rollups, list_usable, list_versions
 from tidetable.rollups.definition import Definition
 from tidetable.times import to_text
 
@@ -62,7 +62,7 @@ class SectionReader:
         if section.stretch is not None:
             noted = self._find_series(section.query, section.stretch)
             return read_stretch(section.query, section.stretch, noted, self.session, fields=fields)
-        return Scanner(section.query, self.session, count=AT_ONCE, fields=fields).read(section.plan.scans)
+        return Scanner(section.query, self.session, count=AT_ONCE, fields=fields).read_scans(section.plan.scans)
 
     def read_noted(self, query: Query, stretch: Stretch) -> NotedSeries:
         """The noted series of a stretch, without their events."""
@@ -129,11 +129,11 @@ def read_events_alone(
 ) -> Choice:
     """Choose not to use rollups, for these reasons. Periods that begin at ``since`` or later are noted."""
     begin = query.start if query.after is None else query.after.time
-    sections = _split(query, begin, entries, since)
+    sections = _split_range(query, begin, entries, since)
     return Choice(sections or [Section(begin, query, plan_query(query, entries), None)], reasons)
 
 
-def _split(query: Query, begin: datetime, entries: Sequence[Entry], since: datetime | None) -> list[Section]:
+def _split_range(query: Query, begin: datetime, entries: Sequence[Entry], since: datetime | None) -> list[Section]:
     """Split a query of events from ``begin`` on into sections; empty if no section must be read by noted series."""
     stretches = [
         stretch for stretch in find_stretches(query, entries) if is_noted(stretch.entry, since) and begin < stretch.end
@@ -190,7 +190,7 @@ def choose_by_state(
             usable += list_usable(versions, state, entries_of[name])
     # If buckets are equally long, the rollup with fewer groups is read.
     usable.sort(key=lambda rollup: (len(rollup.definition.by), len(rollup.definition.fields)))
-    segments = cover(query.start if query.after is None else query.after.time, query.end, usable)
+    segments = cover_with_rollups(query.start if query.after is None else query.after.time, query.end, usable)
     used = {segment.definition.stream for segment in segments if segment.definition is not None}
     for name, reason in reasons.items():
         if name in used:
@@ -216,14 +216,14 @@ def _make_sections(
     if definition is None:
         narrowed = msgspec.structs.replace(query, start=start, end=end, after=None)
         entries = entries_of[query.stream]
-        return _split(narrowed, start, entries, since) or [_make_section(query, start, end, entries)]
+        return _split_range(narrowed, start, entries, since) or [_make_section(query, start, end, entries)]
     cells = make_query(definition.stream, start, end, query.names._replace(ids=(), id_prefix=""))
     return [Section(start, cells, plan_query(cells, entries_of[definition.stream]), definition)]
 
 
 def refuse_unordered(stream: Stream, choice: Choice, copies: Copies) -> None:
     """Raise ProblemError if a reader must read events of unknown series: only the origin has the list of series."""
-    if any(gap.reason == "no index" for gap in choice.gaps):
+    if any(gap.reason is GapReason.NO_INDEX for gap in choice.gaps):
         detail = (
             f"{stream.name} is partitioned by series, and a reader has neither its rollups nor its list of series: add series=,"
             f" or ask {copies.origin}"
@@ -236,7 +236,7 @@ def refuse_unnoted(stream: Stream, choice: Choice, since: datetime | None) -> No
     if stream.key.partition_by != "series":
         return
     for gap in choice.gaps:
-        if gap.reason == "no index":
+        if gap.reason is GapReason.NO_INDEX:
             noted = f"from {to_text(since)} on" if since is not None else "not yet"
             detail = (
                 f"{stream.name} is partitioned by series, and a bucket that no rollup has sealed is read by the series that are"

@@ -76,7 +76,7 @@ def type_events(
     fields = {name: kind for name, kind in declared.items() if name not in _RESERVED | own.keys()}
     fields = {name: kind for name, kind in fields.items() if _is_shown(name, projection)}
     rest = _REST | (_VERSIONS if projection.versions else {})
-    typed, texts, untyped = _split((event.data for event in events), fields)
+    typed, texts, untyped = _split_columns((event.data for event in events), fields)
     columns = [_type_column(events, name, kind) for name, kind in own.items()]
     columns += [TypedColumn(name, kind, values) for (name, kind), values in zip(fields.items(), typed, strict=True)]
     columns += [
@@ -96,7 +96,7 @@ def type_rows(
     """
     groups = [name.partition(".")[2] for name in names if name.startswith("group.")]
     types = {group: "string" if group == "series" else declared.get(group, "string") for group in groups}
-    typed, texts, untyped = _split((encode_json(row.get("group", {})) for row in rows), types)
+    typed, texts, untyped = _split_columns((encode_json(row.get("group", {})) for row in rows), types)
     columns = []
     for name in names:
         _, _, group = name.partition("group.")
@@ -125,7 +125,9 @@ def _type_column(events: Sequence[_Shown], name: str, kind: str) -> TypedColumn:
     return TypedColumn(name, kind, values)
 
 
-def _split(objects: Iterable[bytes | msgspec.Raw], fields: Mapping[str, str]) -> tuple[list[list[Any]], list[str], int]:
+def _split_columns(
+    objects: Iterable[bytes | msgspec.Raw], fields: Mapping[str, str]
+) -> tuple[list[list[Any]], list[str], int]:
     """Split objects into the columns of ``fields`` and the other fields as JSON; also count the values that did not
     fit.
     """
@@ -140,9 +142,9 @@ def _split(objects: Iterable[bytes | msgspec.Raw], fields: Mapping[str, str]) ->
     untyped = 0
     for json in objects:
         data = decode_json(bytes(json))
-        for name, fit, rounds, append in takers:
+        for name, convert, rounds, append in takers:
             value = data.get(name)
-            fitted = None if value is None else fit(value)
+            fitted = None if value is None else convert(value)
             append(fitted)
             if fitted is not None and not (rounds and _is_rounded(value, fitted)):
                 del data[name]
@@ -163,7 +165,7 @@ def _choose_converter(kind: str) -> Callable[[Any], Any]:
     return _FITTING[kind]
 
 
-def _fit_whole(value: Any) -> int | None:
+def _convert_whole(value: Any) -> int | None:
     if type(value) is Decimal and value == value.to_integral_value(context=EXACT):
         value = int(value)
     return value if type(value) is int and -_LONG <= value < _LONG else None
@@ -179,21 +181,21 @@ def _is_rounded(value: int | Decimal, double: float) -> bool:
 def _make_decimal_converter(precision: int, scale: int) -> Callable[[Any], int | None]:
     most = 10**precision
 
-    def fit(value: Any) -> int | None:
+    def convert(value: Any) -> int | None:
         if type(value) not in (int, Decimal):
             return None
         unscaled = EXACT.scaleb(Decimal(value), scale)
         whole = unscaled == unscaled.to_integral_value(context=EXACT)
         return int(unscaled) if whole and abs(unscaled) < most else None
 
-    return fit
+    return convert
 
 
 # For each type of a declared column, except decimals: the function that converts a value.
 _FITTING: Mapping[str, Callable[[Any], Any]] = {
     "string": lambda value: value if isinstance(value, str) else None,
     "boolean": lambda value: value if isinstance(value, bool) else None,
-    "integer": _fit_whole,
+    "integer": _convert_whole,
     "double": lambda value: float(value) if type(value) in (int, Decimal) else None,
 }
 # For each kind of column: its type, and the function that makes its values.

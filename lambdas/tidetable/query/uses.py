@@ -19,7 +19,7 @@ def name_conditions(query: Selection) -> str:
     compared = [(condition.field, condition.operator) for condition in query.conditions]
     compared += [("series", "eq")] if query.names.series else []
     compared += [("id", "eq")] if query.names.ids else []
-    return _join(compared)
+    return _join_fields(compared)
 
 
 def name_parameters(names: Iterable[str]) -> str:
@@ -33,8 +33,8 @@ def name_parameters(names: Iterable[str]) -> str:
             field, _, operator = name.removeprefix(WHERE).rpartition(":")
             known = field and operator in OPERATORS
             compared.append((field, operator) if known else (name.removeprefix(WHERE), "eq"))
-    return _join(compared)
+    return _join_fields(compared)
 
 
-def _join(compared: Iterable[tuple[str, str]]) -> str:
+def _join_fields(compared: Iterable[tuple[str, str]]) -> str:
     return "&".join(f"{quote(field, safe='')}:{operator}" for field, operator in sorted(set(compared)))

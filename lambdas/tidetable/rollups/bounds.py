@@ -25,6 +25,8 @@ CLOCKS = timedelta(seconds=10)
 # A request that DynamoDB has accepted may take effect after its function has died.
 UNDER_WAY = timedelta(seconds=15)
 WRITER_LIFE = FUNCTION_LIFE + MARK_KEPT + CLOCKS + UNDER_WAY
+# A bucket can be sealed this long after its end: then all events without a mark have been written.
+SEALED_AFTER = MARKED_AFTER + WRITER_LIFE
 # The query function's time-out. A query that read the state before a mark may read the bucket's cells this much later.
 READER_LIFE = timedelta(seconds=30)
 # The first bucket of a new definition begins this much later: then no process runs with the former configuration.
@@ -46,12 +48,12 @@ def needs_mark(time: datetime, now: datetime) -> bool:
 
 def can_seal(end: datetime, now: datetime) -> bool:
     """True if all events without a mark in a bucket that ends at ``end`` have been written."""
-    return end + MARKED_AFTER + WRITER_LIFE < now
+    return end + SEALED_AFTER < now
 
 
 def can_reseal(marked_at: int, now: datetime) -> bool:
     """True if the writer of a mark of ``marked_at`` (epoch milliseconds) and all earlier queries have ended."""
-    return to_millis(now) - marked_at > convert_length(WRITER_LIFE + READER_LIFE)
+    return to_millis(now) - marked_at > (WRITER_LIFE + READER_LIFE) // timedelta(milliseconds=1)
 
 
 def choose_lease_length(timeout: timedelta) -> timedelta:
@@ -62,8 +64,3 @@ def choose_lease_length(timeout: timedelta) -> timedelta:
 def to_millis(instant: datetime) -> int:
     """Convert an instant to whole milliseconds since 1970."""
     return to_micros(instant) // 1000
-
-
-def convert_length(length: timedelta) -> int:
-    """Convert a length of time to whole milliseconds."""
-    return length // timedelta(milliseconds=1)

@@ -10,8 +10,8 @@ import msgspec
 
 from tidetable.ports.rollups import RollupState
 from tidetable.rollups.cells import Bucket
-from tidetable.rollups.collect import collect
-from tidetable.rollups.cover import Segment, Usable, Version, cover, list_usable, list_versions
+from tidetable.rollups.collect import collect_bucket
+from tidetable.rollups.cover import Segment, Usable, Version, cover_with_rollups, list_usable, list_versions
 from tidetable.rollups.definition import Definition
 from tidetable.rollups.services import BucketOver, Services
 from tidetable.rollups.writing import find_table, read_present, write_cells
@@ -62,11 +62,11 @@ def compute_bucket(
     present = read_present(entry, bucket, services)
     if content is None:
         segments = choose_segments(definition, bucket, bucket + definition.every, run, state)
-        content = collect(definition, segments, services)
+        content = collect_bucket(definition, segments, services)
     try:
         if content.is_over:
             raise BucketOver(f"more than {definition.max_groups} groups")
-        write_cells(definition, entry, content.events(bucket), present, read_at, services)
+        write_cells(definition, entry, content.make_events(bucket), present, read_at, services)
     except BucketOver as error:
         services.rollups.put_over(run.source, definition.name, bucket, len(content.groups))
         run.report.over.append(f"{definition.stream} {to_text(bucket)}: {error}")
@@ -83,8 +83,8 @@ def choose_segments(
     usable = list[Usable]()
     state = state._replace(marks=[mark for mark in state.marks if mark.meets(start, end)])
     for other in run.definitions:
-        fitting = [version for version in list_versions(other, state) if version.definition.feeds(definition)]
+        fitting = [version for version in list_versions(other, state) if version.definition.can_feed(definition)]
         if fitting and other.name != definition.name:
             entries = run.services.catalog.entries(other.stream, start, end, consistent=True)
             usable += list_usable(fitting, state, entries)
-    return cover(start, end, usable)
+    return cover_with_rollups(start, end, usable)

@@ -121,7 +121,7 @@ class Numbers:
 
 
 @dataclass(slots=True)
-class State:
+class GroupState:
     """The state of one group: the count of its events, and the numbers of each field that at least one event has."""
 
     count: int = 0
@@ -134,9 +134,9 @@ class Cell:
 
     time: datetime
     by: JsonObject
-    state: State
+    state: GroupState
 
-    def group(self, names: Iterable[str]) -> Group:
+    def select_group(self, names: Iterable[str]) -> Group:
         """Return the cell's group with only the values of ``names``."""
         return tuple([make_group_value(self.by.get(name)) for name in names])
 
@@ -164,7 +164,7 @@ class Bucket:
         self._definition = definition
         self._sketches = sketches
         self._sketched = PERCENTILES in definition.kept_statistics
-        self.groups: dict[Group, State] = {}
+        self.groups: dict[Group, GroupState] = {}
         self.names: dict[str, set[str]] = {}
 
     @property
@@ -195,7 +195,7 @@ class Bucket:
 
     def merge(self, cell: Cell) -> None:
         """Add a cell of a finer rollup to its group."""
-        state = self._find_state(cell.group(self._definition.by))
+        state = self._find_state(cell.select_group(self._definition.by))
         state.count += cell.state.count
         for path in self._definition.fields:
             if path in cell.state.fields:
@@ -207,10 +207,10 @@ class Bucket:
             self.names.setdefault(name, set()).update(kinds)
         self._limit_names()
 
-    def _find_state(self, group: Group) -> State:
+    def _find_state(self, group: Group) -> GroupState:
         state = self.groups.get(group)
         if state is None:
-            state = self.groups[group] = State()
+            state = self.groups[group] = GroupState()
         return state
 
     def _limit_names(self) -> None:
@@ -218,7 +218,7 @@ class Bucket:
         if len(self.names) > 2 * MAX_NAMES:
             self.names = {name: self.names[name] for name in sorted(self.names)[:MAX_NAMES]}
 
-    def events(self, start: datetime) -> list[Event]:
+    def make_events(self, start: datetime) -> list[Event]:
         """Make events of the bucket's cells, and one event with the names of its fields."""
         definition = self._definition
         events = []
@@ -267,7 +267,7 @@ def parse_cell(definition: Definition, event: Event, sketches: Sketches, fields:
         by[SERIES] = event.series
     states = data["fields"]
     numbers = {path: _read_numbers(states[path], sketches) for path in fields if path in states}
-    return Cell(event.time, by, State(data["count"], numbers))
+    return Cell(event.time, by, GroupState(data["count"], numbers))
 
 
 def parse_names(definition: Definition, event: Event) -> Mapping[str, Sequence[str]]:

@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 
-from tidetable.catalog import Entry, State
+from tidetable.catalog import GONE, Entry, GapReason, State
 from tidetable.conditions import ANY, Names
 from tidetable.errors import TableMissing
 from tidetable.events import Event, Item
@@ -27,12 +27,6 @@ from tidetable.rollups.definition import PERCENTILES, Definition
 from tidetable.rollups.services import BucketBlocked, Services, Unfinished
 from tidetable.times import from_text, to_text
 
-# The reason of a gap for a period that never had a table, so it never had an event.
-_NEVER = "no table"
-# The reasons of gaps that stay for ever, unless somebody restores the period.
-_GONE = ("deleted", "archive expired")
-# The reason of a gap for a period that is partitioned by series.
-_BY_SERIES = "no index"
 # The share of a table's read units that the refresher uses. The rest is for queries.
 _SHARE = 0.5
 # The read units per second that are assumed for a table on demand, or for a table whose capacity is not known. AWS: a
@@ -64,7 +58,7 @@ def read_batch_events(
     return list_events(batch, items)
 
 
-def _read(query: Query, entries: Sequence[Entry], services: Services, *, never: bool) -> Iterator[EventRow]:
+def _read_events(query: Query, entries: Sequence[Entry], services: Services, *, never: bool) -> Iterator[EventRow]:
     """Read all events of a query. Raises BucketBlocked if that is not possible.
 
     With ``never``, a period that never had a table counts as a period without events. Events of periods that are
@@ -72,13 +66,13 @@ def _read(query: Query, entries: Sequence[Entry], services: Services, *, never: 
     """
     plan = plan_query(query, entries)
     for gap in plan.gaps:
-        if gap.reason != _BY_SERIES and not (never and gap.reason == _NEVER):
-            raise _block(query, gap.start, gap.reason)
+        if gap.reason is not GapReason.NO_INDEX and not (never and gap.reason is GapReason.NO_TABLE):
+            raise _make_blocked(query, gap.start, gap.reason)
     stretches = find_stretches(query, entries)
     if stretches:
         _refuse_unnoted(query, stretches, services)
     session = ReadSession(services.reader, services.remaining)
-    yield from _read_rows(Scanner(query, session, count=AT_ONCE).read(plan.scans), query, services.reader)
+    yield from _read_rows(Scanner(query, session, count=AT_ONCE).read_scans(plan.scans), query, services.reader)
     _refuse_damaged(query, session.gaps)
     for stretch in stretches:
         yield from _read_stretch(query, stretch, read_series(query, stretch, services.rollups), services)
@@ -104,12 +98,12 @@ def _read_rows(batches: Iterator[Batch], query: Query, reader: Reader) -> Iterat
                 raise Unfinished("the time is up")
             yield from read_batch_events(batch, reader, lambda gap: _refuse_damaged(query, [gap]))
     except TableMissing as error:
-        raise _block(query, query.start, error) from error
+        raise _make_blocked(query, query.start, error) from error
 
 
 def _refuse_damaged(query: Query, gaps: Iterable[Gap]) -> None:
     for gap in gaps:
-        raise _block(query, gap.start, gap.reason)
+        raise _make_blocked(query, gap.start, gap.reason)
 
 
 def _refuse_unnoted(query: Query, stretches: Iterable[Stretch], services: Services) -> None:
@@ -117,10 +111,10 @@ def _refuse_unnoted(query: Query, stretches: Iterable[Stretch], services: Servic
     for entry, start, _ in stretches:
         if not is_noted(entry, since):
             where = f"period {entry.period.label} of {query.stream} is partitioned by series"
-            raise _block(query, start, f"{where}, and its series were not noted; its archive can be read")
+            raise _make_blocked(query, start, f"{where}, and its series were not noted; its archive can be read")
 
 
-def _block(query: Query, start: datetime, why: object) -> BucketBlocked:
+def _make_blocked(query: Query, start: datetime, why: object) -> BucketBlocked:
     return BucketBlocked(f"{query.stream} cannot be read from {to_text(start)} on: {why}")
 
 
@@ -135,7 +129,7 @@ def find_end_of_gone(stream: str, start: datetime, end: datetime, services: Serv
     query = make_query(stream, start, now)
     entries = services.catalog.entries(stream, start, now, consistent=True)
     since = services.rollups.read_state(stream, (start, end)).noted_since
-    spans = [(gap.start, gap.end) for gap in plan_query(query, entries).gaps if gap.reason in _GONE]
+    spans = [(gap.start, gap.end) for gap in plan_query(query, entries).gaps if gap.reason in GONE]
     if since is not None:
         # No event of such a period can be read by series, not even a future event.
         unnoted = [stretch for stretch in find_stretches(query, entries) if not is_noted(stretch.entry, since)]
@@ -156,7 +150,7 @@ def list_gone(stream: str, start: datetime, end: datetime, services: Services) -
     ]
 
 
-def collect(definition: Definition, segments: Iterable[Segment], services: Services) -> Bucket:
+def collect_bucket(definition: Definition, segments: Iterable[Segment], services: Services) -> Bucket:
     """Compute a bucket from the events or cells of its segments. Stop as soon as there are too many groups.
 
     Raises BucketBlocked if the bucket cannot be read completely, Unfinished if the time is up.
@@ -167,9 +161,9 @@ def collect(definition: Definition, segments: Iterable[Segment], services: Servi
         stream = definition.source if finer is None else finer.stream
         entries = services.catalog.entries(stream, start, end, consistent=True)
         query = make_query(stream, start, end)
-        for row in _read(query, entries, services, never=finer is None):
+        for row in _read_events(query, entries, services, never=finer is None):
             if finer is None:
-                _add(bucket, row)
+                _add_event(bucket, row)
             else:
                 time, series, id, data = row
                 event = Event(series, from_text(time), id, data)
@@ -213,10 +207,10 @@ def collect_together(definition: Definition, start: datetime, due: int, services
     for row in _read_stretch(query, stretch, noted, services):
         bucket = buckets[at[starts[bisect_right(starts, row[0]) - 1]]]
         if not bucket.is_over:
-            _add(bucket, row)
+            _add_event(bucket, row)
     return buckets
 
 
-def _add(bucket: Bucket, row: EventRow) -> None:
+def _add_event(bucket: Bucket, row: EventRow) -> None:
     time, series, id, data = row
     bucket.add(series, f"{time}#{escape(series)}#{escape(id)}", data)

@@ -54,7 +54,7 @@ def list_versions(definition: Definition, state: RollupState) -> list[Version]:
     versions: list[Version] = []
     limit: datetime | None = None
     for edge in sorted(edges, key=lambda edge: (edge.sealed, edge.start), reverse=True):
-        definition_then = definition.as_of(edge.definition)
+        definition_then = definition.parse_former(edge.definition)
         end = edge.sealed if limit is None else min(edge.sealed, limit)
         versions.append(Version(edge, definition_then, edge.start, max(edge.start, end), limit))
         limit = edge.start if limit is None else min(limit, edge.start)
@@ -87,7 +87,7 @@ def find_unusable_buckets(version: Version, state: RollupState) -> list[Span]:
     """Find the buckets of a version that must be read from the events: they have a mark, or too many groups."""
     every, name = version.definition.every, version.definition.name
     buckets = find_marked_buckets(version, state.marks) | {bucket for rollup, bucket in state.over if rollup == name}
-    return join([(bucket, bucket + every) for bucket in sorted(buckets)])
+    return join_spans([(bucket, bucket + every) for bucket in sorted(buckets)])
 
 
 def find_readable_spans(entries: Iterable[Entry]) -> list[Span]:
@@ -97,8 +97,8 @@ def find_readable_spans(entries: Iterable[Entry]) -> list[Span]:
 
 def find_usable_spans(version: Version, state: RollupState, readable: Sequence[Span]) -> list[Span]:
     """Find the spans in which a version's cells can be read instead of the events."""
-    spans = intersect([(version.start, version.end)], join(readable))
-    return subtract(spans, find_unusable_buckets(version, state))
+    spans = intersect_spans([(version.start, version.end)], join_spans(readable))
+    return subtract_spans(spans, find_unusable_buckets(version, state))
 
 
 def list_usable(versions: Iterable[Version], state: RollupState, entries: Iterable[Entry]) -> list[Usable]:
@@ -107,20 +107,20 @@ def list_usable(versions: Iterable[Version], state: RollupState, entries: Iterab
     return [Usable(version.definition, find_usable_spans(version, state, readable)) for version in versions]
 
 
-def cover(start: datetime, end: datetime, usable: Iterable[Usable]) -> list[Segment]:
+def cover_with_rollups(start: datetime, end: datetime, usable: Iterable[Usable]) -> list[Segment]:
     """Divide a range into segments, in order of time. The coarsest rollup answers whole buckets, events the rest."""
     uncovered: list[Span] = [(start, end)]
     segments: list[Segment] = []
     for definition, spans in sorted(usable, key=lambda rollup: rollup.definition.every, reverse=True):
-        whole = [(definition.ceil(first), definition.floor(last)) for first, last in intersect(uncovered, spans)]
+        whole = [(definition.ceil(first), definition.floor(last)) for first, last in intersect_spans(uncovered, spans)]
         covered = [(first, last) for first, last in whole if first < last]
         segments += [Segment(first, last, definition) for first, last in covered]
-        uncovered = subtract(uncovered, covered)
+        uncovered = subtract_spans(uncovered, covered)
     segments += [Segment(first, last, None) for first, last in uncovered]
     return sorted(segments, key=lambda segment: segment.start)
 
 
-def join(spans: Iterable[Span]) -> list[Span]:
+def join_spans(spans: Iterable[Span]) -> list[Span]:
     """Sort spans, and join spans that touch or overlap."""
     joined: list[Span] = []
     for start, end in sorted(spans):
@@ -131,13 +131,13 @@ def join(spans: Iterable[Span]) -> list[Span]:
     return joined
 
 
-def intersect(spans: Iterable[Span], others: Sequence[Span]) -> list[Span]:
+def intersect_spans(spans: Iterable[Span], others: Sequence[Span]) -> list[Span]:
     """Find the spans of time that both lists cover."""
     pairs = ((max(start, first), min(end, last)) for start, end in spans for first, last in others)
     return sorted((start, end) for start, end in pairs if start < end)
 
 
-def subtract(spans: Iterable[Span], holes: Sequence[Span]) -> list[Span]:
+def subtract_spans(spans: Iterable[Span], holes: Sequence[Span]) -> list[Span]:
     """Cut the holes out of the spans. The holes must be in order and must not overlap."""
     starts, ends = [_FIRST, *(end for _, end in holes)], [*(start for start, _ in holes), _LAST]
-    return intersect(spans, list(zip(starts, ends, strict=True)))
+    return intersect_spans(spans, list(zip(starts, ends, strict=True)))

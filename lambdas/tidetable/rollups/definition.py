@@ -86,7 +86,7 @@ class Definition(msgspec.Struct, frozen=True, dict=True):
         """Return the earliest start of a bucket at or after an instant."""
         return EPOCH - (EPOCH - time) // self.every * self.every
 
-    def as_of(self, text: str) -> Definition:
+    def parse_former(self, text: str) -> Definition:
         """Return the definition that this rollup had when an edge was written.
 
         ``text`` is the edge's ``definition``.
@@ -95,7 +95,7 @@ class Definition(msgspec.Struct, frozen=True, dict=True):
         every = timedelta(seconds=parts.every)
         return replace(self, every=every, by=parts.by, fields=parts.fields, stats=parts.stats)
 
-    def feeds(self, coarser: Definition) -> bool:
+    def can_feed(self, coarser: Definition) -> bool:
         """True if the cells of a coarser rollup can be computed from this rollup's cells."""
         return (
             self.every < coarser.every

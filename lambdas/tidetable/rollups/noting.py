@@ -65,14 +65,14 @@ def sweep_notes(source: str, state: RollupState, services: Services) -> None:
         if entry.state is State.DELETED and entry.deleted_at is not None and noting.swept < entry.deleted_at <= until
     ]
     for at, entry in sorted(deleted, key=lambda pair: pair[0]):
-        if entry.layout.partition_by == "series" and not _clear(source, entry, at, services):
+        if entry.layout.partition_by == "series" and not _clear_notes(source, entry, at, services):
             # Several tables may have been deleted at one instant: the next run begins with this instant again.
             until = at - MOMENT
             break
     services.rollups.put_noting(source, noting._replace(swept=until), noting)
 
 
-def _clear(source: str, entry: Entry, deleted_at: datetime, services: Services) -> bool:
+def _clear_notes(source: str, entry: Entry, deleted_at: datetime, services: Services) -> bool:
     """Remove the notes of a period; False if the time is up."""
     before = to_millis(deleted_at + NOTE_KEPT)
     while services.remaining() > RESERVE:

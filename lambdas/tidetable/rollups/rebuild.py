@@ -33,7 +33,7 @@ class Progress:
 
     This run computed ``buckets`` buckets. ``left`` buckets must still be computed or marked. The refresher computes
     ``marked`` sealed buckets anew in its next runs. ``problem`` says why the rebuild cannot go on. If there is no
-    problem and buckets are left, call ``rebuild`` again, with ``reached`` as its end.
+    problem and buckets are left, call ``rebuild_rollup`` again, with ``reached`` as its end.
     """
 
     reached: datetime
@@ -43,7 +43,7 @@ class Progress:
     problem: str | None = None
 
 
-def rebuild(
+def rebuild_rollup(
     definition: Definition,
     start: datetime,
     end: datetime,
@@ -73,12 +73,12 @@ def rebuild(
             return Progress(newest.start, 0, 1, problem=problem)
         first = definition.floor(start)
         sealed = _list_sealed(newest, first, end)
-        marked, failure = _mark(definition.source, sealed, services)
+        marked, failure = _mark_buckets(definition.source, sealed, services)
         if marked < len(sealed):
             reached = sealed[marked - 1] if marked else min(end, newest.end)
             left = len(sealed) - marked + max((newest.start - first) // definition.every, 0)
             return Progress(reached, 0, left, marked, failure)
-        return _extend(newest, first, Run(definition.source, definitions, services, Report()), state, marked)
+        return _extend_back(newest, first, Run(definition.source, definitions, services, Report()), state, marked)
 
 
 def _list_sealed(version: Version, first: datetime, end: datetime) -> list[datetime]:
@@ -88,7 +88,7 @@ def _list_sealed(version: Version, first: datetime, end: datetime) -> list[datet
     return [begin + number * every for number in reversed(range(count))]
 
 
-def _mark(stream: str, buckets: Sequence[datetime], services: Services) -> tuple[int, str | None]:
+def _mark_buckets(stream: str, buckets: Sequence[datetime], services: Services) -> tuple[int, str | None]:
     """Mark buckets until the time is up; return the number of marked buckets, and the problem of a failure."""
     now = to_millis(services.clock.now())
     for number in range(0, len(buckets), _MARKS):
@@ -101,7 +101,7 @@ def _mark(stream: str, buckets: Sequence[datetime], services: Services) -> tuple
     return len(buckets), None
 
 
-def _extend(version: Version, start: datetime, run: Run, state: RollupState, marked: int) -> Progress:
+def _extend_back(version: Version, start: datetime, run: Run, state: RollupState, marked: int) -> Progress:
     """Compute buckets back to ``start``, and move the beginning of the version back with each computed bucket."""
     definition, edge = version.definition, version.edge
     count, problem = 0, None

@@ -15,7 +15,7 @@ from tidetable.errors import StoreUnavailable, TableThrottled, describe_error
 from tidetable.leases import hold_lease
 from tidetable.ports.rollups import Edge, RollupState
 from tidetable.query.model import RESERVE
-from tidetable.rollups.bounds import DEFINED_AHEAD, LEASE, MARKED_AFTER, WRITER_LIFE, can_seal
+from tidetable.rollups.bounds import DEFINED_AHEAD, LEASE, SEALED_AFTER, can_seal
 from tidetable.rollups.bucket import Report, Run, choose_segments, compute_bucket
 from tidetable.rollups.cells import Bucket
 from tidetable.rollups.collect import MOST_TOGETHER, collect_together, find_end_of_gone
@@ -26,7 +26,7 @@ from tidetable.rollups.reseal import reseal_buckets
 from tidetable.rollups.services import BucketBlocked, Services, Superseded, Unfinished
 
 
-def refresh(
+def refresh_rollups(
     definitions: Mapping[str, Sequence[Definition]], services: Services, owner: str, length: timedelta
 ) -> Report | None:
     """Refresh the rollups of all streams. ``definitions`` has them by the name of their source stream.
@@ -66,13 +66,13 @@ def _refresh_stream(run: Run) -> None:
     ahead = max(definition.ahead for definition in run.definitions)
     state = begin_noting(run.source, ahead, services.rollups.read_state(run.source), services)
     for definition in run.definitions:
-        _begin(definition, state, services)
+        _begin_definition(definition, state, services)
     reseal_buckets(run)
     for definition in run.definitions:
         # Marks and edges have changed since the last reading.
         state = services.rollups.read_state(run.source)
         for version in reversed(list_versions(definition, state)):
-            state = _seal(version, run, state)
+            state = _seal_buckets(version, run, state)
     sweep_notes(run.source, state, services)
 
 
@@ -81,11 +81,11 @@ def measure_lag(definition: Definition, state: RollupState, now: datetime) -> ti
     versions = list_versions(definition, state)
     if not versions:
         return timedelta(0)
-    due = versions[0].edge.sealed + versions[0].definition.every + MARKED_AFTER + WRITER_LIFE
+    due = versions[0].edge.sealed + versions[0].definition.every + SEALED_AFTER
     return max(now - due, timedelta(0))
 
 
-def _begin(definition: Definition, state: RollupState, services: Services) -> None:
+def _begin_definition(definition: Definition, state: RollupState, services: Services) -> None:
     """Write the edge of a new definition. Its first bucket begins when every process has the new configuration."""
     start = services.clock.now() + DEFINED_AHEAD
     versions = list_versions(definition, state)
@@ -103,7 +103,7 @@ def _begin(definition: Definition, state: RollupState, services: Services) -> No
     services.rollups.put_edge(definition.source, Edge(definition.name, start, start, definition.text), None)
 
 
-def _seal(version: Version, run: Run, state: RollupState) -> RollupState:
+def _seal_buckets(version: Version, run: Run, state: RollupState) -> RollupState:
     """Seal the due buckets of a version, the oldest first; return the state with the moved edge."""
     definition, edge, services = version.definition, version.edge, run.services
     together: dict[datetime, tuple[datetime, Bucket]] = {}

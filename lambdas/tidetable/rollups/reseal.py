@@ -10,7 +10,7 @@ from tidetable.query.model import RESERVE
 from tidetable.rollups.bounds import can_reseal
 from tidetable.rollups.bucket import Run, compute_bucket
 from tidetable.rollups.collect import list_gone
-from tidetable.rollups.cover import Version, find_marked_buckets, join, list_versions, subtract
+from tidetable.rollups.cover import Version, find_marked_buckets, join_spans, list_versions, subtract_spans
 from tidetable.rollups.services import BucketBlocked, Unfinished
 from tidetable.times import to_text
 
@@ -47,10 +47,10 @@ def _drop_gone(marks: Sequence[Mark], run: Run) -> list[Mark]:
     period that has a table or an archive, or that has no table yet.
     """
     start, end = min(mark.bucket for mark in marks), max(mark.bucket + mark.length for mark in marks)
-    spans = join(list_gone(run.source, start, end, run.services))
+    spans = join_spans(list_gone(run.source, start, end, run.services))
     remaining_marks: list[Mark] = []
     for mark in marks:
-        if subtract([(mark.bucket, mark.bucket + mark.length)], spans):
+        if subtract_spans([(mark.bucket, mark.bucket + mark.length)], spans):
             remaining_marks.append(mark)
         elif run.services.rollups.clear_mark(run.source, mark):
             run.report.gone += 1

@@ -14,7 +14,7 @@ from tidetable.errors import TableThrottled
 from tidetable.events import Event, Item
 from tidetable.exact import decode_json
 from tidetable.keys.pack import find_key_range
-from tidetable.packs import make_packs, open_item, walk
+from tidetable.packs import make_packs, open_item, walk_packs
 from tidetable.packs.numbers import settle_text
 from tidetable.ports import EventStore, Guarded, KeyRange, Put, RangeRead, Transacted
 from tidetable.rollups.bounds import to_millis
@@ -68,7 +68,7 @@ def read_present(entry: Entry, bucket: datetime, services: Services) -> Present:
     items = list(_read_items(entry, bucket, span, services.reader.store))
     packs = sorted((open_item(item, layout, unpacker.compressor) for item in items), key=attrgetter("newest"))
     events = {}
-    for run in walk(packs, span=max(span, 1), ascending=True, low=low, high=high):
+    for run in walk_packs(packs, span=max(span, 1), ascending=True, low=low, high=high):
         for place, copy in zip(run.places, run.copies, strict=True):
             text = copy.value
             if not isinstance(text, str):
@@ -125,7 +125,7 @@ def write_cells(
     puts = _make_puts([*changed, *removals], entry, at, services)
     _refuse_large(puts)
     if entry.state is State.CLOSED:
-        _transact(puts, entry, services)
+        _write_transactions(puts, entry, services)
     elif puts:
         written = services.reader.store.write_each(puts, "newer")
         if written.conflicts:
@@ -136,7 +136,7 @@ def write_cells(
             raise TableThrottled(entry.table)
 
 
-def _transact(puts: Sequence[Put], entry: Entry, services: Services) -> None:
+def _write_transactions(puts: Sequence[Put], entry: Entry, services: Services) -> None:
     """Write to a closed table in transactions: its archive may begin at any time, which forbids further cells."""
     for transaction in _cut_transactions(puts):
         outcome = services.reader.store.transact([Guarded(put, "newer") for put in transaction], entry)

@@ -16,8 +16,8 @@ from tidetable.query.aggregates.parse import Aggregation
 from tidetable.query.aggregates.rolled import choose_sections
 from tidetable.query.aggregates.run import Run, refuse_parting
 from tidetable.query.model import Reader
-from tidetable.query.page import Table
-from tidetable.query.read import read_planned
+from tidetable.query.page import ComputedRows
+from tidetable.query.read import read_periods
 from tidetable.query.scans import Scan, find_visible_gaps
 from tidetable.query.session import ReadSession
 from tidetable.remaining import Remaining
@@ -25,7 +25,7 @@ from tidetable.times import from_text
 
 
 @dataclass(slots=True, kw_only=True)
-class Aggregate(Table):
+class Aggregate(ComputedRows):
     """A page of rows, one for each group of each step, the oldest step first."""
 
     aggregation: Aggregation
@@ -43,12 +43,12 @@ class Aggregate(Table):
         """Find the rollup that a scan reads."""
         return None if scan.entry.stream == self.aggregation.stream else scan.entry.stream
 
-    def own(self) -> dict[str, Any]:
+    def show_extras(self) -> dict[str, Any]:
         """Return the statistics that are estimates, each with its greatest possible relative error."""
         bounds = {"relative_error": self.reader.sketches.relative_error}
         return {"approximate": dict.fromkeys(self.aggregation.approximate, bounds)}
 
-    def first(self, count: int) -> Aggregate | None:
+    def cut_to(self, count: int) -> Aggregate | None:
         """Cut the page to the rows of its first steps. A step is never divided between pages.
 
         None with ``top``, or if the first step does not fit. ProblemError if steps are filled from earlier steps: then
@@ -59,7 +59,7 @@ class Aggregate(Table):
         if not rows or self.aggregation.top is not None:
             return None
         refuse_parting(self.aggregation)
-        return replace(self, rows=rows, next=self.reader.seal.seal(self.aggregation.cursor(from_text(step))))
+        return replace(self, rows=rows, next=self.reader.seal.seal(self.aggregation.make_cursor(from_text(step))))
 
 
 def find_aggregate(
@@ -72,10 +72,10 @@ def find_aggregate(
         choice = choose_sections(aggregation, stream, reader, entries, consistent=forgiving or query.consistent)
         session = ReadSession(reader, remaining, forgiving)
         with localcontext(EXACT):
-            run = Run(aggregation, session).rows(choice.sections)
+            run = Run(aggregation, session).read_sections(choice.sections)
         return Aggregate(
             rows=run.result,
-            next=None if run.stopped is None else reader.seal.seal(aggregation.cursor(run.stopped)),
+            next=None if run.stopped is None else reader.seal.seal(aggregation.make_cursor(run.stopped)),
             gaps=find_visible_gaps([*choice.gaps, *session.gaps], now),
             cost=session.cost,
             sources=session.sources,
@@ -84,7 +84,7 @@ def find_aggregate(
             reader=reader,
         )
 
-    return read_planned(reader.catalog, stream.name, query.start, query.end, read, consistent=query.consistent)
+    return read_periods(reader.catalog, stream.name, query.start, query.end, read, consistent=query.consistent)
 
 
 def explain_aggregate(

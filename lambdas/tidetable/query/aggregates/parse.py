@@ -14,7 +14,7 @@ from tidetable.durations import parse_length
 from tidetable.problems import refuse_parameter
 from tidetable.query.aggregates.stats import PLAIN, is_stat, parse_percentile
 from tidetable.query.cursor import Seal, refuse_long
-from tidetable.query.model import EVERYTHING, OfQuery, Position, Projection, Query
+from tidetable.query.model import EVERYTHING, Position, Projection, Query, QueryBased
 from tidetable.query.parse import MAX_FIELDS_BYTES, Parameters, refuse_scan
 from tidetable.query.where import parse_path, refuse_cold
 from tidetable.times import EPOCH
@@ -32,7 +32,7 @@ SERIES = "series"
 _WEEK, _MONDAY = timedelta(days=7), EPOCH + timedelta(days=4)
 
 
-class Aggregation(OfQuery, msgspec.Struct, frozen=True, array_like=True, tag="aggregate"):
+class Aggregation(QueryBased, msgspec.Struct, frozen=True, array_like=True, tag="aggregate"):
     """Statistics of a field's numbers (without a field: of events), for each step of a query's range and each group.
 
     If ``step`` is None, the whole range is one step. Events are grouped by ``by``: ``series`` and fields of data. With
@@ -70,7 +70,7 @@ class Aggregation(OfQuery, msgspec.Struct, frozen=True, array_like=True, tag="ag
         """The statistics that are estimates."""
         return [stat for stat in self.stats if parse_percentile(stat) is not None]
 
-    def window(self, at: datetime) -> tuple[datetime, datetime]:
+    def find_window(self, at: datetime) -> tuple[datetime, datetime]:
         """Return the start and the end of the step that holds an instant, cut to the query's range."""
         start, end = self.query.start, self.query.end
         if self.step is None:
@@ -86,12 +86,12 @@ class Aggregation(OfQuery, msgspec.Struct, frozen=True, array_like=True, tag="ag
         """True if the rows of a step may depend on earlier steps. Then one page must answer all steps."""
         return self.fill == "previous" or (self.fill != "none" and bool(self.by))
 
-    def cursor(self, step: datetime) -> Aggregation:
+    def make_cursor(self, step: datetime) -> Aggregation:
         """Make the aggregation for a cursor, with the start of the first step of the next page."""
-        query = replace(self.query, projection=EVERYTHING).cursor(Position(step))
+        query = replace(self.query, projection=EVERYTHING).make_cursor(Position(step))
         return replace(self, query=query, limit=0)
 
-    def projected(self) -> Aggregation:
+    def project_needed(self) -> Aggregation:
         """Return the aggregation with a query that shows only the needed data."""
         tops = tuple(dict.fromkeys(field.partition(".")[0] for field in self.fields))
         return replace(self, query=replace(self.query, projection=Projection(tops, only_fields=True)))
@@ -105,7 +105,7 @@ def parse_aggregation(
     values, limit = request.values, request.parse_count("limit", MAX_ROWS) or MAX_ROWS
     cursor = request.open_cursor(Aggregation, seal, lambda cursor: _list_repeats(request, cursor, now))
     if cursor is not None:
-        return replace(cursor, limit=limit).projected()
+        return replace(cursor, limit=limit).project_needed()
     # Events are read oldest first: the parameter order is the order of the groups.
     query = replace(request, values={**values, "order": "asc"}).parse_query(now, limit)
     stats, by, field = _parse_stats(values), _parse_groups(values), _parse_field(values)
@@ -129,8 +129,8 @@ def parse_aggregation(
         # If the stream has rollups, they or their noted series may answer. That is decided when the sections are
         # chosen.
         refuse_scan(stream, query)
-    refuse_long(aggregation.cursor(query.start))
-    return aggregation.projected()
+    refuse_long(aggregation.make_cursor(query.start))
+    return aggregation.project_needed()
 
 
 def _list_repeats(request: Parameters, cursor: Aggregation, now: datetime) -> dict[str, bool]:

@@ -89,14 +89,11 @@ def find_misfit(aggregation: Aggregation, definition: Definition) -> str | None:
         return f"its by lacks {', '.join(lacking)}"
     if aggregation.field is not None and aggregation.field not in definition.fields:
         return f"its fields lack {aggregation.field}"
-    stats = sorted(_find_needed(aggregation) - definition.kept_statistics)
-    return f"its stats lack {', '.join(stats)}" if stats else None
-
-
-def _find_needed(aggregation: Aggregation) -> set[str]:
-    """Find the statistics that a rollup must keep to answer an aggregation."""
     needed = {PERCENTILES if parse_percentile(stat) is not None else stat for stat in aggregation.stats}
-    return needed - {"avg"} | {"sum", "count"} if "avg" in needed else needed
+    if "avg" in needed:
+        needed = needed - {"avg"} | {"sum", "count"}
+    stats = sorted(needed - definition.kept_statistics)
+    return f"its stats lack {', '.join(stats)}" if stats else None
 
 
 def read_cells(

@@ -45,7 +45,7 @@ class Run:
         self._add = make_adder(aggregation.stats, self._sketches)
         self.sections = SectionReader(session)
         after = aggregation.query.after
-        self._window = aggregation.window(aggregation.query.start if after is None else after.time)
+        self._window = aggregation.find_window(aggregation.query.start if after is None else after.time)
         self._numbers: dict[Group, Numbers] = {}
         # With ``top``: the steps that wait for the end of the range, and the number of groups in all of them.
         self._windows: list[tuple[tuple[datetime, datetime], dict[Group, Numbers]]] = []
@@ -55,41 +55,41 @@ class Run:
         self.result: list[dict[str, Any]] = []
         self.stopped: datetime | None = None
 
-    def rows(self, sections: Iterable[Section]) -> Run:
+    def read_sections(self, sections: Iterable[Section]) -> Run:
         """Read until the range ends, the page is full or the time is up."""
         for section in sections:
             if self.sections.has_begun and not self._session.has_time:
-                return self._stop(Position(section.start))
-            if not self._take_section(section):
+                return self._end_page(Position(section.start))
+            if not self._add_section(section):
                 return self
-        if self._pass_to(self._aggregation.query.end) and self._aggregation.top is not None:
-            self._show_top()
+        if self._complete_steps_before(self._aggregation.query.end) and self._aggregation.top is not None:
+            self._show_top_rows()
         return self
 
-    def _take_section(self, section: Section) -> bool:
+    def _add_section(self, section: Section) -> bool:
         """Read a section and add its events or cells; return True if reading goes on."""
         unordered = None if section.stretch is None else Unordered(self._aggregation, self._sketches)
-        for batch in self._read(section):
+        for batch in self._read_section(section):
             if isinstance(batch, TimeUp):
-                self._stop(batch.reached)
+                self._end_page(batch.reached)
                 return False
             if unordered is not None:
-                unordered.take(batch)
+                unordered.add_batch(batch)
                 continue
             if section.definition is None:
-                goes_on = self._take(list_events(batch))
+                goes_on = self._add_events(list_events(batch))
             else:
-                goes_on = self._take_cells(
+                goes_on = self._add_cells(
                     read_cells(batch, section.definition, self._aggregation, self._session.reader)
                 )
             if goes_on and not self._session.has_time and batch.reached is not None:
-                self._stop(batch.reached)
+                self._end_page(batch.reached)
                 goes_on = False
             if not goes_on:
                 return False
-        return unordered is None or self._take_cells(unordered.cells())
+        return unordered is None or self._add_cells(unordered.make_cells())
 
-    def _read(self, section: Section) -> Iterator[Batch]:
+    def _read_section(self, section: Section) -> Iterator[Batch]:
         """Read the batches of a section.
 
         A slow archive ends the page, unless the page has read nothing before this archive.
@@ -102,13 +102,13 @@ class Run:
                 raise
             yield TimeUp(Position(section.start))
 
-    def _stop(self, reached: Position | None) -> Run:
+    def _end_page(self, reached: Position | None) -> Run:
         """End the page because the time is up.
 
         The answer has the complete steps; ProblemError if no step is complete.
         """
         aggregation = self._aggregation
-        if aggregation.top is None and reached is not None and not self._pass_to(reached.time):
+        if aggregation.top is None and reached is not None and not self._complete_steps_before(reached.time):
             return self
         after = aggregation.query.after
         if aggregation.top is not None or self._window[0] <= (aggregation.query.start if after is None else after.time):
@@ -119,14 +119,14 @@ class Run:
         self.stopped = self._window[0]
         return self
 
-    def _take(self, events: Iterable[EventRow]) -> bool:
+    def _add_events(self, events: Iterable[EventRow]) -> bool:
         """Add events to the groups of their steps; return True if reading goes on."""
         aggregation, add = self._aggregation, self._add
         end = to_text(self._window[1])
         numbers_of, field, by = self._numbers, aggregation.field, aggregation.by
         for time, series, _, data in events:
             if time >= end:
-                if not self._pass_to(from_text(time)):
+                if not self._complete_steps_before(from_text(time)):
                     return False
                 numbers_of, end = self._numbers, to_text(self._window[1])
             number: Number | None = None
@@ -148,19 +148,19 @@ class Run:
                 add(numbers, number)
         return True
 
-    def _take_cells(self, cells: Iterable[tuple[str, Cell]]) -> bool:
+    def _add_cells(self, cells: Iterable[tuple[str, Cell]]) -> bool:
         """Add cells of a rollup to the groups of their steps; return True if reading goes on."""
         aggregation, field = self._aggregation, self._aggregation.field
         end = to_text(self._window[1])
         for time, cell in cells:
             if time >= end:
-                if not self._pass_to(cell.time):
+                if not self._complete_steps_before(cell.time):
                     return False
                 end = to_text(self._window[1])
             rolled = None if field is None else cell.state.fields.get(field)
             if field is not None and rolled is None:
                 continue
-            group = cell.group(aggregation.by)
+            group = cell.select_group(aggregation.by)
             numbers = self._numbers.get(group)
             if numbers is None:
                 numbers = self._numbers[group] = self._begin_group(group)
@@ -180,14 +180,14 @@ class Run:
         self._groups.setdefault(group, None)
         return Numbers()
 
-    def _pass_to(self, time: datetime) -> bool:
+    def _complete_steps_before(self, time: datetime) -> bool:
         """Complete all steps before the step that holds an instant; return True if the page can hold them."""
         aggregation, end = self._aggregation, self._aggregation.query.end
         while self._window[1] <= time:
             if aggregation.top is not None:
                 self._windows.append((self._window, self._numbers))
                 self._waiting += len(self._numbers)
-            elif not self._show(self._window, self._numbers):
+            elif not self._add_step_rows(self._window, self._numbers):
                 refuse_parting(self._aggregation)
                 self.stopped = self._window[0]
                 return False
@@ -197,10 +197,10 @@ class Run:
             if following >= end:
                 self._window = (end, datetime.max.replace(tzinfo=UTC))
                 return True
-            self._window = aggregation.window(following)
+            self._window = aggregation.find_window(following)
         return True
 
-    def _show(self, window: tuple[datetime, datetime], numbers_of: dict[Group, Numbers]) -> bool:
+    def _add_step_rows(self, window: tuple[datetime, datetime], numbers_of: dict[Group, Numbers]) -> bool:
         """Add the rows of a step if the page can hold all of them; return True if it can.
 
         ProblemError if the step alone has more rows than ``limit``.
@@ -234,7 +234,7 @@ class Run:
             values = {**values, "count": 0}
         return row | values
 
-    def _show_top(self) -> None:
+    def _show_top_rows(self) -> None:
         """Make the rows of the first groups, ranked by the first statistic over the whole range."""
         aggregation = self._aggregation
         totals: dict[Group, Numbers] = {}

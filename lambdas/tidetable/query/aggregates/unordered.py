@@ -38,7 +38,7 @@ class Unordered:
         self._buckets: dict[datetime, Bucket] = {}
         self._count = 0
 
-    def take(self, batch: LiveBatch | ArchiveBatch) -> None:
+    def add_batch(self, batch: LiveBatch | ArchiveBatch) -> None:
         """Add the events of a batch; within the batch they are in order.
 
         Raises ProblemError if there are too many groups.
@@ -46,7 +46,7 @@ class Unordered:
         start, end, bucket = "", "", None
         for time, series, id, data in list_events(batch):
             if bucket is None or not start <= time < end:
-                window = self._aggregation.window(from_text(time))
+                window = self._aggregation.find_window(from_text(time))
                 start, end = map(to_text, window)
                 bucket = self._buckets.setdefault(window[0], Bucket(self._definition, self._sketches))
             before = len(bucket.groups)
@@ -58,7 +58,7 @@ class Unordered:
                 )
                 raise refuse_request(422, "too_many_groups", f"{detail}: group by less, or make the range shorter")
 
-    def cells(self) -> Iterator[tuple[str, Cell]]:
+    def make_cells(self) -> Iterator[tuple[str, Cell]]:
         """Yield the cells in the order of time, each with its time as text."""
         names = self._aggregation.by
         for start, bucket in sorted(self._buckets.items()):

@@ -56,7 +56,7 @@ class Names:
         if record is None:
             self._records[place] = NameRecord(value, seen, seen, set(seen.types))
             if len(self._records) > self._count + _SLACK:
-                self._drop()
+                self._drop_last()
             return
         # An event at the end of a bucket is later than every event of the bucket.
         if seen.last > record.latest.last or (seen.last == record.latest.last and seen.within == EXACT):
@@ -69,12 +69,12 @@ class Names:
         """True if the name or value at a place is held."""
         return place in self._records
 
-    def _drop(self) -> None:
+    def _drop_last(self) -> None:
         """Keep only the first ``limit + 1`` names and values."""
         first = sorted(self._records)
         self._bound = first[self._count]
         self._records = {place: self._records[place] for place in first[: self._count]}
 
-    def sorted(self) -> list[tuple[Place, NameRecord]]:
+    def list_sorted(self) -> list[tuple[Place, NameRecord]]:
         """Return the names and values with their places, in order."""
         return sorted(self._records.items(), key=lambda pair: pair[0])

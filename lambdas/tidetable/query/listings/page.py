@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tidetable.query.listings.names import NameRecord
 from tidetable.query.listings.parse import Listing, Place, find_place
 from tidetable.query.model import Reader
-from tidetable.query.page import Table
+from tidetable.query.page import ComputedRows
 from tidetable.query.scans import Scan
 from tidetable.times import to_text
 
@@ -26,7 +26,7 @@ _KINDS: dict[str, Kind] = {
 
 
 @dataclass(slots=True, kw_only=True)
-class Listed(Table):
+class Listed(ComputedRows):
     """A page of names or values. ``name`` is the kind of the listing. ``places`` are the places of its rows in order."""
 
     name: str
@@ -45,16 +45,16 @@ class Listed(Table):
         """Find the rollup that a scan reads."""
         return None if scan.entry.stream == self.listing.stream else scan.entry.stream
 
-    def own(self) -> dict[str, Any]:
+    def show_extras(self) -> dict[str, Any]:
         """Return the range of the listing. The rollups, not the request, may decide where it begins."""
         return {"from": to_text(self.listing.query.start), "to": to_text(self.listing.query.end)}
 
-    def first(self, count: int) -> Listed | None:
+    def cut_to(self, count: int) -> Listed | None:
         """Cut the page to its first rows, with the cursor that continues after them."""
         if not count:
             return None
         places = self.places[:count]
-        following = self.reader.seal.seal(self.listing.cursor(places[-1]))
+        following = self.reader.seal.seal(self.listing.make_cursor(places[-1]))
         return replace(self, rows=self.rows[:count], places=places, next=following)
 
 

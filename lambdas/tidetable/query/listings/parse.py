@@ -15,7 +15,7 @@ from tidetable.config import Stream
 from tidetable.keys import MAX_NAME_BYTES
 from tidetable.problems import ProblemError, refuse_parameter, refuse_request
 from tidetable.query.cursor import Seal
-from tidetable.query.model import OfQuery, Query
+from tidetable.query.model import Query, QueryBased
 from tidetable.query.parse import Parameters
 from tidetable.query.where import parse_path, refuse_cold
 from tidetable.rollups.cells import make_group_value
@@ -56,7 +56,7 @@ def find_place(value: Any) -> Place | None:
     return None
 
 
-class Listing(OfQuery, msgspec.Struct, frozen=True, array_like=True, tag="listing"):
+class Listing(QueryBased, msgspec.Struct, frozen=True, array_like=True, tag="listing"):
     """A list of the series, of the fields of data, or of the values of a ``field`` that the events of a range have.
 
     ``query`` has the range. If the listing is ``whole``, the rollups decide where the range begins. Only texts that
@@ -79,7 +79,7 @@ class Listing(OfQuery, msgspec.Struct, frozen=True, array_like=True, tag="listin
         kind, head, hash = self.after
         return Place(kind, Decimal(head) if kind == "number" else head, hash)
 
-    def cursor(self, place: Place) -> Listing:
+    def make_cursor(self, place: Place) -> Listing:
         """Make the listing for a cursor, with the place where its page ended."""
         return msgspec.structs.replace(self, limit=0, after=(place.kind, str(place.head), place.hash))
 
@@ -95,12 +95,12 @@ class Listing(OfQuery, msgspec.Struct, frozen=True, array_like=True, tag="listin
 
 def parse_series(stream: Stream, parameters: Mapping[str, Sequence[str]], now: datetime, seal: Seal) -> Listing:
     """Read the query string of a listing of series; ProblemError says what to change."""
-    return _parse(stream, parameters, now, seal, "series", None)
+    return _parse_listing(stream, parameters, now, seal, "series", None)
 
 
 def parse_fields(stream: Stream, parameters: Mapping[str, Sequence[str]], now: datetime, seal: Seal) -> Listing:
     """Read the query string of a listing of fields; ProblemError says what to change."""
-    return _parse(stream, parameters, now, seal, "fields", None)
+    return _parse_listing(stream, parameters, now, seal, "fields", None)
 
 
 def parse_values(
@@ -112,10 +112,10 @@ def parse_values(
         other = f"GET /v1/streams/{stream.name}/series lists series"
         raise refuse_parameter(f"{path[:64]!r} is not the path of a field of data, such as mag or place.state; {other}")
     refuse_cold(stream, [path])
-    return _parse(stream, parameters, now, seal, "values", path)
+    return _parse_listing(stream, parameters, now, seal, "values", path)
 
 
-def _parse(
+def _parse_listing(
     stream: Stream, parameters: Mapping[str, Sequence[str]], now: datetime, seal: Seal, kind: Kind, field: str | None
 ) -> Listing:
     request = Parameters.read(stream, parameters, KNOWN, where=False)
@@ -149,7 +149,7 @@ def _parse_prefix(values: Mapping[str, str]) -> str:
     return prefix
 
 
-def needs_rollup(listing: Listing, stream: Stream) -> ProblemError:
+def refuse_unrolled(listing: Listing, stream: Stream) -> ProblemError:
     """Make the error 400 for a listing that no rollup of the stream can answer. It names the rollup to add."""
     what = f"{listing.kind} of {listing.field}" if listing.field is not None else listing.kind
     if stream.source:

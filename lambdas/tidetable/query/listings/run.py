@@ -20,11 +20,11 @@ from tidetable.problems import ProblemError, refuse_request
 from tidetable.query.batches import TimeUp
 from tidetable.query.listings.names import Names, Seen
 from tidetable.query.listings.page import Listed, show_row
-from tidetable.query.listings.parse import Listing, find_place, needs_rollup
+from tidetable.query.listings.parse import Listing, find_place, refuse_unrolled
 from tidetable.query.listings.sightings import list_of_cells, list_of_events
 from tidetable.query.model import Query, Reader
 from tidetable.query.noted import Stretch
-from tidetable.query.read import read_planned
+from tidetable.query.read import read_periods
 from tidetable.query.scans import Gap, find_visible_gaps
 from tidetable.query.sections import Choice, Section, SectionReader, choose_by_state, list_definitions
 from tidetable.query.session import ReadSession
@@ -38,20 +38,20 @@ def find_listing(listing: Listing, stream: Stream, reader: Reader, now: datetime
 
     Raises ProblemError if no rollup can answer it, or if reading its range takes too long.
     """
-    listing = _resolve(listing, stream, reader, now)
+    listing = _resolve_range(listing, stream, reader, now)
     query = listing.query
 
     def read(entries: Sequence[Entry], forgiving: bool) -> Listed:
-        choice = _choose(listing, stream, reader, entries, consistent=forgiving or query.consistent)
+        choice = _choose_sections(listing, stream, reader, entries, consistent=forgiving or query.consistent)
         session = ReadSession(reader, remaining, forgiving)
         run = _Run(listing, stream, session)
-        run.read(choice.sections)
-        names = run.names.sorted()
+        run.read_sections(choice.sections)
+        names = run.names.list_sorted()
         shown = names[: listing.limit]
         return Listed(
             name=listing.kind,
             rows=[show_row(listing, record) for _, record in shown],
-            next=reader.seal.seal(listing.cursor(shown[-1][0])) if len(names) > len(shown) else None,
+            next=reader.seal.seal(listing.make_cursor(shown[-1][0])) if len(names) > len(shown) else None,
             gaps=find_visible_gaps([*choice.gaps, *session.gaps, *run.lost], now),
             cost=session.cost,
             sources=session.sources,
@@ -60,19 +60,19 @@ def find_listing(listing: Listing, stream: Stream, reader: Reader, now: datetime
             places=[place for place, _ in shown],
         )
 
-    return read_planned(reader.catalog, query.stream, query.start, query.end, read, consistent=query.consistent)
+    return read_periods(reader.catalog, query.stream, query.start, query.end, read, consistent=query.consistent)
 
 
 def explain_listing(listing: Listing, stream: Stream, reader: Reader, tables: Tables, now: datetime) -> dict[str, Any]:
     """Describe what each page of a listing would read, and estimate the cost."""
-    listing = _resolve(listing, stream, reader, now)
+    listing = _resolve_range(listing, stream, reader, now)
     query = listing.query
     entries = reader.catalog.entries(query.stream, query.start, query.end)
-    choice = _choose(listing, stream, reader, entries, consistent=False)
+    choice = _choose_sections(listing, stream, reader, entries, consistent=False)
     return choice.explain(query, stream, reader, tables, now)
 
 
-def _resolve(listing: Listing, stream: Stream, reader: Reader, now: datetime) -> Listing:
+def _resolve_range(listing: Listing, stream: Stream, reader: Reader, now: datetime) -> Listing:
     """Return the listing with the beginning of its range: without ``from``, the first bucket that a rollup answers.
 
     If no rollup that fits has sealed a bucket yet, the range is the last hour. Raises ProblemError if no rollup fits.
@@ -84,7 +84,7 @@ def _resolve(listing: Listing, stream: Stream, reader: Reader, now: datetime) ->
     if reader.copies is not None:
         raise reader.copies.refuse_listing(listing.kind)
     if reader.rolled is None or not fitting:
-        raise needs_rollup(listing, stream)
+        raise refuse_unrolled(listing, stream)
     if not listing.whole or listing.after is not None:
         return listing
     state = reader.rolled.rollups.read_state(query.stream)
@@ -100,8 +100,10 @@ def _resolve(listing: Listing, stream: Stream, reader: Reader, now: datetime) ->
     return msgspec.structs.replace(listing, query=msgspec.structs.replace(query, start=start))
 
 
-def _choose(listing: Listing, stream: Stream, reader: Reader, entries: Sequence[Entry], *, consistent: bool) -> Choice:
-    assert reader.rolled is not None  # noqa: S101 - _resolve has checked this
+def _choose_sections(
+    listing: Listing, stream: Stream, reader: Reader, entries: Sequence[Entry], *, consistent: bool
+) -> Choice:
+    assert reader.rolled is not None  # noqa: S101 - _resolve_range has checked this
     state = reader.rolled.rollups.read_state(listing.stream, (listing.query.start, listing.query.end))
     return choose_by_state(listing.query, stream, state, reader, entries, listing.find_misfit, consistent=consistent)
 
@@ -119,7 +121,7 @@ class _Run:
         self.sections = SectionReader(session)
         self.lost: list[Gap] = []
 
-    def read(self, sections: Iterable[Section]) -> None:
+    def read_sections(self, sections: Iterable[Section]) -> None:
         """Read all sections. Raises ProblemError if the time is not enough."""
         for section in sections:
             if self.sections.has_begun and not self._session.has_time:
@@ -136,18 +138,18 @@ class _Run:
                 else:
                     sightings = list_of_cells(self._listing, batch, section.definition, self._session.reader)
                 for value, sighting in sightings:
-                    self._take(value, sighting)
+                    self._add_sighting(value, sighting)
                 if batch.reached is not None and not self._session.has_time:
                     raise _refuse_slow()
-        self._take_noted()
+        self._add_noted()
 
-    def _take_noted(self) -> None:
+    def _add_noted(self) -> None:
         """Take the noted series that were in no event and in no cell: events and cells have more precise times."""
         for series, periods in self._noted.items():
             place = find_place(series)
             if place is not None and not self.names.holds(place):
                 for sighting in periods:
-                    self._take(series, sighting)
+                    self._add_sighting(series, sighting)
 
     def _read_notes(self, query: Query, stretch: Stretch) -> None:
         """Take a period's noted series: each of them has an event in the period.
@@ -162,7 +164,7 @@ class _Run:
             first, _ = self._noted.get(series, (sighting, sighting))
             self._noted[series] = first, sighting
 
-    def _take(self, value: Any, seen: Seen) -> None:
+    def _add_sighting(self, value: Any, seen: Seen) -> None:
         listing = self._listing
         if listing.prefix and not (isinstance(value, str) and value.startswith(listing.prefix)):
             return

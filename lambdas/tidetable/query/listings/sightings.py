@@ -55,12 +55,12 @@ def list_of_cells(
             start, sighting = time, Seen(time, to_text(from_text(time) + definition.every), within)
         if listing.kind == "fields":
             if id == FIELDS_ID:
-                names = parse_names(definition, Event(series, from_text(time), id, _decode(content)))
+                names = parse_names(definition, Event(series, from_text(time), id, _decode_content(content)))
                 yield from ((name, sighting._replace(types=types)) for name, types in names.items())
         elif not id.startswith(definition.key):
             continue
         elif listing.field is not None:
-            data = _decode(content)
+            data = _decode_content(content)
             if data.get("count"):
                 yield data["by"].get(listing.field), sighting
         elif _has_events(content):
@@ -89,7 +89,7 @@ def _list_series(batch: _Batch) -> Iterator[tuple[str, str]]:
     yield from (names_of(pk, sk)[:2] for pk, sk in zip(*batch.columns[:2], strict=True))
 
 
-def _decode(content: str | JsonObject) -> JsonObject:
+def _decode_content(content: str | JsonObject) -> JsonObject:
     data: JsonObject = decode_json(content) if isinstance(content, str) else content
     return data
 
@@ -101,4 +101,4 @@ def _has_events(content: str | JsonObject) -> bool:
     """
     if isinstance(content, str) and not _MAYBE_EMPTY(content):
         return True
-    return bool(_decode(content).get("count"))
+    return bool(_decode_content(content).get("count"))

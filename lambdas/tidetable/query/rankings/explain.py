@@ -7,7 +7,7 @@ from typing import Any
 
 from tidetable.config import Stream
 from tidetable.ports import Tables
-from tidetable.query.estimate import estimate_top
+from tidetable.query.estimate import estimate_ranking
 from tidetable.query.explain import describe_tables, show_conditions, show_plan, show_since
 from tidetable.query.model import Reader
 from tidetable.query.rankings.parse import Ranking, plan_ranking
@@ -20,7 +20,7 @@ def explain_top(ranking: Ranking, stream: Stream, reader: Reader, tables: Tables
     entries = reader.catalog.entries(stream.name, ranking.start, None)
     plan = plan_ranking(ranking, entries)
     described = describe_tables(plan, tables, reader.pools)
-    estimated = estimate_top(plan, ranking.limit, described, now, consistent=ranking.consistent)
+    estimated = estimate_ranking(plan, ranking.limit, described, now, consistent=ranking.consistent)
     query = {
         "stream": ranking.stream,
         "index": ranking.index.name,

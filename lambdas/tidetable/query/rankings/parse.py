@@ -10,18 +10,18 @@ from typing import NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from tidetable.catalog import Entry
+from tidetable.catalog import Entry, GapReason
 from tidetable.conditions import ANY, Condition, Names, read_numbers
 from tidetable.config import Stream
 from tidetable.keys import WHOLE, Index, Layout, escape
 from tidetable.periods import find_containing
 from tidetable.ports import ArchiveRange, KeyRange, Rank
 from tidetable.problems import ProblemError, refuse_parameter, refuse_request
-from tidetable.query.access import list_key_fields, name_partitions
+from tidetable.query.access_path import list_key_fields, name_partitions
 from tidetable.query.cursor import Seal, refuse_long
 from tidetable.query.model import EVERYTHING, Projection
 from tidetable.query.parse import Parameters
-from tidetable.query.plan import cover_range, fetches_from, push_down
+from tidetable.query.plan import cover_range, needs_table_data, push_down
 from tidetable.query.scans import ArchiveScan, Gap, IndexScan, Plan, Scan
 from tidetable.query.where import MAX_VALUE_BYTES
 from tidetable.times import to_text
@@ -74,12 +74,12 @@ class Ranking(msgspec.Struct, frozen=True, array_like=True, tag="top"):
         """An empty condition on names: a ranking has events of all series with the value of its index."""
         return ANY
 
-    def cursor(self, position: RankKey) -> Ranking:
+    def make_cursor(self, position: RankKey) -> Ranking:
         """Make the ranking for a cursor, with the position where its page ended."""
         index = _reduce_to_order(self.index)
         return replace(self, index=index, limit=0, projection=self.projection.bare, after=position)
 
-    def archived(self) -> Rank:
+    def make_archive_rank(self) -> Rank:
         """Return the ranking in the form for an archive's reader."""
         after = self.after
         start = None if after is None else (str(after.number), to_text(after.time), after.series, after.id)
@@ -146,7 +146,7 @@ def parse_ranking(stream: Stream, parameters: Mapping[str, Sequence[str]], now: 
         raise refuse_parameter(f"{detail}, or rank by an index with local = true")
     selection = conditions, projection, None, consistent
     ranking = Ranking(stream.name, index, value, kind, start, end, ascending, limit, *selection)
-    refuse_long(ranking.cursor(RankKey(Decimal(0), start, "", "")))
+    refuse_long(ranking.make_cursor(RankKey(Decimal(0), start, "", "")))
     return ranking
 
 
@@ -215,16 +215,16 @@ def plan_ranking(ranking: Ranking, entries: Sequence[Entry]) -> Plan:
         edges = layout.make_edge(start), layout.make_edge(end)
         index = _find_same_order(ranking, layout)
         if not entry.live and entry.archived is not None:
-            conditions, rank = ranking.list_all_conditions(), ranking.archived()
+            conditions, rank = ranking.list_all_conditions(), ranking.make_archive_rank()
             names = ANY if ranking.of_series is None else Names(series=(ranking.of_series,))
             keys = ArchiveRange(entry.archived.manifest, *edges, conditions=conditions, rank=rank, names=names)
             scans.append(ArchiveScan(entry=entry, start=start, end=end, conditions=ranking.conditions, keys=keys))
         elif not entry.live:
             gaps.append(Gap(start, end, entry.absence))
         elif index is None:
-            gaps.append(Gap(start, end, "no index"))
+            gaps.append(Gap(start, end, GapReason.NO_INDEX))
         else:
-            scans.append(_scan(ranking, index, entry, start, end, None if whole else edges))
+            scans.append(_plan_index_scan(ranking, index, entry, start, end, None if whole else edges))
     return Plan(scans, gaps)
 
 
@@ -234,15 +234,15 @@ def _find_same_order(ranking: Ranking, layout: Layout) -> Index | None:
     Its shards and its fields may be different.
     """
 
-    def order(index: Index) -> tuple[object, ...]:
+    def make_order(index: Index) -> tuple[object, ...]:
         return index.partition_by, index.kind, frozenset(index.kinds), index.sort_by, index.local
 
     if ranking.index.local and (layout.partition_by == "series") is not (ranking.of_series is not None):
         return None
-    return next((index for index in layout.indexes if order(index) == order(ranking.index)), None)
+    return next((index for index in layout.indexes if make_order(index) == make_order(ranking.index)), None)
 
 
-def _scan(
+def _plan_index_scan(
     ranking: Ranking, index: Index, entry: Entry, start: datetime, end: datetime, times: tuple[str, str] | None
 ) -> IndexScan:
     """Make one range per suffix of the value; no ranges if no event can have the value and a number in the bounds."""
@@ -269,7 +269,7 @@ def _scan(
         keys=KeyRange(entry.table, "", low, high, None, index, push_down(index, conditions), times),
         partitions=partitions,
         suffixes=suffixes,
-        fetches=fetches_from(index, ranking.projection, conditions),
+        fetches=needs_table_data(index, ranking.projection, conditions),
     )
 
 

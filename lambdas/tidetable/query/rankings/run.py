@@ -30,7 +30,7 @@ from tidetable.query.model import RESERVE, Reader
 from tidetable.query.page import Room
 from tidetable.query.rankings.page import Top
 from tidetable.query.rankings.parse import Ranking, RankKey, plan_ranking
-from tidetable.query.read import read_planned
+from tidetable.query.read import read_periods
 from tidetable.query.rows import Row, make_archive_rows, show_rows
 from tidetable.query.scans import ArchiveScan, IndexScan, Plan, Scan, find_visible_gaps
 from tidetable.query.session import ReadSession
@@ -71,9 +71,9 @@ def find_top(ranking: Ranking, stream: Stream, reader: Reader, now: datetime, re
 
     def read(entries: Sequence[Entry], forgiving: bool) -> Top:
         session = ReadSession(reader, remaining, forgiving)
-        return _Run(ranking, stream, session).top(plan_ranking(ranking, entries), now)
+        return _Run(ranking, stream, session).read_top(plan_ranking(ranking, entries), now)
 
-    return read_planned(reader.catalog, stream.name, ranking.start, ranking.end, read, consistent=ranking.consistent)
+    return read_periods(reader.catalog, stream.name, ranking.start, ranking.end, read, consistent=ranking.consistent)
 
 
 def _refuse_slow(what: str) -> ProblemError:
@@ -96,7 +96,7 @@ class _Run:
     _losses: list[str] = field(default_factory=list)
     _floors: list[RankKey] = field(default_factory=list)
 
-    def top(self, plan: Plan, now: datetime) -> Top:
+    def read_top(self, plan: Plan, now: datetime) -> Top:
         """Read until no unread item can rank among the first ``limit``, and show those."""
         ranking, scans = self._ranking, list(plan.scans)
         self._read_archives([scan for scan in scans if isinstance(scan, ArchiveScan)])
@@ -118,7 +118,7 @@ class _Run:
             unread=unread,
         )
         more = count < len(first) or (bool(shown) and bool(self._floors))
-        return top.ended(first[count - 1].key if count else None, more=more)
+        return top.end_at(first[count - 1].key if count else None, more=more)
 
     def _find_certain(self, first: list[_Candidate]) -> list[_Candidate]:
         """Find the candidates whose rank is certain: no event that an archive's page left out can come before them."""
@@ -148,7 +148,7 @@ class _Run:
             for reading in due:
                 filtered = bool(reading.keys.times or reading.scan.conditions)
                 reading.limit = max(compute_share(least, len(due)), 2 * reading.limit if filtered else 0)
-            self._fetch(due)
+            self._fetch_pages(due)
             first = self._order_candidates()
             unread = [reading for reading in ranges if reading.more]
             if len(first) < limit:
@@ -167,14 +167,14 @@ class _Run:
                 due, least = ties, max(len(ties), 100)
         return None
 
-    def _fetch(self, due: Sequence[_Range]) -> None:
+    def _fetch_pages(self, due: Sequence[_Range]) -> None:
         reads = [RangeRead(reading.keys, reading.limit) for reading in due]
         ranking, session = self._ranking, self._session
         pages = session.reader.store.query_many(reads, ascending=ranking.ascending, consistent=ranking.consistent)
         for reading, page in zip(due, pages, strict=True):
-            self._take(reading, session.take_page(page, reading.scan.entry, ranking.start, ranking.end))
+            self._add_page(reading, session.take_page(page, reading.scan.entry, ranking.start, ranking.end))
 
-    def _take(self, reading: _Range, page: Page) -> None:
+    def _add_page(self, reading: _Range, page: Page) -> None:
         scan, index = reading.scan, reading.scan.index
         items = page.items
         # If the index lacks a field of the conditions, every event must be fetched from the table.
@@ -185,7 +185,7 @@ class _Run:
         if page.last is not None:
             reading.edge = Decimal(page.last[index.sk])
             reading.keys = replace(reading.keys, start=page.last)
-        items = [scan.with_data(item) for item in items if self._is_ahead(self._make_key(item, scan))]
+        items = [scan.add_data(item) for item in items if self._is_ahead(self._make_key(item, scan))]
         if scan.conditions:
             items = match_conditions(Columns.of(items), scan, self._session).items()
         self._candidates += [_Candidate(self._make_key(item, scan), scan, item, whole=whole) for item in items]
@@ -207,7 +207,7 @@ class _Run:
         try:
             for scan, reading in [(scan, pool.submit(self._read_archive, scan)) for scan in scans]:
                 for page in reading.result(timeout=max(self._session.remaining() - RESERVE, 0.1)):
-                    self._take_archived(scan, page)
+                    self._add_archive_page(scan, page)
         except TimeoutError as error:
             raise _refuse_slow(f"ranking the range's {len(scans)} archived periods takes") from error
         finally:
@@ -229,7 +229,7 @@ class _Run:
             pages.append(page)
         return pages
 
-    def _take_archived(self, scan: ArchiveScan, page: ArchivePage) -> None:
+    def _add_archive_page(self, scan: ArchiveScan, page: ArchivePage) -> None:
         self._session.cost.requests += 1
         self._session.cost.read += page.read
         by = self._ranking.index.sort_by
@@ -255,7 +255,7 @@ class _Run:
         for candidate, item in zip(first, self._fetch_items(first), strict=True):
             if item is not None:
                 row = candidate.row or Row.of(unpacker.inflate_or_keep(item), candidate.scan.entry, projection)
-                if not room.take(row.size()):
+                if not room.take(row.measure_size()):
                     break
                 keys.append(candidate.key)
                 rows.append(row)

@@ -1,22 +1,22 @@
-"""The access path of a query into a period, and the conditions that remain as filters."""
+"""The path path of a query into a period, and the conditions that remain as filters."""
 
 import pytest
 
 from tidetable.conditions import Condition, Names
 from tidetable.keys import Index, Layout
-from tidetable.query.access import choose_access, suggest_index
+from tidetable.query.access_path import choose_access_path, suggest_index
 
 
 def way(shards: int, *conditions: Condition, low: bool = False, consistent: bool = False, replica: bool = False):  # type: ignore[no-untyped-def]
-    """The access path into a period that is partitioned by time, with an index over ``kind`` of ``shards`` suffixes."""
+    """The path path into a period that is partitioned by time, with an index over ``kind`` of ``shards`` suffixes."""
     indexes = (Index("by_kind", "kind", shards), *([Index("copy", replica=True)] if replica else []))
     layout = Layout("time", 4, "id", 3_600, indexes)
-    access = choose_access(layout, Names(), conditions, consistent=consistent, low=low)
-    assert access is not None
+    path = choose_access_path(layout, Names(), conditions, consistent=consistent, low=low)
+    assert path is not None
     return (
-        None if access.index is None else access.index.name,
-        list(access.partitions),
-        [condition.field for condition in access.conditions],
+        None if path.index is None else path.index.name,
+        list(path.partitions),
+        [condition.field for condition in path.conditions],
     )
 
 
@@ -67,56 +67,56 @@ def test_a_query_of_a_small_part_reads_the_table_rather_than_gather_a_value() ->
     layout = Layout("time", 4, "id", 3_600, (Index("places", "*", 2, levels=("state", "status")),))
     condition = Condition("state", "eq", ("CA",))
     for share, index in ((1.0, "places"), (0.15, "places"), (0.1, "places"), (0.09, None)):
-        access = choose_access(layout, Names(), (condition,), consistent=False, low=False, share=share)
-        assert access is not None
-        assert (None if access.index is None else access.index.name) == index
+        path = choose_access_path(layout, Names(), (condition,), consistent=False, low=False, share=share)
+        assert path is not None
+        assert (None if path.index is None else path.index.name) == index
 
 
 @pytest.mark.parametrize(("value", "heads"), [("CA", 1), ("5", 2)])
 def test_a_value_is_looked_for_by_levels_whatever_the_number_of_shards(value: str, heads: int) -> None:
     """The text of a number stands for the number, too, which are two ranges for each shard."""
     layout = Layout("time", 4, "id", 3_600, (Index("places", "*", 150, levels=("state",)),))
-    access = choose_access(layout, Names(), (Condition("state", "eq", (value,)),), consistent=False, low=False)
-    assert access is not None
-    assert (None if access.index is None else access.index.name, len(access.heads)) == ("places", heads)
+    path = choose_access_path(layout, Names(), (Condition("state", "eq", (value,)),), consistent=False, low=False)
+    assert path is not None
+    assert (None if path.index is None else path.index.name, len(path.heads)) == ("places", heads)
 
 
 @pytest.mark.parametrize(("values", "index"), [(30, "places"), (31, None)])
 def test_thirty_values_are_looked_for_by_levels_and_no_more(values: int, index: str | None) -> None:
     layout = Layout("time", 1, "id", 3_600, (Index("places", "*", 1, levels=("state",)),))
     states = Condition("state", "in", tuple(f"s{number}" for number in range(values)))
-    access = choose_access(layout, Names(), (states,), consistent=False, low=False)
-    assert access is not None
-    assert (None if access.index is None else access.index.name) == index
+    path = choose_access_path(layout, Names(), (states,), consistent=False, low=False)
+    assert path is not None
+    assert (None if path.index is None else path.index.name) == index
 
 
 def test_no_global_index_answers_a_consistent_query() -> None:
     """AWS: a global index is read eventually, and DynamoDB refuses ConsistentRead of it."""
     layout = Layout("series", 1, "id", 0, (Index("all", "*", 2),))
-    assert choose_access(layout, Names(), (), consistent=True, low=False) is None
-    access = choose_access(layout, Names(), (), consistent=False, low=False)
-    assert access is not None
-    assert access.index is not None
-    assert (access.index.name, list(access.partitions)) == ("all", ["*"])
+    assert choose_access_path(layout, Names(), (), consistent=True, low=False) is None
+    path = choose_access_path(layout, Names(), (), consistent=False, low=False)
+    assert path is not None
+    assert path.index is not None
+    assert (path.index.name, list(path.partitions)) == ("all", ["*"])
 
 
 @pytest.mark.parametrize(("values", "index"), [(20, "places"), (21, None)])
 def test_values_are_looked_for_by_levels_as_long_as_that_is_at_most_200_ranges(values: int, index: str | None) -> None:
     layout = Layout("time", 1, "id", 3_600, (Index("places", "*", 10, levels=("state",)),))
     states = Condition("state", "in", tuple(f"s{number}" for number in range(values)))
-    access = choose_access(layout, Names(), (states,), consistent=False, low=False)
-    assert access is not None
-    assert (None if access.index is None else access.index.name) == index
+    path = choose_access_path(layout, Names(), (states,), consistent=False, low=False)
+    assert path is not None
+    assert (None if path.index is None else path.index.name) == index
 
 
 def test_without_series_a_small_part_is_gathered_too() -> None:
     """A table that is partitioned by series cannot be read instead."""
     layout = Layout("series", 1, "id", indexes=(Index("places", "*", 2, levels=("state", "status")),))
     condition = Condition("state", "eq", ("CA",))
-    access = choose_access(layout, Names(), (condition,), consistent=False, low=False, share=0.01)
-    assert access is not None
-    assert access.index is not None
-    assert (access.index.name, access.gathers) == ("places", True)
+    path = choose_access_path(layout, Names(), (condition,), consistent=False, low=False, share=0.01)
+    assert path is not None
+    assert path.index is not None
+    assert (path.index.name, path.gathers) == ("places", True)
 
 
 @pytest.mark.parametrize(

@@ -25,12 +25,12 @@ MAX_HEADS = 30
 GATHERED_SHARE = 0.1
 
 
-class Access(msgspec.Struct, frozen=True):
+class AccessPath(msgspec.Struct, frozen=True):
     """A way to read a period. ``index`` is None for the table; ``partitions`` are the logical partitions of an index.
 
     ``conditions`` must still be checked after reading. ``heads`` are the beginnings of sort keys in an index that is
     sorted by levels. If the heads name all levels, the events of one head are in the order of time. Otherwise the
-    access ``gathers``: a query that needs the order of time must read a range to its end.
+    path ``gathers``: a query that needs the order of time must read a range to its end.
     """
 
     index: Index | None
@@ -40,10 +40,10 @@ class Access(msgspec.Struct, frozen=True):
     gathers: bool = False
 
 
-def choose_access(
+def choose_access_path(
     layout: Layout, names: Names, conditions: tuple[Condition, ...], *, consistent: bool, low: bool, share: float = 1.0
-) -> Access | None:
-    """Choose the cheapest way to read a period without a scan of its table; None if there is no such way.
+) -> AccessPath | None:
+    """Choose the cheapest path to read a period without a scan of its table; None if there is no such path.
 
     A table that is partitioned by series is read by the named series; without named series, by an index over the fields
     of the conditions. A table that is partitioned by time can always be read. DynamoDB reads global indexes eventually,
@@ -55,37 +55,37 @@ def choose_access(
     by_series = layout.partition_by == "series"
     readable = not by_series or bool(names.series)
     replica = layout.replica if low and not consistent else None
-    ways: list[Access] = []
+    paths: list[AccessPath] = []
     if not (by_series and names.series) and not consistent:
-        ways += _find_indexed(layout.indexes, conditions)
-        ways += _find_sorted([index for index in layout.indexes if not index.local], conditions)
+        paths += _find_indexed(layout.indexes, conditions)
+        paths += _find_sorted([index for index in layout.indexes if not index.local], conditions)
     if readable and replica is None:
-        ways += _find_sorted([index for index in layout.indexes if index.local], conditions)
+        paths += _find_sorted([index for index in layout.indexes if index.local], conditions)
     if readable and share < GATHERED_SHARE:
-        ways = [way for way in ways if not way.gathers]
-    if ways:
-        # Prefer a way that need not gather, then the fewest conditions left to check. Of equal ways, a global index
+        paths = [path for path in paths if not path.gathers]
+    if paths:
+        # Prefer a path that need not gather, then the fewest conditions left to check. Of equal paths, a global index
         # comes first: it has fewer partitions than a local index, which has one per bucket.
-        return min(ways, key=lambda way: (way.gathers, len(way.conditions)))
+        return min(paths, key=lambda path: (path.gathers, len(path.conditions)))
     if by_series and not names.series:
         whole = next((index for index in layout.indexes if index.timely and index.partition_by == WHOLE), None)
-        return None if whole is None or consistent else Access(whole, [whole.name_partition(WHOLE)], conditions)
-    return Access(replica, (), conditions)
+        return None if whole is None or consistent else AccessPath(whole, [whole.name_partition(WHOLE)], conditions)
+    return AccessPath(replica, (), conditions)
 
 
-def _find_indexed(indexes: Sequence[Index], conditions: tuple[Condition, ...]) -> Iterator[Access]:
-    """Find the ways through indexes whose partition key has a condition of equality; indexes with a kind come first."""
+def _find_indexed(indexes: Sequence[Index], conditions: tuple[Condition, ...]) -> Iterator[AccessPath]:
+    """Find the paths through indexes whose partition key has a condition of equality; indexes with a kind come first."""
     for index in sorted(indexes, key=lambda index: not index.kind):
         if index.timely and index.partition_by != WHOLE:
-            way = _find_by_value(index, conditions)
-            if way is not None:
-                yield way
+            path = _find_by_value(index, conditions)
+            if path is not None:
+                yield path
 
 
-def _find_by_value(index: Index, conditions: tuple[Condition, ...]) -> Access | None:
-    """Find the way through a global index by an equality on its partition key; None without such an equality."""
+def _find_by_value(index: Index, conditions: tuple[Condition, ...]) -> AccessPath | None:
+    """Find the path through a global index by an equality on its partition key; None without such an equality."""
     if index.partition_by == WHOLE:
-        return Access(index, [index.name_partition(WHOLE)], conditions)
+        return AccessPath(index, [index.name_partition(WHOLE)], conditions)
     used = _find_used(index, {condition.field: condition for condition in reversed(conditions) if condition.equals})
     if not used:
         return None
@@ -96,26 +96,26 @@ def _find_by_value(index: Index, conditions: tuple[Condition, ...]) -> Access | 
     # A number in an unusual form, such as 1.0, is also searched in the partition of its usual form 1, which may hold
     # the text 1. So a condition with such a number is checked again.
     implied = {condition for condition in used if set(condition.texts()) == set(condition.values)}
-    return Access(index, partitions, tuple(other for other in conditions if other not in implied))
+    return AccessPath(index, partitions, tuple(other for other in conditions if other not in implied))
 
 
-def _find_sorted(indexes: Sequence[Index], conditions: tuple[Condition, ...]) -> Iterator[Access]:
-    """Find the ways through the indexes that are sorted by levels, if the conditions name at least the first level."""
+def _find_sorted(indexes: Sequence[Index], conditions: tuple[Condition, ...]) -> Iterator[AccessPath]:
+    """Find the paths through the indexes that are sorted by levels, if the conditions name at least the first level."""
     for index in indexes:
         if not index.levels:
             continue
         # A local index has the partitions of its table. The planner finds them.
-        way = Access(index, (), conditions) if index.local else _find_by_value(index, conditions)
-        named_heads = None if way is None else _find_heads(index.levels, conditions)
-        if way is None or named_heads is None:
+        path = AccessPath(index, (), conditions) if index.local else _find_by_value(index, conditions)
+        named_heads = None if path is None else _find_heads(index.levels, conditions)
+        if path is None or named_heads is None:
             continue
         heads, implied, whole = named_heads
         # A number may also stand for the text of its digits. That gives two heads, which are never too many.
         most = max(MAX_PARTITIONS, 2 * index.shards)
-        if len(heads) > MAX_HEADS or len(heads) * len(way.partitions) * index.shards > most:
+        if len(heads) > MAX_HEADS or len(heads) * len(path.partitions) * index.shards > most:
             continue
-        other_conditions = tuple(condition for condition in way.conditions if condition not in implied)
-        yield replace(way, conditions=other_conditions, heads=heads, gathers=not whole)
+        other_conditions = tuple(condition for condition in path.conditions if condition not in implied)
+        yield replace(path, conditions=other_conditions, heads=heads, gathers=not whole)
 
 
 def _find_heads(

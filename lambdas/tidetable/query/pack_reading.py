@@ -13,13 +13,14 @@ from itertools import chain, islice
 from math import ceil
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tidetable.catalog import GapReason
 from tidetable.events import Item
 from tidetable.keys import Layout
 from tidetable.keys.pack import is_pack
 from tidetable.ports import Columns, Compressor, Page, RangeRead
 from tidetable.query.merge import Demand, Fetch, compute_share, merge_ranges
 from tidetable.query.model import Position
-from tidetable.query.scans import DAMAGED, Gap, PackScan, find_span
+from tidetable.query.scans import Gap, PackScan, find_span
 from tidetable.query.session import ReadSession, count_events
 from tidetable.times import MOMENT, TEXT_LENGTH, from_text, to_text
 
@@ -52,7 +53,7 @@ def make_damaged_gap(scan: PackScan, item: Item) -> Gap | None:
     if not is_credible:
         oldest = newest - timedelta(seconds=find_span(scan.entry))
     start, end = max(oldest, scan.start), min(newest + MOMENT, scan.end)
-    return Gap(start, end, DAMAGED) if start < end else None
+    return Gap(start, end, GapReason.DAMAGED_PACK) if start < end else None
 
 
 class PackWalk:
@@ -94,16 +95,16 @@ class PackWalk:
         for entries, edge in merged:
             self._stuck = True
             for sk, _, _, item in entries:
-                border = walked.pass_to(sk[:TEXT_LENGTH])
+                border = walked.advance_to(sk[:TEXT_LENGTH])
                 if walked.count >= self._demand.count:
-                    yield self._give(border)
-                self._open(item)
+                    yield self._make_page(border)
+                self._open_pack(item)
             if edge is None:
                 break
-            border = walked.pass_to(edge[:TEXT_LENGTH])
+            border = walked.advance_to(edge[:TEXT_LENGTH])
             if self._is_further(border):
-                yield self._give(border)
-        walked.end()
+                yield self._make_page(border)
+        walked.settle_all()
         yield self._make_columns(), None
 
     def _count_packed(self, pages: Sequence[Page]) -> Sequence[Page]:
@@ -125,7 +126,7 @@ class PackWalk:
         packs = ceil(missing_events * self._packs / max(self._events, 1)) + 1
         return compute_share(max(packs - waiting, _LEAST), ranges)
 
-    def _open(self, item: Any) -> None:
+    def _open_pack(self, item: Any) -> None:
         """Add the events of an item, if it may hold events of the scan."""
         newest, oldest = item["sk"][:TEXT_LENGTH], str(item.get("oldest", ""))
         scan = self._scan
@@ -142,14 +143,14 @@ class PackWalk:
                 self._session.note_gap(gap, scan.entry, item["pk"], item["sk"])
         elif self._of_series and not opened.hash:
             opened = _place_across(opened)
-        self._walk.take(opened)
+        self._walk.add_item(opened)
 
     def _is_further(self, border: str) -> bool:
         """True if the walk has advanced since the last page."""
         reached = _find_reached(border)
         return reached > self._reached if self._ascending else reached < self._reached
 
-    def _give(self, border: str) -> tuple[Columns, Position]:
+    def _make_page(self, border: str) -> tuple[Columns, Position]:
         self._stuck = False
         self._reached = _find_reached(border)
         return self._make_columns(), Position(from_text(self._reached))
@@ -159,7 +160,7 @@ class PackWalk:
 
         Instead of a partition key they have the pack's address.
         """
-        run = self._walk.give()
+        run = self._walk.pop_settled()
         places: Sequence[str] = run.places
         if self._of_series:
             places = [f"{place[:TEXT_LENGTH]}{place[place.rindex('#') :]}" for place in places]
@@ -193,7 +194,7 @@ def find_newest(scans: Sequence[PackScan], session: ReadSession, *, consistent: 
         yield Lookup(item, walk.damaged)
 
 
-def find_in(item: Item, place: str, layout: Layout, compressor: Compressor) -> Lookup:
+def find_event_in_pack(item: Item, place: str, layout: Layout, compressor: Compressor) -> Lookup:
     """Find an event in the pack that the event's ref names, as an item. ``place`` is the event's sort key."""
     from tidetable.packs import open_item
 
