@@ -120,7 +120,7 @@ FULL = replace(
 )  # fmt: skip
 
 
-def test_the_catalog_steps_what_it_has_written() -> None:
+def test_the_catalog_reads_what_it_has_written() -> None:
     client = Client()
     held = catalog(client)
     seen = Seen(5, 6, TableClass.INFREQUENT, (("g", (7, 8)),))

@@ -115,7 +115,7 @@ def test_notes_go_in_the_very_moment_in_which_no_process_remembers_them() -> Non
     assert (left(world), world.rollups.noting["s"].swept) == ([], AT)
 
 
-def test_a_deletion_that_the_catalog_steps_late_is_not_passed_over() -> None:
+def test_a_deletion_that_the_catalog_reads_late_is_not_passed_over() -> None:
     world = world_of(AT)
     world.catalog.stale = {}
     world.time = AT + 3 * DAY

@@ -13,6 +13,7 @@ from tidetable.catalog import Entry, State, find_entry_at
 from tidetable.errors import TableThrottled
 from tidetable.events import Event, Item
 from tidetable.exact import decode_json
+from tidetable.groups import group_by_size
 from tidetable.keys.pack import find_key_range
 from tidetable.packs import make_packs, open_item, walk_packs
 from tidetable.packs.numbers import settle_text
@@ -138,26 +139,12 @@ def write_cells(
 
 def _write_transactions(puts: Sequence[Put], entry: Entry, services: Services) -> None:
     """Write to a closed table in transactions: its archive may begin at any time, which forbids further cells."""
-    for transaction in _cut_transactions(puts):
+    for transaction in group_by_size(puts, lambda put: count_item_bytes(put.item), _TRANSACTED_BYTES, _TRANSACTED):
         outcome = services.reader.store.transact([Guarded(put, "newer") for put in transaction], entry)
         if outcome is Transacted.FENCED:
             raise BucketBlocked(f"period {entry.period.label} of {entry.stream} is being archived")
         if outcome is Transacted.CONFLICT:
             raise Superseded(f"cells of {entry.stream} were written by another run")
-
-
-def _cut_transactions(puts: Iterable[Put]) -> Iterator[list[Put]]:
-    transaction: list[Put] = []
-    total = 0
-    for put in puts:
-        size = count_item_bytes(put.item)
-        if transaction and (len(transaction) == _TRANSACTED or total + size > _TRANSACTED_BYTES):
-            yield transaction
-            transaction, total = [], 0
-        transaction.append(put)
-        total += size
-    if transaction:
-        yield transaction
 
 
 def _refuse_large(puts: Iterable[Put]) -> None:
