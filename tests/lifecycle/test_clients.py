@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from botocore.awsrequest import AWSResponse
+from botocore.exceptions import ClientError
 
 from aws import clients
 from aws.tables import DynamoTables
@@ -110,3 +111,22 @@ def test_threads_that_need_a_client_at_once_share_one(monkeypatch: pytest.Monkey
     clients.find_functions_client.cache_clear()
     assert made == [shared[0]]
     assert all(client is shared[0] for client in shared)
+
+
+def test_a_call_of_another_function_is_not_repeated(pauses: list[float]) -> None:
+    """A repeated call would start the same export, or the same read of an archive, a second time."""
+    clients.find_functions_client.cache_clear()
+    headers: Any = {}
+    sent: list[str] = []
+
+    def answer(request: Any, **_: Any) -> AWSResponse:
+        sent.append(request.url)
+        return AWSResponse(request.url, 503, headers, _Raw(b"{}"))
+
+    client: Any = clients.find_functions_client(7)
+    client.meta.events.register("before-send.lambda.Invoke", answer)
+    with pytest.raises(ClientError):
+        client.invoke(FunctionName="f", Payload=b"{}")
+    clients.find_functions_client.cache_clear()
+    assert len(sent) == 1
+    assert pauses == []
