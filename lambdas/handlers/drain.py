@@ -1,4 +1,4 @@
-"""Write the messages of the overflow queue: those that cannot be written yet stay in the queue."""
+"""Write the messages of the overflow queue. A message that cannot be written yet stays in the queue."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ class TableMissing(TidetableError):
 
 
 class Outage(StrEnum):
-    """Why a service did not do what was asked: the causes that an answer to a query distinguishes."""
+    """The causes of a refused or unanswered request. An answer to a query distinguishes them."""
 
     NO_ANSWER = "no answer"
     NO_SECRET = "no secret"  # noqa: S105 - the text of a message

@@ -13,13 +13,12 @@ from tests.fakes import FakeStore
 from tests.worlds.days import STREAM, Days
 from tests.worlds.packed import STREAMS as PACKED_STREAMS
 from tests.worlds.packed import items_of
-from tidetable.catalog import Entry, GapReason, State
-from tidetable.conditions import Condition, Names
+from tidetable.catalog import Entry, State
+from tidetable.conditions import Names
 from tidetable.copies import Copies
 from tidetable.errors import TableMissing
 from tidetable.events import Event
 from tidetable.keys import Index, Key, Layout, Packing, Ref
-from tidetable.large.whole import Wholes
 from tidetable.periods import Kind, find_containing
 from tidetable.ports import Columns, KeyRange, Page, RangeRead, Version
 from tidetable.problems import ProblemError
@@ -27,12 +26,10 @@ from tidetable.query import find_latest, page
 from tidetable.query import gather as gathering
 from tidetable.query.gather import Nearest, gather_events
 from tidetable.query.get import get_event
-from tidetable.query.hydrate import match_conditions, read_base_items
 from tidetable.query.model import EVERYTHING
 from tidetable.query.pack_reading import count_first_packs, find_event_in_pack
 from tidetable.query.rows import Row, Rows, count_escaped_bytes, make_archive_rows
-from tidetable.query.scans import Gap, GatherScan, PackScan
-from tidetable.query.session import ReadSession
+from tidetable.query.scans import GatherScan, PackScan
 from tidetable.values import count_item_bytes
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
@@ -343,70 +340,3 @@ def test_members_that_plain_events_do_not_have_are_shown_when_they_say_something
         ',"version":2,"newest":true,"accepted":"1970-01-01T00:00:01.000000Z","incomplete":true,"versions_left_out":3'
     )
     assert Rows.of_rows([row, row], entry()).cut_to(1).count == 1
-
-
-# Sessions
-
-
-def test_each_lost_event_is_one_gap_and_each_missing_table_one_gap_of_a_range() -> None:
-    """Two events of one instant are lost. One of them is met twice, as it is under two values of an index."""
-    reader: Any = None
-    session = ReadSession(reader, forgiving=True)
-    for series in ("a", "b", "a"):
-        session.note_lost(entry(), {"pk": "p", "sk": LAYOUT.make_sort_key(NOON, series, "1")})
-    for end in (NOON, NOON, START + DAY):
-        assert session.take_page(None, entry(), START, end) == Page(Columns((), (), ()), more=False)
-    lost = Gap(NOON, NOON + timedelta(microseconds=1), GapReason("damaged data"))
-    missing = [Gap(START, end, GapReason("table missing")) for end in (NOON, START + DAY)]
-    assert session.gaps == [lost, lost, *missing]
-    assert (session.cost.requests, session.cost.units, session.cost.read) == (3, 0.0, 0)
-
-
-# Conditions
-
-
-def test_of_data_that_is_elsewhere_forty_chunks_are_a_request_and_cold_data_is_not_read() -> None:
-    some = [{"pk": "p", "sk": str(n), "out": {"b": 9_000}} for n in range(41)]
-    asked: list[tuple[str, bool]] = []
-
-    def complete_items(items: list[Any], table: str, *, cold: bool) -> Wholes:
-        asked.append((table, cold))
-        return Wholes([{**item, "data": {"n": item["sk"]}} for item in items], {}, [5_000] * len(items))
-
-    scan: Any = SimpleNamespace(conditions=(Condition("n", "eq", ("7",)),), entry=entry())
-    unpacker: Any = SimpleNamespace(complete_items=complete_items, inflate_or_keep=lambda item: item)
-    reader: Any = SimpleNamespace(unpacker=unpacker)
-    session = ReadSession(reader)
-    assert match_conditions(Columns.of(some), scan, session).sks == ["7"]
-    cost = session.cost
-    assert (cost.requests, cost.units, asked) == (2, 82.0, [("t0", False)])
-
-
-# Base items
-
-
-def test_items_of_an_index_are_fetched_by_hundreds_and_shown_as_the_table_has_them() -> None:
-    """One has gone, and one has another value by now."""
-    index = Index("by_kind", "kind", 1, project=())
-    some = [{"pk": "p", "sk": str(n), index.pk: "v#0", index.sk: str(n)} for n in range(101)]
-    base = {Key("p", item["sk"]): {**item, "data": {"n": item["sk"]}} for item in some[1:]}
-    base[Key("p", "5")] |= {index.pk: "w#0"}
-    asked: list[Any] = []
-
-    def get_many(table: str, keys: list[Key], *, consistent: bool) -> Any:
-        asked.append((table, len(keys), consistent))
-        return base
-
-    scan: Any = SimpleNamespace(index=index, entry=entry())
-    reader: Any = SimpleNamespace(store=SimpleNamespace(get_many=get_many))
-    session = ReadSession(reader)
-    cost = session.cost
-    found = read_base_items(some, scan, session, consistent=True)
-    assert [item["sk"] for item in found] == [str(n) for n in range(1, 101) if n != 5]
-    assert read_base_items([], scan, session) == []
-    assert (cost.requests, asked) == (2, [("t0", 101, True)])
-    # AWS: a strongly consistent read takes twice the units of an eventually consistent one. A key without an item takes
-    # as much as a small item.
-    assert cost.units == 101
-    read_base_items(some, scan, session)
-    assert cost.units == 151.5

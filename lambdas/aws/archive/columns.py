@@ -47,7 +47,7 @@ class Column:
         return pa.bool_() if self.letter == "BOOL" else pa.string()
 
     def convert(self, wire: pa.Array) -> tuple[pa.Array, pa.Array]:
-        """Convert scanned values to the column's type. The second array marks those that it cannot keep exactly."""
+        """Convert scanned values to the column's type. The second array marks the values that it cannot keep exactly."""
         if self.letter != "N":
             return wire, pa.array([False] * len(wire))
         column = pc.cast(wire if self.type == "double" else self._normalize(wire), self.arrow)

@@ -1,4 +1,4 @@
-"""The use case of a request: judge, route and write its events; queue those that were not written in time."""
+"""The use case of a request: judge, route and write its events; queue the events that were not written in time."""
 
 from __future__ import annotations
 
