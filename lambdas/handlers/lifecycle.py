@@ -24,7 +24,7 @@ from tidetable.errors import BadInvocation, InvalidTime
 from tidetable.lifecycle import Report, reconcile
 from tidetable.lifecycle.backfill import LONGEST_OPEN, end_backfills, open_backfill
 from tidetable.lifecycle.report import make_notices
-from tidetable.times import parse_day, parse_instant
+from tidetable.times import parse_instant
 
 # Reserved for the report, and for the release of the lease.
 _RESERVE_SECONDS = 10.0
@@ -97,7 +97,7 @@ def _read_backfill(payload: Any) -> tuple[Backfill, bool]:
     """Read the request; the second value is True if it is for the rebuild of a rollup."""
     try:
         request = msgspec.convert(payload, _BackfillPayload)
-        start, end = parse_day(request.start), parse_day(request.end)
+        start, end = parse_instant(request.start), parse_instant(request.end)
     except (msgspec.ValidationError, InvalidTime) as error:
         raise BadInvocation(f"backfill: {error}") from error
     if not 1 <= request.hours <= _MOST_HOURS:
@@ -114,7 +114,7 @@ def _read_end(payload: Any) -> tuple[str, tuple[datetime, datetime] | None]:
             return end.stream, None
         if end.start is None or end.end is None:
             raise BadInvocation("end_backfill: name both from and to, or neither to end every backfill of the stream")
-        return end.stream, (parse_day(end.start), parse_day(end.end))
+        return end.stream, (parse_instant(end.start), parse_instant(end.end))
     except (msgspec.ValidationError, InvalidTime) as error:
         raise BadInvocation(f"end_backfill: {error}") from error
 

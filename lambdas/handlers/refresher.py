@@ -28,7 +28,7 @@ from tidetable.rollups.rebuild import rebuild_rollup
 from tidetable.rollups.refresh import refresh_rollups
 from tidetable.rollups.services import Services
 from tidetable.rollups.status import describe_rollup, plan_rebuild
-from tidetable.times import parse_day, to_text
+from tidetable.times import parse_instant, to_text
 
 # Reserved for the report, and for the release of the lease.
 _RESERVE_SECONDS = 5.0
@@ -104,7 +104,7 @@ def _describe_stream(stream: Any, services: Services) -> dict[str, Any]:
 def _rebuild_rollup(event: Mapping[str, Any], services: Services, owner: str, length: timedelta) -> dict[str, Any]:
     try:
         request = msgspec.convert(event["rebuild"], _RebuildPayload)
-        start, end = parse_day(request.start), parse_day(request.end)
+        start, end = parse_instant(request.start), parse_instant(request.end)
     except (msgspec.ValidationError, InvalidTime) as error:
         raise BadInvocation(f"rebuild: {error}") from error
     if not isinstance(event.get("dry_run", False), bool):

@@ -28,25 +28,33 @@ _FORMS = {20: ("Z", 19, ".000000Z"), 24: ("Z", 23, "000Z"), 27: ("Z", 26, "Z"), 
 _SIGNS = ((4, "-"), (7, "-"), (10, "T"), (13, ":"), (16, ":"), (19, "."))
 _MOST_DIGITS = 32
 _DAYS = {"today": timedelta(0), "yesterday": timedelta(days=1)}
-_RFC3339 = re.compile(r"(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
+# RFC 3339, and four forms that usual programs write: a date, a time without seconds, a blank before the offset, and
+# an offset without a colon or without minutes (`+0000`, `+00`).
+_TIME = re.compile(
+    r"(\d{4}-\d\d-\d\d)"
+    r"(?:[Tt ](\d\d:\d\d)(?::(\d\d)(?:\.(\d{1,30}))?)?(?:[Zz]| ?([+-]\d\d)(?::?(\d\d))?))?",
+    re.ASCII,
+)
+# In a URL, a "+" that is not escaped arrives as a space.
+_LOST_PLUS = re.compile(r"(:[\d.]+) (\d\d(?::?\d\d)?)", re.ASCII)
+# As milliseconds these numbers are times from 2 January to 26 April 1970. Nearly always they are seconds, of the years
+# 1973 to 2286.
+_SECONDS = range(10**8, 10**10)
+_MILLIS = ": a number is a time in milliseconds, not in microseconds or nanoseconds"
 
 
 def parse_instant(value: object) -> datetime:
     """Read RFC 3339 text with an offset, or epoch milliseconds as a whole number; InvalidTime otherwise.
 
-    Digits beyond the microsecond are cut off, never rounded up: an event must not move into the next period.
+    A date without a time means its midnight in UTC. Digits beyond the microsecond are cut off, never rounded up: an
+    event must not move into the next period. ``identify_time`` keeps these digits.
     """
     if isinstance(value, bool) or not isinstance(value, int | str):
         raise InvalidTime("a time is RFC 3339 text with an offset, or whole epoch milliseconds")
-    instant = _parse_millis(value) if isinstance(value, int) else _parse_rfc3339(value)
+    instant = _parse_millis(value) if isinstance(value, int) else _parse_text(value)
     if not EPOCH <= instant < LATEST:
-        raise InvalidTime(f"{value!r} lies outside the years 1970 to 9998")
+        raise InvalidTime(f"{value!r} lies outside the years 1970 to 9998{_MILLIS if isinstance(value, int) else ''}")
     return instant
-
-
-def parse_day(text: str) -> datetime:
-    """Read an instant; a date without a time means its midnight in UTC."""
-    return parse_instant(f"{text}T00:00:00Z" if len(text) == 10 else text)
 
 
 def parse_point(text: str, now: datetime) -> datetime:
@@ -67,13 +75,25 @@ def parse_point(text: str, now: datetime) -> datetime:
     if text.isascii() and text.isdigit():
         # Python refuses to read numbers of thousands of digits, and no instant has this many.
         return parse_instant(int(text) if len(text) < _MOST_DIGITS else text)
-    # An unescaped "+" in a URL arrives as a space. So "…T00:00:00 02:00" has an offset, and is accepted.
-    return parse_instant(re.sub(r" (?=\d\d:\d\d$)", "+", text))
+    return parse_instant(_LOST_PLUS.sub(r"\1+\2", text))
 
 
 def to_text(instant: datetime) -> str:
     """Write an instant as 27 characters of UTC ISO 8601, which sort in the order of the instants."""
     return instant.isoformat(timespec="microseconds")[:26] + "Z"
+
+
+def identify_time(value: object, text: str) -> str:
+    """Return ``text``, the canonical text of the time ``value``, with all digits that the sender wrote.
+
+    Keys have microseconds. The id of an event that was sent without an id is a hash, and this text is a part of it. So
+    two events of one microsecond that differ only in the time's further digits stay two events.
+    """
+    if type(value) is not str or len(value) <= TEXT_LENGTH or "." not in value:
+        return text
+    match = _TIME.fullmatch(value)
+    rest = (match[4] or "")[6:].rstrip("0") if match is not None else ""
+    return f"{text[:-1]}{rest}Z"
 
 
 def parse_stamp(value: object) -> tuple[datetime, str]:
@@ -133,20 +153,28 @@ def from_micros(micros: int) -> datetime:
 
 
 def _parse_millis(millis: int) -> datetime:
+    if millis in _SECONDS:
+        raise InvalidTime(
+            f"{millis} looks like seconds: send milliseconds ({millis * 1000}), or RFC 3339 text for a time in 1970"
+        )
     try:
         return EPOCH + timedelta(milliseconds=millis)
     except OverflowError as error:
-        raise InvalidTime(f"{millis} is not a time in epoch milliseconds") from error
+        raise InvalidTime(f"{str(millis)[:40]} is not a time{_MILLIS}") from error
 
 
-def _parse_rfc3339(text: str) -> datetime:
-    match = _RFC3339.fullmatch(text)
+def _parse_text(text: str) -> datetime:
+    match = _TIME.fullmatch(text)
     if match is None:
         raise InvalidTime(f"{text[:40]!r} is not an RFC 3339 time with an offset, such as 2026-01-31T12:00:00Z")
-    day, clock, fraction, offset = match.groups()
+    day, clock, seconds, fraction, hours, minutes = match.groups()
+    if seconds == "60":
+        raise InvalidTime(
+            f"{text[:40]!r} is a leap second, which no calendar here has: send the second before or after"
+        )
+    zone = f"{hours}:{minutes or '00'}" if hours else "+00:00"
     micros = ((fraction or "") + "000000")[:6]
-    zone = "+00:00" if offset in "Zz" else offset
     try:
-        return datetime.fromisoformat(f"{day}T{clock}.{micros}{zone}").astimezone(UTC)
+        return datetime.fromisoformat(f"{day}T{clock or '00:00'}:{seconds or '00'}.{micros}{zone}").astimezone(UTC)
     except (ValueError, OverflowError) as error:
-        raise InvalidTime(f"{text!r} is not a time: {error}") from error
+        raise InvalidTime(f"{text[:80]!r} is not a time: {error}") from error

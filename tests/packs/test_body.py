@@ -8,10 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidetable.exact import canonical_json, decode_json
-from tidetable.ingest.verdicts import _hash_content
+from tidetable.ingest.verdicts import hash_content
 from tidetable.packs import DamagedPack, decode_body, encode_body
 from tidetable.packs.numbers import encode_lines
-from tidetable.times import from_text
 
 T = "2026-03-05T12:00:00.000000Z"
 
@@ -74,8 +73,8 @@ def test_ids_of_every_form_come_back(ids: list[str]) -> None:
 
 def test_ids_that_ingest_derives_take_no_room() -> None:
     rows = [(f"2026-03-05T12:00:{n:02d}.000000Z", "s#é", {"v": n, "text": 'a"b'}) for n in range(50)]
-    derived = [(time, series, _hash_content(series, from_text(time), data), data) for time, series, data in rows]
-    timeless = [(time, series, _hash_content(series, None, data), data) for time, series, data in rows]
+    derived = [(time, series, hash_content(series, time, data), data) for time, series, data in rows]
+    timeless = [(time, series, hash_content(series, None, data), data) for time, series, data in rows]
     random = [(time, series, f"{n * 7919:032x}", data) for n, (time, series, data) in enumerate(rows)]
     for some in (derived, timeless):
         assert list(decode_body(body(*some)).ids) == [id for _, _, id, _ in some]
@@ -85,7 +84,7 @@ def test_ids_that_ingest_derives_take_no_room() -> None:
 def test_an_id_of_its_own_among_derived_ones_takes_its_own_room_alone() -> None:
     """Its 16 bytes, and the number of its event; the other 49 ids take none."""
     rows = [(f"2026-03-05T12:00:{n:02d}.000000Z", "s", {"v": n}) for n in range(50)]
-    derived = [(time, series, _hash_content(series, from_text(time), data), data) for time, series, data in rows]
+    derived = [(time, series, hash_content(series, time, data), data) for time, series, data in rows]
     mixed = [(*derived[0][:2], "0123456789abcdef0123456789abcdef", derived[0][3]), *derived[1:]]
     assert list(decode_body(body(*mixed)).ids) == [id for _, _, id, _ in mixed]
     assert len(body(*mixed)) - len(body(*derived)) == 16 + 1
@@ -94,7 +93,7 @@ def test_an_id_of_its_own_among_derived_ones_takes_its_own_room_alone() -> None:
 def test_an_id_that_does_not_follow_from_what_is_kept_is_kept_itself() -> None:
     """Ingest derives ids from the sent text, but 19.0 is answered as 19."""
     datas = [decode_json(text) for text in ('{"v":18.5}', '{"v":19.0}', '{"v":19.5}')]
-    rows = [(T, "s", _hash_content("s", from_text(T), data), data) for data in datas]
+    rows = [(T, "s", hash_content("s", T, data), data) for data in datas]
     decoded = decode_body(body(*rows))
     assert list(decoded.ids) == [id for _, _, id, _ in rows]
     assert list(decoded.texts) == ['{"v":18.5}', '{"v":19}', '{"v":19.5}']

@@ -7,11 +7,10 @@ import pytest
 from msgspec import Raw
 
 from tests.packs.table import TIMELY, ZSTD, event
-from tidetable.ingest.verdicts import _hash_content
+from tidetable.ingest.verdicts import hash_content
 from tidetable.keys import Layout
 from tidetable.packs import encode_body, make_packs, open_item, walk_packs
 from tidetable.packs.numbers import encode_lines, encode_sent_lines
-from tidetable.times import from_text
 
 TIME = "2026-03-05T12:00:00.000000Z"
 # Values as they were sent, and each line as DynamoDB would answer its value.
@@ -86,7 +85,7 @@ def test_a_uuid_takes_sixteen_bytes() -> None:
 def test_an_id_among_the_first_eight_shows_that_ids_are_derived(place: int, spared: int) -> None:
     """The others are not looked at if none of these follows from its event."""
     own = [f"{number + 1:032x}" for number in range(9)]
-    derived = [*own[:place], _hash_content("s", from_text(TIME), {"v": place}), *own[place + 1 :]]
+    derived = [*own[:place], hash_content("s", TIME, {"v": place}), *own[place + 1 :]]
     # The other eight events are listed by their numbers, a byte each.
     assert len(encode_ids(*own)) - len(encode_ids(*derived)) == (spared - 8 if spared else 0)
 

@@ -25,7 +25,7 @@ from tidetable.ingest.verdicts import SURELY_SHORT
 from tidetable.keys import encode_refs, escape
 from tidetable.packs import Columns, Rows, derive_ids, list_places, pack_rows
 from tidetable.ports import Compressor, Put
-from tidetable.times import from_text, parse_stamps, to_text
+from tidetable.times import from_text, identify_time, parse_stamps, to_text
 from tidetable.values import MAX_ITEM_BYTES
 
 # An item has at most four times the bytes of its JSON. In a list of digits, two bytes of JSON become four bytes.
@@ -64,7 +64,8 @@ def read_batch(context: RequestContext, sent: Sequence[SentRaw], *, small: bool)
             return None
         if None in ids:
             absent = [number for number, id in enumerate(ids) if id is None]
-            known = [None if stamps[number] is None else times[number] for number in absent]
+            sent_times = [(stamps[number], times[number]) for number in absent]
+            known = [None if stamp is None else identify_time(stamp, time) for stamp, time in sent_times]
             derived = derive_ids(known, [series[number] for number in absent], [datas[number] for number in absent])
             for number, id in zip(absent, derived, strict=True):
                 ids[number] = id

@@ -16,7 +16,7 @@ from tidetable.ingest.context import RequestContext
 from tidetable.ingest.submission import Code, Rejection, Submission
 from tidetable.ingest.unreadable import Unreadable
 from tidetable.keys import MAX_NAME_BYTES, escape
-from tidetable.times import parse_stamp, to_text
+from tidetable.times import identify_time, parse_stamp, to_text
 from tidetable.values import MAX_ITEM_BYTES, count_item_bytes, is_plain
 
 # A text of at most this many characters is never too long: a character takes at most four bytes, escaped and in UTF-8.
@@ -85,7 +85,7 @@ def _read_event(value: Any, now: datetime) -> tuple[Event, str]:
     except InvalidTime as error:
         raise ValueError(f"time: {error}") from error
     if own is None:
-        id = _hash_content(series, None if sent is None else time, data)
+        id = hash_content(series, None if sent is None else identify_time(sent, stamp), data)
     else:
         id = own if type(own) is str and 0 < len(own) <= SURELY_SHORT else _check_name(own, "id")
     return Event(series, time, id, data), stamp
@@ -120,7 +120,9 @@ def _check_name(value: Any, field: str) -> str:
     return value
 
 
-def _hash_content(series: str, time: datetime | None, data: JsonObject) -> str:
-    """Return a hash of the sent content: 128 bits as 32 hexadecimal digits. So it is harmless to send the event again."""
-    content = (series, None if time is None else to_text(time), data)
-    return sha256(canonical_json(content)).hexdigest()[:32]
+def hash_content(series: str, time: str | None, data: JsonObject) -> str:
+    """Return a hash of the sent content: 128 bits as 32 hexadecimal digits. So it is harmless to send the event again.
+
+    ``time`` is the text of ``identify_time``, None for an event without a time.
+    """
+    return sha256(canonical_json((series, time, data))).hexdigest()[:32]
