@@ -25,6 +25,8 @@ FORMATS = {
 _NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?")
 # A name in a path, in quotes or plain (tidetable.query.render).
 _STEP = re.compile(r'(?:^|\.)(?:"((?:[^"]|"")*)"(?=\.|$)|([^.]*))')
+# A time after the year 9998 has more digits, in every unit.
+_MOST_DIGITS = 30
 # The number of milliseconds in a unit of time.
 _UNITS = {"s": Decimal(1000), "ms": Decimal(1), "us": Decimal("0.001"), "ns": Decimal("0.000001")}
 
@@ -96,6 +98,8 @@ class Columns:
 
         Finer times become text, because the API accepts only whole milliseconds.
         """
+        if not (number.is_finite() and number.adjusted() < _MOST_DIGITS):
+            raise ValueError(f"the time {str(number)[:40]} lies outside the years 1970 to 9998")
         milliseconds = number * _UNITS[self.time_unit]
         if milliseconds == milliseconds.to_integral_value():
             return int(milliseconds)
@@ -202,8 +206,16 @@ def _type_cells(row: Mapping[str | None, Any], columns: set[str | None]) -> dict
         elif cell in ("true", "false"):
             values[name] = cell == "true"
         else:
-            values[name] = decode_json(cell.encode()) if _NUMBER.fullmatch(cell) else cell
+            values[name] = _read_number(name, cell) if _NUMBER.fullmatch(cell) else cell
     return values
+
+
+def _read_number(name: str, cell: str) -> Any:
+    """Read a cell with a JSON number; ValueError if no event can hold the number."""
+    number = decode_json(cell.encode())
+    if isinstance(number, Decimal) and not number.is_finite():
+        raise ValueError(f"{name}: {cell[:40]} is a number that cannot be stored: --text {name} keeps it as text")
+    return number
 
 
 def _read_parquet(path: Path, mapping: Columns) -> Iterator[Row]:

@@ -9,14 +9,25 @@ import msgspec
 
 # AWS: numbers have 38 digits. With this precision no sum loses a digit to rounding, however many numbers it has.
 EXACT = Context(prec=420)
+# A sum of numbers within DynamoDB's limits takes 305 characters. A Decimal of 4,000,000 digits takes 300 MB, and the text
+# of 1e999999999, without an exponent, 1 GB.
+MAX_NUMBER_CHARACTERS = 400
+# They stand for numbers that have more characters, with and without their exponent. They are not finite, so the event's
+# own check refuses them, and can name the field.
+TOO_LONG, BEYOND = Decimal("NaN1"), Decimal("NaN2")
 
 
 def parse_exact_number(text: str) -> Decimal:
-    """Parse a JSON number that is not whole, with all its digits."""
+    """Parse a JSON number that is not whole, with all its digits; ``TOO_LONG`` or ``BEYOND`` if it has too many."""
+    if len(text) > MAX_NUMBER_CHARACTERS:
+        return TOO_LONG
     try:
-        return Decimal(text)
+        number = Decimal(text)
     except InvalidOperation:
-        return Decimal("NaN")  # the event's own check refuses it, and can name the field
+        return BEYOND
+    if -MAX_NUMBER_CHARACTERS <= number.adjusted() <= MAX_NUMBER_CHARACTERS:
+        return number
+    return BEYOND if number else Decimal(0)
 
 
 _DECODE = msgspec.json.Decoder(float_hook=parse_exact_number).decode

@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 from tidetable.events import Item, JsonObject
+from tidetable.exact import MAX_NUMBER_CHARACTERS, TOO_LONG
 
 # AWS: 400 KB per item, attribute names included.
 MAX_ITEM_BYTES = 400 * 1024
@@ -99,8 +100,10 @@ def _measure_number(value: int | Decimal) -> int:
     if isinstance(value, int):
         digits, magnitude = _count_int_digits(abs(value))
     else:
+        if value is TOO_LONG:
+            raise _Refused(f"is a number of more than {MAX_NUMBER_CHARACTERS} characters; send it as text")
         if not value.is_finite():
-            raise _Refused("is not a number that can be stored")
+            raise _Refused("lies outside 1E-130 to 9.9E+125; send it as text")
         digits, magnitude = count_digits(value), value.adjusted() if value else 0
     if digits > MAX_DIGITS:
         raise _Refused(f"has more than {MAX_DIGITS} digits; send it as text")

@@ -163,3 +163,23 @@ def test_a_row_that_is_no_event_says_what_it_lacks(tmp_path: Path, name: str, co
 def test_a_file_that_is_no_csv_in_utf_8_is_refused(tmp_path: Path, content: bytes) -> None:
     with pytest.raises(SourceError, match=r"a\.csv is not CSV in UTF-8 after line "):
         list_rows(tmp_path, "a.csv", content)
+
+
+@pytest.mark.parametrize("number", ["1e999999999", f"0.{'9' * 400}"], ids=["exponent", "digits"])
+def test_a_number_that_no_event_can_hold_spoils_its_row_alone(tmp_path: Path, number: str) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text(f"series,time,v\na,1000,{number}\na,2000,2\na,3000,3\n")
+    numeral, _, good = open_source(path, None, Columns()).read()
+    problem = f"v: {number[:40]} is a number that cannot be stored: --text v keeps it as text"
+    assert (numeral.event, numeral.problem) == (None, problem)
+    assert good.event == {"series": "a", "time": 3000, "data": {"v": 3}}
+    kept, _, _ = open_source(path, None, Columns(text=("v",))).read()
+    assert kept.event == {"series": "a", "time": 1000, "data": {"v": number}}
+
+
+def test_a_time_of_many_digits_spoils_its_row_alone(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("series,time,v\na,1e999999999,1\na,3000,3\n")
+    far, good = open_source(path, None, Columns()).read()
+    assert (far.event, far.problem) == (None, "the time 1E+999999999 lies outside the years 1970 to 9998")
+    assert good.event is not None

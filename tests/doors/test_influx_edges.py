@@ -145,3 +145,48 @@ def test_a_long_series_is_cut_and_stays_a_name_of_its_own(doors: Doors) -> None:
     names = {event["series"] for event in doors.events()}
     assert len(names) == 2
     assert all(name.startswith("cpu,host=" + "h" * 81 + "~") for name in names)
+
+
+def test_a_line_has_at_most_256_tags_and_the_other_lines_are_stored(doors: Doors) -> None:
+    """The library's work grows with the square of the tags, so they are counted before it begins."""
+    most, more = (",".join(f"t{number}=1" for number in range(count)) for count in (256, 257))
+    reply = write(doors, f"cpu,{most} v=1 {T}\n  cpu,{more} v=2 {T}\nmem v=3 {T}", V3)
+    assert reply.status == 400
+    assert [(line["line_number"], line["error_message"]) for line in reply.document["data"]] == [
+        (2, "the line has 257 tags, more than 256: send the others as fields")
+    ]
+    assert [event["data"]["v"] for event in doors.events()] == [1, 3]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"cpu,a={'x' * 65_530} v=1 {T}",
+        f"{'m' * 65_536} v=1 {T}",
+        f"cpu,{'a' * 65_536}=1 v=1 {T}",
+        # Without a space, the whole line is the measurement and its tags.
+        "cpu," + "x" * 65_536,
+    ],
+)
+def test_the_measurement_and_the_tags_have_at_most_65535_bytes_as_in_influxdb(doors: Doors, line: str) -> None:
+    reply = write(doors, f"{line}\nmem v=3 {T}", V3)
+    assert [(row["line_number"], row["error_message"]) for row in reply.document["data"]] == [
+        (1, "the measurement and the tags have more than 65535 bytes: send shorter tags")
+    ]
+    assert [event["data"]["v"] for event in doors.events()] == [3]
+
+
+@pytest.mark.parametrize(
+    ("line", "data"),
+    [
+        # Fields and texts may have any number of commas; in a tag's name, a comma after a backslash is part of the name.
+        (f'cpu v="{"," * 70_000}"', {"v": "," * 70_000, "measurement": "cpu"}),
+        (f"cpu\\ a,t{chr(92)},=1 v=1" + "".join(f",f{n}=1" for n in range(300)), None),
+        (f"cpu,{(chr(92) + ',') * 300}=1 v=1", {"," * 300: "1", "v": 1, "measurement": "cpu"}),
+        ("#" + "," * 70_000 + "\ncpu v=1", {"v": 1, "measurement": "cpu"}),
+    ],
+)
+def test_commas_that_separate_no_tags_are_not_counted(doors: Doors, line: str, data: dict[str, Any] | None) -> None:
+    assert write(doors, f"{line} {T}").status == 204
+    (event,) = doors.events()
+    assert data is None or event["data"] == data

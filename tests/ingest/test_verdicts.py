@@ -123,7 +123,7 @@ INVALID = [
     ("a number of 39 digits", {"series": "a", "data": {"n": 10**38 + 1}}, "data.n has more than 38 digits"),
     ("a number too large", {"series": "a", "data": {"n": Decimal("1E+126")}}, "data.n lies outside"),
     ("a number too small", {"series": "a", "data": {"n": [Decimal("1E-131")]}}, "data.n[0] lies outside"),
-    ("a number beyond all bounds", {"series": "a", "data": {"n": Decimal("NaN")}}, "not a number"),
+    ("a number beyond all bounds", {"series": "a", "data": {"n": Decimal("NaN")}}, "lies outside 1E-130"),
     ("a field without a name", {"series": "a", "data": {"": 1}}, "field without a name"),
 ]
 
