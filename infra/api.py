@@ -17,10 +17,10 @@ from .copied import Copied
 from .cors import allow_preflights, make_gateway_headers
 from .doors import Doors
 from .function import Common, convert_retention
+from .integration import STAGE, integrate_function
 from .lifecycle import Lifecycle
 from .storage import Storage
 
-STAGE = "api"
 # A smaller answer fits into one packet without compression, and compression may make it larger.
 _COMPRESSED_FROM = Size.kibibytes(1)
 # The limits (requests per second, burst) of routes that anybody may call. They need limits, because each call runs a
@@ -209,7 +209,7 @@ class Api(Construct):
         query: lambda_.IFunction,
         origins: Sequence[str],
     ) -> None:
-        reads = apigateway.LambdaIntegration(query, allow_test_invoke=False)
+        reads = integrate_function(rest, query)
         version = rest.root.add_resource("v1")
         # This route needs no key: monitors and load balancers do not have keys, and the answer does not contain data.
         health = version.add_resource("health")
@@ -224,7 +224,7 @@ class Api(Construct):
         events = stream.add_resource("events")
         events.add_method("GET", reads)
         if ingest is not None:
-            events.add_method("POST", apigateway.LambdaIntegration(ingest, allow_test_invoke=False))
+            events.add_method("POST", integrate_function(rest, ingest))
         event = events.add_resource("{ref}")
         event.add_method("GET", reads)
         fields = stream.add_resource("fields")

@@ -14,6 +14,7 @@ from constructs import Construct
 
 from .cors import allow_preflights
 from .function import Common, Function
+from .integration import integrate_function
 from .naming import name_period_tables
 from .storage import Storage
 
@@ -117,12 +118,12 @@ class Console(Construct):
 
     def add_routes(self, rest: apigateway.RestApi, origins: Sequence[str]) -> None:
         """Add the page, and the operators' routes with the API's own authorization."""
-        page = apigateway.LambdaIntegration(self.page.entry, allow_test_invoke=False)
+        page = integrate_function(rest, self.page.entry)
         for method, path in self.open_routes:
             rest.root.resource_for_path(path).add_method(
                 method, page, api_key_required=False, authorization_type=apigateway.AuthorizationType.NONE
             )
-        operations = apigateway.LambdaIntegration(self.operations.entry, allow_test_invoke=False)
+        operations = integrate_function(rest, self.operations.entry)
         routes = [rest.root.resource_for_path(path) for path in OPERATED]
         for route in routes:
             route.add_method("GET", operations)

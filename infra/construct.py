@@ -17,23 +17,28 @@ from aws_cdk import aws_sqs as sqs
 from constructs import Construct, IConstruct
 
 from .acknowledgements import acknowledge_findings
-from .api import STAGE
 from .bundles import Bundles
 from .checks import check_copies, check_name, check_own, check_region, check_role
 from .configuration import Config
 from .errors import UsageError
 from .function import Common, Function
+from .integration import STAGE
 from .outputs import name_outputs
 from .stage_constructs import Code, External, StageConstructs, make_reader, make_stage
 
 # The constructs need these flags of the CDK, whatever the app's cdk.json says. Without the first, the request
 # validators of two APIs get the same name. Without the second, a bucket that forbids ACLs cannot receive access logs.
-# Without the third, policies may exceed IAM's size.
+# Without the third, policies may exceed IAM's size. Without the fourth, a change of the authorizer alone makes no new
+# deployment of the API, and callers still meet the old authorizer.
 _FLAGS = (
     "@aws-cdk/aws-apigateway:requestValidatorUniqueId",
     "@aws-cdk/aws-s3:serverAccessLogsUseBucketPolicy",
     "@aws-cdk/aws-iam:minimizePolicies",
+    "@aws-cdk/aws-apigateway:authorizerChangeDeploymentLogicalId",
 )
+# Some Regions refuse tags on event source mappings (aws/aws-cdk#31532 and #31965). AWS lists them as not available in
+# China and in GovCloud.
+_UNTAGGED = ["AWS::Lambda::EventSourceMapping"]
 
 
 class Tidetable(Construct):
@@ -87,8 +92,8 @@ class Tidetable(Construct):
             self._constructs = make_stage(self, self._common, functions, external, present)
         outside = [child for child in stack.node.children if child.node.id not in present]
         for construct in (self, *outside):
-            Tags.of(construct).add("project", "tidetable")
-            Tags.of(construct).add("stage", stage)
+            for name, value in (("project", "tidetable"), ("stage", stage)):
+                Tags.of(construct).add(name, value, exclude_resource_types=_UNTAGGED)
             self._acknowledge_findings(construct)
             if permissions_boundary is not None:
                 iam.PermissionsBoundary.of(construct).apply(permissions_boundary)

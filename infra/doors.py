@@ -18,6 +18,7 @@ from . import allocator
 from .cors import allow_preflights
 from .function import Common, Function
 from .ingest import Ingest
+from .integration import integrate_function
 
 _STREAM = "/v1/streams/{stream}"
 _INFLUX = ("/write", "/api/v2/write", "/api/v3/write_lp")
@@ -63,7 +64,7 @@ class Doors(Construct):
 
     def add_routes(self, rest: apigateway.RestApi, origins: Sequence[str]) -> None:
         """Add the routes to an API. The routes that write have the API's default authorization."""
-        policy, integration = self._policy, apigateway.LambdaIntegration(self.function.entry, allow_test_invoke=False)
+        policy, integration = self._policy, integrate_function(rest, self.function.entry)
         groups = ((policy.influx, _INFLUX), (policy.otlp, _OTLP))
         pages = [path for is_open, paths in groups if is_open for path in paths]
         others = ((policy.cloudevents, _CLOUDEVENTS), (policy.firehose, _FIREHOSE))

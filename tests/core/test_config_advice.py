@@ -58,6 +58,12 @@ LIMITED = GOOD + index('sort_by = "n"\nlocal = true') + "[streams.s.capacity]\nm
 SCALED = "[streams.s.capacity.autoscaling]\nwrite = { min = 1, max = 2500 }"
 
 
+def many_streams(count: int) -> str:
+    """Streams that need few tables each."""
+    others = [GOOD.replace("streams.s", f"streams.n{number}") for number in range(count - 1)]
+    return GOOD + "".join(others)
+
+
 ADVICE = [
     ("nothing to say", SWITCHED + GOOD, None),
     ("a burst below the rate", SWITCHED + "[api]\nrate = 50\nburst = 10\n" + GOOD, "api.burst: 10 is less than the rate of 50"),
@@ -74,6 +80,8 @@ ADVICE = [
     ("a local index on demand", SWITCHED + GOOD + index('sort_by = "n"\nlocal = true'), None),
     ("a local index on demand up to a maximum", SWITCHED + LIMITED, "17 shards suffice"),
     ("a ranking", SWITCHED + GOOD + index('partition_by = "*"\nsort_by = "mag"'), None),
+    ("as many streams as a stack takes", SWITCHED + many_streams(115), None),
+    ("more streams than a stack takes", SWITCHED + many_streams(116), "streams: 116 streams and rollups add one resource each"),
 ]  # fmt: skip
 
 

@@ -276,6 +276,14 @@ def test_what_can_be_tagged_is_tagged(dev: Template) -> None:
     )
 
 
+def test_no_mapping_of_an_event_source_has_tags(dev: Template, rolled: Template) -> None:
+    """China and GovCloud refuse them: aws/aws-cdk#31532 and #31965."""
+    for made in (dev, rolled):
+        mappings = made.all("AWS::Lambda::EventSourceMapping")
+        assert mappings
+        assert [id for id, mapping in mappings.items() if "Tags" in mapping] == []
+
+
 def test_the_console_can_be_left_out() -> None:
     made = template("dev", ("console = true", "console = false"))
     operated = {path for (_, path), handler in ROUTES.items() if handler == "operations"}

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
+from typing import Any
 
-from tests.infra.synth import BOTH, Template, template
+from tests.infra.synth import BOTH, DOORS, PAGES, ROLLED_UP, Template, template
 
 AGAIN = "Send the request again, which is harmless."
 # Kind of answer: status, title, code, and what the caller should do.
@@ -67,11 +69,46 @@ def test_the_api_is_regional_and_traced_if_the_configuration_says_so(dev: Templa
         assert stage.get("TracingEnabled", False) is traced
 
 
-def test_functions_are_called_through_the_deployed_stage_only(rolled: Template) -> None:
+def list_sources(made: Template) -> dict[tuple[str, str], list[Any]]:
+    """The sources of the APIs' permissions, by the logical ids of the function or alias and of the API."""
+    found: dict[tuple[str, str], list[Any]] = {}
+    for permission in made.all("AWS::Lambda::Permission").values():
+        join = permission["SourceArn"]["Fn::Join"][1]
+        api = next(part["Ref"] for part in join if isinstance(part, dict) and part["Ref"].startswith("Api"))
+        named = permission["FunctionName"]
+        name = named["Ref"] if "Ref" in named else named["Fn::GetAtt"][0]
+        found.setdefault((name, api), []).append(join[-1])
+    return found
+
+
+def test_each_api_has_one_permission_per_function_and_for_the_deployed_stage_only(rolled: Template) -> None:
     """The "Test" button of the console of AWS calls a function without the API's key."""
-    permissions = [json.dumps(one) for one in rolled.all("AWS::Lambda::Permission").values()]
-    assert len(permissions) > 20
-    assert [text for text in permissions if "test-invoke-stage" in text] == []
+    ((api, _),) = rolled.all("AWS::ApiGateway::RestApi").items()
+    called = ("ingest", "query", "doors", "console", "operations")
+    found = list_sources(rolled)
+    (authorizer,) = rolled.all("AWS::ApiGateway::Authorizer")
+    assert found.pop((rolled.id_of("authorizer"), api)) == [{"Ref": authorizer}]
+    assert found == {(rolled.id_of(handler), api): ["/api/*/*"] for handler in called}
+
+
+def test_the_second_api_has_permissions_of_its_own_and_snapshots_are_called_by_their_alias() -> None:
+    made = template("dev", BOTH, *DOORS, ("snap_start = false", "snap_start = true"))
+    sources = list_sources(made)
+    apis = set(made.all("AWS::ApiGateway::RestApi"))
+    aliases = made.all("AWS::Lambda::Alias")
+    called = {function for function, _ in sources}
+    assert len(apis) == 2
+    for handler in ("ingest", "query", "doors"):
+        (alias,) = (id for id, one in aliases.items() if one["FunctionName"] == {"Ref": made.id_of(handler)})
+        assert alias in called
+        assert {api: sources[alias, api] for api in apis} == {api: ["/api/*/*"] for api in apis}
+
+
+def test_the_policy_of_a_function_is_far_below_the_20_kb_of_aws() -> None:
+    """AWS Lambda, "Quotas": function resource-based policy, 20 KB. Each permission is one statement of it."""
+    made = template("dev", BOTH, *DOORS, *ROLLED_UP, PAGES)
+    sizes = Counter(json.dumps(one["FunctionName"]) for one in made.all("AWS::Lambda::Permission").values())
+    assert max(sizes.values()) == 2
 
 
 def test_each_address_has_its_alarms(signed: Template) -> None:

@@ -67,9 +67,16 @@ def test_every_role_and_function_is_as_the_app_says(shop: Shop) -> None:
     (boundary,) = boundaries
     assert ":policy/team-boundary" in boundary
     tags = [{"Key": "project", "Value": "tidetable"}, {"Key": "stage", "Value": "prod-eu"}]
+    mappings = shop.template.all("AWS::Lambda::EventSourceMapping")
+    assert [id for id, one in mappings.items() if "Tags" in one] == []
+    assert len(mappings) == 1
     assert [id for id, role in roles.items() if [tag for tag in tags if tag not in role.get("Tags", [])]] == []
     assert {tuple(one["Architectures"]) for one in shop.template.functions().values()} == {("x86_64",)}
-    flags = ("apigateway:requestValidatorUniqueId", "s3:serverAccessLogsUseBucketPolicy", "iam:minimizePolicies")
+    flags = (
+        *("apigateway:requestValidatorUniqueId", "s3:serverAccessLogsUseBucketPolicy", "iam:minimizePolicies"),
+        # With this flag, a change of the authorizer alone makes a new deployment of the API.
+        "apigateway:authorizerChangeDeploymentLogicalId",
+    )
     found = {flag: shop.stage.node.try_get_context(f"@aws-cdk/aws-{flag}") for flag in flags}
     assert found == dict.fromkeys(flags, True)
 

@@ -101,7 +101,7 @@ def test_a_reader_has_only_what_reads() -> None:
         "IAM::Policy": 3,
         "IAM::Role": 4,
         "Lambda::Function": 3,
-        "Lambda::Permission": 12,
+        "Lambda::Permission": 2,
         "Logs::LogGroup": 4,
     }
 
