@@ -59,7 +59,7 @@ def read_secret(items: Iterable[Item]) -> bytes:
     """Read the secret from the items under its partition key; StoreUnavailable if there is no secret."""
     for item in items:
         return bytes.fromhex(item["secret"])
-    raise StoreUnavailable(Outage.NO_SECRET, "the lifecycle has not made the secret that cursors are signed with, yet")
+    raise StoreUnavailable(Outage.NO_SECRET, "the lifecycle has not made the secret that seals cursors, yet")
 
 
 def make_horizon_item(stream: str) -> Item:

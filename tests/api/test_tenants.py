@@ -103,7 +103,7 @@ def test_a_ref_of_another_series_is_refused(door: Door, stream: str) -> None:
 
 @pytest.mark.parametrize("query", [{"series": "b/1"}, {"series:prefix": "b"}, {}], ids=str)
 def test_a_cursor_of_another_key_opens_nothing(door: Door, query: dict[str, str]) -> None:
-    """A cursor is signed, but not for one key: its query is looked at again."""
+    """A cursor is sealed, but not for one key: its query is looked at again."""
     for route in (EVENTS, "/v1/streams/{stream}/aggregate"):
         step = {"step": "1s", "fill": "zero"} if route.endswith("aggregate") else {}
         key = f"tt_everything_{SECRET}"

@@ -8,7 +8,7 @@ from tests.fakes.store import FakeOverflow, FakeStore, FakeValues, large_values,
 from tests.fakes.tables import FakeTables
 from tidetable.query import Seal
 
-# The seal that signs cursors in tests without a catalog.
+# The seal of cursors in tests without a catalog.
 SEAL = Seal(lambda: b"as secret as can be")
 
 __all__ = [

@@ -187,7 +187,7 @@ def test_what_must_hold_at_once_is_read_consistently() -> None:
 
 
 def test_a_secret_that_is_there_stays() -> None:
-    """Cursors are signed with it. A new one has 256 bits."""
+    """Cursors are sealed with it. A new one has 256 bits."""
     client = Recorder({"secret": "00ff"})
     catalog = DynamoCatalog(cast("Any", client), "catalog")
     catalog.ensure_secret()

@@ -279,7 +279,7 @@ def test_a_cursor_of_another_stream_is_refused() -> None:
     page = ask(base, step="1h", limit="3")
     assert page.next
     other = TIMELY.__class__(**{**_fields(TIMELY), "name": "other"})
-    with pytest.raises(ProblemError, match="belongs to stream s"):
+    with pytest.raises(ProblemError, match="belongs to another stream"):
         parse_aggregation(other, {"cursor": [page.next]}, NOW, SEAL)
 
 

@@ -35,7 +35,7 @@ class CatalogReader(Protocol):
         """Read every backfill that was requested and not taken back, oldest first. Some backfills may be over."""
 
     def secret(self) -> bytes:
-        """Read the secret that signs cursors; StoreUnavailable while there is no secret."""
+        """Read the secret that seals cursors; StoreUnavailable while there is no secret."""
 
 
 class Catalog(CatalogReader, Protocol):
@@ -64,7 +64,7 @@ class Catalog(CatalogReader, Protocol):
         """Record the last known units and class of the entry's table; StaleEntry if there is no such entry."""
 
     def ensure_secret(self) -> None:
-        """Make the secret that signs cursors, unless there is a secret already."""
+        """Make the secret that seals cursors, unless there is a secret already."""
 
     def is_standing(self) -> bool:
         """True if a deployment of the stage was ever completed; strongly consistent."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from tidetable.catalog import Entry
+from tidetable.conditions import ANY
 from tidetable.config import Stream
 from tidetable.query.batches import ArchiveBatch, Batch, LiveBatch, TimeUp
 from tidetable.query.hydrate import complete_rows, make_rows_with_versions
@@ -17,6 +18,7 @@ from tidetable.query.rows import Row, Rows, make_archive_rows
 from tidetable.query.scans import find_visible_gaps
 from tidetable.query.session import ReadSession
 from tidetable.remaining import Remaining
+from tidetable.times import MOMENT
 
 
 def run_query(query: Query, stream: Stream, reader: Reader, now: datetime, remaining: Remaining) -> Events:
@@ -50,7 +52,7 @@ def _fill_page(
     """Fill a page; return the position where the next page begins, None at the end of the range."""
     for batch in batches:
         if isinstance(batch, TimeUp):
-            return batch.reached
+            return find_stop(query, page, batch.reached)
         # The contents of a batch are either all text or all items, so the first element decides.
         if isinstance(batch, LiveBatch) and isinstance(next(iter(batch.columns.contents), ""), str):
             pks, sks, texts = batch.columns
@@ -63,8 +65,31 @@ def _fill_page(
         # A single event with its versions may exceed the limit.
         scanner.demand.count = max(query.limit + 1 - page.count, 1)
         if batch.reached is not None and not session.has_time:
-            return batch.reached
+            return find_stop(query, page, batch.reached)
     return None
+
+
+def find_stop(query: Query, page: EventsPage, reached: Position | None) -> Position | None:
+    """Find the position of the next page, if the time is up after ``reached``.
+
+    If the query selects names, ``reached`` may be an event that its caller may not read. Whoever follows the cursor and
+    writes events around this position learns the position, although the cursor is sealed. So the page goes back to a
+    whole second, or at least to a time without names. It never goes back beyond its own last event, nor to its
+    beginning, because a walk must advance.
+    """
+    if reached is None or query.names == ANY:
+        return reached
+    ascending = query.ascending
+    shown = page.position if page.rows else query.after or Position(query.start if ascending else query.end)
+    # A position without names lies before all events of its time. So in descending order it is the next instant.
+    instant = reached.time + MOMENT if reached.id and not ascending else reached.time
+    second = instant.replace(microsecond=0)
+    if not ascending and second < instant:
+        second += timedelta(seconds=1)
+    for position in (Position(second), Position(instant)):
+        if position > shown if ascending else position < shown:
+            return position
+    return page.position if page.rows else reached
 
 
 def _make_rows(batch: LiveBatch | ArchiveBatch, query: Query, session: ReadSession) -> Iterator[Rows]:

@@ -78,8 +78,8 @@ class Parameters(msgspec.Struct, frozen=True):
         except InvalidCursor as error:
             raise refuse_request(400, "invalid_cursor", str(error)) from error
         if cursor.stream != self.stream.name:
-            detail = f"this cursor belongs to stream {cursor.stream}: begin without it"
-            raise refuse_request(400, "invalid_cursor", detail)
+            # The caller may have no right on the cursor's stream, so this does not name it.
+            raise refuse_request(400, "invalid_cursor", "this cursor belongs to another stream: begin without it")
         repeats = list_repeats(cursor)
         # A cursor holds the query and a position, so only the parameters of a single page, such as limit, may differ.
         changed = [name for name in self.values if name not in _OF_PAGES and not repeats.get(name, False)]
