@@ -148,7 +148,8 @@ def test_a_parameter_beside_a_cursor_may_repeat_what_its_query_says() -> None:
 
 
 @pytest.mark.parametrize(
-    ("first", "tagged", "known"), [(b"\5", b"\5", True), (b"\6", b"\6", False), (b"\5", b"\6", False), (b"\5", b"", False)]
+    ("first", "tagged", "known"),
+    [(b"\5", b"\5", True), (b"\6", b"\6", False), (b"\5", b"\6", False), (b"\5", b"", False)],
 )
 def test_a_cursor_that_another_version_of_the_code_sealed_is_none(first: bytes, tagged: bytes, known: bool) -> None:
     """The tag includes the version. Here it is made by hand, first as this version does."""
