@@ -7,7 +7,8 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from tidetable.ingest.drain import CONSUMERS
+from tidetable.ingest.drain import TRIES
+from tidetable.ingest.pace import CONSUMERS
 
 from . import allocator
 from .function import Common, Function
@@ -39,7 +40,7 @@ class Ingest(Construct):
             # Six times the consumer's time-out, as AWS advises for queues that call a Lambda function.
             visibility_timeout=Duration.seconds(6 * _DRAIN_SECONDS),
             # Many tries, six minutes apart: an event becomes a dead letter after half a day without its table.
-            dead_letter_queue=sqs.DeadLetterQueue(queue=self.dead_letters, max_receive_count=120),
+            dead_letter_queue=sqs.DeadLetterQueue(queue=self.dead_letters, max_receive_count=TRIES),
         )
         self.environment = {
             "TIDETABLE_OVERFLOW_QUEUE_URL": self.overflow.queue_url,

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tidetable.dialects.influx_door import InfluxDoor
     from tidetable.dialects.otlp_door import OtlpDoor
     from tidetable.ingest.circuit import Circuit
-    from tidetable.ingest.drain import Drain
+    from tidetable.ingest.delivery import Drain
     from tidetable.ingest.known import KnownPeriods
     from tidetable.ingest.marks import Marks
     from tidetable.ingest.request import Ingest
@@ -177,7 +177,8 @@ class Pipeline:
 
     @cached_property
     def drain(self) -> Drain:
-        from tidetable.ingest.drain import Drain, Pace
+        from tidetable.ingest.delivery import Drain
+        from tidetable.ingest.pace import Pace
 
         services = self.catalog_reader, self.store, self.dead_letters, self.clock, self.jitter, self.large
         return Drain(self.config, *services, Pace(self.clock), self.marks)

@@ -11,10 +11,12 @@ from json.encoder import encode_basestring_ascii as quote_name
 from typing import Any
 
 from strict.account import Account
+from strict.expressions import meets_condition, update_item
+from strict.refusals import Refusal
 from strict.rules import Rule
 from strict.tables import Index, Resource, Table
 from strict.throughput import Lane, Side
-from strict.units import Wire, index_units, measure_item, put_units
+from strict.units import ITEM_BYTES, Wire, index_units, measure_item, put_units
 
 Reason = tuple[str, str]
 
@@ -100,6 +102,26 @@ class Meter:
         lane = throughput.write if charge.side == "Write" else throughput.read
         partition = throughput.find_partition(charge.key, self._account.clock.now(), on_demand=table.on_demand)
         return lane, partition
+
+    def is_too_large(self, table: Table, item: Wire) -> bool:
+        """True if the service refuses an item because of its size, in which its entries in local indexes count."""
+        if not self._account.enforces(Rule.ITEM_BYTES):
+            return False
+        local = [index for index in table.indexes.values() if index.local]
+        counted = local if self._account.enforces(Rule.LOCAL_ENTRIES) else ()
+        entries = (index.project(item) for index in counted)
+        return measure_item(item) + sum(measure_item(entry) for entry in entries if entry) > ITEM_BYTES
+
+    def makes_too_large(self, table: Table, request: Mapping[str, Any], old: Wire | None) -> bool:
+        """True if an update makes an item larger than an item may be.
+
+        False if the service refuses the update for another reason, such as its condition, or if only the engine can
+        read the expression: then the engine decides.
+        """
+        try:
+            return meets_condition(request, old) and self.is_too_large(table, update_item(request, old))
+        except (NotImplementedError, Refusal):
+            return False
 
     def find_factor(self) -> int:
         """Return the factor by which a transaction's units are multiplied."""

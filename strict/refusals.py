@@ -8,6 +8,11 @@ from typing import Any
 ARN = "arn:aws:dynamodb:us-east-1:000000000000:table/"
 
 
+# The only error of an action that this double finds is its item's size.
+TOO_LARGE = "Item size has exceeded the maximum allowed size"
+_EXPLAINED = {"ValidationError": {"Message": TOO_LARGE}}
+
+
 class Refusal(Exception):
     """An error answer: its code, its message, its HTTP status and its further members."""
 
@@ -57,7 +62,7 @@ def refuse_transaction(codes: Sequence[str]) -> Refusal:
     return Refusal(
         "TransactionCanceledException",
         f"Transaction cancelled, please refer cancellation reasons for specific reasons [{', '.join(codes)}]",
-        members={"CancellationReasons": [{"Code": code} for code in codes]},
+        members={"CancellationReasons": [{"Code": code, **_EXPLAINED.get(code, {})} for code in codes]},
     )
 
 

@@ -82,6 +82,7 @@ class Rule(StrEnum):
     REQUEST_BYTES = "bytes in a request"
     ANSWER_BYTES = "bytes in an answer"
     ITEM_BYTES = "bytes in an item"
+    LOCAL_ENTRIES = "entries of local indexes count"
     TRANSACTION_SIZE = "actions and bytes in a transaction"
     ONE_ACTION_PER_ITEM = "one action per item of a transaction"
     CONFLICTS = "transactions conflict"

@@ -10,12 +10,18 @@ from typing import Any
 
 from strict.account import Account
 from strict.engines import Document
-from strict.expressions import meets_condition, update_item
 from strict.metering import Charge, Meter, Reason, measure_collection_growth, omit_capacity_option, render_partition_key
-from strict.refusals import Refusal, refuse_full_collection, refuse_invalid, refuse_throttled, refuse_transaction
+from strict.refusals import (
+    TOO_LARGE,
+    Refusal,
+    refuse_full_collection,
+    refuse_invalid,
+    refuse_throttled,
+    refuse_transaction,
+)
 from strict.rules import Rule
 from strict.tables import Table
-from strict.units import ITEM_BYTES, Stored, Wire, measure_item
+from strict.units import Stored, Wire, measure_item
 
 Request = Mapping[str, Any]
 
@@ -56,7 +62,7 @@ class Writes:
         """Answer UpdateItem. Its cost is known only afterwards."""
         table = self._account.find_usable(request["TableName"])
         old = self._get_item(table, request["Key"])
-        if self._is_too_large(request, old):
+        if self._meter.makes_too_large(table, request, old):
             raise refuse_invalid("Item size to update has exceeded the maximum allowed size")
         self._pay_if_possible(table, self._meter.compute_charges(table, old, old))
         answer = self._forward_request("UpdateItem", request, table, old)
@@ -105,7 +111,7 @@ class Writes:
         account = self._account
         actions = [next(iter(action.items())) for action in request["TransactItems"]]
         tables = [account.find_usable(inner["TableName"]) for _, inner in actions]
-        self._check_transaction(actions)
+        self._check_transaction(tables, actions)
         charges: list[tuple[Table, Charge]] = []
         changes: list[tuple[Table, Wire | None, Wire | None]] = []
         refusals: list[list[Reason]] = []
@@ -113,7 +119,7 @@ class Writes:
         for table, (kind, inner) in zip(tables, actions, strict=True):
             key = inner["Key"] if "Key" in inner else _read_key(table, inner["Item"])
             old = self._get_item(table, key)
-            large.append(kind == "Update" and self._is_too_large(inner, old))
+            large.append(kind == "Update" and self._meter.makes_too_large(table, inner, old))
             new = inner.get("Item", None if kind == "Delete" else old)
             own = self._meter.compute_charges(table, old, new, self._meter.find_factor())
             refusals.append(self._meter.find_refusals(table, own))
@@ -140,7 +146,7 @@ class Writes:
         if new is not None:
             new = Stored(new)
             request = {**request, "Item": new}
-            self._check_item(new)
+            self._check_item(table, new)
         old = self._get_item(table, request["Key"] if "Key" in request else _read_key(table, request["Item"]))
         if self._find_full([(table, old, new)]):
             raise refuse_full_collection()
@@ -225,11 +231,11 @@ class Writes:
             raise refuse_invalid("Provided list of item keys contains duplicates")
         for change in changes:
             if change.new is not None:
-                self._check_item(change.new)
+                self._check_item(change.table, change.new)
         if account.enforces(Rule.REQUEST_BYTES) and _measure_wire_size(changes) > BATCH_BYTES:
             raise Refusal("RequestEntityTooLarge", "The request is larger than 16 MB", status=413)
 
-    def _check_transaction(self, actions: list[tuple[str, Any]]) -> None:
+    def _check_transaction(self, tables: list[Table], actions: list[tuple[str, Any]]) -> None:
         if not self._account.enforces(Rule.TRANSACTION_SIZE):
             return
         if len(actions) > TRANSACTION_ACTIONS:
@@ -237,27 +243,16 @@ class Writes:
         size = sum(measure_item(inner["Item"]) for _, inner in actions if "Item" in inner)
         if size > TRANSACTION_BYTES:
             raise refuse_invalid("Transaction request cannot exceed 4 MB")
-        if self._account.enforces(Rule.ITEM_BYTES):
-            large = [measure_item(inner.get("Item", {})) > ITEM_BYTES for _, inner in actions]
-            if any(large):
-                raise refuse_transaction(["ValidationError" if own else "None" for own in large])
+        large = [
+            self._meter.is_too_large(table, inner.get("Item", {}))
+            for table, (_, inner) in zip(tables, actions, strict=True)
+        ]
+        if any(large):
+            raise refuse_transaction(["ValidationError" if own else "None" for own in large])
 
-    def _check_item(self, item: Wire) -> None:
-        if measure_item(item) > ITEM_BYTES and self._account.enforces(Rule.ITEM_BYTES):
-            raise refuse_invalid("Item size has exceeded the maximum allowed size")
-
-    def _is_too_large(self, request: Request, old: Wire | None) -> bool:
-        """True if an update makes an item larger than an item may be.
-
-        False if the service refuses the update for another reason, such as its condition, or if only the engine can
-        read the expression: then the engine decides.
-        """
-        if not self._account.enforces(Rule.ITEM_BYTES):
-            return False
-        try:
-            return meets_condition(request, old) and measure_item(update_item(request, old)) > ITEM_BYTES
-        except (NotImplementedError, Refusal):
-            return False
+    def _check_item(self, table: Table, item: Wire) -> None:
+        if self._meter.is_too_large(table, item):
+            raise refuse_invalid(TOO_LARGE)
 
     def _read_old_items(self, changes: list[_Change]) -> list[Wire | None]:
         """Read the items that a batch replaces, in one call."""

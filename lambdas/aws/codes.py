@@ -6,6 +6,9 @@ from tidetable.errors import Outage
 
 COLLECTION_FULL = "ItemCollectionSizeLimitExceededException"
 CONDITION_FAILED = "ConditionalCheckFailedException"
+# DynamoDB refuses a request because of what is in it, for example an item that is too large. It would refuse the same
+# request again.
+INVALID = frozenset({"ValidationException", "SerializationException"})
 INTERNAL = "InternalServerError"
 NOT_FOUND = "ResourceNotFoundException"
 TRANSACTION_CANCELED = "TransactionCanceledException"

@@ -31,14 +31,14 @@ def handler(event: dict[str, Any], context: LambdaContext) -> Any:
 
     def drain(record: SQSRecord) -> None:
         try:
-            is_repeated = int(record.raw_event["attributes"].get("ApproximateReceiveCount", 1)) > 1
-            drained = drain_message(record.body, wiring.get_pipeline().drain, remaining, repeated=is_repeated)
+            received = int(record.raw_event["attributes"].get("ApproximateReceiveCount", 1))
+            drained = drain_message(record.body, wiring.get_pipeline().drain, remaining, received=received)
         except NotDrained as error:
             _report_undrained(record, str(error))
             raise
         if drained.buried is not None:
             _report_undrained(record, drained.buried)
-        else:
+        if drained.events:
             metrics.add_metric("EventsDrained", MetricUnit.Count, drained.events)
 
     return process_partial_response(event=event, record_handler=drain, processor=_processor, context=context)

@@ -25,6 +25,8 @@ from tidetable.problems import Problem, ProblemError, make_problem, refuse_reque
 
 # Reserved at the end of the function's time, to queue the events that could not be written, and to answer.
 RESERVE_SECONDS = 10.0
+# At most this many different reasons of DynamoDB are logged per request.
+_LOGGED = 10
 
 
 @pause_collector
@@ -97,6 +99,9 @@ def publish_metrics(outcome: Outcome, stream: str, size: int) -> None:
     metrics.add_metric("ThrottledWrites", MetricUnit.Count, outcome.throttled)
     if outcome.throttled_late:
         metrics.add_metric("ThrottledLateWrites", MetricUnit.Count, outcome.throttled_late)
+    if outcome.refused:
+        # Events are measured and checked before they are written, so this is a fault of this project.
+        logger.warning("refused by DynamoDB", reasons=sorted(set(outcome.refused.values()))[:_LOGGED])
     if outcome.full:
         metrics.add_metric("FullCollectionWrites", MetricUnit.Count, outcome.full)
     for reason, count in outcome.reasons.items():

@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tidetable.events import Event
 
 # Who tries again, and who reports.
 #
@@ -26,6 +30,8 @@ from enum import StrEnum
 #                        marks, notes and cells  the drain, for events that were         202; the message comes again; a failure
 #                        of rollups              queued; the next run of the refresher   of the refresher
 # CollectionFull         lean/store.py           nobody                                  queued, then buried with its reason
+# PutRefused             lean/store.py           nobody                                  a rejection of the event; buried with its
+#                                                                                        reason; BucketOver for a rollup's cell
 # StaleEntry             catalog                 the next run of the lifecycle           outcome "deferred"
 # NotReady               tables that change      the next run of the lifecycle           outcome "deferred"
 # TableRefused           aws/tables.py and       period_tables.py for the recovery of    outcome "deferred" or "failed"
@@ -95,6 +101,10 @@ class CollectionFull(TidetableError):
     def __init__(self, table: str) -> None:
         self.table = table
         super().__init__(f"an item collection of table {table} holds 10 GB and takes nothing more")
+
+
+class PutRefused(TidetableError):
+    """DynamoDB refuses a put because of what is in it. A retry never succeeds."""
 
 
 class TableMissing(TidetableError):
@@ -205,7 +215,14 @@ class NotDrained(TidetableError):
 
 
 class Undrainable(NotDrained):
-    """Some events of a message can never be written, unless an operator acts first."""
+    """Some events of a message can never be written, unless an operator acts first.
+
+    ``events`` are these events if all other events of the message are written; otherwise it is empty.
+    """
+
+    def __init__(self, message: str, events: Sequence[Event] = ()) -> None:
+        self.events = events
+        super().__init__(message)
 
 
 class BadInvocation(TidetableError):

@@ -46,8 +46,8 @@ class FakeQueue:
         self.dead.append(Message(body, self._now()))
         return True
 
-    def deliver(self, drain: Callable[[str, bool], object]) -> None:
-        """Deliver each visible message to the drain once. The second argument: was the message delivered before?
+    def deliver(self, drain: Callable[[str, int], object]) -> None:
+        """Deliver each visible message to the drain once. The second argument counts the deliveries of the message.
 
         If the drain fails, the message is delivered again later.
         """
@@ -55,7 +55,7 @@ class FakeQueue:
             message.received += 1
             message.visible = self._now() + VISIBILITY
             try:
-                drain(message.body, message.received > 1)
+                drain(message.body, message.received)
             except Exception:
                 if message.received >= RECEIVES:
                     self.messages.remove(message)

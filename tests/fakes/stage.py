@@ -247,7 +247,7 @@ class Stage:
         """Deliver every visible message to the drain function."""
         ports = self.pipeline.drain
         self.queue.deliver(
-            lambda body, repeated: drain_message(body, ports, self._remaining(DRAIN_SECONDS), repeated=repeated)
+            lambda body, received: drain_message(body, ports, self._remaining(DRAIN_SECONDS), received=received)
         )
 
     def run_lifecycle(self, *, dry_run: bool = False) -> Report:

@@ -100,7 +100,7 @@ def test_a_message_is_buried_after_everything_else_of_it_is_written() -> None:
     assert find_ids(stage, "a", "b", "d") == ["a0", "a1", "a2", "a3", "b1", "d2"]
     # The operator's remedy: the letter is sent again when there is room.
     stage.dynamo.account.collection_bytes = 10**9
-    assert drain_message(stage.queue.dead[0].body, stage.pipeline.drain, lambda: 30.0).events == 3
+    assert drain_message(stage.queue.dead[0].body, stage.pipeline.drain, lambda: 30.0).events == 1
     assert find_ids(stage, "a", "b", "d") == ["a0", "a1", "a2", "a3", "a9", "b1", "d2"]
 
 

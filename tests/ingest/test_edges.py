@@ -21,8 +21,9 @@ from tidetable.config.stream import IndexPolicy, LargePolicy, PackPolicy
 from tidetable.durations import Duration
 from tidetable.errors import Undrainable
 from tidetable.events import Event
-from tidetable.ingest.drain import Pace, drain_message
+from tidetable.ingest.drain import drain_message
 from tidetable.ingest.overflow import decode_message, encode_message
+from tidetable.ingest.pace import Pace
 from tidetable.keys import ATTRIBUTES, Index
 from tidetable.periods import Kind, find_containing
 from tidetable.problems import ProblemError
@@ -228,7 +229,7 @@ def test_a_version_that_was_accepted_before_the_newest_is_no_repeat_of_it() -> N
     stage.drain(encode_message("quakes", [Event("a", NOW, "1", {"n": "new"})], 9), 10)
     waited = encode_message("quakes", [Event("a", NOW, "1", {"n": "old"})], 1)
     for _ in range(2):
-        assert drain_message(waited, stage.drainer(), lambda: 10.0, repeated=True).events == 1
+        assert drain_message(waited, stage.drainer(), lambda: 10.0, received=2).events == 1
         assert versions(stage) == {"v0": "new", "v1": "old"}
 
 
@@ -241,9 +242,9 @@ def test_of_a_table_that_is_archived_nothing_is_read_nor_written_beside_it() -> 
     blobs = len(stage.values.blobs)
     assert blobs == 1
     stage.move(LABEL, State.ARCHIVING)
-    for repeated in (False, True):
+    for received in (1, 2):
         with pytest.raises(Undrainable, match="period 2026-03-01 of quakes is archiving: restore it, then replay"):
-            drain_message(body, stage.drainer(), lambda: 10.0, repeated=repeated)
+            drain_message(body, stage.drainer(), lambda: 10.0, received=received)
     assert len(stage.values.blobs) == blobs
 
 

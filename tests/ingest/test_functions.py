@@ -252,23 +252,23 @@ def test_a_batch_of_which_nothing_is_written_is_no_failure(published: Published)
     assert published.metrics[0] == ("OldestMessage", 0)
 
 
-@pytest.mark.parametrize(("count", "repeated"), [(None, False), ("1", False), ("2", True)])
+@pytest.mark.parametrize(("count", "received"), [(None, 1), ("1", 1), ("2", 2)])
 def test_the_drain_writes_the_oldest_first_and_knows_a_repeated_message(
-    monkeypatch: pytest.MonkeyPatch, count: str | None, repeated: bool
+    monkeypatch: pytest.MonkeyPatch, count: str | None, received: int
 ) -> None:
     from handlers import drain
 
-    taken: list[tuple[str, bool]] = []
+    taken: list[tuple[str, int]] = []
 
-    def take(body: str, *_: Any, repeated: bool) -> Drained:
-        taken.append((body, repeated))
+    def take(body: str, *_: Any, received: int) -> Drained:
+        taken.append((body, received))
         return Drained(1)
 
     monkeypatch.setattr(drain, "drain_message", take)
     records = [record(at, body) for at, body in ((1_000, "b"), (999, "a"))]
     records[0]["attributes"] |= {} if count is None else {"ApproximateReceiveCount": count}
     assert drain_records(World(), *records) == []
-    assert taken == [("a", False), ("b", repeated)]
+    assert taken == [("a", 1), ("b", received)]
 
 
 def test_metrics_are_written_at_the_end_of_each_call(capsys: pytest.CaptureFixture[str]) -> None:

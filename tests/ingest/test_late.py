@@ -140,7 +140,7 @@ def test_of_a_repeated_message_only_what_is_missing_is_written(policy: dict[str,
     waiting = message(5, NOW - timedelta(hours=30), data)
     drain_message(message(3, NOW - timedelta(hours=30), data), stage.drainer(), lambda: 60.0)
     ids = written_by(stage)
-    assert drain_message(waiting, stage.drainer(), lambda: 60.0, repeated=True).events == 5
+    assert drain_message(waiting, stage.drainer(), lambda: 60.0, received=2).events == 5
     assert ids == ["e3", "e4"]
     ids.clear()
     assert drain_message(waiting, stage.drainer(), lambda: 60.0).events == 5
@@ -150,7 +150,7 @@ def test_of_a_repeated_message_only_what_is_missing_is_written(policy: dict[str,
 def test_an_event_that_differs_from_what_is_there_is_written_though_it_was_accepted_at_the_same_instant() -> None:
     stage = world(capacity=LATE)
     drain_message(message(1, NOW, 1), stage.drainer(), lambda: 60.0)
-    drain_message(message(1, NOW, 2), stage.drainer(), lambda: 60.0, repeated=True)
+    drain_message(message(1, NOW, 2), stage.drainer(), lambda: 60.0, received=2)
     assert [item["data"] for item in stage.table("2026-03-01")] == [{"n": 2}]
 
 
@@ -158,7 +158,7 @@ def test_a_repeated_message_does_not_replace_what_was_accepted_after_it() -> Non
     stage = world(capacity=LATE)
     stage.send({"series": "a", "id": "e0", "time": NOW.isoformat(), "data": {"n": 9}})
     ids = written_by(stage)
-    drain_message(message(1, NOW, 2), stage.drainer(), lambda: 60.0, repeated=True)
+    drain_message(message(1, NOW, 2), stage.drainer(), lambda: 60.0, received=2)
     assert [item["data"] for item in stage.table("2026-03-01")] == [{"n": 9}]
     assert ids == []
 
@@ -176,7 +176,7 @@ def test_behind_the_window_only_what_is_missing_is_written_either() -> None:
         return transact(puts, entry)
 
     stage.store.transact = watched  # type: ignore[method-assign]
-    drain_message(message(3, at), stage.drainer(), lambda: 60.0, repeated=True)
+    drain_message(message(3, at), stage.drainer(), lambda: 60.0, received=2)
     assert transacted == ["e2"]
 
 
@@ -185,22 +185,22 @@ def test_a_table_that_cannot_be_read_is_written_as_at_the_first_time() -> None:
     waiting = message(3, NOW)
     held = stage.store.tables.pop(TODAY)
     with pytest.raises(NotDrained, match=f"missing: {TODAY}"):
-        drain_message(waiting, stage.drainer(), lambda: 60.0, repeated=True)
+        drain_message(waiting, stage.drainer(), lambda: 60.0, received=2)
     stage.store.tables[TODAY] = held
-    assert drain_message(waiting, stage.drainer(), lambda: 60.0, repeated=True).events == 3
+    assert drain_message(waiting, stage.drainer(), lambda: 60.0, received=2).events == 3
     assert stage.count("2026-03-01") == 3
 
 
-@pytest.mark.parametrize(("count", "repeated"), [(None, False), ("1", False), ("2", True), ("119", True)])
+@pytest.mark.parametrize(("count", "received"), [(None, 1), ("1", 1), ("2", 2), ("119", 119)])
 def test_the_drain_knows_a_message_that_came_before(
-    monkeypatch: pytest.MonkeyPatch, count: str | None, repeated: bool
+    monkeypatch: pytest.MonkeyPatch, count: str | None, received: int
 ) -> None:
     from handlers import drain
 
-    calls: list[bool] = []
+    calls: list[int] = []
 
-    def take(*_: Any, repeated: bool) -> Drained:
-        calls.append(repeated)
+    def take(*_: Any, received: int) -> Drained:
+        calls.append(received)
         return Drained(1)
 
     monkeypatch.setattr(drain, "drain_message", take)
@@ -208,7 +208,7 @@ def test_the_drain_knows_a_message_that_came_before(
     sent["attributes"] |= {} if count is None else {"ApproximateReceiveCount": count}
     with wiring.serve_pipeline(world().pipeline()):
         drain.handler({"Records": [sent]}, Context())  # type: ignore[arg-type]
-    assert calls == [repeated]
+    assert calls == [received]
 
 
 @pytest.mark.parametrize("state", [State.ARCHIVING, State.ARCHIVED, State.RESTORING])
@@ -219,4 +219,4 @@ def test_a_repeated_message_of_an_archived_period_is_laid_aside_whatever_its_tab
     assert drain_message(waiting, stage.drainer(), lambda: 60.0).events == 2
     stage.move("2026-03-01", state)
     with pytest.raises(Undrainable, match=f"period 2026-03-01 of quakes is {state}: restore it, then replay"):
-        drain_message(waiting, stage.drainer(), lambda: 60.0, repeated=True)
+        drain_message(waiting, stage.drainer(), lambda: 60.0, received=2)

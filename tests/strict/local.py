@@ -127,3 +127,65 @@ def collection_bytes(console: Console) -> tuple[Any, ...]:
     # Nothing of the batch or the transaction was written.
     counts = [console.query(pk, ConsistentRead=True)["Count"] for pk in "acb"]
     return outcomes, reasons, counts
+
+
+@shows(
+    Rule.LOCAL_ENTRIES,
+    (
+        ["done", REFUSED, "done", REFUSED, "done", REFUSED],
+        [REFUSED, REFUSED],
+        ["None", "ValidationError"],
+        ["done", REFUSED, "done"],
+    ),
+)
+def local_entries(console: Console) -> tuple[Any, ...]:
+    """400 KB are 409,600 bytes. An entry has its keys (``pk``, ``sk`` and ``g`` with one character each: 8 bytes) and the
+    attributes of its projection.
+    """
+    keys: dict[str, Any] = {"ProjectionType": "KEYS_ONLY"}
+    some: dict[str, Any] = {"ProjectionType": "INCLUDE", "NonKeyAttributes": ["h"]}
+    console.table("all", LocalSecondaryIndexes=[local()])
+    console.table("three", LocalSecondaryIndexes=[local(), local("k"), local("m", **keys)])
+    console.table("some", LocalSecondaryIndexes=[local(**some)])
+    g, half = {"S": "x"}, 204_800
+
+    def put(name: str, size: int, **attributes: Any) -> str:
+        console.wait(seconds=3)
+        return outcome(lambda: console.put(name=name, size=size, **attributes))
+
+    alone = [
+        put("all", half, g=g),
+        put("all", half + 1, g=g),
+        # Three times the item, and 8 bytes of keys: 3 * 136,530 + 8 = 409,598.
+        put("three", 136_530, g=g),
+        put("three", 136_531, g=g),
+        # The entry has 8 bytes of keys and 1,001 bytes of ``h``.
+        put("some", 409_600 - 1_009, g=g, h={"S": "y" * 1_000}),
+        put("some", 409_600 - 1_008, g=g, h={"S": "y" * 1_000}),
+    ]
+    large = item(sk="2", size=half + 1, g=g)
+    console.wait(seconds=3)
+    batch = outcome(lambda: console.batch([item(sk="3"), large], "all"))
+    console.wait(seconds=3)
+    console.put(name="all", sk="4", size=half, g=g)
+    console.wait(seconds=3)
+    update = outcome(
+        lambda: console(
+            "UpdateItem",
+            TableName="all",
+            Key={"pk": {"S": "a"}, "sk": {"S": "4"}},
+            UpdateExpression="SET f = :f",
+            ExpressionAttributeValues={":f": {"S": "x" * half}},
+        )
+    )
+    console.wait(seconds=3)
+    try:
+        puts = [item(sk="5"), large]
+        console("TransactWriteItems", TransactItems=[{"Put": {"TableName": "all", "Item": put}} for put in puts])
+        reasons = ["None", "None"]
+    except Refusal as refused:
+        reasons = [reason["Code"] for reason in refused.members["CancellationReasons"]]
+    # An item that is in no local index counts alone, and so does an item of a table with a global index.
+    console.table("global", GlobalSecondaryIndexes=[index()])
+    outside = [put("all", 409_600), put("all", 409_601), put("global", 409_600, g=g)]
+    return alone, [batch, update], reasons, outside

@@ -12,7 +12,8 @@ from tidetable.catalog import Entry, State
 from tidetable.config import Config
 from tidetable.events import Item
 from tidetable.ingest.circuit import Circuit
-from tidetable.ingest.drain import Drain, drain_message
+from tidetable.ingest.delivery import Drain
+from tidetable.ingest.drain import drain_message
 from tidetable.ingest.known import KnownPeriods
 from tidetable.ingest.outcome import Outcome
 from tidetable.ingest.request import Ingest, IngestRequest, ingest_body

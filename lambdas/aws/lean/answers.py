@@ -68,6 +68,7 @@ class _PutAnswer(msgspec.Struct):
 
 class _Reason(msgspec.Struct):
     Code: str = ""
+    Message: str | None = None
     reason: str = ""
 
 

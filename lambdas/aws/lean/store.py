@@ -11,17 +11,30 @@ from typing import Any, cast
 import msgspec
 
 from aws.catalog_items import make_period_key
-from aws.codes import COLLECTION_FULL, CONDITION_FAILED, NOT_FOUND, THROTTLED, TRANSACTION_CANCELED
+from aws.codes import (
+    COLLECTION_FULL,
+    CONDITION_FAILED,
+    INVALID,
+    NOT_FOUND,
+    THROTTLED,
+    TRANSACTION_CANCELED,
+    UNPROCESSED,
+)
 from aws.lean import answers
 from aws.lean.client import LeanClient, NoAnswer, Refused, Reply, Request
 from aws.lean.reads import decode_answer, read_all, read_item, read_whole
 from aws.queries import make_query
 from aws.wire import decode_item, encode_item, encode_put, encode_transaction_put, make_requests
 from tidetable.catalog import WRITABLE, Entry
-from tidetable.errors import CollectionFull, StoreUnavailable, TableMissing
+from tidetable.errors import CollectionFull, PutRefused, StoreUnavailable, TableMissing
 from tidetable.events import Item
 from tidetable.keys import Key
 from tidetable.ports import GET_CHUNKS, GET_ITEMS, Guard, Guarded, Page, Put, RangeRead, Transacted, Written
+
+# Refusals of a whole BatchWriteItem that one of its puts causes.
+_OF_ONE_PUT = INVALID | {COLLECTION_FULL}
+# The reason of a transaction's action whose item DynamoDB would refuse by itself, too.
+_INVALID_ACTION = "ValidationError"
 
 
 class LeanStore:
@@ -40,8 +53,8 @@ class LeanStore:
         replies = self._client.call_all([Request("BatchWriteItem", body, answers.WROTE) for _, body in requests])
         mixed: list[Put] = []
         for (batch, _), reply in zip(requests, replies, strict=True):
-            if len(batch) > 1 and isinstance(reply, Refused) and reply.code == COLLECTION_FULL:
-                # The refusal does not name the full item collection. The other puts of the batch must still be written.
+            if len(batch) > 1 and isinstance(reply, Refused) and reply.code in _OF_ONE_PUT:
+                # The refusal does not name the put that caused it. The other puts of the batch must still be written.
                 mixed += batch
             else:
                 _add_outcome(batch, reply, total)
@@ -70,7 +83,8 @@ class LeanStore:
         body = f'{{"TransactItems":[{",".join(actions)}]}}'
         reply = self._client.call("TransactWriteItems", body.encode())
         if isinstance(reply, Refused) and reply.code == TRANSACTION_CANCELED:
-            codes = [reason.Code for reason in answers.read_reasons(reply).CancellationReasons]
+            reasons = answers.read_reasons(reply).CancellationReasons
+            codes = [reason.Code for reason in reasons]
             full, failed = COLLECTION_FULL.removesuffix("Exception"), CONDITION_FAILED.removesuffix("Exception")
             if full in codes:
                 raise CollectionFull(puts[codes.index(full)].put.table)
@@ -78,6 +92,11 @@ class LeanStore:
                 return Transacted.FENCED
             if failed in codes:
                 return Transacted.CONFLICT
+            for reason in reasons:
+                if reason.Code == _INVALID_ACTION:
+                    raise PutRefused(_describe_refusal(Refused(reason.Code, reason.Message or "", b"")))
+        if isinstance(reply, Refused) and reply.code in INVALID:
+            raise PutRefused(_describe_refusal(reply))
         decode_answer(reply, puts[0].put.table)
         return Transacted.DONE
 
@@ -167,18 +186,23 @@ def _make_page(reply: Reply, table: str) -> Page | None:
 
 def _add_outcome(batch: list[Put], reply: Reply, total: Written) -> None:
     """Add the outcome of some puts. A put without an answer counts as unwritten: to write it twice is harmless."""
+    table = batch[0].table
     if isinstance(reply, NoAnswer):
         total.unwritten += batch
+        total.troubles[table] = f"no answer: {reply.why}"
         return
     if isinstance(reply, Refused):
         total.unwritten += batch
+        total.troubles[table] = _describe_refusal(reply)
         if reply.code == NOT_FOUND:
-            total.missing_tables.add(batch[0].table)
+            total.missing_tables.add(table)
         elif reply.code in THROTTLED:
-            total.throttles[batch[0].table] += len(batch)
+            total.throttles[table] += len(batch)
             total.reasons.update(answers.find_throttling_reasons(reply) or [reply.code])
         elif reply.code == COLLECTION_FULL:
             total.full.update((put.table, put.item["pk"]) for put in batch)
+        elif reply.code in INVALID and len(batch) == 1:
+            total.refused[batch[0].slot] = _describe_refusal(reply)
         return
     answer = cast("answers.Wrote", reply)
     total.units += sum(units.CapacityUnits for units in answer.ConsumedCapacity)
@@ -187,3 +211,8 @@ def _add_outcome(batch: list[Put], reply: Reply, total: Written) -> None:
         unwritten = [put for put in batch if put.key in keys]
         total.unwritten += unwritten
         total.throttles.update(put.table for put in unwritten)
+        total.troubles[table] = f"{UNPROCESSED}: the table's units did not suffice for all of a batch"
+
+
+def _describe_refusal(refused: Refused) -> str:
+    return f"{refused.code}: {refused.message}" if refused.message else refused.code

@@ -183,6 +183,8 @@ class _Run:
             self.note_series(portion)
             ready, written = writer.write_outside(make_puts(portion, entry, shrinker))
             written.add(writer.retry_writes(self.restorer.store.write, ready))
+            for reason in written.refused.values():
+                raise ArchiveFailed(f"DynamoDB refuses an event of {part.key}: {reason}")
             if written.unwritten:
                 return Position(start.part, items=count)
             count += len(portion)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal
 
@@ -12,7 +12,7 @@ import msgspec
 from tidetable.catalog import Backfill
 from tidetable.ingest.context import RequestContext
 from tidetable.ingest.routing import Routed
-from tidetable.ingest.submission import Rejection, Submission, list_rejections
+from tidetable.ingest.submission import Rejection, Slot, Submission, list_rejections
 from tidetable.ports import Written
 from tidetable.problems import refuse_request
 from tidetable.window import Window
@@ -34,7 +34,8 @@ class Outcome(msgspec.Struct):
     None if no event was older than the window, because then they are not looked up. ``packs`` counts the packs that
     were written. ``unmarked`` counts the writes that were queued because their buckets of rollups could not be marked,
     or their series could not be noted. ``full`` counts the writes to item collections that hold all that DynamoDB
-    allows.
+    allows. ``refused`` has DynamoDB's reasons for the slots that it refuses because of what is in their items: their
+    events are rejected, although this service had accepted them.
     """
 
     refs: list[str | None]
@@ -51,6 +52,7 @@ class Outcome(msgspec.Struct):
     packs: int = 0
     unmarked: int = 0
     full: int = 0
+    refused: Mapping[Slot, str] = {}
 
     @property
     def status(self) -> int:
@@ -103,6 +105,7 @@ def report_written(
         backfills=context.backfills,
         packs=len(routed.packs),
         full=sum(map(written.is_full, written.unwritten)),
+        refused=written.refused,
     )
 
 

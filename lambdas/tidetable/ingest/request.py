@@ -18,7 +18,7 @@ from tidetable.ingest.context import RequestContext
 from tidetable.ingest.known import KnownPeriods
 from tidetable.ingest.outcome import Outcome, Refusal, refuse_all, report_written
 from tidetable.ingest.routing import Routed, route_submissions
-from tidetable.ingest.submission import Durable, Slot, Submission, find_slot, list_rejections
+from tidetable.ingest.submission import Durable, Rejection, Slot, Submission, list_rejections
 from tidetable.ingest.verdicts import judge_all
 from tidetable.ingest.versions import write_all_forms
 from tidetable.ingest.writing import Jitter, Writer
@@ -38,7 +38,8 @@ if TYPE_CHECKING:
 RETRY_AFTER_SECONDS = 5
 # A request waits at most this time for a throttled table; events that are not written by then are queued.
 WRITE_SECONDS = 15.0
-_MOST_KEY_BYTES = 80_000
+# AWS: a partition key has at most 2,048 bytes, a sort key 1,024. The rest is for the names of attributes.
+_KEY_BYTES = 4_000
 
 
 class IngestRequest(msgspec.Struct, frozen=True):
@@ -133,6 +134,10 @@ def _ingest_each(
     if outcome is not None:
         return outcome
     outcome, unwritten = _write_puts(context, routed, min(times), len(values), ports, remaining)
+    if outcome.refused:
+        _reject_refused(submissions, outcome)
+        if all(type(submission.fate) is Rejection for submission in submissions):
+            refuse_all(context, verdicts, refusal)
     for submission in submissions:
         if submission.fate is None:
             submission.fate = Durable.QUEUED if unwritten and submission.slot in unwritten else Durable.STORED
@@ -147,7 +152,10 @@ def _ingest_each(
 def _ingest_columns(
     context: RequestContext, sent: Sequence[SentRaw], ports: Ingest, remaining: Remaining, *, small: bool
 ) -> Outcome | None:
-    """Store the events of a stream with packs by columns; None, with nothing written, if any event is unusual."""
+    """Store the events of a stream with packs by columns; None, with nothing written, if any event is unusual.
+
+    Also None if DynamoDB refuses a pack: the general way writes the same packs again, and knows the events to reject.
+    """
     from tidetable.ingest.columns import read_batch, route_batch
 
     batch = read_batch(context, sent, small=small)
@@ -160,6 +168,8 @@ def _ingest_columns(
         return None
     routed, members = bound
     outcome, unwritten = _write_puts(context, routed, oldest, len(sent), ports, remaining)
+    if outcome.refused:
+        return None
     # The events of one pack stay together, so that the drain can pack them again.
     waiting = [batch.decode(number) for slot, numbers in members.items() if slot in unwritten for number in numbers]
     _queue_events(context, waiting, ports)
@@ -178,10 +188,11 @@ def _read_entries(context: RequestContext, oldest: datetime, newest: datetime, p
 def _is_small(body: Body, layout: Layout) -> bool:
     """True if no plain event of the body can exceed DynamoDB's limit: its fields take at most the bytes of their JSON.
 
-    The keys of the table and of twenty indexes take at most 80 KB. Each index may hold a copy of the fields.
+    The item has its keys and, for each index, keys and perhaps a copy of the fields. Each local index may hold all of it.
     """
-    copies = 1 + sum(bool(index.project) for index in layout.indexes)
-    return len(body.text) * copies < MAX_ITEM_BYTES - _MOST_KEY_BYTES
+    indexes = layout.indexes
+    fields = len(body.text) * (1 + sum(bool(index.project) for index in indexes))
+    return (fields + _KEY_BYTES * (1 + len(indexes))) * (1 + len(layout.local_indexes)) < MAX_ITEM_BYTES
 
 
 def _write_puts(
@@ -206,18 +217,26 @@ def _write_puts(
     writer = Writer(ports.store, ports.large.values, budget, ports.clock, ports.jitter, lowered)
     write = writer.store.write
     written = writer.retry_writes(write, tried) if routed.all_plain else write_all_forms(writer, tried, write)
-    # A put may wait for its chunks or its object, or have a full item collection. That does not mean that the table is
-    # throttled.
-    unwilling = (put for put in written.unwritten if not (put.chunks or put.blob or written.is_full(put)))
+    # A put may wait for its chunks or its object, have a full item collection, or be refused for its item. That does not
+    # mean that the table is throttled.
+    unwilling = (put for put in written.unwritten if not (put.chunks or put.blob or written.is_final(put)))
     throttled = {put.table for put in unwilling} - written.missing_tables
     ports.circuit.trip(throttled)
     ports.circuit.close(routed.tables - shut - throttled)
-    unwritten = {find_slot(put) for put in written.unwritten} | unmarked
+    unwritten = {put.slot for put in written.unwritten} | unmarked
     unwritten |= {slot for slot, put in puts.items() if put.table in shut}
     routed.packs -= unwritten
     outcome = report_written(context, routed, written, lowered, count)
     outcome.unmarked = len(unmarked)
     return outcome, unwritten
+
+
+def _reject_refused(submissions: Sequence[Submission], outcome: Outcome) -> None:
+    """Reject the events whose put DynamoDB refuses for good; the other events of the request are not concerned."""
+    for submission in submissions:
+        if submission.fate is None and submission.slot in outcome.refused:
+            submission.reject("invalid", f"DynamoDB refuses the event: {outcome.refused[submission.slot]}")
+            outcome.refs[submission.index] = None
 
 
 def _queue_unwritten(

@@ -11,7 +11,7 @@ import msgspec
 from tidetable.catalog import Entry, State, find_entry_at
 from tidetable.events import Item
 from tidetable.ingest.context import RequestContext
-from tidetable.ingest.submission import Durable, Slot, Submission, find_slot
+from tidetable.ingest.submission import Durable, Slot, Submission
 from tidetable.ingest.versions import make_first_version
 from tidetable.keys import encode_refs
 from tidetable.large.shrink import Shrinker
@@ -180,7 +180,7 @@ class PeriodTarget:
             detail = f"the event takes {submission.size} bytes, more than its period's tables can keep"
             submission.reject("too_large", detail)
             return False
-        submission.put, submission.slot = put, find_slot(put)
+        submission.put, submission.slot = put, put.slot
         return True
 
 

@@ -43,13 +43,8 @@ class Durable(Enum):
     QUEUED = "queued"
 
 
-# The table and the key of an item; for a version, also the digest of its data. Two puts of one slot are one write.
+# The slot of a put: what it writes.
 Slot = tuple[str, ...]
-
-
-def find_slot(put: Put) -> Slot:
-    """Return the slot of a put."""
-    return (*put.place, put.item["digest"]) if "version" in put.item else put.place
 
 
 class Submission(msgspec.Struct, gc=False, eq=False):

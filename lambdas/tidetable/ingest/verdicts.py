@@ -17,7 +17,7 @@ from tidetable.ingest.submission import Code, Rejection, Submission
 from tidetable.ingest.unreadable import Unreadable
 from tidetable.keys import MAX_NAME_BYTES, escape
 from tidetable.times import identify_time, parse_stamp, to_text
-from tidetable.values import MAX_ITEM_BYTES, count_item_bytes, is_plain
+from tidetable.values import MAX_ITEM_BYTES, is_plain
 
 # A text of at most this many characters is never too long: a character takes at most four bytes, escaped and in UTF-8.
 SURELY_SHORT = MAX_NAME_BYTES // 4
@@ -31,6 +31,7 @@ def judge_all(context: RequestContext, values: Sequence[Any], *, small: bool = F
     """
     now, at, prefix, indexes = context.now, context.at, context.access.series_prefix, context.layout.indexes
     make_item, oldest, newest = context.layout.make_item, context.window.oldest, context.window.newest
+    measure = context.layout.measure
     verdicts: list[Submission | Rejection] = []
     for index, sent in enumerate(values):
         try:
@@ -38,7 +39,7 @@ def judge_all(context: RequestContext, values: Sequence[Any], *, small: bool = F
             item = make_item(event, stamp, at)
             # A value of usual types and numbers is measured only if an event of a request of this size can exceed the
             # limit.
-            size = 0 if small and type(sent) is Sent and is_plain(event.data) else count_item_bytes(item)
+            size = 0 if small and type(sent) is Sent and is_plain(event.data) else measure(item)
         except ValueError as error:
             verdicts.append(Rejection.of(index, sent, "invalid", str(error)))
             continue
@@ -62,7 +63,8 @@ def _find_refusal(context: RequestContext, event: Event, size: int) -> tuple[Cod
         if (problem := index.find_problem(event)) is not None:
             return "invalid", problem
     if size > MAX_ITEM_BYTES and not context.stream.shrinks:
-        return "too_large", f"the event takes {size} bytes as an item; DynamoDB holds at most {MAX_ITEM_BYTES}"
+        entries = " and its entries in local indexes" if context.layout.local_indexes else ""
+        return "too_large", f"the event takes {size} bytes as an item{entries}; DynamoDB holds at most {MAX_ITEM_BYTES}"
     time, window = event.time, context.window
     if window.is_too_old(time) and not context.takes_import(time):
         reason = f"this stream takes events up to {context.stream.late} late; to import history, open its time with"

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from hashlib import sha256
 
 from tidetable.catalog import Entry
-from tidetable.errors import CollectionFull, StoreUnavailable, TableMissing
+from tidetable.errors import CollectionFull, PutRefused, StoreUnavailable, TableMissing
 from tidetable.events import Item, JsonObject
 from tidetable.exact import canonical_json
 from tidetable.ingest.writing import Writer
@@ -82,8 +82,11 @@ def _add_next_version(store: EventStore, put: Put, existing: Item, written: Writ
         written.missing_tables.add(put.table)
     except CollectionFull:
         written.full.add((put.table, put.item["pk"]))
-    except StoreUnavailable:
-        pass  # the versions may be written; then the next attempt finds a repeat
+    except PutRefused as error:
+        written.refused[put.slot] = str(error)
+    except StoreUnavailable as error:
+        # The versions may be written; then the next attempt finds a repeat.
+        written.troubles[put.table] = str(error)
     written.unwritten.append(put)
 
 

@@ -33,9 +33,10 @@ class Writer(msgspec.Struct, frozen=True):
     def retry_writes(self, attempt: Callable[[Sequence[Put]], Written], puts: Sequence[Put]) -> Written:
         """Attempt puts until all are written or the time is up. The result's ``unwritten`` are the other puts.
 
-        Pauses have full jitter, so that many throttled functions do not try again at the same instant. Three kinds of
-        puts are not tried again: puts whose table is missing, puts of the tables ``once``, and puts of full item
-        collections. The lifecycle makes a missing table in minutes, which is longer than a request takes.
+        Pauses have full jitter, so that many throttled functions do not try again at the same instant. These puts are not
+        tried again: puts whose table is missing, puts of the tables ``once``, puts of full item collections, and puts that
+        DynamoDB refuses because of what is in them. The lifecycle makes a missing table in minutes, which is longer than a
+        request takes.
         """
         total = Written()
         waiting = list(puts)
@@ -47,7 +48,7 @@ class Writer(msgspec.Struct, frozen=True):
             given_up = outcome.missing_tables.union(self.once)
             waiting = []
             for put in unwritten:
-                is_final = put.table in given_up or total.is_full(put)
+                is_final = put.table in given_up or total.is_final(put)
                 (total.unwritten if is_final else waiting).append(put)
             wait = self.jitter(pause)
             if not waiting or wait >= self.remaining():
@@ -66,9 +67,15 @@ class Writer(msgspec.Struct, frozen=True):
         chunks = {chunk.place: chunk for put in puts for chunk in put.chunks}
         written = self.retry_writes(self.store.write, list(chunks.values()))
         missing = {chunk.place for chunk in written.unwritten}
+        # An item whose chunk is refused can never be written, either.
+        refused, written.refused = written.refused, {}
         ready: list[Put] = []
         written.unwritten = []
         for put in puts:
+            if refused and (
+                reason := next((refused[chunk.slot] for chunk in put.chunks if chunk.slot in refused), None)
+            ):
+                written.refused[put.slot] = reason
             safe = not any(chunk.place in missing for chunk in put.chunks)
             safe = safe and (put.blob is None or (self.remaining() > 0 and self.values.put(put.blob)))
             (ready if safe else written.unwritten).append(put)

@@ -13,6 +13,7 @@ from tidetable.keys.hierarchy import join_levels, make_level, render_value
 from tidetable.keys.suffix import compute_suffix, list_suffixes
 from tidetable.keys.text import escape
 from tidetable.times import to_text
+from tidetable.values import count_item_bytes
 
 # AWS: an index's partition key has at most 2,048 bytes; the suffix and its separator take a few.
 MAX_VALUE_BYTES = 2_000
@@ -119,6 +120,15 @@ class Index(msgspec.Struct, frozen=True):
             return order
         levels = [make_level(find_value(event.data, field)) for field in self.levels]
         return join_levels(levels) + order if levels[0] else None
+
+    def count_entry_bytes(self, item: Item, size: int) -> int:
+        """Count the bytes of the entry that this index has of an item of ``size`` bytes; 0 if it has none."""
+        if self.sk not in item:
+            return 0
+        if self.project is None:
+            return size
+        names = ("pk", "sk", self.pk, self.sk, self.copy)
+        return count_item_bytes({name: item[name] for name in names if name in item})
 
     def find_problem(self, event: Event) -> str | None:
         """Return the reason why an event that has the field cannot be indexed; None if there is no reason."""

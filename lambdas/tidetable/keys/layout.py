@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Literal, NamedTuple
@@ -15,6 +15,7 @@ from tidetable.keys.index import Index
 from tidetable.keys.suffix import compute_suffix, list_suffixes
 from tidetable.keys.text import escape, unescape
 from tidetable.times import to_text
+from tidetable.values import count_item_bytes
 
 PartitionBy = Literal["time", "series"]
 ShardBy = Literal["id", "series"]
@@ -141,6 +142,22 @@ class Layout(msgspec.Struct, frozen=True):
         return item
 
     @property
+    def measure(self) -> Callable[[Item], int]:
+        """The function that counts an item's bytes as DynamoDB does for its limit of 400 KB.
+
+        AWS: the entries of an item in local indexes count, too.
+        """
+        return self._count_bytes if self.local_indexes else count_item_bytes
+
+    def _count_bytes(self, item: Item) -> int:
+        size = count_item_bytes(item)
+        return size + self.count_entry_bytes(item, size)
+
+    def count_entry_bytes(self, item: Item, size: int) -> int:
+        """Count the bytes of the entries of an item of ``size`` bytes in all local indexes."""
+        return sum(index.count_entry_bytes(item, size) for index in self.local_indexes)
+
+    @property
     def before_packing(self) -> Layout:
         """The layout of events before they are packed. It has no shards, because a suffix costs a hash per event.
 
@@ -158,6 +175,11 @@ class Layout(msgspec.Struct, frozen=True):
     def global_indexes(self) -> tuple[Index, ...]:
         """The indexes that have partitions and units of their own."""
         return tuple(index for index in self.indexes if not index.local)
+
+    @property
+    def local_indexes(self) -> tuple[Index, ...]:
+        """The indexes that hold the table's partitions in another order."""
+        return tuple(index for index in self.indexes if index.local)
 
     @property
     def replica(self) -> Index | None:

@@ -46,6 +46,11 @@ class Put(msgspec.Struct, frozen=True, gc=False):
         """Table and key: two puts with the same place write the same item."""
         return self.table, self.item["pk"], self.item.get("sk", "")
 
+    @property
+    def slot(self) -> tuple[str, ...]:
+        """The place; for a version, also the digest of its data. Two puts of one slot are one write."""
+        return (*self.place, self.item["digest"]) if "version" in self.item else self.place
+
 
 # The condition of a put: the table has no item of this key ("absent"), it has no item that was accepted later
 # ("newer"), or its item has this version (a number).
@@ -72,8 +77,9 @@ class Written(msgspec.Struct):
 
     ``throttles`` counts the throttled puts of each table, ``reasons`` counts the reasons for throttling, in DynamoDB's
     words. ``conflicts`` are puts whose condition did not hold, with the items that the table has instead; they count as
-    written. ``full`` are the full item collections, by table and partition key: their puts are unwritten, and no retry
-    can write them.
+    written. ``full`` are the full item collections, by table and partition key. ``refused`` has DynamoDB's reasons for
+    the slots that it refuses because of what is in their items. The puts of both are unwritten, and no retry can write
+    them. ``troubles`` has, by table, DynamoDB's last answer to a put that was not written.
     """
 
     unwritten: list[Put] = msgspec.field(default_factory=list)
@@ -83,6 +89,12 @@ class Written(msgspec.Struct):
     reasons: Counter[str] = msgspec.field(default_factory=Counter)
     conflicts: list[tuple[Put, Item]] = msgspec.field(default_factory=list)
     full: set[tuple[str, str]] = msgspec.field(default_factory=set)
+    refused: dict[tuple[str, ...], str] = msgspec.field(default_factory=dict)
+    troubles: dict[str, str] = msgspec.field(default_factory=dict)
+
+    def is_final(self, put: Put) -> bool:
+        """True if no retry can write a put."""
+        return self.is_full(put) or (bool(self.refused) and put.slot in self.refused)
 
     def is_full(self, put: Put) -> bool:
         """True if the item collection of a put is full."""
@@ -101,6 +113,8 @@ class Written(msgspec.Struct):
         self.reasons += other.reasons
         self.conflicts += other.conflicts
         self.full |= other.full
+        self.refused |= other.refused
+        self.troubles |= other.troubles
 
 
 class KeyRange(msgspec.Struct, frozen=True):
@@ -198,7 +212,7 @@ class EventStore(Protocol):
         """Write all of these puts or none of them.
 
         With an ``entry``, write only while the catalog says that it is writable. It raises TableMissing,
-        CollectionFull, or StoreUnavailable. After StoreUnavailable, nobody knows if the puts were written.
+        CollectionFull, PutRefused, or StoreUnavailable. After StoreUnavailable, nobody knows if the puts were written.
         """
 
     def query_many(

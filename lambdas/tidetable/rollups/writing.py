@@ -10,7 +10,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from tidetable.catalog import Entry, State, find_entry_at
-from tidetable.errors import TableThrottled
+from tidetable.errors import PutRefused, TableThrottled
 from tidetable.events import Event, Item
 from tidetable.exact import decode_json
 from tidetable.groups import group_by_size
@@ -129,6 +129,8 @@ def write_cells(
         _write_transactions(puts, entry, services)
     elif puts:
         written = services.reader.store.write_each(puts, "newer")
+        for reason in written.refused.values():
+            raise BucketOver(f"DynamoDB refuses a cell: {reason}")
         if written.conflicts:
             raise Superseded(f"cells of {definition.stream} were written by another run")
         if written.missing_tables:
@@ -140,7 +142,10 @@ def write_cells(
 def _write_transactions(puts: Sequence[Put], entry: Entry, services: Services) -> None:
     """Write to a closed table in transactions: its archive may begin at any time, which forbids further cells."""
     for transaction in group_by_size(puts, lambda put: count_item_bytes(put.item), _TRANSACTED_BYTES, _TRANSACTED):
-        outcome = services.reader.store.transact([Guarded(put, "newer") for put in transaction], entry)
+        try:
+            outcome = services.reader.store.transact([Guarded(put, "newer") for put in transaction], entry)
+        except PutRefused as error:
+            raise BucketOver(f"DynamoDB refuses a cell: {error}") from error
         if outcome is Transacted.FENCED:
             raise BucketBlocked(f"period {entry.period.label} of {entry.stream} is being archived")
         if outcome is Transacted.CONFLICT:

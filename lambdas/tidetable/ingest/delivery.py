@@ -1,0 +1,255 @@
+"""One delivery of the events of an overflow message: they are written to the tables of their periods.
+
+A waiting event must not replace an event of the same key that was accepted later. So every put has that condition.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec.structs import replace
+
+from tidetable.catalog import OPENING, Entry, find_entry_at
+from tidetable.config import Config
+from tidetable.errors import CollectionFull, NotDrained, PutRefused, StoreUnavailable, TableMissing, Undrainable
+from tidetable.events import Event, Item
+from tidetable.ingest.overflow import Message
+from tidetable.ingest.pace import Pace
+from tidetable.ingest.routing import make_put
+from tidetable.ingest.submission import Slot
+from tidetable.ingest.versions import add_fenced, is_repeat, write_all_forms
+from tidetable.ingest.writing import Jitter, Writer
+from tidetable.large.shrink import LargeValueServices, Shrinker
+from tidetable.ports import CatalogReader, Clock, DeadLetters, EventStore, Guarded, Put, Transacted, Written
+from tidetable.remaining import Remaining, limit_time
+from tidetable.window import Window
+
+if TYPE_CHECKING:
+    from tidetable.ingest.marks import Marks
+
+# If a table is still throttled after this time, it is left to the live traffic, and the message comes again.
+_PATIENCE_SECONDS = 3.0
+_AT_ONCE = 10
+
+
+@dataclass(slots=True)
+class Drain:
+    """The ports and settings that the drain needs."""
+
+    config: Config
+    catalog: CatalogReader
+    store: EventStore
+    dead_letters: DeadLetters
+    clock: Clock
+    jitter: Jitter
+    large: LargeValueServices
+    pace: Pace
+    # None if no stream has rollups.
+    marks: Marks | None = None
+
+
+class _Group(NamedTuple):
+    """The events of one table. ``is_direct`` says that the API would still accept them."""
+
+    is_direct: bool
+    entry: Entry
+    events: list[Event]
+
+
+class Delivery:
+    """One delivery of a message, at the time at which it began."""
+
+    def __init__(self, message: Message, ports: Drain, remaining: Remaining) -> None:
+        self._message, self._stream, self._ports, self._remaining = message, message.stream, ports, remaining
+        # None if the stream has left the configuration.
+        self._policy = ports.config.streams.get(message.stream)
+        self._now = ports.clock.now()
+        self._shrinker = Shrinker.of(self._policy, ports.large)
+        self._writer = Writer(ports.store, ports.large.values, remaining, ports.clock, ports.jitter)
+        # The events of each put, the puts of full item collections, and DynamoDB's reasons by the slots that it refuses.
+        self._events_of: dict[Slot, list[Event]] = {}
+        self._full: set[Slot] = set()
+        self._refused: dict[Slot, str] = {}
+        # Events that no table can take, with the reason.
+        self._unwritable: list[tuple[str, Sequence[Event]]] = []
+
+    def write(self, *, repeated: bool) -> int:
+        """Write every event and return their number; NotDrained or Undrainable says what prevents it."""
+        problems: list[Exception] = []
+        groups = self._group_events(problems)
+        self._mark_and_note(groups)
+        for is_direct, entry, events in groups:
+            try:
+                puts = self._make_puts(entry, events)
+                if repeated:
+                    puts = self._find_missing(puts, entry)
+                if is_direct:
+                    self._write_direct(entry, puts)
+                else:
+                    self._write_fenced(entry, puts)
+            except Undrainable as error:
+                self._unwritable.append((str(error), events))
+            except (NotDrained, StoreUnavailable, TableMissing) as error:
+                # A failure in one period must not stop the events of other periods.
+                problems.append(error)
+        # Events are buried only if no later try can write more of the message.
+        for problem in problems:
+            raise NotDrained(str(problem)) from problem
+        unwritable = [*self._unwritable, *self._list_refused()]
+        if unwritable:
+            reasons = dict.fromkeys(reason for reason, _ in unwritable)
+            buried = {id(event) for _, events in unwritable for event in events}
+            raise Undrainable("; ".join(reasons), [event for event in self._message.events if id(event) in buried])
+        return len(self._message.events)
+
+    def _list_refused(self) -> Iterator[tuple[str, Sequence[Event]]]:
+        """Yield the reasons why DynamoDB refuses items for ever, each with the events of these items."""
+        if self._full:
+            # AWS: a full item collection takes only writes that make it smaller.
+            reason = (
+                f"{len(self._full)} items of {self._stream} belong to item collections that hold 10 GB, the most with a"
+                " local index: choose a shorter bucket or more shards for the periods to come (runbook: ItemCollectionFull)"
+            )
+            yield reason, [event for slot in self._full for event in self._events_of[slot]]
+        for reason, count in Counter(self._refused.values()).items():
+            slots = [slot for slot, own in self._refused.items() if own == reason]
+            yield (
+                f"DynamoDB refuses {count} items of {self._stream}: {reason}",
+                [event for slot in slots for event in self._events_of[slot]],
+            )
+
+    def _group_events(self, problems: list[Exception]) -> Sequence[_Group]:
+        """Group the events by their tables, those before the window first; add a problem for each event without a table."""
+        times = [event.time for event in self._message.events]
+        entries = self._ports.catalog.entries(self._stream, min(times), max(times), consistent=True)
+        window = None if self._policy is None else Window.of(self._policy, self._now)
+        groups: dict[tuple[bool, str], _Group] = {}
+        for event in self._message.events:
+            entry = find_entry_at(entries, event.time)
+            if entry is None:
+                when = event.time.isoformat()
+                problems.append(NotDrained(f"no period table of {self._stream} is recorded for {when} yet"))
+                continue
+            # The API would still accept such an event, so its table is not even closed.
+            is_direct = entry.state in OPENING and window is not None and not window.is_too_old(event.time)
+            groups.setdefault((is_direct, entry.table), _Group(is_direct, entry, [])).events.append(event)
+        return [groups[key] for key in sorted(groups)]
+
+    def _mark_and_note(self, groups: Sequence[_Group]) -> None:
+        """Mark the buckets of rollups that delayed events change, and note the series of events whose tables are
+        partitioned by series, before any of the message is written.
+        """
+        marks = self._ports.marks
+        if self._policy is None or not self._policy.rollup or marks is None:
+            return
+        if not marks.mark(self._policy, [event.time for event in self._message.events], self._now):
+            raise NotDrained(
+                f"the rollups of {self._stream} could not be marked, so nothing of the message was written"
+            )
+        series_of: dict[str, set[str]] = {}
+        for _, entry, events in groups:
+            if entry.layout.partition_by == "series":
+                series_of.setdefault(entry.period.label, set()).update(event.series for event in events)
+        if not marks.notes.note(self._stream, series_of, self._now):
+            raise NotDrained(
+                f"series of {self._stream} could not be noted for its rollups, so nothing of the message was written"
+            )
+
+    def _make_puts(self, entry: Entry, events: Sequence[Event]) -> list[Put]:
+        """Return a put per event of a period or, with packs, a put per pack and per event that is too large for a pack."""
+        items = [entry.layout.make_item(event, at=self._message.at) for event in events]
+        puts, alone = list[Put](), list(range(len(items)))
+        if entry.layout.pack is not None:
+            from tidetable.packs import make_packs
+
+            pack_set = make_packs(items, entry.layout, self._ports.large.compressor)
+            for pack in pack_set.packs:
+                puts.append(Put(entry.table, pack.item))
+                self._events_of[puts[-1].slot] = [events[number] for number in pack.members]
+            alone = pack_set.alone
+        for number in alone:
+            put = make_put(items[number], entry, self._shrinker)
+            if put is None:
+                reason = f"an event of {self._stream} is too large for period {entry.period.label}"
+                self._unwritable.append((reason, [events[number]]))
+                continue
+            puts.append(put)
+            self._events_of.setdefault(put.slot, []).append(events[number])
+        return puts
+
+    def _find_missing(self, puts: list[Put], entry: Entry) -> list[Put]:
+        """Return the puts that no earlier attempt wrote; all puts if the table cannot be read now.
+
+        A read that is not strongly consistent may miss an item that was written a moment ago; that item is written again.
+        """
+        if not entry.writable:
+            return puts
+        try:
+            items = self._ports.store.get_many(entry.table, [put.key for put in puts], consistent=False)
+        except (StoreUnavailable, TableMissing):
+            return puts
+        return [put for put in puts if not _is_there(put, items.get(put.key))]
+
+    def _write_fenced(self, entry: Entry, puts: list[Put]) -> None:
+        """Write puts, each only if the table is writable: the table may be archived at any moment, and must not get a
+        write after that.
+        """
+        refusal = f"period {entry.period.label} of {self._stream} is {entry.state}: restore it, then replay"
+        store = self._ports.store
+        for put in puts:
+            if not entry.writable:
+                raise Undrainable(refusal)
+            ready, outside = self._writer.write_outside([put])
+            if outside.refused:
+                self._refused |= outside.refused
+                continue
+            if not ready:
+                why = _explain_troubles(outside)
+                raise NotDrained(f"the chunks or the object of an event of {self._stream} are not written yet{why}")
+            is_version = "version" in put.item
+            try:
+                done = add_fenced(store, put, entry) if is_version else store.transact([Guarded(put, "newer")], entry)
+            except CollectionFull:
+                self._full.add(put.slot)
+                continue
+            except PutRefused as error:
+                self._refused[put.slot] = str(error)
+                continue
+            if done is Transacted.FENCED:
+                raise Undrainable(refusal)
+            if done is Transacted.CONFLICT and is_version:
+                raise NotDrained(f"another writer changes an event of {self._stream} at the same time")
+
+    def _write_direct(self, entry: Entry, puts: list[Put]) -> None:
+        """Write puts, a few at a time, at the table's pace."""
+        for start in range(0, len(puts), _AT_ONCE):
+            batch = puts[start : start + _AT_ONCE]
+            self._ports.pace.wait(entry, self._remaining)
+            writer = replace(self._writer, remaining=limit_time(_PATIENCE_SECONDS, self._ports.clock, self._remaining))
+            written = write_all_forms(writer, batch, lambda waiting: self._ports.store.write_each(waiting, "newer"))
+            self._ports.pace.record_units(entry, written.units + len(written.conflicts))
+            self._refused |= written.refused
+            self._full |= {put.slot for put in written.unwritten if written.is_full(put)}
+            waiting = [put for put in written.unwritten if not written.is_final(put)]
+            if waiting:
+                count, why = len(puts) - start - len(batch) + len(waiting), _explain_troubles(written)
+                raise NotDrained(f"{count} of {len(puts)} items of {self._stream} are still to be written{why}")
+
+
+def _explain_troubles(written: Written) -> str:
+    """Return the end of a sentence that says why puts are not written; empty if DynamoDB gave no reason."""
+    if written.missing_tables:
+        return f"; missing: {', '.join(sorted(written.missing_tables))}"
+    return f": {'; '.join(sorted(set(written.troubles.values())))}" if written.troubles else ""
+
+
+def _is_there(put: Put, item: Item | None) -> bool:
+    """True if the item in the table equals the put's item, or was accepted after it."""
+    if item is None:
+        return False
+    if "version" in put.item:
+        return is_repeat(put.item, item)
+    return item == put.item or item.get("at", 0) > put.item["at"]
