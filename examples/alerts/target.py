@@ -23,19 +23,24 @@ class Crossings:
         self._client = client
         self._table = table
 
-    def begins(self, series: str, time: str, at: int, *, above: bool) -> bool:
+    def begins(self, series: str, time: str, sequence: str, *, above: bool) -> bool:
         """Remember a reading; whether a crossing begins with it. Readings that are not the newest change nothing.
 
         The feed keeps the order of the changes of one event at the most, and not of several events: so the time decides, and of
-        two states of one reading the greater ``at``. The time has 27 characters, so its text is compared.
+        two states of one reading the greater ``sequence``. Both are compared as text: their lengths do not change.
         """
         try:
             before = self._client.put_item(
                 TableName=self._table,
-                Item={"series": {"S": series}, "time": {"S": time}, "at": {"N": str(at)}, "above": {"BOOL": above}},
-                ConditionExpression="attribute_not_exists(series) OR #time < :time OR (#time = :time AND #at < :at)",
-                ExpressionAttributeNames={"#time": "time", "#at": "at"},
-                ExpressionAttributeValues={":time": {"S": time}, ":at": {"N": str(at)}},
+                Item={
+                    "series": {"S": series},
+                    "time": {"S": time},
+                    "sequence": {"S": sequence},
+                    "above": {"BOOL": above},
+                },
+                ConditionExpression="attribute_not_exists(series) OR #time < :time OR (#time = :time AND #sequence < :sequence)",
+                ExpressionAttributeNames={"#time": "time", "#sequence": "sequence"},
+                ExpressionAttributeValues={":time": {"S": time}, ":sequence": {"S": sequence}},
                 ReturnValues="ALL_OLD",
             ).get("Attributes", {})
         except self._client.exceptions.ConditionalCheckFailedException:
@@ -52,10 +57,10 @@ def publish_alerts(
     two.
     """
     alerts = 0
-    for change in sorted(changes, key=lambda change: (str(change["time"]), change["at"])):
+    for change in sorted(changes, key=lambda change: (str(change["time"]), str(change["sequence"]))):
         value = (change["data"] or {}).get(FIELD)
         if not isinstance(value, int | float) or not crossings.begins(
-            change["series"], change["time"], change["at"], above=value >= limit
+            change["series"], change["time"], change["sequence"], above=value >= limit
         ):
             continue
         text = f"{change['series']}: {FIELD} is {value} at {change['time']}, the limit is {limit:g}"

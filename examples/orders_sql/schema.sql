@@ -1,13 +1,13 @@
--- The newest state of each order. `at` is the moment at which Tidetable accepted it, in epoch milliseconds.
+-- The newest state of each order: the state with the greatest `sequence`. It has digits only, so every collation orders it.
 CREATE TABLE IF NOT EXISTS orders (
     shop text NOT NULL,
-    id text NOT NULL,
-    at bigint NOT NULL,
     time timestamptz NOT NULL,
+    id text NOT NULL,
+    sequence text NOT NULL,
     customer text,
     total numeric(12, 2),
     data jsonb,
     ref text NOT NULL,
-    PRIMARY KEY (shop, id)
+    PRIMARY KEY (shop, time, id)
 );
 CREATE INDEX IF NOT EXISTS orders_by_customer ON orders (customer, time);

@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from psycopg import Connection
 
-# A change whose `at` is not the greatest changes nothing. So it is harmless to apply a change again, and after newer changes.
-# "<=": of two states with the same `at` the later delivered is the newer, as the changes of an event come in their order.
+# Of two states of an event the newer has the greater `sequence`, whenever they come. So it is harmless to apply a change
+# again, and after newer changes.
 UPSERT = """
-INSERT INTO orders AS known (shop, id, at, time, customer, total, data, ref)
-VALUES (%(shop)s, %(id)s, %(at)s, %(time)s, %(customer)s, %(total)s, %(data)s, %(ref)s)
-ON CONFLICT (shop, id) DO UPDATE SET
-    at = excluded.at, time = excluded.time, customer = excluded.customer,
+INSERT INTO orders AS known (shop, time, id, sequence, customer, total, data, ref)
+VALUES (%(shop)s, %(time)s, %(id)s, %(sequence)s, %(customer)s, %(total)s, %(data)s, %(ref)s)
+ON CONFLICT (shop, time, id) DO UPDATE SET
+    sequence = excluded.sequence, customer = excluded.customer,
     total = excluded.total, data = excluded.data, ref = excluded.ref
-WHERE known.at <= excluded.at
+WHERE known.sequence < excluded.sequence
 """
 
 
@@ -38,9 +38,9 @@ def _row_of(change: Mapping[str, Any]) -> dict[str, Any]:
     total = (data or {}).get("total")
     return {
         "shop": change["series"],
-        "id": change["id"],
-        "at": change["at"],
         "time": change["time"],
+        "id": change["id"],
+        "sequence": change["sequence"],
         "customer": (data or {}).get("customer"),
         "total": None if total is None else Decimal(str(total)),
         "data": None if data is None else dumps(data, default=str),

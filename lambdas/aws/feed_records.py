@@ -22,6 +22,18 @@ def _read_record(record: Mapping[str, Any]) -> Record:
     change = record["dynamodb"]
     image = change.get("NewImage")
     created = datetime.fromtimestamp(float(change.get("ApproximateCreationDateTime", 0)), UTC)
-    table = record["eventSourceARN"].split("/")[1]
+    _, table, _, label = record["eventSourceARN"].split("/", 3)
     item = None if image is None else decode_item(image)
-    return Record(change["SequenceNumber"], _KINDS.get(record["eventName"]), table, item, created)
+    return Record(change["SequenceNumber"], _KINDS.get(record["eventName"]), table, item, created, _read_label(label))
+
+
+def _read_label(label: str) -> int:
+    """Read the instant in the ARN of a stream, in epoch milliseconds.
+
+    AWS: the label is a timestamp in ISO 8601 format, for this stream (API reference, *Stream*). An emulator may have
+    another label.
+    """
+    try:
+        return int(datetime.fromisoformat(label).replace(tzinfo=UTC).timestamp() * 1000)
+    except ValueError:
+        return 0

@@ -1,16 +1,19 @@
-"""The targets of a feed, through boto3. A target states the limits of one request, and ``send`` returns the numbers of
-the messages that were not accepted.
+"""The targets of a feed, through boto3. A target states the limits of one request. ``send`` says of messages that were
+not accepted if they were refused for themselves (ChangesRefused), or may pass later (TargetBusy).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from hashlib import sha256
 from typing import Any
 
+from aws.errors import list_aws_errors, read_error_code, read_error_message
 from aws.messages import REASON, make_reason
-from tidetable.feed.deliver import Message, Target
+from tidetable.errors import ChangesRefused, TargetBusy
+from tidetable.feed.model import Message, Target
 from tidetable.groups import group_by_size
 
 # A client of a service in a Region.
@@ -19,6 +22,25 @@ Clients = Callable[[str, str], Any]
 _KB, _MB = 1_000, 1_000_000
 _DETAIL_TYPE = "Event changed"
 _SOURCE = "tidetable"
+# The codes with which the services refuse a request, or one of its entries, for its content. Every other code may pass
+# with time: throttling, an error of the service, a missing right or target.
+_CONTENT = frozenset(
+    {
+        "AWS.SimpleQueueService.BatchRequestTooLong",
+        "AWS.SimpleQueueService.InvalidMessageContents",
+        "BatchRequestTooLong",
+        "InvalidArgument",
+        "InvalidArgumentException",
+        "InvalidMessageContents",
+        "InvalidParameterValue",
+        "InvalidParameterValueException",
+        "InvalidRequestContentException",
+        "MalformedDetail",
+        "RequestEntityTooLargeException",
+        "RequestTooLargeException",
+        "ValidationException",
+    }
+)
 # The attributes of a dead letter.
 FEED, TARGET = "feed", "target"
 
@@ -60,9 +82,11 @@ class _LambdaTarget(_Target):
         payload = (
             b'{"source":"tidetable","stream":' + json.dumps(self._stream).encode() + b',"changes":[' + changes + b"]}"
         )
-        answer = self._client.invoke(FunctionName=self.arn, Payload=payload)
+        with _judge_refusal(messages):
+            answer = self._client.invoke(FunctionName=self.arn, Payload=payload)
         if "FunctionError" in answer:
-            raise RuntimeError(answer["Payload"].read()[:300].decode(errors="replace"))
+            reason = answer["Payload"].read()[:300].decode(errors="replace")
+            raise ChangesRefused(reason, range(len(messages)))
         return ()
 
 
@@ -84,9 +108,18 @@ class _QueueTarget(_Target):
             {"Id": str(number), "MessageBody": message.body.decode(), **self._order(message)}
             for number, message in enumerate(messages)
         ]
-        answer = self._client.send_message_batch(QueueUrl=self._url, Entries=entries)
+        with _judge_refusal(messages):
+            answer = self._client.send_message_batch(QueueUrl=self._url, Entries=entries)
         accepted = {int(success["Id"]) for success in answer.get("Successful", ())}
-        return [number for number in range(len(messages)) if number not in accepted]
+        failed = {int(failure["Id"]): failure for failure in answer.get("Failed", ())}
+        left = [number for number in range(len(messages)) if number not in accepted]
+        if left:
+            first = failed.get(left[0], {})
+            reason = _describe_codes(len(left), first.get("Code", "no answer"), first.get("Message", ""))
+            # AWS: SenderFault says if the sender is at fault, that is, if the same message fails again.
+            refused = all(failed.get(number, {}).get("SenderFault", False) for number in left)
+            raise (ChangesRefused if refused else TargetBusy)(reason, left)
+        return ()
 
     def _order(self, message: Message) -> dict[str, str]:
         if not self._name.endswith(".fifo"):
@@ -95,14 +128,24 @@ class _QueueTarget(_Target):
 
 
 class _BusTarget(_Target):
-    """An event bus. AWS: a request has at most ten entries, and these have less than 256 KB together."""
+    """An event bus. AWS: a request has at most ten entries, and these have 1 MB together; it was 256 KB until 2026.
 
-    most_bytes, most_messages, most_together = 200 * _KB, 10, 200 * _KB
+    Source: AWS Compute Blog, *More room to build: serverless services now support payloads up to 1 MB*. The
+    documentation of the Regions in China still has 256 KB.
+    """
+
+    most_messages = 10
+
+    def __init__(self, arn: str, stream: str, clients: Clients) -> None:
+        super().__init__(arn, stream, clients)
+        self.most_bytes = self.most_together = (900 if arn.startswith("arn:aws:") else 200) * _KB
 
     def send(self, messages: Sequence[Message]) -> Sequence[int]:
         common = {"Source": _SOURCE, "DetailType": _DETAIL_TYPE, "EventBusName": self.arn, "Resources": [self._stream]}
         entries = [{**common, "Detail": message.body.decode()} for message in messages]
-        return _find_refused(self._client.put_events(Entries=entries)["Entries"])
+        with _judge_refusal(messages):
+            answer = self._client.put_events(Entries=entries)
+        return _check_entries(answer["Entries"])
 
 
 class _KinesisTarget(_Target):
@@ -112,7 +155,9 @@ class _KinesisTarget(_Target):
 
     def send(self, messages: Sequence[Message]) -> Sequence[int]:
         records = [{"Data": message.body, "PartitionKey": _hash_identity(message)} for message in messages]
-        return _find_refused(self._client.put_records(StreamARN=self.arn, Records=records)["Records"])
+        with _judge_refusal(messages):
+            answer = self._client.put_records(StreamARN=self.arn, Records=records)
+        return _check_entries(answer["Records"])
 
 
 class _FirehoseTarget(_Target):
@@ -123,12 +168,36 @@ class _FirehoseTarget(_Target):
     def send(self, messages: Sequence[Message]) -> Sequence[int]:
         name = self._name.removeprefix("deliverystream/")
         records = [{"Data": message.body + b"\n"} for message in messages]
-        answer = self._client.put_record_batch(DeliveryStreamName=name, Records=records)
-        return _find_refused(answer["RequestResponses"])
+        with _judge_refusal(messages):
+            answer = self._client.put_record_batch(DeliveryStreamName=name, Records=records)
+        return _check_entries(answer["RequestResponses"])
 
 
-def _find_refused(results: Sequence[Any]) -> Sequence[int]:
-    return [number for number, result in enumerate(results) if "ErrorCode" in result]
+def _check_entries(results: Sequence[Any]) -> Sequence[int]:
+    """Return () if every entry was accepted; otherwise raise ChangesRefused or TargetBusy."""
+    left = [number for number, result in enumerate(results) if "ErrorCode" in result]
+    if not left:
+        return ()
+    first = results[left[0]]
+    reason = _describe_codes(len(left), first["ErrorCode"], first.get("ErrorMessage", ""))
+    refused = all(results[number]["ErrorCode"] in _CONTENT for number in left)
+    raise (ChangesRefused if refused else TargetBusy)(reason, left)
+
+
+def _describe_codes(count: int, code: str, message: str) -> str:
+    return f"the target did not take {count} of its messages: {code}{': ' if message else ''}{message}"
+
+
+@contextmanager
+def _judge_refusal(messages: Sequence[Message]) -> Iterator[None]:
+    """Turn the refusal of a whole request for its content into ChangesRefused; other errors rise unchanged."""
+    try:
+        yield
+    except list_aws_errors() as error:
+        code = read_error_code(error)
+        if code not in _CONTENT:
+            raise
+        raise ChangesRefused(f"{code}: {read_error_message(error)}", range(len(messages))) from error
 
 
 def _hash_identity(message: Message) -> str:

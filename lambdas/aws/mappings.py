@@ -14,7 +14,11 @@ from tidetable.ports.feeds import FeedSettings, StreamMapping
 
 # AWS: a mapping that is being changed refuses with the first code. The other refusals pass with time, too.
 _TRANSIENT = frozenset({"ResourceInUseException", "TooManyRequestsException", "ServiceException"})
-_REFUSALS = _TRANSIENT | {"InvalidParameterValueException", "AccessDeniedException"}
+# Lambda refuses a wrong parameter and a missing right of the function's role with one code. A new right arrives some
+# seconds after its policy. Reported: serverless/serverless#3997, alertlogic/cwe-collector#2 (first message).
+_INVALID = "InvalidParameterValueException"
+_MISSING_RIGHT = ("Cannot access stream", "The role defined for the function cannot be assumed")
+_REFUSALS = _TRANSIENT | {_INVALID, "AccessDeniedException"}
 # Deletions are not changes: events are deleted only with their whole table, and that makes no records of deletions.
 _PATTERN = '{"eventName":["INSERT","MODIFY"]}'
 
@@ -80,4 +84,6 @@ def _translate_refusals() -> Iterator[None]:
         code = read_error_code(error)
         if code not in _REFUSALS:
             raise
-        raise TableRefused(f"{code}: {read_error_message(error)}", transient=code in _TRANSIENT) from error
+        message = read_error_message(error)
+        transient = code in _TRANSIENT or (code == _INVALID and message.startswith(_MISSING_RIGHT))
+        raise TableRefused(f"{code}: {message}", transient=transient) from error

@@ -43,6 +43,9 @@ if TYPE_CHECKING:
 #   ArchiveFailed
 # ValueMissing           large/whole.py          nobody                                  a mark on the event; ArchiveFailed
 # DamagedPack            packs/body.py           nobody                                  a gap of the answer; ArchiveFailed
+# ChangesRefused,        aws/feed_targets.py     feed/sending.py, then Lambda            FeedFailures, then a dead letter
+#   TargetBusy
+# UnknownPeriod          feed/intake.py          Lambda, for ``max_age``                 the same
 # NotDrained             ingest/drain.py         the queue, 120 times                    MessagesNotDrained, then the dead letters
 # Undrainable            ingest/drain.py         nobody                                  buried at once with its reason
 # BucketBlocked,         rollups/                the next run of the refresher           the refresher's report; the bucket is
@@ -59,7 +62,7 @@ if TYPE_CHECKING:
 #
 # Requests of boto3's clients that fail are repeated by botocore: aws/clients.py has the number of attempts per client.
 # lean/client.py repeats a request once if the other end had closed the idle connection, or refused the request's time.
-# Requests to the targets of feeds do not raise: feed/deliver.py tries each change three times, then the batch comes again.
+# Requests to the targets of feeds do not raise: feed/sending.py tries each change three times, then the batch comes again.
 # Writes of events do not raise: ingest/writing.py repeats the items that a store did not take until the time is up.
 # problems.py makes an answer of each error that a caller of the API can meet. Any other exception is a fault of this
 # project: 503 with Retry-After and a log line with its trace, or the function's own error.
@@ -205,6 +208,22 @@ class ArchiveFailed(TidetableError):
 
 class ValueMissing(TidetableError):
     """The data that an item refers to is missing or damaged."""
+
+
+class ChangesRefused(TidetableError):
+    """A target of a feed refused the messages with these ``numbers`` for themselves: it may accept other messages."""
+
+    def __init__(self, reason: str, numbers: Sequence[int]) -> None:
+        self.numbers = numbers
+        super().__init__(reason)
+
+
+class TargetBusy(TidetableError):
+    """A target of a feed could not take the messages with these ``numbers`` now; the same messages may pass later."""
+
+    def __init__(self, reason: str, numbers: Sequence[int]) -> None:
+        self.numbers = numbers
+        super().__init__(reason)
 
 
 class NotDrained(TidetableError):

@@ -71,9 +71,9 @@ def crossings(local: str) -> Crossings:
     return Crossings(client, table)
 
 
-def change(minute: int, temp: Any, series: str = "d2", at: int = 1_774_958_400_000) -> dict[str, Any]:
+def change(minute: int, temp: Any, series: str = "d2", sequence: str = "5") -> dict[str, Any]:
     time = f"{NOON + timedelta(minutes=minute):%Y-%m-%dT%H:%M:%S.%fZ}"
-    return {"series": series, "time": time, "id": f"r{minute}", "at": at, "data": {"temp": temp}}
+    return {"series": series, "time": time, "id": f"r{minute}", "sequence": sequence, "data": {"temp": temp}}
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
@@ -82,7 +82,7 @@ def test_of_two_states_of_a_reading_the_later_accepted_counts_in_whatever_order_
 ) -> None:
     """In a stream with packs both are inserts, and have no order. 91 was corrected to 71, so the next 90 is a crossing."""
     topic = Topic()
-    states = [change(1, 91, at=1), change(1, 71, at=2)]
+    states = [change(1, 91, sequence="1"), change(1, 71, sequence="2")]
     alerts([change(0, 70)], crossings, topic)
     for number in order:
         alerts([states[number]], crossings, topic)

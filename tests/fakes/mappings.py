@@ -16,13 +16,15 @@ _AFTERWARDS = {"Creating": "Enabled", "Updating": "Enabled"}
 class FakeMappings:
     """Mappings by their sources. ``count`` is called after each change. A new mapping is listed after ``hidden``.
 
-    A mapping of a source in ``refused`` is always refused.
+    A mapping of a source in ``refused`` is always refused. Until ``rights_from``, the function's role has no right to
+    read a stream, and Lambda answers with the text of aws.md, *Mappings of change streams*.
     """
 
     clock: Clock
     count: Callable[[], None] = lambda: None
     hidden: timedelta = timedelta(0)
     refused: set[str] = field(default_factory=set)
+    rights_from: datetime | None = None
     changes: list[str] = field(default_factory=list)
     _held: dict[str, tuple[StreamMapping, datetime, datetime]] = field(default_factory=dict)
 
@@ -34,7 +36,9 @@ class FakeMappings:
     def create(self, source: str, settings: FeedSettings) -> bool:
         self._pass()
         if source in self.refused:
-            raise TableRefused("InvalidParameterValueException: Cannot access stream", transient=False)
+            raise TableRefused("InvalidParameterValueException: Stream not found", transient=False)
+        if self.rights_from is not None and self.clock.now() < self.rights_from:
+            raise TableRefused(f"InvalidParameterValueException: Cannot access stream {source}.", transient=True)
         if source in self._held:
             return False
         mapping = StreamMapping(f"id-{len(self.changes)}", source, "Creating", settings)

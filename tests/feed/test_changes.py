@@ -40,7 +40,7 @@ def reader(**options: Any) -> ChangeReader:
 
 
 def record(item: Any, kind: Any = "insert") -> Record:
-    return Record("1", kind, TABLE, item, NOW)
+    return Record("42", kind, TABLE, item, NOW, 1_772_323_200_000)
 
 
 @pytest.mark.parametrize("layout", [PLAIN, SERIES])
@@ -56,6 +56,7 @@ def test_an_item_is_a_change_of_its_event(layout: Layout, kind: str) -> None:
         "at": 17,
         "data": {"n": 1, "kind": "odd"},
         "ref": "",
+        "sequence": "001772323200000" + "0" * 38 + "42",
     }
     assert Ref.decode(change.ref).key == layout.make_key(event(1, "b#c"))
 

@@ -155,7 +155,7 @@ def test_changes_of_one_event_are_never_in_one_request() -> None:
 
 
 def test_a_request_has_as_many_bytes_as_the_target_takes_together() -> None:
-    target = FakeTarget("one", Random(1), most_messages=10, most_together=500)
+    target = FakeTarget("one", Random(1), most_messages=10, most_together=650)
     deliver([record(n, id) for n, id in enumerate("abcdef")], feed_to(target), lambda: 100.0)
     assert target.requests == [2, 2, 2]
 
@@ -176,8 +176,8 @@ def test_a_change_that_is_too_large_goes_without_its_data() -> None:
     assert bodies[0]["ref"]
 
 
-@pytest.mark.parametrize(("age", "buried"), [(timedelta(minutes=59), 0), (timedelta(minutes=61), 2)])
-def test_what_fails_for_too_long_becomes_a_dead_letter_and_the_shard_goes_on(age: timedelta, buried: int) -> None:
+@pytest.mark.parametrize(("age", "buried"), [(timedelta(hours=22, minutes=59), 0), (timedelta(hours=23, minutes=1), 2)])
+def test_what_a_target_does_not_answer_becomes_a_dead_letter_in_its_last_hour_only(age: timedelta, buried: int) -> None:
     letters, clock = FakeLetters(), FakeClock(NOW)
     gone = FakeTarget("gone", Random(1), 1.0)
     records = [record(0, "a", created=NOW - age), record(1, "b", created=NOW - age), record(2, "c", created=NOW)]
@@ -252,12 +252,24 @@ def test_a_record_of_exactly_the_greatest_age_is_tried_again() -> None:
 
 def test_the_letter_of_a_record_that_cannot_be_read_names_its_item() -> None:
     letters = FakeLetters()
-    strange = record(7, "b", created=NOW - timedelta(hours=2))._replace(table="tidetable-t.s.2031-01-01")
-    removed = strange._replace(item=None)
-    deliver([strange, removed], feed_to(letters=letters), lambda: 100.0)
-    table = "'table': 'tidetable-t.s.2031-01-01', 'sequence': '7'"
-    key = "'pk': '2026-03-01T12:00:00.000000Z#0', 'sk': '2026-03-01T12:00:00.000000Z#a#b'"
-    assert letters.buried[""] == [f"{{{table}, {key}}}".encode(), f"{{{table}}}".encode()]
+    strange = record(7, "b", created=NOW - timedelta(hours=2))._replace(table="tidetable-t.s.2031-01-01", begun=5)
+    deliver([strange], feed_to(letters=letters), lambda: 100.0)
+    (line,) = letters.buried[""]
+    assert json.loads(line) == {
+        "table": "tidetable-t.s.2031-01-01",
+        "pk": "2026-03-01T12:00:00.000000Z#0",
+        "sk": "2026-03-01T12:00:00.000000Z#a#b",
+        "kind": "insert",
+        "sequence": "7",
+        "begun": 5,
+    }
+
+
+def test_a_deletion_needs_no_period_and_makes_no_letter() -> None:
+    letters = FakeLetters()
+    removed = record(7, "b", created=NOW - timedelta(hours=23, minutes=30))._replace(item=None, table="unknown")
+    assert deliver([removed], feed_to(letters=letters), lambda: 100.0).first_failure is None
+    assert letters.buried == {}
 
 
 def test_a_request_may_have_exactly_the_bytes_that_the_target_takes_and_one_message_may_have_more() -> None:

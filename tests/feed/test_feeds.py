@@ -196,8 +196,8 @@ def test_five_seconds_of_an_invocation_are_kept_for_its_answer(monkeypatch: pyte
     assert stage.targets[TWO].requests == [1]
 
 
-def test_a_change_is_buried_when_it_is_older_than_the_configured_max_age() -> None:
-    """Two hours: neither the default of one, nor the day of late events."""
+def test_a_change_is_buried_when_it_was_refused_for_the_configured_max_age() -> None:
+    """Two hours: neither the default of one, nor the day of late events. They begin with the first failure."""
     stage = Stage()
     buried: list[tuple[str, str]] = []
 
@@ -210,10 +210,12 @@ def test_a_change_is_buried_when_it_is_older_than_the_configured_max_age() -> No
     stage.pipeline = Upkeep(feeds=stage.feeds, read_records=read_records, clock=stage.clock)
     stage.targets[TWO].shut = True
     records = [as_sent(LAYOUT.make_item(event("a"), at=1))]
-    stage.clock.sleep(90 * 60)
-    assert call(stage, {"Records": records}) == {"batchItemFailures": [{"itemIdentifier": "1"}]}
-    assert buried == []
-    stage.clock.sleep(40 * 60)
+    stage.clock.sleep(150 * 60)
+    for _ in range(2):
+        assert call(stage, {"Records": records}) == {"batchItemFailures": [{"itemIdentifier": "1"}]}
+        assert buried == []
+        stage.clock.sleep(119 * 60)
+    stage.clock.sleep(2 * 60)
     assert call(stage, {"Records": records}) == {"batchItemFailures": []}
     assert buried == [("orders", TWO)]
 
@@ -261,9 +263,10 @@ def test_a_target_that_is_out_of_order_for_one_stream_is_waited_for_by_another()
     stage.feeds = Feeds(config, "t", stage.catalog, stage.whole, letters, stage.clock, stage.make_target)
     stage.pipeline = Upkeep(feeds=stage.feeds, read_records=read_records, clock=stage.clock)
     stage.targets[TWO].shut = True
-    old = as_sent(LAYOUT.make_item(event("a"), at=1))
-    old["dynamodb"]["ApproximateCreationDateTime"] -= 7_200
-    assert call(stage, {"Records": [old]}) == {"batchItemFailures": []}
+    old = [as_sent(LAYOUT.make_item(event(id), at=1), sequence=id) for id in "ab"]
+    assert call(stage, {"Records": old}) == {"batchItemFailures": [{"itemIdentifier": "a"}]}
+    stage.clock.sleep(3_700)
+    assert call(stage, {"Records": old}) == {"batchItemFailures": []}
     assert buried == ["orders"]
     young = as_sent(LAYOUT.make_item(event("b"), at=1), table="tidetable-t.plain.2026-03-01")
     assert call(stage, {"Records": [young]}) == {"batchItemFailures": [{"itemIdentifier": "1"}]}
@@ -300,7 +303,12 @@ def test_a_dead_letter_that_is_not_taken_stays_one() -> None:
         ({"feed": "none", "target": ONE, "changes": []}, "none is not in the configuration"),
         ({"feed": "plain", "target": ONE, "changes": []}, "plain has no such target"),
         ({"feed": "orders", "target": "arn:other", "changes": []}, "no such target: arn:other"),
-        ({"feed": "orders", "changes": []}, "the record could not be read"),
+        ({"feed": "plain", "changes": []}, "it has no feed"),
+        ({"feed": "orders", "changes": ["{'table': 'x'}"]}, "must name records"),
+        (
+            {"feed": "orders", "changes": ['{"table":"t","pk":"p","sk":"s","kind":"remove","sequence":"1"}']},
+            "an insert",
+        ),
         ({"feed": "orders", "target": ONE, "changes": {}}, "list of texts"),
         ({"feed": "orders", "target": ONE, "changes": [{}]}, "list of texts"),
         ({"feed": "orders", "target": ONE}, "list of texts"),
@@ -316,8 +324,16 @@ def test_a_record_says_kind_table_and_time() -> None:
     removal = as_sent(item, "REMOVE", "2")
     del removal["dynamodb"]["NewImage"]
     first, second = read_records({"Records": [as_sent(item), removal]})
-    assert first == Record("1", "insert", TABLE, item, NOW)
-    assert second == Record("2", None, TABLE, None, NOW)
+    # The last is the beginning of the change stream, 2026-03-01T00:00:00.
+    assert first == Record("1", "insert", TABLE, item, NOW, 1_772_323_200_000)
+    assert second == Record("2", None, TABLE, None, NOW, 1_772_323_200_000)
+
+
+def test_a_change_stream_whose_label_is_no_time_has_no_beginning() -> None:
+    """The label of an emulator. Only the order of two streams of the same period would need it."""
+    sent = as_sent(LAYOUT.make_item(event("a"), at=1))
+    sent["eventSourceARN"] = sent["eventSourceARN"].rpartition("/")[0] + "/latest"
+    assert [record.begun for record in read_records({"Records": [sent]})] == [0]
 
 
 def test_binary_values_of_a_record_are_bytes_wherever_they_are() -> None:

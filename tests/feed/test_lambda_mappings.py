@@ -16,8 +16,9 @@ MAPPING = StreamMapping("id", SOURCE, "Enabled", FeedSettings(100, 1))
 class Client:
     """Lambda's client: two pages of mappings, and a refusal if there is a code."""
 
-    def __init__(self, code: str = "") -> None:
+    def __init__(self, code: str = "", message: str = "because") -> None:
         self.code = code
+        self.message = message
         self.sent: list[tuple[str, dict[str, Any]]] = []
 
     def get_paginator(self, operation: str) -> Any:
@@ -34,7 +35,7 @@ class Client:
         def call(**parameters: Any) -> None:
             self.sent.append((operation, parameters))
             if self.code:
-                raise ClientError({"Error": {"Code": self.code, "Message": "because"}}, operation)
+                raise ClientError({"Error": {"Code": self.code, "Message": self.message}}, operation)
 
         return call
 
@@ -126,6 +127,30 @@ def test_refusals_that_pass_are_told_from_those_that_stay(change: str, code: str
     with pytest.raises(TableRefused, match=f"{code}: because") as refused:
         calls[change]()
     assert refused.value.transient is transient
+
+
+@pytest.mark.parametrize(
+    ("message", "transient"),
+    [
+        (
+            f"Cannot access stream {SOURCE}. Please ensure the role can perform the GetRecords, GetShardIterator, …",
+            True,
+        ),
+        ("The role defined for the function cannot be assumed by Lambda.", True),
+        (f"Stream not found: {SOURCE}", False),
+        ("Batch size must not be greater than 10000. Cannot access stream", False),
+    ],
+)
+def test_a_right_that_has_not_arrived_yet_is_told_from_a_wrong_parameter(message: str, transient: bool) -> None:
+    """Both have one code: in the deploy that adds the first feed, the policy of the role is some seconds old."""
+    made = mappings(Client("InvalidParameterValueException", message))
+    with pytest.raises(TableRefused) as refused:
+        made.create(SOURCE, FeedSettings(1, 1))
+    assert refused.value.transient is transient
+    made = mappings(Client("AccessDeniedException", message))
+    with pytest.raises(TableRefused) as refused:
+        made.create(SOURCE, FeedSettings(1, 1))
+    assert not refused.value.transient, "a right of the lifecycle itself"
 
 
 def test_any_other_error_rises() -> None:

@@ -341,6 +341,17 @@ def test_a_refusal_that_passes_is_left_to_the_next_run_and_another_is_a_failure(
         assert step.detail == "TooManyRequestsException"
 
 
+def test_the_first_feed_is_mapped_by_the_run_after_its_right_arrived() -> None:
+    """The deploy that adds the feed adds the right, too. Its own run is healthy: nothing is lost by waiting."""
+    world = World(days=1)
+    world.mappings.rights_from = world.clock.now() + timedelta(seconds=20)
+    (step,) = world.feeds.follow(world.periods, world.clock.now())
+    assert (step.action, step.outcome) == ("map", "deferred")
+    assert "Cannot access stream" in step.detail
+    world.clock.sleep(30)
+    assert world.follow() == [("map", "s.2026-03-05", "done")]
+
+
 def test_a_table_that_cannot_be_described_is_told() -> None:
     world = World()
     world.tables.unseen.add("tidetable-t.s.2026-03-05")

@@ -5,8 +5,10 @@ import json
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 
 from aws.feed_targets import FeedDeadLetters, make_target
+from tidetable.errors import ChangesRefused, TargetBusy
 from tidetable.feed.deliver import Message
 
 QUEUE = "arn:aws:sqs:eu-central-1:123456789012:changes"
@@ -16,6 +18,7 @@ KINESIS = "arn:aws:kinesis:eu-central-1:123456789012:stream/orders"
 FIREHOSE = "arn:aws:firehose:eu-central-1:123456789012:deliverystream/orders"
 MESSAGES = [Message(("s", "2026-03-01", id), json.dumps({"id": id}).encode()) for id in "abc"]
 FAILED = {"ErrorCode": "InternalFailure"}
+REFUSED = {"ErrorCode": "MalformedDetail", "ErrorMessage": "Detail is malformed."}
 
 
 class Client:
@@ -33,6 +36,20 @@ class Client:
         return call
 
 
+class Failing(Client):
+    """A client whose every request is refused with a code."""
+
+    def __init__(self, code: str) -> None:
+        super().__init__()
+        self.code = code
+
+    def __getattr__(self, operation: str) -> Any:
+        def call(**_: Any) -> Any:
+            raise ClientError({"Error": {"Code": self.code, "Message": "no"}}, operation)
+
+        return call
+
+
 def target(arn: str, client: Client) -> Any:
     regions: list[tuple[str, str]] = []
 
@@ -42,6 +59,20 @@ def target(arn: str, client: Client) -> Any:
         return client
 
     return make_target(arn, "orders", clients)
+
+
+def read_busy(made: Any) -> tuple[list[int], str]:
+    """The numbers of the messages that a target could not take now, and the reason."""
+    with pytest.raises(TargetBusy) as busy:
+        made.send(MESSAGES)
+    return list(busy.value.numbers), str(busy.value)
+
+
+def read_refused(made: Any) -> tuple[list[int], str]:
+    """The numbers of the messages that a target refused for themselves, and the reason."""
+    with pytest.raises(ChangesRefused) as refused:
+        made.send(MESSAGES)
+    return list(refused.value.numbers), str(refused.value)
 
 
 def test_a_function_gets_all_changes_in_one_call_that_is_waited_for() -> None:
@@ -59,23 +90,22 @@ def test_a_function_gets_all_changes_in_one_call_that_is_waited_for() -> None:
 
 def test_a_function_that_fails_took_nothing() -> None:
     failure = {"FunctionError": "Unhandled", "Payload": io.BytesIO(b'{"errorMessage":"no table"}')}
-    with pytest.raises(RuntimeError, match="no table"):
-        target(FUNCTION, Client(invoke=failure)).send(MESSAGES)
+    assert read_refused(target(FUNCTION, Client(invoke=failure))) == ([0, 1, 2], '{"errorMessage":"no table"}')
 
 
 def test_of_a_functions_long_failure_the_beginning_is_the_reason() -> None:
     failure = {"FunctionError": "Unhandled", "Payload": io.BytesIO(b"x" * 299 + b"yz")}
-    with pytest.raises(RuntimeError) as failed:
-        target(FUNCTION, Client(invoke=failure)).send(MESSAGES)
-    assert str(failed.value) == "x" * 299 + "y"
+    assert read_refused(target(FUNCTION, Client(invoke=failure))) == ([0, 1, 2], "x" * 299 + "y")
 
 
 def test_a_queue_says_which_messages_it_took() -> None:
-    taken = {"Successful": [{"Id": "0"}, {"Id": "2"}], "Failed": [{"Id": "1"}]}
+    failed = {"Id": "1", "SenderFault": False, "Code": "InternalError", "Message": "Try again."}
+    taken = {"Successful": [{"Id": "0"}, {"Id": "2"}], "Failed": [failed]}
     client = Client(get_queue_url={"QueueUrl": "https://queue"}, send_message_batch=taken)
     queue = target(QUEUE, client)
-    assert list(queue.send(MESSAGES)) == [1]
-    assert list(queue.send(MESSAGES)) == [1]
+    reason = "the target did not take 1 of its messages: InternalError: Try again."
+    assert read_busy(queue) == ([1], reason)
+    assert read_busy(queue) == ([1], reason)
     assert client.sent[0] == ("get_queue_url", {"QueueName": "changes", "QueueOwnerAWSAccountId": "123456789012"})
     assert [operation for operation, _ in client.sent] == ["get_queue_url", "send_message_batch", "send_message_batch"]
     assert client.sent[1][1] == {
@@ -86,11 +116,13 @@ def test_a_queue_says_which_messages_it_took() -> None:
 
 def test_a_message_that_a_queue_says_nothing_of_was_not_taken() -> None:
     client = Client(get_queue_url={"QueueUrl": "u"}, send_message_batch={"Successful": [{"Id": "1"}]})
-    assert list(target(QUEUE, client).send(MESSAGES)) == [0, 2]
+    assert read_busy(target(QUEUE, client)) == ([0, 2], "the target did not take 2 of its messages: no answer")
 
 
 def test_a_fifo_queue_keeps_the_changes_of_an_event_in_order_and_drops_a_change_that_comes_again() -> None:
-    client = Client(get_queue_url={"QueueUrl": "u"}, send_message_batch={"Successful": []})
+    client = Client(
+        get_queue_url={"QueueUrl": "u"}, send_message_batch={"Successful": [{"Id": str(n)} for n in range(3)]}
+    )
     again = Message(MESSAGES[0].identity, b'{"id":"a","more":1}')
     target(QUEUE + ".fifo", client).send([MESSAGES[0], again, MESSAGES[1]])
     first, second, other = client.sent[1][1]["Entries"]
@@ -101,7 +133,7 @@ def test_a_fifo_queue_keeps_the_changes_of_an_event_in_order_and_drops_a_change_
 
 def test_a_bus_gets_an_entry_for_each_change() -> None:
     client = Client(put_events={"Entries": [{"EventId": "1"}, FAILED, {"EventId": "2"}]})
-    assert list(target(BUS, client).send(MESSAGES)) == [1]
+    assert read_busy(target(BUS, client)) == ([1], "the target did not take 1 of its messages: InternalFailure")
     assert client.sent[0][1]["Entries"][0] == {
         "Source": "tidetable",
         "DetailType": "Event changed",
@@ -113,8 +145,8 @@ def test_a_bus_gets_an_entry_for_each_change() -> None:
 
 def test_kinesis_gets_the_changes_of_an_event_in_one_shard() -> None:
     client = Client(put_records={"Records": [FAILED, {"SequenceNumber": "1"}, FAILED]})
-    assert list(target(KINESIS, client).send(MESSAGES)) == [0, 2]
-    target(KINESIS, client).send(MESSAGES)
+    for _ in range(2):
+        assert read_busy(target(KINESIS, client))[0] == [0, 2]
     assert client.sent[0][1] == client.sent[1][1]
     assert client.sent[0][1]["StreamARN"] == KINESIS
     keys = [record["PartitionKey"] for record in client.sent[0][1]["Records"]]
@@ -124,7 +156,7 @@ def test_kinesis_gets_the_changes_of_an_event_in_one_shard() -> None:
 
 def test_firehose_gets_lines() -> None:
     client = Client(put_record_batch={"RequestResponses": [{"RecordId": "1"}, {"RecordId": "2"}, FAILED]})
-    assert list(target(FIREHOSE, client).send(MESSAGES)) == [2]
+    assert read_busy(target(FIREHOSE, client))[0] == [2]
     assert client.sent[0][1] == {
         "DeliveryStreamName": "orders",
         "Records": [{"Data": b'{"id": "%s"}\n' % id} for id in (b"a", b"b", b"c")],
@@ -134,8 +166,9 @@ def test_firehose_gets_lines() -> None:
 @pytest.mark.parametrize(
     ("arn", "messages", "one", "together"),
     [
-        # AWS: PutEvents, 10 entries of less than 256 KB together.
-        (BUS, 10, 256_000, 256_000),
+        # AWS: PutEvents, 10 entries of 1 MB together; in the Regions of China less than 256 KB.
+        (BUS, 10, 1_000_000, 1_000_000),
+        (BUS.replace("arn:aws:", "arn:aws-cn:"), 10, 256_000, 256_000),
         # AWS: SendMessageBatch, 10 messages of 1 MiB together.
         (QUEUE, 10, 1_048_576, 1_048_576),
         # AWS: PutRecords, 500 records of 1 MiB each and 5 MiB together.
@@ -214,7 +247,7 @@ def test_requests_are_as_large_as_they_may_be() -> None:
     assert {arn: (made.most_bytes, made.most_messages, made.most_together) for arn, made in limits.items()} == {
         FUNCTION: (900_000, 1_000, 5_000_000),
         QUEUE: (900_000, 10, 900_000),
-        BUS: (200_000, 10, 200_000),
+        BUS: (900_000, 10, 900_000),
         KINESIS: (900_000, 500, 4_000_000),
         FIREHOSE: (900_000, 500, 3_000_000),
     }
@@ -222,7 +255,42 @@ def test_requests_are_as_large_as_they_may_be() -> None:
 
 def test_of_a_queue_that_took_nothing_every_message_is_left() -> None:
     client = Client(get_queue_url={"QueueUrl": "u"}, send_message_batch={"Failed": [{"Id": "0"}]})
-    assert list(target(QUEUE, client).send(MESSAGES)) == [0, 1, 2]
+    assert read_busy(target(QUEUE, client))[0] == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("entries", "refused"),
+    [([REFUSED, {}, REFUSED], True), ([REFUSED, {}, FAILED], False), ([FAILED, {}, FAILED], False)],
+)
+def test_an_entry_is_refused_for_itself_if_its_code_says_so(entries: Any, refused: bool) -> None:
+    """A throttled bus refuses any entry: a refusal beside it comes again with it."""
+    made = target(BUS, Client(put_events={"Entries": entries}))
+    assert (read_refused if refused else read_busy)(made)[0] == [0, 2]
+
+
+@pytest.mark.parametrize(("faults", "refused"), [((True, True), True), ((True, False), False), ((False, False), False)])
+def test_a_queue_says_if_the_message_is_at_fault(faults: tuple[bool, bool], refused: bool) -> None:
+    failed = [{"Id": str(2 * n), "SenderFault": fault, "Code": "X"} for n, fault in enumerate(faults)]
+    answer = {"Successful": [{"Id": "1"}], "Failed": failed}
+    made = target(QUEUE, Client(get_queue_url={"QueueUrl": "u"}, send_message_batch=answer))
+    assert (read_refused if refused else read_busy)(made)[0] == [0, 2]
+
+
+@pytest.mark.parametrize("code", ["ValidationException", "InvalidArgumentException"])
+def test_a_request_that_is_refused_for_its_content_is_refused_for_itself(code: str) -> None:
+    client = Failing(code)
+    for arn in (BUS, KINESIS, FIREHOSE, FUNCTION):
+        assert read_refused(target(arn, client)) == ([0, 1, 2], f"{code}: no")
+
+
+@pytest.mark.parametrize(
+    "code",
+    ["ThrottlingException", "ResourceNotFoundException", "AccessDeniedException", "KMSAccessDeniedException", "500"],
+)
+def test_every_other_refusal_of_a_request_may_pass_with_time(code: str) -> None:
+    for arn in (BUS, KINESIS, FIREHOSE, FUNCTION):
+        with pytest.raises(ClientError, match=code):
+            target(arn, Failing(code)).send(MESSAGES)
 
 
 def test_events_whose_names_join_to_the_same_text_are_different_events() -> None:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from tidetable.catalog import Entry
 from tidetable.conditions import Condition
 from tidetable.config.stream import ChangeKind
-from tidetable.errors import ValueMissing
+from tidetable.errors import TableMissing, ValueMissing
 from tidetable.events import Item, JsonObject
 from tidetable.exact import decode_json, encode_json
 from tidetable.keys.layout import NEWEST
@@ -23,20 +23,25 @@ from tidetable.packs import open_item
 
 
 class Record(NamedTuple):
-    """A record of a table's stream. ``sequence`` names it within its shard, ``item`` is None after a deletion."""
+    """A record of a table's stream. ``sequence`` names it within its shard, ``item`` is None after a deletion.
+
+    ``begun`` is when the table's change stream was turned on, in epoch milliseconds.
+    """
 
     sequence: str
     kind: ChangeKind | None
     table: str
     item: Item | None
     created: datetime
+    begun: int = 0
 
 
 class Change(NamedTuple):
     """A change of an event: it was inserted, or replaced by the same event with other data.
 
     ``at`` is the time at which it was accepted, in epoch milliseconds. ``data`` is None if the data cannot be read any
-    more, or is too large for a target; ``ref`` then still names the event.
+    more, or is too large for a target; ``ref`` then still names the event. Of two states of an event, the state that
+    queries show has the greater ``sequence``; it has digits only, and the same length for all states of an event.
     """
 
     kind: ChangeKind
@@ -47,6 +52,7 @@ class Change(NamedTuple):
     at: int
     data: JsonObject | None
     ref: str
+    sequence: str
 
     @property
     def identity(self) -> tuple[str, str, str]:
@@ -88,7 +94,11 @@ class ChangeReader:
             return []
         if entry.layout.versioned and not item["sk"].startswith(NEWEST):
             return []
-        changes = self._read_pack(item, kind, entry) if "pack" in item else [self._read_item(item, kind, entry)]
+        changes = (
+            self._read_pack(record, item, kind, entry)
+            if "pack" in item
+            else [self._read_item(record, item, kind, entry)]
+        )
         # If a change's data is missing, the target must decide if it wants the change.
         return [
             change
@@ -96,22 +106,55 @@ class ChangeReader:
             if change.data is None or all(condition.holds(change.data) for condition in self.conditions)
         ]
 
-    def _read_item(self, item: Item, kind: ChangeKind, entry: Entry) -> Change:
-        whole = self.unpacker.complete_items([item], entry.table, cold=True)
-        data = None if whole.missing else whole.items[0]["data"]
-        return _make_change(item["pk"], item["sk"], int(item.get("at", 0)), data, kind, entry)
+    def _read_item(self, record: Record, item: Item, kind: ChangeKind, entry: Entry) -> Change:
+        at = int(item.get("at", 0))
+        packed = entry.layout.pack is not None
+        sequence = f"{at:015d}{_make_pack_tail(record, '')}" if packed else _make_sequence(record)
+        return _make_change(item["pk"], item["sk"], at, self._read_data(item, entry), kind, entry, sequence)
 
-    def _read_pack(self, item: Item, kind: ChangeKind, entry: Entry) -> Iterator[Change]:
+    def _read_data(self, item: Item, entry: Entry) -> JsonObject | None:
+        try:
+            whole = self.unpacker.complete_items([item], entry.table, cold=True)
+        except TableMissing:
+            # The table was deleted with its chunks, after its archive was verified.
+            return None
+        data: JsonObject | None = None if whole.missing else whole.items[0]["data"]
+        return data
+
+    def _read_pack(self, record: Record, item: Item, kind: ChangeKind, entry: Entry) -> Iterator[Change]:
         opened = open_item(item, entry.layout, self.unpacker.compressor)
         if opened.problem is not None:
             raise ValueMissing(opened.problem)
         ats = opened.ats if opened.ats is not None else [opened.at] * len(opened.places)
+        tail = _make_pack_tail(record, opened.hash)
         for place, value, at in zip(opened.places, opened.values, ats, strict=True):
             data = decode_json(value) if isinstance(value, str) else value["data"]
-            yield _make_change(opened.address, place, at, data, kind, entry)
+            yield _make_change(opened.address, place, at, data, kind, entry, f"{at:015d}{tail}")
 
 
-def _make_change(pk: str, sk: str, at: int, data: JsonObject | None, kind: ChangeKind, entry: Entry) -> Change:
+def _make_change(
+    pk: str, sk: str, at: int, data: JsonObject | None, kind: ChangeKind, entry: Entry, sequence: str
+) -> Change:
     time, series, id = entry.layout.parse_names(pk, sk)
     ref = encode_ref(entry.stream, entry.period.label, pk, sk)
-    return Change(kind, entry.stream, series, time, id, at, data, ref)
+    return Change(kind, entry.stream, series, time, id, at, data, ref, sequence)
+
+
+def _make_sequence(record: Record) -> str:
+    """Make the sequence of a plain item's state: the order in which DynamoDB wrote the states of the item.
+
+    AWS: the records of an item are in the order of its changes, and a sequence number has up to 40 digits (API
+    reference, *StreamRecord*). A period that is made anew has a stream that begins later.
+    """
+    return f"{record.begun:015d}{record.sequence:0>40}"
+
+
+def _make_pack_tail(record: Record, hash: str) -> str:
+    """Make the part of a sequence that follows the time of acceptance, in a table with packs.
+
+    States of an event may be in several items there. As in queries, the state that was accepted last counts, then the
+    state in the pack with the greatest hash.
+    """
+    # Ten characters of the hash, two digits each, are more than enough for the packs of one millisecond.
+    digits = "".join(f"{ord(character) - 32:02d}" for character in hash[:10])
+    return f"{digits:0<20}{record.sequence:0>40}"

@@ -8,10 +8,13 @@ from dataclasses import dataclass, field
 from tidetable.catalog import Entry
 from tidetable.conditions import Condition
 from tidetable.config import Config, FeedPolicy, Stream
-from tidetable.errors import BadInvocation, NotReady
-from tidetable.feed.changes import ChangeReader, Record
-from tidetable.feed.deliver import Delivered, Feed, FeedLetters, Message, Target, deliver, send_messages
+from tidetable.errors import BadInvocation, NotReady, TableMissing
+from tidetable.feed.changes import Change, ChangeReader, Record
+from tidetable.feed.deliver import deliver
 from tidetable.feed.memory import Memory
+from tidetable.feed.model import Delivered, Feed, FeedLetters, Message, Target
+from tidetable.feed.sending import send_messages
+from tidetable.feed.unread import UnreadRecord, parse_unread
 from tidetable.large.whole import Unpacker
 from tidetable.names import parse_table_name
 from tidetable.ports import CatalogReader, Clock
@@ -42,24 +45,59 @@ class Feeds:
         policy = self.config.streams.get(stream)
         if policy is None or policy.feed is None:
             return Delivered()
-        kinds, max_age = frozenset(policy.feed.kinds), policy.feed.max_age
-        reader = ChangeReader(self.unpacker, kinds, read_conditions(policy, policy.feed))
+        reader, max_age = self._make_reader(policy, policy.feed), policy.feed.max_age
         targets = [self._find_target(arn, stream) for arn in policy.feed.targets]
         memory = self._memories.setdefault(stream, Memory())
         feed = Feed(stream, reader, targets, self.letters, self.clock, max_age, self._find_entry, memory)
         return deliver(records, feed, remaining)
 
     def redeliver(self, stream: str, target: str, bodies: Sequence[bytes], remaining: Remaining) -> int:
-        """Send the changes of a dead letter to their target again; NotReady if the target does not accept all of them."""
+        """Send the changes of a dead letter to their target again, and return their number; NotReady if the target does
+        not accept all of them.
+
+        A letter without a target names records that could not be read. Their items are read again, and their changes
+        go to all targets of the feed.
+        """
         policy = self.config.streams.get(stream)
-        if policy is None or policy.feed is None or target not in policy.feed.targets:
+        if policy is None or policy.feed is None or (target and target not in policy.feed.targets):
             known = "has no such target" if policy is not None else "is not in the configuration"
-            raise BadInvocation(f"stream {stream} {known}: {target or 'the record could not be read'}")
-        messages = [Message(("", "", str(number)), body) for number, body in enumerate(bodies)]
+            raise BadInvocation(f"stream {stream} {known}: {target or 'it has no feed'}")
+        if not target:
+            return self._redeliver_unread(policy, policy.feed, bodies, remaining)
+        self._send_again(
+            stream, target, [Message(("", "", str(number)), body) for number, body in enumerate(bodies)], remaining
+        )
+        return len(bodies)
+
+    def _redeliver_unread(self, stream: Stream, feed: FeedPolicy, bodies: Sequence[bytes], remaining: Remaining) -> int:
+        reader = self._make_reader(stream, feed)
+        changes = [change for unread in parse_unread(bodies) for change in self._read_again(unread, reader)]
+        for arn in feed.targets:
+            target = self._find_target(arn, stream.name)
+            messages = [Message(change.identity, change.encode(target.most_bytes)) for change in changes]
+            self._send_again(stream.name, arn, messages, remaining)
+        return len(bodies)
+
+    def _read_again(self, unread: UnreadRecord, reader: ChangeReader) -> Sequence[Change]:
+        """Read the changes of a record that could not be read, from the present item in its table."""
+        entry = self._find_entry(unread.table)
+        if entry is None:
+            raise NotReady(f"the catalog has no period of table {unread.table}")
+        try:
+            item = self.unpacker.store.get_many(entry.table, [unread.key]).get(unread.key)
+        except TableMissing as error:
+            raise NotReady(f"{error}: read the events of period {entry.period.label} by a query") from error
+        if item is None:
+            raise NotReady(f"table {entry.table} has no item {unread.key.pk}, {unread.key.sk}")
+        return reader.read(unread.make_record(item), entry)
+
+    def _send_again(self, stream: str, target: str, messages: Sequence[Message], remaining: Remaining) -> None:
         refused, reason = send_messages(messages, self._find_target(target, stream), self.clock, remaining)
         if refused:
-            raise NotReady(f"{target} did not take {len(refused)} of {len(bodies)} changes: {reason}")
-        return len(bodies)
+            raise NotReady(f"{target} did not take {len(refused)} of {len(messages)} changes: {reason}")
+
+    def _make_reader(self, stream: Stream, feed: FeedPolicy) -> ChangeReader:
+        return ChangeReader(self.unpacker, frozenset(feed.kinds), read_conditions(stream, feed))
 
     def _find_target(self, arn: str, stream: str) -> Target:
         if (arn, stream) not in self._targets:

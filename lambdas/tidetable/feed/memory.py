@@ -17,6 +17,8 @@ _SHARE = 10
 _LONGEST = timedelta(minutes=1)
 # At most this many batches are remembered for a target; if there are more, all are forgotten.
 _MOST = 1_000
+# At most this many records of a target have a remembered failure; if there are more, the oldest are forgotten.
+_MOST_FAILURES = 10_000
 
 # A sequence number in a form that can be sorted: in one shard, later records have greater numbers, of up to 40 digits.
 _Order = tuple[int, str]
@@ -33,6 +35,10 @@ class Memory:
     # For each target, and for the table and the first record of a batch that comes again: the last record that the
     # target accepted.
     _taken: dict[str, dict[tuple[str, _Order], _Order]] = field(default_factory=dict)
+    # For each target, and for the table and the sequence number of a record: when its delivery failed first.
+    _failures: dict[str, dict[tuple[str, str], datetime]] = field(default_factory=dict)
+    # When a target accepted a change last.
+    _accepted: dict[str, datetime] = field(default_factory=dict)
 
     def is_failing(self, target: str) -> bool:
         """True if the last request to a target failed: then the other targets are served before it."""
@@ -46,16 +52,40 @@ class Memory:
         """True if a target may be tried now; a target that is out of order must wait."""
         return now >= self._retry_from.get(target, now)
 
-    def note_success(self, target: str) -> None:
-        """Remember that a target accepted a change."""
+    def note_success(self, target: str, records: Sequence[Record], now: datetime) -> None:
+        """Remember that a target accepted changes of these records."""
         self._failing.discard(target)
         self._retry_from.pop(target, None)
+        self._accepted[target] = now
+        failures = self._failures.get(target)
+        if failures:
+            for record in records:
+                failures.pop((record.table, record.sequence), None)
 
-    def note_failure(self, target: str, begun_at: datetime, now: datetime, *, out_of_order: bool) -> None:
-        """Remember that a request, begun at ``begun_at``, failed; with ``out_of_order`` the target is out of order."""
+    def note_failure(self, target: str, records: Sequence[Record], now: datetime) -> None:
+        """Remember that a target did not accept changes of these records."""
         self._failing.add(target)
-        if out_of_order:
-            self._retry_from[target] = now + min(_SHARE * (now - begun_at), _LONGEST)
+        failures = self._failures.setdefault(target, {})
+        for record in records:
+            failures.setdefault((record.table, record.sequence), now)
+        while len(failures) > _MOST_FAILURES:
+            del failures[next(iter(failures))]
+
+    def note_out_of_order(self, target: str, seconds: float, now: datetime) -> None:
+        """Remember that a target is out of order; its last request took ``seconds``."""
+        self._retry_from[target] = now + min(_SHARE * timedelta(seconds=seconds), _LONGEST)
+
+    def find_first_failure(self, target: str, record: Record, now: datetime) -> datetime:
+        """Return when the delivery of a record failed first; ``now`` if no failure is remembered."""
+        return self._failures.get(target, {}).get((record.table, record.sequence), now)
+
+    def accepted_since(self, target: str, record: Record) -> bool:
+        """True if a target has accepted a change after the first failure of this record."""
+        accepted, failed = (
+            self._accepted.get(target),
+            self._failures.get(target, {}).get((record.table, record.sequence)),
+        )
+        return accepted is not None and failed is not None and accepted > failed
 
     def count_taken(self, target: str, records: Sequence[Record]) -> int:
         """Return how many of a batch's first records a target accepted when the batch came before, and forget the

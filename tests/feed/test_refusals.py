@@ -1,0 +1,170 @@
+"""What a target does not accept: a busy target is waited for, and only a change that is wrong by itself becomes a dead
+letter, ``max_age`` after its first failure.
+"""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from tests.worlds.feeds import NOW, ONE, TWO, FeedTarget, FeedWorld, accept, fail, refuse, refuse_whole
+from tidetable.errors import TargetBusy
+
+DOWN = [TimeoutError("no answer"), TargetBusy("throttled", range(4)), ClientError({"Error": {"Code": "500"}}, "Invoke")]
+
+
+@pytest.mark.parametrize("error", DOWN, ids=["silent", "throttled", "broken"])
+def test_a_single_target_that_is_down_is_waited_for_until_the_last_hour(error: Exception) -> None:
+    """A queue that nobody made yet, a stream that is throttled: the changes wait in the table's stream, in order."""
+    target = FeedTarget(ONE)
+    world = FeedWorld(target)
+    records = [world.record(n, timedelta(hours=2)) for n in range(6)]
+    target.answer = fail(error)
+    for _ in range(20):
+        delivered = world.deliver(*records)
+        assert (delivered.first_failure, delivered.buried) == ("0", 0)
+        world.clock.sleep(3_600)
+    target.answer = accept
+    assert world.deliver(*records).first_failure is None
+    assert target.taken == [0, 1, 2, 3, 4, 5]
+
+
+def test_in_the_last_hour_of_its_records_what_a_target_did_not_take_becomes_letters_quickly() -> None:
+    """A shard may have 1,000 records per second: no batch of the last hour waits for each of its requests."""
+    target = FeedTarget(ONE)
+    world = FeedWorld(target)
+    target.answer = fail(TimeoutError("no answer"))
+    records = [world.record(n, timedelta(hours=23, minutes=1)) for n in range(20)]
+    young = world.record(20, timedelta(hours=1))
+    assert world.deliver(*records, young).first_failure == "20"
+    assert world.letters.of(ONE) == list(range(20))
+    assert len(target.requests) == 3, "three tries of one request"
+    target.answer = accept
+    assert world.deliver(young).first_failure is None
+    assert world.redeliver() == 20
+    assert target.taken == [20, *range(20)]
+
+
+@pytest.mark.parametrize("answer", [refuse, refuse_whole])
+@pytest.mark.parametrize("bad", [(0,), (3,), (9,), (4, 5), (1, 7), (0, 1, 2, 3)])
+def test_only_the_changes_that_a_target_refuses_become_letters_an_hour_after_their_first_failure(
+    answer: Any, bad: tuple[int, ...]
+) -> None:
+    target = FeedTarget(ONE, answer(*bad))
+    world = FeedWorld(target)
+    records = [world.record(n) for n in range(10)]
+    seen = 0
+    for _ in range(500):
+        delivered = world.deliver(*records)
+        assert len(world.letters.kept) == 0 or world.clock.now() - NOW > timedelta(hours=1)
+        if delivered.first_failure is None:
+            break
+        seen = int(delivered.first_failure)
+        records = [record for record in records if int(record.sequence) >= seen]
+        world.clock.sleep(300)
+    assert sorted(world.letters.of(ONE)) == list(bad)
+    assert sorted(set(target.taken)) == [n for n in range(10) if n not in bad]
+
+
+def test_the_first_failure_counts_and_not_the_age_of_the_record() -> None:
+    target = FeedTarget(ONE, refuse(1))
+    world = FeedWorld(target)
+    records = [world.record(n, timedelta(hours=8)) for n in range(2)]
+    assert world.deliver(*records).first_failure == "1"
+    world.clock.sleep(3_590)
+    assert world.deliver(records[1]).first_failure == "1"
+    world.clock.sleep(20)
+    assert world.deliver(records[1]).first_failure is None
+    assert world.letters.of(ONE) == [1]
+
+
+def test_a_change_that_was_accepted_once_begins_a_new_hour_when_it_fails_again() -> None:
+    target = FeedTarget(ONE, refuse(0))
+    world = FeedWorld(target)
+    record = world.record(0)
+    world.deliver(record)
+    target.answer = accept
+    world.deliver(record)
+    target.answer = refuse(0)
+    world.clock.sleep(3_700)
+    assert world.deliver(record).first_failure == "0"
+    assert world.letters.kept == []
+
+
+def test_a_target_that_refuses_every_change_is_at_fault_and_waited_for() -> None:
+    """Its database is down, or its code is wrong: each of its changes waits, and none is thrown away."""
+    target = FeedTarget(ONE, refuse_whole(*range(100)), most_messages=100)
+    world = FeedWorld(target)
+    records = [world.record(n) for n in range(100)]
+    for _ in range(3):
+        assert world.deliver(*records).first_failure == "0"
+        world.clock.sleep(3_700)
+    assert world.letters.kept == []
+    assert len(target.requests) < 70
+    target.answer = refuse_whole(17)
+    assert world.deliver(*records).first_failure is None
+    assert world.letters.of(ONE) == [17]
+
+
+def test_a_single_change_that_is_refused_for_an_hour_is_a_letter_although_nothing_else_comes() -> None:
+    """With the next change of the same event behind it, too: the newer state must not wait for a day."""
+    target = FeedTarget(ONE, refuse(0))
+    world = FeedWorld(target)
+    first = world.record(0)
+    second = first._replace(sequence="1")
+    world.deliver(first, second)
+    world.clock.sleep(3_700)
+    assert world.deliver(first, second).first_failure == "1"
+    assert world.letters.of(ONE) == [0]
+
+
+def test_another_shard_shows_that_a_target_works() -> None:
+    """Then two refused changes are wrong by themselves, although nothing else of their batch is accepted."""
+    target = FeedTarget(ONE, refuse_whole(0, 1))
+    world = FeedWorld(target)
+    records = [world.record(n) for n in range(2)]
+    assert world.deliver(*records).first_failure == "0"
+    world.clock.sleep(3_700)
+    assert world.deliver(*records).first_failure == "0"
+    world.deliver(world.record(50))
+    assert world.deliver(*records).first_failure is None
+    assert world.letters.of(ONE) == [0, 1]
+
+
+def test_with_two_targets_the_hour_of_a_target_that_is_down_begins_with_its_first_failure() -> None:
+    down, well = FeedTarget(ONE, fail(TimeoutError("no answer"))), FeedTarget(TWO)
+    world = FeedWorld(down, well)
+    records = [world.record(n, timedelta(hours=9)) for n in range(3)]
+    assert world.deliver(*records).first_failure == "0"
+    world.clock.sleep(3_500)
+    assert world.deliver(*records).first_failure == "0"
+    assert world.letters.kept == []
+    world.clock.sleep(200)
+    assert world.deliver(*records).first_failure is None
+    assert world.letters.of(ONE) == [0, 1, 2]
+    assert well.taken == [0, 1, 2]
+    down.answer = accept
+    assert world.redeliver() == 3
+    assert down.taken == [0, 1, 2]
+
+
+@pytest.mark.parametrize("bury", ["read", "send"])
+def test_a_change_that_can_become_no_letter_comes_again(bury: str) -> None:
+    """The queue of dead letters does not answer either. What was delivered before counts."""
+    target = FeedTarget(ONE, refuse(1) if bury == "send" else accept)
+    world = FeedWorld(target)
+    records = [world.record(n) for n in range(3)]
+    if bury == "read":
+        records[1] = records[1]._replace(item={"pk": "strange", "sk": "strange", "data": {}})
+    world.deliver(*records)
+    world.clock.sleep(3_700)
+    world.letters.kept.clear()
+    world.letters.shut = True
+    delivered = world.deliver(*records)
+    assert delivered.first_failure == "1"
+    assert "no dead letter could be written: ConnectionError" in delivered.reason
+    world.letters.shut = False
+    assert world.deliver(*records[1:]).first_failure is None
+    assert len(world.letters.kept) == 1
+    assert set(target.taken) == {0, 2}
