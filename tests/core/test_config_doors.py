@@ -40,6 +40,8 @@ def test_a_rollup_takes_no_metrics() -> None:
     ("text", "problem"),
     [
         ('influx = { series = "{measurement" }', 'streams.s.influx.series: "{measurement" is not a template'),
+        ('influx = { series = "{a}{b}" }', 'streams.s.influx.series: "{a}{b}" is not a template; write names of tags'),
+        ("influx = { series = '{a}\\{b}' }", "streams.s.influx.series"),
         ('influx = { series = "a{}" }', "streams.s.influx.series"),
         ('otlp = { series = ["a", "a"] }', "streams.s.otlp.series: an attribute is empty or named twice"),
         ('otlp = { series = [""] }', "streams.s.otlp.series"),

@@ -79,7 +79,7 @@ def test_influxdb_client_one_by_one_and_its_probes(server: Server) -> None:
         now = server.world.clock.now()
         point = influxdb_client.Point("m").tag("t", "a b,c=d").field("f", 1.5).field("s", 'x\ny"z').time(now)
         api.write("quakes", record=[point, {"measurement": "n", "fields": {"i": 1}, "time": now}])
-        assert {event["series"] for event in server.world.events()} == {"m,t=a b,c=d", "n"}
+        assert {event["series"] for event in server.world.events()} == {r"m,t=a b\,c\=d", "n"}
         with pytest.raises(influxdb_client.rest.ApiException) as refused:
             api.write("quakes", record=[point, "m f=2 1000"])
         assert (refused.value.status, '"line":3' in refused.value.body) == (422, True)  # the text has a line of its own

@@ -133,7 +133,12 @@ def test_a_line_with_a_lone_quote_does_not_take_its_neighbours_along(doors: Door
 
 def test_a_field_and_a_tag_of_one_name_are_both_kept(doors: Doors) -> None:
     write(doors, f"cpu,load=high,measurement=m load=0.5 {T}")
-    assert doors.events()[0]["data"] == {"load": Decimal("0.5"), "load_tag": "high", "measurement": "m"}
+    assert doors.events()[0]["data"] == {
+        "load": Decimal("0.5"),
+        "load_tag": "high",
+        "measurement": "cpu",
+        "measurement_tag": "m",
+    }
 
 
 def test_numbers_that_dynamodb_cannot_hold_are_kept_as_text(doors: Doors) -> None:

@@ -21,7 +21,16 @@ BAD = "cpu idle="
     ("line", "data"),
     [
         ("cpu,load=high load=1,load_tag=2", {"load": 1, "load_tag": 2, "load_tag_tag": "high", "measurement": "cpu"}),
-        ('cpu measurement="mine"', {"measurement": "mine"}),
+        ('cpu measurement="mine"', {"measurement": "mine", "measurement_name": "cpu"}),
+        (
+            'cpu,measurement=tag,measurement_name=n measurement="mine"',
+            {
+                "measurement": "mine",
+                "measurement_name": "cpu",
+                "measurement_tag": "tag",
+                "measurement_name_tag": "n",
+            },
+        ),
         # The text ends with a backslash, so that the quote after it is the end of the text.
         ('log msg="first\nsecond\\\\"', {"msg": "first\nsecond\\", "measurement": "log"}),
         # The quote after a backslash is part of the text.

@@ -53,7 +53,7 @@ def test_equal_records_of_a_request_are_numbered_from_the_second_on(doors: Doors
         ((), "service.name=shop"),
         (("user",), "user=u1"),
         (("user", "service.name"), "service.name=shop,user=u1"),
-        (("telemetry.sdk.version",), "telemetry.sdk.version=1"),
+        (("telemetry.sdk.version",), 'telemetry.sdk.version="1"'),
         (("none",), "unknown"),
     ],
 )

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from tidetable.dialects.door import Request
-from tidetable.dialects.reading import fit_name, make_id, nest_attributes, set_number, split_nanos
+from tidetable.dialects.reading import make_id, nest_attributes, set_number, split_nanos
+from tidetable.dialects.series import fit_name
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,8 @@ MAX_ORIGINS = 20
 MAX_ADDRESSES = 20
 # AWS: five actions per state of an alarm. The stack's own topic, for e-mail addresses, is one of them.
 MAX_TOPICS = 5
-_TEMPLATE = re.compile(r"(?:[^{}]|\{[^{}]+\})*")
+# Two places need a text between them: otherwise different values would make one series. A backslash escapes that text.
+_TEMPLATE = re.compile(r"(?:[^{}\\]|\{[^{}]+\}(?!\{))*")
 _PATH = re.compile(r"[^.]+(?:\.[^.]+)*")
 _DAY = timedelta(days=1)
 # AWS: objects are at least 30 days old when they are put into the class Standard-Infrequent Access.
@@ -120,8 +121,8 @@ def _check_mappings(stream: Stream) -> Iterator[str]:
     path = f"streams.{stream.name}"
     if not _TEMPLATE.fullmatch(stream.influx.series):
         yield (
-            f'{path}.influx.series: "{stream.influx.series}" is not a template; write names of tags in braces, such as'
-            ' "{measurement}/{host}"'
+            f'{path}.influx.series: "{stream.influx.series}" is not a template; write names of tags in braces, with a'
+            ' text between them and without a backslash, such as "{measurement}/{host}"'
         )
     if find_repeated(stream.otlp.series) or not all(stream.otlp.series):
         yield f"{path}.otlp.series: an attribute is empty or named twice; name each once"

@@ -16,7 +16,8 @@ from urllib.parse import unquote
 from tidetable.config import Stream
 from tidetable.config.stream import CloudEventsPolicy
 from tidetable.dialects.door import Answer, Intake, Request
-from tidetable.dialects.reading import Limits, Reading, fit_name, refuse_too_many
+from tidetable.dialects.reading import Limits, Reading, refuse_too_many
+from tidetable.dialects.series import fit_name
 from tidetable.events import JsonObject
 from tidetable.exact import decode_json, encode_json
 from tidetable.ingest.bodies import Sent

@@ -7,13 +7,13 @@ and lines of one point in one request become one event.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from tidetable.config.stream import InfluxPolicy
-from tidetable.dialects.reading import Reading, fit_name, is_beyond, make_id, refuse_too_many, set_number, split_nanos
+from tidetable.dialects.reading import Reading, is_beyond, make_id, refuse_too_many, set_number, split_nanos
+from tidetable.dialects.series import fill_template, fit_name, join_tags
 from tidetable.ingest.bodies import Sent
 from tidetable.ingest.unreadable import Unreadable
 from tidetable.problems import refuse_request
@@ -31,7 +31,6 @@ NANOS: Mapping[str, int] = {
 }
 # Pairs of (bound, unit), as InfluxDB 3 guesses a unit: a time below the bound has this unit, in nanoseconds.
 _AUTO = ((5_000_000_000, 10**9), (5_000_000_000_000, 10**6), (5_000_000_000_000_000, 10**3))
-_PLACE = re.compile(r"\{([^{}]+)\}")
 _Identity = tuple[str, tuple[tuple[str, str], ...]]
 
 
@@ -101,13 +100,12 @@ def quote_lines(text: bytes, numbers: Sequence[int], longest: int) -> dict[int, 
 
 def _read_point(point: _Point, policy: InfluxPolicy) -> Sent | Unreadable:
     measurement, pairs = point.identity
-    tags = dict(pairs)
     try:
         time, rest = split_nanos(point.nanos)
         if policy.series:
-            series = _fill_template(policy.series, tags | {"measurement": measurement})
+            series = fill_template(policy.series, dict(pairs) | {"measurement": measurement})
         else:
-            series = ",".join([measurement, *(f"{name}={value}" for name, value in pairs)])
+            series = join_tags(measurement, pairs)
     except ValueError as error:
         return Unreadable(str(error))
     data: dict[str, Any] = {}
@@ -116,24 +114,18 @@ def _read_point(point: _Point, policy: InfluxPolicy) -> Sent | Unreadable:
             set_number(data, name, value)
         else:
             data[name] = value
+    # A field, or the text of a number that DynamoDB cannot hold, may have the name already.
+    _set_beside(data, "measurement", measurement, "_name")
     for name, value in pairs:
-        # A field, or the text of a number that DynamoDB cannot hold, may have the tag's name already.
-        while name in data:
-            name += "_tag"
-        data[name] = value
-    data.setdefault("measurement", measurement)
+        _set_beside(data, name, value, "_tag")
     return Sent(fit_name(series), time, make_id([*point.identity, sorted(point.fields)], rest), data)
 
 
-def _fill_template(template: str, values: Mapping[str, str]) -> str:
-    """Replace the names in braces in a template such as ``{measurement}/{host}``; ValueError names a missing value."""
-
-    def value_of(match: re.Match[str]) -> str:
-        if match[1] not in values:
-            raise ValueError(f"series: there is no {match[1][:64]!r} to fill the template {template!r} with")
-        return values[match[1]]
-
-    return _PLACE.sub(value_of, template)
+def _set_beside(data: dict[str, Any], name: str, value: str, ending: str) -> None:
+    """Set a value under its name, or under a longer name that is free."""
+    while name in data:
+        name += ending
+    data[name] = value
 
 
 def _guess_unit(stamp: int) -> int:

@@ -7,18 +7,27 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from operator import itemgetter
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
 from tidetable.config.stream import OtlpPolicy
 from tidetable.dialects import otlp_types as types
+from tidetable.dialects.otlp_series import (
+    ATTRIBUTES,
+    RESOURCE,
+    SCOPE,
+    Label,
+    Labels,
+    Pair,
+    identify_value,
+    join_labels,
+    read_pairs,
+    show_labels,
+)
 from tidetable.dialects.otlp_values import (
-    Attributes,
     list_points,
-    read_attributes,
     read_exemplar,
     read_value,
     read_values,
@@ -28,22 +37,18 @@ from tidetable.dialects.reading import (
     GROWTH,
     Limits,
     Reading,
-    fit_name,
     make_id,
     nest_attributes,
     refuse_too_many,
     set_value,
     split_nanos,
 )
+from tidetable.dialects.series import fit_name
 from tidetable.events import JsonObject
-from tidetable.exact import encode_json, show_text
+from tidetable.exact import encode_json
 from tidetable.ingest.bodies import Sent
 from tidetable.ingest.unreadable import Unreadable
 from tidetable.problems import refuse_request
-
-# Attributes with this prefix identify the SDK, not the source: an update of the SDK must not begin new series.
-_NOT_SERIES = "telemetry."
-_NAME = itemgetter(0)
 
 
 @dataclass(slots=True)
@@ -69,15 +74,16 @@ class _Budget:
 class _Source:
     """The resource and the scope of points.
 
-    ``resource`` has the attributes of the resource by name, and ``labels`` is their text, the series of log records.
-    Each event repeats ``data``; both have ``size`` bytes.
+    ``identity`` has all in which sources differ. ``labels`` are the source's labels in the series of its points. Each
+    event repeats ``data``; both have ``size`` bytes. ``problem`` is the reason why its points are refused, if it is not
+    empty.
     """
 
-    resource: Attributes
-    scope: Sequence[Any]
-    data: JsonObject
-    size: int
-    labels: str
+    identity: Sequence[Any] = ()
+    data: JsonObject = field(default_factory=dict)
+    labels: Sequence[Label] = ()
+    size: int = 0
+    problem: str = ""
 
 
 def decode_request(kind: type, body: bytes) -> Any:
@@ -96,23 +102,25 @@ def decode_request(kind: type, body: bytes) -> Any:
 
 
 def _read_metrics(request: types.ExportMetricsServiceRequest, policy: OtlpPolicy, limits: Limits) -> Reading:
-    reading, budget = Reading(), _Budget(limits)
-    for number, (source, common, size, point) in enumerate(_walk_metrics(request)):
+    reading, budget, labels = Reading(), _Budget(limits), Labels(policy.series)
+    for number, (source, common, size, point) in enumerate(_walk_metrics(request, labels)):
         budget.spend(size)
         try:
-            reading.add(_read_point(point, common, source, policy), number)
+            reading.add(_read_point(point, common, source, labels), number)
         except (ValueError, RecursionError) as error:
             reading.add(Unreadable(f"metric {common['metric'][:64]!r}: {error}"), number)
     return reading
 
 
 def _read_logs(request: types.ExportLogsServiceRequest, policy: OtlpPolicy, limits: Limits) -> Reading:
-    reading, budget = Reading(), _Budget(limits)
+    reading, budget, labels = Reading(), _Budget(limits), Labels(policy.series)
+    # Without a choice, the resource alone makes the series.
+    alone = not policy.series
     counts: dict[tuple[str, str | int | None, str | None], int] = {}
-    for number, (source, record) in enumerate(_walk_logs(request)):
+    for number, (source, record) in enumerate(_walk_logs(request, labels, alone=alone)):
         budget.spend(source.size)
         try:
-            event = _read_record(record, source, policy)
+            event = _read_record(record, source, None if alone else labels)
         except (ValueError, RecursionError) as error:
             reading.add(Unreadable(f"log record: {error}"), number)
             continue
@@ -125,29 +133,32 @@ def _read_logs(request: types.ExportLogsServiceRequest, policy: OtlpPolicy, limi
     return reading
 
 
-def _read_source(resource: types.Resource | None, scope: types.InstrumentationScope | None) -> _Source:
-    """Read the source of points; ProblemError if an attribute cannot be read."""
+def _read_source(
+    resource: types.Resource | None, scope: types.InstrumentationScope | None, labels: Labels, *, alone: bool
+) -> _Source:
+    """Read the source of points. ``alone`` says that only the resource's attributes make the series."""
     data: JsonObject = {}
-    identity: list[Any] = []
+    pairs: Sequence[Pair] = ()
+    own: Sequence[Pair] = ()
     try:
-        attributes = sorted(read_attributes(resource.attributes), key=_NAME) if resource is not None else ()
-        if attributes:
-            data["resource"] = nest_attributes(attributes)
+        if resource is not None and resource.attributes:
+            pairs, values = read_pairs(resource.attributes)
+            data["resource"] = nest_attributes(values)
         if scope is not None:
-            own = read_attributes(scope.attributes)
-            identity = [scope.name, scope.version, own]
-            fields = {"name": scope.name, "version": scope.version, "attributes": nest_attributes(own)}
+            own, values = read_pairs(scope.attributes)
+            fields = {"name": scope.name, "version": scope.version, "attributes": nest_attributes(values)}
             if members := {name: value for name, value in fields.items() if value}:
                 data["scope"] = members
-        return _Source(
-            attributes, identity, data, len(encode_json([attributes, data])), _make_labels((), attributes, ())
-        )
+        identity = [pairs, None if scope is None else [scope.name, scope.version, own]]
     except (ValueError, RecursionError) as error:
-        detail = f"the attributes of a resource or scope cannot be read: {error}"
-        raise refuse_request(400, "unparseable", detail) from error
+        return _Source(problem=f"an attribute of the resource or scope cannot be read: {error}")
+    written = labels.write(pairs, None) if alone else labels.write(pairs, RESOURCE) + labels.write(own, SCOPE)
+    return _Source(identity, data, written, len(encode_json([pairs, data])))
 
 
-def _walk_metrics(request: types.ExportMetricsServiceRequest) -> Iterator[tuple[_Source, JsonObject, int, types.Point]]:
+def _walk_metrics(
+    request: types.ExportMetricsServiceRequest, labels: Labels
+) -> Iterator[tuple[_Source, JsonObject, int, types.Point]]:
     """Yield each data point with its source, the data that its metric adds, and the bytes of the source and that data.
 
     Source and data are made only for metrics with points, so that a body full of empty metrics costs little.
@@ -159,7 +170,7 @@ def _walk_metrics(request: types.ExportMetricsServiceRequest) -> Iterator[tuple[
                 for kind, more, points in list_points(metric):
                     if not points:
                         continue
-                    source = source or _read_source(owner.resource, scoped.scope)
+                    source = source or _read_source(owner.resource, scoped.scope, labels, alone=False)
                     unit = {"unit": metric.unit} if metric.unit else {}
                     common = {"metric": metric.name, "type": kind, **unit, **more}
                     size = source.size + len(encode_json(common))
@@ -167,18 +178,22 @@ def _walk_metrics(request: types.ExportMetricsServiceRequest) -> Iterator[tuple[
                         yield source, common, size, point
 
 
-def _walk_logs(request: types.ExportLogsServiceRequest) -> Iterator[tuple[_Source, types.LogRecord]]:
+def _walk_logs(
+    request: types.ExportLogsServiceRequest, labels: Labels, *, alone: bool
+) -> Iterator[tuple[_Source, types.LogRecord]]:
     """Yield each record with its source."""
     for owner in request.resource_logs:
         for scoped in owner.scope_logs:
             if scoped.log_records:
-                source = _read_source(owner.resource, scoped.scope)
+                source = _read_source(owner.resource, scoped.scope, labels, alone=alone)
                 for record in scoped.log_records:
                     yield source, record
 
 
-def _read_point(point: types.Point, common: JsonObject, source: _Source, policy: OtlpPolicy) -> Sent:
-    attributes = sorted(read_attributes(point.attributes), key=_NAME)
+def _read_point(point: types.Point, common: JsonObject, source: _Source, labels: Labels) -> Sent:
+    if source.problem:
+        raise ValueError(source.problem)
+    pairs, values = read_pairs(point.attributes)
     nanos, start = read_whole(point.time_unix_nano), read_whole(point.start_time_unix_nano)
     if not nanos:
         raise ValueError("timeUnixNano is missing")
@@ -190,17 +205,16 @@ def _read_point(point: types.Point, common: JsonObject, source: _Source, policy:
         data["flags"] = point.flags
     if not isinstance(point, types.SummaryDataPoint) and point.exemplars:
         data["exemplars"] = [read_exemplar(exemplar) for exemplar in point.exemplars]
-    if attributes:
-        data["attributes"] = nest_attributes(attributes)
+    if pairs:
+        data["attributes"] = nest_attributes(values)
     data |= source.data
-    labels = _make_labels(policy.series, source.resource, attributes)
-    series = f"{common['metric']}{{{labels}}}" if labels else common["metric"]
-    identity = [common, start, source.scope, source.resource, attributes]
-    return Sent(fit_name(series), time, make_id(identity, rest), data)
+    series = join_labels(common["metric"], [*source.labels, *labels.write(pairs, ATTRIBUTES)])
+    return Sent(fit_name(series), time, make_id([common, start, source.identity, pairs], rest), data)
 
 
-def _read_record(record: types.LogRecord, source: _Source, policy: OtlpPolicy) -> Sent:
-    attributes = read_attributes(record.attributes)
+def _read_record(record: types.LogRecord, source: _Source, labels: Labels | None) -> Sent:
+    if source.problem:
+        raise ValueError(source.problem)
     observed = read_whole(record.observed_time_unix_nano)
     nanos = read_whole(record.time_unix_nano) or observed
     time, rest = split_nanos(nanos) if nanos else (None, 0)
@@ -211,32 +225,24 @@ def _read_record(record: types.LogRecord, source: _Source, policy: OtlpPolicy) -
         ("event", record.event_name),
         ("trace_id", record.trace_id.lower()),
         ("span_id", record.span_id.lower()),
+        ("flags", record.flags),
+        ("dropped_attributes", record.dropped_attributes_count),
     ):
         if value:
             data[name] = value
+    pairs, values = read_pairs(record.attributes)
+    body = None if record.body is None else identify_value(record.body)
+    # The time of observation is not part of a record's identity: two collectors may have seen the same record.
+    id = make_id([time, rest, data, body, pairs, source.identity], rest)
     if record.body is not None:
         set_value(data, "body", read_value(record.body))
-    for name, count in (("flags", record.flags), ("dropped_attributes", record.dropped_attributes_count)):
-        if count:
-            data[name] = count
-    if attributes:
-        data["attributes"] = nest_attributes(attributes)
+    if pairs:
+        data["attributes"] = nest_attributes(values)
     data |= source.data
-    # The time of observation is not part of a record's identity: two collectors may have seen the same record.
-    id = make_id([time, rest, data, source.scope], rest)
     if observed and observed != nanos:
         data["observed"] = split_nanos(observed)[0]
-    series = _make_labels(policy.series, source.resource, attributes) if policy.series else source.labels
+    series = show_labels(source.labels if labels is None else [*source.labels, *labels.write(pairs, ATTRIBUTES)])
     return Sent(fit_name(series or "unknown"), time, id, data)
-
-
-def _make_labels(chosen: Sequence[str], resource: Attributes, attributes: Attributes) -> str:
-    """Return a series' attributes as text, sorted: the chosen attributes, or all except the SDK's own."""
-    if chosen:
-        values = {name: value for name, value in [*resource, *attributes] if name in chosen}
-    else:
-        values = dict([pair for pair in resource if not pair[0].startswith(_NOT_SERIES)]) | dict(attributes)
-    return ",".join(f"{name}={show_text(values[name])}" for name in sorted(values))
 
 
 # These patterns match a field that is null: the first after another field, the second after a brace. They never match

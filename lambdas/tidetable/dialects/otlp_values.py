@@ -36,7 +36,7 @@ def read_values(point: types.Point) -> JsonObject:
             _set_value(data, point)
         case types.HistogramDataPoint():
             data = _read_numbers(point, "count", "sum", "min", "max")
-            data["bounds"] = [read_exact(_read_double(bound)) for bound in point.explicit_bounds]
+            data["bounds"] = [read_exact(read_double(bound)) for bound in point.explicit_bounds]
             data["buckets"] = [read_whole(count) for count in point.bucket_counts]
         case types.ExponentialHistogramDataPoint():
             data = _read_numbers(point, "count", "sum", "min", "max", "zero_count", "zero_threshold")
@@ -67,7 +67,7 @@ def read_value(value: types.AnyValue | None) -> Any:
     if value.int_value is not None:
         return read_whole(value.int_value)
     if value.double_value is not None:
-        return _read_double(value.double_value)
+        return read_double(value.double_value)
     if value.array_value is not None:
         inner = [read_value(element) for element in value.array_value.values]
         return [read_exact(element) if type(element) is float else element for element in inner]
@@ -93,7 +93,7 @@ def _set_value(data: JsonObject, point: types.NumberDataPoint | types.Exemplar) 
     if point.as_int is not None:
         data["value"] = read_whole(point.as_int)
     elif point.as_double is not None:
-        set_number(data, "value", _read_double(point.as_double))
+        set_number(data, "value", read_double(point.as_double))
 
 
 def _read_numbers(source: types.Point | types.ValueAtQuantile, *names: str) -> JsonObject:
@@ -105,7 +105,7 @@ def _read_numbers(source: types.Point | types.ValueAtQuantile, *names: str) -> J
             if name in ("count", "zero_count"):
                 data[name] = read_whole(value)
             else:
-                set_number(data, name, _read_double(value))
+                set_number(data, name, read_double(value))
     return data
 
 
@@ -119,7 +119,7 @@ def read_whole(value: types.Whole) -> int:
     return value
 
 
-def _read_double(value: types.Double) -> float:
+def read_double(value: types.Double) -> float:
     try:
         return float(value)
     except (ValueError, OverflowError) as error:

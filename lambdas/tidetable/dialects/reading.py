@@ -14,7 +14,6 @@ from tidetable.exact import canonical_json
 from tidetable.ingest.bodies import Sent
 from tidetable.ingest.submission import Rejection
 from tidetable.ingest.unreadable import Unreadable
-from tidetable.keys import MAX_NAME_BYTES, escape
 from tidetable.problems import ProblemError, refuse_request
 from tidetable.times import EPOCH, LATEST, from_micros, to_micros, to_text
 
@@ -24,8 +23,6 @@ BATCHES, MOST_POINTS = 10, 10_000
 # Data that points share is written into each event. All copies together may be this many times as large as a body.
 GROWTH = 4
 _LATEST_MICROS = to_micros(LATEST)
-# A name that is too long keeps this many characters of its beginning, to be readable. A character may take four bytes.
-_KEPT_CHARACTERS = 90
 _DEEPEST = 8
 _TINIEST, _LARGEST = 1e-130, 9.9e125
 
@@ -110,13 +107,6 @@ def make_id(identity: Any, rest: int = 0) -> str:
     """
     digest = sha256(canonical_json(identity)).hexdigest()[:16]
     return f"{digest}-{rest:03d}" if rest else digest
-
-
-def fit_name(name: str) -> str:
-    """Return the name; if it is too long for a key, return its beginning and a hash of the whole name."""
-    if len(name) <= MAX_NAME_BYTES // 4 or len(escape(name).encode()) <= MAX_NAME_BYTES:
-        return name
-    return f"{name[:_KEPT_CHARACTERS]}~{sha256(name.encode()).hexdigest()[:32]}"
 
 
 def set_number(data: JsonObject, name: str, value: float) -> None:
