@@ -81,7 +81,7 @@ class Seen(NamedTuple):
 
 
 class Opened(NamedTuple):
-    """The opening of a past period for a backfill: until when it takes events, and its units (None: on demand)."""
+    """The opening of a period for a backfill: until when it takes events, and its units (None: on demand)."""
 
     until: datetime
     write: int | None

@@ -48,24 +48,26 @@ def backfilled(state: State, opened: Opened | None) -> World:
 @pytest.mark.parametrize(
     "until", [None, NOW - timedelta(minutes=1), NOW], ids=["never", "until a while ago", "until now"]
 )
-def test_an_event_of_a_backfill_whose_table_is_not_open_for_it_is_refused_and_never_written(
+def test_an_event_of_a_backfill_whose_table_is_not_open_for_it_waits_for_the_drain(
     state: State, until: datetime | None
 ) -> None:
-    """The lifecycle may archive such a table at any moment: a write could come behind the scan."""
+    """The lifecycle may archive such a table at any moment: a write could come behind the scan. The drain has a fence."""
     stage = backfilled(state, None if until is None else Opened(until, None, None))
     past = event(1, days=0) | {"time": "2026-02-20T12:00:00Z"}
-    with pytest.raises(ProblemError) as refused:
-        stage.send(past)
-    (error,) = refused.value.problem.more["errors"]
-    assert (error["code"], stage.store.tables[PAST_TABLE]) == ("too_old", {})
     outcome = stage.send(past, event(2))
-    assert (outcome.accepted, outcome.queued, [rejection.code for rejection in outcome.rejections]) == (
-        1,
-        0,
-        ["too_old"],
-    )
-    assert stage.store.tables[PAST_TABLE] == {}
-    assert stage.overflow.queued == []
+    assert (outcome.accepted, outcome.queued, outcome.rejections) == (1, 1, [])
+    assert (stage.store.tables[PAST_TABLE], [queued.id for queued in stage.overflow.queued]) == ({}, ["1"])
+
+
+@pytest.mark.parametrize("state", [State.ARCHIVING, State.ARCHIVED, State.DELETED, State.RESTORING])
+def test_an_event_of_a_backfill_whose_period_takes_nothing_is_refused_with_the_state(state: State) -> None:
+    stage = backfilled(state, None)
+    with pytest.raises(ProblemError) as refused:
+        stage.send(event(1, days=0) | {"time": "2026-02-20T12:00:00Z"})
+    (error,) = refused.value.problem.more["errors"]
+    assert (error["code"], stage.store.tables[PAST_TABLE], stage.overflow.queued) == ("too_old", {}, [])
+    detail = f"period 2026-02-20 of quakes, which has 2026-02-20T12:00:00.000000Z, is {state}: restore it first"
+    assert error["detail"] == detail
 
 
 def test_an_event_of_a_backfill_whose_table_is_open_for_it_is_written() -> None:

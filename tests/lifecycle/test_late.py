@@ -176,7 +176,7 @@ def test_without_the_step_a_backfill_leaves_tables_of_the_window_as_they_are() -
     world.at(at(17, 12))
     world.after(minutes=5)
     report = open_backfill(request(world, 15, 16, write=50, read=7), world.begin_run("b", lambda: 100.0))
-    assert outcomes(report) == []
+    assert outcomes(report) == [("reopen", "2026-03-15", "done")]
     assert world.levels()["2026-03-15"] == FULL
 
 

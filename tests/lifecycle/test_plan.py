@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from tests.lifecycle.world import INDEXED, SCALED, World, configuration, outcomes
 from tidetable.catalog import ArchiveFacts, Backfill, Entry, Opened, Seen, State
 from tidetable.config import Config, TableClass, parse
-from tidetable.lifecycle.actions import Action, Close, Create, Deferred, SetCapacity
+from tidetable.lifecycle.actions import Action, Close, Create, Deferred, Reopen, SetCapacity
 from tidetable.lifecycle.backfill import open_backfill
 from tidetable.lifecycle.known import Known
 from tidetable.lifecycle.ladder import choose_level, compute_level
@@ -190,10 +190,16 @@ def test_a_period_without_a_table_of_its_own_is_not_opened_and_says_what_to_do(s
     assert "reopen" not in names(actions)
 
 
-def test_a_period_of_the_window_needs_no_backfill_to_be_open() -> None:
+def test_a_period_of_the_window_is_opened_for_a_backfill_once_and_keeps_its_units() -> None:
+    """Its table takes events of the window without a backfill, but not those before the window."""
     config = configuration()
     entry = recorded(config, State.OPEN)
-    assert planned(config, entry, table(), CLOSES, [backfill(CLOSES + 5 * HOUR)]) == []
+    request = backfill(CLOSES + 5 * HOUR)
+    (action,) = planned(config, entry, table(), CLOSES, [request])
+    assert isinstance(action, Reopen)
+    assert (action.state, action.opened) == (State.OPEN, request.opened)
+    opened = msgspec.structs.replace(entry, opened=request.opened)
+    assert planned(config, opened, table(), CLOSES, [request]) == []
 
 
 def test_a_planned_backfill_is_looked_at_for_its_own_stream_only() -> None:

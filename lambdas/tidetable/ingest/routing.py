@@ -165,11 +165,15 @@ class PeriodTarget:
 
     def admit(self, submission: Submission) -> bool:
         """True if the event may be written at once; otherwise decide its fate."""
-        time = submission.event.time
-        if not (self.writable and (self.open or not self._window.is_too_old(time))):
-            detail = f"the period of {to_text(time)} in {self._entry.stream} is archived, or not open yet"
+        time, entry = submission.event.time, self._entry
+        if not self.writable:
+            detail = (
+                f"period {self.label} of {entry.stream}, which has {to_text(time)}, is {entry.state}: restore it first"
+            )
             submission.reject("too_old", detail)
-        elif self.fenced:
+        elif self.fenced or (self._window.is_too_old(time) and not self.open):
+            # An event before the window is here only if a backfill takes it. The lifecycle has not opened the table
+            # for the backfill yet.
             submission.fate = Durable.QUEUED
         return submission.fate is None
 

@@ -51,7 +51,7 @@ class Open(Action, name="open", rank=1):
 
 @dataclass(frozen=True)
 class Reopen(Action, name="reopen", rank=2):
-    """Let a backfill write to a past period that has its table."""
+    """Let a backfill write to a period that has its table."""
 
     opened: Opened
 

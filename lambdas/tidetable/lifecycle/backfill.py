@@ -1,4 +1,7 @@
-"""The use case of a backfill: past periods are opened for the import of history. They close again automatically."""
+"""The use case of a backfill: past and present periods are opened for the import of history.
+
+They close again automatically.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +53,8 @@ def open_backfill(
     problems = [problem for request in requests for problem in _find_problems(request, run)]
     problems = problems or list(_find_quota_problems(requests, run))
     if problems:
-        raise BadBackfill("; ".join(problems))
+        # A stream and its rollups may have the same problem.
+        raise BadBackfill("; ".join(dict.fromkeys(problems)))
     if dry_run:
         return reconcile(run, dry_run=True, planned=[backfill], only=backfill.stream)
     # This must not happen during a run of the lifecycle: the run would not know the request, and might move the horizon

@@ -64,7 +64,8 @@ class _StreamPlan:
         for period, opened in missing:
             table = name_table(self.stage, stream.name, period)
             entry = Entry(stream.name, period, table, stream.layout, State.CREATING, now, opened=opened)
-            why = "a backfill asks for it" if opened else "it meets the writable window or is among the next periods"
+            asked = opened is not None and is_closed(period, stream, now)
+            why = "a backfill asks for it" if asked else "it meets the writable window or is among the next periods"
             yield self._plan_creation(replace(entry, replicas=stream.replicas), why)
         for entry in observed.entries:
             for reopening in self._plan_reopening(entry):
@@ -98,9 +99,9 @@ class _StreamPlan:
         return actions.Create(entry, reason, spec, stream.table.point_in_time_recovery)
 
     def _plan_reopening(self, entry: Entry) -> Iterator[actions.Action]:
-        """Plan a backfill's actions for a recorded period whose table is lowered for late events, or closed."""
+        """Plan a backfill's actions for a recorded period. A present period takes events before the window meanwhile."""
         opened = find_opening(entry.period, self.observed.backfills)
-        if opened is None or not is_past(entry.period, self.stream, self.now):
+        if opened is None:
             return
         if entry.opened == opened and entry.state is not State.CLOSED:
             return

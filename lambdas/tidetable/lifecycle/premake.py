@@ -33,18 +33,16 @@ def find_missing_periods(
     window = Window.of(stream, now)
     end = find_containing(window.newest, stream.period).shift(stream.premake).end
     claims = [entry.period for entry in entries]
-    # The window comes first: its periods do not belong to a backfill.
-    ranges: list[tuple[datetime, datetime, Opened | None]] = [(window.oldest, end, None)]
     open_now = [backfill for backfill in backfills if backfill.is_open(now)]
-    ranges += [(backfill.start, backfill.end, backfill.opened) for backfill in open_now]
+    ranges = [(window.oldest, end), *((backfill.start, backfill.end) for backfill in open_now)]
     missing: list[tuple[Period, Opened | None]] = []
-    for start, stop, opened in ranges:
+    for start, stop in ranges:
         at = start
         while at < stop:
             period = next((claim for claim in claims if at in claim), None)
             if period is None:
                 period = _find_fitting(stream.period, at, claims)
-                missing.append((period, find_opening(period, open_now) if opened else None))
+                missing.append((period, find_opening(period, open_now)))
                 claims.append(period)
             at = period.end
     return sorted(missing, key=lambda period_and_backfill: period_and_backfill[0].start)
