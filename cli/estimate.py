@@ -11,7 +11,7 @@ from rich.table import Table as Grid
 
 from cli import clock
 from cli.advice import describe_stream, warn_about
-from cli.common import DEFAULT, USAGE, AsJson, ConfigFile, app, fail, out, print_json, read_config
+from cli.common import DEFAULT, USAGE, AsJson, ConfigFile, Region, app, fail, out, print_json, read_config
 from cli.timeline import draw_timeline
 from cli.workload import choose_stream, read_shares, read_workload
 from tidetable.bill.rolled import list_rollups
@@ -19,8 +19,10 @@ from tidetable.bill.timeline import Day
 from tidetable.bill.timeline import simulate as simulate_days
 from tidetable.bill.whole import WholeBill, compute_whole_bill
 from tidetable.bill.workload import Workload, spread_by_hour
-from tidetable.config import Stream
+from tidetable.config import Config, Stream
+from tidetable.config.check_copies import check_own_region, check_regions
 from tidetable.config.demand import describe_tables, list_demands
+from tidetable.config.regions import advise_offer, check_offer
 from tidetable.errors import ConfigError
 
 Rate = Annotated[float | None, typer.Option(help="Events per second.", min=0)]
@@ -49,12 +51,18 @@ Groups = Annotated[int, typer.Option(help="Groups, such as series, in a bucket o
 @app.command()
 def check(
     file: Annotated[Path, typer.Argument(help="The configuration.", envvar="TIDETABLE_CONFIG")] = DEFAULT,
+    region: Region = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check a configuration: its mistakes (exit code 1), or its streams, the tables that they need, and warnings."""
+    """Check a configuration: its mistakes (exit code 1), or its streams, the tables that they need, and warnings.
+
+    With a Region it also checks what that Region does not offer.
+    """
     config = read_config(file)
+    if region:
+        _check_region(config, region)
     tables = {demanded.stream: demanded.tables for demanded in list_demands(config)}
-    warnings = warn_about(config)
+    warnings = [*warn_about(config), *(advise_offer(config, region) if region else ())]
     if as_json:
         print_json({"configuration": str(file), "tables": tables, "warnings": warnings})
         return
@@ -64,6 +72,14 @@ def check(
     out.print(describe_tables(config), markup=False, soft_wrap=True)
     for warning in warnings:
         out.print(f"warning: {warning}", style="yellow", markup=False, soft_wrap=True)
+
+
+def _check_region(config: Config, region: str) -> None:
+    """End the command if the Region does not offer what the configuration needs."""
+    if unknown := list(check_regions("--region", [region])):
+        fail(unknown[0], USAGE)
+    if problems := [*check_offer(config, region), *check_own_region(config, region)]:
+        fail(str(ConfigError(problems)))
 
 
 @app.command()

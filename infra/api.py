@@ -20,6 +20,7 @@ from .function import Common, convert_retention
 from .integration import STAGE, integrate_function
 from .lifecycle import Lifecycle
 from .storage import Storage
+from .tls import require_tls
 
 # A smaller answer fits into one packet without compression, and compression may make it larger.
 _COMPRESSED_FROM = Size.kibibytes(1)
@@ -196,6 +197,7 @@ class Api(Construct):
             if keys is not None
             else apigateway.MethodOptions(api_key_required=False, authorization_type=apigateway.AuthorizationType.IAM),
         )
+        require_tls(rest, self._common)
         self._add_routes(rest, *self._functions, policy.cors)
         for kind, status, code, detail in _PROBLEMS:
             self._add_problem(rest, kind, status, code, detail)

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from weakref import WeakKeyDictionary
 
-from aws_cdk import Stack, Token
+from aws_cdk import Annotations, Stack, Token
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from constructs import Construct, IConstruct
 
 from tidetable.config import Config
 from tidetable.config.check_copies import REGION, check_own_region
+from tidetable.config.regions import Offer, advise_offer, check_offer, find_offer
+from tidetable.errors import ConfigError
 from tidetable.names import STAGE
 
 from .errors import UsageError
@@ -70,6 +72,23 @@ def check_copies(stack: Stack, config: Config, origin: str = "") -> None:
     if not Token.is_unresolved(home):
         for problem in check_own_region(config, home):
             raise UsageError(problem)
+
+
+def find_stack_offer(construct: Construct, config: Config) -> Offer:
+    """Find what the Region of a construct's stack offers.
+
+    Raise UsageError if the configuration cannot work in this Region, and warn if it works only under a condition. If the
+    Region is not known, the template is made for a commercial Region.
+    """
+    region = Stack.of(construct).region
+    if Token.is_unresolved(region):
+        return find_offer("")
+    problems = list(check_offer(config, region))
+    if problems:
+        raise UsageError(f"{ConfigError(problems)}\nOr give each Region a configuration of its own")
+    for number, remark in enumerate(advise_offer(config, region)):
+        Annotations.of(construct).add_warning_v2(f"tidetable:region:{number}", remark)
+    return find_offer(region)
 
 
 def check_role(stack: Stack, config: Config, role: str, origin: str | None) -> None:

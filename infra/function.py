@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from aws_cdk import Duration, RemovalPolicy
@@ -14,6 +14,7 @@ from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from tidetable.config import Config
+from tidetable.config.regions import Offer
 from tidetable.names import name_service
 
 from .naming import name_catalog_table
@@ -38,6 +39,8 @@ class Common:
     architecture: lambda_.Architecture = lambda_.Architecture.ARM_64
     # For a reader, the Region of its stage; empty for the stage itself.
     origin: str = ""
+    # What the Region of the stack offers.
+    offer: Offer = field(default_factory=Offer)
 
 
 class Function(lambda_.Function):

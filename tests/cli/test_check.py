@@ -113,6 +113,24 @@ def test_check_warns_of_what_is_rarely_meant(file: Path, old: str, new: str, war
     assert f"warning: {warning}" in result.output
 
 
+def test_check_knows_what_the_region_does_not_offer(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file.write_text("[api]\nsnap_start = true\n" + ON_DEMAND)
+    assert run("check", str(file), "--region", "eu-central-1").exit_code == 0
+    refused = run("check", str(file), "--region", "us-gov-west-1")
+    assert refused.exit_code == 1
+    assert "1 problem in the configuration:\n  - api.snap_start: us-gov-west-1 has no SnapStart" in refused.output
+    file.write_text(ON_DEMAND)
+    monkeypatch.setenv("AWS_REGION", "cn-north-1")
+    warned = run("check", str(file))
+    assert warned.exit_code == 0
+    assert "warning: api.auth: in cn-north-1, requests with keys get 403" in warned.output
+    shown = json.loads(run("check", str(file), "--region", "cn-north-1", "--json").stdout)["warnings"]
+    assert [line.partition(":")[0] for line in shown] == ["api.auth", "api"]
+    unknown = run("check", str(file), "--region", "china")
+    assert unknown.exit_code == 64
+    assert '--region: "china" is not the name of a Region' in unknown.output
+
+
 def test_check_warns_of_a_slow_export_and_of_many_open_tables(file: Path) -> None:
     file.write_text(
         PROVISIONED.replace("read_units = 400", "read_units = 1").replace('late = "1h"', 'late = "4d"\npremake = 1')

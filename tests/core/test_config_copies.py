@@ -54,6 +54,20 @@ def test_what_is_no_name_of_a_region_is_refused(region: str) -> None:
     ]
 
 
+@pytest.mark.parametrize("others", [("cn-north-1",), ("us-gov-west-1",), ("eusc-de-east-1",), ("us-isob-east-1",)])
+def test_copies_are_within_one_partition_of_aws(others: tuple[str, ...]) -> None:
+    named = ["eu-west-1", *others]
+    assert problems(STREAM + f"replicas = {named}\n".replace("'", '"')) == [
+        f"streams.s.replicas: {named} are in 2 partitions of AWS, and DynamoDB copies within one only"
+    ]
+    (problem,) = check_own_region(parse(COPIED), others[0])
+    assert problem == (
+        f"streams.s.replicas: eu-west-1 and the stage's {others[0]} are in different partitions of AWS, and DynamoDB copies"
+        " within one only; remove it"
+    )
+    assert list(check_own_region(parse(COPIED), "eu-central-1")) == []
+
+
 def test_a_region_has_one_copy_and_a_table_five() -> None:
     twice = problems(STREAM + 'replicas = ["eu-west-1", "eu-west-1"]\n')
     assert twice == ["streams.s.replicas: ['eu-west-1', 'eu-west-1'] names a Region twice; name each once"]

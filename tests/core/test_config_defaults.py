@@ -18,6 +18,7 @@ STAGE = {
         "cors": [],
         "console": True,
         "logging_role": "stage",
+        "tls": "1.2",
     },
     "observability": {"log_level": "INFO", "log_retention_days": 30, "tracing": False, "notify": []},
     "lifecycle": {

@@ -9,8 +9,8 @@ import json
 
 import pytest
 
-from tests.infra.lint import problems
-from tests.infra.synth import BOTH, COPIED, EVERYTHING, ROOT, Template, template
+from tests.infra.lint import REGIONS, problems
+from tests.infra.synth import BOTH, COPIED, DOORS, EVERYTHING, PAGES, ROLLED_UP, ROOT, Template, located, template
 
 EXAMPLES = sorted(path.parent.name for path in (ROOT / "examples").glob("*/tidetable.toml"))
 
@@ -19,12 +19,35 @@ def test_the_example_as_shipped() -> None:
     assert problems(template("dev")) == []
 
 
+# These Regions have SnapStart.
+SNAPSHOTS = ("us-east-1", "eu-central-1")
+
+
 def test_keys_and_signatures_side_by_side() -> None:
-    assert problems(template("dev", BOTH, ("snap_start = false", "snap_start = true")), checked=template("dev")) == []
+    made = template("dev", BOTH, ("snap_start = false", "snap_start = true"))
+    assert problems(made, *SNAPSHOTS, checked=template("dev")) == []
 
 
 def test_everything_on() -> None:
-    assert problems(template("dev", *EVERYTHING), checked=template("dev")) == []
+    assert problems(template("dev", *EVERYTHING), *SNAPSHOTS, checked=template("dev")) == []
+
+
+def test_everything_that_every_region_offers() -> None:
+    offered = [change for change in EVERYTHING if change != ("snap_start = false", "snap_start = true")]
+    assert problems(template("dev", *offered), checked=template("dev")) == []
+
+
+@pytest.mark.parametrize("region", REGIONS[1:])
+def test_a_template_with_the_names_of_a_region(region: str) -> None:
+    changes = (BOTH, PAGES, *ROLLED_UP, *DOORS)
+    first = json.dumps(located(REGIONS[0], *changes).document).replace(REGIONS[0], region)
+    assert problems(located(region, *changes), region, checked=Template(json.loads(first))) == []
+
+
+def test_a_property_that_a_region_does_not_have_is_found() -> None:
+    made = template("dev", ("snap_start = false", "snap_start = true"))
+    found = problems(made, *REGIONS, checked=template("dev"))
+    assert {line.split()[0] for line in found} == {"E2530"}
 
 
 def test_copies_in_other_regions() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from tidetable.config.bounds import find_repeated
 from tidetable.config.model import Config, Stream
+from tidetable.config.regions import find_partition
 
 REGION = re.compile(r"[a-z]{2,}(-[a-z]+)+-\d{1,2}")
 # Each write is paid for once per Region, and the copies of a table are made one after another.
@@ -22,6 +23,9 @@ def check_copies(stream: Stream) -> Iterator[str]:
     yield from check_regions(at, stream.replicas)
     if find_repeated(stream.replicas):
         yield f"{at}: {list(stream.replicas)} names a Region twice; name each once"
+    partitions = {find_partition(region) for region in stream.replicas}
+    if len(partitions) > 1:
+        yield f"{at}: {list(stream.replicas)} are in {len(partitions)} partitions of AWS, and DynamoDB copies within one only"
     if len(stream.replicas) > MAX_COPIES:
         yield f"{at}: {len(stream.replicas)} Regions; name {MAX_COPIES} at the most, because each pays for every write"
     if stream.table.stream not in _VIEWS:
@@ -45,8 +49,14 @@ def check_regions(at: str, regions: Sequence[str]) -> Iterator[str]:
 
 
 def check_own_region(config: Config, region: str) -> Iterator[str]:
-    """Yield the problems of copies in the stage's own Region; its name is known at synth and in the functions."""
+    """Yield the problems that follow from the stage's own Region; its name is known at synth and in the functions."""
     for stream in config.streams.values():
+        others = [copy for copy in stream.replicas if find_partition(copy) != find_partition(region)]
+        if others and not stream.source:
+            yield (
+                f"streams.{stream.name}.replicas: {', '.join(others)} and the stage's {region} are in different partitions of"
+                " AWS, and DynamoDB copies within one only; remove it"
+            )
         if region in stream.replicas and not stream.source:
             yield (
                 f"streams.{stream.name}.replicas: {region} is the Region of the stage itself, which has the tables already;"

@@ -10,6 +10,7 @@ from tidetable.durations import Duration
 Auth = Literal["api-key", "iam"]
 Removal = Literal["keep", "delete"]
 LoggingRole = Literal["stage", "account"]
+Tls = Literal["1.0", "1.2", "1.3"]
 
 
 class ApiPolicy(Group, frozen=True, kw_only=True):
@@ -21,6 +22,7 @@ class ApiPolicy(Group, frozen=True, kw_only=True):
     ``cors`` are the origins whose pages may call. ``console`` says whether the API serves its console. With
     ``snap_start`` the functions that callers wait for start from a snapshot. ``logging_role`` says who sets the role
     with which API Gateway writes logs: this stage, or the account's owner. An account has one such role per Region.
+    ``tls`` is the least version of TLS that a caller may use.
     """
 
     auth: Auth | tuple[Auth, ...] = "api-key"
@@ -32,6 +34,7 @@ class ApiPolicy(Group, frozen=True, kw_only=True):
     cors: tuple[str, ...] = ()
     console: bool = True
     logging_role: LoggingRole = "stage"
+    tls: Tls = "1.2"
 
     @property
     def by_key(self) -> bool:
