@@ -42,6 +42,12 @@ def _warn_about_stream(stream: Stream) -> Iterator[str]:
                 f"key: a query over a day reads {partitions} partitions (a day / bucket x shards), one request each: take a "
                 "longer bucket unless a bucket takes more than 1,000 write units per second and shard"
             )
+    if stream.pack is not None and stream.key.partition_by == "series" and not stream.source:
+        yield (
+            "pack: a table by series has packs of one series each, so a request with 500 series takes 500 write units, as many "
+            'as without packs: take partition_by = "time", or send many events of few series in a request; '
+            "`cost --series-per-request` prices both"
+        )
     capacity = stream.capacity
     provisioned = not capacity.begins_on_demand
     if provisioned and capacity.late_step is None and stream.late > 2 * SHORTEST[stream.period]:

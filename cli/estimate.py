@@ -45,6 +45,20 @@ InIndex = Annotated[
 ]
 
 
+SeriesPerRequest = Annotated[
+    int | None,
+    typer.Option(
+        help="Series per request: packs of a stream by series hold one series each; default: each event has its own.",
+        min=1,
+        max=10_000,
+    ),
+]
+SecondsPerRequest = Annotated[
+    float,
+    typer.Option(
+        help="Seconds from the oldest to the newest event of a request: a pack holds events of one span.", min=0
+    ),
+]
 Groups = Annotated[int, typer.Option(help="Groups, such as series, in a bucket of a rollup.", min=1, max=100_000)]
 
 
@@ -95,13 +109,16 @@ def simulate(
     reads: Reads = 1.0,
     read_bytes: ReadSize = 8192,
     groups: Groups = 100,
+    series_per_request: SeriesPerRequest = None,
+    seconds_per_request: SecondsPerRequest = 1.0,
     as_json: AsJson = False,
 ) -> None:
     """Show what the configuration does over time, from an empty start: tables, units of tables and indexes, and the
     price.
 
     With --rate each stream gets that workload, and its events, queries and storage are priced, too. The price of a
-    stream with packs depends on --batch, because the events of a request share packs. The price of a rollup depends on
+    stream with packs depends on --batch, --series-per-request and --seconds-per-request, because the events of a
+    request share packs. The price of a rollup depends on
     --groups. The column "late" counts the open tables that are lowered for late events, by the ladder's step for them.
     """
     start = clock.read_clock().replace(hour=12, minute=0, second=0, microsecond=0)
@@ -112,6 +129,7 @@ def simulate(
         if rate is not None:
             source = streams[stream.source] if stream.source else stream
             workload = Workload(spread_by_hour(rate, night), size, reads, read_bytes, 0.0, source, batch, groups=groups)
+            workload = workload.shape_requests(series_per_request, seconds_per_request)
             if stream.source:
                 workload = next(rollup.workload for rollup in list_rollups(workload) if rollup.name == name)
         lives[name] = list(simulate_days(stream, start, days, workload))
@@ -179,6 +197,8 @@ def cost(
     in_index: InIndex = None,
     packed_bytes: PackedSize = None,
     groups: Groups = 100,
+    series_per_request: SeriesPerRequest = None,
+    seconds_per_request: SecondsPerRequest = 1.0,
     as_json: AsJson = False,
 ) -> None:
     """Price a workload line by line, and against one provisioned and one on-demand table.
@@ -197,6 +217,7 @@ def cost(
             workload = replace(workload, by_key=configured.api.by_key)
         shares = read_shares(workload.stream, in_index or [])
         workload = replace(workload, index_shares=shares, groups=groups)
+        workload = workload.shape_requests(series_per_request, seconds_per_request)
         if packed_bytes is not None:
             workload = replace(workload, packed_bytes=packed_bytes)
     except ConfigError as error:

@@ -17,6 +17,7 @@ import msgspec
 
 from cli.advising.history import History, Hour, Reason, Resource
 from cli.advising.pricing import Workload, price
+from tidetable.bill.workload import PACK_BYTES, count_series
 from tidetable.config import Stream
 
 Operation = Literal["Write", "Read"]
@@ -156,9 +157,14 @@ class Measured:
         """The workload that consumes the measured units: events by the hour of the day, and queries of one unit each."""
         stream = self.stream
         size = round(self.event_bytes or _DEFAULT_BYTES)
-        packed, plain = None, size
+        batch = max(1, round(self.batch or 100))
+        packed, plain, series = None, size, None
         if stream.pack is not None and self.history.writing is not None and self.history.writing.events:
-            packed = max(1.0, sum(resource.bytes for resource in self.list_resources()) / self.history.writing.events)
+            items, stored = (
+                sum(getattr(resource, name) for resource in self.list_resources()) / self.history.writing.events
+                for name in ("items", "bytes")
+            )
+            packed, series = max(1.0, stored - PACK_BYTES * items), count_series(items, batch)
             plain = round(4 * packed)
         new, old = self._reads
         workload = Workload(
@@ -168,8 +174,9 @@ class Measured:
             _UNIT_BYTES,
             old,
             stream,
-            max(1, round(self.batch or 100)),
+            batch,
             packed_bytes=packed,
+            series_per_request=series,
         )
         events = [units / workload.event_units for units in self._writes_by_hour]
         per_query = workload.read_units

@@ -138,7 +138,10 @@ def test_events_in_packs_have_the_bytes_of_their_table_and_are_four_times_as_lar
     own = history(text, 1, days=1, writing=Writing(10, 400))
     table = replace(own.resources[0], packed=True, items=9, bytes=400 * 50)
     workload = Measured(replace(own, resources=(table,))).workload
-    assert (workload.packed_bytes, workload.event_bytes, workload.batch) == (50, 200, 40)
+    # 400 events of 50 bytes in 9 packs, of whose bytes 130 each are their own.
+    assert (workload.event_bytes, workload.batch) == (188, 40)
+    assert workload.packed_bytes == pytest.approx(47.075)
+    assert workload.series_per_request == 1
     none = Measured(replace(own, resources=(replace(table, bytes=0),))).workload
     assert (none.packed_bytes, none.event_bytes) == (1, 4)
     unknown = Measured(replace(own, resources=(table,), writing=None)).workload

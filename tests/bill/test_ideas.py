@@ -10,9 +10,8 @@ STEP = "[[streams.s.capacity.ladder]]\n"
 
 def ideas(capacity: str, *, rate: float = 2.5, reads: float = 0.0, old: float = 0.0, more: str = "") -> dict[str, str]:
     stream = configuration(capacity=capacity, more=more).streams["s"]
-    return {
-        idea.name: idea.toml for idea in list_ideas(Workload(spread_by_hour(rate, 1), 700, reads, 4096, old, stream))
-    }
+    load = Workload(spread_by_hour(rate, 1), 700, reads, 4096, old, stream, series_per_request=1)
+    return {idea.name: idea.toml for idea in list_ideas(load)}
 
 
 def test_a_step_for_late_events_leaves_the_other_steps_as_they_are() -> None:

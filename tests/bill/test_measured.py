@@ -102,8 +102,19 @@ def test_events_in_packs_are_counted_by_their_archives() -> None:
     found = measure([period("2026-03-14", 864, 10_800_000, policy)], archived=[archived("2026-03-02", 86_400)])
     assert found is not None
     assert found.workload.events_per_second[0] == 1.0
-    # 125 bytes in a pack, four times as much as an item.
-    assert (found.workload.packed_bytes, found.workload.event_bytes) == (125.0, 500)
+    # 125 bytes of the table: 1.3 are the event's share of its pack's own 130, and 123.7 are a quarter of an item.
+    assert (found.workload.packed_bytes, found.workload.event_bytes) == (123.7, 495)
+    # A hundred events per request and per pack: the requests have one series.
+    assert found.workload.series_per_request == 1
+
+
+def test_packs_of_few_events_tell_how_many_series_a_request_has() -> None:
+    """86,400 events in 43,200 packs of 180 bytes: 50 packs per request of a hundred events, each with its own 130 bytes."""
+    policy = configuration(**PACKED).streams["s"]
+    found = measure([period("2026-03-14", 43_200, 43_200 * 180, policy)], archived=[archived("2026-03-02", 86_400)])
+    assert found is not None
+    assert (found.workload.packed_bytes, found.workload.series_per_request) == (25.0, 50)
+    assert (found.workload.items_per_event, found.workload.event_units) == (0.5, 0.5)
 
 
 def test_events_in_packs_without_an_archive_are_those_of_the_stage_if_it_has_no_other_stream() -> None:
@@ -235,8 +246,8 @@ def test_small_figures_are_one_at_least_and_all_have_four_digits() -> None:
     periods = [period("2026-03-14", 864, 12_345_678, policy)]
     found = measure(periods, traffic=Traffic(1, 1, 1000, 100), archived=[archived("2026-03-02", 123_456)])
     assert found is not None
-    # 1.428889 events per second of 100.0006 bytes; a tenth of a unit per query is half a unit of 4 KB.
-    assert (found.workload.events_per_second[0], found.workload.packed_bytes) == (1.429, 100.0)
+    # 1.428889 events per second of 100.0006 bytes, 0.9 of them a pack's own; a tenth of a unit per query is half a unit of 4 KB.
+    assert (found.workload.events_per_second[0], found.workload.packed_bytes) == (1.429, 99.09)
     assert found.workload.read_bytes == 4096
     tiny = measure([period("2026-03-14", 86_400, 8_640, configuration().streams["s"])])
     assert tiny is not None
@@ -267,11 +278,12 @@ def test_a_stream_without_queries_has_the_assumed_size_of_an_answer() -> None:
 
 def test_the_sentence_on_the_size_names_the_share_of_packs() -> None:
     plain = measure(daily(1))
-    packed = measure(daily(1, packed=True), archived=[archived("2026-03-02", 86_400)])
+    policy = configuration(**PACKED).streams["s"]
+    packed = measure([period("2026-03-14", 864, 8_640_000, policy)], archived=[archived("2026-03-02", 86_400)])
     assert plain is not None
     assert packed is not None
     assert plain.how[1] == "100 bytes per event: the size of its tables"
-    assert packed.how[1] == "400 bytes per event: the size of its tables, and packs that take 25% of plain items"
+    assert packed.how[1] == "395 bytes per event: the size of its tables, and packs that take 25% of plain items"
 
 
 @pytest.mark.parametrize("by_key", [True, False])
@@ -289,7 +301,7 @@ def test_the_size_of_packs_is_that_of_a_day() -> None:
     days = [period(f"2026-03-{day}", 864, 8_640_000, policy) for day in ("13", "14")]
     found = measure(days, archived=[archived("2026-03-02", 86_400)])
     assert found is not None
-    assert found.workload.packed_bytes == 100.0
+    assert found.workload.packed_bytes == 98.7
 
 
 @pytest.mark.parametrize("entries", [[], [archived("2026-03-02", 86_400)]])

@@ -194,11 +194,14 @@ def test_a_workload_is_described_as_the_parameters_of_a_simulation() -> None:
     rates = [float(hour) for hour in range(24)]
     shares = {"status": 0.0125, "kind": 1.0}
     workload = Workload(rates, 700, 2.5, 8192, 0.5, BilledStage().config.streams["s"], 40, 30, shares, 120.0)
+    workload = workload.shape_requests(4, 10.0)
     assert describe_workload(workload) == {
         "rate": 12.0,
         "bytes": 700,
         "packed_bytes": 120.0,
         "batch": 40,
+        "series_per_request": 4,
+        "seconds_per_request": 10.0,
         "reads": 2.5,
         "read_bytes": 8192,
         "old_reads": 0.5,

@@ -189,6 +189,7 @@ def simulate(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], dict[str, Any]]
     plain = configuration(capacity='mode = "on-demand"', more=INDEX, retention=2)
     stream = plain.streams["s"]
     found = Workload(spread_by_hour(1.0, None), 700, 0.0, 4096, 0.0, stream, 100, 30, {"status": 0.5}, groups=70)
+    found = found.shape_requests(1, 1.0)
     return lambda change: simulate_change(plain, Proposal(found, change), NOON, "us-east-1")
 
 
@@ -244,6 +245,7 @@ def test_ideas_are_listed_by_their_saving(simulate: Callable[[str], dict[str, An
 
 
 def test_an_idea_that_the_configuration_cannot_have_says_why(simulate: Callable[[str], dict[str, Any]]) -> None:
+    """Packs save units here: the events of a request are of one series."""
     (refused,) = simulate("")["refused"]
     assert refused["name"] == "packs"
     assert refused["reason"].startswith("streams.s.index.status: an index has no keys for the events inside a pack")

@@ -71,10 +71,10 @@ def test_events_of_a_provisioned_table_are_read_by_its_units() -> None:
 
 
 def test_events_in_packs_are_read_as_they_are_stored() -> None:
-    """A quarter of 500 bytes each, and 130 bytes of a pack for the hundred events of a request."""
-    found = lines(workload('pack = { span = "1h" }\n' + ROLLUP))
-    read = 8_640_000 * 126.3 + 1_440 * 20_130
-    assert found["rollup s-m, reads"][0] == pytest.approx(read / 4096 * MONTH * 0.125e-6)
+    """A pack of a request's hundred events: the first has 500 bytes, the others a quarter, and 130 are the pack's own."""
+    found = lines(replace(workload('pack = { span = "1h" }\n' + ROLLUP), series_per_request=1))
+    read = 8_640_000 * 130.05 + 1_440 * 20_130
+    assert found["rollup s-m, reads"][0] == pytest.approx(read / 4096 * MONTH * 0.125e-6, rel=2e-3)
 
 
 def test_a_rollup_is_made_of_the_coarsest_that_has_what_it_needs() -> None:
@@ -143,7 +143,7 @@ def test_copies_of_a_rollup_are_written_kept_and_sent() -> None:
             FEED.replace(" }", ', window = "0s" }'), 100.0, ON_DEMAND, 57_600,
             "42.05 M calls: assumed 4 shards with a call per window of 0.25 s",
         ),
-        # The hundred events of a request are a pack, which is one record.
+        # The hundred events of a request and series are a pack, which is one record.
         (
             FEED + 'pack = { span = "1h" }\n', 100.0, ON_DEMAND, 3_600,
             "2.63 M calls: assumed 4 shards with a call per window of 1 s",
@@ -154,7 +154,7 @@ def test_a_feed_has_a_call_per_batch_and_window_of_a_shard(
     feed: str, rates: Any, capacity: str, calls: int, how: str
 ) -> None:
     """A batch has 100 records. Calls cost $0.20 per million, and 50 ms of half a GB each."""
-    ((name, dollars, text),) = price_feed(workload(feed, rates, capacity))
+    ((name, dollars, text),) = price_feed(replace(workload(feed, rates, capacity), series_per_request=1))
     assert (name, text) == ("feed, function", f"{how}, 50 ms at 512 MB each")
     assert dollars == pytest.approx(calls * 730 * (0.2e-6 + 0.025 * 0.0000133334))
     assert not list(price_feed(workload("", rates, capacity)))

@@ -125,16 +125,21 @@ def test_events_are_counted_by_the_hours_that_have_passed() -> None:
 
 
 def test_events_in_packs_take_their_share_of_the_packs_units() -> None:
-    """500 bytes, a quarter of it in a pack: 100 events are 12,630 bytes with the pack's own, so 13 write units."""
-    found = workload(500, more='[streams.s.pack]\nspan = "1h"', read=8192)
-    # A query of 8,192 bytes of plain events needs 2,048 of packs, and reads one pack more: 14,678 bytes.
-    assert (found.event_units, found.stored_bytes, found.read_units, found.items_per_event) == (0.13, 126.3, 2, 0.01)
+    """500 bytes, the first of a pack as large as an item, 99 others a quarter of it, and some 130 bytes of the pack: 13 KB
+    for the 100 events of a series.
+    """
+    found = replace(workload(500, more='[streams.s.pack]\nspan = "1h"', read=8192), series_per_request=1)
+    assert (found.event_units, found.items_per_event) == (0.13, 0.01)
+    assert found.stored_bytes == pytest.approx(130, abs=0.5)
+    # A query of 8,192 bytes of plain events needs 2,130 of packs, and reads one pack more: 15,135 bytes.
+    assert found.read_units == 2
     measured = replace(found, packed_bytes=300.0)
-    assert (measured.event_units, measured.stored_bytes) == (0.3, 301.3)
+    assert measured.event_units == 0.3
+    assert measured.stored_bytes == pytest.approx(301.3, abs=0.3)
     # 100 events of 2,000 bytes in packs of 65,536 at the most: 4 packs of 50,130 bytes, 49 write units each.
     large = replace(found, packed_bytes=2000.0)
-    assert (large.event_units, large.stored_bytes, large.items_per_event) == (1.96, 2005.2, 0.04)
-    # 65,536 bytes are one pack to the byte, of 65,666 bytes with its own.
+    assert (large.event_units, large.items_per_event) == (1.96, 0.04)
+    # 65,536 bytes are one pack to the byte.
     full = replace(found, packed_bytes=655.36)
     assert (full.event_units, full.items_per_event) == (0.65, 0.01)
     assert (large.plain.event_units, large.plain.stored_bytes) == (1, 500)

@@ -30,7 +30,7 @@ def test_simulate_counts_the_units_of_indexes(file: Path, monkeypatch: pytest.Mo
 
 
 def test_simulate_prices_packs_by_the_events_of_a_request(file: Path) -> None:
-    """Of 10 events of 1,000 bytes per second a pack takes 250 bytes each, and 130 bytes of its own."""
+    """A pack takes 1,000 bytes for its first event, 250 for each of 99 others, and 130 bytes of its own: 26 units."""
     file.write_text(
         '[streams.s]\nperiod = "day"\nlate = "1d"\nretention = 9\nkey = { partition_by = "time", bucket = "1h" }\n'
     )
@@ -38,9 +38,9 @@ def test_simulate_prices_packs_by_the_events_of_a_request(file: Path) -> None:
         more.write('capacity = { mode = "on-demand" }\npack = { span = "1m" }\n')
     words = ("simulate", "--config", str(file), "--days", "1", "--rate", "10", "--reads", "0", "--json")
     prices = [json.loads(run(*words, *batch).stdout)["s"][0]["dollars"] for batch in (["--batch", "1"], [])]
-    # A write unit per event, or 25 of the pack per 100 events: 864,000 events a day at $0.625 per million units.
-    assert prices[0] == pytest.approx(0.54, rel=0.005)
-    assert prices[1] == pytest.approx(0.135, rel=0.01)
+    # A write unit per event alone, or 26 of the pack per 100 events: 864,000 events a day at $0.625 per million units.
+    assert prices[0] == pytest.approx(1.08, rel=0.005)
+    assert prices[1] == pytest.approx(0.1404, rel=0.01)
 
 
 def test_simulate_prices_on_demand_tables_once_it_knows_the_events(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,3 +167,12 @@ def test_never_more_tables_exist_than_are_counted(period: str, late: str) -> Non
         len(list(list_existing_periods(stream, start + timedelta(minutes=97 * number)))) for number in range(100)
     )
     assert most <= counted <= most + 4
+
+
+def test_packs_by_series_come_with_a_warning_and_packs_by_time_do_not(file: Path) -> None:
+    text = '[streams.s]\nperiod = "day"\nlate = "1h"\nretention = 9\npack = {{ span = "1m" }}\nkey = {{ {} }}\n'
+    file.write_text(text.format('partition_by = "series"'))
+    (found,) = (text for text in json.loads(run("check", str(file), "--json").stdout)["warnings"] if "pack" in text)
+    assert found.startswith("streams.s.pack: a table by series has packs of one series each")
+    file.write_text(text.format('partition_by = "time", bucket = "1h"'))
+    assert "packs of one series" not in run("check", str(file), "--json").stdout

@@ -147,7 +147,7 @@ def test_the_bill_in_the_documents_is_what_the_command_prints(file: Path) -> Non
 
 
 def test_packs_are_priced_by_their_bytes_and_single_tables_by_their_events() -> None:
-    """500 bytes, a quarter of it in a pack: 100 events are 12,630 bytes with the pack's own, so 13 write units."""
+    """The first event of a pack has 500 bytes, 99 others a quarter, and the pack some 130: 13,005 bytes, 13 write units."""
     text = (
         '[streams.s]\nperiod = "day"\nlate = "1h"\nretention = 2\nkey = {{ partition_by = "time", bucket = "1h" }}\n{}'
     )
@@ -156,15 +156,18 @@ def test_packs_are_priced_by_their_bytes_and_single_tables_by_their_events() -> 
     before = Workload(spread_by_hour(50, None), 500, 1, 8192, 0, plain)
     after = Workload(spread_by_hour(50, None), 500, 1, 8192, 0, packed)
     assert (before.event_units, before.stored_bytes, before.read_units) == (1, 500, 1)
-    # A query of 8,192 bytes of plain events needs 2,048 of packs, and reads one pack more: 14,678 bytes.
-    assert (after.event_units, after.stored_bytes, after.read_units) == (0.13, 126.3, 2)
+    # A query of 8,192 bytes of plain events needs 2,130 of packs, and reads one pack more: 15,135 bytes.
+    assert (after.event_units, after.read_units) == (0.13, 2)
+    assert after.stored_bytes == pytest.approx(130, abs=0.5)
     assert replace(after, packed_bytes=300.0).event_units == 0.3
     # 100 events of 2,000 bytes in packs of 65,536 at the most: 4 packs of 50,130 bytes, 49 write units each.
     assert replace(after, packed_bytes=2000.0).event_units == 1.96
     assert price_one_on_demand(after) == price_one_on_demand(before)
     assert price_one_provisioned(after) == price_one_provisioned(before)
     assert price_rolling(after).whole.writes == pytest.approx(0.13 * price_rolling(before).whole.writes)
-    assert price_rolling(after).whole.storage == pytest.approx(126.3 / 500 * price_rolling(before).whole.storage)
+    assert price_rolling(after).whole.storage == pytest.approx(
+        130 / 500 * price_rolling(before).whole.storage, rel=0.005
+    )
 
 
 LOCAL = """

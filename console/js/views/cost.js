@@ -17,7 +17,7 @@ const KINDS = /** @type {const} */ ([
 ]);
 /** The figures of a workload: parameter, label, what it counts, and the least step. */
 const FIGURES = /** @type {const} */ ([
-  ["rate", "Events per second"], ["bytes", "Bytes per event"], ["batch", "Events per request"], ["reads", "Queries per second"], ["old_reads", "Old queries per second"], ["read_bytes", "Bytes per query"],
+  ["rate", "Events per second"], ["bytes", "Bytes per event"], ["batch", "Events per request"], ["series_per_request", "Series per request"], ["reads", "Queries per second"], ["old_reads", "Old queries per second"], ["read_bytes", "Bytes per query"],
 ]);
 const ASSUMED = /** @type {Record<string, string>} */ ({ bytes: "1000", batch: "100", reads: "1", old_reads: "0", read_bytes: "8192" });
 

@@ -37,6 +37,7 @@ _NUMBERS: Mapping[str, tuple[float | None, float, float]] = {
     "reads": (1.0, 0, 1e6),
     "old_reads": (0.0, 0, 1e6),
     "packed_bytes": (0.0, 0, 400_000),
+    "seconds_per_request": (1.0, 0, 86_400),
 }
 _COUNTS: Mapping[str, tuple[int, int, int]] = {
     "bytes": (1000, 1, 400_000),
@@ -44,6 +45,8 @@ _COUNTS: Mapping[str, tuple[int, int, int]] = {
     "read_bytes": (READ_BYTES, 1, 10_000_000),
     "archive_days": (365, 1, 36_500),
     "groups": (100, 1, 100_000),
+    # 0: each event of a request is of another series.
+    "series_per_request": (0, 0, 10_000),
 }
 _COUNT = re.compile(r"[0-9]{1,9}")
 # A share of events, as it is written by hand or by a program.
@@ -89,6 +92,8 @@ def parse_proposal(config: Config, parameters: Mapping[str, Sequence[str]], sees
         numbers["packed_bytes"] or None,
         config.api.by_key,
         counts["groups"],
+        counts["series_per_request"] or None,
+        numbers["seconds_per_request"],
     )
     return Proposal(workload, change)
 

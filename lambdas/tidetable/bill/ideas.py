@@ -13,6 +13,10 @@ import msgspec
 
 from tidetable.bill.workload import Workload
 from tidetable.config import Step, TableClass, Units
+from tidetable.config.stream import PackPolicy
+from tidetable.durations import Duration
+
+_PACKS = PackPolicy(span=Duration(hours=1))
 
 
 class Idea(NamedTuple):
@@ -28,7 +32,11 @@ def list_ideas(workload: Workload) -> Iterator[Idea]:
     stream = workload.stream
     capacity, name = stream.capacity, stream.name
     if stream.pack is None:
-        yield Idea("packs", "many small events share an item, and a write unit", f'[streams.{name}.pack]\nspan = "1h"')
+        # By series, packs save nothing if the events of a request are of different series.
+        if workload.change_stream(pack=_PACKS).event_units < workload.event_units:
+            yield Idea(
+                "packs", "many small events share an item, and a write unit", f'[streams.{name}.pack]\nspan = "1h"'
+            )
     else:
         yield Idea("no packs", "an item for each event", f"[streams.{name}]\npack = false")
     if capacity.begins_on_demand:

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from tidetable.bill.consumed import SPAN, ConsumedUnits, Traffic
+from tidetable.bill.request_puts import PACKED_SHARE
 from tidetable.bill.standing import ObservedPeriod
-from tidetable.bill.workload import PACKED_SHARE, Workload
+from tidetable.bill.workload import PACK_BYTES, Workload, count_series
 from tidetable.catalog import Entry
 from tidetable.config import Stream
 from tidetable.lifecycle.expiry import is_closed
@@ -51,9 +52,10 @@ def measure_workload(stream: Stream, facts: Facts, now: datetime, *, by_key: boo
     if per_day is None or counted is None:
         return None
     if stream.pack is None:
-        event_bytes, packed_bytes = counted.bytes / counted.items, None
+        event_bytes, packed_bytes, packs = counted.bytes / counted.items, None, 0.0
     else:
-        packed_bytes = counted.bytes / counted.days / per_day
+        packs = counted.items / counted.days / per_day
+        packed_bytes = max(counted.bytes / counted.days / per_day - PACK_BYTES * packs, 1.0)
         event_bytes = packed_bytes / PACKED_SHARE
     batch, how_batch = _measure_batch(facts.traffic)
     units = facts.traffic.read_units / facts.traffic.queries if facts.traffic.queries else 0.0
@@ -68,6 +70,7 @@ def measure_workload(stream: Stream, facts: Facts, now: datetime, *, by_key: boo
         index_shares=_share_indexes(stream, facts.periods),
         packed_bytes=None if packed_bytes is None else _round_figure(packed_bytes),
         by_key=by_key,
+        series_per_request=None if stream.pack is None else count_series(packs, batch),
     )
     recent, old = _measure_reads(facts, now)
     workload = replace(

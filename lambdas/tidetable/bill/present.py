@@ -268,6 +268,8 @@ def describe_workload(workload: Workload) -> dict[str, Any]:
         "bytes": workload.event_bytes,
         "packed_bytes": workload.packed_bytes,
         "batch": workload.batch,
+        "series_per_request": workload.series_per_request or 0,
+        "seconds_per_request": workload.seconds_per_request,
         "reads": workload.reads_per_second,
         "read_bytes": workload.read_bytes,
         "old_reads": workload.old_reads_per_second,

@@ -147,7 +147,7 @@ def _price_ladder(workload: Workload, ladder: tuple[Step, ...]) -> float:
 
 def _list_tables(workload: Workload, bill: Bill) -> list[Line]:
     stream = workload.stream
-    packed = f", in packs of a request's {workload.batch} events" if stream.pack is not None else ""
+    packed = f", {_describe_packs(workload)}" if stream.pack is not None else ""
     lines = list_lines(
         "tables",
         bill.tables,
@@ -167,6 +167,12 @@ def _list_tables(workload: Workload, bill: Bill) -> list[Line]:
         stored = workload.kept_events * (workload.stored_bytes + workload.index_bytes)
         lines.append(price_backups(stored))
     return lines
+
+
+def _describe_packs(workload: Workload) -> str:
+    """Describe the packs of a request in words, such as "in 500 packs of a request's 500 events"."""
+    count = workload.request_puts.items
+    return f"in {count:,} pack{'s' if count > 1 else ''} of a request's {workload.batch:,} events"
 
 
 def price_backups(size: float) -> Line:

@@ -5,21 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from functools import cached_property
 from math import ceil
 from typing import Any
 
 import msgspec
 
 from tidetable.bill.prices import HOURS
+from tidetable.bill.request_puts import RequestPuts, RequestShape, count_puts
 from tidetable.config import Stream
 from tidetable.config.stream import IndexPolicy
 from tidetable.periods import Period, find_containing
 
 # The hours of `--night`, in UTC.
 NIGHT = frozenset({23, 0, 1, 2, 3, 4, 5, 6})
-# The bytes of an event in a pack divided by its bytes as an item, at 100 events per request: bench/packs.py measures
-# 0.2 to 0.25 for events of 160 bytes, and less for larger events.
-PACKED_SHARE = 0.25
 # The bytes of a pack's key, its attributes and their names.
 PACK_BYTES = 130
 # The bytes of an event in an index that holds only keys: the keys of the table and of the index, and their names.
@@ -31,8 +30,10 @@ class Workload:
     """Events and queries by the hour of the day, in UTC.
 
     ``event_bytes`` is the size of a plain item, ``packed_bytes`` the size in a pack if the stream has packs, by default
-    a quarter. The ``batch`` events of a request share packs. ``index_shares`` is the share of events in an index, 0 to
-    1. With ``by_key`` callers send keys, which the authorizer checks. A bucket of a rollup has up to ``groups`` groups.
+    a quarter. The ``batch`` events of a request share packs. They are of ``series_per_request`` series, by default each
+    of another one, and ``seconds_per_request`` lie between the oldest and the newest. ``index_shares`` is the share of
+    events in an index, 0 to 1. With ``by_key`` callers send keys, which the authorizer checks. A bucket of a rollup has
+    up to ``groups`` groups.
     """
 
     events_per_second: list[float]
@@ -47,57 +48,51 @@ class Workload:
     packed_bytes: float | None = None
     by_key: bool = False
     groups: int = 100
+    series_per_request: int | None = None
+    seconds_per_request: float = 1.0
 
     def change_stream(self, **keys: Any) -> Workload:
         """Return the same workload for a stream with other keys."""
         return replace(self, stream=msgspec.structs.replace(self.stream, **keys))
+
+    def shape_requests(self, series: int | None, seconds: float) -> Workload:
+        """Return the same workload with other requests: of how many series, and of how many seconds."""
+        return replace(self, series_per_request=series, seconds_per_request=seconds)
 
     @property
     def plain(self) -> Workload:
         """The same workload with one item per event, as in a table without Tidetable."""
         return self.change_stream(pack=None)
 
+    @cached_property
+    def request_puts(self) -> RequestPuts:
+        """The puts of one request."""
+        series = min(self.series_per_request or self.batch, self.batch)
+        shape = RequestShape(self.batch, series, self.seconds_per_request, self.event_bytes, self.packed_bytes)
+        return count_puts(self.stream.layout, shape)
+
     @property
     def stored_bytes(self) -> float:
         """Bytes of an event in the table."""
-        if self.stream.pack is None:
-            return self.event_bytes
-        return self._bytes_in_pack + PACK_BYTES * self._items / self.batch
+        return self.request_puts.bytes / self.batch
 
     @property
     def event_units(self) -> float:
         """Write units of an event in the table and its local indexes; in a pack, its share of the pack's units."""
-        units = ceil(self._item_bytes / 1024) * self._items / self.batch
-        return units + sum(map(self.count_units_in, self.stream.local_indexes))
+        return self.request_puts.units / self.batch + sum(map(self.count_units_in, self.stream.local_indexes))
 
     @property
     def items_per_event(self) -> float:
         """Items per event: 1, or less if events share packs."""
-        return self._items / self.batch
+        return self.request_puts.items / self.batch
 
     @property
     def read_units(self) -> float:
         """Read units of an eventually consistent query. With packs, a query reads one whole pack more than it needs."""
         if self.stream.pack is None:
             return ceil(self.read_bytes / 4096) / 2
-        return ceil((self.read_bytes * self._bytes_in_pack / self.event_bytes + self._item_bytes) / 4096) / 2
-
-    @property
-    def _bytes_in_pack(self) -> float:
-        return self.event_bytes * PACKED_SHARE if self.packed_bytes is None else self.packed_bytes
-
-    @property
-    def _items(self) -> int:
-        """The number of items that a request's events make: packs, or an item per event."""
-        if self.stream.pack is None:
-            return self.batch
-        return ceil(self._bytes_in_pack * self.batch / self.stream.pack.max_bytes)
-
-    @property
-    def _item_bytes(self) -> float:
-        if self.stream.pack is None:
-            return self.event_bytes
-        return self._bytes_in_pack * self.batch / self._items + PACK_BYTES
+        pack_bytes = self.request_puts.bytes / self.request_puts.items
+        return ceil((self.read_bytes * self.stored_bytes / self.event_bytes + pack_bytes) / 4096) / 2
 
     @property
     def events_per_day(self) -> float:
@@ -180,6 +175,11 @@ class Workload:
     def kept_days(self) -> float:
         """The number of days for which an event is kept in a table."""
         return self.stream.retention * self.period_days
+
+
+def count_series(packs_per_event: float, batch: int) -> int:
+    """Return the series per request that explain a measured number of packs per event in a table by series."""
+    return min(max(round(packs_per_event * batch), 1), batch)
 
 
 def spread_by_hour(rate: float, night: float | None) -> list[float]:
