@@ -111,9 +111,17 @@ def test_an_answer_says_what_was_stored_and_what_it_cost(published: Published) -
     assert published.lines == []
 
 
-def test_an_answer_without_rejections_has_no_errors(published: Published) -> None:
+@pytest.mark.parametrize(("throttled", "code"), [(set(), 200), ({"tidetable-t.quakes.2026-03-01"}, 202)])
+def test_an_answer_without_rejections_has_an_empty_list_of_errors(throttled: set[str], code: int) -> None:
+    stage = World()
+    stage.store.throttles = throttled
+    status, document, _ = post(stage, [event(1)])
+    assert (status, document["rejected"], document["errors"]) == (code, 0, [])
+
+
+def test_an_answer_has_every_member(published: Published) -> None:
     status, document, headers = post(World(), [event(1)])
-    assert (status, sorted(document)) == (200, ["accepted", "queued", "refs", "rejected", "window"])
+    assert (status, sorted(document)) == (200, ["accepted", "errors", "queued", "refs", "rejected", "window"])
     assert sorted(document["window"]) == ["newest", "oldest"]
     assert "Tidetable-Rejected" not in headers
     assert dict(published.metrics)["EventsAccepted"] == 1

@@ -61,17 +61,14 @@ class Outcome(msgspec.Struct):
 
     def document(self) -> dict[str, Any]:
         """Return the body of the answer."""
-        window = show_window(self.window, self.backfills)
-        document: dict[str, Any] = {
+        return {
             "accepted": self.accepted,
             "queued": self.queued,
             "rejected": len(self.rejections),
             "refs": self.refs,
-            "window": window,
+            "window": show_window(self.window, self.backfills),
+            "errors": list_errors(self.rejections),
         }
-        if self.rejections:
-            document["errors"] = list_errors(self.rejections)
-        return document
 
 
 def show_window(window: Window, backfills: Sequence[Backfill] | None) -> dict[str, Any]:
