@@ -18,7 +18,8 @@ from tidetable.dialects import otlp_types as types
 from tidetable.problems import refuse_request
 
 # 10,000 points with 20 attributes each count as 210,000 messages: each point and each attribute is one message. The
-# value of an attribute is not counted, unless it is a list or a map: then each of its elements counts.
+# value of an attribute is not counted, unless it is a list or a map: then each of its elements counts. A bucket of a
+# histogram counts, too: it has one byte, and takes a hundred.
 MOST_MESSAGES = 500_000
 
 
@@ -99,14 +100,14 @@ class _Converter:
         )
 
     def convert_all(self, messages: Any) -> list[Any]:
-        return list(map(self.convert, self._count(messages)))
+        return list(map(self.convert, self.count(messages)))
 
     def convert_attributes(self, pairs: Any) -> list[types.KeyValue]:
         # The quick way: most messages of a request are attributes.
-        return [types.KeyValue(pair.key, self.convert_value(pair.value)) for pair in self._count(pairs)]
+        return [types.KeyValue(pair.key, self.convert_value(pair.value)) for pair in self.count(pairs)]
 
     def convert_values(self, values: Any) -> list[types.AnyValue]:
-        return [self.convert_value(value) or types.AnyValue() for value in self._count(values)]
+        return [self.convert_value(value) or types.AnyValue() for value in self.count(values)]
 
     def convert_value(self, value: Any) -> types.AnyValue | None:
         """Convert a value; None if it is absent, or of a kind from a later version of the protocol."""
@@ -120,11 +121,11 @@ class _Converter:
                 return types.AnyValue(**{kind: self.convert(getattr(value, kind))})
         return None
 
-    def _count(self, messages: Any) -> Any:
-        """Count the messages and return them; ProblemError if there are too many."""
+    def count(self, messages: Any) -> Any:
+        """Count the messages or numbers of a list and return them; ProblemError if there are too many."""
         self._left -= len(messages)
         if self._left < 0:
-            detail = f"more than {MOST_MESSAGES} messages in one request: send fewer points at once"
+            detail = f"more than {MOST_MESSAGES} messages and buckets in one request: send fewer points at once"
             raise refuse_request(413, "too_large", detail)
         return messages
 
@@ -144,7 +145,7 @@ def _choose_conversion(field: Any) -> _Convert | None:
     """Choose the function that converts a field; None for a field whose value is taken as it is."""
     if field.message_type is None:
         if field.is_repeated:
-            return lambda _, values: list(values)
+            return lambda converter, values: list(converter.count(values))
         if field.type == field.TYPE_BYTES:
             return lambda _, value: value.hex()
         return (lambda _, value: value) if field.has_presence else None

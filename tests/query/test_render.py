@@ -1,6 +1,8 @@
 """The forms of an answer: how a row becomes flat, and which parameters say so."""
 
-from datetime import UTC, datetime
+import csv
+import io
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from types import SimpleNamespace
 from typing import Any
@@ -8,6 +10,12 @@ from typing import Any
 import pytest
 
 from aws.arrow import encode_stream
+from tests.fakes import SEAL
+from tests.worlds.days import LAYOUTS, NOW, START, STREAM, Days
+from tidetable.events import Event
+from tidetable.periods import Kind, find_containing
+from tidetable.problems import ProblemError
+from tidetable.query import parse_query, run_query
 from tidetable.query.listings.page import Listed
 from tidetable.query.model import Cost
 from tidetable.query.render import Form, _escape_cell, choose_form, flatten_row, render_answer
@@ -93,3 +101,57 @@ def test_every_sign_with_which_a_spreadsheet_begins_a_formula_is_escaped(sign: s
     """https://owasp.org/www-community/attacks/CSV_Injection"""
     assert _escape_cell(f"{sign}a") == f"'{sign}a"
     assert _escape_cell(f"a{sign}") == f"a{sign}"
+
+
+def make_wide_days(count: int, fields: int) -> Days:
+    """A day of events, each with fields of its own names."""
+    days, layout = Days(), LAYOUTS[0]
+    events = [
+        Event("a", START + timedelta(seconds=n), str(n), {f"f{n}_{field}": n for field in range(fields)})
+        for n in range(count)
+    ]
+    days.add_table(find_containing(START, Kind.DAY), layout, [layout.make_item(event) for event in events])
+    return days
+
+
+def write_csv(days: Days, **parameters: str) -> tuple[list[dict[str, str]], str | None]:
+    """The rows of a page of CSV, and the cursor of the next page."""
+    asked = {"from": "2026-03-01T00:00:00Z", "to": "2026-03-02T00:00:00Z", "order": "asc"}
+    values = {name: [value] for name, value in (parameters if "cursor" in parameters else asked | parameters).items()}
+    answer = run_query(parse_query(STREAM, values, NOW, SEAL), STREAM, days.reader, NOW, lambda: 100.0)
+    rendered = render_answer(answer, Form("csv"), encode_stream)
+    return list(csv.DictReader(io.StringIO(rendered.body, newline=""))), rendered.answer.next
+
+
+def test_pages_of_csv_end_before_their_cells_are_too_many_and_together_have_every_event() -> None:
+    """40 events of 3,000 fields of their own would make 40 rows of 120,004 columns, 4,800,160 cells."""
+    days = make_wide_days(40, 3_000)
+    first, cursor = write_csv(days)
+    assert cursor is not None
+    second, end = write_csv(days, cursor=cursor)
+    # 25 rows of 75,004 columns are 1,875,100 cells; 26 rows of 78,004 would be more than 2,000,000.
+    assert (len(first), len(second), end) == (25, 15, None)
+    rows = [*first, *second]
+    assert [row["id"] for row in rows] == [str(number) for number in range(40)]
+    assert all(row[f"data.f{row['id']}_2999"] == row["id"] for row in rows)
+
+
+def test_named_fields_keep_a_page_of_csv_whole() -> None:
+    rows, cursor = write_csv(make_wide_days(40, 3_000), fields="f7_0,f39_1")
+    assert (len(rows), cursor) == (40, None)
+    assert (rows[7]["data.f7_0"], rows[7]["data.f39_1"], rows[39]["data.f39_1"]) == ("7", "", "39")
+
+
+def test_paths_that_repeat_a_long_name_end_a_page_and_one_such_event_is_refused() -> None:
+    """Each of the 50 paths of an event repeats a name of 90,000 characters: 4,500,000 of the 20,000,000 of a page."""
+    days, layout = Days(), LAYOUTS[0]
+    inner = {f"{n:03}": 1 for n in range(50)}
+    small = [Event("a", START + timedelta(seconds=n), str(n), {"x" * 90_000: inner}) for n in range(5)]
+    huge = Event("a", START + timedelta(hours=1), "h", {"x" * 90_000: {f"{n:04}": 1 for n in range(1000)}})
+    items = [layout.make_item(event) for event in (*small, huge)]
+    days.add_table(find_containing(START, Kind.DAY), layout, items)
+    first, cursor = write_csv(days)
+    assert [row["id"] for row in first] == ["0", "1", "2", "3"]
+    assert cursor is not None
+    with pytest.raises(ProblemError, match="422 too_much: rows that belong into one page are larger"):
+        write_csv(days, **{"from": "2026-03-01T01:00:00Z"})

@@ -7,6 +7,7 @@ from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from io import StringIO
+from math import inf
 from typing import Any, NamedTuple
 
 from tidetable.events import JsonObject
@@ -37,6 +38,10 @@ _GROUP = "group."
 # For a spreadsheet, these characters begin a formula, also after white space. In some languages, their wide forms do,
 # too. https://owasp.org/www-community/attacks/CSV_Injection
 _FORMULA = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
+# The most cells of a page of CSV, rows times columns, and the most characters of the paths in the rows of a flat page. Rows
+# with different fields have thousands of columns, which most rows leave empty: 10,000 rows of 35 fields of their own would
+# have 3,500,000,000 cells. The path of a field repeats the names of all objects around it.
+MOST_CELLS, MOST_PATHS = 2_000_000, 20_000_000
 _NUMBER = re.compile(r"[+-]?\d+(\.\d+)?([eE][+-]?\d+)?", re.ASCII)
 
 
@@ -89,36 +94,62 @@ def render_answer(answer: Answer, form: Form, encode_table: TableEncoder) -> Ren
     not fit.
     """
     while True:
-        rendered = _write_body(answer, form, encode_table)
+        flat_rows: list[JsonObject] = []
+        if form.kind == "csv" or (form.flat and form.kind != "arrow"):
+            flat_rows = _flatten_rows(answer, form.kind)
+            if len(flat_rows) < answer.count:
+                answer = _cut_answer(answer, len(flat_rows))
+                continue
+        rendered = _write_body(answer, form, flat_rows, encode_table)
         if form.kind == "json" and not form.flat and answer.surely_fits:
             return rendered
         rows = answer.count
         fitting = count_fitting_rows(rendered.body, rows)
         if fitting >= rows:
             return rendered
-        shorter = answer.cut_to(fitting) if fitting > 0 else None
-        if shorter is None:
-            detail = (
-                "rows that belong into one page are larger than an answer may be in this format: ask for fewer fields"
-            )
-            raise refuse_request(422, "too_much", detail)
-        answer = shorter
+        answer = _cut_answer(answer, fitting)
 
 
-def _write_body(answer: Answer, form: Form, encode_table: TableEncoder) -> Rendered:
+def _cut_answer(answer: Answer, count: int) -> Answer:
+    """Cut an answer to ``count`` rows or fewer; ProblemError if its first rows must be on one page."""
+    shorter = answer.cut_to(count) if count > 0 else None
+    if shorter is None:
+        detail = "rows that belong into one page are larger than an answer may be in this format: ask for fewer fields"
+        raise refuse_request(422, "too_much", f"{detail}, or for format=ndjson")
+    return shorter
+
+
+def _flatten_rows(answer: Answer, kind: str) -> list[JsonObject]:
+    """Make flat rows, as many as a page of this kind may have. The bounds are checked before a row is kept."""
+    rows: list[JsonObject] = []
+    names = dict.fromkeys(answer.columns)
+    left = MOST_PATHS
+    for text in answer.list_texts():
+        try:
+            row = flatten_row(decode_json(text), left)
+        except OverflowError:
+            return rows
+        left -= sum(map(len, row))
+        if kind == "csv":
+            names |= dict.fromkeys(row)
+            if (len(rows) + 1) * len(names) > MOST_CELLS:
+                return rows
+        rows.append(row)
+    return rows
+
+
+def _write_body(answer: Answer, form: Form, flat_rows: list[JsonObject], encode_table: TableEncoder) -> Rendered:
     """Write an answer's body. CSV, NDJSON and Arrow cannot hold the cursor and the gaps: headers have them."""
     if form.kind == "arrow":
         table = answer.make_typed_table()
         body = b64encode(encode_table(table.columns)).decode()
         return Rendered(answer, _ARROW, body, encoded=True, untyped=table.untyped)
     if form.kind == "csv":
-        body = _render_csv(answer, escape=form.escape)
+        body = _render_csv(answer, flat_rows, escape=form.escape)
     elif form.kind == "json" and not form.flat:
         body = _write_json(answer, answer.join_texts())
     else:
-        texts = answer.list_texts()
-        if form.flat:
-            texts = [encode_json(flatten_row(decode_json(text))).decode() for text in texts]
+        texts = [encode_json(row).decode() for row in flat_rows] if form.flat else answer.list_texts()
         body = _write_json(answer, ",".join(texts)) if form.kind == "json" else "".join([f"{text}\n" for text in texts])
     return Rendered(answer, _TYPES[form.kind], body)
 
@@ -127,9 +158,17 @@ def _write_json(answer: Answer, rows: str) -> str:
     return "".join(['{"', answer.name, '":[', rows, "],", encode_json(answer.describe_rest()).decode()[1:]])
 
 
-def flatten_row(row: JsonObject) -> JsonObject:
-    """Make a row without objects: the fields of an object become fields of the row, by their paths. The ref is last."""
-    flat = dict(_list_cells(row, ""))
+def flatten_row(row: JsonObject, most: float = inf) -> JsonObject:
+    """Make a row without objects: the fields of an object become fields of the row, by their paths. The ref is last.
+
+    OverflowError if the paths have more than ``most`` characters.
+    """
+    flat: JsonObject = {}
+    for path, value in _list_cells(row, ""):
+        most -= len(path)
+        if most < 0:
+            raise OverflowError("the paths of a row are too long")
+        flat[path] = value
     if _LAST in flat:
         flat[_LAST] = flat.pop(_LAST)
     return flat
@@ -149,11 +188,10 @@ def _list_cells(row: JsonObject, path: str) -> Iterator[tuple[str, Any]]:
             yield f"{path}{name}", value
 
 
-def _render_csv(answer: Answer, *, escape: bool) -> str:
-    """Write a header, and a line for each row. Arrays are written as JSON."""
+def _render_csv(answer: Answer, rows: list[JsonObject], *, escape: bool) -> str:
+    """Write a header, and a line for each flat row. Arrays are written as JSON."""
     import csv  # only requests for CSV wait for the import
 
-    rows = [flatten_row(decode_json(text)) for text in answer.list_texts()]
     # These columns are the same on every page, whatever its rows have, and even on a page without rows.
     names = list(dict.fromkeys([*answer.columns, *(name for row in rows for name in row)]))
     # The fields of data differ from row to row: they come after the other columns, and the ref stays last.

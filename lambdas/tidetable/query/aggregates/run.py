@@ -15,10 +15,11 @@ from tidetable.keys import find_number, find_value
 from tidetable.problems import refuse_request
 from tidetable.query.aggregates.parse import MAX_ROWS, SERIES, Aggregation
 from tidetable.query.aggregates.rolled import read_cells
-from tidetable.query.aggregates.stats import compute_stat, make_adder
+from tidetable.query.aggregates.stats import compute_stat, make_adder, measure_group, refuse_long_groups
 from tidetable.query.aggregates.unordered import Unordered
 from tidetable.query.batches import Batch, EventRow, TimeUp, list_events
 from tidetable.query.model import Position
+from tidetable.query.page import MAX_PAGE_BYTES
 from tidetable.query.sections import Section, SectionReader
 from tidetable.query.session import ReadSession
 from tidetable.rollups.cells import Cell, Group, Number, Numbers, make_group_value
@@ -50,6 +51,9 @@ class Run:
         # With ``top``: the steps that wait for the end of the range, and the number of groups in all of them.
         self._windows: list[tuple[tuple[datetime, datetime], dict[Group, Numbers]]] = []
         self._waiting = 0
+        # The characters of the groups in memory, and of the groups in ``result``.
+        self._texts = 0
+        self._shown_texts = 0
         self._before: dict[Group, dict[str, Any]] = {}
         self._groups: dict[Group, None] = {}
         self.result: list[dict[str, Any]] = []
@@ -177,6 +181,8 @@ class Run:
             what = "groups times steps" if self._aggregation.top is not None else "groups in one step"
             detail = f"there are more than {most} {what}: group by less, or narrow it down with where"
             raise refuse_request(422, "too_many_groups", detail)
+        self._texts += measure_group(group)
+        refuse_long_groups(self._texts)
         self._groups.setdefault(group, None)
         return Numbers()
 
@@ -191,6 +197,8 @@ class Run:
                 refuse_parting(self._aggregation)
                 self.stopped = self._window[0]
                 return False
+            if aggregation.top is None and not aggregation.filled:
+                self._texts = 0
             self._numbers = {}
             # Empty steps are skipped, unless they must be filled.
             following = time if aggregation.fill == "none" else self._window[1]
@@ -208,12 +216,17 @@ class Run:
         groups: Sequence[Group] = list(numbers_of)
         if self._aggregation.fill != "none":
             groups = list(self._groups) if self._aggregation.by else [()]
-        if self.result and len(self.result) + len(groups) > self._aggregation.limit:
+        texts = sum(map(measure_group, groups))
+        if self.result and (
+            len(self.result) + len(groups) > self._aggregation.limit or self._shown_texts + texts > MAX_PAGE_BYTES
+        ):
             return False
         if len(groups) > self._aggregation.limit:
             detail = f"one step has {len(groups)} rows, more than limit={self._aggregation.limit}"
             more = f"set limit={len(groups)}, or " if len(groups) <= MAX_ROWS else ""
             raise refuse_request(422, "too_much", f"{detail}: {more}group by less, or narrow it down with where")
+        self._shown_texts += texts
+        _refuse_long(self._shown_texts)
         for group in sorted(groups):
             self.result.append(self._make_row(window, group, numbers_of.get(group)))
         return True
@@ -246,13 +259,25 @@ class Run:
         ranked = sorted(
             (value if aggregation.ascending else -value, group) for value, group in values if value is not None
         )
-        shown = [
-            (window, group, numbers_of.get(group))
+        first = [group for _, group in ranked[: aggregation.top]]
+        shown = {group: len(self._windows) for group in first}
+        if aggregation.fill == "none":
+            shown = {group: sum(group in numbers_of for _, numbers_of in self._windows) for group in first}
+        count = sum(shown.values())
+        if count > aggregation.limit:
+            detail = f"{count} rows, more than {aggregation.limit}; ask for fewer groups or longer steps"
+            raise refuse_request(422, "too_much", detail)
+        _refuse_long(sum(rows * measure_group(group) for group, rows in shown.items()))
+        self.result = [
+            self._make_row(window, group, numbers_of.get(group))
             for window, numbers_of in self._windows
-            for _, group in ranked[: aggregation.top]
+            for group in first
             if group in numbers_of or aggregation.fill != "none"
         ]
-        if len(shown) > aggregation.limit:
-            detail = f"{len(shown)} rows, more than {aggregation.limit}; ask for fewer groups or longer steps"
-            raise refuse_request(422, "too_much", detail)
-        self.result = [self._make_row(*row) for row in shown]
+
+
+def _refuse_long(characters: int) -> None:
+    """Raise ProblemError if the texts of the groups make a page that is larger than an answer may be."""
+    if characters > MAX_PAGE_BYTES:
+        detail = f"the values of by, repeated in each row, have more than {MAX_PAGE_BYTES} characters"
+        raise refuse_request(422, "too_much", f"{detail}: group by a field with shorter values, or make step longer")

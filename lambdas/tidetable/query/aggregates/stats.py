@@ -8,11 +8,14 @@ from decimal import Context, Decimal
 
 from tidetable.keys import render_number
 from tidetable.ports import Sketches
-from tidetable.rollups.cells import Number, Numbers
+from tidetable.problems import refuse_request
+from tidetable.rollups.cells import Group, Number, Numbers
 
 PLAIN = ("count", "sum", "min", "max", "avg", "first", "last")
 _PERCENTILE = re.compile(r"p(\d{1,2}(?:\.\d{1,3})?|100)")
 _AVERAGE = Context(prec=17)
+# The most characters of the texts of all groups in memory.
+MAX_GROUP_TEXTS = 20_000_000
 
 
 def parse_percentile(stat: str) -> float | None:
@@ -60,3 +63,15 @@ def make_adder(stats: Sequence[str], sketches: Sketches) -> Callable[[Numbers, N
         numbers.sketch.add(float(number))
 
     return add
+
+
+def measure_group(group: Group) -> int:
+    """Count the characters of a group's texts. A text may be as long as an item, and every row of the group has it."""
+    return sum([len(value) for _, value in group if type(value) is str])
+
+
+def refuse_long_groups(characters: int) -> None:
+    """Raise ProblemError if the groups in memory have texts of more characters than ``MAX_GROUP_TEXTS``."""
+    if characters > MAX_GROUP_TEXTS:
+        detail = f"the values of by have more than {MAX_GROUP_TEXTS} characters together"
+        raise refuse_request(422, "too_many_groups", f"{detail}: group by a field with shorter values")

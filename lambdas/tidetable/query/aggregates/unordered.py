@@ -12,7 +12,7 @@ from tidetable.keys import escape
 from tidetable.ports import Sketches
 from tidetable.problems import refuse_request
 from tidetable.query.aggregates.parse import Aggregation
-from tidetable.query.aggregates.stats import parse_percentile
+from tidetable.query.aggregates.stats import measure_group, parse_percentile, refuse_long_groups
 from tidetable.query.batches import ArchiveBatch, LiveBatch, list_events
 from tidetable.rollups.cells import Bucket, Cell
 from tidetable.rollups.definition import PERCENTILES, STATS, Definition
@@ -36,7 +36,7 @@ class Unordered:
         self._aggregation = aggregation
         self._sketches = sketches
         self._buckets: dict[datetime, Bucket] = {}
-        self._count = 0
+        self._count, self._texts = 0, 0
 
     def add_batch(self, batch: LiveBatch | ArchiveBatch) -> None:
         """Add the events of a batch; within the batch they are in order.
@@ -51,7 +51,11 @@ class Unordered:
                 bucket = self._buckets.setdefault(window[0], Bucket(self._definition, self._sketches))
             before = len(bucket.groups)
             bucket.add(series, f"{time}#{escape(series)}#{escape(id)}", data)
-            self._count += len(bucket.groups) - before
+            if len(bucket.groups) == before:
+                continue
+            self._count += 1
+            self._texts += measure_group(next(reversed(bucket.groups)))
+            refuse_long_groups(self._texts)
             if self._count > self._most:
                 detail = (
                     f"there are more than {self._most} groups times steps among events that no rollup has sealed yet"

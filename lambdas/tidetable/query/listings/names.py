@@ -10,6 +10,9 @@ from tidetable.query.listings.parse import Place
 
 # At most this many names are held beyond the names of the page, before the last names are dropped.
 _SLACK = 5_000
+# The most characters of the names that are held, and of those that are kept when the last names are dropped: a page has
+# 5 MB. A value may be as long as an item.
+_MOST_TEXTS, _KEPT_TEXTS = 20_000_000, 5_000_000
 # The ``within`` of an event that was itself read: its time is known exactly.
 EXACT = "0s"
 
@@ -47,6 +50,7 @@ class Names:
         self._after = after
         self._bound: Place | None = None
         self._records: dict[Place, NameRecord] = {}
+        self._texts = 0
 
     def add(self, place: Place, value: Any, seen: Seen) -> None:
         """Add a sighting of a name or value."""
@@ -55,7 +59,8 @@ class Names:
         record = self._records.get(place)
         if record is None:
             self._records[place] = NameRecord(value, seen, seen, set(seen.types))
-            if len(self._records) > self._count + _SLACK:
+            self._texts += _count_characters(value)
+            if len(self._records) > self._count + _SLACK or self._texts > _MOST_TEXTS:
                 self._drop_last()
             return
         # An event at the end of a bucket is later than every event of the bucket.
@@ -69,12 +74,27 @@ class Names:
         """True if the name or value at a place is held."""
         return place in self._records
 
+    @property
+    def has_dropped(self) -> bool:
+        """True if names after the last name were dropped."""
+        return self._bound is not None
+
     def _drop_last(self) -> None:
-        """Keep only the first ``limit + 1`` names and values."""
+        """Keep only the first ``limit + 1`` names and values, or fewer if they have too many characters."""
         first = sorted(self._records)
-        self._bound = first[self._count]
-        self._records = {place: self._records[place] for place in first[: self._count]}
+        kept, self._texts = 1, _count_characters(self._records[first[0]].value)
+        for place in first[1 : self._count]:
+            size = _count_characters(self._records[place].value)
+            if self._texts + size > _KEPT_TEXTS:
+                break
+            kept, self._texts = kept + 1, self._texts + size
+        self._bound = first[kept]
+        self._records = {place: self._records[place] for place in first[:kept]}
 
     def list_sorted(self) -> list[tuple[Place, NameRecord]]:
         """Return the names and values with their places, in order."""
         return sorted(self._records.items(), key=lambda pair: pair[0])
+
+
+def _count_characters(value: Any) -> int:
+    return len(value) if type(value) is str else 0

@@ -48,10 +48,11 @@ def find_listing(listing: Listing, stream: Stream, reader: Reader, now: datetime
         run.read_sections(choice.sections)
         names = run.names.list_sorted()
         shown = names[: listing.limit]
+        has_more = len(names) > len(shown) or run.names.has_dropped
         return Listed(
             name=listing.kind,
             rows=[show_row(listing, record) for _, record in shown],
-            next=reader.seal.seal(listing.make_cursor(shown[-1][0])) if len(names) > len(shown) else None,
+            next=reader.seal.seal(listing.make_cursor(shown[-1][0])) if has_more else None,
             gaps=find_visible_gaps([*choice.gaps, *session.gaps, *run.lost], now),
             cost=session.cost,
             sources=session.sources,
