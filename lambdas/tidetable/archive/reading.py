@@ -27,6 +27,12 @@ MAX_ARCHIVE_PAGE_BYTES = 3_000_000
 MAX_READ = 250_000
 
 _SORT_KEY = attrgetter("sort_key")
+# Sorts after the "#" that follows the time in a sort key, and before every later time.
+_AFTER = "$"
+# Sorts after every sort key.
+_LAST = "\U0010ffff"
+# Stands for the events of a part that is not opened yet.
+_UNOPENED = Event("", EPOCH, "", {})
 
 # An archived event and, in a period that keeps every version, its version.
 ArchivedEvent = tuple[Event, Version | None]
@@ -152,7 +158,11 @@ def _read_range(keys: ArchiveRange, reader: PartReader, *, ascending: bool) -> I
 
 
 def _read_parts(keys: ArchiveRange, reader: PartReader, *, ascending: bool) -> Iterable[_SortedEvent]:
-    """Read the events of the parts that overlap a range, merged in the order of their sort keys."""
+    """Read the events of the parts that overlap a range, merged in the order of their sort keys.
+
+    A part is opened only when the merge reaches its first event, or in descending order its last. So a page of a stream
+    by time opens few parts, and memory holds only the parts that overlap at one place of the order.
+    """
     manifest = reader.manifest(keys.manifest)
     layout = manifest.layout
     across = layout.find_ordering_layout(keys.series)
@@ -163,6 +173,8 @@ def _read_parts(keys: ArchiveRange, reader: PartReader, *, ascending: bool) -> I
         unread = replace(keys, low=keys.after) if ascending else replace(keys, high=keys.after)
 
     def read_part(part: Part) -> Iterator[_SortedEvent]:
+        # The merge takes one row of each part before it begins. This one stands for the unopened part.
+        yield _SortedEvent(_find_bound(part, size, keys, ascending=ascending), 0, _UNOPENED, None)
         archived = reader.events(part, unread, layout, ascending=ascending)
         events = (
             _add_sort_key(event, version, across)
@@ -181,11 +193,26 @@ def _read_parts(keys: ArchiveRange, reader: PartReader, *, ascending: bool) -> I
 
     # In every layout a sort key begins with the time, as a text of this length.
     size = len(layout.make_edge(EPOCH))
-    first, last = keys.low[:size], keys.high[:size]
-    parts = [
-        part for part in manifest.parts if keys.versions or (part.first[:size] <= last and first <= part.last[:size])
-    ]
-    return merge(*map(read_part, parts), key=_SORT_KEY, reverse=not ascending)
+    first, last = unread.low[:size], unread.high[:size]
+    parts = [part for part in manifest.parts if keys.versions or _overlaps(part, size, first, last)]
+    rows = merge(*map(read_part, parts), key=_SORT_KEY, reverse=not ascending)
+    return (row for row in rows if row.event is not _UNOPENED)
+
+
+def _overlaps(part: Part, size: int, first: str, last: str) -> bool:
+    """True if a part may have events of the range; a part without bounds may have any."""
+    return not part.last or (part.first[:size] <= last and first <= part.last[:size])
+
+
+def _find_bound(part: Part, size: int, keys: ArchiveRange, *, ascending: bool) -> str:
+    """Find a text that sorts before every sort key of a part, in the order of the answer.
+
+    Only the time is compared: the order of several series sorts events of one time by other names than the part does.
+    If versions are requested, the part's bounds are of another order, because they begin with a version.
+    """
+    if keys.versions or not part.last:
+        return "" if ascending else _LAST
+    return part.first[:size] if ascending else f"{part.last[:size]}{_AFTER}"
 
 
 def _is_of_series(candidate: _SortedEvent, keys: ArchiveRange) -> bool:
