@@ -30,7 +30,8 @@ from cli.common import (
 from cli.connection import Key, SigV4, Url, open_client
 from cli.journal import Journal, JournalError
 from cli.rehearsal import Rehearsal
-from cli.sources import Columns, Source, SourceError, open_source
+from cli.sources import Columns, Row, Source, SourceError, open_source
+from tidetable.exact import encode_json
 from tidetable_client import Client, Failure, Policy, Settled, TidetableError
 
 # The API refuses single events with these codes. Any other code ends the import, and its events are sent by the next run.
@@ -49,7 +50,12 @@ def import_file(
     series: Annotated[str | None, typer.Option(help="The column of the series, or =TEXT for every row.")] = None,
     time: Annotated[str | None, typer.Option(help="The column of the time.")] = None,
     id: Annotated[str | None, typer.Option(help="The column of the id.")] = None,
-    time_unit: Annotated[str, typer.Option(help="The unit of times that are numbers: s, ms, us, ns.")] = "ms",
+    time_unit: Annotated[
+        str | None, typer.Option(help="The unit of times that are numbers: s, ms, us, ns; by default ms.")
+    ] = None,
+    time_format: Annotated[
+        str | None, typer.Option(help="The form of times, as for Python's strptime, such as %d/%m/%Y.")
+    ] = None,
     utc: Annotated[bool, typer.Option("--utc", help="Read times without an offset as UTC.")] = False,
     text: Annotated[list[str] | None, typer.Option(help="A column of CSV that stays text.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show which rows would be refused.")] = False,
@@ -68,7 +74,7 @@ def import_file(
     as_json: AsJson = False,
 ) -> None:
     """Send the rows of a file. An interrupted import goes on where it was when the same command is called again."""
-    columns = Columns(series, time, id, time_unit, utc, tuple(text or ()))
+    columns = Columns(series, time, id, time_unit, utc, tuple(text or ()), time_format)
     place: dict[str, Any] = {"sigv4": sigv4, "stage": stage, "endpoint": endpoint, "profile": profile, "region": region}
     try:
         source = open_source(file, kind, columns)
@@ -99,6 +105,8 @@ class Transfer:
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
         self._trouble: Failure | None = None
+        self._broken: JournalError | None = None
+        self._damage: SourceError | None = None
 
     def run(self, client: Client, source: Source, stream: str) -> None:
         """Send all rows that are not settled yet."""
@@ -107,37 +115,50 @@ class Transfer:
             warn(f"going on with row {begin:,}; --again begins with the first")
         with _show_progress() as bar:
             task = bar.add_task(source.path.name, total=source.total, counts="")
-            for row in source.read():
-                if self._trouble is not None:
-                    break
-                if row.number < begin:
-                    continue
-                if row.event is None:
-                    self._journal.skip(row.number)
-                    self._journal.note_refusal(row.number, "unreadable", row.problem, row.text)
-                    continue
-                self._journal.expect(row.number, index)
-                try:
-                    client.write(stream, row.event)
-                except ValueError as error:
-                    self._journal.note_refusal(row.number, "invalid", str(error), row.event)
-                    self._journal.settle([index])
-                    # The client does not count an event that it refuses, so the next row has the same index.
-                    continue
-                index += 1
-                if index % 100 == 0:
-                    bar.update(task, completed=row.read, counts=self._describe_progress())
+            try:
+                for row in source.read():
+                    if self._trouble is not None or self._broken is not None:
+                        break
+                    if row.number >= begin and self._send_row(client, stream, row, index):
+                        index += 1
+                        if index % 100 == 0:
+                            bar.update(task, completed=row.read, counts=self._describe_progress())
+            except SourceError as error:
+                self._damage = error
             client.flush()
             bar.update(task, completed=source.total, counts=self._describe_progress())
+        if self._broken is not None:
+            raise self._broken
+
+    def _send_row(self, client: Client, stream: str, row: Row, index: int) -> bool:
+        """Give a row to the client as its event ``index``. False if the row is refused before."""
+        if row.event is None:
+            self._journal.skip(row.number)
+            self._journal.note_refusal(row.number, "unreadable", row.problem, b"", row.text)
+            return False
+        self._journal.expect(row.number, index, row.text)
+        try:
+            client.write(stream, row.event)
+        except ValueError as error:
+            self._journal.note_refusal(row.number, "invalid", str(error), _encode_event(row.event), row.text)
+            self._journal.settle([index])
+            # The client does not count an event that it refuses, so the next row has the same index.
+            return False
+        return True
 
     def note(self, settled: Settled) -> None:
-        """Record the results of an answer. The client calls this function."""
+        """Record the results of an answer. The client calls this function, and would only log its errors."""
+        try:
+            self._record_results(settled)
+        except JournalError as error:
+            self._broken = self._broken or error
+
+    def _record_results(self, settled: Settled) -> None:
         lost = {failure.index for failure in settled.failures}
         for failure in settled.failures:
             if failure.code in _OF_EVENTS:
-                self._journal.note_refusal(
-                    self._journal.find_row(failure.index), failure.code, failure.detail, failure.event
-                )
+                row, text = self._journal.find_row(failure.index)
+                self._journal.note_refusal(row, failure.code, failure.detail, failure.line, text)
                 lost.discard(failure.index)
             else:
                 self._trouble = self._trouble or failure
@@ -150,25 +171,30 @@ class Transfer:
     def report(self, source: Source, *, as_json: bool) -> None:
         """Print how many rows were stored and refused; ends the command with 1 if a row is not stored."""
         progress = self._journal.progress
-        if self._trouble is None:
+        problem = self._describe_problem()
+        if problem is None:
             self._journal.finish()
         refused = sum(progress.refused.values())
         if as_json:
             summary = {"rows": progress.rows, "stored": progress.stored, "refused": progress.refused}
-            print_json(summary | {"done": progress.is_done, "problem": self._trouble and self._trouble.detail})
+            print_json(
+                summary | {"done": progress.is_done, "problem": self._trouble.detail if self._trouble else problem}
+            )
         else:
             out.print(
                 f"{source.path}: {progress.rows:,} rows, {self._describe_progress()}", markup=False, soft_wrap=True
             )
         if refused:
             warn(f"the refused rows are in {self._journal.refusals}")
+        _end_import(source, problem, refused=bool(refused))
+
+    def _describe_problem(self) -> str | None:
+        """Say why the import ended before the end of the file; None if it did not."""
+        rows = f"{self._journal.progress.rows:,}"
         if self._trouble is not None:
-            fail(
-                f"the import ended at row {progress.rows:,}: {self._trouble.status} {self._trouble.code}: "
-                f"{self._trouble.detail}. The same command goes on from there"
-            )
-        if refused:
-            raise typer.Exit(1)
+            reason = f"{self._trouble.status} {self._trouble.code}: {self._trouble.detail}"
+            return f"the import ended at row {rows}: {reason}. The same command goes on from there"
+        return None if self._damage is None else f"the import ended at row {rows}: {self._damage}"
 
     def _describe_progress(self) -> str:
         progress = self._journal.progress
@@ -177,33 +203,63 @@ class Transfer:
         return f"{progress.stored:,} stored, {refused:,} refused{f' ({kinds})' if kinds else ''}"
 
 
+def _encode_event(event: dict[str, Any]) -> bytes:
+    """Encode an event that the client refused; empty if it has no form in JSON."""
+    try:
+        return encode_json(event)
+    except (TypeError, ValueError, RecursionError):
+        return b""
+
+
 def _rehearse_import(source: Source, rehearsal: Rehearsal, *, as_json: bool) -> None:
     codes: Counter[str] = Counter()
     rows_to_show: list[dict[str, Any]] = []
-    rows = 0
+    rows, damage = 0, None
     with _show_progress() as bar:
         task = bar.add_task(f"reading {source.path.name}", total=source.total, counts="")
-        for row in source.read():
-            rows += 1
-            problem = ("unreadable", row.problem) if row.event is None else None
-            if row.event is not None and (verdict := rehearsal.judge_event(row.event)) is not None:
-                problem = (verdict.code, verdict.detail)
-            if problem is not None:
-                codes[problem[0]] += 1
-                if len(rows_to_show) < _SHOWN:
-                    rows_to_show.append({"row": row.number, "code": problem[0], "detail": problem[1]})
-            if rows % 1000 == 0:
-                bar.update(task, completed=row.read)
+        try:
+            for row in source.read():
+                rows += 1
+                problem = _judge_row(row, rehearsal)
+                if problem is not None:
+                    codes[problem[0]] += 1
+                    if len(rows_to_show) < _SHOWN:
+                        rows_to_show.append({"row": row.number, "code": problem[0], "detail": problem[1]})
+                if rows % 1000 == 0:
+                    bar.update(task, completed=row.read)
+        except SourceError as error:
+            damage = str(error)
     if as_json:
         print_json({"rows": rows, "refused": dict(codes), "first": rows_to_show, "complete": rehearsal.is_complete})
     else:
-        for line in rows_to_show:
-            out.print(f"row {line['row']:,}: {line['code']}: {line['detail']}", markup=False, soft_wrap=True)
-        out.print(f"{rows:,} rows, {codes.total():,} would be refused; nothing was sent")
-        if not rehearsal.is_complete:
-            warn("the configuration does not have this stream: indexes and sizes were not checked")
-    if codes:
+        _print_refusals(rows, codes, rows_to_show)
+    if not rehearsal.is_complete:
+        warn("the configuration does not have this stream: indexes and sizes were not checked")
+    _end_import(source, damage, refused=bool(codes))
+
+
+def _print_refusals(rows: int, codes: Counter[str], rows_to_show: list[dict[str, Any]]) -> None:
+    for line in rows_to_show:
+        out.print(f"row {line['row']:,}: {line['code']}: {line['detail']}", markup=False, soft_wrap=True)
+    out.print(f"{rows:,} rows, {codes.total():,} would be refused; nothing was sent")
+
+
+def _end_import(source: Source, problem: str | None, *, refused: bool) -> None:
+    """Print the remarks on the file; end the command with 1 if there is a problem, or if rows were refused."""
+    for remark in source.list_remarks():
+        warn(remark)
+    if problem:
+        fail(problem)
+    if refused:
         raise typer.Exit(1)
+
+
+def _judge_row(row: Row, rehearsal: Rehearsal) -> tuple[str, str] | None:
+    """Return the code and the reason with which a row would be refused; None if it would be stored."""
+    if row.event is None:
+        return "unreadable", row.problem
+    verdict = rehearsal.judge_event(row.event)
+    return None if verdict is None else (verdict.code, verdict.detail)
 
 
 def _show_progress() -> Progress:

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
+from base64 import b64encode
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from threading import Lock
 from typing import Any
+
+import msgspec
 
 # A file is recognized by its size, and by this many bytes at its beginning and at its end.
 _SAMPLE = 1 << 20
@@ -41,14 +46,17 @@ class Journal:
         self._path = path
         self.refusals = path.with_name(f"{source.name}.refused.ndjson")
         self._lock = Lock()
-        self._waiting: dict[int, int] = {}
+        self._waiting: dict[int, tuple[int, bytes]] = {}
         self._next_row = 0
-        fingerprint = fingerprint_file(source)
+        with _name_failure(source, "read"):
+            fingerprint = fingerprint_file(source)
         self.progress = Progress(fingerprint, task)
         if not anew and path.exists():
-            self.progress = self._load_progress(fingerprint, task)
+            with _name_failure(path, "read"):
+                self.progress = self._load_progress(fingerprint, task)
         self._next_row = self.progress.rows
-        self._trim_refusals()
+        with _name_failure(self.refusals):
+            self._trim_refusals()
 
     def _load_progress(self, fingerprint: str, task: dict[str, Any]) -> Progress:
         try:
@@ -68,10 +76,10 @@ class Journal:
             )
         return progress
 
-    def expect(self, row: int, index: int) -> None:
-        """Note that the row was handed to the client as its event ``index``."""
+    def expect(self, row: int, index: int, text: bytes = b"") -> None:
+        """Note that the row was handed to the client as its event ``index``. ``text`` is the row as the file has it."""
         with self._lock:
-            self._waiting[index] = row
+            self._waiting[index] = row, text
             self._next_row = row + 1
 
     def skip(self, row: int) -> None:
@@ -79,8 +87,8 @@ class Journal:
         with self._lock:
             self._next_row = row + 1
 
-    def find_row(self, index: int) -> int:
-        """Find the row of an event that is not settled."""
+    def find_row(self, index: int) -> tuple[int, bytes]:
+        """Find the row of an event that is not settled, and the row's text."""
         with self._lock:
             return self._waiting[index]
 
@@ -90,16 +98,16 @@ class Journal:
             for index in indexes:
                 self._waiting.pop(index, None)
             # Rows are handed out in order, so the first waiting row is the lowest.
-            self.progress.rows = next(iter(self._waiting.values()), self._next_row)
+            self.progress.rows = next((row for row, _ in self._waiting.values()), self._next_row)
             self._save_progress()
 
-    def note_refusal(self, row: int, code: str, detail: str, event: Any) -> None:
-        """Keep a refused row in the file of refusals."""
+    def note_refusal(self, row: int, code: str, detail: str, event: bytes, text: bytes) -> None:
+        """Keep a refused row in the file of refusals: its event as JSON, if it has one, and its text."""
+        line = _encode_refusal(row, code, detail, event, text)
         with self._lock:
+            with _name_failure(self.refusals), self.refusals.open("ab") as file:
+                file.write(line)
             self.progress.refused[code] = self.progress.refused.get(code, 0) + 1
-            with self.refusals.open("a") as file:
-                line = {"row": row, "code": code, "detail": detail, "event": event}
-                file.write(json.dumps(line, default=str) + "\n")
 
     def finish(self) -> None:
         """Note that every row is settled."""
@@ -110,31 +118,74 @@ class Journal:
     def _save_progress(self) -> None:
         """Replace the file in one step, so that an interruption leaves either the old or the new file."""
         new = self._path.with_name(f"{self._path.name}.new")
-        new.write_text(json.dumps(asdict(self.progress), indent=1))
-        new.replace(self._path)
+        with _name_failure(self._path):
+            new.write_text(json.dumps(asdict(self.progress), indent=1))
+            new.replace(self._path)
 
     def _trim_refusals(self) -> None:
         """Remove the refusals of rows that will be sent again, and count the results of the other rows."""
-        lines = self.refusals.read_text().splitlines() if self.refusals.exists() else []
-        refusals = [line for line in map(_read_refusal, lines) if line is not None and line["row"] < self.progress.rows]
+        lines = self.refusals.read_bytes().splitlines(keepends=True) if self.refusals.exists() else []
+        refusals = [
+            (refusal.code, line)
+            for line in lines
+            if (refusal := _read_refusal(line)) is not None and refusal.row < self.progress.rows
+        ]
         if refusals:
-            self.refusals.write_text("".join(json.dumps(line) + "\n" for line in refusals))
+            self.refusals.write_bytes(b"".join(line for _, line in refusals))
         else:
             self.refusals.unlink(missing_ok=True)
-        self.progress.refused = dict(Counter(line["code"] for line in refusals))
+        self.progress.refused = dict(Counter(code for code, _ in refusals))
         self.progress.stored = self.progress.rows - len(refusals)
 
 
-def _read_refusal(text: str) -> dict[str, Any] | None:
+class _Refusal(msgspec.Struct):
+    """A line of the refusals, as far as the journal reads it. The other members stay as they were written."""
+
+    row: int
+    code: str
+
+
+def _encode_refusal(row: int, code: str, detail: str, event: bytes, text: bytes) -> bytes:
+    """Encode a line of the refusals. Its event keeps its digits, because it is not decoded."""
+    line: dict[str, Any] = {"row": row, "code": code, "detail": detail}
+    if event:
+        line["event"] = msgspec.Raw(event)
+    if text:
+        line["text"] = text.decode(errors="backslashreplace")
+        if not _is_utf8(text):
+            line["base64"] = b64encode(text).decode()
+    return msgspec.json.encode(line) + b"\n"
+
+
+def _is_utf8(text: bytes) -> bool:
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _read_refusal(line: bytes) -> _Refusal | None:
     """Read a line of the refusals; None if the line was cut off.
 
     Then its row is not settled, because the line is written first.
     """
-    try:
-        line: dict[str, Any] = json.loads(text)
-    except ValueError:
+    if not line.endswith(b"\n"):
         return None
-    return line
+    try:
+        return msgspec.json.decode(line, type=_Refusal)
+    except msgspec.DecodeError:
+        return None
+
+
+@contextmanager
+def _name_failure(path: Path, verb: str = "written") -> Iterator[None]:
+    """Turn an error of the system, such as that of a full disk, into JournalError."""
+    try:
+        yield
+    except OSError as error:
+        remedy = "" if verb == "read" else ". No row is lost: the same command goes on when it can be written"
+        raise JournalError(f"{path} cannot be {verb}: {error.strerror or error}{remedy}") from error
 
 
 def fingerprint_file(path: Path) -> str:

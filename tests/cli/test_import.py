@@ -136,10 +136,10 @@ def test_parquet_and_a_series_for_every_row(served: Served, tmp_path: Path) -> N
         ("s", "1773572400.25", 1773572400250),
         ("ms", "1773572400001", 1773572400001),
         ("us", "1773572400000001", "2026-03-15T11:00:00.000001Z"),
-        ("ns", "1773572400000001999", "2026-03-15T11:00:00.000001Z"),
+        ("ns", "1773572400000001999", "2026-03-15T11:00:00.000001999Z"),
         ("s", "-1.5", -1500),
         ("us", "-1", "1969-12-31T23:59:59.999999Z"),
-        ("ns", "-1500", "1969-12-31T23:59:59.999998Z"),
+        ("ns", "-1500", "1969-12-31T23:59:59.9999985Z"),
     ],
 )
 def test_times_that_are_numbers_have_a_unit(unit: str, text: str, time: Any, tmp_path: Path) -> None:
@@ -157,6 +157,46 @@ def test_numbers_keep_all_their_digits(served: Served, tmp_path: Path) -> None:
     client = Client(served.url, "k", background=False)
     (row,) = client.events("stations", series="exact", start="-8d", decimals=True)
     assert str(row["data"]["n"]) == "0.1000000000000000000000000001"
+
+
+def test_a_number_that_no_float_can_hold_is_refused_with_its_digits_and_the_import_ends(
+    served: Served, tmp_path: Path
+) -> None:
+    numbers = "1", "1e400", "3", "0.1234567890123456789012345678901234567890123", "-1.50e-140", "1e99999999999999999999"
+    stamp = "2026-03-15T11:00:00Z"
+    rows = [f'{{"series": "huge", "time": "{stamp}", "id": "{n}",  "data": {{"n": {n}}}}}' for n in numbers]
+    file = write(tmp_path / "huge.ndjson", list(rows))
+    done = call(served, str(file), "--stream", "stations")
+    assert (done.exit_code, "6 rows, 2 stored, 4 refused (invalid 4)" in done.output) == (1, True), done.output
+    kept = [json.loads(line) for line in (tmp_path / "huge.ndjson.refused.ndjson").read_text().splitlines()]
+    assert sorted((line["row"], line["text"]) for line in kept) == [(row, rows[row]) for row in (1, 3, 4, 5)]
+    assert [row["data"]["n"] for row in read(served, "huge")] == [1, 3]
+    assert call(served, str(file), "--stream", "stations").exit_code == 64  # it is done
+
+
+def test_a_damaged_file_is_imported_up_to_the_damage_and_says_its_line(served: Served, tmp_path: Path) -> None:
+    file = tmp_path / "torn.csv"
+    file.write_text(
+        'series,time,note\ntorn,2026-03-15T11:00:00Z,a\ntorn,2026-03-15T11:00:01Z,"b\ntorn,2026-03-15T11:00:02Z,c\n'
+    )
+    for words in ((), ("--dry-run",)):
+        done = call(served, str(file), "--stream", "stations", *words)
+        assert done.exit_code == 1
+        assert "torn.csv, line 3: a quote is not closed" in done.output
+    done = call(served, str(file), "--stream", "stations", "--json")
+    summary = json.loads(done.stdout)
+    assert (summary["rows"], summary["stored"], summary["done"]) == (1, 1, False)
+    assert "line 3" in summary["problem"]
+    assert [row["data"] for row in read(served, "torn")] == [{"note": "a"}]
+
+
+def test_a_column_that_is_half_numbers_is_named(served: Served, tmp_path: Path) -> None:
+    file = tmp_path / "half.csv"
+    file.write_text("series,time,mag,note\nhalf,2026-03-15T11:00:00Z,1.5,x\nhalf,2026-03-15T11:00:01Z,+2,y\n")
+    done = call(served, str(file), "--stream", "stations")
+    assert done.exit_code == 0
+    assert "column mag: 1 cells are text, such as '+2', and 1 are numbers" in done.output
+    assert "column note" not in done.output
 
 
 def test_refused_rows_are_kept_with_the_reason_and_the_others_are_stored(served: Served, tmp_path: Path) -> None:
@@ -267,7 +307,7 @@ def test_a_dry_run_says_what_the_api_would_refuse_and_sends_nothing(served: Serv
     words = str(file), "--stream", "stations"
     dry = call(served, *words, "--dry-run", "--json")
     assert dry.exit_code == 1, dry.output
-    expected = {"too_old": 1, "too_new": 1, "invalid": 2, "unreadable": 1}
+    expected = {"too_old": 1, "too_new": 1, "invalid": 1, "unreadable": 2}
     found = json.loads(dry.stdout)
     assert (found["rows"], found["refused"], found["complete"]) == (8, expected, False)
     assert read(served, "dry") == []
@@ -295,7 +335,7 @@ def test_a_dry_run_knows_the_ranges_that_are_open_for_imports(served: Served, tm
     [
         ("events.txt", "", [], "add --format ndjson, csv or parquet"),
         ("none.csv", None, [], "is not a file"),
-        ("p.parquet", "no parquet", [], "is not Parquet"),
+        ("p.parquet", "no parquet", [], "p.parquet cannot be read as Parquet: "),
         ("t.csv", "", ["--time-unit", "h"], "use s, ms, us or ns"),
     ],
 )

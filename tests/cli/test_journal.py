@@ -15,14 +15,15 @@ def test_a_refusal_that_was_cut_off_is_left_out(tmp_path: Path) -> None:
     file = tmp_path / "rows.ndjson"
     file.write_text("{}\n{}\n")
     first = Journal(file, tmp_path / "state", {}, anew=False)
-    first.note_refusal(0, "invalid", "no series", {})
+    first.note_refusal(0, "invalid", "no series", b'{"n": 1e400}', b'{"n":1e400 }')
     first.expect(1, 0)
     first.settle([])
     with first.refusals.open("a") as kept:
         kept.write('{"row": 1, "code": "inv')
     second = Journal(file, tmp_path / "state", {}, anew=False)
     assert (second.progress.rows, second.progress.stored, second.progress.refused) == (1, 0, {"invalid": 1})
-    assert second.refusals.read_text() == '{"row": 0, "code": "invalid", "detail": "no series", "event": {}}\n'
+    kept_line = '{"row":0,"code":"invalid","detail":"no series","event":{"n": 1e400},"text":"{\\"n\\":1e400 }"}\n'
+    assert second.refusals.read_text() == kept_line
 
 
 def test_a_file_is_another_if_its_end_its_beginning_or_its_length_is(tmp_path: Path) -> None:
@@ -54,9 +55,9 @@ def test_refusals_of_rows_that_come_again_are_dropped_and_the_others_are_counted
     for row in (0, 1, 2, 3):
         first.expect(row, row)
     for row in (0, 2):
-        first.note_refusal(row, "too_old", "", {})
+        first.note_refusal(row, "too_old", "", b"{}", b"")
     first.settle([0, 2, 3])
-    assert (first.progress.rows, first.find_row(1)) == (1, 1)
+    assert (first.progress.rows, first.find_row(1)) == (1, (1, b""))
     second = Journal(file, tmp_path / "state", {"stream": "s"}, anew=False)
     assert (second.progress.rows, second.progress.stored, second.progress.refused) == (1, 0, {"too_old": 1})
     assert [json.loads(line)["row"] for line in second.refusals.read_text().splitlines()] == [0]

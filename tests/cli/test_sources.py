@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +68,7 @@ def list_rows(tmp_path: Path, name: str, content: bytes | str, columns: Columns 
     ],
 )
 def test_a_files_name_says_its_format(tmp_path: Path, name: str, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cli.sources._count_rows", lambda _: 7)
+    monkeypatch.setattr("cli.sources.open.count_rows", lambda _: 7)
     path = tmp_path / name
     path.write_text("abc")
     source = open_source(path, None, Columns())
@@ -114,57 +112,19 @@ def test_series_and_ids_stay_text(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("time", "utc", "expected"),
-    [
-        ("2026-03-15 12:00", True, "2026-03-15T12:00Z"),
-        ("2026-03-15T12:00", False, "2026-03-15T12:00"),
-        *((f"2026-03-15T12:00{end}", True, f"2026-03-15T12:00{end}") for end in ("Z", "z", "+01:00", "-0930")),
-        ("1.5", True, "1970-01-01T00:00:00.001500Z"),
-    ],
-)
-def test_a_time_without_an_offset_is_utc_if_that_is_said(tmp_path: Path, time: str, utc: bool, expected: str) -> None:
-    for name, content in (
-        ("a.csv", f"series,time\na,{time}\n"),
-        ("a.ndjson", json.dumps({"series": "a", "time": time, "data": {}})),
-    ):
-        (row,) = list_rows(tmp_path, name, content, Columns(utc=utc))
-        assert row.event is not None
-        assert row.event["time"] == expected
-
-
-def test_a_date_and_time_of_parquet_needs_an_offset_or_the_option() -> None:
-    naive = datetime(2026, 3, 15, 12)  # noqa: DTZ001 - that it has no offset is the point
-    row = {"series": "a", "time": naive}
-    assert Columns(utc=True).make_event(row)["time"] == "2026-03-15T12:00:00+00:00"
-    with pytest.raises(ValueError, match="has no offset: --utc reads such times as UTC"):
-        Columns().make_event(row)
-    aware = naive.replace(tzinfo=timezone(timedelta(hours=1)))
-    assert Columns(utc=True).make_event({**row, "time": aware})["time"] == "2026-03-15T12:00:00+01:00"
-
-
-@pytest.mark.parametrize(
     ("name", "content", "problem"),
     [
-        ("a.csv", "series,time\na,1000,more\n", "more cells than the header has columns"),
+        ("a.csv", "series,time\na,1000,more\n", "the row has 3 cells, but the header has 2 columns"),
         ("a.csv", "series\na\n", "the row has no time: name its column with --time"),
         ("a.csv", "time\n1000\n", "the row has no series: name its column with --series"),
         ("a.ndjson", '{"series": "a", "time": null, "data": {}}', "the event has no time"),
-        ("a.ndjson", "[1]", "the line is not a JSON object"),
-        ("a.ndjson", "[" * 100_000, "nested too deeply"),
+        ("a.ndjson", "1", "the line is not a JSON object"),
+        ("a.ndjson", '{"a":' * 100_000, "nested too deeply"),
     ],
 )
 def test_a_row_that_is_no_event_says_what_it_lacks(tmp_path: Path, name: str, content: str, problem: str) -> None:
     (row,) = list_rows(tmp_path, name, content)
     assert (row.event, problem in row.problem) == (None, True), row.problem
-    assert row.text != ""
-
-
-@pytest.mark.parametrize("content", [b"series,time\na,\xff\n", b'series,time\n"' + b"x" * 200_000 + b'",1000\n'])
-def test_a_file_that_is_no_csv_in_utf_8_is_refused(tmp_path: Path, content: bytes) -> None:
-    with pytest.raises(SourceError, match=r"a\.csv is not CSV in UTF-8 after line "):
-        list_rows(tmp_path, "a.csv", content)
-
-
 @pytest.mark.parametrize("number", ["1e999999999", f"0.{'9' * 400}"], ids=["exponent", "digits"])
 def test_a_number_that_no_event_can_hold_spoils_its_row_alone(tmp_path: Path, number: str) -> None:
     path = tmp_path / "rows.csv"
@@ -181,5 +141,5 @@ def test_a_time_of_many_digits_spoils_its_row_alone(tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
     path.write_text("series,time,v\na,1e999999999,1\na,3000,3\n")
     far, good = open_source(path, None, Columns()).read()
-    assert (far.event, far.problem) == (None, "the time 1E+999999999 lies outside the years 1970 to 9998")
+    assert (far.event, far.problem) == (None, "the time 1e999999999 lies outside the years 1970 to 9998")
     assert good.event is not None

@@ -1,0 +1,86 @@
+"""Read NDJSON: a JSON object per line, an event or a flat row. Lines of DynamoDB's export to S3 are taken, too."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any, Never
+
+from aws.wire import plain
+from cli.sources.columns import Columns
+from cli.sources.row import Row, SourceError, make_row, open_inflated
+from tidetable.exact import decode_json
+
+_BOM = b"\xef\xbb\xbf"
+_TYPES = frozenset({"S", "N", "B", "BOOL", "NULL", "M", "L", "SS", "NS", "BS"})
+
+
+def read_ndjson(path: Path, mapping: Columns) -> Iterator[Row]:
+    """Read the rows of a file. SourceError if the file is JSON, but not a JSON object per line."""
+    number = 0
+    with open_inflated(path) as (raw, stream):
+        for block in stream:
+            # JSON has no line end within a text, so a carriage return can only end a line.
+            for line in block.removesuffix(b"\n").split(b"\r"):
+                text = line.removeprefix(_BOM)
+                if not text.strip():
+                    continue
+                if number == 0:
+                    _refuse_other_json(path, text.strip())
+                yield make_row(number, raw.tell(), line, partial(_read_line, text, mapping))
+                number += 1
+
+
+def _read_line(line: bytes, mapping: Columns) -> dict[str, Any]:
+    value = decode_json(line)
+    if not isinstance(value, dict):
+        raise ValueError("the line is not a JSON object")
+    # The decoder keeps the last value of a repeated name, and says nothing.
+    json.loads(line, object_pairs_hook=_refuse_repeated, parse_int=len, parse_float=len)
+    if value.keys() == {"Item"} and _is_typed(value["Item"]):
+        value = plain({"M": value["Item"]})
+    return mapping.find_event(value)
+
+
+def _refuse_repeated(pairs: list[tuple[str, Any]]) -> None:
+    names: set[str] = set()
+    for name, _ in pairs:
+        if name in names:
+            raise ValueError(f"the line has the name {name!r} twice")
+        names.add(name)
+
+
+def _is_typed(item: Any) -> bool:
+    """True if every value is in DynamoDB's form, such as ``{"N": "1"}``."""
+    return isinstance(item, dict) and all(
+        isinstance(value, dict) and len(value) == 1 and value.keys() <= _TYPES for value in item.values()
+    )
+
+
+def _refuse_other_json(path: Path, line: bytes) -> None:
+    """Raise SourceError if the first line shows that the file has another form; say how to convert it."""
+    if line.startswith(b"["):
+        _refuse_form(path, "is a JSON array", "jq -c '.[]'")
+    if line.startswith(b"$ion_1_0"):
+        raise SourceError(f"{path} is an export in Ion: export the table again in the format DYNAMODB_JSON")
+    if line.startswith(b"{") and line.endswith((b"{", b"[", b",")):
+        _refuse_form(path, "has objects of several lines", "jq -c .")
+    try:
+        value = decode_json(line)
+    except ValueError:
+        return
+    if not isinstance(value, dict):
+        return
+    if isinstance(value.get("Items"), list):
+        _refuse_form(path, "is an answer of DynamoDB", "jq -c '.Items[] | {Item: .}'")
+    if "Keys" in value and "Metadata" in value:
+        _refuse_form(path, "is an incremental export of DynamoDB", "jq -c 'select(.NewImage) | {Item: .NewImage}'")
+    lists = [name for name, inner in value.items() if isinstance(inner, list) and inner and isinstance(inner[0], dict)]
+    if len(lists) == 1 and not {"series", "time"} & value.keys():
+        _refuse_form(path, f"is one object with a list of {lists[0]}", f"jq -c '.{json.dumps(lists[0])}[]'")
+
+
+def _refuse_form(path: Path, form: str, command: str) -> Never:
+    raise SourceError(f"{path} {form}, not an object per line: convert it with {command} {path} > {path.stem}.ndjson")
