@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import csv
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import IO, Any
 
+import msgspec
 from rich.bar import Bar
 from rich.table import Table as Grid
 from rich.text import Text
 
+from tidetable.exact import encode_json, show_text
 from tidetable.query.render import flatten_row
 
 Row = Mapping[str, Any]
@@ -65,13 +66,18 @@ def make_chart(rows: Sequence[Row], field: str) -> Grid:
     return grid
 
 
-def write_csv(rows: Iterable[Row], file: IO[str]) -> int:
-    """Write rows as CSV, a column per field, with text that is safe in spreadsheets; return the number of rows."""
+def write_csv(rows: Iterable[Row], file: IO[str], *, escape: bool = True) -> int:
+    """Write rows as CSV, a column per field; return the number of rows.
+
+    With ``escape`` a text that a spreadsheet would execute gets an apostrophe. Without it, an import reads the same
+    text again.
+    """
     flat = [flatten_row(dict(row)) for row in rows]
     names = list(dict.fromkeys(name for row in flat for name in row))
     writer = csv.writer(file)
     writer.writerow(names)
-    writer.writerows([_escape_formula(row.get(name)) for name in names] for row in flat)
+    cell = _escape_formula if escape else write_cell
+    writer.writerows([cell(row.get(name)) for name in names] for row in flat)
     return len(flat)
 
 
@@ -79,9 +85,15 @@ def write_lines(rows: Iterable[Row], file: IO[str]) -> int:
     """Write rows as NDJSON; return the number of rows."""
     count = 0
     for row in rows:
-        file.write(json.dumps(row, default=_convert_number) + "\n")
+        file.write(encode_json(row).decode() + "\n")
         count += 1
     return count
+
+
+def write_document(rows: Sequence[Row], file: IO[str]) -> int:
+    """Write rows as a JSON array; return the number of rows."""
+    file.write(msgspec.json.format(encode_json(rows), indent=2).decode() + "\n")
+    return len(rows)
 
 
 def write_parquet(table: Any, path: Path) -> int:
@@ -100,7 +112,7 @@ def write_cell(value: Any) -> str:
         return ""
     if isinstance(value, bool):
         return "true" if value else "false"
-    return str(value) if isinstance(value, str | int | float | Decimal) else json.dumps(value, default=_convert_number)
+    return str(value) if isinstance(value, int | float | Decimal) else show_text(value)
 
 
 def choose_form(form: str | None, out: Path | None) -> str:
@@ -126,9 +138,3 @@ def _escape_formula(value: Any) -> str:
 
 def _read_number(value: Any) -> float | None:
     return float(value) if isinstance(value, int | float | Decimal) and not isinstance(value, bool) else None
-
-
-def _convert_number(value: Any) -> Any:
-    if isinstance(value, Decimal):
-        return float(value)
-    raise TypeError(f"{value!r} is not JSON")

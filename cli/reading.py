@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import IO, Annotated, Any
 
 import typer
 
 from cli.common import USAGE, Endpoint, Profile, Region, Stage, app, fail, out, warn
 from cli.connection import Key, SigV4, Url, open_client
-from cli.forms import choose_form, make_chart, make_table, write_cell, write_csv, write_lines, write_parquet
+from cli.forms import (
+    choose_form,
+    make_chart,
+    make_table,
+    write_cell,
+    write_csv,
+    write_document,
+    write_lines,
+    write_parquet,
+)
+from cli.outputs import replace_file
+from tidetable.exact import encode_json
 from tidetable_client import Client, Policy, Query, TidetableError
 
 # ``tail`` retries for a day, so that it survives an outage.
@@ -42,10 +52,10 @@ def tail(
     shown_count = 0
     try:
         with open_client(url, key, policy=_PATIENT, **place) as client:
-            narrowed = {"series": series or None, "where": _read_conditions(where)}
+            narrowed = {"series": series or None, "where": _read_conditions(where), "decimals": True}
             for event in client.tail(stream, overlap=overlap, interval=interval, **narrowed):
                 if as_json:
-                    typer.echo(json.dumps(event))
+                    typer.echo(encode_json(event).decode())
                 else:
                     fields = " ".join(f"{name}={write_cell(value)}" for name, value in event["data"].items())
                     typer.echo(f"{event['time']} {event['series']} {event['id']} {fields}")
@@ -76,6 +86,10 @@ def query(
     field: Annotated[str | None, typer.Option(help="The field to aggregate, or to draw.")] = None,
     by: Annotated[str | None, typer.Option(help="Aggregate: group by series or fields.")] = None,
     form: Annotated[str | None, typer.Option(help="table, chart, csv, ndjson, json, parquet.")] = None,
+    escape: Annotated[
+        bool,
+        typer.Option("--escape/--no-escape", help="CSV: put an apostrophe before text that a spreadsheet would run."),
+    ] = True,
     file: Annotated[Path | None, typer.Option("--out", help="Write to a file; its name says the form.")] = None,
     url: Url = None,
     key: Key = None,
@@ -89,13 +103,21 @@ def query(
     place: dict[str, Any] = {"sigv4": sigv4, "stage": stage, "endpoint": endpoint, "profile": profile, "region": region}
     try:
         output_form = choose_form(form, file)
-        shared = {"start": start, "end": end, "where": _read_conditions(where), "order": order}
+        # Numbers with a fraction are read as Decimal, so that every form shows all of their digits.
+        shared: dict[str, Any] = {
+            "start": start,
+            "end": end,
+            "where": _read_conditions(where),
+            "order": order,
+            "decimals": True,
+        }
         with open_client(url, key, **place) as client:
             if latest:
                 if not series:
                     fail("--latest needs --series", USAGE)
                 events = client.latest(stream, series, fields=fields, **shared).values()
-                _show_rows([event for event in events if event is not None], output_form, file, field)
+                found = [event for event in events if event is not None]
+                _show_rows(found, output_form, file, field, escape=escape)
                 return
             if top is not None:
                 narrowed = {"value": value, "fields": fields, "series": series or None}
@@ -114,7 +136,7 @@ def query(
             else:
                 pages = _read_events(client, stream, series, fields, limit, shared)
             rows = pages.to_arrow(every_field=True) if output_form == "parquet" else list(pages)
-            _show_rows(rows, output_form, file, field)
+            _show_rows(rows, output_form, file, field, escape=escape)
             _report_gaps(pages)
     except (TidetableError, ValueError) as error:
         fail(str(error))
@@ -126,33 +148,33 @@ def _read_events(
     return client.events(stream, series=series or None, fields=fields, limit=limit or None, **shared)
 
 
-def _show_rows(rows: Any, form: str, file: Path | None, field: str | None) -> None:
+def _show_rows(rows: Any, form: str, file: Path | None, field: str | None, *, escape: bool) -> None:
     """Print rows in a form, or write them to a file."""
     if form == "parquet" and file is not None:
         if isinstance(rows, list):
             raise ValueError("--latest shows few events: use csv or ndjson")
-        warn_count(write_parquet(rows, file), file)
+        with replace_file(file) as path:
+            written = write_parquet(rows, path)
+        warn_count(written, file)
     elif form in ("csv", "ndjson", "json"):
-        target = sys.stdout if file is None else file.open("w", newline="")
-        try:
-            if form == "csv":
-                written = write_csv(rows, target)
-            elif form == "ndjson":
-                written = write_lines(rows, target)
-            else:
-                target.write(json.dumps(rows, indent=2) + "\n")
-                written = len(rows)
-        finally:
-            if file is not None:
-                target.close()
-        if file is not None:
-            warn_count(written, file)
+        if file is None:
+            _write_rows(rows, form, sys.stdout, escape=escape)
+            return
+        with replace_file(file) as path, path.open("w", newline="", encoding="utf-8") as target:
+            written = _write_rows(rows, form, target, escape=escape)
+        warn_count(written, file)
     elif form == "chart":
         if field is None:
             raise ValueError("a chart needs --field, or --stat for an aggregate")
         out.print(make_chart(rows, field))
     else:
         out.print(make_table(rows) if rows else "no rows")
+
+
+def _write_rows(rows: Any, form: str, target: IO[str], *, escape: bool) -> int:
+    if form == "csv":
+        return write_csv(rows, target, escape=escape)
+    return write_lines(rows, target) if form == "ndjson" else write_document(rows, target)
 
 
 def warn_count(count: int, file: Path) -> None:

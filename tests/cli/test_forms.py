@@ -66,14 +66,12 @@ def test_numbers_stay_numbers_in_every_form() -> None:
     file = StringIO(newline="")
     assert write_csv(rows, file) == 2
     assert file.getvalue().splitlines() == [
-        "data.n,data.d,data.yes,data.list", '-1.5,-0.10,true,"[1, null]"', ",,,",
+        "data.n,data.d,data.yes,data.list", '-1.5,-0.10,true,"[1,null]"', ",,,",
     ]  # fmt: skip
     lines = StringIO()
     assert write_lines([{"d": Decimal("1.5")}, {}], lines) == 2
-    assert lines.getvalue() == '{"d": 1.5}\n{}\n'
-    with pytest.raises(TypeError, match="is not JSON"):
-        write_lines([{"d": object()}], lines)
-    assert write_cell({"d": Decimal("1.5")}) == '{"d": 1.5}'
+    assert lines.getvalue() == '{"d":1.5}\n{}\n'
+    assert write_cell({"d": Decimal("0.12345678901234567890123")}) == '{"d":0.12345678901234567890123}'
 
 
 def test_a_table_has_numbers_to_the_right_and_no_refs() -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +14,7 @@ import typer
 
 from cli import importing
 from cli.importing import Transfer
-from cli.journal import Journal
+from cli.journal import Journal, JournalError
 from cli.sources import Columns, Row, Source, open_source
 from tests.worlds.commands import run
 from tidetable_client import Failure, Settled
@@ -185,3 +188,48 @@ def test_a_dry_run_shows_ten_rows_and_counts_all(tmp_path: Path, capsys: pytest.
     assert ended.value.exit_code == 1
     assert [line.partition(":")[0] for line in shown[:-1]] == [f"row {number}" for number in range(10)]
     assert shown[-1] == "12 rows, 12 would be refused; nothing was sent"
+
+
+@contextmanager
+def limit_files(size: int) -> Iterator[None]:
+    """Refuse writes beyond the size, as a full disk does."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.parametrize("size", [0, 40, 250, 300])
+def test_a_full_disk_ends_an_import_with_words_and_loses_no_row(inline: Path, size: int) -> None:
+    """The disk takes nothing, half a line of the refusals, or half of the progress."""
+    with limit_files(size):
+        done = call("--url", "http://a")
+    assert (done.exit_code, type(done.exception)) == (1, SystemExit), done.output
+    assert "cannot be written: File too large. No row is lost: the same command goes on" in done.output.replace(
+        "\n", " "
+    )
+    done = call("--url", "http://a", "--json")
+    summary = json.loads(done.stdout)
+    assert (summary["rows"], summary["stored"], summary["refused"]) == (3, 2, {"invalid": 1})
+    (line,) = (inline.parent / "rows.ndjson.refused.ndjson").read_text().splitlines()
+    assert json.loads(line)["row"] == 1
+
+
+def test_a_disk_that_is_full_when_an_answer_arrives_ends_the_import(journal: Journal) -> None:
+    """The client would only log an error of the function that it calls."""
+    transfer = Transfer(journal)
+    with limit_files(0):
+        transfer.note(Settled("s", [0, 1]))
+        transfer.note(Settled("s", [2, 3]))
+    source = Source(Path("rows.ndjson"), "ndjson", 1, lambda: iter([Row(0, 1, {}), Row(1, 2, {})]))
+    client: Any = Client(lambda _: pytest.fail("no row is sent any more"), None)
+    with pytest.raises(JournalError, match="state cannot be written: File too large"):
+        transfer.run(client, source, "s")
+
+
+def test_a_folder_that_cannot_be_written_is_named(inline: Path) -> None:
+    done = call("--url", "http://a", "--state", "missing/state.json")
+    assert (done.exit_code, type(done.exception)) == (1, SystemExit)
+    assert "missing/state.json cannot be written: No such file" in done.output.replace("\n", "")

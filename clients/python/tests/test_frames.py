@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from decimal import Decimal
 from typing import Any
 
 import httpx
@@ -86,8 +87,9 @@ def test_an_instant_that_a_row_lacks_is_null_in_an_arrow_table(clock: ManualCloc
     assert [at and at.year for at in table["first"].to_pylist()] == [2026, None]
 
 
-def test_whole_numbers_beside_fractions_are_floats_in_an_arrow_table(clock: ManualClock) -> None:
-    """Arrow refuses a mixed column if a whole number has more digits than a float: the column is no text for that."""
+def test_whole_numbers_beside_fractions_keep_their_digits_in_an_arrow_table(clock: ManualClock) -> None:
+    """Arrow refuses a mixed column if a whole number has more digits than a double has."""
     rows: list[dict[str, Any]] = [{"series": "a", "data.n": 2**60 + 1}, {"series": "b", "data.n": 0.5}, {"series": "c"}]
     table = pa.table(connect(clock, page(rows)).events("quakes", limit=3).to_arrow())
-    assert table["n"].to_pylist() == [2.0**60, 0.5, None]
+    assert table["n"].to_pylist() == [Decimal(2**60 + 1), Decimal("0.5"), None]
+    assert table["n"].type == pa.decimal128(20, 1)

@@ -24,8 +24,10 @@ from tidetable_client.outbox import Settled
 from tidetable_client.pages import Page
 from tidetable_client.policy import Policy
 from tidetable_client.reading import Query
+from tidetable_client.untyped import UntypedWarning
 
 __all__ = [
     "Client", "Query", "AsyncClient", "AsyncQuery", "Policy", "Page", "Settled", "Clock",
     "TidetableError", "ApiError", "Unreachable", "EventInvalid", "BufferFull", "NotFlushed", "WriteFailed", "Failure",
+    "UntypedWarning",
 ]  # fmt: skip

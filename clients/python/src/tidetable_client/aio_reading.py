@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any
 
@@ -66,19 +67,21 @@ class AsyncReader:
         return self._query(stream, ("periods",), "periods", parameters)
 
     async def latest(
-        self, stream: str, series: str | Sequence[str], **parameters: Any
+        self, stream: str, series: str | Sequence[str], *, decimals: bool = False, **parameters: Any
     ) -> dict[str, dict[str, Any] | None]:
         """Read the latest event of each series; None for a series without events in the tables."""
         names = [series] if isinstance(series, str) else list(series)
         latest: dict[str, dict[str, Any] | None] = {}
         for batch in pair_series(names):
-            document = await self.get(self._connection.find_address(stream, "latest"), {"series": batch, **parameters})
+            named = {"series": batch, **parameters}
+            document = await self.get(self._connection.find_address(stream, "latest"), named, decimals=decimals)
             latest |= {row["series"]: row["event"] for row in document["latest"]}
         return latest
 
-    async def event(self, stream: str, ref: str, **parameters: Any) -> dict[str, Any]:
+    async def event(self, stream: str, ref: str, *, decimals: bool = False, **parameters: Any) -> dict[str, Any]:
         """Read one event by its ref."""
-        event: dict[str, Any] = await self.get(self._connection.find_address(stream, "events", ref), parameters)
+        address = self._connection.find_address(stream, "events", ref)
+        event: dict[str, Any] = await self.get(address, parameters, decimals=decimals)
         return event
 
     async def streams(self) -> list[dict[str, Any]]:
@@ -98,7 +101,7 @@ class AsyncReader:
                 yield event
             await self._clock.sleep_async(interval)
 
-    async def get(self, address: str, parameters: Mapping[str, Any]) -> Any:
+    async def get(self, address: str, parameters: Mapping[str, Any], *, decimals: bool = False) -> Any:
         """Send a GET request and return the document of its answer. While the API asks for it, the request is repeated.
 
         ApiError if the API refuses the request, Unreachable if it does not answer in time.
@@ -106,7 +109,7 @@ class AsyncReader:
         response = await self._read(address, name_parameters(parameters))
         if response.status_code != 200:
             raise read_refusal(response.status_code, response.content)
-        return decode(response.content, decimals=False)
+        return decode(response.content, decimals=decimals)
 
     def _query(self, stream: str, route: Sequence[str], rows: str, parameters: Mapping[str, Any]) -> AsyncQuery:
         named = dict(parameters)
@@ -172,17 +175,18 @@ class AsyncQuery:
     async def _fetch_arrow(self, every_field: bool) -> ArrowPages | None:
         if every_field or self._walk.is_limited:
             return None  # a limit needs the number of rows, and an Arrow page is not decoded to count them
-        streams = []
+        streams, counts = [], Counter[str]()
         try:
             async for page in self._fetch_pages({"format": "arrow"}, {"Accept": ARROW}):
                 if not page.body or page.rows:
                     return None
                 streams.append(page.body)
+                counts += page.untyped
         except ApiError as error:
             if streams or error.code != "bad_parameter" or "format" not in error.detail:
                 raise
             return None
-        return ArrowPages(streams) if streams else None
+        return ArrowPages(streams, counts) if streams else None
 
     async def to_arrow(self, *, every_field: bool = False) -> Any:
         """Return the rest of the query as an object with ``__arrow_c_stream__``, which every Arrow library accepts.
@@ -192,7 +196,8 @@ class AsyncQuery:
         needs a loop over the rows, which takes longer.
         """
         with begin_frame(self._walk, self.gaps):
-            return await self._fetch_arrow(every_field) or make_arrow(await self._fetch_rows())
+            pages = await self._fetch_arrow(every_field)
+            return make_arrow(await self._fetch_rows()) if pages is None else pages.fill()
 
     async def to_pandas(self, *, every_field: bool = False) -> Any:
         """Return the rest of the query as a pandas DataFrame; see ``to_arrow``."""

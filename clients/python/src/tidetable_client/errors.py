@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
 import msgspec
+
+from tidetable_client.widths import fits_double
 
 # The code of an event that the API did not acknowledge. The event may even be stored: sending it again is harmless.
 UNSENT = "unsent"
@@ -73,9 +76,23 @@ class Failure:
 
     @property
     def event(self) -> dict[str, Any]:
-        """The event, with the time and the id that the client added."""
-        event: dict[str, Any] = msgspec.json.decode(self.line)
+        """The event, with the time and the id that the client added.
+
+        A number that a float cannot hold is a Decimal; a number that no Decimal can hold is its text.
+        """
+        event: dict[str, Any] = _DECODER.decode(self.line)
         return event
+
+
+def _read_number(text: str) -> float | Decimal | str:
+    try:
+        number = Decimal(text)
+    except InvalidOperation:
+        return text
+    return float(text) if fits_double(number) else number
+
+
+_DECODER = msgspec.json.Decoder(float_hook=_read_number)
 
 
 class WriteFailed(TidetableError):

@@ -16,6 +16,7 @@ from tidetable_client.clocks import Clock
 from tidetable_client.connection import Connection, flatten
 from tidetable_client.errors import ApiError, Unreachable
 from tidetable_client.policy import Policy
+from tidetable_client.untyped import read_counts
 
 ARROW = "application/vnd.apache.arrow.stream"
 # A request with a cursor may have these parameters. All other parameters of the query are in the cursor.
@@ -55,7 +56,8 @@ def name_parameters(parameters: Mapping[str, Any]) -> list[tuple[str, str]]:
 class Page:
     """A page: its ``rows``, the cursor of the ``next`` page (None at the end), and the other members of the answer.
 
-    ``gaps`` are parts of the range that could not be read. ``body`` is the body of the answer, unchanged.
+    ``gaps`` are parts of the range that could not be read. ``body`` is the body of the answer, unchanged. ``untyped``
+    counts, per column of an answer in Arrow, the values that the column cannot hold exactly.
     """
 
     rows: list[dict[str, Any]]
@@ -65,6 +67,7 @@ class Page:
     document: Mapping[str, Any] = field(default_factory=dict)
     read_units: float = 0.0
     body: bytes = field(default=b"", repr=False)
+    untyped: Mapping[str, int] = field(default_factory=dict)
 
 
 class Walk:
@@ -120,7 +123,8 @@ class Walk:
         if headers.get("Content-Type", "").startswith(ARROW):
             count = headers.get("Tidetable-Gaps", "0")
             gaps = () if count == "0" else ({"from": None, "to": None, "reason": f"{count} gaps, which JSON names"},)
-            return Page([], headers.get("Tidetable-Next"), gaps, read_units=units, body=body)
+            cursor = headers.get("Tidetable-Next")
+            return Page([], cursor, gaps, read_units=units, body=body, untyped=read_counts(headers))
         document = decode(body, decimals=decimals)
         if not isinstance(document, dict) or not isinstance(document.get(self._rows), list):
             raise ApiError(status, "foreign", f"the answer is not the API's: {body[:100]!r}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -81,18 +82,22 @@ class Reader(ABC):
         """Read the periods of a stream: tables and archives."""
         return self._query(stream, ("periods",), "periods", parameters)
 
-    def latest(self, stream: str, series: str | Sequence[str], **parameters: Any) -> dict[str, dict[str, Any] | None]:
+    def latest(
+        self, stream: str, series: str | Sequence[str], *, decimals: bool = False, **parameters: Any
+    ) -> dict[str, dict[str, Any] | None]:
         """Read the latest event of each series; None for a series without events in the tables."""
         names = [series] if isinstance(series, str) else list(series)
         latest: dict[str, dict[str, Any] | None] = {}
         for batch in pair_series(names):
-            document = self.get(self._connection.find_address(stream, "latest"), {"series": batch, **parameters})
+            named = {"series": batch, **parameters}
+            document = self.get(self._connection.find_address(stream, "latest"), named, decimals=decimals)
             latest |= {row["series"]: row["event"] for row in document["latest"]}
         return latest
 
-    def event(self, stream: str, ref: str, **parameters: Any) -> dict[str, Any]:
+    def event(self, stream: str, ref: str, *, decimals: bool = False, **parameters: Any) -> dict[str, Any]:
         """Read one event by its ref; ApiError with ``unknown_event`` if there is no such event."""
-        event: dict[str, Any] = self.get(self._connection.find_address(stream, "events", ref), parameters)
+        address = self._connection.find_address(stream, "events", ref)
+        event: dict[str, Any] = self.get(address, parameters, decimals=decimals)
         return event
 
     def streams(self) -> list[dict[str, Any]]:
@@ -116,7 +121,7 @@ class Reader(ABC):
             yield from tail.pass_reading(now, query)
             self._clock.sleep(interval)
 
-    def get(self, address: str, parameters: Mapping[str, Any]) -> Any:
+    def get(self, address: str, parameters: Mapping[str, Any], *, decimals: bool = False) -> Any:
         """Send a GET request and return the document of its answer. While the API asks for it, the request is repeated.
 
         ApiError if the API refuses the request, Unreachable if it does not answer in time.
@@ -124,7 +129,7 @@ class Reader(ABC):
         response = self._read(address, name_parameters(parameters))
         if response.status_code != 200:
             raise read_refusal(response.status_code, response.content)
-        return decode(response.content, decimals=False)
+        return decode(response.content, decimals=decimals)
 
     def _query(self, stream: str, route: Sequence[str], rows: str, parameters: Mapping[str, Any]) -> Query:
         named = dict(parameters)
@@ -198,17 +203,18 @@ class Query:
         """
         if every_field or self._walk.is_limited:
             return None  # a limit needs the number of rows, and an Arrow page is not decoded to count them
-        streams = []
+        streams, counts = [], Counter[str]()
         try:
             for page in self._fetch_pages({"format": "arrow"}, {"Accept": ARROW}):
                 if not page.body or page.rows:
                     return None
                 streams.append(page.body)
+                counts += page.untyped
         except ApiError as error:
             if streams or error.code != "bad_parameter" or "format" not in error.detail:
                 raise
             return None
-        return ArrowPages(streams) if streams else None
+        return ArrowPages(streams, counts) if streams else None
 
     def to_arrow(self, *, every_field: bool = False) -> Any:
         """Return the rest of the query as an object with ``__arrow_c_stream__``, which every Arrow library accepts.
@@ -218,7 +224,8 @@ class Query:
         needs a loop over the rows, which takes longer.
         """
         with begin_frame(self._walk, self.gaps):
-            return self._fetch_arrow(every_field) or make_arrow(self._fetch_rows())
+            pages = self._fetch_arrow(every_field)
+            return make_arrow(self._fetch_rows()) if pages is None else pages.fill()
 
     def to_pandas(self, *, every_field: bool = False) -> Any:
         """Return the rest of the query as a pandas DataFrame; see ``to_arrow``."""
