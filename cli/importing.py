@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from pathlib import Path
 from typing import Annotated, Any
@@ -31,7 +32,6 @@ from cli.connection import Key, SigV4, Url, open_client
 from cli.journal import Journal, JournalError
 from cli.rehearsal import Rehearsal
 from cli.sources import Columns, Row, Source, SourceError, open_source
-from tidetable.exact import encode_json
 from tidetable_client import Client, Failure, Policy, Settled, TidetableError
 
 # The API refuses single events with these codes. Any other code ends the import, and its events are sent by the next run.
@@ -140,7 +140,7 @@ class Transfer:
         try:
             client.write(stream, row.event)
         except ValueError as error:
-            self._journal.note_refusal(row.number, "invalid", str(error), _encode_event(row.event), row.text)
+            self._journal.note_refusal(row.number, "invalid", str(error), b"", row.text or _show_event(row.event))
             self._journal.settle([index])
             # The client does not count an event that it refuses, so the next row has the same index.
             return False
@@ -203,12 +203,9 @@ class Transfer:
         return f"{progress.stored:,} stored, {refused:,} refused{f' ({kinds})' if kinds else ''}"
 
 
-def _encode_event(event: dict[str, Any]) -> bytes:
-    """Encode an event that the client refused; empty if it has no form in JSON."""
-    try:
-        return encode_json(event)
-    except (TypeError, ValueError, RecursionError):
-        return b""
+def _show_event(event: dict[str, Any]) -> bytes:
+    """Show the event of a row that has no text, such as a row of Parquet with a number that is not finite."""
+    return json.dumps(event, default=str).encode()
 
 
 def _rehearse_import(source: Source, rehearsal: Rehearsal, *, as_json: bool) -> None:

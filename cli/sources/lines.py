@@ -11,7 +11,7 @@ from typing import Any, Never
 from aws.wire import plain
 from cli.sources.columns import Columns
 from cli.sources.row import Row, SourceError, make_row, open_inflated
-from tidetable.exact import decode_json
+from tidetable.exact import decode_json, parse_exact_number
 
 _BOM = b"\xef\xbb\xbf"
 _TYPES = frozenset({"S", "N", "B", "BOOL", "NULL", "M", "L", "SS", "NS", "BS"})
@@ -37,8 +37,8 @@ def _read_line(line: bytes, mapping: Columns) -> dict[str, Any]:
     value = decode_json(line)
     if not isinstance(value, dict):
         raise ValueError("the line is not a JSON object")
-    # The decoder keeps the last value of a repeated name, and says nothing.
-    json.loads(line, object_pairs_hook=_refuse_repeated, parse_int=len, parse_float=len)
+    # The decoder keeps the last value of a repeated name, and marks numbers that no event can hold.
+    json.loads(line, object_pairs_hook=_refuse_repeated, parse_int=len, parse_float=_refuse_endless)
     if value.keys() == {"Item"} and _is_typed(value["Item"]):
         value = plain({"M": value["Item"]})
     return mapping.find_event(value)
@@ -50,6 +50,11 @@ def _refuse_repeated(pairs: list[tuple[str, Any]]) -> None:
         if name in names:
             raise ValueError(f"the line has the name {name!r} twice")
         names.add(name)
+
+
+def _refuse_endless(text: str) -> None:
+    if not parse_exact_number(text).is_finite():
+        raise ValueError(f"{text[:40]} is a number that cannot be stored: write it as text")
 
 
 def _is_typed(item: Any) -> bool:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, date, datetime, timedelta
-from decimal import ROUND_FLOOR, Decimal
+from decimal import ROUND_FLOOR, Decimal, InvalidOperation
 from typing import Any
 
 from tidetable.exact import EXACT
 
 # The number of milliseconds in a unit of time.
 UNITS = {"s": Decimal(1000), "ms": Decimal(1), "us": Decimal("0.001"), "ns": Decimal("0.000001")}
+# A time after the year 9998 has more digits, in every unit. The API takes 30 digits after the point.
+_MOST_DIGITS, _MOST_PLACES = 24, 30
 # As milliseconds, numbers in this range are instants of 1970 to 1973. Seconds of this century are in this range, and
 # dates such as 20261127.
 _DOUBTFUL = (Decimal(10) ** 7, Decimal(10) ** 11)
-_NUMBER = re.compile(r"-?\d+(\.\d+)?([eE][+-]?\d{1,3})?", re.ASCII)
+_NUMBER = re.compile(r"-?\d+(\.\d+)?([eE][+-]?\d+)?", re.ASCII)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MONTHS = (
     "january", "february", "march", "april", "may", "june",
@@ -53,9 +55,7 @@ def parse_epoch(value: Any, unit: str | None) -> str | int | None:
         return None
     if not isinstance(value, str | int | float | Decimal):
         return None
-    number = Decimal(value.strip() if isinstance(value, str) else str(value))
-    if not number.is_finite() or number.adjusted() > 20 or number.as_tuple().exponent < -30:  # type: ignore[operator]
-        raise ValueError(f"the time {str(value)[:40]} is not a time")
+    number = _parse_number(str(value).strip())
     if unit is None and _is_doubtful(number):
         raise ValueError(
             f"the time {value} would be in 1970 to 1973 as milliseconds: say --time-unit s if it is seconds, "
@@ -69,6 +69,21 @@ def parse_epoch(value: Any, unit: str | None) -> str | int | None:
     whole = seconds.to_integral_value(ROUND_FLOOR, context=EXACT)
     rest = format(EXACT.subtract(seconds, whole), "f").removeprefix("0.").rstrip("0").ljust(6, "0")
     return f"{_EPOCH + timedelta(seconds=int(whole)):%Y-%m-%dT%H:%M:%S}.{rest}Z"
+
+
+def _parse_number(text: str) -> Decimal:
+    """Parse a number; ValueError if no time has so many digits: it would take all memory as a whole number."""
+    try:
+        number = Decimal(text)
+    except InvalidOperation:  # its exponent has too many digits
+        number = Decimal("NaN")
+    if not number.is_finite():
+        raise ValueError(f"the time {text[:40]} is not a time")
+    if number.adjusted() > _MOST_DIGITS:
+        raise ValueError(f"the time {text[:40]} lies outside the years 1970 to 9998")
+    if int(number.as_tuple().exponent) < -_MOST_PLACES:
+        raise ValueError(f"the time {text[:40]} has more than {_MOST_PLACES} digits after the point")
+    return number
 
 
 def _is_doubtful(milliseconds: Decimal) -> bool:

@@ -11,28 +11,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
-from typer.testing import Result
 
-from cli import clock, connection
 from cli.sources import Columns, open_source
 from tests.api.gateway import NOON
 from tests.worlds.commands import run
+from tests.worlds.imports import import_file, make_lines, read_series, send_inline, write_lines
 from tests.worlds.served import CONFIG, Served, serve
 from tidetable.catalog import Backfill, Opened
-from tidetable_client import Client, Clock
-
-
-class Quick(Clock):
-    """Waits that only move the clock."""
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
-
-    def read(self) -> float:
-        return self.seconds
-
-    def sleep(self, seconds: float) -> None:
-        self.seconds += seconds
+from tidetable_client import Client
 
 
 @pytest.fixture(scope="module")
@@ -42,56 +28,24 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 @pytest.fixture(autouse=True)
 def inline(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """The commands' clients send within their calls, so that the order is known and nothing waits."""
-
-    def make(*arguments: Any, **options: Any) -> Client:
-        return Client(*arguments, background=False, clock=Quick(), random=lambda: 0.0, **options)
-
-    monkeypatch.setattr(connection, "Client", make)
-    monkeypatch.setattr(clock, "read_clock", lambda: NOON)
+    send_inline(monkeypatch)
     monkeypatch.chdir(tmp_path)
 
 
-def call(served: Served, *words: str) -> Result:
-    return run("import", *words, "--url", served.url, "--key", "k")
-
-
-def read(served: Served, series: str) -> list[dict[str, Any]]:
-    for _ in range(4):  # a table on demand throttles what comes in one moment: this waits in the queue
-        served.stage.clock.sleep(30)
-        served.stage.drain()
-    client = Client(served.url, "k", background=False, clock=Quick())
-    rows = client.events("stations", series=series, start="-8d", order="asc")
-    return [{name: row[name] for name in ("time", "id", "data")} for row in rows]
-
-
-def lines(count: int, series: str, **fields: Any) -> list[dict[str, Any]]:
-    at = NOON - timedelta(hours=1)
-    return [
-        {"series": series, "time": (at + timedelta(seconds=number)).isoformat(), "data": {"n": number}, **fields}
-        for number in range(count)
-    ]
-
-
-def write(path: Path, rows: list[Any]) -> Path:
-    path.write_text("".join((row if isinstance(row, str) else json.dumps(row)) + "\n" for row in rows))
-    return path
-
-
 def test_ndjson_is_imported_in_batches_and_twice_is_once(served: Served, tmp_path: Path) -> None:
-    file = write(tmp_path / "events.ndjson", lines(1200, "ndjson"))
+    file = write_lines(tmp_path / "events.ndjson", make_lines(1200, "ndjson"))
     served.requests.clear()
-    done = call(served, str(file), "--stream", "stations")
+    done = import_file(served, str(file), "--stream", "stations")
     assert done.exit_code == 0, done.output
     assert "1,200 rows, 1,200 stored, 0 refused" in done.output
     assert len(served.requests) == 3
-    assert [row["data"]["n"] for row in read(served, "ndjson")] == list(range(1200))
+    assert [row["data"]["n"] for row in read_series(served, "ndjson")] == list(range(1200))
 
-    again = call(served, str(file), "--stream", "stations")
+    again = import_file(served, str(file), "--stream", "stations")
     assert again.exit_code == 64
     assert "imported already" in again.output
-    assert call(served, str(file), "--stream", "stations", "--again").exit_code == 0
-    assert len(read(served, "ndjson")) == 1200
+    assert import_file(served, str(file), "--stream", "stations", "--again").exit_code == 0
+    assert len(read_series(served, "ndjson")) == 1200
 
 
 def test_csv_with_columns_that_are_mapped(served: Served, tmp_path: Path) -> None:
@@ -102,9 +56,9 @@ def test_csv_with_columns_that_are_mapped(served: Served, tmp_path: Path) -> Non
         writer.writerow(["csv", "2026-03-15 11:00:00", "21.50", "true", "00501", "", "CA"])
         writer.writerow(["csv", "2026-03-15 11:00:01", "-3e2", "false", "94103", "a, b", "NV"])
     words = "--stream", "stations", "--series", "device", "--time", "at", "--utc", "--text", "zip"
-    done = call(served, str(file), *words)
+    done = import_file(served, str(file), *words)
     assert done.exit_code == 0, done.output
-    assert [(row["time"], row["data"]) for row in read(served, "csv")] == [
+    assert [(row["time"], row["data"]) for row in read_series(served, "csv")] == [
         (
             "2026-03-15T11:00:00.000000Z",
             {"celsius": 21.5, "ok": True, "zip": "00501", "place": {"state": "CA"}},
@@ -120,9 +74,9 @@ def test_parquet_and_a_series_for_every_row(served: Served, tmp_path: Path) -> N
     file = tmp_path / "readings.parquet"
     at = [datetime(2026, 3, 15, 11, 0, second, 500, tzinfo=UTC) for second in range(3)]
     parquet.write_table(pa.table({"ts": at, "key": [1, 2, 3], "v": [1.5, None, 3.0], "list": [[1], [], [2, 3]]}), file)
-    done = call(served, str(file), "--stream", "stations", "--series", "=parquet", "--time", "ts", "--id", "key")
+    done = import_file(served, str(file), "--stream", "stations", "--series", "=parquet", "--time", "ts", "--id", "key")
     assert done.exit_code == 0, done.output
-    assert read(served, "parquet") == [
+    assert read_series(served, "parquet") == [
         {"time": "2026-03-15T11:00:00.000500Z", "id": "1", "data": {"v": 1.5, "list": [1]}},
         {"time": "2026-03-15T11:00:01.000500Z", "id": "2", "data": {"list": []}},
         {"time": "2026-03-15T11:00:02.000500Z", "id": "3", "data": {"v": 3.0, "list": [2, 3]}},
@@ -153,77 +107,16 @@ def test_numbers_keep_all_their_digits(served: Served, tmp_path: Path) -> None:
     exact = '{"series": "exact", "time": "2026-03-15T11:00:00Z", "data": {"n": 0.1000000000000000000000000001}}'
     with gzip.open(tmp_path / "e.ndjson.gz", "wt") as file:
         file.write(exact)
-    assert call(served, str(tmp_path / "e.ndjson.gz"), "--stream", "stations").exit_code == 0
+    assert import_file(served, str(tmp_path / "e.ndjson.gz"), "--stream", "stations").exit_code == 0
     client = Client(served.url, "k", background=False)
     (row,) = client.events("stations", series="exact", start="-8d", decimals=True)
     assert str(row["data"]["n"]) == "0.1000000000000000000000000001"
 
 
-def test_a_number_that_no_float_can_hold_is_refused_with_its_digits_and_the_import_ends(
-    served: Served, tmp_path: Path
-) -> None:
-    numbers = "1", "1e400", "3", "0.1234567890123456789012345678901234567890123", "-1.50e-140", "1e99999999999999999999"
-    stamp = "2026-03-15T11:00:00Z"
-    rows = [f'{{"series": "huge", "time": "{stamp}", "id": "{n}",  "data": {{"n": {n}}}}}' for n in numbers]
-    file = write(tmp_path / "huge.ndjson", list(rows))
-    done = call(served, str(file), "--stream", "stations")
-    assert (done.exit_code, "6 rows, 2 stored, 4 refused (invalid 4)" in done.output) == (1, True), done.output
-    kept = [json.loads(line) for line in (tmp_path / "huge.ndjson.refused.ndjson").read_text().splitlines()]
-    assert sorted((line["row"], line["text"]) for line in kept) == [(row, rows[row]) for row in (1, 3, 4, 5)]
-    assert [row["data"]["n"] for row in read(served, "huge")] == [1, 3]
-    assert call(served, str(file), "--stream", "stations").exit_code == 64  # it is done
-
-
-def test_a_damaged_file_is_imported_up_to_the_damage_and_says_its_line(served: Served, tmp_path: Path) -> None:
-    file = tmp_path / "torn.csv"
-    file.write_text(
-        'series,time,note\ntorn,2026-03-15T11:00:00Z,a\ntorn,2026-03-15T11:00:01Z,"b\ntorn,2026-03-15T11:00:02Z,c\n'
-    )
-    for words in ((), ("--dry-run",)):
-        done = call(served, str(file), "--stream", "stations", *words)
-        assert done.exit_code == 1
-        assert "torn.csv, line 3: a quote is not closed" in done.output
-    done = call(served, str(file), "--stream", "stations", "--json")
-    summary = json.loads(done.stdout)
-    assert (summary["rows"], summary["stored"], summary["done"]) == (1, 1, False)
-    assert "line 3" in summary["problem"]
-    assert [row["data"] for row in read(served, "torn")] == [{"note": "a"}]
-
-
-def test_a_column_that_is_half_numbers_is_named(served: Served, tmp_path: Path) -> None:
-    file = tmp_path / "half.csv"
-    file.write_text("series,time,mag,note\nhalf,2026-03-15T11:00:00Z,1.5,x\nhalf,2026-03-15T11:00:01Z,+2,y\n")
-    done = call(served, str(file), "--stream", "stations")
-    assert done.exit_code == 0
-    assert "column mag: 1 cells are text, such as '+2', and 1 are numbers" in done.output
-    assert "column note" not in done.output
-
-
-def test_refused_rows_are_kept_with_the_reason_and_the_others_are_stored(served: Served, tmp_path: Path) -> None:
-    good = lines(3, "some")
-    old = {"series": "some", "time": "2001-01-01T00:00:00Z", "data": {}}
-    nan = '{"series": "some", "time": "2026-03-15T11:00:00Z", "data": {"n": NaN}}'
-    rows: list[Any] = [good[0], "{broken", old, {"series": "some", "data": {}}, good[1], nan, good[2]]
-    file = write(tmp_path / "mixed.ndjson", rows)
-    done = call(served, str(file), "--stream", "stations")
-    assert done.exit_code == 1
-    assert "7 rows, 3 stored, 4 refused (too_old 1, unreadable 3)" in done.output
-    kept = [json.loads(line) for line in (tmp_path / "mixed.ndjson.refused.ndjson").read_text().splitlines()]
-    assert sorted((line["row"], line["code"]) for line in kept) == [
-        (1, "unreadable"),
-        (2, "too_old"),
-        (3, "unreadable"),
-        (5, "unreadable"),
-    ]
-    assert next(line for line in kept if line["row"] == 2)["event"] == {**old}
-    assert "name its column with --time" in next(line for line in kept if line["row"] == 3)["detail"]
-    assert len(read(served, "some")) == 3
-
-
 def test_an_interrupted_import_goes_on_with_the_rows_that_are_not_settled(served: Served, tmp_path: Path) -> None:
-    rows = lines(1000, "resumed")
+    rows = make_lines(1000, "resumed")
     rows[120]["time"] = "2001-01-01T00:00:00Z"
-    file = write(tmp_path / "long.ndjson", rows)
+    file = write_lines(tmp_path / "long.ndjson", rows)
     # Five requests of 100 are answered. Then the key is revoked, with a request on its way.
     served.troubles = []
     served.requests.clear()
@@ -241,19 +134,19 @@ def test_an_interrupted_import_goes_on_with_the_rows_that_are_not_settled(served
 
     served.application = revoke  # type: ignore[assignment]
     try:
-        done = call(served, *words)
+        done = import_file(served, *words)
     finally:
         served.application = original
     assert done.exit_code == 1
     assert "ended at row 500: 403 forbidden: the key was revoked. The same command goes on from there" in done.output
-    assert len(read(served, "resumed")) == 499
+    assert len(read_series(served, "resumed")) == 499
 
     served.requests.clear()
-    done = call(served, *words)
+    done = import_file(served, *words)
     assert "going on with row 500" in done.output
     assert "1,000 rows, 999 stored, 1 refused (too_old 1)" in done.output
     assert len([request for request in served.requests if request.startswith("POST")]) == 5
-    assert [row["data"]["n"] for row in read(served, "resumed")] == [n for n in range(1000) if n != 120]
+    assert [row["data"]["n"] for row in read_series(served, "resumed")] == [n for n in range(1000) if n != 120]
 
 
 def test_a_crash_between_two_answers_repeats_rows_and_doubles_none(
@@ -261,7 +154,7 @@ def test_a_crash_between_two_answers_repeats_rows_and_doubles_none(
 ) -> None:
     from cli.journal import Journal
 
-    file = write(tmp_path / "crash.ndjson", lines(500, "crash"))
+    file = write_lines(tmp_path / "crash.ndjson", make_lines(500, "crash"))
     save, saves = Journal._save_progress, 0
 
     def stop(self: Journal) -> None:
@@ -273,29 +166,29 @@ def test_a_crash_between_two_answers_repeats_rows_and_doubles_none(
 
     monkeypatch.setattr(Journal, "_save_progress", stop)
     words = str(file), "--stream", "stations", "--batch", "100"
-    assert call(served, *words).exit_code != 0
+    assert import_file(served, *words).exit_code != 0
     monkeypatch.setattr(Journal, "_save_progress", save)
-    done = call(served, *words)
+    done = import_file(served, *words)
     assert "going on with row 200" in done.output
     assert "500 rows, 500 stored" in done.output
-    assert [row["data"]["n"] for row in read(served, "crash")] == list(range(500))
+    assert [row["data"]["n"] for row in read_series(served, "crash")] == list(range(500))
 
 
 def test_a_journal_of_another_file_or_another_task_is_not_taken(served: Served, tmp_path: Path) -> None:
-    file = write(tmp_path / "j.ndjson", lines(2, "journal"))
-    assert call(served, str(file), "--stream", "stations").exit_code == 0
-    other = call(served, str(file), "--stream", "quakes")
+    file = write_lines(tmp_path / "j.ndjson", make_lines(2, "journal"))
+    assert import_file(served, str(file), "--stream", "stations").exit_code == 0
+    other = import_file(served, str(file), "--stream", "quakes")
     assert other.exit_code == 1
     assert "other options (stream): --again begins a new one" in other.output
-    write(file, lines(3, "journal"))
-    changed = call(served, str(file), "--stream", "stations")
+    write_lines(file, make_lines(3, "journal"))
+    changed = import_file(served, str(file), "--stream", "stations")
     assert "the file has changed" in changed.output
-    assert call(served, str(file), "--stream", "stations", "--again").exit_code == 0
+    assert import_file(served, str(file), "--stream", "stations", "--again").exit_code == 0
 
 
 def test_a_dry_run_says_what_the_api_would_refuse_and_sends_nothing(served: Served, tmp_path: Path) -> None:
     rows: list[Any] = [
-        *lines(2, "dry"),
+        *make_lines(2, "dry"),
         {"series": "dry", "time": "2001-01-01T00:00:00Z"},
         {"series": "dry", "time": "2099-01-01T00:00:00Z"},
         {"series": "x" * 500, "time": "2026-03-15T11:00:00Z"},
@@ -303,31 +196,31 @@ def test_a_dry_run_says_what_the_api_would_refuse_and_sends_nothing(served: Serv
         {"series": "dry", "time": "2026-03-15T11:00:00Z", "data": {"text": "x" * 500_000}},
         "nothing",
     ]
-    file = write(tmp_path / "dry.ndjson", rows)
+    file = write_lines(tmp_path / "dry.ndjson", rows)
     words = str(file), "--stream", "stations"
-    dry = call(served, *words, "--dry-run", "--json")
+    dry = import_file(served, *words, "--dry-run", "--json")
     assert dry.exit_code == 1, dry.output
     expected = {"too_old": 1, "too_new": 1, "invalid": 1, "unreadable": 2}
     found = json.loads(dry.stdout)
     assert (found["rows"], found["refused"], found["complete"]) == (8, expected, False)
-    assert read(served, "dry") == []
+    assert read_series(served, "dry") == []
     assert list(tmp_path.glob("*import*")) == []
     # With the configuration, sizes and indexes are judged, too. The import itself then says the same.
     config = tmp_path / "tidetable.toml"
     config.write_text(CONFIG)
-    found = json.loads(call(served, *words, "--dry-run", "--json", "--config", str(config)).stdout)
+    found = json.loads(import_file(served, *words, "--dry-run", "--json", "--config", str(config)).stdout)
     assert (found["refused"], found["complete"]) == (expected | {"too_large": 1}, True)
-    assert json.loads(call(served, *words, "--json").stdout)["refused"] == expected | {"too_large": 1}
+    assert json.loads(import_file(served, *words, "--json").stdout)["refused"] == expected | {"too_large": 1}
 
 
 def test_a_dry_run_knows_the_ranges_that_are_open_for_imports(served: Served, tmp_path: Path) -> None:
 
-    file = write(tmp_path / "old.ndjson", [{"series": "o", "time": "2026-02-01T00:00:00Z"}])
-    assert call(served, str(file), "--stream", "stations", "--dry-run").exit_code == 1
+    file = write_lines(tmp_path / "old.ndjson", [{"series": "o", "time": "2026-02-01T00:00:00Z"}])
+    assert import_file(served, str(file), "--stream", "stations", "--dry-run").exit_code == 1
     opened = Opened(NOON + timedelta(days=1), 10, 10)
     until = datetime(2026, 2, 2, tzinfo=UTC)
     served.stage.catalog.put_backfill(Backfill("stations", datetime(2026, 2, 1, tzinfo=UTC), until, opened))
-    assert call(served, str(file), "--stream", "stations", "--dry-run").exit_code == 0
+    assert import_file(served, str(file), "--stream", "stations", "--dry-run").exit_code == 0
 
 
 @pytest.mark.parametrize(
@@ -344,13 +237,13 @@ def test_a_file_that_cannot_be_imported_says_why(
 ) -> None:
     if content is not None:
         (tmp_path / name).write_text(content)
-    done = call(served, str(tmp_path / name), "--stream", "stations", *words)
+    done = import_file(served, str(tmp_path / name), "--stream", "stations", *words)
     assert done.exit_code == 1
     assert message in done.output.replace("\n", "")
 
 
 def test_without_a_key_the_command_says_what_to_set(served: Served, tmp_path: Path) -> None:
-    file = write(tmp_path / "k.ndjson", lines(1, "key"))
+    file = write_lines(tmp_path / "k.ndjson", make_lines(1, "key"))
     done = run("import", str(file), "--stream", "stations", "--url", served.url)
     assert done.exit_code == 1
     assert "TIDETABLE_KEY" in done.output

@@ -75,6 +75,10 @@ def test_a_cell_may_have_lines_and_quotes(tmp_path: Path) -> None:
         (b"a,1,caf\xe9", "the row is not text in UTF-8: convert the file with iconv -t UTF-8"),
         (b"a,1,\xed\xa0\x80", "the row is not text in UTF-8: convert the file with iconv -t UTF-8"),
         ("a,1," + "9" * 5000, "Integer value out of range"),
+        (
+            "a,1,1e999999999999999999999",
+            "n: 1e999999999999999999999 is a number that cannot be stored: --text n keeps it as text",
+        ),
         ("a,1," + "x" * 5_000_001, "line 3 is not CSV: field larger than field limit (5000000)"),
     ],
 )

@@ -98,8 +98,11 @@ def test_a_time_without_an_offset_is_utc_with_the_option(tmp_path: Path, time: s
         ("-1773572400", "--time-unit s if it is seconds"),
         ("1773572400.5", "--time-unit s if it is seconds"),
         ("20261127", "--time-format %Y%m%d if it is a date"),
-        ("1e999", "is not a time"),
-        ("0." + "1" * 60, "is not a time"),
+        ("1e999", "lies outside the years 1970 to 9998"),
+        ("-1e25", "lies outside the years 1970 to 9998"),
+        ("1e999999999999999999999999", "is not a time"),
+        ("0." + "1" * 60, "has more than 30 digits after the point"),
+        ("1e-31", "has more than 30 digits after the point"),
     ],
 )
 def test_a_time_with_more_than_one_meaning_or_none_spoils_its_row(tmp_path: Path, time: str, problem: str) -> None:

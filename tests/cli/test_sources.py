@@ -125,6 +125,9 @@ def test_series_and_ids_stay_text(tmp_path: Path) -> None:
 def test_a_row_that_is_no_event_says_what_it_lacks(tmp_path: Path, name: str, content: str, problem: str) -> None:
     (row,) = list_rows(tmp_path, name, content)
     assert (row.event, problem in row.problem) == (None, True), row.problem
+    assert row.text == content.splitlines()[-1].encode()
+
+
 @pytest.mark.parametrize("number", ["1e999999999", f"0.{'9' * 400}"], ids=["exponent", "digits"])
 def test_a_number_that_no_event_can_hold_spoils_its_row_alone(tmp_path: Path, number: str) -> None:
     path = tmp_path / "rows.csv"
