@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -15,7 +16,7 @@ from doubles import ManualClock
 from tidetable_client import Client, Failure
 
 
-def read(clock: ManualClock, numbers: list[str | None], *, decimals: bool = True) -> Any:
+def read(clock: ManualClock, numbers: Sequence[str | None], *, decimals: bool = True) -> Any:
     """A query whose rows have these numbers, as JSON, in the field n."""
     rows = ",".join('{"series":"s"}' if number is None else f'{{"series":"s","data.n":{number}}}' for number in numbers)
     answer = httpx.Response(200, content=f'{{"events":[{rows}],"next":null,"gaps":[]}}'.encode())
