@@ -16,6 +16,7 @@ TAKES_demo := CONFIG ENGINE KEEP
 TAKES_local := CONFIG ENGINE
 TAKES_synth := STAGE CONFIG ROLE ORIGIN
 TAKES_bootstrap := STAGE CONFIG ROLE ORIGIN
+TAKES_mutate := SEED COUNT PATHS JOBS ELSEWHERE
 TAKES_adopt := STAGE CONFIG
 TAKES_wheel := PLATFORMS
 TAKES_deploy := STAGE CONFIG ROLE ORIGIN
@@ -37,7 +38,7 @@ NEEDS_JAR := $(if $(filter dynamodb-local,$(ENGINE)),$(JAR))
 # would compile the project anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup wheel pictures demo local stop dynamodb test quick check bench synth bootstrap deploy adopt destroy clean
+.PHONY: help setup wheel pictures demo local stop dynamodb test quick mutate check bench synth bootstrap deploy adopt destroy clean
 
 help: ## list the commands
 	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:[^#]*## /	/' | expand -t 12
@@ -88,6 +89,10 @@ LONG := lifecycle/test_late_writes lifecycle/test_outages lifecycle/test_removal
 
 quick: setup ## the pure core on the fakes, in less than a minute
 	$(PY) -m pytest -q $(QUICK) $(LONG:%=--ignore=tests/%.py)
+
+mutate: setup ## change the code by program, and list the changes that no test notices (SEED=7, PATHS="lambdas", COUNT=300)
+	$(PY) -m tests.mutants $(if $(SEED),--seed $(SEED)) $(if $(COUNT),--count $(COUNT)) $(if $(JOBS),--jobs $(JOBS)) \
+		$(if $(filter-out 0 no false,$(ELSEWHERE)),--elsewhere) $(PATHS)
 
 check: setup ## lint, format, types, direction of imports, the templates
 	.venv/bin/ruff check .

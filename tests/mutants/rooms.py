@@ -1,0 +1,53 @@
+"""Which folder of tests should notice a mistake in which module: the longest prefix of the module's path decides."""
+
+ROOMS = {
+    "lambdas/tidetable/": ("core",),
+    "lambdas/tidetable/access.py": ("credentials", "api"),
+    "lambdas/tidetable/archive/": ("archive",),
+    "lambdas/tidetable/archive_expiry.py": ("lifecycle", "archive"),
+    "lambdas/tidetable/bill/": ("bill", "api"),
+    "lambdas/tidetable/catalog.py": ("lifecycle", "query"),
+    "lambdas/tidetable/credentials/": ("credentials",),
+    "lambdas/tidetable/dialects/": ("doors",),
+    "lambdas/tidetable/feed/": ("feed",),
+    "lambdas/tidetable/ingest/": ("ingest", "packs"),
+    "lambdas/tidetable/keys/": ("core", "query", "packs"),
+    "lambdas/tidetable/large/": ("large",),
+    "lambdas/tidetable/late.py": ("lifecycle",),
+    "lambdas/tidetable/leases.py": ("lifecycle", "rollups"),
+    "lambdas/tidetable/lifecycle/": ("lifecycle",),
+    "lambdas/tidetable/packs/": ("packs",),
+    "lambdas/tidetable/period_tables.py": ("lifecycle",),
+    "lambdas/tidetable/query/": ("query", "packs", "rollups"),
+    "lambdas/tidetable/query/listings/": ("query", "rollups"),
+    "lambdas/tidetable/query/noted.py": ("rollups", "query"),
+    "lambdas/tidetable/query/sections.py": ("rollups", "query"),
+    "lambdas/tidetable/rollups/": ("rollups",),
+    "lambdas/tidetable/window.py": ("core", "ingest"),
+    "lambdas/aws/": ("lifecycle", "lean", "ingest"),
+    "lambdas/aws/archive/": ("archive",),
+    "lambdas/aws/feed_targets.py": ("feed",),
+    "lambdas/aws/lean/": ("lean", "query"),
+    "lambdas/aws/mappings.py": ("feed",),
+    "lambdas/aws/sketches.py": ("query", "rollups"),
+    "lambdas/aws/wire.py": ("lean", "ingest"),
+    "lambdas/handlers/": ("api",),
+    "lambdas/handlers/archive_reader.py": ("api", "archive"),
+    "lambdas/handlers/archiver.py": ("api", "archive"),
+    "lambdas/handlers/authorizer.py": ("credentials", "api"),
+    "lambdas/handlers/doors.py": ("doors", "api"),
+    "lambdas/handlers/feed.py": ("feed", "api"),
+    "lambdas/handlers/refresher.py": ("rollups", "api"),
+    "lambdas/machine.py": ("api",),
+    "lambdas/parsers/": ("doors",),
+    "lambdas/settings.py": ("api", "core"),
+    "lambdas/wiring": ("api",),
+}
+
+
+def find_room(path: str) -> tuple[str, ...]:
+    """The folders of ``tests/`` that should notice a mutation of ``path``, the likeliest first."""
+    prefix = max((prefix for prefix in ROOMS if path.startswith(prefix)), key=len, default=None)
+    if prefix is None:
+        raise KeyError(f"{path}: no folder of tests is named for it in tests/mutants/rooms.py")
+    return ROOMS[prefix]
