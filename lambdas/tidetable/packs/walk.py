@@ -80,16 +80,25 @@ class Walk:
         settled, in an ascending walk every event before it.
         """
         if self._ascending:
-            # The place may lie before 1970: then no event is settled, not even an event of the first instant of 1970.
-            edge = to_text(from_text(newest).astimezone(UTC) - self._length) + _AFTER
-            cut = bisect_left(self._order, edge)
-            ready, self._order = self._order[:cut], self._order[cut:]
-        else:
-            edge = newest + _AFTER
-            cut = bisect_left(self._order, edge)
-            ready, self._order = self._order[cut:][::-1], self._order[:cut]
+            edge = self.find_edge(newest)
+            self.settle_before(edge)
+            return edge
+        edge = newest + _AFTER
+        cut = bisect_left(self._order, edge)
+        ready, self._order = self._order[cut:][::-1], self._order[:cut]
         self._settle_events(ready)
         return edge
+
+    def find_edge(self, newest: str) -> str:
+        """Find the edge of an ascending walk whose later items all have the newest time ``newest``, or a later time."""
+        # The place may lie before 1970: then no event is settled, not even an event of the first instant of 1970.
+        return to_text(from_text(newest).astimezone(UTC) - self._length) + _AFTER
+
+    def settle_before(self, edge: str) -> None:
+        """Settle the events before a place: the caller of an ascending walk knows that no item has more of them."""
+        cut = bisect_left(self._order, edge)
+        ready, self._order = self._order[:cut], self._order[cut:]
+        self._settle_events(ready)
 
     def add_item(self, item: Opened) -> None:
         """Add an item's events."""

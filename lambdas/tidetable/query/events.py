@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from tidetable.catalog import Entry
 from tidetable.conditions import ANY
 from tidetable.config import Stream
+from tidetable.problems import ProblemError, refuse_request
 from tidetable.query.batches import ArchiveBatch, Batch, LiveBatch, TimeUp
 from tidetable.query.hydrate import complete_rows, make_rows_with_versions
 from tidetable.query.model import Position, Query, Reader
@@ -29,6 +30,8 @@ def run_query(query: Query, stream: Stream, reader: Reader, now: datetime, remai
         scanner = Scanner(query, session, count=query.limit + 1)
         page = EventsPage(query.limit)
         position = _fill_page(page, scanner, scanner.read_scans(plan.scans), query, session)
+        if not page.count and position is not None and not _is_ahead(query, position):
+            raise _refuse_slow(query)
         rows = [row for rows in page.rows for row in rows.rows]
         losses = complete_rows(rows, session) if rows else []
         return Events(
@@ -44,6 +47,23 @@ def run_query(query: Query, stream: Stream, reader: Reader, now: datetime, remai
         )
 
     return read_periods(reader.catalog, stream.name, query.start, query.end, read, consistent=query.consistent)
+
+
+def _is_ahead(query: Query, position: Position) -> bool:
+    """True if a position lies after the beginning of the query in its order, so that the next page reads less."""
+    begin = query.after or Position(query.start if query.ascending else query.end)
+    return position > begin if query.ascending else position < begin
+
+
+def _refuse_slow(query: Query) -> ProblemError:
+    """Make the error 422 for a page whose time ends before its first event is known: a retry does not help."""
+    how = "ask with order=desc, which settles events sooner, or" if query.ascending else "narrow from and to, or"
+    detail = (
+        "an event in packs is settled when all packs of one span after it are read, and a request has too little time or"
+        f" memory for the packs of one span here: {how} set a shorter span in [streams.{query.stream}.pack], which holds"
+        " for the next tables"
+    )
+    return refuse_request(422, "too_much", detail)
 
 
 def _fill_page(

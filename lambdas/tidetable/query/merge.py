@@ -23,6 +23,13 @@ from tidetable.ports import KeyRange, Page, RangeRead
 
 # A query costs at least half a unit, and reads up to four events of 1 KB for that.
 _LEAST = 4
+# A whole read holds about this many bytes of all ranges together. As objects of Python, an event takes more than its
+# own bytes: 475 for an event of 120 bytes (measured).
+_WHOLE_BYTES, _BYTES_OF_OBJECTS = 64_000_000, 400
+# AWS: the bytes that a read unit reads, strongly and eventually consistent.
+WHOLE_UNITS, HALF_UNITS = 4_096, 8_192
+# A whole read reads a range further when less than this part of a page of it is left.
+_LEFT = 4
 # An item of a scan: its sort key in the order of the scan, then, as in ``Columns``, its partition key, its sort key in
 # the table and its content. It is a plain tuple, because zip makes tuples from columns without a call per item.
 Placed = tuple[Any, str, str, str | Item]
@@ -111,6 +118,29 @@ class Demand(msgspec.Struct):
         return 2 * before if self.filtered else compute_share(max(self.count - waiting, _LEAST), ranges)
 
 
+class WholePages(msgspec.Struct):
+    """The size of the pages of a whole read, which wants all events of ``ranges`` ranges.
+
+    A page costs a request, and its read units are rounded up. So pages are as long as memory allows: the first pages
+    show how many bytes an item has. AWS: a page ends at 1 MB, whatever its limit is.
+    """
+
+    ranges: int
+    read: int = 0
+    bytes: float = 0.0
+
+    def note_pages(self, pages: Sequence[Page], unit_bytes: int) -> Sequence[Page]:
+        """Return pages, after noting the size of their items; a read unit reads ``unit_bytes``."""
+        self.read += sum(page.read for page in pages)
+        self.bytes += sum(page.units for page in pages) * unit_bytes
+        return pages
+
+    def choose_limit(self, before: int, waiting: int, ranges: int) -> int:  # noqa: ARG002 - as Demand.choose_limit
+        """Choose how many items of each range to read next, whatever waits: each range has its part of the memory."""
+        item_bytes = self.bytes / max(self.read, 1) + _BYTES_OF_OBJECTS
+        return max(int(_WHOLE_BYTES / self.ranges / item_bytes), _LEAST)
+
+
 def merge_ranges(
     reads: Sequence[RangeRead],
     pages: Sequence[Page],
@@ -119,12 +149,14 @@ def merge_ranges(
     *,
     ascending: bool,
     of_series: bool = False,
+    whole: bool = False,
 ) -> Iterator[Merged]:
     """Yield the items of some ranges in order, some at a time.
 
     ``pages`` are the first pages; more pages are read when needed. ``choose_limit`` returns the number of items of a
     range to read next. Its arguments are the limit of the last read, the number of waiting items, and the number of
-    ranges to read.
+    ranges to read. A ``whole`` read also reads ranges whose items are nearly used up, so that many reads run in
+    parallel.
     """
     ranges = [_Range(keys, limit, of_series) for keys, limit in reads]
     for reading, page in zip(ranges, pages, strict=True):
@@ -146,6 +178,11 @@ def merge_ranges(
         waiting = sum(len(reading.waiting) for reading in ranges)
         for reading in due:
             reading.limit = choose_limit(reading.limit, waiting, len(due))
+        if whole:
+            limit = max(reading.limit for reading in due)
+            due = [reading for reading in unread if len(reading.waiting) * _LEFT <= limit]
+            for reading in due:
+                reading.limit = limit
         following = fetch([RangeRead(reading.keys, reading.limit) for reading in due])
         for reading, page in zip(due, following, strict=True):
             reading.take(page)

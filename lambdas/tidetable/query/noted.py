@@ -78,7 +78,7 @@ def read_stretch(
             return
         names = query.names._replace(series=tuple(noted.series[first : first + step]), series_prefix="")
         narrowed = msgspec.structs.replace(query, start=start, end=end, after=None, names=names)
-        scanner, before = Scanner(narrowed, session, count=_EVENTS, fields=fields), session.cost.units
+        scanner, before = Scanner(narrowed, session, count=_EVENTS, fields=fields, whole=True), session.cost.units
         for batch in scanner.read_scans(plan_query(narrowed, [entry]).scans):
             if isinstance(batch, TimeUp) or (batch.reached is not None and not session.has_time):
                 yield TimeUp(Position(start))

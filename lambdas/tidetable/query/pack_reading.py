@@ -7,7 +7,7 @@ packs. docs/decisions/0050 says when an event is settled. 0053 says how much is 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
 from itertools import chain, islice
 from math import ceil
@@ -18,8 +18,9 @@ from tidetable.events import Item
 from tidetable.keys import Layout
 from tidetable.keys.pack import is_pack
 from tidetable.ports import Columns, Compressor, Page, RangeRead
-from tidetable.query.merge import Demand, Fetch, compute_share, merge_ranges
+from tidetable.query.merge import HALF_UNITS, Demand, Fetch, Merged, WholePages, compute_share, merge_ranges
 from tidetable.query.model import Position
+from tidetable.query.pending_packs import PendingPacks
 from tidetable.query.scans import Gap, PackScan, find_span
 from tidetable.query.session import ReadSession, count_events
 from tidetable.times import MOMENT, TEXT_LENGTH, from_text, to_text
@@ -30,6 +31,12 @@ if TYPE_CHECKING:
 # Before the first page, nobody knows how many events a pack holds. By default a request has at most 1,000 events, so a
 # pack has at most 1,000, too. At least two packs are needed to settle the events of the first pack.
 _EVENTS_PER_PACK, _LEAST = 1_000, 2
+# An ascending walk holds at most this much before an event is settled: bytes of packs that are not opened yet, and
+# opened events (800 bytes each).
+_MOST_PENDING_BYTES, _MOST_UNSETTLED = 200_000_000, 400_000
+# A walk without time takes this many packs before it stops without having advanced: that needs less than ``RESERVE``. A
+# pack that may hold events of the scan counts as many packs as its opening takes.
+_TAKEN_ANYWAY, _OPENED_AS = 5_000, 25
 
 
 def count_first_packs(scan: PackScan, count: int) -> int:
@@ -56,11 +63,17 @@ def make_damaged_gap(scan: PackScan, item: Item) -> Gap | None:
     return Gap(start, end, GapReason.DAMAGED_PACK) if start < end else None
 
 
+class _StoppedError(Exception):
+    """There is no time or memory for more packs."""
+
+
 class PackWalk:
     """One pass over a scan's packs. A pack is opened only when it is needed.
 
     The next page is read only when the last page is used up. ``damaged`` says that a damaged pack may have held events
-    of the scan; ``session`` gets its gap.
+    of the scan; ``session`` gets its gap. ``stopped`` says that the walk ended before the scan's end, because the time
+    was up, or because memory holds no more packs. Then all events up to ``position`` were yielded; it is None if the
+    walk has not advanced.
     """
 
     def __init__(self, scan: PackScan, session: ReadSession, demand: Demand, *, ascending: bool) -> None:
@@ -71,14 +84,22 @@ class PackWalk:
         self._open_item = open_item
         self._demand = demand
         self._ascending = ascending
-        self.damaged = False
+        self.damaged = self.stopped = False
+        self.position: Position | None = None
         # Several series are walked together, in the order of all their events.
         self._of_series = len(scan.partitions) > 1
         self._layout = scan.entry.layout.find_ordering_layout(None if self._of_series else "")
         self._walk = Walk(span=find_span(scan.entry), ascending=ascending, low=scan.low, high=scan.high)
-        self._reached = scan.low if ascending else scan.high
+        self._pending = PendingPacks()
+        self._pages = WholePages(max(scan.count, 1))
+        # The instant up to which events are settled, and the same at the last page.
+        self._reached = self._shown = scan.low if ascending else scan.high
         self._packs = self._events = 0
         self._stuck = False
+        # The first pages are always used, and some more packs if the walk has not advanced, so that a query with little
+        # time can advance.
+        self._goes_on = False
+        self._taken = 0
 
     def read(
         self, reads: Sequence[RangeRead], pages: Sequence[Page], fetch: Fetch
@@ -89,52 +110,114 @@ class PackWalk:
         the first ``reads``. An event is answered only when every suffix that may hold another copy has been read beyond
         the event.
         """
-        walked = self._walk
-        first, more = self._count_packed(pages), lambda due: self._count_packed(fetch(due))
-        merged = merge_ranges(reads, first, more, self._choose_limit, ascending=self._ascending)
+
+        def fetch_more(due: Sequence[RangeRead]) -> Sequence[Page]:
+            self._goes_on = True
+            self._check_limits()
+            return self._count_packed(fetch(due))
+
+        merged = merge_ranges(
+            reads, self._count_packed(pages), fetch_more, self._choose_limit, ascending=self._ascending
+        )
+        try:
+            for _ in self._settle_packs(merged):
+                yield self._make_page()
+        except _StoppedError:
+            if self._is_further:
+                yield self._make_page()
+            self.stopped = True
+            return
+        yield self._make_columns(), None
+
+    def _settle_packs(self, merged: Iterable[Merged]) -> Iterator[None]:
+        """Settle the events of packs, and yield when a page can be made of them."""
         for entries, edge in merged:
             self._stuck = True
             for sk, _, _, item in entries:
-                border = walked.advance_to(sk[:TEXT_LENGTH])
-                if walked.count >= self._demand.count:
-                    yield self._make_page(border)
-                self._open_pack(item)
+                self._advance_to(sk[:TEXT_LENGTH])
+                if self._walk.count >= self._demand.count:
+                    yield
+                self._check_limits()
+                self._take_item(item)
             if edge is None:
                 break
-            border = walked.advance_to(edge[:TEXT_LENGTH])
-            if self._is_further(border):
-                yield self._make_page(border)
-        walked.settle_all()
-        yield self._make_columns(), None
+            self._advance_to(edge[:TEXT_LENGTH])
+            if self._is_further:
+                yield
+        # No further pack comes, so the oldest event of all pending packs is the edge.
+        while (oldest := self._pending.oldest) is not None:
+            self._walk.settle_before(oldest)
+            self._reached = max(self._reached, oldest)
+            if self._walk.count >= self._demand.count and self._is_further:
+                yield
+            self._check_limits()
+            self._open_item_of(self._pending.pop())
+        self._walk.settle_all()
+
+    def _advance_to(self, newest: str) -> None:
+        """Settle the events that no later pack can hold; the newest event of every later pack has this time, or comes
+        after it in the order of the walk.
+        """
+        if not self._ascending:
+            self._reached = min(self._reached, _find_reached(self._walk.advance_to(newest)))
+            return
+        edge = self._walk.find_edge(newest)
+        while (oldest := self._pending.oldest) is not None and oldest + "#" < edge:
+            self._open_item_of(self._pending.pop())
+        self._walk.settle_before(edge)
+        self._reached = max(self._reached, _find_reached(edge))
+
+    def _check_limits(self) -> None:
+        """Raise _StoppedError if the time is up, or if memory holds no more packs."""
+        if not self._goes_on:
+            return
+        if self._pending.bytes > _MOST_PENDING_BYTES or self._walk.unsettled > _MOST_UNSETTLED:
+            raise _StoppedError
+        has_advanced = self._is_further or self.position is not None or self._taken > _TAKEN_ANYWAY
+        if has_advanced and not self._session.has_time:
+            raise _StoppedError
 
     def _count_packed(self, pages: Sequence[Page]) -> Sequence[Page]:
         """Return the pages, after counting their packs and the events in these packs."""
         self._packs += sum(len(page.columns.sks) for page in pages)
         self._events += sum(map(count_events, pages))
-        return pages
+        return self._pages.note_pages(pages, HALF_UNITS)
 
     def _choose_limit(self, before: int, waiting: int, ranges: int) -> int:
         """Choose how many packs to read: an estimate from earlier packs for the missing events, and one more pack to
         settle the last event.
 
         With a filter, the number doubles. It also doubles while no event can be settled, because the walk is still
-        within ``span`` of its beginning.
+        within ``span`` of its beginning. In any case memory must hold the packs of all ranges.
         """
+        most = self._pages.choose_limit(before, waiting, ranges)
         if self._demand.filtered or self._stuck:
-            return 2 * before
-        missing_events = max(self._demand.count - self._walk.count - self._walk.unsettled, 1)
+            return min(2 * before, most)
+        events = self._walk.count + self._walk.unsettled + self._pending.events
+        missing_events = max(self._demand.count - events, 1)
         packs = ceil(missing_events * self._packs / max(self._events, 1)) + 1
-        return compute_share(max(packs - waiting, _LEAST), ranges)
+        return min(compute_share(max(packs - waiting, _LEAST), ranges), most)
 
-    def _open_pack(self, item: Any) -> None:
-        """Add the events of an item, if it may hold events of the scan."""
+    def _take_item(self, item: Any) -> None:
+        """Take an item if it may hold events of the scan. In an ascending walk, a pack waits until it is needed."""
         newest, oldest = item["sk"][:TEXT_LENGTH], str(item.get("oldest", ""))
         scan = self._scan
         # An ``oldest`` after the newest event is wrong. Such a pack is opened, so that its events or its damage are
         # found.
+        is_credible = len(oldest) == TEXT_LENGTH and oldest <= newest
         begins_behind = oldest <= newest and oldest + "#" >= scan.high
         if is_pack(item) and (begins_behind or newest + "$" <= scan.low):
+            self._taken += 1
             return
+        self._taken += _OPENED_AS
+        if self._ascending and is_pack(item) and is_credible:
+            self._pending.add(item, oldest)
+        else:
+            self._open_item_of(item)
+
+    def _open_item_of(self, item: Any) -> None:
+        """Open an item and add its events to the walk."""
+        scan = self._scan
         opened = self._open_item(item, self._layout, self._session.reader.unpacker.compressor)
         if opened.problem is not None:
             self.damaged = True
@@ -145,15 +228,16 @@ class PackWalk:
             opened = _place_across(opened)
         self._walk.add_item(opened)
 
-    def _is_further(self, border: str) -> bool:
+    @property
+    def _is_further(self) -> bool:
         """True if the walk has advanced since the last page."""
-        reached = _find_reached(border)
-        return reached > self._reached if self._ascending else reached < self._reached
+        return self._reached > self._shown if self._ascending else self._reached < self._shown
 
-    def _make_page(self, border: str) -> tuple[Columns, Position]:
+    def _make_page(self) -> tuple[Columns, Position]:
         self._stuck = False
-        self._reached = _find_reached(border)
-        return self._make_columns(), Position(from_text(self._reached))
+        self._shown = self._reached
+        self.position = Position(from_text(self._reached[:TEXT_LENGTH]))
+        return self._make_columns(), self.position
 
     def _make_columns(self) -> Columns:
         """Make columns of plain items from the settled events.

@@ -24,7 +24,16 @@ from tidetable.query.archives import ARCHIVES, read_archive_pages, wait_for_page
 from tidetable.query.batches import ArchiveBatch, Batch, LiveBatch, TimeUp
 from tidetable.query.gather import gather_events
 from tidetable.query.hydrate import match_conditions, read_base_items
-from tidetable.query.merge import Demand, Placed, compute_share, merge_ranges
+from tidetable.query.merge import (
+    HALF_UNITS,
+    WHOLE_UNITS,
+    Demand,
+    Fetch,
+    Placed,
+    WholePages,
+    compute_share,
+    merge_ranges,
+)
 from tidetable.query.model import Position, Query
 from tidetable.query.pack_reading import PackWalk, count_first_packs
 from tidetable.query.scans import ArchiveScan, GatherScan, IndexScan, LiveScan, PackScan, Scan, TableScan
@@ -87,13 +96,16 @@ class Scanner:
     """One pass over the scans of a plan. ``session`` gets its cost, its gaps and its sources.
 
     ``demand`` says how many events are still wanted, at first ``count``. ``fields`` are the needed fields of data; an
-    empty list means all fields.
+    empty list means all fields. A ``whole`` scanner reads all events, and yields about ``count`` of them at a time.
     """
 
-    def __init__(self, query: Query, session: ReadSession, *, count: int, fields: Sequence[str] = ()) -> None:
+    def __init__(
+        self, query: Query, session: ReadSession, *, count: int, fields: Sequence[str] = (), whole: bool = False
+    ) -> None:
         self._query = query
         self._session = session
         self._fields = fields
+        self._whole = whole
         self._entries: dict[str, Entry] = {}
         self.demand = Demand(count, filtered=False)
 
@@ -121,7 +133,7 @@ class Scanner:
                 if isinstance(scan, ArchiveScan):
                     yield from self._read_archive(scan, opening, pool, None if is_first else edge)
                 elif isinstance(scan, PackScan):
-                    yield from self._read_packs(scan, opening)
+                    yield from self._read_packs(scan, opening, edge)
                 else:
                     yield from self._read_live(scan, opening)
                 is_first = False
@@ -160,8 +172,11 @@ class Scanner:
             for (keys, _), page in zip(reads, answers, strict=True)
         ]
 
-    def _read_packs(self, scan: PackScan, opening: _Opening) -> Iterator[LiveBatch]:
-        """Read the events of packs. Conditions that DynamoDB would filter by are checked here, after unpacking."""
+    def _read_packs(self, scan: PackScan, opening: _Opening, edge: Position) -> Iterator[LiveBatch | TimeUp]:
+        """Read the events of packs. Conditions that DynamoDB would filter by are checked here, after unpacking.
+
+        If the walk stops before it has advanced, the range was read up to ``edge``.
+        """
         self._session.note_source(scan)
         names, names_of = scan.find_names_left(self._query), scan.entry.layout.parse_names
         self.demand.filtered = names != ANY or bool(scan.conditions)
@@ -170,9 +185,12 @@ class Scanner:
             if names != ANY:
                 columns = columns.where([names.hold(*names_of(*key)[1:]) for key in zip(*columns[:2], strict=True)])
             yield self._make_batch(scan, columns, reached)
+        if walk.stopped:
+            yield TimeUp(walk.position or edge)
 
     def _read_live(self, scan: TableScan | IndexScan, opening: _Opening) -> Iterator[LiveBatch]:
-        query, fetch, (_, reads, pages, _) = self._query, self._fetch_pages, opening
+        query, (_, reads, pages, _) = self._query, opening
+        fetch: Fetch = self._fetch_pages
         self._session.note_source(scan)
         names, names_of = scan.find_names_left(query), scan.entry.layout.parse_names
         self.demand.filtered = names != ANY or bool(scan.conditions)
@@ -183,7 +201,16 @@ class Scanner:
         else:
             of_series = isinstance(scan, TableScan) and bool(scan.series_ranges)
             choose_limit = self.demand.choose_limit
-            merged = merge_ranges(reads, pages, fetch, choose_limit, ascending=query.ascending, of_series=of_series)
+            if self._whole:
+                sized = WholePages(scan.count)
+                # AWS: reads of a global index are always eventually consistent.
+                halved = not query.consistent or isinstance(scan, IndexScan)
+                note_pages = partial(sized.note_pages, unit_bytes=HALF_UNITS if halved else WHOLE_UNITS)
+                pages, choose_limit = note_pages(pages), sized.choose_limit
+                fetch = lambda due: note_pages(self._fetch_pages(due))  # noqa: E731 - one of two functions
+            merged = merge_ranges(
+                reads, pages, fetch, choose_limit, ascending=query.ascending, of_series=of_series, whole=self._whole
+            )
         for entries, edge in merged:
             if names != ANY:
                 # AWS: a filter cannot use attributes of the primary key, and an event's names are only there.
@@ -192,14 +219,18 @@ class Scanner:
             if not fetches and (len(scan.partitions) > 1 or (isinstance(scan, IndexScan) and len(scan.heads) > 1)):
                 # For a moment, an index may hold an event twice: under its old value and under its new value.
                 entries = list({entry[1:3]: entry for entry in entries}.values())
-            for some, last in self._cut_entries(entries, edge) if fetches else [(entries, edge)]:
+            for some, last in self._cut_entries(entries, edge) if fetches or self._whole else [(entries, edge)]:
                 columns = Columns(*list(zip(*some, strict=True))[1:]) if some else Columns((), (), ())
                 yield self._make_batch(scan, columns, None if last is None else scan.find_position(last, query.series))
 
     def _cut_entries(
         self, entries: Sequence[Placed], edge: str | None
     ) -> Iterator[tuple[Sequence[Placed], str | None]]:
-        """Cut entries: data that an index does not hold is fetched only for as many events as are wanted."""
+        """Cut entries into as many as are wanted: data that an index does not hold is fetched only for these.
+
+        The batches of a whole read are cut, too: its caller looks at the time after each batch, and the data of a batch
+        is in memory together.
+        """
         while len(entries) > (count := self.demand.count):
             # The table decides which of an event's two entries in the index is the present entry, so both are fetched
             # at once.

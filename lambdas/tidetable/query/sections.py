@@ -62,7 +62,9 @@ class SectionReader:
         if section.stretch is not None:
             noted = self._find_series(section.query, section.stretch)
             return read_stretch(section.query, section.stretch, noted, self.session, fields=fields)
-        return Scanner(section.query, self.session, count=AT_ONCE, fields=fields).read_scans(section.plan.scans)
+        return Scanner(section.query, self.session, count=AT_ONCE, fields=fields, whole=True).read_scans(
+            section.plan.scans
+        )
 
     def read_noted(self, query: Query, stretch: Stretch) -> NotedSeries:
         """The noted series of a stretch, without their events."""

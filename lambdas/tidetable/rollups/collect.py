@@ -72,7 +72,9 @@ def _read_events(query: Query, entries: Sequence[Entry], services: Services, *, 
     if stretches:
         _refuse_unnoted(query, stretches, services)
     session = ReadSession(services.reader, services.remaining)
-    yield from _read_rows(Scanner(query, session, count=AT_ONCE).read_scans(plan.scans), query, services.reader)
+    yield from _read_rows(
+        Scanner(query, session, count=AT_ONCE, whole=True).read_scans(plan.scans), query, services.reader
+    )
     _refuse_damaged(query, session.gaps)
     for stretch in stretches:
         yield from _read_stretch(query, stretch, read_series(query, stretch, services.rollups), services)

@@ -1,0 +1,162 @@
+"""Packs of a busy span: which of them are opened, and how a query ends whose time or memory is not enough for them."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from aws.zstd import Zstd
+from tests.fakes.stage import Stage
+from tests.worlds.busy import MINUTE, START, make_events, make_stage
+from tidetable.events import Event
+from tidetable.problems import ProblemError
+from tidetable.query import pack_reading, parse_query, run_query
+from tidetable.query.aggregates import find_aggregate, parse_aggregation
+from tidetable.query.listings import find_listing, parse_fields
+from tidetable.query.page import Events
+from tidetable.rollups.bucket import Report
+from tidetable.rollups.refresh import refresh_rollups
+from tidetable.times import to_text
+
+RANGE = {"from": to_text(START), "to": to_text(START + MINUTE)}
+LENGTH = timedelta(minutes=6)
+
+
+class Counting(Zstd):
+    """A compressor that counts the packs that are opened, and the events in memory."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.opened = 0
+
+    def expand(self, body: bytes) -> bytes:
+        self.opened += 1
+        return super().expand(body)
+
+
+def ask(stage: Stage, remaining: Callable[[], float] = lambda: 100.0, /, **parameters: str) -> Events:
+    given = {name: [value] for name, value in ((RANGE if "cursor" not in parameters else {}) | parameters).items()}
+    stream, now = stage.config.streams["s"], stage.clock.now()
+    return run_query(parse_query(stream, given, now, stage.seal), stream, stage.reader(), now, remaining)
+
+
+@pytest.mark.parametrize("order", ["asc", "desc"])
+def test_a_page_opens_only_the_packs_of_its_events(order: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The oldest events are settled when the packs of one span are read. They need not be opened for that."""
+    stage = make_stage(4, make_events(12_000), span="1m")
+    counting, reader = Counting(), stage.reader()
+    reader.unpacker.compressor = counting
+    monkeypatch.setattr(stage, "reader", lambda: reader)
+    page = ask(stage, order=order, limit="100")
+    assert page.count == 100
+    assert counting.opened <= 8
+
+
+def test_every_event_comes_once_and_in_order_whatever_is_opened_late() -> None:
+    events = make_events(2_000)
+    stage = make_stage(3, events, span="1m", batch=50)
+    expected = [event.id for event in events]
+    rows, cursor = list[str](), {"order": "asc"}
+    for _ in range(30):
+        page = ask(stage, limit="100", **cursor)
+        rows += [row["id"] for row in page.document()["events"]]
+        if page.next is None:
+            break
+        cursor = {"cursor": page.next}
+    assert rows == expected
+
+
+@pytest.fixture(scope="module")
+def crowded() -> Stage:
+    """600 packs within one minute; their span is an hour, so nothing is settled before all of them are read."""
+    return make_stage(4, make_events(3_000), span="1h", batch=5, rollup=True)
+
+
+def test_the_oldest_events_are_refused_if_their_span_takes_too_long(crowded: Stage) -> None:
+    with pytest.raises(ProblemError) as error:
+        ask(crowded, lambda: 0.0, order="asc", limit="100")
+    assert (error.value.problem.status, error.value.problem.code) == (422, "too_much")
+    assert "order=desc" in str(error.value)
+    assert "[streams.s.pack]" in str(error.value)
+
+
+def test_the_same_page_is_answered_in_time(crowded: Stage) -> None:
+    assert ask(crowded, order="asc", limit="100").count == 100
+
+
+def test_the_newest_events_come_page_by_page_without_any_time(crowded: Stage) -> None:
+    """Each page ends in a cursor that goes on."""
+    ids, cursor = set[str](), {"order": "desc", "from": to_text(START + MINUTE / 2)}
+    for _ in range(1_000):
+        page = ask(crowded, lambda: 0.0, limit="1000", **cursor)
+        ids |= {row["id"] for row in page.document()["events"]}
+        if page.next is None:
+            break
+        cursor = {"cursor": page.next}
+    assert len(ids) == 1_500
+
+
+def test_memory_bounds_a_walk(crowded: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pack_reading, "_MOST_PENDING_BYTES", 20_000)
+    with pytest.raises(ProblemError, match="memory"):
+        ask(crowded, order="asc", limit="100")
+    assert ask(crowded, order="desc", limit="100").count == 100
+
+
+def test_opened_events_are_bounded_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each pack holds an event of the first instant: all packs are opened for it, and no event is settled before."""
+    events = make_events(300)
+    mixed = [event for each in events for event in (Event("a", START, f"first-{each.id}", {}), each)]
+    stage = make_stage(1, mixed, span="1h", batch=2)
+    assert ask(stage, order="asc", limit="10").count == 10
+    monkeypatch.setattr(pack_reading, "_MOST_UNSETTLED", 100)
+    with pytest.raises(ProblemError, match="memory"):
+        ask(stage, order="asc", limit="10")
+
+
+def test_a_walk_that_has_advanced_ends_with_a_cursor(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each pack has an old and a new event: the new events wait in memory while the old ones are answered."""
+    events = make_events(600)
+    mixed = [event for pair in zip(events[:300], events[300:], strict=True) for event in pair]
+    stage = make_stage(1, mixed, span="1h", batch=2)
+    monkeypatch.setattr(pack_reading, "_MOST_UNSETTLED", 100)
+    page = ask(stage, order="asc", limit="1000")
+    assert [row["id"] for row in page.document()["events"]] == [event.id for event in events[:101]]
+    assert page.next is not None
+
+
+def test_an_aggregate_and_a_listing_without_time_are_refused(crowded: Stage) -> None:
+    stream, now = crowded.config.streams["s"], crowded.clock.now()
+    given: dict[str, Any] = {name: [value] for name, value in RANGE.items()}
+    aggregation = parse_aggregation(stream, given | {"stat": ["count"], "rollups": ["false"]}, now, crowded.seal)
+    with pytest.raises(ProblemError, match="too little time") as error:
+        find_aggregate(aggregation, stream, crowded.reader(), now, lambda: 0.0)
+    assert error.value.problem.code == "too_much"
+    listing = parse_fields(stream, given, now, crowded.seal)
+    with pytest.raises(ProblemError, match="the time does not suffice") as error:
+        find_listing(listing, stream, crowded.reader(), now, lambda: 0.0)
+    assert error.value.problem.code == "too_much"
+
+
+def test_the_refresher_leaves_a_bucket_that_takes_too_long_to_its_next_run(crowded: Stage) -> None:
+    """Enough time to begin the bucket; it is used up while the packs are read."""
+    pipeline, left = crowded.pipeline, [100.0]
+    reads = crowded.store.query_many
+
+    def read_slowly(*given: Any, **options: Any) -> Any:
+        left[0] -= 30.0
+        return reads(*given, **options)
+
+    services = pipeline.refresher(lambda: max(left[0], 0.0))
+    services.reader.store.query_many = read_slowly  # type: ignore[method-assign]
+    before = crowded.rollups.read_state("s").edges
+    try:
+        report = refresh_rollups(pipeline.definitions, services, "run", LENGTH)
+    finally:
+        services.reader.store.query_many = reads  # type: ignore[method-assign]
+    assert isinstance(report, Report)
+    assert (report.finished, report.failed) == (False, [])
+    (edge,) = crowded.rollups.read_state("s").edges
+    assert edge.sealed <= START < edge.sealed + timedelta(hours=3)
+    assert edge.start == before[0].start

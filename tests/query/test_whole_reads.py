@@ -1,0 +1,106 @@
+"""Aggregates and rollups read all events of a range: in as few requests as memory allows, however many shards there are."""
+
+from datetime import timedelta
+
+import pytest
+
+from tests.fakes.stage import Stage
+from tests.worlds.busy import MINUTE, START, make_events, make_stage
+from tidetable.ports import Columns, KeyRange, Page, RangeRead
+from tidetable.query.aggregates import find_aggregate, parse_aggregation
+from tidetable.query.aggregates.find import Aggregate
+from tidetable.query.merge import Demand, WholePages, merge_ranges
+from tidetable.times import to_text
+
+COUNT = 20_000
+
+
+def aggregate(stage: Stage, **parameters: str) -> Aggregate:
+    given = {"from": to_text(START), "to": to_text(START + MINUTE), "stat": "count,sum", "field": "mag"} | parameters
+    asked = {name: [value] for name, value in given.items()}
+    query = parse_aggregation(stage.config.streams["s"], asked, stage.clock.now(), stage.seal)
+    return find_aggregate(query, stage.config.streams["s"], stage.reader(), stage.clock.now(), lambda: 100.0)
+
+
+# Requests: the first short page and one long page of each range, and at most one more page where a range is longer.
+@pytest.mark.parametrize(("shards", "requests", "units"), [(1, 4, 301), (50, 150, 391), (200, 600, 391)])
+def test_an_aggregate_over_many_shards_takes_few_requests_and_hardly_more_units(
+    shards: int, requests: int, units: int
+) -> None:
+    answer = aggregate(make_stage(shards, make_events(COUNT)))
+    assert [row["count"] for row in answer.rows] == [COUNT]
+    assert answer.cost.read == COUNT
+    assert answer.cost.requests <= requests
+    assert answer.cost.units <= units
+
+
+def test_the_refresher_reads_many_shards_in_few_requests() -> None:
+    stage = make_stage(100, make_events(8_000), rollup=True)
+    stage.dynamo.calls.clear()
+    reads = stage.store.query_many
+    requests = 0
+
+    def count_reads(ranges: list[RangeRead], **options: bool) -> object:
+        nonlocal requests
+        requests += sum(".s." in keys.table for keys, _ in ranges)
+        return reads(ranges, **options)  # type: ignore[arg-type]
+
+    stage.store.query_many = count_reads  # type: ignore[method-assign, assignment]
+    stage.refresh()
+    answer = aggregate(stage, by="series", to=to_text(START + timedelta(hours=1)))
+    assert {scan.entry.stream for scan in answer.sources} == {"s-hours"}
+    assert sum(row["count"] for row in answer.rows) == 8_000
+    # The other hours that are sealed have no events: 100 requests each.
+    sealed = stage.rollups.read_state("s").edges[0]
+    empty = (sealed.sealed - sealed.start) // timedelta(hours=1) - 1
+    assert requests - 100 * empty <= 300
+
+
+@pytest.mark.parametrize(
+    ("item_bytes", "ranges", "limit"),
+    [
+        (120, 200, 615),
+        (120, 1, 123_076),  # AWS: the page ends at 1 MB
+        (1_024, 256, 175),
+        (102_400, 200, 4),  # of 400 bytes fewer it would be 3: a page costs half a unit, so it has at least 4 items
+        (16_384, 100, 38),
+    ],
+)
+def test_a_page_of_a_whole_read_is_as_long_as_64_mb_for_all_ranges_allow(
+    item_bytes: int, ranges: int, limit: int
+) -> None:
+    pages = WholePages(ranges)
+    pages.note_pages([Page(Columns((), (), ()), more=True, units=100 * item_bytes / 4096, read=100)], 4096)
+    assert pages.choose_limit(28, 10_000, 3) == limit
+
+
+def test_items_of_different_sizes_count_by_their_mean() -> None:
+    pages = WholePages(100)
+    pages.note_pages([Page(Columns((), (), ()), more=True, units=25.0, read=1)], 4096)
+    pages.note_pages([Page(Columns((), (), ()), more=True, units=3.0, read=99)], 8192)
+    # (102,400 + 24,576) / 100 + 400 bytes for each event; 640,000 for each range
+    assert pages.choose_limit(28, 0, 100) == 383
+
+
+def test_a_whole_read_reads_ranges_together_before_they_are_used_up() -> None:
+    """Otherwise each range would be read alone, one request after the other."""
+    held = {f"p{shard}": [f"{number:05d}{shard:03d}" for number in range(1_000)] for shard in range(20)}
+    rounds: list[int] = []
+
+    def fetch(reads: list[RangeRead]) -> list[Page]:
+        rounds.append(len(reads))
+        pages = []
+        for keys, limit in reads:
+            rest = [sk for sk in held[keys.pk] if keys.after is None or sk > keys.after]
+            some = rest[:limit]
+            columns = Columns([keys.pk] * len(some), some, ["{}"] * len(some))
+            pages.append(Page(columns, len(rest) > limit, 1.0, {"sk": some[-1]} if some else None, len(some)))
+        return pages
+
+    reads = [RangeRead(KeyRange("t", pk, "", "~"), 30) for pk in held]
+    first = fetch(reads)
+    merged = merge_ranges(reads, first, fetch, lambda *_: 200, ascending=True, whole=True)  # type: ignore[arg-type]
+    entries = [entry[2] for entries, _ in merged for entry in entries]
+    assert entries == sorted(sk for sks in held.values() for sk in sks)
+    assert len(rounds) <= 7
+    assert Demand(5_000, filtered=False).choose_limit(30, 4_990, 1) == 10
