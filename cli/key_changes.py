@@ -12,8 +12,10 @@ from cli.account import Account, AccountError
 from cli.common import fail, find_account
 from cli.meters import Meters
 from tidetable.credentials import KeyRecord
+from tidetable.credentials.ring import LIFE, RECHECK
 from tidetable.credentials.text import ALPHABET
 from tidetable.durations import parse_length
+from tidetable.times import to_text
 
 
 def find_keyed_account(stage: str, endpoint: str | None, profile: str | None, region: str | None) -> Account:
@@ -89,6 +91,17 @@ def find_end(now: datetime, length: str) -> datetime:
         return now + parse_length(length)
     except OverflowError as error:
         raise ValueError(f"{length} ends after the year 9999: write a shorter time, such as 90d") from error
+
+
+def describe_rotation(until: datetime, now: datetime) -> str:
+    """Say when the secrets of a rotated key work, if the former secret ends at an instant.
+
+    Functions that know the key read it again after ``RECHECK`` if a secret seems wrong, otherwise after ``LIFE``.
+    """
+    former = f"accepted until {to_text(until)[:19]}Z"
+    if until - now < LIFE:
+        former = f"refused everywhere within {LIFE.total_seconds():.0f} seconds"
+    return f"the new secret works within {RECHECK.total_seconds():.0f} seconds; the former secret is {former}"
 
 
 def draw_text(length: int) -> str:

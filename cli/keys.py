@@ -36,6 +36,7 @@ from cli.key_changes import (
     attempt_change,
     change_key,
     connect_meters,
+    describe_rotation,
     draw_text,
     fail_unknown,
     find_end,
@@ -67,7 +68,7 @@ def create(
         str, typer.Option(help="Only series that begin with this text, such as tenant7/: for one of several tenants.")
     ] = "",
     expires: Annotated[str | None, typer.Option(help="For how long it is accepted, such as 90d.")] = None,
-    rate: Annotated[float | None, typer.Option(help="Requests per second; by default those of the stage.")] = None,
+    rate: Annotated[float | None, typer.Option(help="Requests per second; by default key_rate of [api].")] = None,
     burst: Annotated[int | None, typer.Option(help="Requests at once; by default twice the rate.")] = None,
     stage: Stage = "dev",
     config: ConfigFile = DEFAULT,
@@ -163,7 +164,7 @@ def rotate(
     rotated = attempt_change(lambda: change_key(account, rotated, record))
     _show_key(text, rotated, as_json=as_json)
     if not as_json:
-        out.print(f"the former secret is accepted until {_format_minute(until)}", soft_wrap=True)
+        out.print(describe_rotation(until, now), soft_wrap=True)
 
 
 @keys.command()

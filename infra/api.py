@@ -12,7 +12,7 @@ from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from .authorizer import Keys
-from .console import Console
+from .console import OPERATED, Console
 from .copied import Copied
 from .cors import allow_preflights, make_gateway_headers
 from .doors import Doors
@@ -27,6 +27,8 @@ _COMPRESSED_FROM = Size.kibibytes(1)
 # The limits (requests per second, burst) of routes that anybody may call. They need limits, because each call runs a
 # function. A browser that opens the console for the first time asks for some 25 files at once.
 _PROBES, _PAGE = (2, 10), (20, 100)
+# The limits of routes that call AWS for each request: a bill reads up to 2,000 metrics, which cost $0.02.
+_COST, _OPERATED = (1, 10), (5, 20)
 
 # The gateway's own answers as problem details: (kind of answer, status, code, remedy).
 _PROBLEMS: list[tuple[apigateway.ResponseType, int, str, str]] = [
@@ -140,7 +142,7 @@ class Api(Construct):
         self.key: apigateway.IApiKey | None = None
         self.plan: apigateway.UsagePlan | None = None
         if self.keys is not None and lifecycle is not None:
-            self.key, self.plan = self._add_first_key(policy.rate, policy.burst)
+            self.key, self.plan = self._add_first_key(policy.rate_per_key, policy.burst_per_key)
             # API Gateway's stage serves the methods that ask the authorizer. The authorizer must know the key by then.
             self.rest.deployment_stage.node.add_dependency(self.keys.admit_first(self.key, lifecycle))
         self.signed: apigateway.RestApi | None = None
@@ -189,7 +191,7 @@ class Api(Construct):
                 access_log_format=apigateway.AccessLogFormat.custom(json.dumps(_ACCESS)),
                 method_options={
                     f"{path}/{method}": _make_throttle(*limits)
-                    for limits, routes in self._open_routes.items()
+                    for limits, routes in self._limited_routes.items()
                     for method, path in routes
                 },
             ),
@@ -242,12 +244,15 @@ class Api(Construct):
             self._console.add_routes(rest, origins)
 
     @property
-    def _open_routes(self) -> dict[tuple[int, int], list[tuple[str, str]]]:
-        """List the method and the path of the routes that anybody may call, grouped by the limit of their calls: (rate,
-        burst).
-        """
+    def _limited_routes(self) -> dict[tuple[int, int], list[tuple[str, str]]]:
+        """List the method and the path of the routes with limits of their own, grouped by these limits: (rate, burst)."""
         probes = [("GET", "/v1/health"), *(self._doors.open_routes if self._doors is not None else ())]
-        return {_PROBES: probes, _PAGE: list(self._console.open_routes if self._console is not None else ())}
+        limited = {_PROBES: probes}
+        if self._console is not None:
+            limited[_PAGE] = list(self._console.open_routes)
+            limited[_COST] = [("GET", path) for path in OPERATED if path == "/v1/cost"]
+            limited[_OPERATED] = [("GET", path) for path in OPERATED if path != "/v1/cost"]
+        return limited
 
     def _add_problem(
         self, rest: apigateway.RestApi, kind: apigateway.ResponseType, status: int, code: str, detail: str

@@ -103,6 +103,7 @@ class Console(Construct):
                 **({"TIDETABLE_ALARM_PREFIX": alarm_prefix} if alarm_prefix else {}),
             },
             snap_start=snap_start,
+            answers=True,
         )
         self.operations.allow_actions(["lambda:InvokeFunction"], lifecycle.function_arn)
         alarms = Stack.of(self).format_arn(

@@ -51,6 +51,7 @@ class Doors(Construct):
                 "POWERTOOLS_SERVICE_NAME": name_service(common.stage, "ingest"),
             },
             snap_start=common.config.api.snap_start,
+            answers=True,
         )
         ingest.allow_writing(self.function)
 

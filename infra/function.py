@@ -62,6 +62,7 @@ class Function(lambda_.Function):
         environment: Mapping[str, str] | None = None,
         dead_letters: lambda_.IDestination | None = None,
         snap_start: bool = False,
+        answers: bool = False,
     ) -> None:
         observability = common.config.observability
         group = logs.LogGroup(
@@ -85,6 +86,9 @@ class Function(lambda_.Function):
             memory_size=memory,
             tracing=lambda_.Tracing.ACTIVE if observability.tracing else lambda_.Tracing.DISABLED,
             on_failure=dead_letters,
+            # Such a function serves callers. A flood of them must not use up the executions of the account's other
+            # functions, such as the drain.
+            reserved_concurrent_executions=common.config.api.concurrency if answers else None,
             snap_start=lambda_.SnapStartConf.ON_PUBLISHED_VERSIONS if snap_start else None,
             retry_attempts=0 if dead_letters is not None else None,
             environment={

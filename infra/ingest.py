@@ -57,6 +57,7 @@ class Ingest(Construct):
             memory=512,
             environment={**allocator.ENVIRONMENT, **self.environment},
             snap_start=common.config.api.snap_start,
+            answers=True,
         )
         self.allow_writing(self.function)
         self.drain = Function(

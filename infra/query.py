@@ -56,6 +56,7 @@ class Query(Construct):
                 **({"TIDETABLE_ROLLUPS_TABLE": rollups.table_name} if rollups is not None else {}),
             },
             snap_start=common.config.api.snap_start,
+            answers=True,
         )
         allow_tables(self.function, common, ["Query", "GetItem", "BatchGetItem", "DescribeTable"])
         storage.allow_objects(self.function, ["GetObject"], LARGE)

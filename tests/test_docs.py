@@ -18,9 +18,10 @@ from bench import bill, suffix_kinds, suffixes
 from bench.suffix_picture import draw_costs
 from cli.app import app
 from tests.fakes import SEAL
+from tidetable.bill import prices
 from tidetable.bill.timeline import Day, simulate
 from tidetable.catalog import Entry, State
-from tidetable.config import Stream, load, parse
+from tidetable.config import Stream, TableClass, load, parse
 from tidetable.ingest.submission import Code
 from tidetable.keys import compute_suffix
 from tidetable.periods import Kind, find_containing
@@ -358,3 +359,20 @@ def test_every_package_names_the_licence_that_lies_beside_it() -> None:
     assert json.loads((ROOT / "package.json").read_text())["license"] == "Apache-2.0"
     for package in ("cdk", "clients/python"):
         assert tomllib.loads((ROOT / package / "pyproject.toml").read_text())["project"]["license"] == "Apache-2.0"
+
+
+def test_the_costs_of_a_flood_are_computed_from_the_prices() -> None:
+    """A day has 86,400 seconds. 50 requests per second are 4.32 million."""
+    rows = (ROOT / "docs" / "operate" / "keys.md").read_text()
+    million = 50 * 86_400 / 1e6
+    authorizer = prices.price_call(prices.KEYS_SECONDS, prices.KEYS_GB) * 1e6
+    busy = prices.QUERY_GB * 86_400 * prices.GB_SECOND
+    written = 50 * 1000 * 86_400 * prices.ON_DEMAND[TableClass.STANDARD].write
+    for row, dollars in (
+        ("| API Gateway, 4.32 million requests |", f"{million * prices.GATEWAY_MILLION:.0f}"),
+        ("| the authorizer |", f"{million * authorizer:.2f}"),
+        ("1,000 executions of 1 GB are all busy |", f"{1000 * busy:,.0f}"),
+        ("| the same with `concurrency = 100` |", f"{100 * busy:.0f}"),
+        ("into a stream on demand without `capacity.max` |", f"{written:,.0f}"),
+    ):
+        assert f"{row} {dollars} |" in rows

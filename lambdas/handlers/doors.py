@@ -77,7 +77,7 @@ def _answer_probe(request: Request, pipeline: wiring.Pipeline) -> Answer:
         return Answer.json(200, HEALTH)
     if request.route == "/ping":
         return Answer(204, headers={"X-Influxdb-Version": HEALTH["version"], "X-Influxdb-Build": "tidetable"})
-    return Answer(204, headers=make_consent_headers(request.headers, pipeline.config.api.rate))
+    return Answer(204, headers=make_consent_headers(request.headers, pipeline.config.api.rate_per_key))
 
 
 def _make_response(answer: Answer) -> Response:

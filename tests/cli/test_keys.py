@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import timedelta
 from typing import Any
 
@@ -188,7 +189,13 @@ def test_a_rotated_key_has_both_texts_until_the_overlap_ends(stage: Stage, gatew
     stage.clock.sleep(2 * 86_400)
     assert [decision_on(stage, key["key"]).refusal for key in (made, again)] == ["rotated", ""]
     assert len(gateway.keys) == 1, "the gateway goes on counting by the same key"
-    assert "the former secret is accepted until" in run("keys", "rotate", made["id"]).output
+    printed = run("keys", "rotate", made["id"]).output
+    assert re.search(
+        r"the new secret works within 3 seconds; the former secret is accepted until \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ",
+        printed,
+    )
+    at_once = run("keys", "rotate", made["id"], "--overlap", "0s").output
+    assert "the former secret is refused everywhere within 60 seconds" in at_once
 
 
 @pytest.mark.parametrize("overlap", ["soon", "-1d"])

@@ -93,7 +93,7 @@ def test_a_stream_has_its_name_from_its_table_alone() -> None:
         ),
         (
             "[api]\nrates = 1\n" + STREAM,
-            "api.rates: unknown key; known here: auth, burst, console, cors, logging_role,",
+            "api.rates: unknown key; known here: auth, burst, concurrency, console, cors, key_burst,",
         ),
         (STREAM.replace("= 3", '= "3d"'), "retention = 14"),
         (STREAM.replace("= 3", '= 3\npremake = "2"'), "it counts whole periods, such as premake = 2"),

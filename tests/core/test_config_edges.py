@@ -20,6 +20,10 @@ EDGES = [
     ("[api]\nmax_body = {}\n" + STREAM, ["1_000", "4_400_000"], ["999", "4_400_001"], "api.max_body: "),
     ("[api]\nrate = {}\n" + STREAM, ["1", "10_000"], ["0.5", "10_001"], "api.rate, api.burst: "),
     ("[api]\nburst = {}\n" + STREAM, ["1", "5_000"], ["0", "5_001"], "api.rate, api.burst: "),
+    ("[api]\nkey_rate = {}\n" + STREAM, ["0.1", "200"], ["0.09", "200.1"], "api.key_rate, api.key_burst: "),
+    ("[api]\nkey_burst = {}\n" + STREAM, ["1", "400"], ["0", "401"], "api.key_rate, api.key_burst: "),
+    ("[api]\nrate = 10\nkey_rate = {}\n" + STREAM, ["10"], ["11"], "api.key_rate, api.key_burst: "),
+    ("[api]\nconcurrency = {}\n" + STREAM, ["1", "10_000"], ["0", "10_001"], "api.concurrency: "),
     (
         "[observability]\nlog_retention_days = {}\n" + STREAM,
         ["1", "400", "3653"],

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from tests.credentials.records import NOW, record
-from tidetable.credentials import KeyRecord, KeyRing
+from tidetable.credentials import Call, KeyRecord, KeyRing, Secret, decide
 from tidetable.credentials import ring as module
 from tidetable.errors import Outage, StoreUnavailable
 
@@ -86,3 +86,61 @@ def test_a_flood_of_invented_ids_is_bounded_and_pushes_no_key_out(
     assert ring.find(ID, NOW + SECOND) is not None
     assert catalog.read.count(ID) == 1
     assert sum(len(kept) for kept in (ring._known, ring._unknown)) <= 101
+
+
+NEW = "tt_0123456789_ABCDEFGHIJKLMNOPQRSTUVWXYZ012345"
+
+
+def ask(ring: KeyRing, text: str, seconds: float) -> str:
+    """The refusal of a request with a key; empty if it is let through."""
+    events = "/v1/streams/{stream}/events"
+    return decide(Call("GET", events, "quakes", {"x-api-key": [text]}), ring, NOW + seconds * SECOND).refusal
+
+
+def rotate(catalog: Catalog, overlap: float) -> None:
+    former = catalog.keys[ID]
+    catalog.keys[ID] = former.rotate(Secret.of(NEW, b"1" * 16), NOW, overlap * SECOND)
+
+
+def test_a_new_secret_works_within_three_seconds_where_the_key_was_in_use(catalog: Catalog) -> None:
+    ring = KeyRing(catalog)
+    assert ask(ring, TEXT, 0) == ""
+    rotate(catalog, 3600)
+    assert ask(ring, NEW, 2.999) == f"wrong secret of key {ID}"
+    assert [ask(ring, NEW, 3), ask(ring, TEXT, 3.5), ask(ring, NEW, 50)] == ["", "", ""]
+    assert catalog.read == [ID, ID]
+
+
+def test_the_first_use_of_a_new_secret_ends_the_former_one_without_overlap(catalog: Catalog) -> None:
+    ring = KeyRing(catalog)
+    assert ask(ring, TEXT, 0) == ""
+    rotate(catalog, 0)
+    # This process does not know yet that the key was rotated.
+    assert ask(ring, TEXT, 59) == ""
+    assert ask(ring, NEW, 59) == ""
+    assert ask(ring, TEXT, 59.5) == "rotated"
+
+
+def test_a_flood_of_wrong_secrets_reads_a_key_every_three_seconds(catalog: Catalog) -> None:
+    ring = KeyRing(catalog)
+    wrong = TEXT[:-1] + "x"
+    assert {ask(ring, wrong, number / 100) for number in range(1200)} == {f"wrong secret of key {ID}"}
+    assert catalog.read == [ID] * 4
+
+
+def test_a_wrong_secret_is_refused_with_an_error_if_its_key_cannot_be_read_again(catalog: Catalog) -> None:
+    ring = KeyRing(catalog)
+    assert ask(ring, TEXT, 0) == ""
+    catalog.fails = True
+    with pytest.raises(StoreUnavailable):
+        ask(ring, NEW, 4)
+    # The secret that is known is still accepted.
+    assert ask(ring, TEXT, 5) == ""
+
+
+def test_a_key_that_was_removed_meanwhile_has_no_secret(catalog: Catalog) -> None:
+    ring = KeyRing(catalog)
+    assert ask(ring, TEXT, 0) == ""
+    del catalog.keys[ID]
+    assert ask(ring, NEW, 4) == f"wrong secret of key {ID}"
+    assert ask(ring, TEXT, 5) == f"unknown key {ID}"

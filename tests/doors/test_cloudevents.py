@@ -187,7 +187,7 @@ def test_the_handshake_of_webhooks_is_answered(doors: Doors) -> None:
     reply = doors.call("OPTIONS", ROUTE, stream="quakes", webhook_request_origin="events.example.com")
     assert reply.status == 204
     assert reply.headers["webhook-allowed-origin"] == "events.example.com"
-    assert reply.headers["webhook-allowed-rate"] == "12000"
+    assert reply.headers["webhook-allowed-rate"] == "3000"
     assert "webhook-allowed-origin" not in doors.call("OPTIONS", ROUTE, stream="quakes").headers
 
 

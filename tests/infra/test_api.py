@@ -163,7 +163,7 @@ def test_every_route_but_health_asks_for_a_signature(signed: Template) -> None:
 
 
 def test_the_stage_throttles_as_configured(dev: Template) -> None:
-    every, health, page, assets = make_settings(dev)
+    every, health, page, assets, cost, *operated = make_settings(dev)
     assert (every["ResourcePath"], every["HttpMethod"]) == ("/*", "*")
     assert (every["ThrottlingRateLimit"], every["ThrottlingBurstLimit"]) == (200, 400)
     # Every call runs a function, so the rate is low.
@@ -173,6 +173,12 @@ def test_the_stage_throttles_as_configured(dev: Template) -> None:
     assert [setting["ResourcePath"] for setting in (page, assets)] == ["/~1console", "/~1console~1assets~1{file+}"]
     for setting in (page, assets):
         assert (setting["ThrottlingRateLimit"], setting["ThrottlingBurstLimit"]) == (20, 100)
+    # A bill reads metrics for up to $0.02, and the other operators' routes call AWS's control plane.
+    assert (cost["ResourcePath"], cost["HttpMethod"]) == ("/~1v1~1cost", "GET")
+    assert (cost["ThrottlingRateLimit"], cost["ThrottlingBurstLimit"]) == (1, 10)
+    assert [setting["ResourcePath"] for setting in operated] == ["/~1v1~1plan", "/~1v1~1alarms", "/~1v1~1simulate"]
+    for setting in operated:
+        assert (setting["ThrottlingRateLimit"], setting["ThrottlingBurstLimit"]) == (5, 20)
 
 
 def test_no_body_is_logged_and_no_metric_per_route_is_paid_for(dev: Template) -> None:

@@ -8,7 +8,7 @@ import re
 
 import pytest
 
-from tests.infra.synth import EVERYTHING, ROOT, Template, template
+from tests.infra.synth import DOORS, EVERYTHING, ROOT, Template, template
 from tidetable.bill import prices
 
 # The environment variables of every function; {name} is its own name.
@@ -208,3 +208,24 @@ def test_functions_behind_the_api_start_from_a_snapshot_if_the_configuration_say
     methods = [method for method in made.all("AWS::ApiGateway::Method").values() if method["HttpMethod"] != "OPTIONS"]
     uris = [json.dumps(method["Integration"]["Uri"]) for method in methods]
     assert all(any(id in uri for id in aliases) for uri in uris)
+
+
+def test_no_executions_are_reserved_by_default(dev: Template) -> None:
+    """A new account has 10 executions in all, and AWS keeps 100 of an account's unreserved."""
+    assert not [name for name, function in dev.functions().items() if "ReservedConcurrentExecutions" in function]
+
+
+def test_concurrency_reserves_executions_for_each_function_that_answers_requests() -> None:
+    made = template("dev", *DOORS, ("snap_start = false", "concurrency = 100\nsnap_start = false"))
+    reserved = {
+        handler: function["ReservedConcurrentExecutions"]
+        for handler, function in made.functions().items()
+        if "ReservedConcurrentExecutions" in function
+    }
+    assert reserved == {"ingest": 100, "query": 100, "doors": 100, "operations": 100}
+
+
+def test_a_key_without_a_rate_has_what_the_configuration_says() -> None:
+    made = template("dev", ("snap_start = false", "key_rate = 3.5\nkey_burst = 9\nsnap_start = false"))
+    (plan,) = made.all("AWS::ApiGateway::UsagePlan").values()
+    assert plan["Throttle"] == {"RateLimit": 3.5, "BurstLimit": 9}

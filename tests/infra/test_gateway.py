@@ -49,12 +49,12 @@ def test_each_refusal_of_the_gateway_has_this_status_and_this_code(dev: Template
     assert found == ANSWERS
 
 
-def test_keys_without_a_rate_of_their_own_have_the_rate_of_the_configuration(dev: Template) -> None:
+def test_keys_without_a_rate_of_their_own_have_a_quarter_of_the_stages(dev: Template) -> None:
     ((id, plan),) = dev.all("AWS::ApiGateway::UsagePlan").items()
     (stage,) = dev.all("AWS::ApiGateway::Stage")
     (api,) = dev.all("AWS::ApiGateway::RestApi")
     (key,) = dev.all("AWS::ApiGateway::ApiKey")
-    assert plan["Throttle"] == {"RateLimit": 200, "BurstLimit": 400}
+    assert plan["Throttle"] == {"RateLimit": 50, "BurstLimit": 100}
     # Without the stage, the gateway refuses the plan's keys.
     assert [(of["ApiId"], of["Stage"]) for of in plan["ApiStages"]] == [({"Ref": api}, {"Ref": stage})]
     (member,) = dev.all("AWS::ApiGateway::UsagePlanKey").values()

@@ -24,6 +24,9 @@ LOG_RETENTION_DAYS = (
 _ORIGIN = re.compile(r"https?://[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:[1-9]\d{0,4})?")
 _ADDRESS = re.compile(r"[^\s@,;<>\"]{1,64}@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+")
 _TOPIC = re.compile(r"arn:aws[a-z-]*:sns:[a-z0-9-]+:\d{12}:[A-Za-z0-9_.-]{1,256}")
+# AWS: 100 executions of an account cannot be reserved. The quota of an account may be raised to tens of thousands.
+MAX_CONCURRENCY = 10_000
+_LEAVES = " executions for each function that answers requests; AWS keeps 100 of an account's unreserved"
 MAX_ORIGINS = 20
 MAX_ADDRESSES = 20
 # AWS: five actions per state of an alarm. The stack's own topic, for e-mail addresses, is one of them.
@@ -61,6 +64,13 @@ def _check_api(config: Config) -> Iterator[str]:
     yield from check_bounds("api.max_body", api.max_body, 1_000, MAX_BODY, " bytes, the most that a Lambda can receive")
     if not 1 <= api.rate <= 10_000 or not 1 <= api.burst <= 5_000:
         yield "api.rate, api.burst: choose a rate within 1 to 10000 requests per second and a burst within 1 to 5000"
+    elif not 0.1 <= api.rate_per_key <= api.rate or not 1 <= api.burst_per_key <= api.burst:
+        yield (
+            "api.key_rate, api.key_burst: choose a rate within 0.1 and the rate of the stage, and a burst within 1 and the"
+            " burst of the stage: no key can have more"
+        )
+    if api.concurrency is not None:
+        yield from check_bounds("api.concurrency", api.concurrency, 1, MAX_CONCURRENCY, _LEAVES)
 
 
 def _check_origins(origins: tuple[str, ...]) -> Iterator[str]:

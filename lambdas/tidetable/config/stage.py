@@ -11,10 +11,16 @@ Auth = Literal["api-key", "iam"]
 Removal = Literal["keep", "delete"]
 LoggingRole = Literal["stage", "account"]
 Tls = Literal["1.0", "1.2", "1.3"]
+# A key without a rate of its own may use this part of the stage's rate, so that one caller does not stop the others.
+_KEY_SHARE = 4
 
 
 class ApiPolicy(Group, frozen=True, kw_only=True):
     """``[api]``: who may call, how often, and how large a request may be (``max_body`` in bytes, after decompression).
+
+    ``rate`` and ``burst`` are for all callers together, ``key_rate`` and ``key_burst`` for each key without a rate of its
+    own; without them, such a key has a quarter of the stage's. ``concurrency`` is the number of executions that are
+    reserved for each function that answers requests, and the most that each may have.
 
     ``auth`` is a way to prove who calls, or a list of ways. With two ways the API has two addresses, because a route
     can have only one way.
@@ -28,6 +34,9 @@ class ApiPolicy(Group, frozen=True, kw_only=True):
     auth: Auth | tuple[Auth, ...] = "api-key"
     rate: float = 200
     burst: int = 400
+    key_rate: float | None = None
+    key_burst: int | None = None
+    concurrency: int | None = None
     snap_start: bool = False
     max_events: int = 1000
     max_body: int = 4_000_000
@@ -35,6 +44,16 @@ class ApiPolicy(Group, frozen=True, kw_only=True):
     console: bool = True
     logging_role: LoggingRole = "stage"
     tls: Tls = "1.2"
+
+    @property
+    def rate_per_key(self) -> float:
+        """The requests per second of a key without a rate of its own."""
+        return self.rate / _KEY_SHARE if self.key_rate is None else self.key_rate
+
+    @property
+    def burst_per_key(self) -> int:
+        """The requests in one moment of a key without a rate of its own."""
+        return max(self.burst // _KEY_SHARE, 1) if self.key_burst is None else self.key_burst
 
     @property
     def by_key(self) -> bool:

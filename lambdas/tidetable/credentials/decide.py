@@ -72,6 +72,11 @@ def decide(call: Call, ring: KeyRing, now: datetime) -> Decision:
         return Decision(f"unknown key {id}")
     refusal = record.find_refusal(text, now)
     if refusal == "wrong secret":
+        # Another process may have given the key a new secret since this process read it.
+        newer = ring.find_newer(id, now)
+        if newer is not None and newer is not record:
+            record, refusal = newer, newer.find_refusal(text, now)
+    if refusal == "wrong secret":
         return Decision(f"wrong secret of key {id}")
     if refusal is not None:
         return Decision(refusal, record, text, former=refusal != "revoked")

@@ -10,6 +10,9 @@ from tidetable.credentials.records import KeyRecord
 
 # The time for which a key is remembered: a process that read a key just before its revocation accepts it for this time.
 LIFE = timedelta(seconds=60)
+# A key whose secret seems wrong is read again if it was read earlier than this: the key may have a new secret by now. So
+# a flood of wrong secrets costs a read per id, process and this time.
+RECHECK = timedelta(seconds=3)
 # The time for which an id without a key is not looked up again. A key that is made with such an id works only after
 # this time.
 UNKNOWN_LIFE = timedelta(seconds=10)
@@ -37,6 +40,16 @@ class KeyRing:
             # If the clock was set back, an entry may seem younger than 0 s: it is not fresh then.
             if entry is not None and timedelta(0) <= now - entry[0] < life:
                 return entry[1]
+        return self._read_again(id, now)
+
+    def find_newer(self, id: str, now: datetime) -> KeyRecord | None:
+        """Return the key of an id whose secret seems wrong: it is read again, unless it was read within ``RECHECK``."""
+        entry = self._known.get(id)
+        if entry is not None and timedelta(0) <= now - entry[0] < RECHECK:
+            return entry[1]
+        return self._read_again(id, now)
+
+    def _read_again(self, id: str, now: datetime) -> KeyRecord | None:
         # ``now`` is an instant before the read, so the record is never older than its entry says.
         record = self._read(id)
         with self._lock:
