@@ -105,6 +105,7 @@ def test_troubleshooting_has_every_error_code_and_no_other() -> None:
         ("| events | 1,000 (`max_events`", "max_events: int", "1000"),
         ("| members of a gzip body | 1,000 |", "_MOST_MEMBERS", "1_000"),
         ("| series, id | 480 bytes", "MAX_NAME_BYTES", "480"),
+        ("| requests to tables of `latest` | 2,000,", "MAX_REQUESTS", "2_000"),
         ("| significant digits of a number | 38 |", "MAX_DIGITS", "38"),
         ("| characters of a number that is not whole | 400,", "MAX_NUMBER_CHARACTERS", "400"),
         ("| tags in a line of line protocol | 256 |", "MOST_KEY_BYTES, MOST_TAGS", "65_535, 256"),

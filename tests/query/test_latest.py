@@ -170,7 +170,7 @@ def test_the_search_ends_when_the_time_is_up_and_says_how_far_it_came() -> None:
     time = iter([100.0, 3.0, 2.9])
     latest = find_latest(STREAM, {"series": ["a"]}, reader_of(events), NOW, lambda: next(time))
     assert latest.document() == {
-        "latest": [{"series": "a", "event": None}],
+        "latest": [{"series": "a", "event": None, "stopped": True}],
         "searched_back_to": "2026-03-03T00:00:00.000000Z",
     }
 

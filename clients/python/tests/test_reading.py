@@ -191,6 +191,36 @@ def test_latest_answers_by_series_and_a_hundred_names_per_request(reader: Reader
     assert [len(request["series"]) for request in reader.requests] == [2, 100, 50]
 
 
+def stop(start: str, *names: str) -> Any:
+    """An answer of ``latest`` that found no event of these series, and searched back to ``start``."""
+    rows = [{"series": name, "event": None, "stopped": True} for name in names]
+    found = {"series": "found", "event": ROWS[1]}
+    return lambda _: httpx.Response(200, json={"latest": [*rows, found], "searched_back_to": start})
+
+
+def test_latest_goes_on_for_the_series_whose_search_was_stopped(reader: Reader, client: Client) -> None:
+    reader.faults = [stop("2026-03-03T00:00:00Z", "a", "none"), stop("2026-03-02T00:00:00Z", "none")]
+    latest = client.latest("quakes", ["a", "none"], fields=["n"])
+    assert latest == {"a": None, "found": ROWS[1], "none": None}
+    assert [(request["series"], request.get("before")) for request in reader.requests] == [
+        (["a", "none"], None),
+        (["a", "none"], ["2026-03-03T00:00:00Z"]),
+        (["none"], ["2026-03-02T00:00:00Z"]),
+    ]
+    assert all(request["fields"] == ["n"] for request in reader.requests)
+
+
+def test_latest_goes_on_with_asyncio_too(reader: Reader, clock: ManualClock) -> None:
+    async def run() -> dict[str, Any]:
+        transport = httpx.MockTransport(reader.serve)
+        async with AsyncClient("http://tides.test", "key", transport=transport, clock=clock) as client:
+            return await client.latest("quakes", ["a", "b"])
+
+    reader.faults = [stop("2026-03-03T00:00:00Z", "b")]
+    assert asyncio.run(run()) == {"found": ROWS[1], "b": ROWS[0]}
+    assert [request.get("before") for request in reader.requests] == [None, ["2026-03-03T00:00:00Z"]]
+
+
 def test_names_are_escaped(reader: Reader, client: Client) -> None:
     list(client.values("qua kes", "place/state", prefix="a b"))
     assert reader.addresses == ["/v1/streams/qua%20kes/fields/place%2Fstate/values?prefix=a%20b&limit=1000"]

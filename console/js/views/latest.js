@@ -29,9 +29,28 @@ export function showLatest(place, values, streams, signal) {
       if (signal.aborted) return;
       if (!names.length) return fill(result, showEmpty("Which series?", listsSeries(stream) ? "The list of series is still empty. Type the names of series." : "Type the names of series. A rollup by series would suggest them."));
       const { body } = await get(streamPath(stream.stream, "latest"), { series: names.slice(0, 100) }, signal);
-      if (!signal.aborted) fill(result, h("div.cards", {}, body.latest.map(card)), h("p.hint", {}, body.searched_back_to ? `Searched back to ${showTime(body.searched_back_to)}.` : "No table could be searched: no table is partitioned by series yet, or the time was over."));
+      if (!signal.aborted) show(body.latest, body.searched_back_to);
     } catch (error) {
       if (!signal.aborted) fill(result, showProblem(error, ask));
+    }
+  }
+
+  /** Show the events. If the search stopped before all series were found, a button continues it. @param {any[]} rows @param {string | null} back */
+  function show(rows, back) {
+    const rest = rows.filter((row) => row.stopped).map((row) => row.series);
+    fill(result, h("div.cards", {}, rows.map(card)), h("p.hint", {}, back ? `Searched back to ${showTime(back)}.` : "No table could be searched: no table is partitioned by series yet."),
+      rest.length ? h("button", { type: "button", onclick: () => goOn(rows, rest, back) }, "Search older tables") : null);
+  }
+
+  /** @param {any[]} rows @param {string[]} rest @param {string | null} before */
+  async function goOn(rows, rest, before) {
+    fill(result, showBusy());
+    try {
+      const { body } = await get(streamPath(stream.stream, "latest"), { series: rest, before }, signal);
+      const found = new Map(body.latest.map((/** @type {any} */ row) => [row.series, row]));
+      if (!signal.aborted) show(rows.map((row) => found.get(row.series) ?? row), body.searched_back_to ?? before);
+    } catch (error) {
+      if (!signal.aborted) fill(result, showProblem(error, () => goOn(rows, rest, before)));
     }
   }
 
@@ -50,7 +69,7 @@ export function showLatest(place, values, streams, signal) {
 
   /** @param {any} row */
   function card(row) {
-    if (!row.event) return h("div.card", {}, h("strong", {}, row.series), h("span.hint", {}, "no event in any table"));
+    if (!row.event) return h("div.card", {}, h("strong", {}, row.series), h("span.hint", {}, row.stopped ? "no event yet: older tables were not searched" : "no event in any table"));
     const facts = Object.entries(flatten(row.event.data)).slice(0, 6);
     return h("button.card", { type: "button", onclick: () => openEvent(stream, row.event) },
       h("strong", {}, row.series), h("time.hint", { datetime: row.event.time }, showTime(row.event.time)),

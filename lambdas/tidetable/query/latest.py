@@ -1,5 +1,5 @@
 """Find the latest event of each named series without a scan: search from the newest table backwards until all are
-found.
+found, until the tables end, or until an answer has read as much as it may. Then ``before`` continues the search.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tidetable.events import Item
 from tidetable.keys import MAX_NAME_BYTES
 from tidetable.periods import find_containing
 from tidetable.ports import KeyRange, RangeRead
-from tidetable.problems import refuse_parameter, refuse_request
+from tidetable.problems import Problem, ProblemError, refuse_parameter, refuse_request
 from tidetable.query.hydrate import complete_rows
 from tidetable.query.model import Cost, Projection, Reader
 from tidetable.query.pack_reading import find_newest
@@ -27,21 +27,28 @@ from tidetable.query.rows import Row, show_rows
 from tidetable.query.scans import PackScan
 from tidetable.query.session import ReadSession
 from tidetable.remaining import Remaining
-from tidetable.times import to_text
+from tidetable.times import MOMENT, to_text
 
-KNOWN = ("series", "fields", "consistent")
+KNOWN = ("series", "fields", "consistent", "before")
 MAX_SERIES = 100
+# After this many requests to tables, no further table is searched: 2,000 tables for one silent series, 20 for 100. The
+# newest table is always searched for all series.
+MAX_REQUESTS = 2_000
+# At most this many ranges are read between two looks at the time.
+_AT_ONCE = 500
 
 
 class Latest(msgspec.Struct):
     """The latest events, by series. Tables were searched back to ``searched``; None if no table was searched.
 
-    For each series in ``damaged``, a damaged pack may have held a later event.
+    For each series in ``damaged``, a damaged pack may have held a later event. For each series in ``stopped``, older
+    tables were not searched.
     """
 
     series: Sequence[str]
     events: dict[str, dict[str, Any]] = msgspec.field(default_factory=dict)
     damaged: set[str] = msgspec.field(default_factory=set)
+    stopped: set[str] = msgspec.field(default_factory=set)
     searched: datetime | None = None
     cost: Cost = msgspec.field(default_factory=Cost)
     room: Room = msgspec.field(default_factory=Room)
@@ -53,6 +60,7 @@ class Latest(msgspec.Struct):
             "latest": [
                 {"series": name, "event": self.events.get(name)}
                 | ({"incomplete": True} if name in self.damaged else {})
+                | ({"stopped": True} if name in self.stopped else {})
                 for name in self.series
             ],
             "searched_back_to": None if self.searched is None else to_text(self.searched),
@@ -66,9 +74,10 @@ def find_latest(
     now: datetime,
     remaining: Remaining,
 ) -> Latest:
-    """Find the latest event of each series of the request, up to ``ahead`` from now. Archives are not searched.
+    """Find the latest event of each series of the request, up to ``ahead`` from now or before ``before``. Archives are
+    not searched.
 
-    ProblemError says what to change.
+    ProblemError says what to change, or that no time was left to search the newest table.
     """
     series = _parse_series(parameters)
     options = {name: values for name, values in parameters.items() if name != "series"}
@@ -80,33 +89,35 @@ def find_latest(
     # In the Region of the stage, a table without a copy was deleted with its events.
     session = ReadSession(reader, remaining, forgiving=reader.copies is None)
     latest = Latest(series, cost=session.cost)
-    search = _Search(latest, session, projection, consistent)
-    for entry in _walk_backwards(stream, reader, now, consistent=consistent):
+    before = request.parse_instant("before", now)
+    search = _Search(latest, session, projection, consistent, before)
+    for entry in _walk_backwards(stream, reader, now, before, consistent=consistent):
         missing = [name for name in series if name not in latest.events]
         if missing and not entry.here and reader.copies is not None:
             # This table has no copy here, and an older table might answer an event that is not the latest.
             raise reader.copies.refuse_missing(entry)
-        if not missing or not entry.live or entry.layout.partition_by != "series" or not session.has_time:
+        if not missing or not entry.live or entry.layout.partition_by != "series":
             break
-        rows = search.read(entry, missing)
-        latest.searched = entry.period.start
-        for row, event in zip(rows, show_rows(rows), strict=True):
-            latest.events[row.names[1]] = event
+        if not search.read_table(entry, missing):
+            latest.stopped = {name for name in series if name not in latest.events}
+            break
     return latest
 
 
-def _walk_backwards(stream: Stream, reader: Reader, now: datetime, *, consistent: bool) -> Iterator[Entry]:
-    """Yield the stream's entries, newest first.
+def _walk_backwards(
+    stream: Stream, reader: Reader, now: datetime, before: datetime | None, *, consistent: bool
+) -> Iterator[Entry]:
+    """Yield the stream's entries, newest first, from the period that holds the time before ``before``.
 
     Periods beyond the retention are listed only if the search gets that far.
     """
-    newest = now + stream.ahead
+    newest = now + stream.ahead if before is None else min(now + stream.ahead, before - MOMENT)
     edge = find_containing(now, stream.period).shift(-stream.retention - 1).start
     table_names: set[str] = set()
-    for start in (edge, None):
+    for start in (edge, None) if newest >= edge else (None,):
         entries = reader.catalog.entries(stream.name, start, newest, consistent=consistent)
         for entry in sorted(entries, key=lambda entry: entry.period.start, reverse=True):
-            if entry.table not in table_names:
+            if entry.table not in table_names and entry.period.start <= newest:
                 table_names.add(entry.table)
                 yield entry
 
@@ -127,6 +138,29 @@ class _Search(NamedTuple):
     session: ReadSession
     projection: Projection
     consistent: bool
+    before: datetime | None
+
+    def read_table(self, entry: Entry, names: Sequence[str]) -> bool:
+        """Search a period for the latest events of some series, some at a time. False if it was not searched for all.
+
+        ProblemError, if this is the newest table and the time is up.
+        """
+        latest, session = self.latest, self.session
+        is_first, suffixes = latest.searched is None, len(entry.layout.list_suffixes(names[:1]))
+        if not is_first and session.cost.requests + len(names) * suffixes > MAX_REQUESTS:
+            return False
+        size = max(_AT_ONCE // suffixes, 1)
+        for at in range(0, len(names), size):
+            group = names[at : at + size]
+            if not session.has_time:
+                if is_first:
+                    raise _refuse_late(entry, searched=at > 0)
+                return False
+            rows = self.read(entry, group)
+            for row, event in zip(rows, show_rows(rows), strict=True):
+                latest.events[row.names[1]] = event
+        latest.searched = entry.period.start
+        return True
 
     def read(self, entry: Entry, names: Sequence[str]) -> list[Row]:
         """Find the latest event of each of some series in a period."""
@@ -148,7 +182,7 @@ class _Search(NamedTuple):
 
     def _find_items(self, entry: Entry, names: Sequence[str]) -> list[Item]:
         """Find the latest items of some series: one item per suffix is read, all in parallel."""
-        layout, start, end = entry.layout, entry.period.start, entry.period.end
+        layout, (start, end) = entry.layout, self._find_range(entry)
         low, high = layout.make_edge(start), layout.make_edge(end)
         ranges = [
             (name, KeyRange(entry.table, layout.make_partition_key(start, name, suffix), low, high))
@@ -166,7 +200,7 @@ class _Search(NamedTuple):
 
     def _find_in_packs(self, entry: Entry, names: Sequence[str]) -> list[Item]:
         """Find the latest events of some series in packs: the newest packs of each suffix are read, all in parallel."""
-        start, end, items = entry.period.start, entry.period.end, list[Item]()
+        (start, end), items = self._find_range(entry), list[Item]()
         scans = [PackScan.of(entry, start, end, [entry.layout.name_partition(start, name)]) for name in names]
         for name, lookup in zip(names, find_newest(scans, self.session, consistent=self.consistent), strict=True):
             if lookup.damaged:
@@ -177,3 +211,16 @@ class _Search(NamedTuple):
             if lookup.item is not None:
                 items.append(lookup.item)
         return items
+
+    def _find_range(self, entry: Entry) -> tuple[datetime, datetime]:
+        period = entry.period
+        return period.start, period.end if self.before is None else min(period.end, self.before)
+
+
+def _refuse_late(entry: Entry, *, searched: bool) -> ProblemError:
+    """Make the error to raise if the time is up before the newest table was searched for all series."""
+    if searched:
+        detail = f"the search of {entry.period.label} takes longer than an answer may: ask for fewer series"
+        return refuse_request(422, "too_much", detail)
+    detail = "the time of this request was up before a table was searched: ask again"
+    return ProblemError(Problem(503, "unavailable", detail, headers={"Retry-After": "2"}))

@@ -20,6 +20,7 @@ from tidetable_client.pages import (
     begin_frame,
     begin_walk,
     decode,
+    find_stopped,
     find_url,
     name_parameters,
     pair_series,
@@ -72,10 +73,14 @@ class AsyncReader:
         """Read the latest event of each series; None for a series without events in the tables."""
         names = [series] if isinstance(series, str) else list(series)
         latest: dict[str, dict[str, Any] | None] = {}
+        address = self._connection.find_address(stream, "latest")
         for batch in pair_series(names):
-            named = {"series": batch, **parameters}
-            document = await self.get(self._connection.find_address(stream, "latest"), named, decimals=decimals)
-            latest |= {row["series"]: row["event"] for row in document["latest"]}
+            before: dict[str, str] = {}
+            while batch:
+                named = {"series": batch, **parameters, **before}
+                document = await self.get(address, named, decimals=decimals)
+                latest |= {row["series"]: row["event"] for row in document["latest"]}
+                batch, before = find_stopped(document)
         return latest
 
     async def event(self, stream: str, ref: str, *, decimals: bool = False, **parameters: Any) -> dict[str, Any]:

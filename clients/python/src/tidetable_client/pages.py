@@ -227,6 +227,12 @@ def begin_walk(
     return Walk(connection.find_address(stream, *route), rows, name_parameters(named), **own)
 
 
+def find_stopped(document: Mapping[str, Any]) -> tuple[list[str], dict[str, str]]:
+    """Return the series whose older tables an answer of ``latest`` did not search, and the parameter that goes on."""
+    names = [row["series"] for row in document["latest"] if row.get("stopped")]
+    return names, {"before": document["searched_back_to"]} if names else {}
+
+
 def pair_series(names: Sequence[str], size: int = 100, most_bytes: int = 6000) -> Iterator[list[str]]:
     """Divide names of series into lists that are short enough for one request.
 
