@@ -92,7 +92,7 @@ async function send(url, options, expected = []) {
   if (key()) headers.set("x-api-key", key());
   let response;
   try {
-    response = await fetch(url, { ...options, headers, cache: "no-store", credentials: "omit" });
+    response = await fetch(url, { ...options, headers, cache: "no-store", credentials: "same-origin" });
   } catch (error) {
     if (/** @type {any} */ (error).name === "AbortError") throw error;
     throw new Problem(0, "no_answer", "The API gave no answer. Is the stage up, and this machine online?");

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import re
 import socket
 import threading
 import webbrowser
@@ -97,9 +98,19 @@ class Signer:
 
         request = {
             "REQUEST_METHOD": "POST" if body else "GET", "PATH_INFO": path, "QUERY_STRING": "", "HTTP_HOST": "127.0.0.1:8080",
-            "CONTENT_LENGTH": str(len(body)), "wsgi.input": io.BytesIO(body), **environ,
+            "CONTENT_LENGTH": str(len(body)), "wsgi.input": io.BytesIO(body), "SERVER_PORT": "8080",
+            "HTTP_COOKIE": f"other=1; tidetable-console-8080={self.application.token}", **environ,
         }  # fmt: skip
         return b"".join(self.application(request, start))
+
+
+def open_page(server: WSGIServer, signer: Signer) -> httpx.Client:
+    """A browser that has opened the printed address: it keeps the cookie."""
+    client = httpx.Client(base_url=f"http://127.0.0.1:{server.server_port}", timeout=20)
+    entered = client.get(f"/enter/{signer.application.token}")
+    assert (entered.status_code, entered.headers["location"]) == (303, "/console")
+    assert entered.headers["set-cookie"].endswith("; Path=/; HttpOnly; SameSite=Strict")
+    return client
 
 
 def test_requests_are_signed_and_passed_on_with_their_query_and_body() -> None:
@@ -107,7 +118,6 @@ def test_requests_are_signed_and_passed_on_with_their_query_and_body() -> None:
     answer = signer.ask(
         "/v1/streams/s/events",
         QUERY_STRING="from=-1h&where.a=b%20c",
-        HTTP_COOKIE="other=1",
         HTTP_ACCEPT="application/json",
     )
     assert (signer.status, answer) == ("200 OK", b"{}")
@@ -187,7 +197,7 @@ def test_a_connection_on_which_nothing_is_sent_holds_up_no_other() -> None:
     with open_server(signer.application, 0) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         with socket.create_connection(("127.0.0.1", server.server_port)):
-            answer = httpx.get(f"http://127.0.0.1:{server.server_port}/v1/streams", timeout=20)
+            answer = open_page(server, signer).get("/v1/streams")
         server.shutdown()
     assert (answer.status_code, answer.content) == (200, b"{}")
 
@@ -198,7 +208,7 @@ def test_an_address_is_passed_on_as_the_page_wrote_it() -> None:
     path = "/v1/streams/s/fields/gr%C3%B6%C3%9Fe%2Fcm/values"
     with open_server(signer.application, 0) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        httpx.get(f"http://127.0.0.1:{server.server_port}{path}?limit=5", timeout=20)
+        open_page(server, signer).get(f"{path}?limit=5")
         server.shutdown()
     assert str(signer.received[0].url) == f"{ADDRESS.removesuffix('/console')}{path}?limit=5"
 
@@ -260,7 +270,9 @@ def test_without_keys_a_server_of_this_machine_is_opened_until_it_is_ended(
 
     monkeypatch.setattr(WSGIServer, "serve_forever", end)
     result = run("console", *words)
-    local = f"http://127.0.0.1:{ports[0]}/console"
     assert result.exit_code == 0, result.output
-    assert result.stdout.splitlines() == [f"{local} shows {ADDRESS}. End with Ctrl-C.", "ended"]
+    first, last = result.stdout.splitlines()
+    local = first.partition(" shows ")[0]
+    assert (first, last) == (f"{local} shows {ADDRESS}. End with Ctrl-C.", "ended")
+    assert re.fullmatch(rf"http://127\.0\.0\.1:{ports[0]}/enter/[A-Za-z0-9_-]{{43}}", local)
     assert opened == ([local] if shown else [])

@@ -231,6 +231,8 @@ def test_the_range_before_is_drawn_beside(chromium: Browser, console: Locked) ->
 
 def test_an_answer_is_refreshed_and_keeps_the_focus_and_the_cursor(chromium: Browser, console: Locked) -> None:
     visit(chromium, console, "explore?stream=access&from=-1d&every=5s")
+    chromium.evaluate("document.querySelector('.repeat').click()")
+    chromium.wait("document.querySelector('.plot') && !document.querySelector('.repeat')")
     chromium.evaluate("document.querySelector('.plot').focus()")
     chromium("press", key="Home")
     asked = len(make_requests(chromium))

@@ -42,6 +42,8 @@ def test_a_repeated_answer_leaves_the_focus_on_its_button(chromium: Browser, con
     found = {}
     for selector in (".tab:nth-of-type(2)", ".copy button:nth-of-type(3)", "th:nth-of-type(2) .sort"):
         visit(chromium, console, "explore?stream=access&from=-1d&ask=events&show=table&every=5s")
+        chromium.evaluate("document.querySelector('.repeat').click()")
+        chromium.wait("document.querySelector('tbody') && !document.querySelector('.repeat')")
         chromium.evaluate(f"document.querySelector('.result {selector}').focus()")
         wanted = chromium.evaluate(FOCUSED)
         chromium.evaluate("document.querySelector('tbody').dataset.former = '1'")

@@ -14,10 +14,14 @@ import { showWait } from "../parts/wait.js";
 import { changeQuestion, distanceOf, earlierOf, moveRange, questionText, readQuestion, requestOf } from "../question.js";
 import { only, prefixOfKey } from "../rights.js";
 import { go, hashOf } from "../state.js";
-import { secondsOf } from "../times.js";
+import { lengthText, secondsOf } from "../times.js";
 
 const MOST_JSON = 400000;
 const TABS = [["chart", "Chart"], ["table", "Table"], ["json", "JSON"], ["explain", "Explain"]];
+// The shortest time between two repetitions, in seconds. Each of them costs read units.
+const LEAST_SECONDS = 5;
+/** The address of the question that somebody on this page wanted repeated: an address alone, of a link, repeats nothing. */
+let wanted = "";
 /** The chart that is shown. @type {{ destroy?: () => void } | null} */
 let chart = null;
 
@@ -31,6 +35,9 @@ export function showExplore(place, values, streams, signal) {
   const tabs = h("div.tabs", { role: "tablist", "aria-label": "Show the answer as" }, TABS.map(([name, title]) =>
     h("button.tab", { type: "button", role: "tab", "aria-selected": String(question.show === name), onclick: () => change({ show: name }) }, title)));
   const { path, parameters } = requestOf(question);
+  const own = nameOf(question);
+  const every = secondsOf(question.every);
+  const pause = every ? Math.max(every, LEAST_SECONDS) : 0;
   let timer = 0;
   let waiting = new AbortController();
   signal.addEventListener("abort", () => {
@@ -45,7 +52,9 @@ export function showExplore(place, values, streams, signal) {
   /** @param {Partial<import("../question.js").Question>} changes */
   function change(changes) {
     const present = readQuestion(new URLSearchParams(location.hash.split("?")[1] ?? ""), streams);
-    go("explore", /** @type {any} */ (changeQuestion(present, changes)));
+    const next = /** @type {any} */ (changeQuestion(present, changes));
+    if (changes.every || wanted === nameOf(present)) wanted = nameOf(next);
+    go("explore", next);
   }
 
   fill(place, questionForm(question, stream, streams, change), result);
@@ -59,21 +68,21 @@ export function showExplore(place, values, streams, signal) {
     // Of two questions at the same time the later one counts: the answer to the former may come after its own.
     waiting.abort();
     waiting = new AbortController();
-    const own = waiting;
-    const wait = showWait(`Reading ${question.stream}, ${rangeText(question.from, question.to)}…`, () => own.abort());
+    const mine = waiting;
+    const wait = showWait(`Reading ${question.stream}, ${rangeText(question.from, question.to)}…`, () => mine.abort());
     if (!quietly) await begin(wait);
     try {
-      const answers = await Promise.all([get(path, question.show === "explain" ? { ...parameters, explain: true } : parameters, own.signal), earlier(own.signal)]);
-      if (!signal.aborted && own === waiting) show(...answers, quietly);
+      const answers = await Promise.all([get(path, question.show === "explain" ? { ...parameters, explain: true } : parameters, mine.signal), earlier(mine.signal)]);
+      if (!signal.aborted && mine === waiting) show(...answers, quietly);
     } catch (error) {
-      if (signal.aborted || own !== waiting) return;
+      if (signal.aborted || mine !== waiting) return;
       forgetChart();
       if (/** @type {any} */ (error).name === "AbortError") fill(result, bar(null), showEmpty("Cancelled", "This page has stopped waiting. The API may still read.", again()));
       else fill(result, bar(null), showProblem(error, () => ask()));
       if (!(error instanceof Problem) || error.status === 0 || error.status >= 500 || error.status === 429) repeat(error instanceof Problem ? error.wait : 0);
     } finally {
       wait.done();
-      if (!signal.aborted && own === waiting) result.classList.remove("stale");
+      if (!signal.aborted && mine === waiting) result.classList.remove("stale");
     }
   }
 
@@ -126,9 +135,13 @@ export function showExplore(place, values, streams, signal) {
 
   /** Ask again after the chosen time, as long as somebody looks. @param {number} [wait] seconds that the API wants */
   function repeat(wait = 0) {
-    const every = secondsOf(question.every);
-    if (!every || signal.aborted) return;
-    timer = window.setTimeout(follow, Math.max(every, wait) * 1000);
+    if (!pause || signal.aborted || wanted !== own) return;
+    timer = window.setTimeout(follow, Math.max(pause, wait) * 1000);
+  }
+
+  /** A button for an address that says how often to ask again: a link must not spend read units by itself. */
+  function repeater() {
+    return h("button.repeat", { type: "button", onclick: () => { wanted = own; ask(); } }, `Repeat every ${lengthText(pause)}`);
   }
 
   function follow() {
@@ -157,7 +170,7 @@ export function showExplore(place, values, streams, signal) {
 
   /** @param {import("../api.js").Answer | null} answer @param {import("../api.js").Answer} [before] */
   function bar(answer, before) {
-    return h("div.resultbar", {}, tabs, h("span.cost", {}, answer ? costText(answer, before) : ""),
+    return h("div.resultbar", {}, tabs, h("span.cost", {}, answer ? costText(answer, before) : ""), pause && wanted !== own ? repeater() : null,
       copyMenu(address(path, parameters), () => getText(path, { ...parameters, format: "csv" }), `${question.stream}.csv`));
   }
 }
@@ -166,6 +179,11 @@ export function showExplore(place, values, streams, signal) {
 function findAlike(place, former) {
   const alike = /** @type {HTMLElement[]} */ ([...place.querySelectorAll(former.localName)].filter((each) => each.className === former.className));
   return alike.find((each) => each.textContent === former.textContent) ?? (alike.length === 1 ? alike[0] : null);
+}
+
+/** The address of a question, however its answer is shown. @param {import("../question.js").Question} question */
+function nameOf(question) {
+  return hashOf("explore", /** @type {any} */ ({ ...question, sort: "", hide: [] }));
 }
 
 function forgetChart() {
