@@ -11,12 +11,13 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
+from .access_log import ACCESS_FORMAT, make_access_log
 from .authorizer import Keys
 from .console import OPERATED, Console
 from .copied import Copied
 from .cors import allow_preflights, make_gateway_headers
 from .doors import Doors
-from .function import Common, convert_retention
+from .function import Common
 from .integration import STAGE, integrate_function
 from .lifecycle import Lifecycle
 from .storage import Storage
@@ -74,36 +75,6 @@ _TITLES = {
     503: "Service Unavailable",
     504: "Gateway Timeout",
 }
-_Field = apigateway.AccessLogField
-# A line of the access log: the caller, the route, the outcome and the time that the call took. It names a key by its
-# id, because the key itself is a secret. It has no query strings, because they contain values of events. `requestId` is
-# the answer's header Tidetable-Request-Id, and `api_request_id` in the function's log.
-_ACCESS = {
-    "requestId": _Field.context_request_id(),
-    "extendedRequestId": _Field.context_extended_request_id(),
-    "integrationRequestId": "$context.integration.requestId",
-    "requestTime": _Field.context_request_time(),
-    "ip": _Field.context_identity_source_ip(),
-    "userAgent": _Field.context_identity_user_agent(),
-    # The id and the name of the caller's key, and the reason if the key was refused. A field is "-" if the request was
-    # signed; the refusal is "-" if the request was let through.
-    "keyId": _Field.context_authorizer("key_id"),
-    "keyName": _Field.context_authorizer("key_name"),
-    "refusal": _Field.context_authorizer("refusal"),
-    "apiKeyId": _Field.context_identity_api_key_id(),
-    "callerArn": _Field.context_identity_user_arn(),
-    "httpMethod": _Field.context_http_method(),
-    "resourcePath": _Field.context_resource_path(),
-    "path": _Field.context_path(),
-    "protocol": _Field.context_protocol(),
-    "status": _Field.context_status(),
-    "error": _Field.context_error_message(),
-    "errorType": _Field.context_error_response_type(),
-    "integrationError": _Field.context_integration_error_message(),
-    "integrationLatency": _Field.context_integration_latency(),
-    "responseLatency": _Field.context_response_latency(),
-    "responseLength": _Field.context_response_length(),
-}
 
 
 class Api(Construct):
@@ -135,8 +106,7 @@ class Api(Construct):
         self._doors = doors
         self._console = console
         self._headers = {"X-Content-Type-Options": "'nosniff'", **make_gateway_headers(policy.cors)}
-        days = common.config.observability.log_retention_days
-        access = logs.LogGroup(self, "Access", retention=convert_retention(days), removal_policy=RemovalPolicy.DESTROY)
+        access = make_access_log(self, common)
         self.keys = Keys(self, "Keys", common, code=slim, storage=storage) if policy.by_key else None
         self.rest = self._make_api("Rest", f"tidetable-{common.stage}", access, self.keys)
         self.key: apigateway.IApiKey | None = None
@@ -188,7 +158,7 @@ class Api(Construct):
                 logging_level=apigateway.MethodLoggingLevel.ERROR,
                 data_trace_enabled=False,
                 access_log_destination=apigateway.LogGroupLogDestination(access),
-                access_log_format=apigateway.AccessLogFormat.custom(json.dumps(_ACCESS)),
+                access_log_format=ACCESS_FORMAT,
                 method_options={
                     f"{path}/{method}": _make_throttle(*limits)
                     for limits, routes in self._limited_routes.items()

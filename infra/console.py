@@ -61,7 +61,10 @@ OPERATED = ("/v1/plan", "/v1/alarms", "/v1/cost", "/v1/simulate")
 
 
 class Console(Construct):
-    """The function that serves the page (it has no rights), and the function of the operators' routes."""
+    """The function that serves the page (it has no rights), and the function of the operators' routes.
+
+    Both start without a snapshot: they are called a few times a day, and their snapshots would cost $8 per month.
+    """
 
     # Anybody may load the page: it holds no data, and is useless without a key.
     open_routes = (("GET", "/console"), ("GET", "/console/assets/{file+}"))
@@ -79,7 +82,6 @@ class Console(Construct):
         alarm_prefix: str = "",
     ) -> None:
         super().__init__(scope, id)
-        snap_start = common.config.api.snap_start
         self.page = Function(
             self,
             "Page",
@@ -88,7 +90,6 @@ class Console(Construct):
             code=page,
             timeout=Duration.seconds(10),
             memory=256,
-            snap_start=snap_start,
         )
         self.operations = Function(
             self,
@@ -102,7 +103,6 @@ class Console(Construct):
                 "TIDETABLE_LIFECYCLE_FUNCTION": lifecycle.function_name,
                 **({"TIDETABLE_ALARM_PREFIX": alarm_prefix} if alarm_prefix else {}),
             },
-            snap_start=snap_start,
             answers=True,
         )
         self.operations.allow_actions(["lambda:InvokeFunction"], lifecycle.function_arn)

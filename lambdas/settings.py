@@ -34,7 +34,6 @@ class Settings(msgspec.Struct, frozen=True):
     alarm_prefix: str = field(name="TIDETABLE_ALARM_PREFIX", default="")
     feed_function: str = field(name="TIDETABLE_FEED_FUNCTION", default="")
     feed_dead_letter_queue_url: str = field(name="TIDETABLE_FEED_DEAD_LETTER_QUEUE_URL", default="")
-    tracing: bool = field(name="TIDETABLE_TRACING", default=False)
     allow_time_travel: bool = field(name="TIDETABLE_ALLOW_TIME_TRAVEL", default=False)
     metrics_namespace: str = field(name="POWERTOOLS_METRICS_NAMESPACE", default="")
     # Lambda sets it.
@@ -46,8 +45,8 @@ class Settings(msgspec.Struct, frozen=True):
         variables: dict[str, Any] = {
             name: os.environ[name] for name in cls.__struct_encode_fields__ if name in os.environ
         }
-        for switch in ("TIDETABLE_TRACING", "TIDETABLE_ALLOW_TIME_TRAVEL"):
-            variables[switch] = os.environ.get(switch) == "on"
+        switch = "TIDETABLE_ALLOW_TIME_TRAVEL"
+        variables[switch] = os.environ.get(switch) == "on"
         return msgspec.convert(variables, cls)
 
 

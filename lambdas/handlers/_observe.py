@@ -1,19 +1,23 @@
-"""Logs, metrics and traces, the same for every function."""
+"""Logs and metrics, the same for every function."""
 
 from __future__ import annotations
 
 import gc
+import os
 import warnings
 from collections.abc import Callable
+from logging import getLogger
 from typing import Any
 
 from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from settings import read_settings
-
-# Service, namespace and level come from POWERTOOLS_* variables, which infra/ sets.
-logger = Logger()
+# Service, namespace and level come from POWERTOOLS_* variables, which infra/ sets. Lambda reads the level of a line only if
+# the line's timestamp has the form of RFC 3339.
+logger = Logger(use_rfc3339=True)
+# Powertools prefers Lambda's own level (AWS_LAMBDA_LOG_LEVEL), which infra/function.py never sets above INFO: Lambda counts
+# lines without a level, such as metrics, as INFO, and would drop them.
+getLogger(logger.name).setLevel(os.environ.get("POWERTOOLS_LOG_LEVEL", "INFO"))
 metrics = Metrics()
 # Most calls of the authorizer publish no metric. Powertools would write a warning about it into each process's log.
 warnings.filterwarnings("ignore", message="No application metrics to publish")
@@ -22,17 +26,9 @@ Handler = Callable[[Any, LambdaContext], Any]
 
 
 def observe(handler: Handler) -> Handler:
-    """Give each invocation a structured log with its request id, its metrics, and a trace where tracing is on."""
+    """Give each invocation a structured log with its request id, and its metrics."""
     wrapped: Handler = logger.inject_lambda_context(clear_state=True)(metrics.log_metrics()(handler))
-    traced: list[Handler] = []
-
-    def entry(event: Any, context: LambdaContext) -> Any:
-        # Decided on the first call: importing a handler needs no environment, and the X-Ray SDK costs 0.4 s to import.
-        if not traced:
-            traced.append(_add_tracing(wrapped) if read_settings().tracing else wrapped)
-        return traced[0](event, context)
-
-    return entry
+    return wrapped
 
 
 def pause_collector(handler: Handler) -> Handler:
@@ -51,12 +47,6 @@ def pause_collector(handler: Handler) -> Handler:
             gc.enable()
 
     return entry
-
-
-def _add_tracing(handler: Handler) -> Handler:
-    from aws_lambda_powertools import Tracer
-
-    return Tracer().capture_lambda_handler(handler, capture_response=False)
 
 
 def make_countdown(context: LambdaContext, reserve: float = 0.0) -> Callable[[], float]:

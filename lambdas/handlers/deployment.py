@@ -20,7 +20,7 @@ from tidetable.lifecycle import Run
 from tidetable.lifecycle.catalog_copies import remove_catalog_copies
 from tidetable.lifecycle.deploy import deploy, list_unmade_tables
 from tidetable.lifecycle.removal import remove
-from tidetable.lifecycle.standing import finish_stage, protect, take_back
+from tidetable.lifecycle.standing import finish_stage, mark_updated, protect, take_back
 
 _RESERVE_SECONDS = 15.0
 # The time to delete the tables of a first deployment that fails. CloudFormation deletes the catalog, and without it
@@ -74,6 +74,7 @@ def _answer_request(event: dict[str, Any], context: LambdaContext) -> dict[str, 
         return answer
     configuration = event.get("ResourceProperties", {}).get("configuration", "")
     if event["RequestType"] == "Update":
+        mark_updated(run)
         return answer | {"Data": _deploy_tables(run, configuration, first=False)}
     try:
         before = make_countdown(context, _RESERVE_SECONDS + _TAKE_BACK_SECONDS)

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-import settings
 import wiring
 from tests.api.gateway import NOON, Context, Gateway, serving
 from tests.fakes.stage import Stage
@@ -171,34 +170,6 @@ def test_a_fault_of_the_operators_routes_is_logged_with_its_trace(
     assert (answer["statusCode"], answer["headers"]["Retry-After"]) == (503, "2")
     (line,) = caplog.records
     assert (line.message, line.exc_info is not None) == ("operations failed", True)
-
-
-@pytest.mark.usefixtures("app")
-@pytest.mark.parametrize(("tracing", "traced"), [("on", True), ("off", False)])
-def test_a_trace_is_made_where_tracing_is_on_and_never_holds_an_answer(
-    tracing: str, traced: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """An answer has the data of events, which no trace may show."""
-    import aws_lambda_powertools
-
-    from handlers import _observe
-
-    made: list[Any] = []
-
-    class Tracer:
-        def capture_lambda_handler(self, handler: Any, *, capture_response: bool) -> Any:
-            made.append(capture_response)
-            return handler
-
-    monkeypatch.setattr(aws_lambda_powertools, "Tracer", Tracer)
-    monkeypatch.setenv("TIDETABLE_TRACING", tracing)
-    settings.read_settings.cache_clear()
-    context: Any = Context()
-    entry = _observe.observe(lambda event, _: event)
-    assert [entry(number, context) for number in (1, 2)] == [1, 2]
-    assert made == ([False] if traced else [])
-    monkeypatch.undo()
-    settings.read_settings.cache_clear()
 
 
 @pytest.mark.usefixtures("app")

@@ -8,14 +8,13 @@ import re
 
 import pytest
 
-from tests.infra.synth import DOORS, EVERYTHING, ROOT, Template, template
+from tests.infra.synth import DOORS, EVERYTHING, ROLLED_UP, ROOT, Template, template
 from tidetable.bill import prices
 
 # The environment variables of every function; {name} is its own name.
 EVERYWHERE = {
     "TIDETABLE_STAGE": "dev",
     "TIDETABLE_CATALOG_TABLE": "tidetable-dev-catalog",
-    "TIDETABLE_TRACING": "off",
     "POWERTOOLS_SERVICE_NAME": "tidetable-dev-{name}",
     "POWERTOOLS_METRICS_NAMESPACE": "Tidetable",
     "POWERTOOLS_LOG_LEVEL": "INFO",
@@ -180,9 +179,6 @@ def test_functions_log_at_the_level_of_the_configuration() -> None:
 def test_tracing_is_switched_by_the_configuration(dev: Template, signed: Template) -> None:
     assert not [name for name, function in dev.functions().items() if "TracingConfig" in function]
     assert {function["TracingConfig"]["Mode"] for function in signed.functions().values()} == {"Active"}
-    assert {function["Environment"]["Variables"]["TIDETABLE_TRACING"] for function in signed.functions().values()} == {
-        "on"
-    }
 
 
 def test_stages_of_one_account_count_apart(dev: Template, local: Template) -> None:
@@ -207,7 +203,19 @@ def test_functions_behind_the_api_start_from_a_snapshot_if_the_configuration_say
     assert {alias["Name"] for alias in aliases.values()} == {"live"}
     methods = [method for method in made.all("AWS::ApiGateway::Method").values() if method["HttpMethod"] != "OPTIONS"]
     uris = [json.dumps(method["Integration"]["Uri"]) for method in methods]
-    assert all(any(id in uri for id in aliases) for uri in uris)
+    seldom = [made.id_of("console"), made.id_of("operations")]
+    assert all(any(id in uri for id in [*aliases, *seldom]) for uri in uris)
+
+
+def test_only_functions_that_callers_wait_for_all_day_have_a_snapshot() -> None:
+    """A snapshot is paid for by the second, called or not: $0.0000015046 per GB and second."""
+    made = template("dev", ("snap_start = false", "snap_start = true"), *DOORS, *ROLLED_UP)
+    snapped = {name: one["MemorySize"] for name, one in made.functions().items() if "SnapStart" in one}
+    assert snapped == {"ingest": 512, "query": 1024, "authorizer": 512, "doors": 1024}
+    assert len(made.all("AWS::Lambda::Version")) == len(made.all("AWS::Lambda::Alias")) == 4
+    # What docs/design/configuration.md says, for 730 hours: with the doors, and without them.
+    dollars = [megabytes / 1024 * 0.0000015046 * 730 * 3600 for megabytes in (3072, 2048)]
+    assert [round(one, 1) for one in dollars] == [11.9, 7.9]
 
 
 def test_no_executions_are_reserved_by_default(dev: Template) -> None:

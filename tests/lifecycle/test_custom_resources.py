@@ -62,6 +62,27 @@ def test_an_update_that_fails_takes_nothing_back(world: World) -> None:
     assert world.tables.names >= FIRST
 
 
+@pytest.mark.parametrize("fails", [True, False])
+def test_a_stage_of_a_version_without_the_mark_stands_from_the_beginning_of_its_update(
+    world: World, *, fails: bool
+) -> None:
+    """Its update may get stuck before its end, and then the stack is deleted."""
+    call("Create")
+    world.clock.sleep(3 * 86_400)
+    if fails:
+        world.tables.fails = {"tidetable-t.s.2026-03-18"}
+        with pytest.raises(Exception, match="2026-03-18"):
+            call("Update", configuration="another")
+        world.tables.fails = set()
+    else:
+        call("Update", configuration="another")
+    assert world.catalog.is_standing()
+    before = world.tables.names
+    call("Delete")
+    assert world.tables.names == before
+    assert before >= FIRST
+
+
 def test_destroying_a_stage_that_stands_keeps_what_its_streams_keep(world: World) -> None:
     call("Create")
     call("Create", "Custom::TidetableStanding", protected="true")

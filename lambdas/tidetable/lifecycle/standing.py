@@ -59,6 +59,17 @@ def finish_stage(run: Run, *, protected: bool) -> None:
         raise
 
 
+def mark_updated(run: Run) -> None:
+    """Record that a stage stands whose stack is updated. May be repeated.
+
+    CloudFormation updates a resource only after it made it, so the stage may have events, also if a version made it that
+    did not record this. Without the mark, the deletion of the stack after an update that got stuck would delete every
+    table. If a first deployment failed and kept its resources, its tables stay as well.
+    """
+    if not run.catalog.is_standing():
+        run.catalog.mark_standing()
+
+
 def protect(run: Run, *, protected: bool) -> None:
     """Turn the catalog's deletion protection on or off, as soon as no other change is under way."""
     while True:
