@@ -14,7 +14,7 @@ from tidetable.config.stream import OtlpPolicy
 @pytest.mark.parametrize("kind", [JSON, PROTOBUF])
 def test_a_point_becomes_an_event(doors: Doors, kind: str) -> None:
     start = T - 60 * 10**9
-    sent = point(0.25, T + 7, startTimeUnixNano=str(start), attributes=[text("http.method", "GET")], flags=1)
+    sent = point(0.25, T + 7, startTimeUnixNano=str(start), attributes=[text("http.method", "GET")], flags=2)
     total = {"name": "hits", "sum": {"dataPoints": [sent], "aggregationTemporality": 2, "isMonotonic": True}}
     reply = send(doors, metrics(total), kind)
     assert (reply.status, reply.headers["content-type"]) == (200, kind)
@@ -32,7 +32,7 @@ def test_a_point_becomes_an_event(doors: Doors, kind: str) -> None:
         "monotonic": True,
         "value": Decimal("0.25"),
         "start": "2026-03-01T00:03:00.000000Z",
-        "flags": 1,
+        "flags": 2,
         "attributes": {"http": {"method": "GET"}},
         "resource": {"service": {"name": "shop"}, "telemetry": {"sdk": {"version": "1"}}},
         "scope": {"name": "lib"},

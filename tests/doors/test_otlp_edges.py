@@ -235,11 +235,11 @@ def test_every_status_has_a_code_of_rpc(status: int, code: int) -> None:
 
 def test_a_field_that_is_null_has_its_default(doors: Doors) -> None:
     """Protobuf's JSON: null is the default of every field, and a number of 32 bits may be a text."""
-    nulls: dict[str, Any] = {"attributes": None, "startTimeUnixNano": None, "exemplars": None, "flags": "1"}
+    nulls: dict[str, Any] = {"attributes": None, "startTimeUnixNano": None, "exemplars": None, "flags": "2"}
     found = {**gauge(point(5, **nulls)), "unit": None, "description": None, "sum": None}
     document = {"resourceMetrics": [{"resource": None, "scopeMetrics": [{"scope": None, "metrics": [found]}]}]}
     assert send(doors, document).status == 200
-    assert [event["data"] for event in doors.events()] == [{"metric": "load", "type": "gauge", "value": 5, "flags": 1}]
+    assert [event["data"] for event in doors.events()] == [{"metric": "load", "type": "gauge", "value": 5, "flags": 2}]
 
 
 def test_a_log_record_whose_other_fields_are_null_is_stored(doors: Doors) -> None:

@@ -104,11 +104,38 @@ def test_a_value_that_is_no_number_refuses_its_point(doors: Doors) -> None:
     assert len(doors.events()) == 1
 
 
-@pytest.mark.parametrize("value", ["1_0", " 5", "+5", "5.0", "", "-", "0" * 21 + "5", "x" * 40])
-def test_what_is_no_whole_number_is_refused(value: str) -> None:
-    with pytest.raises(ValueError, match=f"^'{re.escape(value[:32])}' is not a whole number$"):
+@pytest.mark.parametrize(
+    "value",
+    ["1_0", " 5", "5 ", "+5", "5.5", "", "-", "x" * 40, "\u0665", "0x5", "5.", ".5", "1e", "NaN", 5.5, float("inf")],
+)
+def test_what_is_no_whole_number_is_refused(value: str | float) -> None:
+    with pytest.raises(ValueError, match=f"^'{re.escape(str(value)[:32])}' is not a whole number$"):
         read_whole(value)
 
 
 def test_a_whole_number_may_have_zeros_before_it() -> None:
-    assert [read_whole("0" * 20 + "5"), read_whole("-5"), read_whole(5)] == [5, -5, 5]
+    assert [read_whole("0" * 21 + "5"), read_whole("-5"), read_whole(5)] == [5, -5, 5]
+
+
+@pytest.mark.parametrize(
+    ("value", "number"),
+    [
+        (1.8e18, 1_800_000_000_000_000_000),
+        ("1.772323440e18", 1_772_323_440_000_000_000),
+        ("1772323440000000001", 1_772_323_440_000_000_001),
+        ("1.772323440000000001E+18", 1_772_323_440_000_000_001),
+        ("18446744073709551615", 18_446_744_073_709_551_615),
+        ("-9223372036854775808", -9_223_372_036_854_775_808),
+        ("5.0", 5),
+        ("50e-1", 5),
+        (-0.0, 0),
+    ],
+)
+def test_a_whole_number_may_have_an_exponent_and_keeps_all_digits(value: str | float, number: int) -> None:
+    assert read_whole(value) == number
+
+
+@pytest.mark.parametrize("value", ["18446744073709551616", "-9223372036854775809", "1e20", "1e400", 1e300, "9" * 400])
+def test_a_number_of_more_than_64_bits_is_refused(value: str | float) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(str(value)[:32])} does not fit into 64 bits$"):
+        read_whole(value)

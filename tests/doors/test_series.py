@@ -14,9 +14,9 @@ from tests.worlds.doors import Doors, config
 from tests.worlds.influx import T, write
 from tests.worlds.otlp import JSON, LOGS, METRICS, PROTOBUF, gauge, logs, metrics, point, send, text
 from tidetable.config.stream import InfluxPolicy, OtlpPolicy
-from tidetable.dialects import otlp
 from tidetable.dialects.otlp import LOGS as LOG_RECORDS
 from tidetable.dialects.otlp import METRICS as POINTS
+from tidetable.dialects.otlp_json import decode_request
 from tidetable.dialects.reading import Limits
 from tidetable.dialects.series import fill_template, fit_name, join_tags
 
@@ -237,7 +237,7 @@ def test_different_points_have_different_series_and_ids(inputs: list[dict[str, A
         for sent in inputs
     ]
     reading = POINTS.read(
-        otlp.decode_request(POINTS.request, json.dumps({"resourceMetrics": found}).encode()), OtlpPolicy(), LIMITS
+        decode_request(POINTS.request, json.dumps({"resourceMetrics": found}).encode()), OtlpPolicy(), LIMITS
     )
     events: list[Any] = reading.values
     assert len({event.series for event in events}) == len(inputs)
@@ -258,7 +258,7 @@ def test_different_records_have_different_ids_and_different_resources_different_
         record = {"timeUnixNano": "1772323440000000000", "body": sent["body"], "attributes": sent["own"]}
         scoped = {"scope": {"attributes": sent["scope"]}, "logRecords": [record]}
         found = {"resourceLogs": [{"resource": {"attributes": sent["resource"]}, "scopeLogs": [scoped]}]}
-        request = otlp.decode_request(LOG_RECORDS.request, json.dumps(found).encode())
+        request = decode_request(LOG_RECORDS.request, json.dumps(found).encode())
         event: Any = LOG_RECORDS.read(request, OtlpPolicy(), LIMITS).values[0]
         ids.add(event.id)
         series.add(event.series)

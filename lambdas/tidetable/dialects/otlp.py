@@ -5,12 +5,9 @@ Every attribute in which two points or two records may differ is part of an even
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
-
-import msgspec
 
 from tidetable.config.stream import OtlpPolicy
 from tidetable.dialects import otlp_types as types
@@ -29,6 +26,7 @@ from tidetable.dialects.otlp_series import (
 from tidetable.dialects.otlp_values import (
     list_points,
     read_exemplar,
+    read_severity,
     read_value,
     read_values,
     read_whole,
@@ -49,6 +47,9 @@ from tidetable.exact import encode_json
 from tidetable.ingest.bodies import Sent
 from tidetable.ingest.unreadable import Unreadable
 from tidetable.problems import refuse_request
+
+# The flag of a point that says: its source had no value to report. The values of such a point mean nothing.
+_NO_RECORDED_VALUE = 1
 
 
 @dataclass(slots=True)
@@ -84,21 +85,6 @@ class _Source:
     labels: Sequence[Label] = ()
     size: int = 0
     problem: str = ""
-
-
-def decode_request(kind: type, body: bytes) -> Any:
-    """Decode a request in JSON, an ``Export...ServiceRequest`` of this kind; ProblemError for another body."""
-    try:
-        try:
-            return msgspec.json.decode(body, type=kind)
-        except msgspec.ValidationError:
-            # Protobuf's JSON also allows null for a field's default, and texts for numbers of 32 bits. Few senders write them.
-            text = _FIRST_NULL.sub(b"{", _NULL.sub(b"", body))
-            return msgspec.json.decode(text, type=kind, strict=False)
-    except RecursionError as error:
-        raise refuse_request(400, "unparseable", "the body is nested too deeply") from error
-    except (msgspec.DecodeError, ValueError) as error:
-        raise refuse_request(400, "unparseable", f"the body is not OTLP in JSON: {error}") from error
 
 
 def _read_metrics(request: types.ExportMetricsServiceRequest, policy: OtlpPolicy, limits: Limits) -> Reading:
@@ -190,7 +176,9 @@ def _walk_logs(
                     yield source, record
 
 
-def _read_point(point: types.Point, common: JsonObject, source: _Source, labels: Labels) -> Sent:
+def _read_point(point: types.Point | types.Refused, common: JsonObject, source: _Source, labels: Labels) -> Sent:
+    if isinstance(point, types.Refused):
+        raise ValueError(point.problem)
     if source.problem:
         raise ValueError(source.problem)
     pairs, values = read_pairs(point.attributes)
@@ -198,7 +186,7 @@ def _read_point(point: types.Point, common: JsonObject, source: _Source, labels:
     if not nanos:
         raise ValueError("timeUnixNano is missing")
     time, rest = split_nanos(nanos)
-    data = common | read_values(point)
+    data = common | (read_values(point) if not point.flags & _NO_RECORDED_VALUE else {})
     if start:
         data["start"] = split_nanos(start)[0]
     if point.flags:
@@ -212,7 +200,9 @@ def _read_point(point: types.Point, common: JsonObject, source: _Source, labels:
     return Sent(fit_name(series), time, make_id([common, start, source.identity, pairs], rest), data)
 
 
-def _read_record(record: types.LogRecord, source: _Source, labels: Labels | None) -> Sent:
+def _read_record(record: types.LogRecord | types.Refused, source: _Source, labels: Labels | None) -> Sent:
+    if isinstance(record, types.Refused):
+        raise ValueError(record.problem)
     if source.problem:
         raise ValueError(source.problem)
     observed = read_whole(record.observed_time_unix_nano)
@@ -220,7 +210,7 @@ def _read_record(record: types.LogRecord, source: _Source, labels: Labels | None
     time, rest = split_nanos(nanos) if nanos else (None, 0)
     data: JsonObject = {}
     for name, value in (
-        ("severity", record.severity_number),
+        ("severity", read_severity(record.severity_number)),
         ("severity_text", record.severity_text),
         ("event", record.event_name),
         ("trace_id", record.trace_id.lower()),
@@ -243,12 +233,6 @@ def _read_record(record: types.LogRecord, source: _Source, labels: Labels | None
         data["observed"] = split_nanos(observed)[0]
     series = show_labels(source.labels if labels is None else [*source.labels, *labels.write(pairs, ATTRIBUTES)])
     return Sent(fit_name(series or "unknown"), time, id, data)
-
-
-# These patterns match a field that is null: the first after another field, the second after a brace. They never match
-# inside a text, because each quote in a text has a backslash before it.
-_NULL = re.compile(rb',\s*"\w+"\s*:\s*null(?=\s*[,}])')
-_FIRST_NULL = re.compile(rb'\{\s*"\w+"\s*:\s*null\s*,?')
 
 
 @dataclass(frozen=True, slots=True)

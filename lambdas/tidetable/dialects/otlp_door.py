@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from tidetable.config import Stream
 from tidetable.dialects import otlp
 from tidetable.dialects.door import Answer, Intake, Request
+from tidetable.dialects.otlp_json import decode_request
 from tidetable.dialects.reading import Limits, Reading, describe_refusals
 from tidetable.problems import Problem, refuse_request
 
@@ -54,7 +55,7 @@ class OtlpDoor:
             detail = f"Content-Type {request.kind[:64]!r} is not understood: send {PROTOBUF} or {JSON}"
             raise refuse_request(415, "unsupported_media_type", detail)
         signal = _find_signal(request)
-        decode = self.protobuf.parse_request if request.kind == PROTOBUF else otlp.decode_request
+        decode = self.protobuf.parse_request if request.kind == PROTOBUF else decode_request
         return signal.read(decode(signal.request, body), stream.otlp, limits)
 
     def answer(self, intake: Intake) -> Answer:

@@ -13,7 +13,7 @@ from operator import itemgetter
 from typing import Any
 
 from tidetable.dialects import otlp_types as types
-from tidetable.dialects.otlp_values import read_double, read_value, read_whole
+from tidetable.dialects.otlp_values import normalize_base64, read_double, read_value, read_whole
 from tidetable.dialects.series import Separators
 from tidetable.exact import encode_json
 
@@ -58,18 +58,21 @@ class Labels:
     def __init__(self, chosen: Sequence[str]) -> None:
         self._chosen = chosen
         # A request repeats few names. None: attributes of this name make no label.
-        self._names: dict[tuple[str, str | None], Label | None] = {}
+        self._names: dict[str | None, dict[str, Label | None]] = {}
 
     def write(self, pairs: Sequence[Pair], level: str | None) -> list[Label]:
         """Write attributes as labels. ``level`` is the attributes' level; None if the series has only one level."""
-        names, labels = self._names, []
+        names, labels = self._names.setdefault(level, {}), []
         for name, text in pairs:
             try:
-                label = names[name, level]
+                label = names[name]
             except KeyError:
-                label = names[name, level] = self._write_name(name, level)
-            if label is not None:
-                labels.append((label[0], label[1] + _write_value(text)))
+                label = names[name] = self._write_name(name, level)
+            if label is None:
+                continue
+            if "," in text or "=" in text or text[-1:] == "\\":
+                text = _escape_value(text)
+            labels.append((label[0], label[1] + text))
         return labels
 
     def _write_name(self, name: str, level: str | None) -> Label | None:
@@ -82,10 +85,8 @@ class Labels:
         return (name, f"{written}=") if level in (None, usual) else (f"{level}:{name}", f"{level}:{written}=")
 
 
-def _write_value(text: str) -> str:
-    if "," in text or "=" in text or text[-1:] == "\\":
-        return text if text.startswith(_QUOTED) else _LABEL.escape(text)
-    return text
+def _escape_value(text: str) -> str:
+    return text if text.startswith(_QUOTED) else _LABEL.escape(text)
 
 
 def read_pairs(attributes: Sequence[types.KeyValue]) -> tuple[list[Pair], list[tuple[str, Any]]]:
@@ -139,7 +140,7 @@ def _identify_other(value: types.AnyValue | None) -> str:
     if value.kvlist_value is not None:
         pairs = sorted((_quote(pair.key), _identify_other(pair.value)) for pair in value.kvlist_value.values)
         return f"{{{','.join([f'{name}:{text}' for name, text in pairs])}}}"
-    return "null" if value.bytes_value is None else f"b{_quote(value.bytes_value)}"
+    return "null" if value.bytes_value is None else f"b{_quote(normalize_base64(value.bytes_value))}"
 
 
 def _show_double(value: float) -> str:

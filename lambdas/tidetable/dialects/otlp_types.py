@@ -10,12 +10,20 @@ from collections.abc import Sequence
 
 import msgspec
 
-Whole = int | str
+# A number, or its text; read_whole and read_double check it. An enumeration is a number or a name.
+Whole = int | float | str
 Double = float | str
+Enum = int | str
 
 
 class _Message(msgspec.Struct, rename="camel", gc=False):
     """A message; every field has protobuf's default."""
+
+
+class Refused(_Message):
+    """A point or a record that cannot be decoded, and the reason."""
+
+    problem: str
 
 
 class AnyValue(_Message):
@@ -121,18 +129,18 @@ class Gauge(_Message):
 
 class Sum(_Message):
     data_points: Sequence[NumberDataPoint] = ()
-    aggregation_temporality: int = 0
+    aggregation_temporality: Enum = 0
     is_monotonic: bool = False
 
 
 class Histogram(_Message):
     data_points: Sequence[HistogramDataPoint] = ()
-    aggregation_temporality: int = 0
+    aggregation_temporality: Enum = 0
 
 
 class ExponentialHistogram(_Message):
     data_points: Sequence[ExponentialHistogramDataPoint] = ()
-    aggregation_temporality: int = 0
+    aggregation_temporality: Enum = 0
 
 
 class Summary(_Message):
@@ -166,7 +174,7 @@ class ExportMetricsServiceRequest(_Message):
 class LogRecord(_Message):
     time_unix_nano: Whole = 0
     observed_time_unix_nano: Whole = 0
-    severity_number: int = 0
+    severity_number: Enum = 0
     severity_text: str = ""
     body: AnyValue | None = None
     attributes: Sequence[KeyValue] = ()

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from base64 import b64decode
+from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
+from math import isfinite
 from typing import Any
 
 from tidetable.dialects import otlp_types as types
@@ -10,7 +14,20 @@ from tidetable.dialects.reading import nest_attributes, read_exact, set_number, 
 from tidetable.events import JsonObject
 
 _TEMPORALITY = {1: "delta", 2: "cumulative"}
-_LONGEST_WHOLE = 21
+_TEMPORALITY_NAMES = {
+    f"AGGREGATION_TEMPORALITY_{name}": n for n, name in enumerate(("UNSPECIFIED", "DELTA", "CUMULATIVE"))
+}
+_SEVERITY_NAMES = {"SEVERITY_NUMBER_UNSPECIFIED": 0} | {
+    f"SEVERITY_NUMBER_{name}{more}": 4 * level + step
+    for level, name in enumerate(("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL"))
+    for step, more in enumerate(("", "2", "3", "4"), start=1)
+}
+# The grammar of JSON's numbers. Zeros in front are allowed, because some senders fill up their texts with zeros.
+_NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?", re.ASCII)
+_LONGEST_NUMBER = 400
+_LARGEST_EXPONENT, _TOO_LARGE = 20, 100_000_000_000_000_000_000
+_STANDARD_ALPHABET = str.maketrans("-_", "+/")
+_WORDS = frozenset({"NaN", "Infinity", "-Infinity"})
 Attributes = Sequence[tuple[str, Any]]
 
 
@@ -21,11 +38,16 @@ def list_points(metric: types.Metric) -> Iterator[tuple[str, JsonObject, Sequenc
         if measured is None:
             continue
         more: JsonObject = {}
-        if temporality := _TEMPORALITY.get(getattr(measured, "aggregation_temporality", 0)):
-            more["temporality"] = temporality
+        points: Sequence[Any] = measured.data_points
+        try:
+            number = _read_enum(getattr(measured, "aggregation_temporality", 0), _TEMPORALITY_NAMES)
+            if temporality := _TEMPORALITY.get(number):
+                more["temporality"] = temporality
+        except ValueError as error:
+            points = [types.Refused(f"aggregationTemporality: {error}")] * len(points)
         if isinstance(measured, types.Sum):
             more["monotonic"] = measured.is_monotonic
-        yield kind, more, measured.data_points
+        yield kind, more, points
 
 
 def read_values(point: types.Point) -> JsonObject:
@@ -73,7 +95,18 @@ def read_value(value: types.AnyValue | None) -> Any:
         return [read_exact(element) if type(element) is float else element for element in inner]
     if value.kvlist_value is not None:
         return nest_attributes(read_attributes(value.kvlist_value.values))
-    return value.bytes_value
+    return None if value.bytes_value is None else normalize_base64(value.bytes_value)
+
+
+def normalize_base64(text: str) -> str:
+    """Return bytes in standard base64; they may come in the alphabet for URLs, and without the padding."""
+    padded = text.rstrip("=").translate(_STANDARD_ALPHABET)
+    padded += "=" * (-len(padded) % 4)
+    try:
+        b64decode(padded, validate=True)
+    except ValueError as error:
+        raise ValueError(f"{text[:32]!r} is not base64") from error
+    return padded
 
 
 def read_exemplar(exemplar: types.Exemplar) -> JsonObject:
@@ -109,18 +142,56 @@ def _read_numbers(source: types.Point | types.ValueAtQuantile, *names: str) -> J
     return data
 
 
+def read_severity(value: types.Enum) -> int:
+    """Return the number of a severity, which may be a name."""
+    return _read_enum(value, _SEVERITY_NAMES)
+
+
+def _read_enum(value: types.Enum, names: Mapping[str, int]) -> int:
+    return names[value] if isinstance(value, str) and value in names else read_whole(value)
+
+
 def read_whole(value: types.Whole) -> int:
-    if isinstance(value, str):
-        if len(value) > _LONGEST_WHOLE or not value.removeprefix("-").isdecimal():
-            raise ValueError(f"{value[:32]!r} is not a whole number")
-        value = int(value)
-    if not -(2**63) <= value < 2**64:
+    """Return a whole number: a number, or its text. It may have an exponent, if it is whole nevertheless."""
+    whole: int | None
+    if isinstance(value, int):
+        whole = value
+    elif isinstance(value, str) and len(value) <= _LARGEST_EXPONENT and value.isascii() and value.isdigit():
+        whole = int(value)  # nearly all texts
+    else:
+        whole = _convert_whole(value)
+    if whole is None:
+        raise ValueError(f"{str(value)[:32]!r} is not a whole number")
+    if not -(2**63) <= whole < 2**64:
         raise ValueError(f"{str(value)[:32]} does not fit into 64 bits")
-    return value
+    return whole
+
+
+def _convert_whole(value: float | str) -> int | None:
+    """Return a whole number; None for any other number or text. A number that is much too large is 10^20."""
+    if isinstance(value, str):
+        if len(value) > _LONGEST_NUMBER or not _NUMBER.fullmatch(value):
+            return None
+        number = Decimal(value)
+    elif not isfinite(value):
+        return None
+    else:
+        number = Decimal(value)
+    if number.adjusted() >= _LARGEST_EXPONENT:
+        return _TOO_LARGE
+    whole = int(number)
+    return whole if not number - whole else None
 
 
 def read_double(value: types.Double) -> float:
-    try:
+    """Return a number: a number, its text, or the text ``NaN``, ``Infinity`` or ``-Infinity``."""
+    if not isinstance(value, str):
         return float(value)
-    except (ValueError, OverflowError) as error:
-        raise ValueError(f"{str(value)[:32]!r} is not a number") from error
+    if value in _WORDS:
+        return float(value)
+    if len(value) > _LONGEST_NUMBER or not _NUMBER.fullmatch(value):
+        raise ValueError(f"{value[:32]!r} is not a number")
+    number = float(value)
+    if not isfinite(number):
+        raise ValueError(f"{value[:32]} does not fit into 64 bits")
+    return number

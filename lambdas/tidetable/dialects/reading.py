@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from hashlib import sha256
 from math import isfinite, isnan
+from operator import itemgetter
 from typing import Any
 
 from tidetable.events import JsonObject
@@ -151,7 +152,10 @@ def nest_attributes(pairs: Iterable[tuple[str, Any]]) -> JsonObject:
     root: JsonObject = {}
     nested_ids: set[int] = set()
     numbers_beyond: list[tuple[JsonObject, str, float]] = []
-    for key, value in sorted(pairs, key=lambda pair: pair[0]):
+    for key, value in sorted(pairs, key=itemgetter(0)):
+        if "." not in key and type(value) is not float:  # most attributes; no longer name came before
+            root[key] = value
+            continue
         *front, last = key.split(".")
         node: JsonObject | None = root
         if len(front) > _DEEPEST or not (last and all(front)):
