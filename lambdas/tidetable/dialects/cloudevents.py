@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import re
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
+from contextlib import suppress
 from hashlib import sha256
 from typing import Any
-from urllib.parse import unquote
 
 from tidetable.config import Stream
 from tidetable.config.stream import CloudEventsPolicy
+from tidetable.dialects.cloudevents_rules import PAYLOAD, decode_header, find_problem
 from tidetable.dialects.door import Answer, Intake, Request
 from tidetable.dialects.reading import Limits, Reading, refuse_too_many
 from tidetable.dialects.series import fit_name
@@ -28,11 +29,15 @@ from tidetable.problems import CONTENT_TYPE, Problem, refuse_request
 
 _STRUCTURED, _BATCH = "application/cloudevents+json", "application/cloudevents-batch+json"
 _PREFIX = "ce-"
-_REQUIRED = ("id", "source", "specversion", "type")
-_PAYLOAD = frozenset({"data", "data_base64"})
 # An event has its own places for these attributes, so the field ``ce`` leaves them out.
-_OWN = frozenset({"id", "time", "specversion"}) | _PAYLOAD
-_ESCAPED = re.compile(r"\\(.)")
+_OWN = frozenset({"id", "time", "specversion"}) | PAYLOAD
+_CHARSET = re.compile(r";\s*charset\s*=\s*\"?([^\s;\"]+)", re.IGNORECASE)
+# Names of the character sets that are decoded, and Python's names of them.
+_CHARSETS = {
+    **dict.fromkeys(("utf-8", "utf8", "us-ascii", "ascii"), "utf-8-sig"),
+    **dict.fromkeys(("iso-8859-1", "latin1"), "latin-1"),
+    **{name: name for name in ("windows-1252", "utf-16", "utf-16le", "utf-16be")},
+}
 ATTRIBUTES, VALUE, OBJECT = "ce", "value", "object"
 
 
@@ -49,13 +54,13 @@ class CloudEventsDoor:
     def read(self, request: Request, body: bytes, stream: Stream, limits: Limits) -> Reading:
         kind, headers = request.kind, request.headers
         if kind == _BATCH:
-            events = _decode_body(body)
+            events = _decode_body(request, body)
             if not isinstance(events, list):
                 raise refuse_request(400, "unparseable", "a batch of CloudEvents is a JSON array")
             if len(events) > limits.most:
                 raise refuse_too_many(limits.most)
         elif kind == _STRUCTURED:
-            events = [_decode_body(body)]
+            events = [_decode_body(request, body)]
         elif kind.startswith("application/cloudevents"):
             detail = f"Content-Type {kind[:64]!r} is not understood: send {_STRUCTURED}, {_BATCH}, or the binary mode"
             raise refuse_request(415, "unsupported_media_type", detail)
@@ -94,44 +99,55 @@ def make_consent_headers(headers: Mapping[str, str], rate: float) -> Mapping[str
     return {"WebHook-Allowed-Origin": origin, "WebHook-Allowed-Rate": str(max(int(rate * 60), 1))}
 
 
-def _decode_body(body: bytes) -> Any:
+def _decode_body(request: Request, body: bytes) -> Any:
     try:
-        return decode_json(body)
+        return decode_json(_decode_text(request, body))
     except ValueError as error:
         raise refuse_request(400, "unparseable", f"the body is not JSON: {error}") from error
 
 
-def _read_binary(request: Request, body: bytes) -> JsonObject:
+def _decode_text(request: Request, body: bytes) -> str:
+    """Decode a body by the character set of its type, by default UTF-8; ValueError if that fails."""
+    charset = _CHARSET.search(request.content_type)
+    name = charset[1].lower() if charset is not None else "utf-8"
+    if name not in _CHARSETS:
+        raise ValueError(f"the charset {name[:32]!r} is not understood: send UTF-8")
+    return body.decode(_CHARSETS[name])
+
+
+def _read_binary(request: Request, body: bytes) -> JsonObject | Unreadable:
     """Return the attributes from the headers and the data from the body, in the form of the structured mode."""
-    kind = request.kind
-    event: JsonObject = {
-        name.removeprefix(_PREFIX): _decode_header(value)
-        for name, value in request.headers.items()
-        if name.startswith(_PREFIX)
-    }
+    event: JsonObject = {}
+    for header, value in request.headers.items():
+        name = header.removeprefix(_PREFIX)
+        if name == header:
+            continue
+        if name in PAYLOAD or name == "datacontenttype":
+            return Unreadable(
+                f"{header} is not an attribute in a header: the data is the body, its type is Content-Type"
+            )
+        try:
+            event[name] = decode_header(value)
+        except ValueError as error:
+            return Unreadable(f"{header[:64]} {error}")
     if request.content_type:
         event["datacontenttype"] = request.content_type
+    return event | _read_payload(request, body)
+
+
+def _read_payload(request: Request, body: bytes) -> JsonObject:
+    """Return the data of a body, as JSON, text or base64."""
+    kind = request.kind
     if not body:
-        return event
-    if kind == "application/json" or kind.endswith("+json"):
-        event["data"] = _decode_body(body)
-    elif not kind and (value := _try_json(body)) is not None:
-        event["data"] = value
-    elif kind.startswith("text/"):
-        try:
-            event["data"] = body.decode()
-        except UnicodeDecodeError:
-            event["data_base64"] = b64encode(body).decode()
-    else:
-        event["data_base64"] = b64encode(body).decode()
-    return event
-
-
-def _decode_header(value: str) -> str:
-    """Decode an attribute in a header: percent-encoded and, in earlier versions, also quoted (RFC 7230, 3.2.6)."""
-    if len(value) > 1 and value[0] == value[-1] == '"':
-        value = _ESCAPED.sub(r"\1", value[1:-1])
-    return unquote(value)
+        return {}
+    if kind.endswith(("/json", "+json")):
+        return {"data": _decode_body(request, body)}
+    if not kind and (value := _try_json(body)) is not None:
+        return {"data": value}
+    if kind.startswith("text/"):
+        with suppress(ValueError):
+            return {"data": _decode_text(request, body)}
+    return {"data_base64": b64encode(body).decode()}
 
 
 def _try_json(body: bytes) -> Any:
@@ -143,37 +159,26 @@ def _try_json(body: bytes) -> Any:
 
 
 def _read_event(event: Any, policy: CloudEventsPolicy) -> Sent | Unreadable:
+    if isinstance(event, Unreadable):
+        return event
     if not isinstance(event, dict):
         return Unreadable("a CloudEvent is a JSON object")
     # The JSON event format: an attribute that is null is not set. Data may be null.
     event = {name: value for name, value in event.items() if value is not None or name == "data"}
-    for name in _REQUIRED:
-        if not isinstance(event.get(name), str) or not event[name]:
-            return Unreadable(f"{name} is missing: a CloudEvent has the texts {', '.join(_REQUIRED)}")
-    if event["specversion"] != "1.0":
-        return Unreadable(f"specversion {event['specversion'][:16]!r} is not understood: send 1.0")
-    if event.keys() >= _PAYLOAD:
-        return Unreadable("an event has data or data_base64, not both")
-    subject = event.get("subject")
-    if subject is not None and not (isinstance(subject, str) and subject):
-        return Unreadable("subject must be a text of at least one character")
-    series = event[policy.series] if event.get(policy.series) else event["source"]
-    time = event.get("time")
-    if time is not None and not isinstance(time, str):
-        return Unreadable("time: a CloudEvent's time is RFC 3339 text with an offset")
-    return Sent(fit_name(series), time, _make_id(event["source"], event["id"]), _make_data(event))
+    if (problem := find_problem(event)) is not None:
+        return Unreadable(problem)
+    series = event.get(policy.series) or event["source"]
+    # A source is a URI reference, without spaces, so each pair has its own text.
+    id = f"{event['source']} {event['id']}"
+    is_long = len(escape(id).encode()) > MAX_NAME_BYTES
+    # Otherwise the event's own id could not be read any more.
+    own = _OWN - {"id"} if is_long else _OWN
+    id = sha256(id.encode()).hexdigest()[:32] if is_long else id
+    return Sent(fit_name(series), event.get("time"), id, _make_data(event, own))
 
 
-def _make_id(source: str, id: str) -> str:
-    """Join source and id to one text. A source is a URI reference, without spaces, so each pair has its own text."""
-    text = f"{source} {id}"
-    if " " in source or len(escape(text).encode()) > MAX_NAME_BYTES:
-        return sha256(f"{len(source)} {text}".encode()).hexdigest()[:32]
-    return text
-
-
-def _make_data(event: JsonObject) -> JsonObject:
-    attributes = {name: value for name, value in event.items() if name not in _OWN}
+def _make_data(event: JsonObject, left_out: Set[str]) -> JsonObject:
+    attributes = {name: value for name, value in event.items() if name not in left_out}
     if "data_base64" in event:
         return {"data_base64": event["data_base64"], ATTRIBUTES: attributes}
     payload = event.get("data")
