@@ -2,6 +2,7 @@
 
 import zlib
 from datetime import UTC, datetime
+from time import process_time
 from typing import Any
 
 import pytest
@@ -36,6 +37,34 @@ BAD = "cpu idle="
         # The quote after a backslash is part of the text.
         ('log msg="5\\" pipe\nend"', {"msg": '5" pipe\nend', "measurement": "log"}),
         ("cpu cold=-40.5,tiny=-1e-200", {"cold": -40.5, "tiny_text": "-1e-200", "measurement": "cpu"}),
+        # Java's Double.MIN_VALUE, and other numbers below 2.2e-308.
+        (
+            "cpu,a=5e-324 v=4.9e-324,w=-1e-310,x=1e-400,y=2.2250738585072014e-308,z=0e-999,n=1i",
+            {
+                "v_text": "5e-324",
+                "w_text": "-1e-310",
+                "x_text": "1E-400",
+                "y_text": "2.2250738585072014e-308",
+                "z": 0,
+                "n": 1,
+                "a": "5e-324",
+                "measurement": "cpu",
+            },
+        ),
+        (f"cpu v={'0.' + '0' * 330}5", {"v_text": "5E-331", "measurement": "cpu"}),
+        (
+            'cpu v=5e-324,s="x=5e-324, \\"y=5e-324\\"",t=1',
+            {"v_text": "5e-324", "s": 'x=5e-324, "y=5e-324"', "t": 1, "measurement": "cpu"},
+        ),
+        # Quotes in the measurement, in tags and in names of fields are usual characters.
+        ('log,size=5" v="a\nb"', {"size": '5"', "v": "a\nb", "measurement": "log"}),
+        (
+            'log,size=5"\\ x" v="a\n\n b\\"c",w="d\ne"',
+            {"size": '5" x"', "v": 'a\n\n b"c', "w": "d\ne", "measurement": "log"},
+        ),
+        ('lo"g v"w="a\nb=\\"c",n=1', {'v"w': 'a\nb="c', "n": 1, "measurement": 'lo"g'}),
+        ('log v="a",w="b\nc"', {"v": "a", "w": "b\nc", "measurement": "log"}),
+        ('log v="a\nb",w="c\nd"', {"v": "a\nb", "w": "c\nd", "measurement": "log"}),
         # The text of a number replaces no other field, in whatever order they come.
         ('cpu v=1e200,v_text="a"', {"v_text": "a", "v_text_text": "1e+200", "measurement": "cpu"}),
         ('cpu v_text="a",v=1e200', {"v_text": "a", "v_text_text": "1e+200", "measurement": "cpu"}),
@@ -199,3 +228,36 @@ def test_commas_that_separate_no_tags_are_not_counted(doors: Doors, line: str, d
     assert write(doors, f"{line} {T}").status == 204
     (event,) = doors.events()
     assert data is None or event["data"] == data
+
+
+@pytest.mark.parametrize("value", ["1e400", "4.9e-324f", "5e-324x", "1e-9999999999", "-", "nan"])
+def test_other_numbers_are_refused(doors: Doors, value: str) -> None:
+    reply = write(doors, f"cpu v={value},w=5e-324 {T}\ncpu v=1 {T}", V3)
+    assert [line["line_number"] for line in reply.document["data"]] == [1]
+    assert [event["data"]["v"] for event in doors.events()] == [1]
+
+
+def test_a_text_that_does_not_end_refuses_only_its_line(doors: Doors) -> None:
+    reply = write(doors, f'log v="a {T}\ncpu v=1 {T}\ncpu,t=" v=2 {T}\nlog v="a {T}', V3)
+    assert [line["line_number"] for line in reply.document["data"]] == [1, 4]
+    assert sorted(event["data"]["v"] for event in doors.events()) == [1, 2]
+
+
+def test_byte_order_marks_in_front_of_lines_are_skipped(doors: Doors) -> None:
+    """Some programs of Windows write one; files that are joined have it in front of several lines."""
+    assert write(doors, f"\ufeffcpu,a=b v=1 {T}\n\ufeffmem v=2 {T}\n\ufeff# comment\n").status == 204
+    assert sorted(event["series"] for event in doors.events()) == ["cpu,a=b", "mem"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    ['m v="a",w="', 'm v="', "\\a", "\t", '="', '="\\', "\\", "m v=5e-324,", "m v=0.", '"', 'm,t=" v="a'],
+    ids=repr,
+)
+def test_no_body_takes_more_time_than_others_of_its_size(line: str) -> None:
+    """Work that grew with the square of the size would take minutes: the limit leaves room for a busy machine."""
+    doors = Doors(config({"max_events": 1000, "max_body": 1_000_000}))
+    for body in (line * (900_000 // len(line)), (line + "\n") * 9_000, (line + "\n") * 9_000 + 'x"'):
+        started = process_time()
+        assert write(doors, body, V3).status in (204, 400)
+        assert process_time() - started < 10

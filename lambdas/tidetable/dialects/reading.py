@@ -110,7 +110,7 @@ def make_id(identity: Any, rest: int = 0) -> str:
     return f"{digest}-{rest:03d}" if rest else digest
 
 
-def set_number(data: JsonObject, name: str, value: float) -> None:
+def set_number(data: JsonObject, name: str, value: float | Decimal) -> None:
     """Set a number, or a text under ``name_text`` if DynamoDB cannot hold the number.
 
     It cannot hold NaN, infinities and numbers beyond 1E-130 to 9.9E+125. So the field itself holds only numbers:
@@ -129,18 +129,23 @@ def is_beyond(value: Any) -> bool:
 
     Set such a number after all other fields: its text must not replace a field.
     """
-    return type(value) is float and value != 0 and not _TINIEST <= abs(value) <= _LARGEST
+    return isinstance(value, float | Decimal) and value != 0 and _is_beyond(value)
 
 
-def read_exact(value: float) -> Decimal | int | str:
+def _is_beyond(value: float | Decimal) -> bool:
+    size: Any = abs(value)
+    return not _TINIEST <= size <= _LARGEST
+
+
+def read_exact(value: float | Decimal) -> Decimal | int | str:
     """Return a number in the form in which it is stored, or its text if DynamoDB cannot hold the number."""
     if isinstance(value, int):
         return value
     if not isfinite(value):
         return "NaN" if isnan(value) else "Infinity" if value > 0 else "-Infinity"
-    if value and not _TINIEST <= abs(value) <= _LARGEST:
-        return repr(value)
-    return Decimal(repr(value))
+    if value and _is_beyond(value):
+        return str(value)
+    return Decimal(str(value))
 
 
 def nest_attributes(pairs: Iterable[tuple[str, Any]]) -> JsonObject:
