@@ -81,10 +81,16 @@ def _answer_probe(request: Request, pipeline: wiring.Pipeline) -> Answer:
 
 
 def _make_response(answer: Answer) -> Response:
-    """Write the answer in the gateway's form; a body that is not text is in Base64."""
+    """Write the answer in the gateway's form; a body that is not text is in Base64.
+
+    AWS decodes Base64 by the request's Accept header. It is not documented what it does without that header, so bytes
+    that are text in UTF-8, as most short messages are, go as text.
+    """
     headers = {"Cache-Control": "no-store", **answer.headers}
     if answer.content_type:
         headers["Content-Type"] = answer.content_type
-    text = answer.content_type != "application/x-protobuf"
-    body = answer.body.decode() if text else b64encode(answer.body).decode()
-    return {"statusCode": answer.status, "headers": headers, "body": body, "isBase64Encoded": not text}
+    try:
+        body, encoded = answer.body.decode(), False
+    except UnicodeDecodeError:
+        body, encoded = b64encode(answer.body).decode(), True
+    return {"statusCode": answer.status, "headers": headers, "body": body, "isBase64Encoded": encoded}

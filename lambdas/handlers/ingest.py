@@ -65,6 +65,7 @@ def _read_request(event: dict[str, Any]) -> IngestRequest:
         stream=stream,
         body=content,
         content_type=headers.get("content-type", ""),
+        encoding=headers.get("content-encoding", ""),
         strict="handling=strict" in preferences.split(","),
         access=access,
     )

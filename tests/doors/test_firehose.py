@@ -119,3 +119,25 @@ def test_what_is_lost_is_503(doors: Doors) -> None:
     doors.store.throttles, doors.overflow.refuses = {"tidetable-t.quakes.2026-03-01"}, True
     reply = send(doors, record({"series": "a"}))
     assert (reply.status, reply.document["requestId"]) == (503, REQUEST)
+
+
+@pytest.mark.parametrize("empty", [b"", b"\n", b" \r\n\t", b"\xef\xbb\xbf"])
+def test_an_empty_record_is_skipped(doors: Doors, empty: bytes) -> None:
+    """Otherwise Firehose would send its whole request again, until its retries end."""
+    assert send(doors, record(empty), record({"series": "a"}), record(empty)).status == 200
+    assert [event["series"] for event in doors.events()] == ["a"]
+    assert send(doors, record(empty)).status == 200
+
+
+def test_byte_order_marks_are_skipped(doors: Doors) -> None:
+    mark = b"\xef\xbb\xbf"
+    one, lines = mark + b'{"series": "a"}', mark + b'{"series": "b"}\n' + mark + b'{"series": "c"}\n'
+    document = {"requestId": REQUEST, "timestamp": STAMP, "records": [record(one), record(lines)]}
+    assert send(doors, body=mark + json.dumps(document).encode()).status == 200
+    assert [event["series"] for event in doors.events()] == ["a", "b", "c"]
+
+
+def test_records_that_differ_only_beyond_the_microsecond_stay_apart(doors: Doors) -> None:
+    times = [f"2026-03-01T00:03:00.123456{rest}Z" for rest in ("", "7", "78")]
+    assert send(doors, *[record({"series": "a", "time": time, "data": {"n": 1}}) for time in times]).status == 200
+    assert [event["time"] for event in doors.events()] == ["2026-03-01T00:03:00.123456Z"] * 3

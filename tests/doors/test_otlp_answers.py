@@ -8,8 +8,12 @@ from typing import Any
 import pytest
 from google.protobuf import json_format
 from google.rpc.status_pb2 import Status
-from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceResponse
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import (
+    ExportLogsServiceRequest,
+    ExportLogsServiceResponse,
+)
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
+    ExportMetricsServiceRequest,
     ExportMetricsServiceResponse,
 )
 
@@ -196,3 +200,42 @@ def _field(number: int, body: bytes) -> bytes:
         length += bytes([size & 127 | 128])
         size >>= 7
     return bytes([number << 3 | 2]) + length + bytes([size]) + body
+
+
+@pytest.mark.parametrize("count", [1, 40])
+@pytest.mark.parametrize("route", [METRICS, LOGS])
+def test_an_answer_without_an_accept_header_is_text_and_whole(doors: Doors, route: str, count: int) -> None:
+    """Go's exporters send no Accept header, and a gateway decodes Base64 by that header."""
+    name = "\u00e9" * 90
+    document = (
+        metrics(gauge(*[point(1, OLD)] * count, name=name))
+        if route == METRICS
+        else logs(*[{"timeUnixNano": str(OLD)}] * count)
+    )
+    message = json_format.ParseDict(
+        document, ExportMetricsServiceRequest() if route == METRICS else ExportLogsServiceRequest()
+    )
+    reply = doors.call("POST", route, message.SerializeToString(), content_type=PROTOBUF)
+    assert (reply.status, doors.encoded, reply.headers["content-type"]) == (200, False, PROTOBUF)
+    answer = (ExportMetricsServiceResponse if route == METRICS else ExportLogsServiceResponse).FromString(reply.body)
+    assert 0 < len(answer.partial_success.error_message) <= 120
+    assert answer.partial_success.error_message.startswith("number 0: 2026-02-20T00:05:00.000000Z is before")
+    rejected = (
+        answer.partial_success.rejected_data_points if route == METRICS else answer.partial_success.rejected_log_records
+    )
+    assert rejected == count
+
+
+def test_an_error_without_an_accept_header_is_text_and_whole(doors: Doors) -> None:
+    reply = doors.call("POST", METRICS, b"not a message", content_type=PROTOBUF)
+    assert (reply.status, doors.encoded) == (400, False)
+    assert Status.FromString(reply.body).message.startswith("the body is not OTLP in protobuf")
+
+
+def test_an_answer_that_is_not_text_is_base64(doors: Doors) -> None:
+    """200 refused points: the number takes two bytes, which are not UTF-8."""
+    document = metrics(gauge(*[point(1, OLD)] * 200))
+    message = json_format.ParseDict(document, ExportMetricsServiceRequest())
+    reply = doors.call("POST", METRICS, message.SerializeToString(), content_type=PROTOBUF, accept="*/*")
+    assert doors.encoded
+    assert ExportMetricsServiceResponse.FromString(reply.body).partial_success.rejected_data_points == 200

@@ -57,6 +57,8 @@ class Doors(World):
     def __init__(self, config: Config) -> None:
         super().__init__(config)
         self.caller: dict[str, str] | None = None
+        # True if the last answer was in Base64, which the gateway decodes.
+        self.encoded = False
 
     def call(
         self,
@@ -88,8 +90,8 @@ class Doors(World):
         context: Any = _Timed(self.clock, seconds)
         with wiring.serve_pipeline(self.pipeline()):
             answer = doors.handler(event, context)
-        text = answer["body"]
-        raw = base64.b64decode(text) if answer["isBase64Encoded"] else text.encode()
+        text, self.encoded = answer["body"], answer["isBase64Encoded"]
+        raw = base64.b64decode(text) if self.encoded else text.encode()
         return Reply(answer["statusCode"], {k.lower(): v for k, v in answer["headers"].items()}, raw)
 
     def events(self) -> list[dict[str, Any]]:

@@ -48,4 +48,4 @@ def send(doors: Doors, document: Any, kind: str = JSON, route: str = METRICS, **
     if kind == PROTOBUF:
         message = ExportMetricsServiceRequest() if route == METRICS else ExportLogsServiceRequest()
         body = json_format.Parse(body, message).SerializeToString()
-    return doors.call("POST", route, body, content_type=kind, **more)
+    return doors.call("POST", route, body, content_type=kind, **({"accept": "*/*"} | more))

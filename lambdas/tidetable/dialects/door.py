@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -15,12 +14,8 @@ from tidetable.exact import encode_json
 from tidetable.ingest import Outcome, ingest_values
 from tidetable.ingest.bodies import inflate_body
 from tidetable.ingest.request import Ingest
-from tidetable.problems import Problem, refuse_request
+from tidetable.problems import Problem
 from tidetable.remaining import Remaining
-
-_ENCODINGS = frozenset({"", "identity", "gzip", "x-gzip", "deflate"})
-# The first bytes of a zlib stream. A gateway may decompress a body, but leave the header that names its encoding.
-_ZLIB = (b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,27 +101,7 @@ def ingest_request(
     access.require(name, "write")
     access.require_known(name, ports.config.streams)
     api, stream = ports.config.api, ports.config.streams[name]
-    encoding = request.headers.get("content-encoding", "").strip().lower()
-    if encoding not in _ENCODINGS:
-        raise refuse_request(
-            415, "unsupported_media_type", f"Content-Encoding {encoding[:32]!r} is not understood: send gzip, or none"
-        )
-    sent = request.body
-    if encoding == "deflate" and sent.startswith(_ZLIB):
-        sent = _inflate_zlib(sent, api.max_body)
-    body = inflate_body(sent, api.max_body)
+    body = inflate_body(request.body, api.max_body, request.headers.get("content-encoding", ""))
     reading = door.read(request, body, stream, Limits(min(BATCHES * api.max_events, MOST_POINTS), api.max_body))
     outcome = ingest_values(name, reading.values, ports, remaining, strict=reading.strict, access=access)
     return door.answer(Intake(request, body, reading, outcome)), outcome
-
-
-def _inflate_zlib(body: bytes, max_body: int) -> bytes:
-    """Return the decompressed body; if it is too large, only ``max_body`` + 1 bytes, which the caller refuses."""
-    stream = zlib.decompressobj()
-    try:
-        plain = stream.decompress(body, max_body + 1)
-    except zlib.error as error:
-        raise refuse_request(400, "unparseable", f"the body is damaged: {error}") from error
-    if len(plain) <= max_body and not stream.eof:
-        raise refuse_request(400, "unparseable", "the body is cut short")
-    return plain

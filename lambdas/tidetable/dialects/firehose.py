@@ -8,6 +8,7 @@ error Firehose sends the whole request again, and in the end keeps it in the del
 from __future__ import annotations
 
 from base64 import b64decode
+from codecs import BOM_UTF8
 from collections.abc import Iterator, Sequence
 from http import HTTPStatus
 from typing import Any
@@ -59,7 +60,7 @@ class FirehoseDoor:
 
     def read(self, _request: Request, body: bytes, stream: Stream, limits: Limits) -> Reading:
         try:
-            delivery = msgspec.json.decode(body, type=Delivery)
+            delivery = msgspec.json.decode(body.removeprefix(BOM_UTF8), type=Delivery)
         except (msgspec.DecodeError, ValueError, RecursionError) as error:
             raise refuse_request(400, "unparseable", f"the body is not a request of Firehose: {error}") from error
         reading = Reading()
@@ -93,10 +94,12 @@ def _make_answer(request: Request, status: int, message: str = "") -> Answer:
 
 def _read_record(record: Record, policy: FirehosePolicy, timestamp: int | None) -> Iterator[Sent | Unreadable]:
     try:
-        content = b64decode(record.data, validate=True)
+        content = b64decode(record.data, validate=True).removeprefix(BOM_UTF8)
     except ValueError:
         yield Unreadable("data is not base64")
         return
+    if not content or content.isspace():
+        return  # an empty record has nothing that could be lost; Firehose would send a refused request again and again
     try:
         yield _read_value(decode_json(content), policy, timestamp)
         return
@@ -107,7 +110,7 @@ def _read_record(record: Record, policy: FirehosePolicy, timestamp: int | None) 
             return
     for line in lines:
         try:
-            yield _read_value(decode_json(line), policy, timestamp)
+            yield _read_value(decode_json(line.removeprefix(BOM_UTF8)), policy, timestamp)
         except ValueError as error:
             yield Unreadable(f"a line of the record is not JSON: {error}")
 

@@ -23,6 +23,8 @@ RETRY_AFTER = "1"
 _CODES = {400: 3, 401: 16, 403: 7, 404: 5, 413: 8, 415: 3, 422: 3, 429: 8, 500: 13, 503: 14}
 _UNKNOWN = 2
 _NAMED = 3
+# A length below 128 is one byte of ASCII in protobuf. The message is within another message of at most 127 bytes.
+_SHORT = 120
 
 
 class Protobuf(Protocol):
@@ -60,7 +62,7 @@ class OtlpDoor:
 
     def answer(self, intake: Intake) -> Answer:
         signal, refusals = _find_signal(intake.request), intake.refusals
-        message = describe_refusals(refusals, "number", _NAMED)
+        message = _shorten(intake.request, describe_refusals(refusals, "number", _NAMED))
         if intake.request.kind == PROTOBUF:
             return Answer(200, self.protobuf.encode_answer(signal.request, len(refusals), message), PROTOBUF)
         return Answer.json(200, signal.describe_success(len(refusals), message))
@@ -71,9 +73,22 @@ class OtlpDoor:
         if "Retry-After" in headers:
             headers["Retry-After"] = RETRY_AFTER
         if request.kind == PROTOBUF:
-            answer = Answer(problem.status, self.protobuf.encode_status(code, problem.detail), PROTOBUF)
+            answer = Answer(
+                problem.status, self.protobuf.encode_status(code, _shorten(request, problem.detail)), PROTOBUF
+            )
             return replace(answer, headers=headers)
         return Answer.json(problem.status, {"code": code, "message": problem.detail}, headers)
+
+
+def _shorten(request: Request, message: str) -> str:
+    """Shorten a message in protobuf to ASCII of ``_SHORT`` characters, if the request has no Accept header.
+
+    Then the answer's bytes are text, unless more than 127 points are refused, and no gateway needs to decode them. Go's
+    exporters send no Accept header.
+    """
+    if request.kind != PROTOBUF or "accept" in request.headers:
+        return message
+    return message.encode("ascii", "replace").decode()[:_SHORT]
 
 
 def _find_signal(request: Request) -> otlp.Signal:

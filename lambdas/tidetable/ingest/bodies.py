@@ -18,6 +18,9 @@ from tidetable.problems import refuse_request
 
 _Usual = TypeVar("_Usual")
 _GZIP = b"\x1f\x8b"
+_ENCODINGS = frozenset({"", "identity", "gzip", "x-gzip", "deflate"})
+# The first bytes of a zlib stream.
+_ZLIB = (b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
 _NDJSON_TYPES = frozenset(
     {"application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines"}
 )
@@ -51,7 +54,7 @@ class Body(NamedTuple):
     kind: str
 
 
-def read_body(body: bytes, content_type: str, *, max_body: int) -> Body:
+def read_body(body: bytes, content_type: str, *, max_body: int, encoding: str = "") -> Body:
     """Return the text of a body; ProblemError for a body that cannot be read.
 
     ``max_body`` limits the bytes after decompression. It is enforced during decompression: a gzip bomb cannot fill the
@@ -65,7 +68,7 @@ def read_body(body: bytes, content_type: str, *, max_body: int) -> Body:
             f"Content-Type {kind[:64]!r} is not understood: send application/json or application/x-ndjson, plain or gzip",
         )
     # RFC 8259, section 8.1: a parser may ignore a byte order mark, and some programs of Windows write one.
-    text = inflate_body(body, max_body).removeprefix(BOM_UTF8)
+    text = inflate_body(body, max_body, encoding).removeprefix(BOM_UTF8)
     if not text or text.isspace():
         raise refuse_request(400, "unparseable", "the body is empty: send one event, an array of events or NDJSON")
     return Body(text, kind)
@@ -184,7 +187,7 @@ def _read_lines(text: bytes, max_events: int) -> list[Any]:
     # This decoder accepts two values in a line, or a value over two lines; no other reader of NDJSON does.
     if events is not None and len(events) == len(lines):
         return events
-    return [_try_usual(_SENT, line) or read_line(line) for line in lines]
+    return [_try_usual(_SENT, line) or read_line(line.removeprefix(BOM_UTF8)) for line in lines]
 
 
 def _try_usual(decode: Callable[[bytes], _Usual], text: bytes) -> _Usual | None:
@@ -200,10 +203,14 @@ def _refuse_many(max_events: int) -> NoReturn:
     raise refuse_request(413, "too_many_events", detail)
 
 
-def inflate_body(body: bytes, max_body: int) -> bytes:
+def inflate_body(body: bytes, max_body: int, encoding: str = "") -> bytes:
     """Return the body, decompressed if it begins like gzip, because gateways and clients disagree on Content-Encoding.
-    ProblemError if the body is damaged, or has more than ``max_body`` bytes; the size is checked during decompression.
+    With the ``encoding`` deflate, it is decompressed if it begins like zlib: API Gateway decompresses a body itself, and
+    a header may stay. ProblemError if the encoding is not known, or if the body is damaged, or has more than
+    ``max_body`` bytes; the size is checked during decompression.
     """
+    if encoding:
+        body = _decode_deflate(body, encoding.strip().lower(), max_body)
     if not body.startswith(_GZIP):
         if len(body) > max_body:
             raise _refuse_large(max_body)
@@ -227,6 +234,26 @@ def inflate_body(body: bytes, max_body: int) -> bytes:
     except zlib.error as error:
         raise refuse_request(400, "unparseable", f"the gzip body is damaged: {error}") from error
     raise refuse_request(400, "unparseable", f"the gzip body has more than {_MOST_MEMBERS} members: compress it as one")
+
+
+def _decode_deflate(body: bytes, encoding: str, max_body: int) -> bytes:
+    """Return the body, decompressed if it is deflate; if it is too large, only ``max_body`` + 1 bytes, which the caller
+    refuses.
+    """
+    if encoding not in _ENCODINGS:
+        raise refuse_request(
+            415, "unsupported_media_type", f"Content-Encoding {encoding[:32]!r} is not understood: send gzip, or none"
+        )
+    if encoding != "deflate" or not body.startswith(_ZLIB):
+        return body
+    stream = zlib.decompressobj()
+    try:
+        plain = stream.decompress(body, max_body + 1)
+    except zlib.error as error:
+        raise refuse_request(400, "unparseable", f"the body is damaged: {error}") from error
+    if len(plain) <= max_body and not stream.eof:
+        raise refuse_request(400, "unparseable", "the body is cut short")
+    return plain
 
 
 def _refuse_large(max_body: int) -> Exception:

@@ -48,6 +48,7 @@ class IngestRequest(msgspec.Struct, frozen=True):
     stream: str
     body: bytes
     content_type: str = ""
+    encoding: str = ""
     strict: bool = False
     # The rights of the caller's key: events of series that it does not cover are refused.
     access: Access = FULL
@@ -72,7 +73,7 @@ class Ingest(msgspec.Struct):
 def ingest_body(request: IngestRequest, ports: Ingest, remaining: Remaining) -> Outcome:
     """Store the events of a request; ProblemError if the whole request is refused, and then nothing is written."""
     context, api = _begin_request(request.stream, request.access, ports), ports.config.api
-    body = read_body(request.body, request.content_type, max_body=api.max_body)
+    body = read_body(request.body, request.content_type, max_body=api.max_body, encoding=request.encoding)
     small = _is_small(body, context.layout)
     if context.stream.layout.pack is not None:
         outcome = _ingest_columns(context, decode_raw(body, max_events=api.max_events), ports, remaining, small=small)
