@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tidetable.archive import Exporter, Restorer
     from tidetable.archive.ports import Completer, Format, TableSource
     from tidetable.bill.consumed import Meters
+    from tidetable.bill.kept import KeptBills
     from tidetable.credentials import Keys
     from tidetable.feed.changes import Record
     from tidetable.feed.feeds import Feeds
@@ -59,6 +60,12 @@ class Upkeep(Pipeline):
         from aws.meters import CloudWatchMeters
 
         return CloudWatchMeters(clients.find_cloudwatch_client, self.stage, settings.read_settings().metrics_namespace)
+
+    @cached_property
+    def bills(self) -> KeptBills:
+        from tidetable.bill.kept import KeptBills
+
+        return KeptBills()
 
     # The feed of changes.
 

@@ -44,7 +44,7 @@ def list_alarms(_: Request) -> dict[str, Any]:
 
 
 def show_cost(request: Request) -> dict[str, Any]:
-    """Show the bill of the present tables."""
+    """Show the bill of the present tables. A process keeps a bill for a minute."""
     # Imported here, so that only this route waits for the import.
     from tidetable.bill.present import Sources, present_bill
 
@@ -52,7 +52,9 @@ def show_cost(request: Request) -> dict[str, Any]:
     pipeline = wiring_upkeep.pipeline()
     ports = pipeline.catalog, pipeline.table_reader, pipeline.meters, pipeline.pools
     sources = Sources(*ports, read_settings().region, request.remaining)
-    return present_bill(pipeline.config, sources, pipeline.clock.now(), request.access.sees, only)
+    now, sees = pipeline.clock.now(), request.access.sees
+    key = request.access.streams, only
+    return pipeline.bills.find_or_compute(key, now, lambda: present_bill(pipeline.config, sources, now, sees, only))
 
 
 def simulate_change(request: Request) -> dict[str, Any]:
