@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
@@ -69,6 +70,8 @@ def status(
         if tables:
             why = "deployed, but not in" if name in new else f"since {to_text(since)[:16]}Z no longer in"
             out.print(f"{name} is {why} {config}: its {tables} tables are handled by its last policy", soft_wrap=True)
+    for line in _list_untyped(rows):
+        out.print(line, style="yellow", markup=False, soft_wrap=True)
     _describe_feeds(account, configured, periods)
     out.print(f"{len(rows)} periods, ${sum(row.dollars for row in rows):,.2f} per month in their present state")
     if any(period.on_demand for period in periods):
@@ -143,6 +146,21 @@ def _draw_periods(rows: Sequence[Row], title: str) -> None:
         "             oldest to newest: . ahead  # open  + late  = closed  > archiving or restoring  a archived  ! lost"
     )
     out.print(grid)
+
+
+def _list_untyped(rows: Sequence[Row]) -> list[str]:
+    """List, per stream, the declared columns that do not hold all values of the archived periods."""
+    lines = []
+    for name in dict.fromkeys(row.stream for row in rows):
+        found = [row.untyped for row in rows if row.stream == name and row.untyped]
+        counts = sum(map(Counter, found), Counter[str]())
+        if counts:
+            columns = ", ".join(f"{column} {count:,}" for column, count in sorted(counts.items()))
+            lines.append(
+                f"{name}: values that their declared column does not hold, in {len(found)} archived periods: {columns}. "
+                "They are in the column data only: declare a type that fits"
+            )
+    return lines
 
 
 def _describe_feeds(account: Account, config: Config, periods: Sequence[ObservedPeriod]) -> None:

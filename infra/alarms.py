@@ -97,6 +97,7 @@ class StageAlarms(Alarms):
         doors: Doors | None,
         targets: Targets,
         quota: int,
+        typed: bool,
     ) -> None:
         super().__init__(scope, id, stage=stage, api=api, targets=targets)
         near = int(NEAR * quota)
@@ -190,6 +191,12 @@ class StageAlarms(Alarms):
             lifecycle.archiver.metric_errors(period=five),
             "A period could not be archived; its table is kept, and every run tries again.",
         )
+        if typed:
+            self._add_alarm(
+                "UntypedValues",
+                make_own_metric(stage, "archiver", "UntypedValues").with_(period=five),
+                "An archived period has values that their declared column does not hold: queries of its files miss them.",
+            )
         self._add_alarm(
             "SweepFailing",
             lifecycle.sweeper.metric_errors(period=five),

@@ -149,6 +149,7 @@ def make_stage(scope: Construct, common: Common, code: Code, external: External,
         doors=doors,
         targets=targets,
         quota=config.lifecycle.table_quota,
+        typed=any(stream.archive.columns for stream in config.streams.values()),
     )
     dashboard = Dashboard(
         scope,

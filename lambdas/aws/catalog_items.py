@@ -90,6 +90,8 @@ def make_attributes(entry: Entry) -> Item:
         facts = entry.archive
         item["archive"] = {"manifest": facts.manifest, "events": facts.events, "bytes": facts.bytes}
         item["archive"] |= _name_times(at=facts.at, expired_at=facts.expired_at)
+        if facts.untyped:
+            item["archive"]["untyped"] = dict(facts.untyped)
     item |= _name_times(deleted_at=entry.deleted_at, keep_until=entry.keep_until)
     if entry.opened is not None:
         item["opened"] = make_opened_item(entry.opened)
@@ -135,7 +137,8 @@ def read_entry(item: Item) -> Entry:
 
 def _read_archive(item: Mapping[str, Any]) -> ArchiveFacts:
     sizes, verified = (int(item["events"]), int(item["bytes"])), from_text(item["at"])
-    return ArchiveFacts(item["manifest"], *sizes, verified, _read_time(item, "expired_at"))
+    untyped = {name: int(count) for name, count in item.get("untyped", {}).items()}
+    return ArchiveFacts(item["manifest"], *sizes, verified, _read_time(item, "expired_at"), untyped)
 
 
 def _read_regions(value: Any) -> tuple[str, ...]:

@@ -38,6 +38,12 @@ def handler(event: dict[str, str], context: LambdaContext) -> dict[str, Any]:
     if result.done and facts is not None:
         metrics.add_metric("EventsArchived", MetricUnit.Count, facts.events)
         metrics.add_metric("BytesArchived", MetricUnit.Bytes, facts.bytes)
+        if facts.untyped:
+            # A stage without such values has no such metric, and does not pay for it.
+            logger.warning(
+                "values do not fit their declared columns", stream=stream, period=period, columns=dict(facts.untyped)
+            )
+            metrics.add_metric("UntypedValues", MetricUnit.Count, sum(facts.untyped.values()))
     return {
         "stream": entry.stream,
         "period": entry.period.label,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
@@ -288,5 +288,8 @@ def _answer_page(
     if answer.next is not None:
         headers["Tidetable-Next"] = answer.next
     if rendered.untyped:
-        headers["Tidetable-Untyped"] = str(rendered.untyped)
+        # The names of fields may have any characters, but a header is ASCII.
+        names = [f"{quote(name, safe='.')}={count}" for name, count in rendered.untyped.items()]
+        headers["Tidetable-Untyped"] = str(sum(rendered.untyped.values()))
+        headers["Tidetable-Untyped-Columns"] = ",".join(names)
     return make_text_response(200, rendered.content_type, rendered.body, headers, encoded=rendered.encoded)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple, TypedDict
@@ -57,7 +57,8 @@ WRITABLE = frozenset({State.CREATING, State.OPEN, State.CLOSED})
 class ArchiveFacts(msgspec.Struct, frozen=True):
     """The catalog's record of a verified archive: its manifest, its size, and the time of its verification.
 
-    ``expired_at`` is the instant since which the bucket's rules may have deleted its files.
+    ``expired_at`` is the instant since which the bucket's rules may have deleted its files. ``untyped`` counts by declared
+    column the values that the column does not hold.
     """
 
     manifest: str
@@ -65,6 +66,7 @@ class ArchiveFacts(msgspec.Struct, frozen=True):
     bytes: int
     at: datetime
     expired_at: datetime | None = None
+    untyped: Mapping[str, int] = {}
 
 
 class Seen(NamedTuple):

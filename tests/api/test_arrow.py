@@ -51,7 +51,7 @@ def test_a_page_is_arrows_stream_and_its_cursor_is_a_header(app: Gateway) -> Non
 
 def test_the_number_of_values_that_do_not_fit_their_columns_is_a_header(app: Gateway) -> None:
     headers, body = get(app, format="arrow", series="b")
-    assert headers["Tidetable-Untyped"] == "1"
+    assert (headers["Tidetable-Untyped"], headers["Tidetable-Untyped-Columns"]) == ("1", "mag=1")
     (row,) = pa.ipc.open_stream(body).read_all().to_pylist()
     assert (row["mag"], row["place"], json.loads(row["data"])) == (None, "here", {"mag": "strong", "depth": 5})
     assert "Tidetable-Untyped" not in get(app, format="arrow", series="a")[0]

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 import wiring
 from tests.api.gateway import Context
@@ -99,6 +100,15 @@ def test_the_archiver_answers_what_it_archived_and_counts_it_once(functions: Fun
     assert facts is not None
     size = sum(len(body) for key, body in functions.stage.bucket.objects.items() if key.endswith(".parquet"))
     assert functions.measured == {"EventsArchived": 40, "BytesArchived": size}
+
+
+def test_the_archiver_counts_the_values_that_do_not_fit_their_columns(functions: Functions) -> None:
+    functions.archive()
+    functions.measured.clear()
+    facts = replace(functions.entry.archive, untyped={"ms": 3, "price": 4})
+    functions.stage.catalog.move(functions.entry, State.ARCHIVED, expected=[State.ARCHIVED], archive=facts)
+    functions.archive()
+    assert functions.measured["UntypedValues"] == 7
 
 
 def test_the_archiver_ends_in_time_for_its_answer_and_says_that_there_is_more(functions: Functions) -> None:

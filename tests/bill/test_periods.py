@@ -166,7 +166,7 @@ def test_a_row_has_what_is_known_of_its_period() -> None:
         "tidetable-t.s.2026-03-11", "ACTIVE", 10, 20, TableClass.INFREQUENT,
         size_bytes=10**10, item_count=7, index_sizes={"status": (5, 10**9)},
     )  # fmt: skip
-    found = entry("2026-03-11", State.CLOSED, archive=ArchiveFacts("m", 9, 1, NOON))
+    found = entry("2026-03-11", State.CLOSED, archive=ArchiveFacts("m", 9, 1, NOON, untyped={"ms": 4}))
     observed = ObservedPeriod(found, STREAM, {table.name: table}, NOON - timedelta(hours=6))
     document = asdict(make_row(observed, NOON, None))
     # Ten and twenty units for 730 hours at $0.00065 and $0.00013, times 1.25; 11 GB at $0.10.
@@ -188,6 +188,7 @@ def test_a_row_has_what_is_known_of_its_period() -> None:
         "late": False,
         "backfill_until": None,
         "removed_since": "2026-03-15T06:00:00.000000Z",
+        "untyped": {"ms": 4},
     }
 
 

@@ -111,7 +111,7 @@ def test_one_streams_entries_are_not_anothers(engine: Engine) -> None:
 def test_a_move_from_an_expected_state_changes_the_entry_and_keeps_its_facts(engine: Engine) -> None:
     first = entry(engine)
     engine.catalog.add(first)
-    facts = ArchiveFacts(manifest="stream=s/period=p/_manifest.json", events=12, bytes=3456, at=NOW)
+    facts = ArchiveFacts(manifest="stream=s/period=p/_manifest.json", events=12, bytes=3456, at=NOW, untyped={"ms": 3})
     archived = engine.catalog.move(first, State.ARCHIVED, expected=[State.CREATING, State.OPEN], archive=facts)
     deleted = engine.catalog.move(archived, State.DELETED, expected=[State.ARCHIVED], deleted_at=NOW)
     assert deleted.archive == facts

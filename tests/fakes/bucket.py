@@ -65,6 +65,7 @@ class FakeWriter:
     def __init__(self) -> None:
         self.facts = Facts()
         self.size = 0
+        self.untyped: Mapping[str, int] = {}
         self._items: list[Any] = []
 
     def add(self, items: bytes) -> None:

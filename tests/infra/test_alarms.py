@@ -42,6 +42,7 @@ ALARMS: dict[str, tuple[str, str, str, str, int, int, str, str]] = {
     "TableQuotaNear": (OWN, "PeriodTables", "tidetable-dev-lifecycle", "Maximum", 300, 1, ">= 2000", "fine"),
     "ArchiveOverdue": (OWN, "ArchivesOverdue", "tidetable-dev-lifecycle", "Maximum", 300, 2, ">= 1", "fine"),
     "ArchiveFailing": (LAMBDA, "Errors", "archiver", "Sum", 300, 1, ">= 1", "fine"),
+    "UntypedValues": (OWN, "UntypedValues", "tidetable-dev-archiver", "Sum", 300, 1, ">= 1", "fine"),
     "SweepFailing": (LAMBDA, "Errors", "sweeper", "Sum", 300, 1, ">= 1", "fine"),
     "FeedLagging": (LAMBDA, "IteratorAge", "feed", "Maximum", 300, 3, ">= 900000", "fine"),
     "FeedDeadLetters": (SQS, "ApproximateNumberOfMessagesVisible", "FeedDeadLetters", "Maximum", 60, 1, ">= 1", "fine"),
@@ -118,6 +119,11 @@ def test_an_alarm_watches_this_and_begins_then(rolled: Template, name: str) -> N
 def test_there_is_no_other_alarm(dev: Template) -> None:
     assert alarms(dev).keys() == {name.lower() for name in ALARMS.keys() - OF_ROLLUPS.keys() - OF_DOORS.keys()}
     assert len(dev.all("AWS::CloudWatch::Alarm")) == len(ALARMS) - len(OF_ROLLUPS) - len(OF_DOORS)
+
+
+def test_columns_are_watched_only_where_they_are_declared() -> None:
+    plain = template("dev", ('columns = { mag = "double", place = "string" }', "columns = {}"))
+    assert "untypedvalues" not in alarms(plain)
 
 
 def test_the_names_of_alarms_begin_as_the_console_looks_for_them(dev: Template) -> None:

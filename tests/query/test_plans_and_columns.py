@@ -196,7 +196,7 @@ def test_typed_columns_have_what_an_event_says_and_else_nothing() -> None:
         "ref": ["r"],
         "incomplete": [False],
     }
-    assert table.untyped == 1
+    assert table.untyped == {"m": 1}
     only = type_events(text, {"n": "integer", "m": "double"}, Projection(fields=("m",))).columns
     assert [column.name for column in only][3:5] == ["m", "data"]
     versions = type_events(text, {}, Projection(versions=True)).columns
@@ -212,7 +212,7 @@ def test_rows_have_groups_by_their_types() -> None:
         ("group.n", "integer", [1, None]),
         ("group", "string", ["{}", '{"n":"x"}']),
     ]
-    assert table.untyped == 1
+    assert table.untyped == {"group.n": 1}
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,7 @@ from aws.archive.render import (
 )
 from aws.archive.rows import NOTE, Note, Rows, add_facts, join_chunks
 from aws.archive.shape import MAX_LEAVES, Irregular, Shape, read_page
+from aws.archive.untyped import count_untyped
 from aws.wire import decode_item
 from tidetable.archive.facts import Facts
 from tidetable.errors import ArchiveFailed
@@ -55,6 +56,7 @@ class ParquetWriter:
     def __init__(self, layout: Layout, declared: Mapping[str, str]) -> None:
         self.facts = Facts()
         self.size = 0
+        self.untyped: Mapping[str, int] = {}
         self._derived = find_derived_indexes(layout)
         self._keys = Keys(layout, self._derived)
         self._declared = declared
@@ -89,6 +91,9 @@ class ParquetWriter:
             if pc.any(inexact).as_py():
                 piece = concatenate(f"{quote_name(column.name)}:", render_leaf(column.letter, wire))
                 rest.append(pc.if_else(inexact, piece, _NULL))
+        declared = [column for column in self._columns or () if column.name in self._declared]
+        scanned = {column.name: arrays[f"field {column.name}"] for column in declared}
+        self.untyped = count_untyped(declared, scanned, fields, arrays["rest"])
         stored = {
             **self._keys.columns(arrays),
             "accepted_at": pc.cast(pc.cast(arrays["at"], pa.int64()), _ACCEPTED),

@@ -8,6 +8,7 @@ that waits costs more than the units.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -173,10 +174,17 @@ def _complete_archive(entry: Entry, plan: Plan, written: list[Part], exporter: E
         written_at=to_text(exporter.clock.now()),
         parts=tuple(written),
         packs=sum(part.packs for part in written),
+        untyped=dict(sum((Counter(part.untyped) for part in written), Counter[str]())),
     )
     key = make_manifest_key(stream, label)
     exporter.objects.put(key, manifest.encode())
-    facts = ArchiveFacts(manifest=key, events=manifest.events, bytes=manifest.size, at=exporter.clock.now())
+    facts = ArchiveFacts(
+        manifest=key,
+        events=manifest.events,
+        bytes=manifest.size,
+        at=exporter.clock.now(),
+        untyped=manifest.untyped,
+    )
     archived = exporter.catalog.move(entry, State.ARCHIVED, expected=(State.ARCHIVING,), archive=facts)
     exporter.objects.clear(make_progress_prefix(stream, label))
     return archived

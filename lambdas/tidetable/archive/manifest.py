@@ -22,7 +22,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     """One Parquet file, sorted by sort key from ``first`` to ``last``; ``sha256`` is over its ``size`` bytes.
 
     ``digest`` is the digest of its items (see Facts), ``partitions`` the number of their partition keys, ``packs`` the
-    number of packs that held them.
+    number of packs that held them. ``untyped`` counts by declared column the values that the column does not hold.
     """
 
     key: str
@@ -34,13 +34,14 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     first: str
     last: str
     packs: int = 0
+    untyped: Mapping[str, int] = {}
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """The content of an archive. ``digest`` is the order-independent digest of its items (see Facts).
 
     If the table has packs, the items are its events, each once, in the form of plain items; ``packs`` is the number of
-    packs that held them.
+    packs that held them. ``untyped`` counts by declared column the values that the column does not hold.
     """
 
     version: int = VERSION
@@ -55,6 +56,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     written_at: str
     parts: tuple[Part, ...]
     packs: int = 0
+    untyped: Mapping[str, int] = {}
 
     def encode(self) -> bytes:
         """Encode the manifest as JSON."""

@@ -77,10 +77,14 @@ Completer = Callable[[bytes, str], bytes]
 
 
 class PartWriter(Protocol):
-    """Writes one part. ``facts`` describe the items so far, ``size`` is the number of bytes of their pages."""
+    """Writes one part. ``facts`` describe the items so far, ``size`` is the number of bytes of their pages.
+
+    After ``finish``, ``untyped`` counts by declared column the values that the column does not hold.
+    """
 
     facts: Facts
     size: int
+    untyped: Mapping[str, int]
 
     def add(self, items: bytes) -> None:
         """Add a page's items; ArchiveFailed if an item is not an event."""

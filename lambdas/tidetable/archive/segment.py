@@ -122,4 +122,5 @@ class Segment:
             first=facts.first,
             last=facts.last,
             packs=self.packs,
+            untyped=writer.untyped,
         )

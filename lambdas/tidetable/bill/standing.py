@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from math import ceil
 
@@ -42,7 +42,7 @@ class Row:
     On-demand tables count the consumed units of the last 30 days: ``taken_write`` and ``taken_read`` (None if unknown).
     Storage counts the size of up to six hours ago. ``late`` is True for an open table that is lowered for late events.
     ``backfill_until`` is the end of the table's backfill, ``removed_since`` the time at which the stream left the
-    configuration.
+    configuration. ``untyped`` counts by declared column the values that the column of the archive does not hold.
     """
 
     stream: str
@@ -62,6 +62,7 @@ class Row:
     late: bool = False
     backfill_until: str | None = None
     removed_since: str | None = None
+    untyped: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def shown_age(self) -> str:
@@ -149,6 +150,7 @@ def make_row(period: ObservedPeriod, now: datetime, consumed: Consumed | None) -
         state="LOST" if missing else entry.state.value,
         age=compute_age(entry.period, stream, now),
         archived_events=entry.archive.events if entry.archive is not None else None,
+        untyped=entry.archive.untyped if entry.archive is not None else {},
         dollars=compute_bill(period, consumed or {}).total,
         ahead=entry.period.start > now + stream.ahead,
         late=is_lowered(entry.period, stream, now) and not closed and not entry.is_open(now),

@@ -77,14 +77,14 @@ class Rendered(NamedTuple):
     """The answer, cut to the rows that its body holds, and the body with its content type.
 
     ``encoded`` says that the body is bytes in Base64, as a Lambda function must answer bytes. ``untyped`` counts the
-    values that the columns of their fields cannot hold.
+    values that cannot be held by their columns, by column.
     """
 
     answer: Answer
     content_type: str
     body: str
     encoded: bool = False
-    untyped: int = 0
+    untyped: Mapping[str, int] = {}
 
 
 def render_answer(answer: Answer, form: Form, encode_table: TableEncoder) -> Rendered:

@@ -57,10 +57,10 @@ _decode = msgspec.json.Decoder(list[_Shown]).decode
 
 
 class TypedTable(NamedTuple):
-    """Columns, and the number of values that are in a column of JSON because their own column cannot hold them."""
+    """Columns, and how many values are in a column of JSON because their own column cannot hold them, by column."""
 
     columns: Sequence[TypedColumn]
-    untyped: int
+    untyped: Mapping[str, int]
 
 
 def type_events(
@@ -108,7 +108,7 @@ def type_rows(
             columns.append(TypedColumn(name, kind, values))
     if groups:
         columns.append(TypedColumn("group", "string", texts))
-    return TypedTable(columns, untyped)
+    return TypedTable(columns, {f"group.{name}": count for name, count in untyped.items()})
 
 
 def _is_shown(name: str, projection: Projection) -> bool:
@@ -127,19 +127,19 @@ def _type_column(events: Sequence[_Shown], name: str, kind: str) -> TypedColumn:
 
 def _split_columns(
     objects: Iterable[bytes | msgspec.Raw], fields: Mapping[str, str]
-) -> tuple[list[list[Any]], list[str], int]:
-    """Split objects into the columns of ``fields`` and the other fields as JSON; also count the values that did not
-    fit.
+) -> tuple[list[list[Any]], list[str], Mapping[str, int]]:
+    """Split objects into the columns of ``fields`` and the other fields as JSON; also count the values that did not fit,
+    by field.
     """
     if not fields:
-        return [], [bytes(data).decode() for data in objects], 0
+        return [], [bytes(data).decode() for data in objects], {}
     columns: list[list[Any]] = [[] for _ in fields]
     takers = [
         (name, _choose_converter(kind), kind == "double", column.append)
         for (name, kind), column in zip(fields.items(), columns, strict=True)
     ]
     rest: list[str] = []
-    untyped = 0
+    untyped: dict[str, int] = {}
     for json in objects:
         data = decode_json(bytes(json))
         for name, convert, rounds, append in takers:
@@ -149,7 +149,7 @@ def _split_columns(
             if fitted is not None and not (rounds and _is_rounded(value, fitted)):
                 del data[name]
             elif value is not None:
-                untyped += 1
+                untyped[name] = untyped.get(name, 0) + 1
         rest.append(encode_json(data).decode() if data else _EMPTY)
     return columns, rest, untyped
 

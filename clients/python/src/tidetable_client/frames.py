@@ -111,7 +111,7 @@ def make_pandas(source: ArrowPages | Iterable[Mapping[str, Any]]) -> Any:
     else:
         columns, instants = _split_columns(source)
         wide = {name: columns[name] for name in columns if name not in instants}
-        frame = pandas.DataFrame({name: _keep_digits(values) for name, values in columns.items()})
+        frame = pandas.DataFrame({name: _keep_digits(pandas, values) for name, values in columns.items()})
         for name in instants:
             frame[name] = pandas.to_datetime(frame[name], format="ISO8601", utc=True)
     for name, values in wide.items():
@@ -126,20 +126,14 @@ def _is_present(value: Any) -> bool:
     return value is not None
 
 
-def _keep_digits(values: list[Any]) -> Any:
+def _keep_digits(pandas: Any, values: list[Any]) -> Any:
     """Keep the digits of a column for pandas, which makes doubles of whole numbers that are not alike."""
     width = choose_width(values)
     if width is None:
         return [soften(value) for value in values]
     if width.kind == "double":
         return [None if value is None else float(value) for value in values]
-    return values if width.kind in _NULLABLE else _as_objects(values)
-
-
-def _as_objects(values: list[Any]) -> Any:
-    from pandas import Series
-
-    return Series(values, dtype="object")
+    return values if width.kind in _NULLABLE else pandas.Series(values, dtype="object")
 
 
 def make_polars(source: ArrowPages | Iterable[Mapping[str, Any]]) -> Any:
