@@ -105,7 +105,9 @@ def test_the_archiver_answers_what_it_archived_and_counts_it_once(functions: Fun
 def test_the_archiver_counts_the_values_that_do_not_fit_their_columns(functions: Functions) -> None:
     functions.archive()
     functions.measured.clear()
-    facts = replace(functions.entry.archive, untyped={"ms": 3, "price": 4})
+    archived = functions.entry.archive
+    assert archived is not None
+    facts = replace(archived, untyped={"ms": 3, "price": 4})
     functions.stage.catalog.move(functions.entry, State.ARCHIVED, expected=[State.ARCHIVED], archive=facts)
     functions.archive()
     assert functions.measured["UntypedValues"] == 7
