@@ -197,3 +197,12 @@ def test_an_id_that_is_hashed_is_kept_as_an_attribute(doors: Doors) -> None:
     found = {stored["id"]: stored["data"]["ce"].get("id") for stored in doors.events()}
     assert found.pop("/shop short") is None
     assert list(found.values()) == [long]
+
+
+@pytest.mark.parametrize("bad", ['"\\ud83d"', "1e999999999999999999999"])
+def test_an_event_that_cannot_be_decoded_is_refused_alone(doors: Doors, bad: str) -> None:
+    batch = json.dumps([event(id="0"), event(subject="BAD"), event(id="2")]).replace('"BAD"', bad)
+    reply = post(doors, batch, BATCH)
+    assert (reply.status, reply.document["accepted"], reply.document["errors"][0]["index"]) == (422, 2, 1)
+    assert post(doors, batch + "]", BATCH).status == 400
+    assert post(doors, json.dumps([event()] * 501).replace('"t"', bad) + " ", BATCH).status == 413

@@ -218,3 +218,29 @@ def test_a_byte_order_mark_is_skipped(doors: Doors, route: str) -> None:
     body = b"\xef\xbb\xbf" + json.dumps(document).encode()
     assert doors.call("POST", route, body, content_type=JSON).status == 200
     assert len(doors.events()) == 1
+
+
+@pytest.mark.parametrize("half", ["\\ud83d", "\\uDE00", "a\\ud83d\\ud83d\\ude00"])
+@pytest.mark.parametrize("route", [METRICS, LOGS])
+def test_half_of_a_surrogate_pair_refuses_its_point_alone(doors: Doors, route: str, half: str) -> None:
+    """JavaScript's programs send it, if they cut a text within an emoji."""
+    whole = [text("a", "HALF"), text("b", "\U0001f600 \\ud83d")]
+    if route == METRICS:
+        document = metrics(gauge(point(1, attributes=whole[:1]), point(2, attributes=whole[1:])))
+    else:
+        document = logs(
+            {"timeUnixNano": STAMP, "attributes": whole[:1]}, {"timeUnixNano": STAMP, "attributes": whole[1:]}
+        )
+    reply = doors.call("POST", route, json.dumps(document).replace("HALF", half), content_type=JSON)
+    assert reply.status == 200
+    assert "half of a surrogate pair" in reply.document["partialSuccess"]["errorMessage"]
+    # A pair stays, and so does a text that only looks like an escape.
+    assert [event["data"]["attributes"] for event in doors.events()] == [{"b": "\U0001f600 \\ud83d"}]
+
+
+def test_ids_of_traces_that_are_not_hexadecimal_keep_their_letters(doors: Doors) -> None:
+    """Some senders write them in base64, in which letters of another case are another id."""
+    sent = ["0AF7651916CD43DD8448EB211C80319C", "CvdlGRbNQ92ESOshHIAxnA==", "cVdlGRbNQ92ESOshHIAxnA=="]
+    for trace in sent:
+        assert send(doors, logs({"timeUnixNano": STAMP, "traceId": trace}), JSON, LOGS).document == {}
+    assert sorted(event["data"]["trace_id"] for event in doors.events()) == [sent[0].lower(), sent[1], sent[2]]

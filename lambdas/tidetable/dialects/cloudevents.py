@@ -11,6 +11,7 @@ from base64 import b64encode
 from collections.abc import Mapping, Set
 from contextlib import suppress
 from hashlib import sha256
+from itertools import islice
 from typing import Any
 
 from tidetable.config import Stream
@@ -23,7 +24,7 @@ from tidetable.events import JsonObject
 from tidetable.exact import decode_json, encode_json
 from tidetable.ingest.bodies import Sent
 from tidetable.ingest.outcome import LISTED, list_errors
-from tidetable.ingest.unreadable import Unreadable
+from tidetable.ingest.unreadable import Unreadable, read_elements
 from tidetable.keys import MAX_NAME_BYTES, escape
 from tidetable.problems import CONTENT_TYPE, Problem, refuse_request
 
@@ -54,11 +55,7 @@ class CloudEventsDoor:
     def read(self, request: Request, body: bytes, stream: Stream, limits: Limits) -> Reading:
         kind, headers = request.kind, request.headers
         if kind == _BATCH:
-            events = _decode_body(request, body)
-            if not isinstance(events, list):
-                raise refuse_request(400, "unparseable", "a batch of CloudEvents is a JSON array")
-            if len(events) > limits.most:
-                raise refuse_too_many(limits.most)
+            events = _decode_batch(request, body, limits.most)
         elif kind == _STRUCTURED:
             events = [_decode_body(request, body)]
         elif kind.startswith("application/cloudevents"):
@@ -97,6 +94,25 @@ def make_consent_headers(headers: Mapping[str, str], rate: float) -> Mapping[str
     if not origin:
         return {}
     return {"WebHook-Allowed-Origin": origin, "WebHook-Allowed-Rate": str(max(int(rate * 60), 1))}
+
+
+def _decode_batch(request: Request, body: bytes, most: int) -> list[Any]:
+    """Decode the elements of a batch; ``Unreadable`` for an element that cannot be decoded."""
+    try:
+        text = _decode_text(request, body)
+        try:
+            events = decode_json(text)
+        except ValueError:
+            if not text.lstrip().startswith("["):
+                raise
+            events = list(islice(read_elements(text), most + 1))
+    except ValueError as error:
+        raise refuse_request(400, "unparseable", f"the body is not JSON: {error}") from error
+    if not isinstance(events, list):
+        raise refuse_request(400, "unparseable", "a batch of CloudEvents is a JSON array")
+    if len(events) > most:
+        raise refuse_too_many(most)
+    return events
 
 
 def _decode_body(request: Request, body: bytes) -> Any:

@@ -26,6 +26,7 @@ from tidetable.dialects.otlp_series import (
 from tidetable.dialects.otlp_values import (
     list_points,
     read_exemplar,
+    read_hex,
     read_severity,
     read_value,
     read_values,
@@ -213,8 +214,8 @@ def _read_record(record: types.LogRecord | types.Refused, source: _Source, label
         ("severity", read_severity(record.severity_number)),
         ("severity_text", record.severity_text),
         ("event", record.event_name),
-        ("trace_id", record.trace_id.lower()),
-        ("span_id", record.span_id.lower()),
+        ("trace_id", read_hex(record.trace_id)),
+        ("span_id", read_hex(record.span_id)),
         ("flags", record.flags),
         ("dropped_attributes", record.dropped_attributes_count),
     ):

@@ -32,6 +32,13 @@ _KINDS: dict[str, tuple[type, type]] = {
     "exponential_histogram": (types.ExponentialHistogram, types.ExponentialHistogramDataPoint),
     "summary": (types.Summary, types.SummaryDataPoint),
 }
+# An escape in a text: a pair of surrogates, half of a pair (the group), or any other. Half of a pair is not a character,
+# and the decoder would refuse the whole body. JavaScript's programs send it, if they cut a text within an emoji.
+_ESCAPE = re.compile(
+    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)", re.DOTALL
+)
+# A code point that is not a character, in place of the half of a pair.
+_HALF = b"\\ufdd0"
 _ABSENT = msgspec.Raw(b"null")
 
 
@@ -80,7 +87,8 @@ def decode_request(kind: type, body: bytes) -> Any:
     try:
         try:
             return msgspec.json.decode(body, type=kind)
-        except msgspec.ValidationError:
+        except msgspec.DecodeError:
+            body = _ESCAPE.sub(_mark_half, body)
             return _decode_parts(msgspec.json.decode(body, type=_Request), kind)
     except RecursionError as error:
         raise refuse_request(400, "unparseable", "the body is nested too deeply") from error
@@ -91,6 +99,10 @@ def decode_request(kind: type, body: bytes) -> Any:
 def _write_camel(match: re.Match[bytes]) -> bytes:
     first, *rest = match[1].split(b"_")
     return b'"' + first + b"".join([word.capitalize() for word in rest]) + b'"'
+
+
+def _mark_half(match: re.Match[bytes]) -> bytes:
+    return _HALF if match[1] else match[0]
 
 
 def _decode_parts(request: _Request, kind: type) -> Any:
@@ -149,6 +161,8 @@ def _decode_all(raws: Sequence[msgspec.Raw] | None, kind: type, problem: str) ->
 
 def _decode_or_explain(raw: msgspec.Raw, kind: Any, absent: Any = None) -> Any:
     """Decode a value; ``Refused`` if it is not of this kind, and ``absent`` if it is null."""
+    if _HALF in bytes(raw):
+        return types.Refused("a text has half of a surrogate pair, which is not a character: send both halves")
     try:
         try:
             value = msgspec.json.decode(raw, type=kind | None)

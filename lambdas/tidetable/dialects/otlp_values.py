@@ -24,6 +24,7 @@ _SEVERITY_NAMES = {"SEVERITY_NUMBER_UNSPECIFIED": 0} | {
 }
 # The grammar of JSON's numbers. Zeros in front are allowed, because some senders fill up their texts with zeros.
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?", re.ASCII)
+_HEX = re.compile(r"[0-9a-fA-F]*", re.ASCII)
 _LONGEST_NUMBER = 400
 _LARGEST_EXPONENT, _TOO_LARGE = 20, 100_000_000_000_000_000_000
 _STANDARD_ALPHABET = str.maketrans("-_", "+/")
@@ -109,12 +110,17 @@ def normalize_base64(text: str) -> str:
     return padded
 
 
+def read_hex(text: str) -> str:
+    """Return the id of a trace or span in lower case. A text that is not hexadecimal, such as base64, stays as it is."""
+    return text.lower() if _HEX.fullmatch(text) else text
+
+
 def read_exemplar(exemplar: types.Exemplar) -> JsonObject:
     data: JsonObject = {}
     _set_value(data, exemplar)
     if nanos := read_whole(exemplar.time_unix_nano):
         data["time"] = split_nanos(nanos)[0]
-    for name, text in (("trace_id", exemplar.trace_id.lower()), ("span_id", exemplar.span_id.lower())):
+    for name, text in (("trace_id", read_hex(exemplar.trace_id)), ("span_id", read_hex(exemplar.span_id))):
         if text:
             data[name] = text
     if exemplar.filtered_attributes:
