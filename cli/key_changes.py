@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import secrets
 from datetime import datetime
+from time import sleep
 from typing import Any, NoReturn
 
 from botocore.exceptions import BotoCoreError, ClientError
 
 from cli.account import Account, AccountError
-from cli.common import fail, find_account
+from cli.common import attempt_task, fail, find_account
 from cli.meters import Meters
 from tidetable.credentials import KeyRecord
 from tidetable.credentials.ring import LIFE, RECHECK
@@ -28,7 +29,11 @@ def find_keyed_account(stage: str, endpoint: str | None, profile: str | None, re
 
 def connect_meters(account: Account) -> Meters:
     """Connect to API Gateway's keys of a stage, with which the gateway counts the requests of callers."""
-    return Meters(account.gateway, account.pipeline.stage, account.api, account.usage_plan)
+    return Meters(account.gateway, account.pipeline.stage, account.api, account.usage_plan, _show_wait)
+
+
+def _show_wait(text: str, seconds: float) -> None:
+    attempt_task(text, lambda: sleep(seconds))
 
 
 def add_key(account: Account, record: KeyRecord) -> None:

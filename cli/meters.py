@@ -5,7 +5,8 @@ the caller's requests.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from time import sleep
 from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -13,18 +14,32 @@ from botocore.exceptions import BotoCoreError, ClientError
 from cli.account import AccountError
 from tidetable.credentials import KeyRecord
 
-# The name of the API's stage in API Gateway. infra/api.py has the same name.
+# The name of the API's stage in API Gateway. infra/integration.py has the same name.
 _API_STAGE = "api"
+# API Gateway: UpdateUsagePlan once per 20 seconds and account, CreateApiKey 5 times per second, and 10 requests per second
+# in all. boto3's own repetitions end after some seconds.
+_THROTTLED = frozenset({"TooManyRequestsException", "ThrottlingException"})
+_PAUSES = (1.0, 2.0, 4.0, 8.0, 10.0, 10.0, 10.0, 10.0)
 
 
-@dataclass(frozen=True)
+def _pause_silently(_: str, seconds: float) -> None:
+    sleep(seconds)
+
+
+@dataclass
 class Meters:
-    """The gateway of a stage. ``usage_plan`` is for keys without a rate of their own; ``client`` is boto3's client."""
+    """The gateway of a stage. ``usage_plan`` is for keys without a rate of their own; ``client`` is boto3's client.
+
+    ``wait`` shows a text for some seconds, after API Gateway refused a request because of too many requests.
+    """
 
     client: Any
     stage: str
     api: str
     usage_plan: str
+    wait: Callable[[str, float], None] = _pause_silently
+    # The ids of this API's plans by their names; None until they are listed.
+    _plans: dict[str, str] | None = field(default=None, init=False)
 
     def attach(self, record: KeyRecord, draw: Callable[[], str]) -> KeyRecord:
         """Make the gateway key of a caller's key, and put it into a usage plan; return the caller's key with the ids of
@@ -35,7 +50,7 @@ class Meters:
         """
         value = record.meter or f"tidetable-{self.stage}-{record.id}-{draw()}"
         tags = {"project": "tidetable", "stage": self.stage}
-        answer = _call_gateway(
+        answer = self._call(
             "a gateway key could not be made",
             lambda: self.client.create_api_key(
                 name=f"tidetable-{self.stage}-{record.name}-{record.id}", value=value, enabled=True, tags=tags
@@ -54,20 +69,24 @@ class Meters:
 
     def exists(self, record: KeyRecord) -> bool:
         """True if the gateway key of a caller's key exists."""
-        try:
-            self.client.get_api_key(apiKey=record.gateway_key)
-        except ClientError as error:
-            if error.response["Error"]["Code"] == "NotFoundException":
-                return False
-            raise AccountError(f"the gateway's keys could not be read: {error}") from error
-        return True
+
+        def read() -> bool:
+            try:
+                self.client.get_api_key(apiKey=record.gateway_key)
+            except ClientError as error:
+                if error.response["Error"]["Code"] == "NotFoundException":
+                    return False
+                raise
+            return True
+
+        return bool(self._call("the gateway's keys could not be read", read))
 
     def detach(self, record: KeyRecord) -> None:
         """Remove the gateway key of a key, and the plan of the key if no other key is in this plan."""
         if record.gateway_key:
-            _call_gateway("a gateway key could not be removed", lambda: self._delete_key(record.gateway_key))
+            self._call("a gateway key could not be removed", lambda: self._delete_key(record.gateway_key))
         if record.plan and record.plan != self.usage_plan:
-            _call_gateway("a usage plan could not be removed", lambda: self._remove_empty(record.plan))
+            self._call("a usage plan could not be removed", lambda: self._remove_empty(record.plan))
 
     def _join_plan(self, record: KeyRecord) -> str:
         plan = self.usage_plan if record.rate is None else self._find_or_make_plan(record.rate, record.burst or 1)
@@ -80,7 +99,7 @@ class Meters:
                 if error.response["Error"]["Code"] != "ConflictException":
                     raise
 
-        _call_gateway("a gateway key could not be put into its usage plan", add)
+        self._call("a gateway key could not be put into its usage plan", add)
         return plan
 
     def _find_or_make_plan(self, rate: float, burst: int) -> str:
@@ -88,17 +107,25 @@ class Meters:
         name = f"tidetable-{self.stage}-{rate:g}-{burst}"
         stage = {"apiId": self.api, "stage": _API_STAGE}
 
-        def find() -> str:
-            pages = self.client.get_paginator("get_usage_plans").paginate()
-            for plan in (plan for page in pages for plan in page["items"]):
-                stages = [(entry["apiId"], entry["stage"]) for entry in plan.get("apiStages", [])]
-                if plan["name"] == name and (self.api, _API_STAGE) in stages:
-                    return str(plan["id"])
+        def make() -> str:
             limits = {"rateLimit": rate, "burstLimit": burst}
-            answer = self.client.create_usage_plan(name=name, throttle=limits, apiStages=[stage])
-            return str(answer["id"])
+            return str(self.client.create_usage_plan(name=name, throttle=limits, apiStages=[stage])["id"])
 
-        return str(_call_gateway("a usage plan could not be made", find))
+        plans: dict[str, str] = self._plans or self._call("the usage plans could not be listed", self._list_plans)
+        self._plans = plans
+        if name not in plans:
+            plans[name] = str(self._call("a usage plan could not be made", make))
+        return plans[name]
+
+    def _list_plans(self) -> dict[str, str]:
+        """List the plans of this API once: an account may have 300 plans, and a command may have many keys."""
+        found: dict[str, str] = {}
+        pages = self.client.get_paginator("get_usage_plans").paginate(PaginationConfig={"PageSize": 500})
+        for plan in (plan for page in pages for plan in page["items"]):
+            stages = [(entry["apiId"], entry["stage"]) for entry in plan.get("apiStages", [])]
+            if (self.api, _API_STAGE) in stages:
+                found.setdefault(plan["name"], str(plan["id"]))
+        return found
 
     def _remove_empty(self, plan: str) -> None:
         try:
@@ -114,16 +141,23 @@ class Meters:
             if error.response["Error"]["Code"] != "NotFoundException":
                 raise
 
+    def _call(self, trouble: str, act: Callable[[], Any]) -> Any:
+        """Call ``act``, again after a pause if API Gateway had too many requests; AccountError with the trouble if it
+        fails. ``act`` may be called several times: what an earlier call did is done or found again.
+        """
+        for pause in (*_PAUSES, None):
+            try:
+                return act()
+            except (ClientError, BotoCoreError) as error:
+                code = error.response["Error"]["Code"] if isinstance(error, ClientError) else ""
+                if pause is None or code not in _THROTTLED:
+                    raise AccountError(f"{trouble}: {error}") from error
+                self.wait("API Gateway takes few changes per minute; waiting", pause)
+        raise AssertionError("the last try has no pause")
+
     def _delete_key(self, gateway_key: str) -> None:
         try:
             self.client.delete_api_key(apiKey=gateway_key)
         except ClientError as error:
             if error.response["Error"]["Code"] != "NotFoundException":
                 raise
-
-
-def _call_gateway(trouble: str, act: Callable[[], Any]) -> Any:
-    try:
-        return act()
-    except (ClientError, BotoCoreError) as error:
-        raise AccountError(f"{trouble}: {error}") from error

@@ -11,7 +11,9 @@ NOT_FOUND, CONFLICT, BAD = "NotFoundException", "ConflictException", "BadRequest
 
 
 class FakeGateway:
-    """Keys by id, plans by id, and the keys of each plan. ``fails`` is the name of an operation that is refused."""
+    """Keys by id, plans by id, and the keys of each plan. ``fails`` is the name of an operation that is refused for good,
+    and ``busy`` has the number of times for which an operation is refused because of too many requests.
+    """
 
     def __init__(self) -> None:
         self.keys: dict[str, dict[str, Any]] = {}
@@ -20,6 +22,8 @@ class FakeGateway:
         }
         self.members: dict[str, set[str]] = {"plan0": set()}
         self.fails = ""
+        self.busy: dict[str, int] = {}
+        self.calls: list[str] = []
         self._count = 0
 
     def meters(self, plan: str) -> set[str]:
@@ -62,6 +66,7 @@ class FakeGateway:
         self.members[usagePlanId].add(keyId)
 
     def get_usage_plan_keys(self, *, usagePlanId: str, limit: int) -> dict[str, Any]:  # noqa: N803
+        self._check("get_usage_plan_keys")
         self._plan(usagePlanId)
         return {"items": [{"id": id} for id in sorted(self.members[usagePlanId])[:limit]]}
 
@@ -73,9 +78,11 @@ class FakeGateway:
         return self.plans[id]
 
     def get_usage_plan(self, *, usagePlanId: str) -> dict[str, Any]:  # noqa: N803
+        self._check("get_usage_plan")
         return self._plan(usagePlanId)
 
     def update_usage_plan(self, *, usagePlanId: str, patchOperations: list[dict[str, str]]) -> None:  # noqa: N803
+        self._check("update_usage_plan")
         for change in patchOperations:
             assert (change["op"], change["path"]) == ("remove", "/apiStages")
             api, stage = change["value"].split(":")
@@ -83,6 +90,7 @@ class FakeGateway:
             plan["apiStages"] = [entry for entry in plan["apiStages"] if entry != {"apiId": api, "stage": stage}]
 
     def delete_usage_plan(self, *, usagePlanId: str) -> None:  # noqa: N803
+        self._check("delete_usage_plan")
         if self._plan(usagePlanId)["apiStages"]:
             raise refused(BAD, "Cannot delete Usage Plan because there are API Stages associated with it")
         del self.plans[usagePlanId], self.members[usagePlanId]
@@ -92,7 +100,10 @@ class FakeGateway:
         gateway = self
 
         class Pages:
-            def paginate(self) -> Iterator[dict[str, Any]]:
+            def paginate(self, *, PaginationConfig: dict[str, int]) -> Iterator[dict[str, Any]]:  # noqa: N803
+                # API Gateway's own limit of a page.
+                assert 0 < PaginationConfig["PageSize"] <= 500
+                gateway._check("get_usage_plans")
                 for plan in list(gateway.plans.values()):
                     yield {"items": [plan]}
 
@@ -108,7 +119,11 @@ class FakeGateway:
         return f"{kind}{self._count}"
 
     def _check(self, operation: str) -> None:
+        self.calls.append(operation)
         if operation == self.fails:
+            raise refused("AccessDeniedException", "not allowed")
+        if self.busy.get(operation, 0):
+            self.busy[operation] -= 1
             raise refused("TooManyRequestsException", "Too Many Requests")
 
 

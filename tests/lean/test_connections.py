@@ -1,12 +1,10 @@
 """The lean client's connections: which are used again, which are closed, and which certificates are trusted."""
 
-import json
 import socket
 import ssl
 import threading
 from datetime import datetime, timedelta
 from hashlib import sha256
-from importlib.resources import files
 from typing import Any
 
 import pytest
@@ -215,25 +213,6 @@ def test_a_closed_connection_holds_no_socket() -> None:
         ((connection, _),) = client._idle
         connection.close()
         assert connection._socket.fileno() == -1
-
-
-def partitions() -> list[tuple[str, str]]:
-    """Every Region of botocore's own list, with its partition's domain."""
-    listed = json.loads(files("botocore").joinpath("data/partitions.json").read_text())["partitions"]
-    return [
-        (region, partition["outputs"]["dnsSuffix"])
-        for partition in listed
-        for region in partition["regions"]
-        if not region.endswith("-global")
-    ]
-
-
-def test_an_endpoint_is_in_the_domain_of_its_regions_partition() -> None:
-    regions = partitions()
-    assert len(regions) > 30
-    assert {region: lean.find_domain(region) for region, _ in regions} == dict(regions)
-    assert lean.find_domain("eusc-de-east-1") == "amazonaws.eu"
-    assert lean.find_domain("eu-west-1") == "amazonaws.com"
 
 
 # https://www.amazontrust.com/repository/: SHA-256 of each root's certificate.

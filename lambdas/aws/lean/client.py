@@ -23,6 +23,7 @@ import msgspec
 
 from aws.lean.connection import Answer, Broken, Connection
 from aws.lean.credentials import NoCredentials, Provider
+from aws.lean.endpoints import DOMAIN, DUAL_DOMAIN, read_endpoint
 from aws.lean.roots import AMAZON_ROOTS
 from aws.lean.signing import Signer
 
@@ -47,18 +48,6 @@ _SKEW = timedelta(minutes=4)
 IDLE = timedelta(seconds=60)
 # The exceptions that a decoder can raise if the body of an answer is not in DynamoDB's form. msgspec's are ValueErrors.
 _UNREADABLE = (ValueError, TypeError, LookupError, ArithmeticError, RecursionError)
-# The domain of a Region, by the beginning of the Region's name. A Region of an AWS partition that is not listed here
-# needs the variable AWS_ENDPOINT_URL_DYNAMODB.
-# https://docs.aws.amazon.com/whitepapers/latest/aws-fault-isolation-boundaries/partitions.html
-_DOMAIN = "amazonaws.com"
-_DOMAINS = {
-    "cn-": "amazonaws.com.cn",
-    "eusc-": "amazonaws.eu",
-    "us-iso-": "c2s.ic.gov",
-    "us-isob-": "sc2s.sgov.gov",
-    "us-isof-": "csp.hci.ic.gov",
-    "eu-isoe-": "cloud.adc-e.uk",
-}
 
 
 class Request(NamedTuple):
@@ -125,12 +114,7 @@ class LeanClient:
     def of_process(cls) -> LeanClient:
         """Return the client of this process, from the environment variables that AWS's own clients read."""
         region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or "us-east-1"
-        endpoint = (
-            os.environ.get("AWS_ENDPOINT_URL_DYNAMODB")
-            or os.environ.get("AWS_ENDPOINT_URL")
-            or f"https://dynamodb.{region}.{find_domain(region)}"
-        )
-        return cls(endpoint, region, Provider.of_process(lambda: datetime.now(UTC)))
+        return cls(read_endpoint(os.environ, region), region, Provider.of_process(lambda: datetime.now(UTC)))
 
     def pause(self, most: float) -> None:
         """Wait for a random time of up to ``most`` seconds, before requests are sent again."""
@@ -265,11 +249,6 @@ class LeanClient:
             connection.close()
 
 
-def find_domain(region: str) -> str:
-    """Find the domain of the endpoints in a Region, which depends on the Region's AWS partition."""
-    return next((domain for start, domain in _DOMAINS.items() if region.startswith(start)), _DOMAIN)
-
-
 def _decode_body(body: bytes, request: Request) -> Reply:
     """Decode an answer's body; NoAnswer if that fails, because such a body shows that something is broken."""
     if request.decode is None:
@@ -291,6 +270,6 @@ def _read_refusal(answer: Answer) -> Refused:
 
 def _make_context(host: str) -> ssl.SSLContext:
     """Make the context that verifies certificates: by Amazon's own roots for AWS's endpoints, else by the system's."""
-    if host.endswith(f".{_DOMAIN}"):
+    if host.endswith((f".{DOMAIN}", f".{DUAL_DOMAIN}")):
         return ssl.create_default_context(cadata=AMAZON_ROOTS)
     return ssl.create_default_context()
