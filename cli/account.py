@@ -17,7 +17,9 @@ from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, 
 
 from aws.catalog import DynamoCatalog
 from aws.keys import DynamoKeys
+from aws.objects import S3Values
 from aws.tables import DynamoTables
+from tidetable.large.ports import Store
 from wiring_upkeep import Upkeep
 
 # A NAT gateway drops a connection that is idle for 350 seconds
@@ -45,7 +47,7 @@ class Account:
     ``lifecycle``, ``archiver``, ``restorer``, ``sweeper``, ``feed`` and ``refresher`` are names of functions.
     ``overflow``, ``dead_letters`` and ``feed_letters`` are addresses of queues. ``functions``, ``queues``, ``metrics``
     and ``gateway`` are clients of boto3, and ``session`` is its session. ``api`` and ``usage_plan`` are ids of API
-    Gateway, empty if callers have no keys. ``outputs`` are the outputs of the stack.
+    Gateway, empty if callers have no keys. ``outputs`` are the outputs of the stack. ``stored`` lists the bucket.
     """
 
     pipeline: Upkeep
@@ -66,6 +68,7 @@ class Account:
     usage_plan: str = ""
     session: Any = None
     outputs: Mapping[str, str] = field(default_factory=dict)
+    stored: Store | None = None
 
     def sign_request(self, method: str, url: str, headers: Mapping[str, str], body: bytes) -> dict[str, str]:
         """Return the headers of a request to the API, signed with the session's credentials."""
@@ -190,6 +193,7 @@ def connect(
         outputs.get("ApiUsagePlan", ""),
         session,
         outputs,
+        S3Values(lambda: session.client("s3", endpoint_url=endpoint), outputs.get("ArchiveBucket", "")),
     )
 
 

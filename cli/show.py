@@ -34,6 +34,7 @@ from cli.common import (
     read_config,
 )
 from cli.feed_status import describe_feeds
+from cli.overflow_status import describe_overflow
 from tidetable.bill.consumed import ConsumedUnits
 from tidetable.bill.standing import ObservedPeriod, Row, make_row, mark_period, observe_periods
 from tidetable.config import Config
@@ -73,6 +74,7 @@ def status(
     for line in _list_untyped(rows):
         out.print(line, style="yellow", markup=False, soft_wrap=True)
     _describe_feeds(account, configured, periods)
+    _describe_overflow(account, stream)
     out.print(f"{len(rows)} periods, ${sum(row.dollars for row in rows):,.2f} per month in their present state")
     if any(period.on_demand for period in periods):
         by = "their storage alone" if consumed is None else "their units of the last 30 days, and their storage"
@@ -171,6 +173,17 @@ def _describe_feeds(account: Account, config: Config, periods: Sequence[Observed
     except (ClientError, BotoCoreError) as error:
         reason = f"the state of the feeds is not known: {error}"
         remedy = "allow lambda:ListEventSourceMappings and sqs:GetQueueAttributes"
+        err.print(f"{reason}; {remedy}", style="yellow", markup=False, soft_wrap=True)
+
+
+def _describe_overflow(account: Account, stream: str | None) -> None:
+    """Print the events that are in no table yet. If SQS or S3 refuses, print the reason."""
+    try:
+        for line in describe_overflow(account, stream):
+            out.print(line, style="yellow", markup=False, soft_wrap=True)
+    except (ClientError, BotoCoreError) as error:
+        reason = f"the state of the overflow is not known: {error}"
+        remedy = "allow sqs:GetQueueAttributes and s3:ListBucket"
         err.print(f"{reason}; {remedy}", style="yellow", markup=False, soft_wrap=True)
 
 

@@ -71,6 +71,7 @@ def acknowledge_findings(
         f"IAM5[Resource::{objects}/stream=*]": "The archive's objects, under the one prefix that it uses",
         f"IAM5[Resource::{objects}/large/*]": "Large values, under the one prefix that they use",
         f"IAM5[Resource::{objects}/overflow/*]": "Messages too large for their queue, under their one prefix",
+        f"IAM5[Resource::{objects}/saved/*]": "Messages too old for their queue, under their one prefix",
     }
     for place in copies:
         copied = f"arn:<AWS::Partition>:dynamodb:{place}:{account}:table/{prefix}*"

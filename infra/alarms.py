@@ -122,6 +122,11 @@ class StageAlarms(Alarms):
             threshold=3600,
         )
         self._add_alarm(
+            "OverflowSaved",
+            make_own_metric(stage, "drain", "SavedMessages", "Maximum").with_(period=five),
+            "Acknowledged events waited in the overflow queue for ten days. They are safe in the bucket, and not in tables.",
+        )
+        self._add_alarm(
             "DrainFailing",
             ingest.drain.metric_errors(period=five),
             "The drain crashes or times out: acknowledged events wait in the overflow queue, and become dead letters.",

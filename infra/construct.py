@@ -115,7 +115,7 @@ class Tidetable(Construct):
             tracing=tracing,
             bucket=self.bucket,
             invoked=[
-                *(lifecycle.function, lifecycle.deployment, lifecycle.sweeper),
+                *(lifecycle.function, lifecycle.deployment, lifecycle.sweeper, own.ingest.drain),
                 *([own.rollups.function] if own.rollups is not None else []),
             ],
             watching=[own.console.operations] if own.console is not None else [],

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from aws_cdk import Duration, Names
 from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_scheduler as scheduler
+from aws_cdk import aws_scheduler_targets as targets
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
@@ -12,12 +14,13 @@ from tidetable.ingest.pace import CONSUMERS
 
 from . import allocator
 from .function import Common, Function
-from .objects import LARGE, OVERFLOW
+from .objects import LARGE, OVERFLOW, SAVED
 from .queue import Queue
 from .storage import Storage
 from .tables import allow_tables
 
 _DRAIN_SECONDS = 60
+_EVERY_MINUTES = 1
 # Marks of rollups, and notes of series.
 _STATE = ["dynamodb:PutItem", "dynamodb:BatchWriteItem"]
 
@@ -77,12 +80,14 @@ class Ingest(Construct):
         self.drain.allow_actions(["sqs:SendMessage"], self.dead_letters.queue_arn)
         storage.allow_messages(self.drain)
         allow_tables(self.drain, common, ["BatchWriteItem", "PutItem", "GetItem", "BatchGetItem"])
-        storage.allow_objects(self.drain, ["PutObject"], LARGE)
-        storage.allow_objects(self.drain, ["GetObject"], OVERFLOW)
-        storage.allow_listing(self.drain, OVERFLOW)
+        storage.allow_objects(self.drain, ["PutObject"], LARGE, OVERFLOW, SAVED)
+        storage.allow_objects(self.drain, ["GetObject"], OVERFLOW, SAVED)
+        storage.allow_objects(self.drain, ["DeleteObject"], SAVED)
+        storage.allow_listing(self.drain, OVERFLOW, SAVED)
         self.drain.allow_actions(["dynamodb:Query", "dynamodb:ConditionCheckItem"], storage.catalog.table_arn)
         self.drain.allow_actions(_STATE, storage.rollups.table_arn)
         self._call_drain()
+        self._schedule_drain()
 
     def _call_drain(self) -> None:
         """Let Lambda call the drain with the messages of the overflow queue.
@@ -97,8 +102,23 @@ class Ingest(Construct):
             f"SqsEventSource:{Names.node_unique_id(self.overflow.node)}",
             event_source_arn=self.overflow.queue_arn,
             batch_size=5,
-            max_concurrency=CONSUMERS,  # AWS's minimum: most of the tables' capacity is left to live traffic
+            max_concurrency=CONSUMERS,
             report_batch_item_failures=True,
+        )
+
+    def _schedule_drain(self) -> None:
+        """Let a schedule call the drain for saved messages. If a call is lost, the next one does its work."""
+        scheduler.Schedule(
+            self,
+            "SavedMessages",
+            description="Writes the events of messages that were too old for the overflow queue",
+            schedule=scheduler.ScheduleExpression.rate(Duration.minutes(_EVERY_MINUTES)),
+            target=targets.LambdaInvoke(
+                self.drain,
+                input=scheduler.ScheduleTargetInput.from_object({"source": "schedule"}),
+                retry_attempts=0,
+                max_event_age=Duration.minutes(_EVERY_MINUTES),
+            ),
         )
 
     def allow_writing(self, function: Function) -> None:

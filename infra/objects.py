@@ -11,8 +11,9 @@ from constructs import Construct
 from .function import Function
 from .keys import READS, WRITES, make_key_statements
 
-# Prefixes of the bucket: archives, large values, and messages that were too large for their queue.
-ARCHIVES, LARGE, OVERFLOW = "stream=", "large/", "overflow/"
+# Prefixes of the bucket: archives, large values, messages that were too large for their queue, and messages that were too
+# old for it. The last have no rule that deletes them: they are acknowledged events that no table has yet.
+ARCHIVES, LARGE, OVERFLOW, SAVED = "stream=", "large/", "overflow/", "saved/"
 
 
 class Objects(Construct):

@@ -13,7 +13,7 @@ from tidetable.config import Config, Keeping
 from .function import Function
 from .keys import WRITES, find_customer_key, make_key_statements
 from .naming import name_archive_bucket, name_catalog_table, name_log_bucket, name_rollups_table
-from .objects import ARCHIVES, LARGE, OVERFLOW, Objects
+from .objects import ARCHIVES, LARGE, OVERFLOW, SAVED, Objects
 
 # S3 keeps messages that were too large for the overflow queue for this number of days. The message that refers to such
 # an object waits for up to 14 days, may be a dead letter for 14 more days, and may be replayed on the last of these
@@ -95,7 +95,7 @@ class Storage(Objects):
                 " days, and apply [archive] expire_after and storage_class, as docs/start/own-app.md says."
             )
             return
-        for prefix in (ARCHIVES, LARGE, OVERFLOW):
+        for prefix in (ARCHIVES, LARGE, OVERFLOW, SAVED):
             bucket.add_lifecycle_rule(
                 prefix=prefix,
                 abort_incomplete_multipart_upload_after=Duration.days(1),

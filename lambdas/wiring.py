@@ -20,6 +20,7 @@ from aws.zstd import Zstd
 from machine import SystemClock, draw_name, draw_pause, make_pool
 
 if TYPE_CHECKING:
+    from aws.objects import S3Values
     from aws.operations import AwsOperations as Operations
     from tidetable import ports
     from tidetable.config import Config
@@ -98,7 +99,7 @@ class Pipeline:
         return LeanCatalog(self.dynamodb, settings.read_settings().catalog_table)
 
     @cached_property
-    def values(self) -> ports.Values:
+    def values(self) -> S3Values:
         from aws.objects import S3Values
 
         return S3Values(
@@ -181,7 +182,7 @@ class Pipeline:
         from tidetable.ingest.pace import Pace
 
         services = self.catalog_reader, self.store, self.dead_letters, self.clock, self.jitter, self.large
-        return Drain(self.config, *services, Pace(self.clock), self.marks)
+        return Drain(self.config, *services, Pace(self.clock), self.values, self.marks)
 
     # Dialects.
 

@@ -10,17 +10,14 @@ from aws.errors import list_aws_errors
 from aws.messages import REASON, make_reason
 from tidetable.events import Event
 from tidetable.groups import group_by_size
-from tidetable.ingest.overflow import Encoded, encode_messages, encode_ticket
-from tidetable.keys import Key
-from tidetable.ports import Blob, Compressor, Values
+from tidetable.ingest.overflow import MAX_MESSAGE_BYTES, Encoded, encode_messages, keep_message
+from tidetable.ports import Compressor, Values
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
 
-# AWS: a message and a batch of messages have at most 1 MiB; the limit here leaves some bytes for the envelope.
-_MAX_BYTES = 1_000_000
+# AWS: a batch has at most ten messages, and 1 MiB like a single message.
 _MAX_MESSAGES = 10
-OVERFLOW_PREFIX = "overflow/"
 
 
 class SqsOverflow:
@@ -36,12 +33,12 @@ class SqsOverflow:
         failed: list[Event] = []
         messages: list[Encoded] = []
         for message in encode_messages(stream, events, at):
-            stored = message if message.size <= _MAX_BYTES else self._keep(stream, message)
+            stored = message if message.size <= MAX_MESSAGE_BYTES else self._keep(stream, message)
             if stored is None:
                 failed += message.events
             else:
                 messages.append(stored)
-        for batch in group_by_size(messages, lambda message: message.size, _MAX_BYTES, _MAX_MESSAGES):
+        for batch in group_by_size(messages, lambda message: message.size, MAX_MESSAGE_BYTES, _MAX_MESSAGES):
             entries: Any = [{"Id": str(index), "MessageBody": message.body} for index, message in enumerate(batch)]
             try:
                 answer = self._client().send_message_batch(QueueUrl=self._url, Entries=entries)
@@ -54,17 +51,10 @@ class SqsOverflow:
         return failed
 
     def _keep(self, stream: str, message: Encoded) -> Encoded | None:
-        """Keep a message in the bucket, where it expires after the queue's longest retention.
-
-        Return a message that has only the object's key; None if the bucket did not accept the object.
-        """
-        key = f"{OVERFLOW_PREFIX}stream={stream}/{os.urandom(16).hex()}"
-        first = message.events[0]
-        blob = Blob(key, self._compressor.compress(message.body.encode()), Key(first.series, first.id))
-        if not self._values.put(blob):
-            return None
-        ticket = encode_ticket(stream, key)
-        return Encoded(ticket, len(ticket.encode()), message.events)
+        """Keep a message in the bucket, and return a message that refers to it; None if the bucket did not accept it."""
+        name, first = os.urandom(16).hex(), message.events[0]
+        ticket = keep_message(stream, message.body, first, self._values, self._compressor, name)
+        return None if ticket is None else Encoded(ticket, len(ticket.encode()), message.events)
 
 
 class SqsDeadLetters:

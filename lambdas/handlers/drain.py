@@ -1,8 +1,12 @@
-"""Write the messages of the overflow queue. A message that cannot be written yet stays in the queue."""
+"""Write the messages of the overflow queue. A message that cannot be written yet stays in the queue.
+
+A scheduled event, {"source": "schedule"}, writes the messages that are saved in the bucket.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from typing import Any
 
 from aws_lambda_powertools.metrics import MetricUnit
@@ -13,9 +17,13 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 import wiring
 from handlers._observe import logger, make_countdown, metrics, observe
 from tidetable.errors import NotDrained
-from tidetable.ingest.drain import drain_message
+from tidetable.ingest.saved import drain_saved, take_message
+from tidetable.remaining import Remaining
+from tidetable.times import EPOCH
 
 _RESERVE_SECONDS = 5.0
+# At most this many reasons of a scheduled run are logged.
+_LOGGED = 10
 
 # While a table is throttled, often no message of a batch can be written. That is not a crash of the function.
 _processor = BatchProcessor(EventType.SQS, raise_on_entire_batch_failure=False)
@@ -25,6 +33,8 @@ _processor = BatchProcessor(EventType.SQS, raise_on_entire_batch_failure=False)
 def handler(event: dict[str, Any], context: LambdaContext) -> Any:
     """Write the events of a batch of messages; the answer names the messages that SQS must deliver again."""
     remaining = make_countdown(context, _RESERVE_SECONDS)
+    if "Records" not in event:
+        return _drain_saved(remaining)
     # The queue delivers messages in any order. Of the messages of one batch, the oldest is written first.
     event = {"Records": sorted(event["Records"], key=_read_sent)}
     _measure_age(event["Records"])
@@ -32,7 +42,8 @@ def handler(event: dict[str, Any], context: LambdaContext) -> Any:
     def drain(record: SQSRecord) -> None:
         try:
             received = int(record.raw_event["attributes"].get("ApproximateReceiveCount", 1))
-            drained = drain_message(record.body, wiring.get_pipeline().drain, remaining, received=received)
+            sent, ports = EPOCH + timedelta(milliseconds=_read_sent(record.raw_event)), wiring.get_pipeline().drain
+            drained = take_message(record.body, sent, record.message_id, ports, remaining, received=received)
         except NotDrained as error:
             _report_undrained(record, str(error))
             raise
@@ -40,8 +51,22 @@ def handler(event: dict[str, Any], context: LambdaContext) -> Any:
             _report_undrained(record, drained.buried)
         if drained.events:
             metrics.add_metric("EventsDrained", MetricUnit.Count, drained.events)
+        if drained.saved:
+            metrics.add_metric("EventsSaved", MetricUnit.Count, drained.saved)
 
     return process_partial_response(event=event, record_handler=drain, processor=_processor, context=context)
+
+
+def _drain_saved(remaining: Remaining) -> None:
+    """Write saved messages. The alarm OverflowSaved rings as long as there are any."""
+    run = drain_saved(wiring.get_pipeline().drain, remaining)
+    if run.events:
+        metrics.add_metric("EventsDrained", MetricUnit.Count, run.events)
+    if run.backlog.messages:
+        metrics.add_metric("SavedMessages", MetricUnit.Count, run.backlog.messages)
+        logger.info("saved messages", events=run.backlog.events, bytes=run.backlog.bytes, written=run.events)
+    for reason in run.reasons[:_LOGGED]:
+        logger.warning("saved message not drained", reason=reason)
 
 
 def _report_undrained(record: SQSRecord, reason: str) -> None:

@@ -12,7 +12,7 @@ import wiring
 from tests.api.gateway import Context
 from tests.fakes.stage import Stage
 from tests.ingest.streams import NOW
-from tests.worlds.functions import environment, queue_message, record
+from tests.worlds.functions import SENT, environment, queue_message, record
 from tests.worlds.intake import Letters, World
 from tidetable.catalog import State
 from tidetable.errors import Outage, StoreUnavailable
@@ -30,7 +30,7 @@ def test_the_drain_takes_the_oldest_message_first(monkeypatch: pytest.MonkeyPatc
         taken.append(body)
         return Drained(1)
 
-    monkeypatch.setattr(drain, "drain_message", take)
+    monkeypatch.setattr(drain, "take_message", take)
     event = {"Records": [record(30, "young"), record(9, "oldest"), record(11, "older")]}
     with wiring.serve_pipeline(World().pipeline()):
         assert drain.handler(event, Context()) == {"batchItemFailures": []}  # type: ignore[arg-type]
@@ -46,7 +46,7 @@ def drained() -> Iterator[tuple[World, Letters, Callable[..., list[str]]]]:
     world.letters.takes = True
 
     def run(*bodies: str) -> list[str]:
-        records = [{**record(number, body), "messageId": str(number)} for number, body in enumerate(bodies)]
+        records = [{**record(SENT + number, body), "messageId": str(number)} for number, body in enumerate(bodies)]
         answer = drain.handler({"Records": records}, Context())  # type: ignore[arg-type]
         return [failure["itemIdentifier"] for failure in answer["batchItemFailures"]]
 

@@ -11,7 +11,7 @@ import wiring
 from tests.api.gateway import Context
 from tests.fakes import FakeClock
 from tests.ingest.streams import CONFIG, NOW
-from tests.worlds.functions import environment, queue_message, record
+from tests.worlds.functions import SENT, environment, queue_message, record
 from tests.worlds.intake import World, event
 from tidetable.config.stream import PackPolicy
 from tidetable.durations import Duration
@@ -87,7 +87,7 @@ def test_the_drain_gives_a_message_back_with_five_seconds_left() -> None:
 
     world = World()
     world.store.throttles = {"tidetable-t.quakes.2026-03-01"}
-    sent = {"Records": [{**record(1, queue_message(world, "1")), "messageId": "1"}]}
+    sent = {"Records": [{**record(SENT + 1, queue_message(world, "1")), "messageId": "1"}]}
     with wiring.serve_pipeline(world.pipeline()):
         answer = drain.handler(sent, Timed(world.clock, 6.5))  # type: ignore[arg-type]
     assert answer == {"batchItemFailures": [{"itemIdentifier": "1"}]}
@@ -111,7 +111,9 @@ def test_the_drain_counts_events_and_the_messages_that_it_could_not_write(monkey
     world = World()
     world.letters.takes = True
     bodies = [queue_message(world, "1", "2", "3"), "no message", queue_message(world, "4", at=NOW - timedelta(days=9))]
-    sent = {"Records": [{**record(number, body), "messageId": str(number)} for number, body in enumerate(bodies)]}
+    sent = {
+        "Records": [{**record(SENT + number, body), "messageId": str(number)} for number, body in enumerate(bodies)]
+    }
     with wiring.serve_pipeline(world.pipeline()):
         answer = drain.handler(sent, Timed(world.clock, 60))  # type: ignore[arg-type]
     # The second is buried, and the third waits for its table.
@@ -149,8 +151,8 @@ def test_the_drain_knows_how_often_a_message_came(monkeypatch: pytest.MonkeyPatc
         counts.append(received)
         return Drained(1)
 
-    monkeypatch.setattr(drain, "drain_message", take)
-    message = record(1, "body")
+    monkeypatch.setattr(drain, "take_message", take)
+    message = record(SENT + 1, "body")
     if received:
         message["attributes"]["ApproximateReceiveCount"] = received
     with wiring.serve_pipeline(World().pipeline()):

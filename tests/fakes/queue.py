@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from tidetable.events import Event
-from tidetable.ingest.overflow import encode_message
+from tidetable.ingest.overflow import encode_messages
 
 VISIBILITY = timedelta(minutes=6)
 RECEIVES = 120
@@ -16,6 +16,8 @@ class Message:
     body: str
     visible: datetime
     received: int = 0
+    sent: datetime | None = None
+    id: str = ""
 
 
 class FakeBus:
@@ -33,21 +35,27 @@ class FakeQueue:
         self.messages: list[Message] = []
         self.dead: list[Message] = []
         self.refuses = False
+        self._count = 0
 
     def send(self, stream: str, events: Sequence[Event], at: int) -> Sequence[Event]:
         if self.refuses:
             return events
-        for start in range(0, len(events), 25):
-            self.messages.append(Message(encode_message(stream, events[start : start + 25], at), self._now()))
+        for message in encode_messages(stream, events, at):
+            self.push(message.body)
         return []
+
+    def push(self, body: str) -> None:
+        """Send a message of any body."""
+        self._count += 1
+        self.messages.append(Message(body, self._now(), sent=self._now(), id=f"m{self._count}"))
 
     def bury(self, body: str, reason: str) -> bool:
         """Store, as a dead letter, a message that cannot be drained."""
         self.dead.append(Message(body, self._now()))
         return True
 
-    def deliver(self, drain: Callable[[str, int], object]) -> None:
-        """Deliver each visible message to the drain once. The second argument counts the deliveries of the message.
+    def deliver(self, drain: Callable[[str, datetime, str, int], object]) -> None:
+        """Deliver each visible message to the drain once: its body, when it was sent, its id, the number of deliveries.
 
         If the drain fails, the message is delivered again later.
         """
@@ -55,7 +63,7 @@ class FakeQueue:
             message.received += 1
             message.visible = self._now() + VISIBILITY
             try:
-                drain(message.body, message.received)
+                drain(message.body, message.sent or self._now(), message.id, message.received)
             except Exception:
                 if message.received >= RECEIVES:
                     self.messages.remove(message)

@@ -36,11 +36,11 @@ from tidetable.config import Config, TableClass, parse
 from tidetable.credentials import KeyRing
 from tidetable.errors import ArchiveBusy, ArchiveFailed
 from tidetable.ingest.circuit import Circuit
-from tidetable.ingest.drain import drain_message
 from tidetable.ingest.known import KnownPeriods
 from tidetable.ingest.marks import Marks
 from tidetable.ingest.outcome import Outcome
 from tidetable.ingest.request import IngestRequest, ingest_body
+from tidetable.ingest.saved import SavedRun, drain_saved, take_message
 from tidetable.large.sweep import Swept, sweep
 from tidetable.lifecycle import Report, Run, reconcile
 from tidetable.ports import Pools, TableSpec
@@ -247,8 +247,14 @@ class Stage:
         """Deliver every visible message to the drain function."""
         ports = self.pipeline.drain
         self.queue.deliver(
-            lambda body, received: drain_message(body, ports, self._remaining(DRAIN_SECONDS), received=received)
+            lambda body, sent, name, received: take_message(
+                body, sent, name, ports, self._remaining(DRAIN_SECONDS), received=received
+            )
         )
+
+    def drain_saved(self) -> SavedRun:
+        """Write the saved messages as the drain's scheduled run does."""
+        return drain_saved(self.pipeline.drain, self._remaining(DRAIN_SECONDS))
 
     def run_lifecycle(self, *, dry_run: bool = False) -> Report:
         """Run the lifecycle as its function does."""

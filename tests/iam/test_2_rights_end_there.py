@@ -23,7 +23,7 @@ OWN, FOREIGN = "tidetable-local.probe.2020-01-01", "tidetable-prod.quakes.2020-0
 ALIKE, CATALOG, OTHER_CATALOG = "tidetable-local2.probe.2020-01-01", "tidetable-local-catalog", "tidetable-prod-catalog"
 STATE, OTHER_STATE = "tidetable-local-rollups", "tidetable-prod-rollups"
 TABLES = (OWN, FOREIGN, ALIKE, CATALOG, OTHER_CATALOG, STATE, OTHER_STATE)
-PREFIXES = ("stream=probe/", "large/stream=probe/", "overflow/", "elsewhere/", "streams/")
+PREFIXES = ("stream=probe/", "large/stream=probe/", "overflow/", "saved/", "elsewhere/", "streams/")
 # Not the code: "denied" is also what the tags of a table are that is not there.
 DENIED = "no identity-based policy allows"
 RECONCILE = {
@@ -47,7 +47,11 @@ MAY: dict[str, tuple[set[str], set[str], dict[str, set[str]]]] = {
     "drain": (
         {"BatchWriteItem", "PutItem", "GetItem", "BatchGetItem"},
         {"Query", "ConditionCheckItem"},
-        {"large/stream=probe/": {"PutObject"}, "overflow/": {"GetObject", "ListBucket"}},
+        {
+            "large/stream=probe/": {"PutObject"},
+            "overflow/": {"PutObject", "GetObject", "ListBucket"},
+            "saved/": {"PutObject", "GetObject", "DeleteObject", "ListBucket"},
+        },
     ),
     "query": (
         {"Query", "GetItem", "BatchGetItem", "DescribeTable"},

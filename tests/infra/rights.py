@@ -27,7 +27,7 @@ RIGHTS: dict[str, tuple[set[str], set[str], set[str]]] = {
     "drain": (
         {f"dynamodb:{action}" for action in ("BatchWriteItem", "PutItem", "GetItem", "BatchGetItem")},
         {"dynamodb:Query", "dynamodb:ConditionCheckItem"},
-        {"s3:PutObject", "s3:GetObject", "s3:ListBucket"},
+        {"s3:PutObject", "s3:GetObject", "s3:DeleteObject", "s3:ListBucket"},
     ),
     "query": (
         {"dynamodb:Query", "dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:DescribeTable"},

@@ -123,7 +123,7 @@ def test_every_function_uses_keys_through_a_service_only() -> None:
         ("query", ["large/*"]),
         ("feed", ["large/*"]),
         ("refresher", ["large/*"]),
-        ("drain", ["overflow/*"]),
+        ("drain", ["overflow/*", "saved/*"]),
         ("archiver", ["stream=*", "large/*"]),
         ("restorer", ["stream=*", "large/*"]),
         ("sweeper", ["stream=*", "large/*"]),

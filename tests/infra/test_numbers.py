@@ -92,10 +92,10 @@ def test_the_refresher_runs_each_minute_is_not_repeated_and_begins_after_the_tab
     assert config["MaximumRetryAttempts"] == 0
 
 
-def test_the_drain_takes_a_few_messages_at_a_time_and_two_runs_of_it_at_once(dev: Template) -> None:
-    """Live traffic has priority at the tables: the two consumers of the drain share a quarter of the capacity."""
+def test_the_drain_takes_a_few_messages_at_a_time_and_five_runs_of_it_at_once(dev: Template) -> None:
+    """Live traffic has priority at the tables: the consumers of the drain share a quarter of the capacity."""
     (source,) = dev.all("AWS::Lambda::EventSourceMapping").values()
-    assert (source["BatchSize"], source["ScalingConfig"]) == (5, {"MaximumConcurrency": 2})
+    assert (source["BatchSize"], source["ScalingConfig"]) == (5, {"MaximumConcurrency": 5})
     assert "MaximumBatchingWindowInSeconds" not in source
 
 

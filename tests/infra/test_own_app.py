@@ -62,7 +62,7 @@ def test_each_resource_of_a_stage_is_an_attribute(shop: Shop) -> None:
 def test_every_role_and_function_is_as_the_app_says(shop: Shop) -> None:
     """The CDK makes the roles of schedules beside the construct. Its flags hold whatever the app's cdk.json says."""
     roles = shop.template.all("AWS::IAM::Role")
-    assert sum(id.startswith("SchedulerRole") for id in roles) == 3
+    assert sum(id.startswith("SchedulerRole") for id in roles) == 4
     boundaries = {json.dumps(role.get("PermissionsBoundary")) for role in roles.values()}
     (boundary,) = boundaries
     assert ":policy/team-boundary" in boundary
@@ -112,7 +112,7 @@ def test_the_apps_bucket_has_rules_for_the_prefixes_of_the_stage_alone(shop: Sho
         "Transitions": [{"StorageClass": "STANDARD_IA", "TransitionInDays": 30}],
     }
     assert bucket["LifecycleConfiguration"]["Rules"] == [
-        *(cleaned | {"Prefix": prefix} for prefix in ("stream=", "large/", "overflow/")),
+        *(cleaned | {"Prefix": prefix} for prefix in ("stream=", "large/", "overflow/", "saved/")),
         {"ExpirationInDays": 60, "Prefix": "overflow/", "Status": "Enabled"},
         *(archived | {"Prefix": f"stream={name}/"} for name in ("quakes", "stations", "reports", "quakes-hours")),
     ]

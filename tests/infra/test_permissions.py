@@ -23,7 +23,11 @@ def dev(rolled: Template) -> Template:
 OBJECTS: dict[str, dict[str, set[str]]] = {
     "ingest": {"large/": {"PutObject"}, "overflow/": {"PutObject"}},
     "doors": {"large/": {"PutObject"}, "overflow/": {"PutObject"}},
-    "drain": {"large/": {"PutObject"}, "overflow/": {"GetObject"}},
+    "drain": {
+        "large/": {"PutObject"},
+        "overflow/": {"GetObject", "PutObject"},
+        "saved/": {"GetObject", "PutObject", "DeleteObject"},
+    },
     "query": {"large/": {"GetObject"}},
     "archive_reader": {"stream=": {"GetObject"}},
     "archiver": {"stream=": {"GetObject", "PutObject", "DeleteObject"}, "large/": {"GetObject"}},
@@ -46,10 +50,11 @@ WILDCARDS = {
     r"/stream=\*": "the archive's objects",
     r"/large/\*": "large values",
     r"/overflow/\*": "messages too large for their queue",
+    r"/saved/\*": "messages too old for their queue",
     r":scalable-target/\*": "the names of scalable targets are AWS's own",
     r":alarm:\*\"": "CloudWatch lists alarms by the beginning of their names, which no resource says",
     r":alarm:TargetTracking-table/tidetable-dev\.\*": "alarms of Application Auto Scaling carry the tables' names",
-    r"(Lifecycle(Function|Deployment|Sweeper)|Rollups)\w+\", \"Arn\"\]}, \":\*": "any version of the one function that is called",
+    r"(Lifecycle(Function|Deployment|Sweeper)|IngestDrain|Rollups)\w+\", \"Arn\"\]}, \":\*": "any version of one function",
 }
 
 

@@ -71,10 +71,10 @@ def queued(sqs: Sqs) -> list[str]:
 
 @pytest.mark.parametrize("failing", [{0}, {1}, {2}, {0, 2}, {0, 1, 2}])
 def test_the_events_of_messages_that_sqs_did_not_take_come_back_and_no_others(failing: set[int]) -> None:
-    """75 events are three messages of 25."""
-    sqs, sent = Sqs(failing), events(75)
+    """1,500 events are three messages of 500."""
+    sqs, sent = Sqs(failing), events(1_500)
     back = send(sqs, sent)
-    assert back == [event for number in sorted(failing) for event in sent[25 * number : 25 * number + 25]]
+    assert back == [event for number in sorted(failing) for event in sent[500 * number : 500 * number + 500]]
     assert sorted(queued(sqs) + [event.id for event in back]) == sorted(event.id for event in sent)
 
 
@@ -84,7 +84,7 @@ def test_all_come_back_if_sqs_does_not_answer(error: Exception) -> None:
 
 
 def test_eleven_messages_are_two_batches() -> None:
-    sqs, sent = Sqs(), events(11 * 25)
+    sqs, sent = Sqs(), events(11 * 500)
     assert send(sqs, sent) == []
     assert [len(batch) for batch in sqs.batches] == [10, 1]
     assert queued(sqs) == [event.id for event in sent]

@@ -114,9 +114,9 @@ def test_the_drain_waits_for_its_share_no_longer_than_its_time() -> None:
     assert world.clock.now() - begun == timedelta(seconds=2)
 
 
-@pytest.mark.parametrize("units, seconds", [(None, 0.15), (80, 3), (1, 15)])
+@pytest.mark.parametrize("units, seconds", [(None, 0.15), (200, 3), (1, 37.5)])
 def test_the_drain_takes_a_share_of_what_a_table_was_seen_to_have(units: int | None, seconds: float) -> None:
-    """Both consumers together take a quarter, and enough units for one message."""
+    """Five consumers together take a quarter, and at least four units."""
     world = World()
     entry = next(entry for entry in world.catalog.entries("quakes") if entry.period.label == "2026-03-01")
     # The units of reads say nothing of what may be written.
@@ -255,7 +255,7 @@ def test_packs_of_a_stream_that_is_no_longer_configured_are_written_too() -> Non
 def test_what_is_not_written_because_newer_is_there_costs_units_all_the_same() -> None:
     stage = World()
     entry = next(entry for entry in stage.catalog.entries("quakes") if entry.period.label == "2026-03-01")
-    stage.catalog.note(entry, Seen(80, 5, TableClass.STANDARD))
+    stage.catalog.note(entry, Seen(200, 5, TableClass.STANDARD))
     events = [decode_event(event(number)) for number in range(20)]
     drain_message(encode_message("quakes", events, 9), stage.drainer(), lambda: 60.0)
     begun = stage.clock.now()

@@ -123,12 +123,12 @@ def test_what_one_table_took_lets_no_other_table_wait() -> None:
     first, second = stage.catalog.entries("quakes")[:2]
     pace = Pace(stage.clock)
     for entry in (first, second):
-        stage.catalog.note(entry, Seen(80, 80, TableClass.STANDARD))
+        stage.catalog.note(entry, Seen(200, 80, TableClass.STANDARD))
     pace.record_units(first, 1_000)
     pace.wait(second, lambda: 60.0)
     assert stage.clock.now() == NOW
     pace.wait(first, lambda: 60.0)
-    # Nothing was known of the units of the table when they were spent: 200 per second.
+    # Nothing was known of the units of the table when they were spent: a fifth of 1,000 per second.
     assert stage.clock.now() - NOW == timedelta(seconds=5)
 
 
@@ -136,7 +136,7 @@ def test_what_two_messages_took_of_a_table_is_waited_for_together() -> None:
     """Its consumer may write 10 units per second."""
     stage = World()
     entry = stage.catalog.entries("quakes")[0]
-    stage.catalog.note(entry, Seen(80, 80, TableClass.STANDARD))
+    stage.catalog.note(entry, Seen(200, 80, TableClass.STANDARD))
     entry = stage.catalog.entries("quakes")[0]
     pace = Pace(stage.clock)
     for _ in range(2):

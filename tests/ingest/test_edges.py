@@ -198,11 +198,11 @@ def test_a_large_event_that_waited_for_a_stream_that_left_the_configuration_is_s
 
 
 def test_what_is_credited_to_a_table_does_not_pile_up_while_nothing_is_drained() -> None:
-    """Of 80 units a quarter is for both consumers together: 10 per second for each. Twenty take two seconds, also later."""
+    """Of 200 units a quarter is for five consumers together: 10 per second for each. Twenty take two seconds, also later."""
     stage = World()
     entry = replace(
         next(entry for entry in stage.catalog.entries("quakes") if entry.period.label == LABEL),
-        seen=Seen(80, 80, TableClass.STANDARD),
+        seen=Seen(200, 80, TableClass.STANDARD),
     )
     pace = Pace(stage.clock)
     for _ in range(2):
@@ -217,7 +217,7 @@ def test_a_write_that_its_condition_refused_has_cost_its_unit() -> None:
     """AWS charges a conditional write that fails, too. Ten of them take the second that ten written items take."""
     stage = World()
     entry = next(entry for entry in stage.catalog.entries("quakes") if entry.period.label == LABEL)
-    stage.catalog.note(entry, Seen(80, 80, TableClass.STANDARD))
+    stage.catalog.note(entry, Seen(200, 80, TableClass.STANDARD))
     sent, ports = [Event("a", NOW, str(number), {}) for number in range(20)], stage.drainer()
     for at, seconds in ((5, 1), (4, 2)):
         begun = stage.clock.now()

@@ -12,7 +12,7 @@ import pytest
 import wiring
 from tests.api.gateway import Context
 from tests.ingest.streams import NOW
-from tests.worlds.functions import environment, queue_message, record
+from tests.worlds.functions import SENT, environment, queue_message, record
 from tests.worlds.intake import LABEL, World, event
 from tidetable.ingest.drain import Drained
 from tidetable.ingest.outcome import Outcome
@@ -272,8 +272,8 @@ def test_the_drain_writes_the_oldest_first_and_knows_a_repeated_message(
         taken.append((body, received))
         return Drained(1)
 
-    monkeypatch.setattr(drain, "drain_message", take)
-    records = [record(at, body) for at, body in ((1_000, "b"), (999, "a"))]
+    monkeypatch.setattr(drain, "take_message", take)
+    records = [record(at, body) for at, body in ((SENT + 1_000, "b"), (SENT + 999, "a"))]
     records[0]["attributes"] |= {} if count is None else {"ApproximateReceiveCount": count}
     assert drain_records(World(), *records) == []
     assert taken == [("a", 1), ("b", received)]

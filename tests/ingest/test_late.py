@@ -12,7 +12,7 @@ from msgspec.structs import replace
 import wiring
 from tests.api.gateway import Context
 from tests.ingest.streams import NOW
-from tests.worlds.functions import environment, record
+from tests.worlds.functions import SENT, environment, record
 from tests.worlds.intake import World, event, world
 from tidetable.catalog import Opened, State
 from tidetable.config import Capacity, Step
@@ -203,8 +203,8 @@ def test_the_drain_knows_a_message_that_came_before(
         calls.append(received)
         return Drained(1)
 
-    monkeypatch.setattr(drain, "drain_message", take)
-    sent = record(1, "x")
+    monkeypatch.setattr(drain, "take_message", take)
+    sent = record(SENT + 1, "x")
     sent["attributes"] |= {} if count is None else {"ApproximateReceiveCount": count}
     with wiring.serve_pipeline(world().pipeline()):
         drain.handler({"Records": [sent]}, Context())  # type: ignore[arg-type]

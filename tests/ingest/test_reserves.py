@@ -10,7 +10,7 @@ import wiring
 from tests.api.gateway import Context
 from tests.fakes import FakeClock
 from tests.ingest.streams import NOW
-from tests.worlds.functions import environment, queue_message, record
+from tests.worlds.functions import SENT, environment, queue_message, record
 from tests.worlds.intake import LABEL, World, event
 
 __all__ = ["environment"]
@@ -39,6 +39,6 @@ def test_a_function_gives_a_throttled_table_up_with_time_left(name: str, seconds
         if name == "ingest":
             ingest.handler({"pathParameters": {"stream": "quakes"}, "body": json.dumps([event(1)])}, context)
         else:
-            drain.handler({"Records": [record(1, queue_message(stage, "1"))]}, context)
+            drain.handler({"Records": [record(SENT + 1, queue_message(stage, "1"))]}, context)
     # The next pause of a second would end too late.
     assert timedelta(seconds=1) <= stage.clock.now() - NOW <= timedelta(seconds=2)

@@ -83,7 +83,7 @@ def test_a_request_has_a_million_bytes_at_the_most(sizes: tuple[int, ...], batch
 
 def test_a_request_has_ten_messages_at_the_most() -> None:
     queue = Queue()
-    assert send(queue, [Event("a", NOON, str(number), {}) for number in range(25 * 21)]) == []
+    assert send(queue, [Event("a", NOON, str(number), {}) for number in range(500 * 21)]) == []
     assert [len(batch) for batch in queue.batches] == [10, 10, 1]
 
 

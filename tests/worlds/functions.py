@@ -20,6 +20,10 @@ from tidetable.ingest.overflow import encode_message
 JANUARY = {"stream": "s", "from": "2026-02-10", "to": "2026-02-13"}
 
 
+# A time of the tests, in milliseconds since 1970.
+SENT = int(NOW.timestamp() * 1000)
+
+
 def record(sent: int, body: str) -> dict[str, Any]:
     return {"messageId": body, "body": body, "attributes": {"SentTimestamp": str(sent)}, "eventSource": "aws:sqs"}
 

@@ -22,6 +22,7 @@ from tidetable.ingest.routing import make_put
 from tidetable.ingest.submission import Slot
 from tidetable.ingest.versions import add_fenced, is_repeat, write_all_forms
 from tidetable.ingest.writing import Jitter, Writer
+from tidetable.large.ports import Store
 from tidetable.large.shrink import LargeValueServices, Shrinker
 from tidetable.ports import CatalogReader, Clock, DeadLetters, EventStore, Guarded, Put, Transacted, Written
 from tidetable.remaining import Remaining, limit_time
@@ -47,6 +48,8 @@ class Drain:
     jitter: Jitter
     large: LargeValueServices
     pace: Pace
+    # The bucket's list of saved messages.
+    saved: Store
     # None if no stream has rollups.
     marks: Marks | None = None
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from tidetable.errors import NotDrained, StoreUnavailable, Undrainable
 from tidetable.ingest.delivery import Delivery, Drain
-from tidetable.ingest.overflow import Message, decode_message, encode_message
+from tidetable.ingest.overflow import MAX_MESSAGE_BYTES, Message, decode_message, encode_message, keep_message
 from tidetable.remaining import Remaining
 
 # The number of times that the queue delivers a message, twelve hours in all.
@@ -14,10 +14,14 @@ TRIES = 120
 
 
 class Drained(NamedTuple):
-    """The number of written events of a message and, if any were buried, why they can never be written."""
+    """The number of written events of a message and, if any were buried, why they can never be written.
+
+    ``saved`` is the number of events if the message was saved in the bucket instead.
+    """
 
     events: int
     buried: str | None = None
+    saved: int = 0
 
 
 def drain_message(body: str, ports: Drain, remaining: Remaining, *, received: int = 1) -> Drained:
@@ -28,35 +32,54 @@ def drain_message(body: str, ports: Drain, remaining: Remaining, *, received: in
     not in the table yet are written: each try gets further, even if the table has few units. At the last try the whole
     message is buried: SQS would do the same, but without the reason.
     """
-    message: Message | None = None
     try:
-        message = _read_message(body, ports)
+        text = expand_message(body, ports)
+    except Undrainable as error:
+        if ports.dead_letters.bury(body, str(error)):
+            return Drained(0, str(error))
+        raise
+    except StoreUnavailable as error:
+        raise NotDrained(str(error)) from error
+    return drain_text(text, decode_message(text), ports, remaining, received=received)
+
+
+def drain_text(text: str, message: Message, ports: Drain, remaining: Remaining, *, received: int) -> Drained:
+    """Write the events of a message, whose text holds all of them, as ``drain_message`` does."""
+    try:
         return Drained(Delivery(message, ports, remaining).write(repeated=received > 1))
     except (NotDrained, StoreUnavailable) as error:
         if not isinstance(error, Undrainable) and received < TRIES:
             raise NotDrained(str(error)) from error
-        buried = error.events if isinstance(error, Undrainable) else ()
-        if message is None or not buried or message.kept is not None:
-            letter, written = body, 0
-        else:
-            letter = encode_message(message.stream, buried, message.at)
-            written = len(message.events) - len(buried)
-        if ports.dead_letters.bury(letter, str(error)):
-            return Drained(written, str(error))
+        buried = error.events if isinstance(error, Undrainable) else message.events
+        letter = text if len(buried) == len(message.events) else encode_message(message.stream, buried, message.at)
+        if _bury(letter, str(error), message, ports):
+            return Drained(len(message.events) - len(buried), str(error))
         raise
 
 
-def _read_message(body: str, ports: Drain) -> Message:
+def expand_message(body: str, ports: Drain) -> str:
+    """Return the text of a message with its events, which an object may keep; Undrainable if it cannot be read."""
     try:
         message = decode_message(body)
         if message.kept is None:
-            return message
+            return body
         payload = ports.large.values.get(message.kept)
         if payload is None:
             raise ValueError(f"its events were kept in {message.kept}, which is not there")
-        whole = decode_message(ports.large.compressor.expand(payload))
-        if not whole.events:
-            raise ValueError(f"{whole.kept} is kept in place of its events")
-        return whole._replace(kept=message.kept)
+        text = ports.large.compressor.expand(payload).decode()
+        if not decode_message(text).events:
+            raise ValueError(f"{message.kept} is kept in place of its events")
+        return text
     except (ValueError, KeyError, TypeError) as error:
         raise Undrainable(f"the message cannot be read: {error}") from error
+
+
+def _bury(letter: str, reason: str, message: Message, ports: Drain) -> bool:
+    """Put a letter into the queue of dead letters; False if it is not certain that it was kept."""
+    if len(letter.encode()) > MAX_MESSAGE_BYTES:
+        large = ports.large
+        ticket = keep_message(message.stream, letter, message.events[0], large.values, large.compressor, large.unique())
+        if ticket is None:
+            return False
+        letter = ticket
+    return ports.dead_letters.bury(letter, reason)

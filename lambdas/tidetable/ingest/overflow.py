@@ -10,12 +10,18 @@ import msgspec
 from tidetable.events import Event
 from tidetable.exact import decode_json, encode_json
 from tidetable.groups import group_by_size
+from tidetable.keys import Key
+from tidetable.ports import Blob, Compressor, Values
 from tidetable.times import parse_stamp, to_text
 
 _VERSION = 2
 _KNOWN = (1, _VERSION)
-_MESSAGE_EVENTS = 25
+# One run of the drain must finish its messages at the pace of a small table, so they are far below SQS's limit.
+_MESSAGE_EVENTS = 500
 _MESSAGE_BYTES = 200_000
+# AWS: a message has at most 1 MiB; the limit here leaves some bytes for the envelope.
+MAX_MESSAGE_BYTES = 1_000_000
+OVERFLOW_PREFIX = "overflow/"
 
 
 class Message(NamedTuple):
@@ -49,10 +55,9 @@ class Encoded(NamedTuple):
 
 
 def encode_messages(stream: str, events: Sequence[Event], at: int) -> Iterator[Encoded]:
-    """Encode the events as messages of at most 25 events and 200 KB.
+    """Encode the events as messages of at most 500 events and 200 KB.
 
-    An event larger than 200 KB has a message of its own. Messages are small so that a partial failure of the drain
-    repeats little. Each event is encoded once.
+    An event larger than 200 KB has a message of its own. Each event is encoded once.
     """
     rows = ((event, _encode_row(event)) for event in events)
     for group in group_by_size(rows, lambda row: len(row[1].encode()), _MESSAGE_BYTES, _MESSAGE_EVENTS):
@@ -67,6 +72,18 @@ def encode_message(stream: str, events: Sequence[Event], at: int = 0) -> str:
 def encode_ticket(stream: str, key: str) -> str:
     """Encode the body of a message whose events are kept in an object."""
     return _encode_text({"version": _VERSION, "stream": stream, "kept": key})
+
+
+def keep_message(stream: str, text: str, first: Event, values: Values, compressor: Compressor, name: str) -> str | None:
+    """Keep the text of a message in the bucket, where it expires after the queue's longest retention.
+
+    Return the body of a message that has only the object's key; None if the bucket did not accept the object. ``first``
+    is the message's first event, ``name`` a new name.
+    """
+    key = f"{OVERFLOW_PREFIX}stream={stream}/{name}"
+    if not values.put(Blob(key, compressor.compress(text.encode()), Key(first.series, first.id))):
+        return None
+    return encode_ticket(stream, key)
 
 
 def decode_message(body: str | bytes) -> Message:

@@ -9,19 +9,24 @@ from tidetable.catalog import Entry
 from tidetable.ports import Clock
 from tidetable.remaining import Remaining
 
-# The share of a table's write units that all consumers together may use. The rest is for the live traffic.
-SHARE = 0.25
-CONSUMERS = 2
-# In write units per second. One run of the function must finish a message: otherwise the message would begin again for
-# ever.
-_LEAST, _UNKNOWN = 2.0, 200.0
+# The share of a table's write units that all consumers of the queue together may use, and the share of the scheduled run
+# that writes saved messages, if there are any. The rest is for the live traffic.
+SHARE, SAVED_SHARE = 0.25, 0.125
+# More would not write faster into one table, because all share its units. A new AWS account may run ten functions at
+# once, and the API needs some of them.
+CONSUMERS = 5
+# AWS: the write units per second that a new table on demand takes.
+_ON_DEMAND_UNITS = 4_000
+# In write units per second, of each process. A message must get further with each try, even if its table has few units.
+_LEAST = 0.8
 
 
 @dataclass(slots=True)
 class Pace:
-    """Limits the writes to each table to the drain's share of the table's write units, within one process."""
+    """Limits the writes to each table to a share of the table's write units, within one process."""
 
     clock: Clock
+    share: float = SHARE / CONSUMERS
     _free: dict[str, datetime] = field(default_factory=dict)
 
     def wait(self, entry: Entry, remaining: Remaining) -> None:
@@ -33,6 +38,6 @@ class Pace:
     def record_units(self, entry: Entry, units: float) -> None:
         """Record the write units that were consumed from a table."""
         write_units = entry.seen.write if entry.seen is not None else None
-        rate = _UNKNOWN if write_units is None else max(write_units * SHARE / CONSUMERS, _LEAST)
+        rate = max((_ON_DEMAND_UNITS if write_units is None else write_units) * self.share, _LEAST)
         start = max(self._free.get(entry.table, self.clock.now()), self.clock.now())
         self._free[entry.table] = start + timedelta(seconds=units / rate)

@@ -1,0 +1,89 @@
+"""``status`` says how many acknowledged events are in no table yet: in the queues, and saved in the bucket."""
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from cli import common
+from cli.common import find_account
+from cli.overflow_status import describe_overflow
+from tests.fakes.stage import Stage
+from tests.worlds.commands import NOW, functions, run, stage
+from tidetable.ingest.saved import SavedMessage
+from tidetable.keys import Key
+from tidetable.ports import Blob
+
+__all__ = ["functions", "stage"]
+DENIED = ClientError({"Error": {"Code": "AccessDenied", "Message": "not authorized"}}, "ListObjectsV2")
+
+
+class Queues:
+    """SQS's client: how many messages each queue has, visible and hidden."""
+
+    def __init__(self, **counts: tuple[int, int]) -> None:
+        self._counts = counts
+
+    def get_queue_attributes(self, QueueUrl: str, AttributeNames: list[str]) -> Any:  # noqa: N803 - boto3's names
+        assert sorted(AttributeNames) == ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"]
+        counts = map(str, self._counts.get(QueueUrl, (0, 0)))
+        return {"Attributes": dict(zip(sorted(AttributeNames), counts, strict=True))}
+
+
+def save(stage: Stage, stream: str, events: int, days: int, size: int) -> None:
+    message = SavedMessage(NOW - timedelta(days=days), stream, events, f"m{days}")
+    stage.values.put(Blob(message.key, b"x" * size, Key("a", "b")))
+
+
+def replace_account(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, stored: Any = None, **counts: tuple[int, int]
+) -> Any:
+    account = replace(
+        find_account("dev", None, None, None),
+        queues=Queues(**counts),
+        overflow="waiting",
+        dead_letters="dead",
+        stored=stored or stage.values,
+    )
+    monkeypatch.setattr(common, "connect", lambda *_, **__: account)
+    return account
+
+
+def test_without_waiting_events_there_is_nothing_to_say(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert list(describe_overflow(replace_account(stage, monkeypatch), None)) == []
+
+
+def test_each_stream_has_its_events_its_bytes_and_its_oldest(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    for stream, events, days, size in (("t", 7, 11, 100), ("s", 500, 12, 200_000), ("s", 40, 10, 50_000)):
+        save(stage, stream, events, days, size)
+    stage.values.put(Blob("saved/foreign", b"x", Key("a", "b")))
+    account = replace_account(stage, monkeypatch, waiting=(3, 2), dead=(1, 0))
+    end = "are saved in the bucket, and are written minute by minute; see the runbook, OverflowSaved"
+    s = f"s: 540 acknowledged events (2 messages, 0.2 MB, the oldest of 2026-03-03T12:20Z) {end}"
+    assert list(describe_overflow(account, None)) == [
+        "about 5 messages wait in the overflow queue: the log of the drain has the reasons",
+        "about 1 messages are dead letters: tidetable replay --dry-run has the reasons",
+        f"?: 0 acknowledged events (1 messages, 0.0 MB) {end}",
+        s,
+        f"t: 7 acknowledged events (1 messages, 0.0 MB, the oldest of 2026-03-04T12:20Z) {end}",
+    ]
+    assert list(describe_overflow(account, "s"))[2:] == [s]
+
+
+def test_status_prints_the_lines_or_why_it_cannot(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    save(stage, "s", 5, 10, 1)
+    replace_account(stage, monkeypatch)
+    printed = run("status")
+    assert "s: 5 acknowledged events" in printed.output
+
+    class Closed:
+        def stored(self, prefix: str) -> Any:
+            raise DENIED
+
+    replace_account(stage, monkeypatch, Closed())
+    refused = run("status")
+    assert refused.exit_code == 0
+    assert "the state of the overflow is not known" in refused.output
+    assert "allow sqs:GetQueueAttributes and s3:ListBucket" in refused.output
