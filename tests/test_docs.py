@@ -110,6 +110,7 @@ def test_troubleshooting_has_every_error_code_and_no_other() -> None:
         ("| characters of a number that is not whole | 400,", "MAX_NUMBER_CHARACTERS", "400"),
         ("| tags in a line of line protocol | 256 |", "MOST_KEY_BYTES, MOST_TAGS", "65_535, 256"),
         ("| measurement and tags of a line | 65,535 bytes", "MOST_KEY_BYTES, MOST_TAGS", "65_535, 256"),
+        ("with a ref or an error for each event | 5.9 MB;", "MAX_ANSWER_BYTES, SURELY_ANSWERED", "5_900_000, 1_500"),
         ("| nesting | 31 levels |", "MAX_DEPTH", "31"),
         ("| value of an indexed field | 2,000 bytes |", "MAX_VALUE_BYTES", "2_000"),
         ("2.5 MB of JSON with", "MAX_EVENT_BYTES", "2_500_000"),

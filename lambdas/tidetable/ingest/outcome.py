@@ -10,6 +10,7 @@ from typing import Any, Literal
 import msgspec
 
 from tidetable.catalog import Backfill
+from tidetable.exact import encode_json
 from tidetable.ingest.context import RequestContext
 from tidetable.ingest.routing import Routed
 from tidetable.ingest.submission import Rejection, Slot, Submission, list_rejections
@@ -23,6 +24,9 @@ Refusal = Literal["strict", "all", "whole", "none"]
 # At most this many errors are listed if a whole request is refused: nothing was written, so the sender can repeat it
 # whole.
 LISTED = 100
+# AWS: a Lambda answers at most 6 MB, counted after escaping. A ref has up to 1,400 bytes, and a rejection up to 3,400, so
+# that the answer to this number of events surely fits.
+MAX_ANSWER_BYTES, SURELY_ANSWERED = 5_900_000, 1_500
 
 
 class Outcome(msgspec.Struct):
@@ -128,3 +132,15 @@ def refuse_all(context: RequestContext, verdicts: Sequence[Submission | Rejectio
     if (rejections and refusal == "whole") or not any(type(verdict) is Submission for verdict in verdicts):
         return Outcome([None] * count, context.window, rejections=rejections, backfills=context.backfills)
     return None
+
+
+def refuse_long_answer(refs: Sequence[str], rejections: Sequence[Rejection]) -> None:
+    """Raise ProblemError if the answer would be larger than a function may answer. Nothing may be written before.
+
+    Otherwise the caller would get an error for events that are stored, and would send them again for ever.
+    """
+    # A text of the answer is escaped once more, which at most doubles it; refs have no character to escape.
+    size = sum(map(len, refs)) + 3 * len(refs) + sum(2 * len(encode_json(rejection)) for rejection in rejections)
+    if size > MAX_ANSWER_BYTES:
+        detail = f"the answer, with a ref or an error for each event, would have {size} bytes, and may have"
+        raise refuse_request(413, "too_large", f"{detail} {MAX_ANSWER_BYTES}: send fewer events at once")

@@ -16,7 +16,14 @@ from tidetable.ingest.bodies import Body, SentRaw, decode_body, decode_raw, read
 from tidetable.ingest.circuit import Circuit
 from tidetable.ingest.context import RequestContext
 from tidetable.ingest.known import KnownPeriods
-from tidetable.ingest.outcome import Outcome, Refusal, refuse_all, report_written
+from tidetable.ingest.outcome import (
+    SURELY_ANSWERED,
+    Outcome,
+    Refusal,
+    refuse_all,
+    refuse_long_answer,
+    report_written,
+)
 from tidetable.ingest.routing import Routed, route_submissions
 from tidetable.ingest.submission import Durable, Rejection, Slot, Submission, list_rejections
 from tidetable.ingest.verdicts import judge_all
@@ -134,6 +141,9 @@ def _ingest_each(
     outcome = refuse_all(context, verdicts, refusal)
     if outcome is not None:
         return outcome
+    # A door does not answer refs, and lists few errors.
+    if len(values) > SURELY_ANSWERED and refusal in ("strict", "all"):
+        refuse_long_answer(routed.refs, list_rejections(verdicts))
     outcome, unwritten = _write_puts(context, routed, min(times), len(values), ports, remaining)
     if outcome.refused:
         _reject_refused(submissions, outcome)
@@ -168,6 +178,8 @@ def _ingest_columns(
     if bound is None:
         return None
     routed, members = bound
+    if len(sent) > SURELY_ANSWERED:
+        refuse_long_answer(routed.refs, ())
     outcome, unwritten = _write_puts(context, routed, oldest, len(sent), ports, remaining)
     if outcome.refused:
         return None
