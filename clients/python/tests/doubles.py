@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import httpx
+import pyarrow as pa
 
 from tidetable_client import Clock
 
@@ -138,6 +139,67 @@ class Server:
 
     def serves(self, request: httpx.Request) -> None:
         return None
+
+
+ROWS = [
+    {"series": "s", "time": f"2026-03-15T12:00:0{number}.000000Z", "id": f"e{number}", "data": {"n": number}}
+    for number in range(7)
+]
+
+
+class Reader:
+    """A server with seven events, whose cursors are numbers."""
+
+    def __init__(self) -> None:
+        self.requests: list[dict[str, list[str]]] = []
+        self.addresses: list[str] = []
+        self.faults: list[Any] = []
+        self.gaps: list[dict[str, str]] = []
+        self.arrow = False
+
+    @property
+    def transport(self) -> httpx.MockTransport:
+        return httpx.MockTransport(self.serve)
+
+    def serve(self, request: httpx.Request) -> httpx.Response:
+        parameters = {name: request.url.params.get_list(name) for name in request.url.params}
+        self.requests.append(parameters)
+        self.addresses.append(request.url.raw_path.decode())
+        if self.faults:
+            fault: httpx.Response = self.faults.pop(0)(request)
+            return fault
+        route = request.url.path.rpartition("/")[2]
+        if route == "latest":
+            latest = [{"series": name, "event": None if name == "none" else ROWS[0]} for name in parameters["series"]]
+            return httpx.Response(200, json={"latest": latest, "searched_back_to": None})
+        if route == "streams":
+            return httpx.Response(200, json={"streams": [{"stream": "quakes"}]})
+        start = int(parameters.get("cursor", ["0"])[0])
+        end = start + int(parameters["limit"][0])
+        following = str(end) if end < len(ROWS) else None
+        rows: Any = ROWS[start:end]
+        if parameters.get("format") == ["arrow"]:
+            return self._answer_arrow(rows, following)
+        if "flat" in parameters:
+            rows = [{**row, "data.n": row["data"]["n"]} for row in rows]
+            rows = [{name: value for name, value in row.items() if name != "data"} for row in rows]
+        name = {"aggregate": "aggregates"}.get(route, route)
+        document = {name: rows, "next": following, "gaps": self.gaps if start == 0 else [], "sources": []}
+        return httpx.Response(200, json=document, headers={"Tidetable-Read-Units": "1.5"})
+
+    def _answer_arrow(self, rows: list[dict[str, Any]], following: str | None) -> httpx.Response:
+        if not self.arrow:
+            return problem(400, "bad_parameter", "format must be json, ndjson or csv")
+        times = [datetime.fromisoformat(row["time"]) for row in rows]
+        columns = {"series": [row["series"] for row in rows], "time": pa.array(times, pa.timestamp("us", "UTC"))}
+        table = pa.table(columns | {"id": [row["id"] for row in rows], "n": [row["data"]["n"] for row in rows]})
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, table.schema) as writer:
+            writer.write_table(table)
+        headers = {"Content-Type": "application/vnd.apache.arrow.stream"}
+        if following:
+            headers["Tidetable-Next"] = following
+        return httpx.Response(200, content=sink.getvalue().to_pybytes(), headers=headers)
 
 
 REFUSALS = {"bad": "invalid", "old": "too_old"}

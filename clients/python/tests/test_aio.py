@@ -1,4 +1,4 @@
-"""The client for asyncio keeps the same promises."""
+"""What only the client for asyncio has: asynchronous iterables, tasks side by side, cancellation."""
 
 from __future__ import annotations
 
@@ -8,11 +8,9 @@ from typing import Any
 
 import httpx
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from doubles import ManualClock, Server, answer, event
-from tidetable_client import AsyncClient, BufferFull, NotFlushed, Policy, Settled, WriteFailed
+from tidetable_client import AsyncClient, Policy
 
 
 def connect(server: Server, clock: ManualClock, **options: Any) -> AsyncClient:
@@ -38,16 +36,6 @@ def test_events_arrive_through_faults(server: Server, clock: ManualClock) -> Non
     assert clock.read() - 1000 >= 7
 
 
-def test_refused_events_are_raised_when_the_block_ends(server: Server, clock: ManualClock) -> None:
-    async def run() -> None:
-        async with connect(server, clock) as client:
-            await client.write("quakes", [event(0), event(1, "bad")])
-
-    with pytest.raises(WriteFailed) as failed:
-        asyncio.run(run())
-    assert [(failure.index, failure.code) for failure in failed.value.failures] == [(1, "invalid")]
-
-
 def test_tasks_side_by_side_are_held_back_by_a_full_buffer(server: Server, clock: ManualClock) -> None:
     async def run() -> None:
         policy = Policy(batch_events=10, buffer_bytes=4000, block_for=None, in_flight=2, retry_for=1e6)
@@ -59,21 +47,6 @@ def test_tasks_side_by_side_are_held_back_by_a_full_buffer(server: Server, clock
     server.faults = [server.dies_before, answer(429), server.dies_after] * 10
     asyncio.run(run())
     assert server.values() == list(range(500))
-
-
-def test_a_full_buffer_raises_and_a_flush_ends_in_time(server: Server, clock: ManualClock) -> None:
-    async def run() -> None:
-        client = connect(server, clock, policy=Policy(buffer_bytes=2000, when_full="raise", retry_for=1e9))
-        with pytest.raises(BufferFull) as full:
-            await client.write("quakes", [event(number) for number in range(100)])
-        with pytest.raises(NotFlushed):
-            await client.flush(timeout=5)
-        with pytest.raises(WriteFailed) as failed:
-            await client.close(timeout=5)
-        assert [failure.code for failure in failed.value.failures] == ["unsent"] * full.value.taken
-
-    server.faults = [server.dies_before] * 10_000
-    asyncio.run(run())
 
 
 def test_a_client_whose_task_is_cancelled_while_it_closes_says_what_is_lost(
@@ -100,31 +73,3 @@ def test_a_client_whose_task_is_cancelled_while_it_closes_says_what_is_lost(
     said = capsys.readouterr().err
     assert "the process ends, and 2 events are not stored (quakes: unsent 2)" in said
     assert "the client was closed by CancelledError; it may be stored" in said
-
-
-FATES = ("serves", "dies_before", "dies_after", "answers_half", "429", "500", "503", "403", "413")
-
-
-@given(
-    st.lists(st.sampled_from(FATES), max_size=40),
-    st.lists(st.sampled_from(["s", "s", "bad", "old"]), min_size=1, max_size=40),
-    st.integers(1, 9),
-    st.integers(1, 3),
-)
-@settings(max_examples=100, deadline=None)
-def test_stored_and_reported_are_all_events(fates: list[str], kinds: list[str], size: int, in_flight: int) -> None:
-    server, clock = Server(), ManualClock()
-    server.faults = [answer(int(fate)) if fate.isdigit() else getattr(server, fate) for fate in fates]
-    settled: list[Settled] = []
-
-    async def run() -> None:
-        policy = Policy(batch_events=size, in_flight=in_flight, retry_for=20, buffer_bytes=1500, block_for=None)
-        options: dict[str, Any] = {"on_settled": settled.append, "on_refused": lambda _: None}
-        async with connect(server, clock, policy=policy, **options) as client:
-            await client.write("quakes", [event(number, kind) for number, kind in enumerate(kinds)])
-
-    asyncio.run(run())
-    assert sorted(index for outcome in settled for index in outcome.indexes) == list(range(len(kinds)))
-    reported = [failure.index for outcome in settled for failure in outcome.failures]
-    assert set(server.values()) | set(reported) == set(range(len(kinds)))
-    assert len(reported) == len(set(reported))

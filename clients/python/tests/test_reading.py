@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -15,64 +14,9 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from doubles import ManualClock, answer, problem
-from tidetable_client import ApiError, AsyncClient, Client, Unreachable
-
-ROWS = [
-    {"series": "s", "time": f"2026-03-15T12:00:0{number}.000000Z", "id": f"e{number}", "data": {"n": number}}
-    for number in range(7)
-]
-
-
-class Reader:
-    """A server with seven events, whose cursors are numbers."""
-
-    def __init__(self) -> None:
-        self.requests: list[dict[str, list[str]]] = []
-        self.addresses: list[str] = []
-        self.faults: list[Any] = []
-        self.gaps: list[dict[str, str]] = []
-        self.arrow = False
-
-    def serve(self, request: httpx.Request) -> httpx.Response:
-        parameters = {name: request.url.params.get_list(name) for name in request.url.params}
-        self.requests.append(parameters)
-        self.addresses.append(request.url.raw_path.decode())
-        if self.faults:
-            fault: httpx.Response = self.faults.pop(0)(request)
-            return fault
-        route = request.url.path.rpartition("/")[2]
-        if route == "latest":
-            latest = [{"series": name, "event": None if name == "none" else ROWS[0]} for name in parameters["series"]]
-            return httpx.Response(200, json={"latest": latest, "searched_back_to": None})
-        if route == "streams":
-            return httpx.Response(200, json={"streams": [{"stream": "quakes"}]})
-        start = int(parameters.get("cursor", ["0"])[0])
-        end = start + int(parameters["limit"][0])
-        following = str(end) if end < len(ROWS) else None
-        rows: Any = ROWS[start:end]
-        if parameters.get("format") == ["arrow"]:
-            return self._answer_arrow(rows, following)
-        if "flat" in parameters:
-            rows = [{**row, "data.n": row["data"]["n"]} for row in rows]
-            rows = [{name: value for name, value in row.items() if name != "data"} for row in rows]
-        name = {"aggregate": "aggregates"}.get(route, route)
-        document = {name: rows, "next": following, "gaps": self.gaps if start == 0 else [], "sources": []}
-        return httpx.Response(200, json=document, headers={"Tidetable-Read-Units": "1.5"})
-
-    def _answer_arrow(self, rows: list[dict[str, Any]], following: str | None) -> httpx.Response:
-        if not self.arrow:
-            return problem(400, "bad_parameter", "format must be json, ndjson or csv")
-        times = [datetime.fromisoformat(row["time"]) for row in rows]
-        columns = {"series": [row["series"] for row in rows], "time": pa.array(times, pa.timestamp("us", "UTC"))}
-        table = pa.table(columns | {"id": [row["id"] for row in rows], "n": [row["data"]["n"] for row in rows]})
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, table.schema) as writer:
-            writer.write_table(table)
-        headers = {"Content-Type": "application/vnd.apache.arrow.stream"}
-        if following:
-            headers["Tidetable-Next"] = following
-        return httpx.Response(200, content=sink.getvalue().to_pybytes(), headers=headers)
+from doubles import ROWS, ManualClock, Reader, answer, problem
+from halves import Connect
+from tidetable_client import ApiError, Client, Unreachable
 
 
 @pytest.fixture
@@ -81,12 +25,11 @@ def reader() -> Reader:
 
 
 @pytest.fixture
-def client(reader: Reader, clock: ManualClock) -> Client:
-    transport = httpx.MockTransport(reader.serve)
-    return Client("http://tides.test/", "key", transport=transport, clock=clock, random=lambda: 0.5)
+def client(reader: Reader, clock: ManualClock, connect: Connect) -> Any:
+    return connect(reader, clock)
 
 
-def test_an_iterator_follows_the_cursors(reader: Reader, client: Client) -> None:
+def test_an_iterator_follows_the_cursors(reader: Reader, client: Any) -> None:
     query = client.events(
         "quakes",
         start=datetime(2026, 3, 15, tzinfo=UTC),
@@ -120,18 +63,18 @@ def test_an_iterator_follows_the_cursors(reader: Reader, client: Client) -> None
     assert "place%2C" not in reader.addresses[0] or "+" not in reader.addresses[0].partition("?")[2]
 
 
-def test_a_limit_is_that_of_all_rows(reader: Reader, client: Client) -> None:
+def test_a_limit_is_that_of_all_rows(reader: Reader, client: Any) -> None:
     assert [row["id"] for row in client.events("quakes", limit=5, page_size=3)] == ["e0", "e1", "e2", "e3", "e4"]
     assert [request["limit"] for request in reader.requests] == [["3"], ["2"]]
     assert list(client.events("quakes", limit=0)) == []
 
 
-def test_a_ranking_ends_after_ten_unless_told(reader: Reader, client: Client) -> None:
+def test_a_ranking_ends_after_ten_unless_told(reader: Reader, client: Any) -> None:
     list(client.top("quakes", index="strongest"))
     assert reader.requests == [{"index": ["strongest"], "limit": ["10"]}]
 
 
-def test_a_walk_that_was_interrupted_goes_on_and_misses_nothing(client: Client) -> None:
+def test_a_walk_that_was_interrupted_goes_on_and_misses_nothing(client: Any) -> None:
     query = client.events("quakes", page_size=3)
     seen = [row["id"] for row in islice(query, 4)]
     assert (seen, query.cursor, query.is_done) == (["e0", "e1", "e2", "e3"], "3", False)
@@ -139,14 +82,14 @@ def test_a_walk_that_was_interrupted_goes_on_and_misses_nothing(client: Client) 
     assert rest == ["e3", "e4", "e5", "e6"]
 
 
-def test_gaps_are_kept_for_who_looks(reader: Reader, client: Client) -> None:
+def test_gaps_are_kept_for_who_looks(reader: Reader, client: Any) -> None:
     reader.gaps = [{"from": "a", "to": "b", "reason": "table missing"}]
     query = client.events("quakes")
     assert len(list(query)) == 7
     assert query.gaps == reader.gaps
 
 
-def test_a_read_is_repeated_while_the_api_says_so(reader: Reader, client: Client, clock: ManualClock) -> None:
+def test_a_read_is_repeated_while_the_api_says_so(reader: Reader, client: Any, clock: ManualClock) -> None:
     def die(request: httpx.Request) -> httpx.Response:
         raise httpx.ReadError("reset", request=request)
 
@@ -155,14 +98,14 @@ def test_a_read_is_repeated_while_the_api_says_so(reader: Reader, client: Client
     assert clock.waits == [7.5, 1.0, 2.0]
 
 
-def test_a_read_ends_with_the_last_answer_when_the_time_is_over(reader: Reader, client: Client) -> None:
+def test_a_read_ends_with_the_last_answer_when_the_time_is_over(reader: Reader, client: Any) -> None:
     reader.faults = [answer(503, "unavailable")] * 1000
     with pytest.raises(ApiError, match="503 unavailable: no") as error:
         list(client.events("quakes"))
     assert (error.value.status, error.value.code) == (503, "unavailable")
 
 
-def test_a_read_of_nobody_is_an_error_of_its_own(reader: Reader, client: Client) -> None:
+def test_a_read_of_nobody_is_an_error_of_its_own(reader: Reader, client: Any) -> None:
     def die(request: httpx.Request) -> httpx.Response:
         raise httpx.ConnectError("refused", request=request)
 
@@ -171,21 +114,21 @@ def test_a_read_of_nobody_is_an_error_of_its_own(reader: Reader, client: Client)
         list(client.events("quakes"))
 
 
-def test_a_refusal_is_not_repeated(reader: Reader, client: Client) -> None:
+def test_a_refusal_is_not_repeated(reader: Reader, client: Any) -> None:
     reader.faults = [answer(400, "needs_series")]
     with pytest.raises(ApiError, match="400 needs_series"):
         list(client.events("quakes"))
     assert len(reader.requests) == 1
 
 
-def test_an_answer_that_is_not_the_apis_is_an_error(reader: Reader, client: Client) -> None:
+def test_an_answer_that_is_not_the_apis_is_an_error(reader: Reader, client: Any) -> None:
     reader.faults = [lambda _: httpx.Response(200, content=b"<html>"), lambda _: httpx.Response(200, json={"x": 1})]
     for _ in range(2):
         with pytest.raises(ApiError, match="the answer is not"):
             list(client.events("quakes"))
 
 
-def test_latest_answers_by_series_and_a_hundred_names_per_request(reader: Reader, client: Client) -> None:
+def test_latest_answers_by_series_and_a_hundred_names_per_request(reader: Reader, client: Any) -> None:
     assert client.latest("quakes", ["a", "none"]) == {"a": ROWS[0], "none": None}
     client.latest("quakes", [f"s{number}" for number in range(150)])
     assert [len(request["series"]) for request in reader.requests] == [2, 100, 50]
@@ -198,7 +141,7 @@ def stop(start: str, *names: str) -> Any:
     return lambda _: httpx.Response(200, json={"latest": [*rows, found], "searched_back_to": start})
 
 
-def test_latest_goes_on_for_the_series_whose_search_was_stopped(reader: Reader, client: Client) -> None:
+def test_latest_goes_on_for_the_series_whose_search_was_stopped(reader: Reader, client: Any) -> None:
     reader.faults = [stop("2026-03-03T00:00:00Z", "a", "none"), stop("2026-03-02T00:00:00Z", "none")]
     latest = client.latest("quakes", ["a", "none"], fields=["n"])
     assert latest == {"a": None, "found": ROWS[1], "none": None}
@@ -210,23 +153,26 @@ def test_latest_goes_on_for_the_series_whose_search_was_stopped(reader: Reader, 
     assert all(request["fields"] == ["n"] for request in reader.requests)
 
 
-def test_latest_goes_on_with_asyncio_too(reader: Reader, clock: ManualClock) -> None:
-    async def run() -> dict[str, Any]:
-        transport = httpx.MockTransport(reader.serve)
-        async with AsyncClient("http://tides.test", "key", transport=transport, clock=clock) as client:
-            return await client.latest("quakes", ["a", "b"])
+def test_one_event_and_the_latest_events_may_keep_all_their_digits(reader: Reader, client: Any) -> None:
+    digits = "0.10000000000000000000001"
+    text = f'{{"latest":[{{"series":"a","event":{{"data":{{"n":{digits}}}}}}}],"searched_back_to":null}}'
+    for decimals, number in ((True, Decimal(digits)), (False, 0.1)):
+        reader.faults = [
+            lambda _: httpx.Response(200, content=text),
+            lambda _: httpx.Response(200, content=f'{{"n":{digits}}}'),
+        ]
+        assert client.latest("quakes", "a", decimals=decimals) == {"a": {"data": {"n": number}}}
+        assert client.event("quakes", "a ref/", decimals=decimals) == {"n": number}
+    assert reader.addresses[-1] == "/v1/streams/quakes/events/a%20ref%2F"
+    assert client.streams() == [{"stream": "quakes"}]
 
-    reader.faults = [stop("2026-03-03T00:00:00Z", "b")]
-    assert asyncio.run(run()) == {"found": ROWS[1], "b": ROWS[0]}
-    assert [request.get("before") for request in reader.requests] == [None, ["2026-03-03T00:00:00Z"]]
 
-
-def test_names_are_escaped(reader: Reader, client: Client) -> None:
+def test_names_are_escaped(reader: Reader, client: Any) -> None:
     list(client.values("qua kes", "place/state", prefix="a b"))
     assert reader.addresses == ["/v1/streams/qua%20kes/fields/place%2Fstate/values?prefix=a%20b&limit=1000"]
 
 
-def test_numbers_may_keep_all_their_digits(reader: Reader, client: Client) -> None:
+def test_numbers_may_keep_all_their_digits(reader: Reader, client: Any) -> None:
     text = json.dumps({"events": [{"data": {"n": 0.0}}], "next": None}).replace("0.0", "0.10000000000000000000001")
     reader.faults = [lambda _: httpx.Response(200, content=text)]
     (row,) = client.events("quakes", decimals=True)
@@ -234,7 +180,7 @@ def test_numbers_may_keep_all_their_digits(reader: Reader, client: Client) -> No
 
 
 @pytest.mark.parametrize("arrow", [True, False])
-def test_frames_come_by_arrow_or_else_by_json(reader: Reader, client: Client, *, arrow: bool) -> None:
+def test_frames_come_by_arrow_or_else_by_json(reader: Reader, client: Any, *, arrow: bool) -> None:
     reader.arrow = arrow
     name = "n"
     first = datetime(2026, 3, 15, 12, tzinfo=UTC)
@@ -263,7 +209,7 @@ def test_frames_come_by_arrow_or_else_by_json(reader: Reader, client: Client, *,
     assert pl.DataFrame(client.events("quakes").to_arrow()).height == 7
 
 
-def test_a_frame_of_mixed_values_has_a_type_for_each_column(reader: Reader, client: Client) -> None:
+def test_a_frame_of_mixed_values_has_a_type_for_each_column(reader: Reader, client: Any) -> None:
     rows = [{"a": 1, "b": 1, "c": 1}, {"a": 2.5, "b": "x"}, {"d": True}]
     for _ in range(3):
         reader.faults += [
@@ -277,7 +223,7 @@ def test_a_frame_of_mixed_values_has_a_type_for_each_column(reader: Reader, clie
 
 
 def test_a_tail_shows_each_event_once_and_misses_none_within_the_overlap(
-    reader: Reader, client: Client, clock: ManualClock
+    reader: Reader, client: Any, clock: ManualClock
 ) -> None:
     def page(*numbers: int) -> Any:
         document = {"events": [ROWS[number] for number in numbers], "next": None}
@@ -296,21 +242,6 @@ def test_a_tail_shows_each_event_once_and_misses_none_within_the_overlap(
 
     reader.faults = [page(0, 1), page(0, 1, 3), page(1, 2, 3, 4)]
     assert [row["id"] for row in islice(client.tail("quakes"), 5)] == ["e0", "e1", "e3", "e2", "e4"]
-
-
-def test_the_client_for_asyncio_reads_the_same(reader: Reader, clock: ManualClock) -> None:
-    async def run() -> None:
-        transport = httpx.MockTransport(reader.serve)
-        async with AsyncClient("http://tides.test", "key", transport=transport, clock=clock) as client:
-            assert [row async for row in client.events("quakes", page_size=3)] == ROWS
-            assert await client.latest("quakes", "a") == {"a": ROWS[0]}
-            assert await client.streams() == [{"stream": "quakes"}]
-            assert (await client.events("quakes").to_polars()).height == 7
-            assert (await client.events("quakes").to_pandas()).shape == (7, 4)
-            assert pa.table(await client.events("quakes").to_arrow()).num_rows == 7
-
-    reader.faults = [answer(503, Retry_After="1")]
-    asyncio.run(run())
 
 
 @pytest.mark.parametrize(

@@ -16,9 +16,9 @@ from tidetable_client.aio_reading import AsyncReader
 from tidetable_client.answers import Verdict
 from tidetable_client.clocks import Clock
 from tidetable_client.connection import TIMEOUT, Connection, judge_error, judge_response
-from tidetable_client.errors import BufferFull, Failure, NotFlushed, WriteFailed
+from tidetable_client.errors import Failure, NotFlushed, WriteFailed
 from tidetable_client.outbox import Outbox, Settled
-from tidetable_client.policy import Policy
+from tidetable_client.policy import Policy, refuse_full
 from tidetable_client.stamps import Stamper
 from tidetable_client.writing import OnRefused, OnSettled
 
@@ -107,8 +107,7 @@ class AsyncClient(AsyncReader):
             if self._policy.block_for is not None:
                 left = began + self._policy.block_for - self._clock.read()
             if self._policy.when_full == "raise" or (left is not None and left <= 0):
-                size = f"{self._policy.buffer_bytes:,} bytes"
-                raise BufferFull(taken, f"the buffer of {size} is full: {taken:,} events of this call are taken")
+                raise refuse_full(self._policy, taken)
             self._outbox.close_batches(self._clock.read())
             await self._wait_for_change(left)
 

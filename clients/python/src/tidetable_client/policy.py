@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tidetable_client.errors import BufferFull
+
 
 @dataclass(frozen=True, slots=True)
 class Policy:
@@ -51,3 +53,10 @@ class Policy:
                 raise ValueError(f"{name} must not be negative")
         if self.when_full not in ("block", "raise"):
             raise ValueError('when_full must be "block" or "raise"')
+
+
+def refuse_full(policy: Policy, taken: int) -> BufferFull:
+    """Make the error of a buffer that is full, or that was full for the whole allowed time."""
+    waited = "" if policy.when_full == "raise" else f" after {policy.block_for:g} s"
+    size = f"{policy.buffer_bytes:,} bytes"
+    return BufferFull(taken, f"the buffer of {size} is full{waited}: {taken:,} events of this call are taken")

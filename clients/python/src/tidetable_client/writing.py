@@ -12,9 +12,9 @@ from tidetable_client import leaving
 from tidetable_client.answers import Verdict
 from tidetable_client.clocks import Clock
 from tidetable_client.connection import judge_error
-from tidetable_client.errors import BufferFull, Failure, NotFlushed, WriteFailed
+from tidetable_client.errors import Failure, NotFlushed, WriteFailed
 from tidetable_client.outbox import Batch, Outbox, Settled
-from tidetable_client.policy import Policy
+from tidetable_client.policy import Policy, refuse_full
 from tidetable_client.stamps import Stamper
 
 OnRefused = Callable[[Failure], None]
@@ -90,11 +90,7 @@ class Writer:
             if self._policy.block_for is not None:
                 left = began + self._policy.block_for - self._clock.read()
             if self._policy.when_full == "raise" or (left is not None and left <= 0):
-                waited = "" if self._policy.when_full == "raise" else f" after {self._policy.block_for:g} s"
-                size = f"{self._policy.buffer_bytes:,} bytes"
-                raise BufferFull(
-                    taken, f"the buffer of {size} is full{waited}: {taken:,} events of this call are taken"
-                )
+                raise refuse_full(self._policy, taken)
             self._outbox.close_batches(self._clock.read())
             if self._background:
                 self._changed.notify_all()
