@@ -156,7 +156,8 @@ class Storage(Objects):
             partition_key=dynamodb.Attribute(name="pk", type=dynamodb.AttributeType.STRING),
             sort_key=dynamodb.Attribute(name="sk", type=dynamodb.AttributeType.STRING),
             billing_mode=dynamodb.BillingMode.PAY_PER_REQUEST,
-            encryption=dynamodb.TableEncryption.AWS_MANAGED,
+            # DynamoDB's own key. With a key of KMS, each check of a caller's key would need KMS, and pay for it.
+            encryption=dynamodb.TableEncryption.DEFAULT,
             point_in_time_recovery_specification=dynamodb.PointInTimeRecoverySpecification(
                 point_in_time_recovery_enabled=True
             ),

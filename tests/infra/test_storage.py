@@ -14,6 +14,7 @@ from tests.infra.synth import (
     ALL_GOES,
     CONFIG,
     DELETE_ALL,
+    ENCRYPTED,
     FORMER,
     FORMER_KEY,
     PROTECTED,
@@ -67,7 +68,14 @@ def test_the_catalog_is_keyed_protected_and_restorable(dev: Template) -> None:
     assert [(key["AttributeName"], key["KeyType"]) for key in catalog["KeySchema"]] == [("pk", "HASH"), ("sk", "RANGE")]
     assert catalog["BillingMode"] == "PAY_PER_REQUEST"
     assert catalog["PointInTimeRecoverySpecification"]["PointInTimeRecoveryEnabled"] is True
-    assert catalog["SSESpecification"]["SSEEnabled"] is True
+    # AWS encrypts every table: with false by DynamoDB's own key, which costs nothing.
+    assert catalog["SSESpecification"] == {"SSEEnabled": False}
+
+
+def test_no_key_of_kms_is_between_a_request_and_the_check_of_its_key() -> None:
+    made = template("dev", ENCRYPTED, STORED_BY_KEY)
+    assert [table["SSESpecification"] for table in made.all(TABLE).values()] == [{"SSEEnabled": False}] * 2
+    assert not [one for one in made.statements("authorizer") if any("kms:" in action for action in actions(one))]
 
 
 def test_the_state_of_rollups_is_kept_as_the_catalog_is_whether_there_are_rollups_or_not(
