@@ -106,6 +106,19 @@ def test_a_reader_has_only_what_reads() -> None:
     }
 
 
+def test_a_reader_takes_tls_1_2_and_logs_as_the_stage_does() -> None:
+    made = reader(BOTH)
+    apis = made.all("AWS::ApiGateway::RestApi").values()
+    policies = [(api["SecurityPolicy"], api["EndpointAccessMode"]) for api in apis]
+    assert policies == [("SecurityPolicy_TLS13_1_2_2021_06", "BASIC")] * 2
+    levels = {one["LoggingConfig"]["SystemLogLevel"] for one in made.functions().values()}
+    assert levels == {"WARN"}
+    groups = made.all("AWS::Logs::LogGroup").items()
+    assert {id: group.get("LogGroupClass") for id, group in groups if id.startswith("ApiAccess")} == {
+        "ApiAccessLog713001CC": "INFREQUENT_ACCESS"
+    }
+
+
 def test_everything_that_a_stage_may_have_besides_adds_nothing_that_writes() -> None:
     full = reader(*ROLLED_UP, *DOORS, BOTH, STORED_BY_KEY, ("snap_start = false", "snap_start = true"))
     assert set(full.functions()) == {"query", "archive_reader", "authorizer"}
