@@ -244,3 +244,21 @@ def test_ids_of_traces_that_are_not_hexadecimal_keep_their_letters(doors: Doors)
     for trace in sent:
         assert send(doors, logs({"timeUnixNano": STAMP, "traceId": trace}), JSON, LOGS).document == {}
     assert sorted(event["data"]["trace_id"] for event in doors.events()) == [sent[0].lower(), sent[1], sent[2]]
+
+
+def test_null_is_neither_a_point_nor_a_record(doors: Doors) -> None:
+    """ProtoJSON: null is a field's default, but not an element of a list."""
+    nothing: Any = None
+    reply = send(doors, metrics(gauge(point(1), nothing)))
+    assert reply.document["partialSuccess"]["errorMessage"] == "number 1: metric 'load': it is null"
+    reply = send(doors, logs({"timeUnixNano": STAMP}, nothing), JSON, LOGS)
+    assert reply.document["partialSuccess"]["errorMessage"] == "number 1: log record: it is null"
+    assert len(doors.events()) == 2
+
+
+@pytest.mark.parametrize("bad", [{"count": "-1"}, {"count": -1}, {"bucketCounts": ["1", "-1"]}], ids=str)
+def test_a_count_is_not_negative(doors: Doors, bad: dict[str, Any]) -> None:
+    found = [{"timeUnixNano": STAMP, "count": "1", **bad}, {"timeUnixNano": STAMP, "count": "2"}]
+    reply = send(doors, metrics({"name": "m", "histogram": {"dataPoints": found}}))
+    assert reply.document["partialSuccess"]["errorMessage"] == "number 0: metric 'm': -1 is not a count"
+    assert [event["data"]["count"] for event in doors.events()] == [2]

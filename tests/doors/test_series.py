@@ -85,6 +85,9 @@ def test_different_tags_have_different_texts(points: list[tuple[str, tuple[tuple
         ("{m} - {host}", ("a - b", "c"), r"a\ -\ b - c"),
         ("{m} - {host}", ("a -", "- c"), r"a\ - - - c"),
         ("x{m}y", ("y/\\",), "xy/\\y"),
+        ("{m}::{host}", ("x::y", "c"), r"x\:\:y::c"),
+        ("{m}::{host}", (r"x\:\:y", "c"), r"x\\\:\\\:y::c"),
+        ("{m}::{host}", ("x:y", "c"), "x:y::c"),
     ],
 )
 def test_a_template_escapes_a_value_that_would_end_too_early(template: str, values: tuple[str], series: str) -> None:
@@ -151,6 +154,10 @@ def test_levels_of_attributes_stay_apart(doors: Doors, kind: str) -> None:
     assert sent({"env": "a"}, {}, {}) == "load{resource:env=a}"
     assert sent({}, {"env": "a"}, {}) == "load{scope:env=a}"
     assert sent({}, {}, {"env": "a"}) == "load{env=a}"
+    # Attributes that identify the SDK are left out only where the SDK writes them.
+    assert sent({"telemetry.sdk.name": "a"}, {}, {}) == "load"
+    assert sent({}, {}, {"telemetry.x": "a"}) == "load{attributes:telemetry.x=a}"
+    assert sent({}, {"telemetry.x": "a"}, {}) == "load{scope:telemetry.x=a}"
     assert sent({}, {}, {"resource:env": "a"}) == r"load{resource\:env=a}"
     assert sent({}, {}, {"host.name": "a", "host": "b"}) == "load{attributes:host.name=a,host=b}"
 

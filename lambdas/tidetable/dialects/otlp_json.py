@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from codecs import BOM_UTF8
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -155,8 +155,8 @@ def _decode_measured(part: _Points, kind: type, point: type, problem: str) -> An
 
 
 def _decode_all(raws: Sequence[msgspec.Raw] | None, kind: type, problem: str) -> list[Any]:
-    decode: Callable[[msgspec.Raw], Any] = lambda raw: _decode_or_explain(raw, kind, absent=kind())  # noqa: E731
-    return [types.Refused(problem) if problem else decode(raw) for raw in raws or ()]
+    absent = types.Refused("it is null")
+    return [types.Refused(problem) if problem else _decode_or_explain(raw, kind, absent) for raw in raws or ()]
 
 
 def _decode_or_explain(raw: msgspec.Raw, kind: Any, absent: Any = None) -> Any:

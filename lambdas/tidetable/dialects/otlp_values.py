@@ -60,14 +60,14 @@ def read_values(point: types.Point) -> JsonObject:
         case types.HistogramDataPoint():
             data = _read_numbers(point, "count", "sum", "min", "max")
             data["bounds"] = [read_exact(read_double(bound)) for bound in point.explicit_bounds]
-            data["buckets"] = [read_whole(count) for count in point.bucket_counts]
+            data["buckets"] = [_read_count(count) for count in point.bucket_counts]
         case types.ExponentialHistogramDataPoint():
             data = _read_numbers(point, "count", "sum", "min", "max", "zero_count", "zero_threshold")
             data["scale"] = point.scale
             for side in ("positive", "negative"):
                 buckets: types.Buckets | None = getattr(point, side)
                 if buckets is not None and buckets.bucket_counts:
-                    counts = [read_whole(count) for count in buckets.bucket_counts]
+                    counts = [_read_count(count) for count in buckets.bucket_counts]
                     data[side] = {"offset": buckets.offset, "buckets": counts}
         case types.SummaryDataPoint():
             data = _read_numbers(point, "count", "sum")
@@ -142,7 +142,7 @@ def _read_numbers(source: types.Point | types.ValueAtQuantile, *names: str) -> J
         value = getattr(source, name)
         if value is not None:
             if name in ("count", "zero_count"):
-                data[name] = read_whole(value)
+                data[name] = _read_count(value)
             else:
                 set_number(data, name, read_double(value))
     return data
@@ -171,6 +171,13 @@ def read_whole(value: types.Whole) -> int:
     if not -(2**63) <= whole < 2**64:
         raise ValueError(f"{str(value)[:32]} does not fit into 64 bits")
     return whole
+
+
+def _read_count(value: types.Whole) -> int:
+    count = read_whole(value)
+    if count < 0:
+        raise ValueError(f"{count} is not a count")
+    return count
 
 
 def _convert_whole(value: float | str) -> int | None:
