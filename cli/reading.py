@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import IO, Annotated, Any
 
@@ -20,7 +19,7 @@ from cli.forms import (
     write_lines,
     write_parquet,
 )
-from cli.outputs import replace_file
+from cli.outputs import open_stdout, replace_file
 from tidetable.exact import encode_json
 from tidetable_client import Client, Policy, Query, TidetableError
 
@@ -158,7 +157,8 @@ def _show_rows(rows: Any, form: str, file: Path | None, field: str | None, *, es
         warn_count(written, file)
     elif form in ("csv", "ndjson", "json"):
         if file is None:
-            _write_rows(rows, form, sys.stdout, escape=escape)
+            with open_stdout() as target:
+                _write_rows(rows, form, target, escape=escape)
             return
         with replace_file(file) as path, path.open("w", newline="", encoding="utf-8") as target:
             written = _write_rows(rows, form, target, escape=escape)

@@ -76,6 +76,10 @@ class CsvFile:
             raise SourceError(
                 f"{self._path}, line 1: the header is not text in UTF-8: convert the file with iconv -t UTF-8"
             )
+        if len(names) == 1 and (separator := next((sign for sign in ";\t|" if sign in text), None)) is not None:
+            raise SourceError(
+                f"{self._path}, line 1: the header has one column with {separator!r}: the separator of CSV is a comma"
+            )
         names = [name if name.startswith("data.") else name.strip() for name in names]
         for place, name in enumerate(names):
             if name and name in names[:place]:

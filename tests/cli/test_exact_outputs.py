@@ -2,7 +2,10 @@
 
 import csv
 import json
+import os
 import resource
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -17,7 +20,7 @@ from pyarrow import parquet
 from cli import connection
 from cli.sources import Columns, open_source
 from tests.api.gateway import NOON
-from tests.worlds.commands import run
+from tests.worlds.commands import ROOT, run
 from tests.worlds.served import Served, serve
 from tidetable_client import Client, Clock
 
@@ -163,3 +166,27 @@ def test_an_output_in_a_folder_that_is_missing_is_named(served: Served) -> None:
 
 def test_json_is_readable(served: Served) -> None:
     assert [row["series"] for row in json.loads(query(served, "--form", "json"))] == ["s", "s"]
+
+
+def run_python(program: str, stdout: Any) -> subprocess.CompletedProcess[str]:
+    words = [sys.executable, "-c", program]
+    return subprocess.run(words, cwd=ROOT, stdout=stdout, stderr=subprocess.PIPE, text=True, check=False)  # noqa: S603
+
+
+def test_a_full_disk_behind_stdout_is_named_once() -> None:
+    program = "from cli.outputs import open_stdout\nwith open_stdout() as target: target.write('x' * 100)"
+    with Path("/dev/full").open("w") as full:
+        done = run_python(program, full)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == "ValueError: the output cannot be written: No space left on device"
+    assert "Exception ignored" not in done.stderr
+
+
+def test_a_reader_of_a_pipe_may_end_first() -> None:
+    program = "from cli.outputs import open_stdout\nwith open_stdout() as target: target.write('x' * 1_000_000)"
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = run_python(program, writing)
+    os.close(writing)
+    assert "BrokenPipeError" in done.stderr
+    assert "ValueError" not in done.stderr

@@ -55,6 +55,8 @@ def test_lines_in_a_cell_that_are_rows_themselves_are_refused(tmp_path: Path) ->
     rows = list_rows(tmp_path, HEADER + 'a,1000,"open\nb,2000,x\nc,3000,5"\nd,4000,4\n')
     assert show(rows) == ["a cell holds lines that are rows themselves: a quote may not be closed there", {"n": 4}]
     assert rows[0].text == b'a,1000,"open\nb,2000,x\nc,3000,5"'
+    first, second = list_rows(tmp_path, HEADER + 'a,1000,"open\nb,2000,5"\nc,3000,3\n')
+    assert (first.event, show([second])) == (None, [{"n": 3}])
 
 
 def test_a_cell_may_have_lines_and_quotes(tmp_path: Path) -> None:
@@ -111,6 +113,8 @@ def test_a_cell_may_be_as_large_as_an_event(tmp_path: Path) -> None:
         ("series,time,n, n\n", "line 1: two columns are called 'n': rename one"),
         ('series,time,"n\n', "line 1: the header cannot be read"),
         (b"series,time,caf\xe9\n", "line 1: the header is not text in UTF-8"),
+        ("series;time;n\na;1;1\n", "line 1: the header has one column with ';': the separator of CSV is a comma"),
+        ("series\ttime\n", r"line 1: the header has one column with '\\t'"),
         ("series,time\n".encode("utf-16"), "is UTF-16 or UTF-32"),
         ("series,time\n".encode("utf-16-be"), "line 1: the header is not text in UTF-8"),
         ("series,time\n".encode("utf-32"), "is UTF-16 or UTF-32"),

@@ -151,6 +151,21 @@ def test_int96_outside_of_every_calendar_is_refused(tmp_path: Path) -> None:
     assert second.problem == "at: the date lies outside the years 1 to 9999"
 
 
+def test_int96_within_lists_and_objects_is_exact(tmp_path: Path) -> None:
+    """The far instant is in the second file only: its Julian day is written over that of the year 2026."""
+    kind = pa.timestamp("ns")
+    near = 1_773_576_000_000_000_001  # 2026-03-15T12:00:00.000000001
+    nested = pa.array([[{"t": near}, {"t": None}], None, []], pa.list_(pa.struct([("t", kind)])))
+    options: dict[str, Any] = {"use_deprecated_int96_timestamps": True, "use_dictionary": False, "compression": "none"}
+    path = write_file(tmp_path, {"v": nested}, **options, write_statistics=False)
+    assert show(list_rows(path)) == [[{"t": "2026-03-15T12:00:00.000000001"}, {"t": None}], None, []]
+    body = path.read_bytes()
+    day, far = (2_440_588 + 20_527).to_bytes(4, "little"), (2_440_588 + 2_932_896).to_bytes(4, "little")
+    assert body.count(day) == 1
+    path.write_bytes(body.replace(day, far))
+    assert show(list_rows(path)) == [[{"t": "9999-12-31T12:00:00.000000001"}, {"t": None}], None, []]
+
+
 def write_int96(tmp_path: Path, instants: list[str]) -> Path:
     """Write instants as INT96: nanoseconds of the day in 8 bytes, and the Julian day in 4 bytes."""
     import numpy as np
