@@ -7,7 +7,7 @@ import pytest
 
 from aws.lean.client import NoAnswer, Refused, Reply
 from tests.fakes.script import PAUSES, Script
-from tidetable.errors import CollectionFull, StoreUnavailable, TableMissing
+from tidetable.errors import CollectionFull, PutRefused, StoreUnavailable, TableMissing
 from tidetable.keys import Index, Key
 from tidetable.ports import Guarded, KeyRange, Put, RangeRead, Transacted
 
@@ -160,9 +160,61 @@ def test_each_code_of_throttling_counts_as_throttled(code: str) -> None:
 
 def test_a_batch_that_is_refused_otherwise_is_not_written_and_not_throttled() -> None:
     """A table that is throttled is left alone for a while; one refusal of another kind says nothing of it."""
-    written = Script(lambda *_: Refused("ValidationException", "no", b"{}")).store.write(puts(2))
+    script = Script(lambda *_: Refused("AccessDeniedException", "no", b"{}"))
+    written = script.store.write(puts(2))
     assert (written.unwritten, written.throttled, dict(written.reasons)) == (puts(2), 0, {})
-    assert (written.missing_tables, written.full) == (set(), set())
+    assert (written.missing_tables, written.full, written.refused) == (set(), set(), {})
+    assert written.troubles == {"t": "AccessDeniedException: no"}
+    assert sent_by(script) == ["BatchWriteItem"]
+
+
+@pytest.mark.parametrize("code", ["ValidationException", "SerializationException"])
+def test_a_batch_with_one_item_that_is_refused_is_written_put_by_put(code: str) -> None:
+    """The refusal of a batch does not name the put."""
+
+    def answer(_: int, body: Any) -> Reply:
+        refuses = "RequestItems" in body or body["Item"]["pk"] == {"S": "p1"}
+        return Refused(code, "too large", b"{}") if refuses else ONE_UNIT
+
+    script = Script(answer)
+    written = script.store.write(puts(3))
+    assert (written.unwritten, written.refused) == ([puts(3)[1]], {("t", "p1", "s"): f"{code}: too large"})
+    assert sent_by(script) == ["BatchWriteItem", *["PutItem"] * 3]
+    (final,) = [put for put in puts(3) if written.is_final(put)]
+    assert final == puts(3)[1]
+
+
+def test_a_single_put_that_is_refused_is_not_sent_again() -> None:
+    script = Script(lambda *_: Refused("ValidationException", "no", b"{}"))
+    written = script.store.write(puts(1))
+    assert (written.refused, sent_by(script)) == ({("t", "p0", "s"): "ValidationException: no"}, ["BatchWriteItem"])
+
+
+def test_two_versions_of_an_event_are_refused_each_for_itself() -> None:
+    both = [Put("t", {"pk": "p", "sk": "s", "version": 1, "digest": digest}) for digest in ("aa", "bb")]
+    assert [put.slot for put in both] == [("t", "p", "s", "aa"), ("t", "p", "s", "bb")]
+
+
+@pytest.mark.parametrize(
+    "refused",
+    [
+        Refused("ValidationException", "no", b"{}"),
+        Refused(
+            "TransactionCanceledException",
+            "cancelled",
+            b'{"CancellationReasons":[{"Code":"None"},{"Code":"ValidationError","Message":"no"}]}',
+        ),
+    ],
+)
+def test_a_transaction_with_an_item_that_is_refused_says_why(refused: Refused) -> None:
+    with pytest.raises(PutRefused, match=r"^Validation\w+: no$"):
+        Script(lambda *_: refused).store.transact([Guarded(put) for put in puts(2)])
+
+
+def test_a_condition_that_does_not_hold_goes_before_an_item_that_is_refused() -> None:
+    """The event has changed meanwhile: the caller reads it, and makes other items."""
+    script = Script(lambda *_: cancelled("ConditionalCheckFailed", "ValidationError"))
+    assert script.store.transact([Guarded(put, "absent") for put in puts(2)]) is Transacted.CONFLICT
 
 
 def test_a_query_says_its_direction_its_fields_and_whether_it_may_be_stale() -> None:

@@ -94,6 +94,7 @@ class Life:
                 self._asleep_until = max(self._asleep_until, due + rest)
             self._work()
             stage.drain()
+            stage.drain_saved()
             self._refresh()
             if stage.chance.random() < 1 / CHECKED:
                 self.rolled.check()
@@ -113,6 +114,7 @@ class Life:
             self._lifecycle()
             self._work()
             stage.drain()
+            stage.drain_saved()
             self._refresh()
             stage.clock.sleep(STEP.total_seconds())
             if step >= 30 and not (stage.queue.messages or self._restores or self._pending):
