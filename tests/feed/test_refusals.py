@@ -2,7 +2,9 @@
 letter, ``max_age`` after its first failure.
 """
 
+from collections.abc import Sequence
 from datetime import timedelta
+from random import Random
 from typing import Any
 
 import pytest
@@ -168,3 +170,48 @@ def test_a_change_that_can_become_no_letter_comes_again(bury: str) -> None:
     assert world.deliver(*records[1:]).first_failure is None
     assert len(world.letters.kept) == 1
     assert set(target.taken) == {0, 2}
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_whatever_a_target_does_each_change_is_accepted_or_a_letter(seed: int) -> None:
+    """Bad changes, outages, calls of any size, short calls, a queue of dead letters that fails: nothing is skipped, and
+    no state of an event arrives before its earlier states.
+
+    Letters are bad changes only, unless the target did nothing for an hour beside another, or the last hour has come.
+    """
+    random = Random(seed)
+    whole, several = random.random() < 0.5, random.random() < 0.3
+    bad = set(random.sample(range(30), random.choice([0, 1, 2, 5, 12])))
+    outages = [random.randrange(60) for _ in range(random.choice([0, 1, 10]))]
+    target = FeedTarget(ONE, accept, most_messages=random.choice([1, 3, 10, 100]))
+    world = FeedWorld(target, FeedTarget(TWO)) if several else FeedWorld(target)
+    rounds = 0
+
+    def answer(numbers: list[int]) -> Sequence[int]:
+        if rounds in outages:
+            raise TimeoutError("no answer")
+        refused = (refuse_whole if whole else refuse)(*bad)(numbers)
+        done = {*target.taken, *world.letters.of(ONE)}
+        for place, number in enumerate(numbers):
+            if place not in refused and not set(range(number % events, number, events)) <= done:
+                pytest.fail(f"{number} arrived before an earlier state of its event")
+        return refused
+
+    target.answer = answer
+    events = random.choice([2, 7, 30])
+    records = [world.record(n, timedelta(hours=5), id=str(n % events)) for n in range(30)]
+    position = 0
+    while position < 30:
+        batch = records[position : position + random.randint(1, 30)]
+        world.letters.shut = random.random() < 0.1
+        left = iter(range(100, 0, -random.choice([1, 1, 30])))
+        delivered = world.feeds.deliver(batch, lambda steps=left: float(next(steps, 1)))  # type: ignore[misc]
+        position = int(delivered.first_failure) if delivered.first_failure else position + len(batch)
+        world.clock.sleep(random.choice([10, 600, 2_000]))
+        rounds += 1
+        assert rounds < 400
+    letters = set(world.letters.of(ONE))
+    assert letters | set(target.taken) == set(range(30))
+    assert not bad & set(target.taken)
+    if not several and world.clock.now() - NOW < timedelta(hours=17):
+        assert letters == bad

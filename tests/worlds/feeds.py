@@ -41,6 +41,11 @@ def accept(_: list[int]) -> Sequence[int]:
     return ()
 
 
+def read_number(body: Any) -> int:
+    """The number of the record of a change."""
+    return int((body["data"] or {}).get("n", body["id"]))
+
+
 @dataclass
 class FeedTarget:
     """A target that answers as ``answer`` says: numbers that it refuses, or an error that it raises."""
@@ -56,12 +61,12 @@ class FeedTarget:
 
     def send(self, messages: Sequence[Message]) -> Sequence[int]:
         bodies = [json.loads(message.body) for message in messages]
-        numbers = [int(body["id"]) for body in bodies]
+        numbers = [read_number(body) for body in bodies]
         self.requests.append(numbers)
         refused = self.answer(numbers)
         for place, body in enumerate(bodies):
             if place not in refused:
-                self.taken.append(int(body["id"]))
+                self.taken.append(read_number(body))
                 self.bodies.append(body)
         return refused
 
@@ -81,7 +86,7 @@ class FeedLetters:
         self.kept += [(target, body) for body in bodies]
 
     def of(self, target: str) -> list[int]:
-        return [int(json.loads(body)["id"]) for arn, body in self.kept if arn == target]
+        return [read_number(json.loads(body)) for arn, body in self.kept if arn == target]
 
 
 class FeedWorld:
@@ -106,9 +111,9 @@ class FeedWorld:
         kept, self.letters.kept = self.letters.kept, []
         return sum(self.feeds.redeliver("orders", target, [body], lambda: 100.0) for target, body in kept)
 
-    def record(self, number: int, age: timedelta = OLD, **attributes: Any) -> Record:
-        """A record of an event that is in the table."""
-        item = {**self.layout.make_item(Event("a", NOW, str(number), {"n": number}), at=number), **attributes}
+    def record(self, number: int, age: timedelta = OLD, *, id: str = "", **attributes: Any) -> Record:
+        """A record of an event that is in the table; its number is its id or, if it has data, in ``n``."""
+        item = {**self.layout.make_item(Event("a", NOW, id or str(number), {"n": number}), at=number), **attributes}
         return self.put(item, number, age)
 
     def put(self, item: Item, number: int, age: timedelta = OLD) -> Record:

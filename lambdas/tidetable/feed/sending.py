@@ -39,10 +39,6 @@ class _Attempt(NamedTuple):
 class _LettersFailed(Exception):
     """The dead letters did not take a message: its record must come again."""
 
-    def __init__(self, message: Message, error: Exception) -> None:
-        self.failure = Failure(message.record, f"no dead letter could be written: {describe_error(error)}")
-        super().__init__(self.failure.reason)
-
 
 def send_to_target(
     read: Sequence[ReadRecord], target: Target, feed: Feed, remaining: Remaining, delivered: Delivered
@@ -60,10 +56,16 @@ def send_to_target(
         if number >= taken_count
         for change in changes
     ]
+    sending = _Sending(read, target, feed, remaining, delivered, pending)
     try:
-        return _Sending(read, target, feed, remaining, delivered, pending).run()
+        failure = sending.run()
     except _LettersFailed as failed:
-        return failed.failure
+        # Messages before the one that could not be buried may wait, too, from the beginning of its request on.
+        failure = Failure(sending.pending[0].record if sending.pending else len(read), str(failed))
+    # Suspects wait for a decision, and are before everything that was sent after them.
+    if failure is not None and sending.suspects:
+        return failure._replace(number=min(failure.number, sending.suspects[0].record))
+    return failure
 
 
 def send_messages(
@@ -107,7 +109,7 @@ class _Sending:
             self._bury_waiting("the target has accepted nothing for a while")
         while self.pending:
             if self.slowest is not None and self.remaining() < self.slowest + _RESERVE_SECONDS:
-                return Failure((self.suspects or self.pending)[0].record, TIME_IS_UP)
+                return Failure(self.pending[0].record, TIME_IS_UP)
             failure = self._send_next()
             if failure is not None:
                 return failure
@@ -153,8 +155,8 @@ class _Sending:
         self.delivered.sent += len(accepted)
         records = [self.read[message.record].record for message in accepted]
         self.feed.memory.note_success(self.target.arn, records, self.feed.clock.now())
-        suspects, self.suspects = self.suspects, []
-        self._bury(suspects, self.reason)
+        self._bury(self.suspects, self.reason)
+        self.suspects = []
 
     def _bury_overdue(self, attempt: _Attempt, rest: Sequence[Message]) -> Failure | None:
         """Go on after a request of which the target accepted some messages."""
@@ -174,20 +176,21 @@ class _Sending:
             self.width = len(chunk) // 2
             return None
         (message,) = chunk
-        self.pending = rest
         if self.feed.memory.accepted_since(self.target.arn, self.read[message.record].record):
             self._bury(chunk, self.reason)
+            self.pending = rest
             return None
         self.suspects.append(message)
+        self.pending = rest
         return self._judge_suspects() if len(self.suspects) >= _MOST_SUSPECTS else None
 
     def _judge_suspects(self) -> Failure | None:
         """Bury a suspect, if no other change can be tried. Several suspects show that the target accepts nothing."""
-        suspects, self.suspects = self.suspects, []
-        if len(suspects) <= 1:
-            self._bury(suspects, self.reason)
+        if len(self.suspects) <= 1:
+            self._bury(self.suspects, self.reason)
+            self.suspects = []
             return None
-        self.pending = [*suspects, *self.pending]
+        self.pending, self.suspects = [*self.suspects, *self.pending], []
         return self._give_up()
 
     def _give_up(self, seconds: float = 0.0) -> Failure | None:
@@ -230,7 +233,7 @@ class _Sending:
         try:
             self.feed.letters.bury(self.feed.stream, self.target.arn, reason, bodies)
         except Exception as error:
-            raise _LettersFailed(messages[0], error) from error
+            raise _LettersFailed(f"no dead letter could be written: {describe_error(error)}") from error
         self.delivered.buried += len(messages)
 
 
