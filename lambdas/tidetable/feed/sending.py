@@ -162,6 +162,7 @@ class _Sending:
         """Go on after a request of which the target accepted some messages."""
         # A busy target refuses any of its messages.
         overdue = self._find_last(attempt.refused) if attempt.busy else self._find_overdue(attempt.refused)
+        self.pending = [*attempt.refused, *rest]
         self._bury(overdue, attempt.reason)
         young = _leave_out(attempt.refused, overdue)
         if young:
