@@ -246,13 +246,27 @@ class StageAlarms(Alarms):
         lagging = self._add_alarm(
             "RollupLagging",
             make_own_metric(stage, "refresher", "RollupLag", "Maximum").with_(period=five),
-            "Rollups are sealed ten minutes later than they could be, or not at all: aggregates read more events than they need.",
+            "Rollups are sealed, or computed anew for late events, ten minutes later than they should be, or not at all:"
+            " aggregates read more events than they need.",
             threshold=600,
             periods=3,
             missing_is_bad=True,
         )
         # The alarm is created after the schedule, as with LifecycleNotRunning: without a run the metric has no data.
         lagging.node.add_dependency(rollups.schedule)
+        self._add_alarm(
+            "RollupMarksStaying",
+            make_own_metric(stage, "refresher", "RollupMarks", "Minimum").with_(period=Duration.hours(1)),
+            "For six hours there were never fewer than a thousand marked buckets: late events go on, or buckets cannot be"
+            " computed anew. Aggregates read the events of these buckets.",
+            threshold=1000,
+            periods=6,
+        )
+        self._add_alarm(
+            "DeletedWithMarks",
+            make_own_metric(stage, "lifecycle", "DeletedWithMarks").with_(period=five),
+            "A table was deleted a day after it expired, though rollups still needed its late events: answers have a gap.",
+        )
         self._add_alarm(
             "RollupsFailing",
             rollups.function.metric_errors(period=five),

@@ -22,7 +22,7 @@ from .tables import allow_tables
 _DRAIN_SECONDS = 60
 _EVERY_MINUTES = 1
 # Marks of rollups, and notes of series.
-_STATE = ["dynamodb:PutItem", "dynamodb:BatchWriteItem"]
+_STATE = ["dynamodb:UpdateItem", "dynamodb:BatchWriteItem"]
 
 
 class Ingest(Construct):

@@ -58,7 +58,7 @@ class Rollups(Construct):
         # checks the table's entry in the catalog, as a condition.
         entries = ["Query", "PutItem", "DeleteItem", "ConditionCheckItem"]
         self.function.allow_actions([f"dynamodb:{action}" for action in entries], storage.catalog.table_arn)
-        state = ["Query", "PutItem", "DeleteItem"]
+        state = ["Query", "PutItem", "UpdateItem", "DeleteItem"]
         self.function.allow_actions([f"dynamodb:{action}" for action in state], storage.rollups.table_arn)
         self.function.allow_actions(["lambda:InvokeFunction"], query.reader.function_arn)
         self.schedule = scheduler.Schedule(

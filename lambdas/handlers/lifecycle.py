@@ -134,6 +134,8 @@ def _publish_metrics(report: Report) -> None:
         return
     metrics.add_metric("LifecycleRuns", MetricUnit.Count, 1)
     metrics.add_metric("LifecycleHealthy", MetricUnit.Count, int(report.healthy is True))
+    if report.deleted_with_marks:
+        metrics.add_metric("DeletedWithMarks", MetricUnit.Count, report.deleted_with_marks)
     if report.only is None:  # a run for one stream does not know the numbers of the whole stage
         metrics.add_metric("PeriodTables", MetricUnit.Count, report.tables)
         metrics.add_metric("StreamsWithoutNextTable", MetricUnit.Count, len(report.outlook.without_next_table))

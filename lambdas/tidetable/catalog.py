@@ -39,6 +39,9 @@ class GapReason(StrEnum):
     TABLE_MISSING = "table missing"
     DAMAGED_PACK = "damaged pack"
     DAMAGED_DATA = "damaged data"
+    LATE_EVENTS_DELETED = (
+        "late events deleted"  # a rollup's bucket may lack events: they were deleted before it was computed
+    )
 
 
 # The reasons that are faults: somebody deleted a table or damaged an item. The others are a result of the configuration.

@@ -118,7 +118,7 @@ def test_the_lease_outlives_the_run(rollups: FakeRollups, monkeypatch: pytest.Mo
 
 def test_a_status_says_how_far_a_rollup_is_sealed(rollups: FakeRollups) -> None:
     rollups.put_edge("s", EDGE, None)
-    rollups.put_marks("s", [NOON - 4 * HOUR], 7, HOUR)
+    rollups.put_marks("s", [NOON - 4 * HOUR], to_millis(NOON), HOUR)
     rollups.put_over("s", "hours", NOON - 3 * HOUR, 10_001)
     assert call({"status": "s"}) == {
         "stream": "s",
@@ -147,6 +147,13 @@ def test_a_status_says_how_far_a_rollup_is_sealed(rollups: FakeRollups) -> None:
             }
         ],
     }
+
+
+def test_the_lag_of_a_status_counts_marked_buckets(rollups: FakeRollups) -> None:
+    """A marked bucket should be computed anew four minutes after its first mark."""
+    rollups.put_edge("s", EDGE, None)
+    rollups.put_marks("s", [NOON - 4 * HOUR], to_millis(NOON - 2 * HOUR), HOUR)
+    assert call({"status": "s"})["rollups"][0]["lag_seconds"] == 2 * 3_600 - 240
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from tidetable.ports import Edge, Mark, Noting, Rollups, RollupState, TableSpec
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
-NOTHING = RollupState([], [], [])
+NOTHING = RollupState([], [], [], None, [], [])
 
 
 def lean_of(endpoint: str) -> LeanClient:
@@ -64,19 +64,19 @@ def test_everything_of_a_stream_is_answered_at_once_and_nothing_of_another(rollu
     assert rollups.put_edge("s2", edge(), None)
     state = rollups.read_state("s")
     assert list(state.edges) == [early, late]
-    assert list(state.marks) == [Mark(NOON, 7, HOUR), Mark(NOON + HOUR, 7, HOUR)]
+    assert list(state.marks) == [Mark(NOON, 7, HOUR, 7), Mark(NOON + HOUR, 7, HOUR, 7)]
     assert list(state.over) == [("hours", NOON)]
 
 
-def test_a_mark_keeps_the_greatest_instant_whatever_the_order(rollups: Rollups) -> None:
+def test_a_mark_keeps_its_first_and_its_greatest_instant(rollups: Rollups) -> None:
     rollups.put_marks("s", [NOON, NOON + HOUR], 10, HOUR)
     rollups.put_marks("s", [NOON, NOON + HOUR, NOON + 2 * HOUR], 9, HOUR)
     rollups.put_marks("s", [NOON], 11, HOUR)
     rollups.put_marks("s", [], 99, HOUR)
     assert list(rollups.read_state("s").marks) == [
-        Mark(NOON, 11, HOUR),
-        Mark(NOON + HOUR, 10, HOUR),
-        Mark(NOON + 2 * HOUR, 9, HOUR),
+        Mark(NOON, 11, HOUR, since=10),
+        Mark(NOON + HOUR, 10, HOUR, since=10),
+        Mark(NOON + 2 * HOUR, 9, HOUR, since=9),
     ]
 
 
@@ -85,10 +85,60 @@ def test_a_mark_is_cleared_only_if_nobody_has_put_it_again(rollups: Rollups) -> 
     seen = rollups.read_state("s").marks[0]
     rollups.put_marks("s", [NOON], 11, HOUR)
     assert not rollups.clear_mark("s", seen)
-    assert list(rollups.read_state("s").marks) == [Mark(NOON, 11, HOUR)]
+    assert list(rollups.read_state("s").marks) == [Mark(NOON, 11, HOUR, since=10)]
     assert rollups.clear_mark("s", Mark(NOON, 11, HOUR))
     assert not rollups.clear_mark("s", Mark(NOON, 11, HOUR))
     assert rollups.read_state("s") == NOTHING
+
+
+def test_a_mark_rests_when_its_bucket_was_computed_anew_and_begins_anew_with_the_next_writer(rollups: Rollups) -> None:
+    rollups.put_marks("s", [NOON], 10, HOUR)
+    seen = rollups.read_state("s").marks[0]
+    assert rollups.note_resealed("s", seen, 400, rests=False)
+    assert list(rollups.read_state("s").marks) == [Mark(NOON, 10, HOUR, 10, resealed=400, pauses=1)]
+    rollups.put_marks("s", [NOON], 500, HOUR)
+    (again,) = rollups.read_state("s").marks
+    assert again == Mark(NOON, 500, HOUR, 10, resealed=400, pauses=1)
+    assert not rollups.note_resealed("s", seen, 600, rests=True), "a writer has put it again meanwhile"
+    assert list(rollups.read_state("s").marks) == [again]
+    assert rollups.note_resealed("s", again, 700, rests=True)
+    state = rollups.read_state("s")
+    (rested,) = state.rested
+    assert (list(state.marks), list(state.lost)) == ([], [])
+    assert (rested.bucket, rested.length, rested.resealed, rested.pauses) == (NOON, HOUR, 700, 2)
+    assert not rollups.note_resealed("s", again, 800, rests=False), "it does not count any more"
+    # The writer's clock may be before the refresher's.
+    rollups.put_marks("s", [NOON], 650, HOUR)
+    state = rollups.read_state("s", (NOON, NOON + HOUR))
+    assert list(state.marks) == [Mark(NOON, 650, HOUR, 650, resealed=700, pauses=2)]
+    assert not rollups.clear_mark("s", rested), "a writer has put it again meanwhile"
+
+
+def test_a_rested_mark_is_removed(rollups: Rollups) -> None:
+    rollups.put_marks("s", [NOON], 10, HOUR)
+    assert rollups.note_resealed("s", rollups.read_state("s").marks[0], 400, rests=True)
+    assert rollups.clear_mark("s", rollups.read_state("s").rested[0])
+    assert rollups.read_state("s") == NOTHING
+
+
+def test_a_mark_whose_events_are_lost_stays_until_its_bucket_is_computed_anew(rollups: Rollups) -> None:
+    rollups.put_marks("s", [NOON, NOON + HOUR], 10, HOUR)
+    first, second = rollups.read_state("s").marks
+    rollups.put_marks("s", [NOON], 11, HOUR)
+    assert not rollups.note_lost("s", first), "a writer has put it again meanwhile"
+    assert rollups.note_lost("s", second)
+    state = rollups.read_state("s", (NOON, NOON + 2 * HOUR))
+    assert [mark.bucket for mark in state.marks] == [NOON]
+    assert [(mark.bucket, mark.length, mark.lost) for mark in state.lost] == [(NOON + HOUR, HOUR, True)]
+    assert list(state.rested) == []
+    # A rebuild marks the bucket when its archive is restored.
+    rollups.put_marks("s", [NOON + HOUR], 20, HOUR)
+    state = rollups.read_state("s")
+    assert list(state.lost) == []
+    assert state.marks[1] == Mark(NOON + HOUR, 20, HOUR, since=20)
+    assert rollups.note_resealed("s", state.marks[1], 30, rests=True)
+    state = rollups.read_state("s")
+    assert (len(state.rested), list(state.lost)) == (1, [])
 
 
 def test_many_marks_are_all_put_and_all_read(rollups: Rollups) -> None:
@@ -112,10 +162,10 @@ def test_a_span_has_the_marks_that_meet_it_the_notes_that_begin_in_it_and_every_
     state = rollups.read_state("s", (NOON, NOON + 2 * HOUR))
     assert list(state.edges) == edges
     assert list(state.marks) == [
-        Mark(midnight, 8, day),
-        Mark(NOON, 7, HOUR),
-        Mark(NOON + HOUR, 7, HOUR),
-        Mark(NOON + 2 * HOUR - minute, 9, minute),
+        Mark(midnight, 8, day, 8),
+        Mark(NOON, 7, HOUR, 7),
+        Mark(NOON + HOUR, 7, HOUR, 7),
+        Mark(NOON + 2 * HOUR - minute, 9, minute, 9),
     ]
     assert list(state.over) == [("a-first", NOON + HOUR), ("hours", NOON), ("hours", NOON + HOUR)]
     assert [mark.bucket for mark in rollups.read_state("s", (midnight + day - minute, midnight + day)).marks] == [
@@ -146,13 +196,13 @@ def test_a_query_pays_for_the_marks_of_its_range_alone(local: str) -> None:
         answers = [client.query(**body, ReturnConsumedCapacity="TOTAL") for body in lean.bodies]
         return marks, sum(answer["ConsumedCapacity"]["CapacityUnits"] for answer in answers)
 
-    # A mark has 3 + 37 + 10 = 50 bytes: pk and "s", sk and its text, at and its number. The edge costs one more unit,
+    # A mark has 3 + 37 + 10 + 13 = 63 bytes: pk, sk, at and since, each with its value. The edge costs one more unit,
     # and a query that finds nothing costs one, too.
-    assert read(None) == (2_000, 26.0)
+    assert read(None) == (2_000, 32.0)
     assert read((end - HOUR, end)) == (60, 2.0)
     assert read((end, end + HOUR)) == (0, 2.0)
     # A past range also reads the marks of the day after it: 25 hours of 60 marks each.
-    assert read((NOON + HOUR, NOON + 2 * HOUR)) == (60, 20.0)
+    assert read((NOON + HOUR, NOON + 2 * HOUR)) == (60, 25.0)
 
 
 class Watched:
@@ -219,7 +269,7 @@ def test_a_rollup_is_forgotten_and_nothing_else(rollups: Rollups) -> None:
     rollups.put_over("s", "days", NOON, 10_001)
     rollups.forget("s", "hours")
     rollups.forget("s", "hours")
-    assert rollups.read_state("s") == RollupState([other], [Mark(NOON, 7, HOUR)], [("days", NOON)])
+    assert rollups.read_state("s") == RollupState([other], [Mark(NOON, 7, HOUR, 7)], [("days", NOON)], None, [], [])
     assert list(rollups.read_state("s2").edges) == [first]
 
 
@@ -257,7 +307,7 @@ def test_since_when_series_are_noted_is_said_once_and_changed_only_as_expected(r
     assert rollups.put_noting("s", first, None)
     assert not rollups.put_noting("s", moved, None)
     assert not rollups.put_noting("s", moved, moved)
-    assert rollups.read_state("s") == RollupState([], [], [], first)
+    assert rollups.read_state("s") == NOTHING._replace(noting=first)
     assert rollups.put_noting("s", moved, first)
     rollups.stop_noting("s", NOON + HOUR)
     stopped = Noting(NOON + HOUR, NOON + HOUR, stopped=True)

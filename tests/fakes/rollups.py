@@ -1,11 +1,14 @@
 """The state of rollups in memory. Like reads of the real table, all reads are strongly consistent."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
 from tidetable.errors import TableThrottled
 from tidetable.ports import Edge, Mark, NotedSeries, Noting, RollupState
 from tidetable.ports.rollups import Span
+
+# A stream, the start of a bucket and its length.
+_Place = tuple[str, datetime, timedelta]
 
 
 class FakeRollups:
@@ -13,7 +16,12 @@ class FakeRollups:
 
     def __init__(self) -> None:
         self.edges: dict[tuple[str, str, datetime], Edge] = {}
-        self.marks: dict[tuple[str, datetime, timedelta], int] = {}
+        self.marks: dict[_Place, int] = {}
+        # Of marks: the instant of the first writer, and the time and number of the last resealing. ``lost`` marks are not in
+        # ``marks``; rested marks are only in ``resealed``.
+        self.since: dict[_Place, int] = {}
+        self.resealed: dict[_Place, tuple[int, int]] = {}
+        self.lost: set[_Place] = set()
         self.over: dict[tuple[str, str, datetime], int] = {}
         self.noting: dict[str, Noting] = {}
         self.notes: dict[tuple[str, str], dict[str, int]] = {}
@@ -28,32 +36,71 @@ class FakeRollups:
                 [edge for (name, _, _), edge in self.edges.items() if name == stream],
                 key=lambda edge: (edge.start, edge.rollup),
             ),
-            [
-                Mark(bucket, at, length)
-                for (name, bucket, length), at in sorted(self.marks.items())
-                if name == stream and (span is None or (bucket < span[1] and span[0] < bucket + length))
-            ],
+            self._list_marks(stream, span, self.marks),
             [
                 (rollup, bucket)
                 for name, rollup, bucket in sorted(self.over)
                 if name == stream and (span is None or span[0] <= bucket < span[1])
             ],
             self.noting.get(stream),
+            self._list_marks(stream, span, self.resealed.keys() - self.marks.keys() - self.lost),
+            self._list_marks(stream, span, self.lost),
         )
+
+    def _list_marks(self, stream: str, span: Span | None, places: Iterable[_Place]) -> list[Mark]:
+        return [
+            Mark(
+                bucket,
+                self.marks.get(place, 0),
+                length,
+                min(self.since.get(place, 0), self.marks.get(place, 0)),
+                *self.resealed.get(place, (0, 0)),
+                place in self.lost,
+            )
+            for place in sorted(places)
+            for name, bucket, length in [place]
+            if name == stream and (span is None or (bucket < span[1] and span[0] < bucket + length))
+        ]
 
     def put_marks(self, stream: str, buckets: Sequence[datetime], at: int, length: timedelta) -> None:
         self._ask()
         assert len(set(buckets)) == len(buckets), "BatchWriteItem refuses a repeated key"
         for bucket in buckets:
             place = stream, bucket, length
-            self.marks[place] = max(self.marks.get(place, 0), at)
+            if place not in self.marks or self.marks[place] < at:
+                self.since.setdefault(place, at)
+                self.marks[place] = at
+            self.lost.discard(place)
 
     def clear_mark(self, stream: str, mark: Mark) -> bool:
+        self._ask()
+        place = stream, mark.bucket, mark.length
+        if self.marks.get(place, 0) != mark.at:
+            return False
+        for held in (self.marks, self.since, self.resealed):
+            held.pop(place, None)
+        self.lost.discard(place)
+        return True
+
+    def note_resealed(self, stream: str, mark: Mark, at: int, *, rests: bool) -> bool:
+        self._ask()
+        place = stream, mark.bucket, mark.length
+        if place not in self.marks or (rests and self.marks[place] != mark.at):
+            return False
+        self.resealed[place] = at, mark.pauses + 1
+        if rests:
+            del self.marks[place]
+            self.since.pop(place, None)
+        return True
+
+    def note_lost(self, stream: str, mark: Mark) -> bool:
         self._ask()
         place = stream, mark.bucket, mark.length
         if self.marks.get(place) != mark.at:
             return False
         del self.marks[place]
+        self.since.pop(place, None)
+        self.lost.add(place)
         return True
 
     def put_edge(self, stream: str, edge: Edge, expected: Edge | None) -> bool:

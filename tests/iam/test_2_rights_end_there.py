@@ -102,14 +102,14 @@ MAY: dict[str, tuple[set[str], set[str], dict[str, set[str]]]] = {
 }
 # Per function: operations on the table of the rollups' state.
 MAY_STATE = {
-    "ingest": {"PutItem", "BatchWriteItem"},
-    "doors": {"PutItem", "BatchWriteItem"},
-    "drain": {"PutItem", "BatchWriteItem"},
+    "ingest": {"UpdateItem", "BatchWriteItem"},
+    "doors": {"UpdateItem", "BatchWriteItem"},
+    "drain": {"UpdateItem", "BatchWriteItem"},
     "query": {"Query"},
     "lifecycle": {"Query", "DeleteItem", "PutItem"},
     "deployment": {"Query", "DeleteItem", "PutItem"},
     "restorer": {"BatchWriteItem"},
-    "refresher": {"Query", "PutItem", "DeleteItem"},
+    "refresher": {"Query", "PutItem", "UpdateItem", "DeleteItem"},
 }
 # Per function: which queues it may send to, and which functions it may call.
 # The target of the feed is a queue and a function of this name, which are not the stage's. Nothing has the name ELSEWHERE.

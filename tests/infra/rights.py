@@ -78,14 +78,14 @@ RIGHTS: dict[str, tuple[set[str], set[str], set[str]]] = {
 
 # Per function: what it may do on the table of the rollups' state; the other functions have no rights on it.
 ROLLUPS: dict[str, set[str]] = {
-    "ingest": {"dynamodb:PutItem", "dynamodb:BatchWriteItem"},
-    "doors": {"dynamodb:PutItem", "dynamodb:BatchWriteItem"},
-    "drain": {"dynamodb:PutItem", "dynamodb:BatchWriteItem"},
+    "ingest": {"dynamodb:UpdateItem", "dynamodb:BatchWriteItem"},
+    "doors": {"dynamodb:UpdateItem", "dynamodb:BatchWriteItem"},
+    "drain": {"dynamodb:UpdateItem", "dynamodb:BatchWriteItem"},
     "query": {"dynamodb:Query"},
     "lifecycle": {"dynamodb:Query", "dynamodb:DeleteItem", "dynamodb:PutItem"},
     "deployment": {"dynamodb:Query", "dynamodb:DeleteItem", "dynamodb:PutItem"},
     "restorer": {"dynamodb:BatchWriteItem"},
-    "refresher": {"dynamodb:Query", "dynamodb:PutItem", "dynamodb:DeleteItem"},
+    "refresher": {f"dynamodb:{action}" for action in ("Query", "PutItem", "UpdateItem", "DeleteItem")},
 }
 
 # What the lifecycle's two functions may do on copies: in the Regions of ``replicas``, and in any Region.

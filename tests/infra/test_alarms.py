@@ -57,6 +57,8 @@ ALARMS: dict[str, tuple[str, str, str, str, int, int, str, str]] = {
 OF_DOORS = {"DoorsFailing": (LAMBDA, "Errors", "doors", "Sum", 60, 3, ">= 1", "fine")}
 OF_ROLLUPS = {
     "RollupLagging": (OWN, "RollupLag", "tidetable-dev-refresher", "Maximum", 300, 3, ">= 600", "bad"),
+    "RollupMarksStaying": (OWN, "RollupMarks", "tidetable-dev-refresher", "Minimum", 3600, 6, ">= 1000", "fine"),
+    "DeletedWithMarks": (OWN, "DeletedWithMarks", "tidetable-dev-lifecycle", "Sum", 300, 1, ">= 1", "fine"),
     "RollupsFailing": (LAMBDA, "Errors", "refresher", "Sum", 300, 3, ">= 1", "fine"),
     "RollupGroupsExceeded": (
         *(OWN, "RollupGroupsExceeded", "tidetable-dev-refresher"),

@@ -28,7 +28,7 @@ def test_a_late_event_is_marked_then_written_then_acknowledged(pack: PackPolicy 
     outcome = stage.send(late(1, minutes=30))
     assert (outcome.status, outcome.accepted, stage.log) == (200, 1, ["mark", "write"])
     # Of the finest rollup, with the clock of the request.
-    assert list(stage.rollups.read_state("quakes").marks) == [Mark(HALF_HOUR_AGO, AT, timedelta(minutes=1))]
+    assert list(stage.rollups.read_state("quakes").marks) == [Mark(HALF_HOUR_AGO, AT, timedelta(minutes=1), since=AT)]
     assert stage.rollups.read_state("quakes-hours").marks == []
 
 

@@ -117,7 +117,10 @@ def answer_of(items: list[dict[str, Any]]) -> Script:
 
 def test_a_state_without_a_range_is_everything() -> None:
     items = [
-        key("mark#2026-03-01T14:00:00.000000Z#3600") | {"at": {"N": "8"}},
+        key("mark#2026-03-01T16:00:00.000000Z#3600") | {"lost": {"S": "yes"}},
+        key("mark#2026-03-01T15:00:00.000000Z#3600") | {"resealed": {"N": "9"}, "pauses": {"N": "2"}},
+        key("mark#2026-03-01T14:00:00.000000Z#3600") | {"at": {"N": "8"}, "since": {"N": "6"}},
+        # A mark of an earlier deployment.
         key("mark#2026-03-01T13:00:00.000000Z#3600") | {"at": {"N": "7"}},
         AT_NOON | SEALED,
         key("edge~noting") | {"since": time(12), "swept": time(13), "stopped": {"S": "yes"}},
@@ -127,7 +130,12 @@ def test_a_state_without_a_range_is_everything() -> None:
     script = answer_of(items)
     state = LeanRollups(script.client, "rollups").read_state("s")
     assert state == RollupState(
-        [EDGE], [Mark(NOON, 7, HOUR), Mark(NOON + HOUR, 8, HOUR)], [("hours", NOON), ("minutes", NOON)], LATER
+        [EDGE],
+        [Mark(NOON, 7, HOUR, since=7), Mark(NOON + HOUR, 8, HOUR, since=6)],
+        [("hours", NOON), ("minutes", NOON)],
+        LATER,
+        [Mark(NOON + 2 * HOUR, 0, HOUR, 0, 9, 2)],
+        [Mark(NOON + 3 * HOUR, 0, HOUR, lost=True)],
     )
     assert [body for _, body in script.sent] == [
         {
@@ -150,7 +158,7 @@ def test_a_mark_behind_the_range_is_none_of_its_marks() -> None:
     ]
     state = LeanRollups(answer_of(items).client, "rollups").read_state("s", (NOON, NOON + HOUR))
     midnight = datetime(2026, 3, 1, tzinfo=UTC)
-    assert state.marks == [Mark(midnight, 9, timedelta(days=1)), Mark(NOON, 7, HOUR)]
+    assert state.marks == [Mark(midnight, 9, timedelta(days=1), 9), Mark(NOON, 7, HOUR, 7)]
     assert (state.edges, state.over, state.noting) == ([], [], None)
 
 

@@ -34,14 +34,15 @@ def scripted(*replies: Any) -> tuple[LeanRollups, Script]:
 def test_only_throttled_marks_are_put_again(pauses: list[float]) -> None:
     rollups, script = scripted({}, THROTTLED, FAILED, THROTTLED, {})
     rollups.put_marks("s", [NOON, NOON + HOUR, NOON + 2 * HOUR], 7, HOUR)
-    keys = [body["Item"]["sk"]["S"][5:18] for _, body in script.sent]
+    keys = [body["Key"]["sk"]["S"][5:18] for _, body in script.sent]
     assert keys == ["2026-03-01T13", "2026-03-01T14", "2026-03-01T15", "2026-03-01T14", "2026-03-01T14"]
     assert len(pauses) == 2
     assert script.sent[0][1] == {
         "TableName": "rollups",
-        "Item": {"pk": {"S": "s"}, "sk": {"S": "mark#2026-03-01T13:00:00.000000Z#3600"}, "at": {"N": "7"}},
-        "ConditionExpression": "attribute_not_exists(pk) OR #at < :at",
-        "ExpressionAttributeNames": {"#at": "at"},
+        "Key": {"pk": {"S": "s"}, "sk": {"S": "mark#2026-03-01T13:00:00.000000Z#3600"}},
+        "UpdateExpression": "SET #at = :at, #since = if_not_exists(#since, :at)",
+        "ConditionExpression": "attribute_not_exists(#at) OR #at < :at",
+        "ExpressionAttributeNames": {"#at": "at", "#since": "since"},
         "ExpressionAttributeValues": {":at": {"N": "7"}},
     }
 
@@ -66,6 +67,9 @@ CONDITIONAL: list[Callable[[LeanRollups], bool]] = [
     lambda rollups: rollups.put_edge("s", MOVED, FIRST),
     lambda rollups: rollups.put_edge("s", FIRST._replace(start=NOON - HOUR), FIRST),
     lambda rollups: rollups.clear_mark("s", Mark(NOON, 7, HOUR)),
+    lambda rollups: rollups.note_resealed("s", Mark(NOON, 7, HOUR), 9, rests=True),
+    lambda rollups: rollups.note_resealed("s", Mark(NOON, 7, HOUR), 9, rests=False),
+    lambda rollups: rollups.note_lost("s", Mark(NOON, 7, HOUR)),
     lambda rollups: rollups.put_noting("s", Noting(NOON, NOON), None),
     lambda rollups: rollups.put_noting("s", Noting(NOON, NOON + HOUR), Noting(NOON, NOON)),
 ]

@@ -13,6 +13,7 @@ from tests.lifecycle.world import NOON, World
 from tidetable.catalog import Backfill, Opened
 from tidetable.errors import BadBackfill, BadInvocation
 from tidetable.lifecycle import Report
+from tidetable.lifecycle.actions import Delete
 from tidetable.lifecycle.outlook import Outlook, RemovedStream
 from tidetable.lifecycle.report import Done, Notice
 
@@ -92,6 +93,20 @@ def test_a_run_measures_the_numbers_of_its_report(function: Function, monkeypatc
     report.skipped = "another run is under way"
     assert function()["skipped"] == "another run is under way"
     assert function.measured == [("LifecycleSkipped", "Count", 1)]
+
+
+def test_a_run_measures_the_tables_that_were_deleted_though_rollups_needed_them(
+    function: Function, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (action, *_) = [done.action for done in function.world.run(dry_run=True).done]
+    marked = Delete(action.entry, "why", unarchived=True, marked=True)
+    done = [
+        *(Done(marked, outcome) for outcome in ("done", "done", "failed", "planned")),
+        Done(Delete(action.entry, "why", unarchived=True), "done"),
+    ]
+    monkeypatch.setattr("handlers.lifecycle.reconcile", lambda *_, **__: Report(NOON, False, 9, done))
+    function()
+    assert ("DeletedWithMarks", "Count", 2) in function.measured
 
 
 def test_a_run_tells_what_it_did_and_counts_the_notices_that_are_lost(function: Function) -> None:

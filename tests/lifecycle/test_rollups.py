@@ -125,7 +125,7 @@ def test_a_rollup_that_leaves_the_configuration_is_forgotten_and_its_marks_and_t
     stage.config = parse(TEXT)
     stage.run()
     state = stage.rollups.read_state("s")
-    assert (list(state.edges), list(state.marks)) == ([], [Mark(START, 7, timedelta(hours=1))])
+    assert (list(state.edges), list(state.marks)) == ([], [Mark(START, 7, timedelta(hours=1), since=7)])
     assert [entry.table for entry in stage.world.catalog.entries("s-hours")] == tables
     # Once is enough: it may come back, and begin anew.
     stage.config = parse(TEXT + ROLLUP)

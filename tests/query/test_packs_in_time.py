@@ -14,7 +14,10 @@ from tidetable.problems import ProblemError
 from tidetable.query import pack_reading, parse_query, run_query
 from tidetable.query.aggregates import find_aggregate, parse_aggregation
 from tidetable.query.listings import find_listing, parse_fields
+from tidetable.query.pack_reading import find_newest
 from tidetable.query.page import Events
+from tidetable.query.scans import PackScan
+from tidetable.query.session import ReadSession
 from tidetable.rollups.bucket import Report
 from tidetable.rollups.refresh import refresh_rollups
 from tidetable.times import to_text
@@ -160,3 +163,18 @@ def test_the_refresher_leaves_a_bucket_that_takes_too_long_to_its_next_run(crowd
     (edge,) = crowded.rollups.read_state("s").edges
     assert edge.sealed <= START < edge.sealed + timedelta(hours=3)
     assert edge.start == before[0].start
+
+
+def test_the_latest_event_of_a_busy_series_is_refused_rather_than_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without time, nobody knows whether one of the packs holds an event."""
+    stage = make_stage(2, make_events(400), span="1h", batch=4)
+    (entry,) = [entry for entry in stage.catalog.entries("s", consistent=True) if START in entry.period]
+    # All packs are newer than the range, so none of them may be opened.
+    scan = PackScan.of(entry, START - timedelta(seconds=1), START, [entry.layout.name_partition(START, "")])
+    reader = stage.reader()
+    session = ReadSession(reader, lambda: 0.0)
+    monkeypatch.setattr(pack_reading, "_TAKEN_ANYWAY", 20)
+    with pytest.raises(ProblemError, match="too little time for the packs of one span"):
+        list(find_newest([scan], session, consistent=True))
+    (lookup,) = find_newest([scan], ReadSession(reader), consistent=True)
+    assert lookup == (None, False)

@@ -185,7 +185,7 @@ def test_a_series_may_be_called_as_the_cells_of_all_series_are() -> None:
 
 def seal_marked(world: World) -> None:
     """Seal the buckets of late events anew: until then these are read from the events."""
-    world.sleep(200)
+    world.sleep(400)
     world.refresh()
     assert not world.rollups.marks
 

@@ -15,6 +15,7 @@ from tests.worlds.rolled import EVERYTHING, HOURS, MINUTES, START
 from tidetable.events import Event
 from tidetable.exact import canonical_json, decode_json
 from tidetable.packs.numbers import settle_text
+from tidetable.ports import Mark
 from tidetable.rollups import bounds
 from tidetable.rollups.cells import (
     Bucket,
@@ -260,6 +261,7 @@ def test_the_bounds_follow_from_what_writers_may_take() -> None:
     assert not bounds.needs_mark(START, START + timedelta(seconds=120))
     assert bounds.needs_mark(START, START + timedelta(seconds=120.001))
     millis = bounds.to_millis(START)
-    assert not bounds.can_reseal(millis, START + timedelta(seconds=120))
-    assert bounds.can_reseal(millis, START + timedelta(seconds=120.001))
+    mark = Mark(START, millis, timedelta(minutes=1), millis)
+    assert not bounds.can_reseal(mark, START + timedelta(seconds=120))
+    assert bounds.can_reseal(mark, START + timedelta(seconds=120.001))
     assert bounds.choose_lease_length(timedelta(seconds=300)) == timedelta(seconds=335)

@@ -27,7 +27,7 @@ def late(definitions: tuple[Definition, ...] = (MINUTES, HOURS)) -> World:
     world.sleep(10_000)
     world.refresh()
     world.write(reading(62.5, 5, kind="x"))
-    world.sleep(200)
+    world.sleep(305)
     return world
 
 
@@ -46,9 +46,48 @@ def test_a_mark_goes_when_its_events_are_gone_and_the_cells_stay() -> None:
     assert world.store.tables == before
     # The late event was deleted before its bucket was computed anew: what was sealed is all that is known.
     assert sums(world) == [1]
-    # Behind what is sealed there is a gap, as without rollups.
+    # The bucket of the late event has a gap; behind what is sealed there is another, as without rollups.
     gaps = world.ask(step="1h", stat="sum", field="mag", **FROM_ONE).gaps
-    assert [to_text(gap.start) for gap in gaps] == ["2026-03-02T03:40:00.000000Z"]
+    assert [(to_text(gap.start), str(gap.reason)) for gap in gaps] == [
+        ("2026-03-02T01:00:00.000000Z", "late events deleted"),
+        ("2026-03-02T03:40:00.000000Z", "deleted"),
+    ]
+    assert gaps[0].end - gaps[0].start == timedelta(minutes=10)
+    # Only the part of the bucket that is in the range counts; and another range has no such gap.
+    part = {"from": "2026-03-02T01:00:00Z", "to": "2026-03-02T02:00:00Z", "stat": "count"}
+    assert [gap.reason for gap in world.ask(**part).gaps] == ["late events deleted"]
+    later = {"from": "2026-03-02T01:10:00Z", "to": "2026-03-02T02:00:00Z", "stat": "count"}
+    assert list(world.ask(**later).gaps) == []
+
+
+def test_the_mark_of_a_rebuild_whose_events_are_gone_leaves_no_gap() -> None:
+    """A rebuild of a long range also marks buckets whose events were deleted; their cells have all events."""
+    world = late((MINUTES,))
+    world.refresh()
+    assert sums(world) == [6]
+    world.rollups.put_marks("s", [START + timedelta(hours=1)], 0, timedelta(seconds=1))
+    world.forget("s", START)
+    report = world.refresh()
+    assert report is not None
+    assert (report.gone, report.marks) == (1, 0)
+    assert sums(world) == [6]
+    assert [gap.reason for gap in world.ask(step="1h", stat="sum", field="mag", **FROM_ONE).gaps] == ["deleted"]
+
+
+def test_a_gap_ends_when_the_events_come_back_and_the_bucket_is_rebuilt() -> None:
+    world = late((MINUTES,))
+    events = dict(world.store.tables[world.entry("s", START).table])
+    world.forget("s", START)
+    world.refresh()
+    reasons = [gap.reason for gap in world.ask(step="1h", stat="sum", field="mag", **FROM_ONE).gaps]
+    assert reasons == ["late events deleted", "deleted"]
+    entry = world.entry("s", START)
+    world.store.tables[entry.table] = events
+    world.set_state("s", START, State.CLOSED)
+    world.rollups.put_marks("s", [START + timedelta(hours=1)], 0, MINUTES.every)
+    world.refresh()
+    assert sums(world) == [6]
+    assert list(world.ask(step="1h", stat="sum", field="mag", **FROM_ONE).gaps) == []
 
 
 def test_a_mark_goes_when_the_archive_of_its_events_has_expired() -> None:
@@ -116,7 +155,7 @@ def by_hours(definitions: tuple[Definition, ...]) -> World:
     world.time = NEXT_DAY + timedelta(minutes=10)
     world.refresh()
     world.write(reading(62.5, 5, kind="x"), reading(1_202.5, 50, kind="x"))
-    world.sleep(200)
+    world.sleep(305)
     for hour in range(12):
         world.forget("s", START + timedelta(hours=hour))
     return world

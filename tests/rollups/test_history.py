@@ -155,7 +155,7 @@ def test_a_refresher_may_be_killed_at_any_request(layout: Any) -> None:
         world.sleep(10_000)
         world.refresh()
         world.write(reading(65, 5, kind="y", id="p"), reading(66.5, 7, kind="x"))
-        world.sleep(200)
+        world.sleep(400)
         return world
 
     total = 0
@@ -198,7 +198,7 @@ def test_a_mark_that_is_renewed_while_its_bucket_is_computed_stays(layout: Any) 
         world.sleep(10_000)
         world.refresh()
         world.write(reading(65, 5, kind="y"))
-        world.sleep(200)
+        world.sleep(400)
         return world
 
     def count() -> None:

@@ -57,7 +57,7 @@ def test_a_run_whose_eventually_consistent_reads_are_old_computes_the_same(layou
     world.store.stale = deepcopy(world.store.tables)
     world.catalog.stale = {}
     world.write(reading(63, 5, kind="y"), reading(62, 1, kind="z"))
-    world.sleep(200)
+    world.sleep(400)
     report = world.refresh()
     assert report is not None
     assert (report.resealed, report.blocked, report.failed, report.marks) == (2, [], [], 0)
@@ -72,7 +72,7 @@ def test_a_run_whose_reads_of_cells_are_old_writes_what_the_table_lacks() -> Non
     world.store.stale = deepcopy(world.store.tables)
     world.refresh()
     world.write(reading(45, 1, kind="y", id="p"))
-    world.sleep(200)
+    world.sleep(400)
     world.refresh()
     world.store.stale = None
     assert [row["group"]["kind"] for row in world.ask(step="10m", by="kind").rows] == ["y"]

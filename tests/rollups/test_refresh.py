@@ -98,7 +98,7 @@ def test_a_late_event_that_makes_too_many_groups_reaches_the_longer_buckets() ->
     world.sleep(10_000)
     world.refresh()
     world.write(reading(63, 5, "c", kind="x"))
-    world.sleep(200)
+    world.sleep(400)
     report = world.refresh()
     assert report is not None
     assert (report.over, report.marks) == (["s-m 2026-03-02T01:00:00.000000Z: more than 2 groups"], 0)
@@ -114,7 +114,7 @@ def test_a_mark_stays_while_its_bucket_cannot_be_read_whole() -> None:
     world.refresh()
     world.write(reading(62.5, 5, kind="x"))
     held = world.store.tables.pop(world.entry("s", START).table)
-    world.sleep(200)
+    world.sleep(400)
     report = world.refresh()
     assert report is not None
     assert len(report.blocked) >= 1

@@ -21,7 +21,7 @@ def test_cells_are_not_written_to_a_table_that_is_archived(state: State) -> None
     world.write(reading(45, 1))
     world.refresh()
     world.write(reading(46, 5))
-    world.sleep(200)
+    world.sleep(400)
     world.set_state("s-m", START, state)
     before = dict(world.store.tables["tidetable-t.s-m.2026-03-02"])
     report = world.refresh()
@@ -37,7 +37,7 @@ def test_a_table_that_closed_takes_cells_only_while_the_catalog_says_so() -> Non
     world.write(reading(45, 1))
     world.refresh()
     world.write(reading(46, 5))
-    world.sleep(200)
+    world.sleep(400)
     world.set_state("s-m", START, State.CLOSED)
     world.store.between = lambda: world.set_state("s-m", START, State.ARCHIVING)
     before = dict(world.store.tables["tidetable-t.s-m.2026-03-02"])
@@ -88,7 +88,7 @@ def test_a_group_that_has_no_events_any_more_is_gone() -> None:
     world.sleep(10_000)
     world.refresh()
     world.write(reading(62, 1, kind="y", id="p"))
-    world.sleep(200)
+    world.sleep(400)
     world.refresh()
     assert not world.rollups.marks
     for step in ("10m", "1h"):
@@ -104,7 +104,7 @@ def test_cells_that_another_run_wrote_later_are_left_as_they_are(state: State) -
     world.refresh()
     table = world.store.tables["tidetable-t.s-m.2026-03-02"]
     world.write(reading(46, 5, kind="x"))
-    world.sleep(200)
+    world.sleep(400)
     world.set_state("s-m", START, state)
 
     name = "write_each" if state is State.OPEN else "transact"
@@ -218,7 +218,7 @@ def test_cells_that_fill_several_pages_are_all_seen() -> None:
 
     world.store.query_many = count_pages  # type: ignore[method-assign]
     world.write(reading(45, 7, "s290", id="p"), reading(45, 8, "new"))
-    world.sleep(200)
+    world.sleep(400)
     report = world.refresh()
     assert report is not None
     assert report.resealed == 1
@@ -231,7 +231,7 @@ def test_a_removed_group_is_written_as_removed_once() -> None:
     world.write(reading(45, 1, kind="x", id="p"))
     world.refresh()
     world.write(reading(45, 1, kind="y", id="p"))
-    world.sleep(200)
+    world.sleep(400)
     world.refresh()
     table = world.store.tables["tidetable-t.s-m.2026-03-02"]
     before = dict(table)

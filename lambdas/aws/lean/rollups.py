@@ -17,7 +17,7 @@ import msgspec
 from aws.codes import CONDITION_FAILED, TRANSACTION_CANCELED
 from aws.lean.answers import read_reasons
 from aws.lean.client import Refused, Reply, Request
-from aws.lean.notes import Attribute, Found, LeanNotes, decode_found, make_key, put_before
+from aws.lean.notes import Attribute, Found, LeanNotes, decode_found, make_key
 from aws.lean.reads import FIRST_PAUSE, decode_answer, is_throttled, make_range_body, read_all, read_pages
 from tidetable.ports import Edge, Mark, Noting, RollupState
 from tidetable.ports.rollups import Span
@@ -34,6 +34,7 @@ _BEHIND = "~"
 _LAST = datetime.max.replace(tzinfo=UTC) - _LONGEST
 # The condition that an item does not exist yet.
 _NEW = {"ConditionExpression": "attribute_not_exists(pk)"}
+_ZERO = Attribute()
 # The attributes of an item, as in DynamoDB's JSON.
 _Item = dict[str, dict[str, str]]
 
@@ -42,7 +43,7 @@ class LeanRollups(LeanNotes):
     """The edges, marks, overfull buckets and noted series of every stream, in one table."""
 
     def read_state(self, stream: str, span: Span | None = None) -> RollupState:
-        """Send three strongly consistent Queries. A mark has about 50 bytes, so a read unit reads 80 marks.
+        """Send three strongly consistent Queries. A mark has about 63 bytes, so a read unit reads 65 marks.
 
         The order of the Queries matters. Marks are read first: a mark is cleared when its bucket is computed under the
         edges of that moment, so edges that were read earlier would be wrong. Overfull buckets are read last: such a
@@ -53,7 +54,9 @@ class LeanRollups(LeanNotes):
             first, last = to_text(span[0]), to_text(span[1])
             behind = to_text(min(span[1], _LAST) + _LONGEST) + _BEHIND
         items = self._read_items(stream, _MARK + first, _MARK + behind)
-        marks = [_decode_mark(rest, item) for rest, item in items]
+        found = [
+            mark for mark in (_decode_mark(rest, item) for rest, item in items) if span is None or mark.meets(*span)
+        ]
         edges, noting = list[Edge](), None
         for rest, item in self._read_items(stream, _EDGE, _NOTING):
             if rest:
@@ -64,9 +67,11 @@ class LeanRollups(LeanNotes):
         over = [(rest[1], from_text(rest[0])) for rest, _ in self._read_items(stream, _OVER + first, _OVER + last)]
         return RollupState(
             sorted(edges, key=lambda edge: (edge.start, edge.rollup)),
-            sorted(mark for mark in marks if span is None or mark.meets(*span)),
+            sorted(mark for mark in found if mark.at),
             sorted(over),
             noting,
+            sorted(mark for mark in found if not mark.at and not mark.lost),
+            sorted(mark for mark in found if not mark.at and mark.lost),
         )
 
     def _read_items(self, stream: str, low: str, high: str) -> list[tuple[list[str], dict[str, Attribute]]]:
@@ -76,15 +81,20 @@ class LeanRollups(LeanNotes):
         return [(item["sk"].S.split("#")[1:], item) for page in pages for item in page.Items]
 
     def put_marks(self, stream: str, buckets: Sequence[datetime], at: int, length: timedelta) -> None:
-        """Send one conditional PutItem per bucket, several under way at once, and send throttled marks again.
+        """Send one conditional UpdateItem per bucket, several under way at once, and send throttled marks again.
 
-        The condition of a put fails if a later writer has already marked the bucket. If a mark gets no answer, no
-        further marks are sent: the caller is waiting, and can queue the events.
+        The condition fails if a later writer has already marked the bucket. If a mark gets no answer, no further marks
+        are sent: the caller is waiting, and can queue the events.
         """
-        item, older = {"at": {"N": str(at)}}, put_before(at)
+        change = {
+            "UpdateExpression": "SET #at = :at, #since = if_not_exists(#since, :at)",
+            "ConditionExpression": "attribute_not_exists(#at) OR #at < :at",
+            "ExpressionAttributeNames": {"#at": "at", "#since": "since"},
+            "ExpressionAttributeValues": {":at": {"N": str(at)}},
+        }
         keys = [_make_mark_key(bucket, length) for bucket in dict.fromkeys(buckets)]
-        bodies = [self._make_put(stream, key, item) | older for key in keys]
-        requests = [Request("PutItem", msgspec.json.encode(body)) for body in bodies]
+        bodies = [self._name_item(stream, key) | change for key in keys]
+        requests = [Request("UpdateItem", msgspec.json.encode(body)) for body in bodies]
         for turn in range(_ROUNDS):
             replies = self._client.call_all(requests, insist=False)
             throttled = [is_throttled(reply) for reply in replies]
@@ -98,8 +108,38 @@ class LeanRollups(LeanNotes):
 
     def clear_mark(self, stream: str, mark: Mark) -> bool:
         """Delete a mark by a conditional DeleteItem."""
-        key = _make_mark_key(mark.bucket, mark.length)
-        return self._change_once("DeleteItem", self._name_item(stream, key) | _expect_item({"at": {"N": str(mark.at)}}))
+        return self._change_once("DeleteItem", self._name_mark(stream, mark) | _expect_mark(mark))
+
+    def note_resealed(self, stream: str, mark: Mark, at: int, *, rests: bool) -> bool:
+        """Change a mark by a conditional UpdateItem."""
+        names = {"#at": "at", "#resealed": "resealed", "#pauses": "pauses"}
+        values = {":resealed": {"N": str(at)}, ":pauses": {"N": str(mark.pauses + 1)}}
+        change: dict[str, Any] = {
+            "UpdateExpression": "SET #resealed = :resealed, #pauses = :pauses",
+            "ConditionExpression": "attribute_exists(#at)",
+        }
+        if rests:
+            names |= {"#since": "since", "#lost": "lost"}
+            values[":at"] = {"N": str(mark.at)}
+            change = {
+                "UpdateExpression": f"{change['UpdateExpression']} REMOVE #at, #since, #lost",
+                "ConditionExpression": "#at = :at",
+            }
+        change |= {"ExpressionAttributeNames": names, "ExpressionAttributeValues": values}
+        return self._change_once("UpdateItem", self._name_mark(stream, mark) | change)
+
+    def note_lost(self, stream: str, mark: Mark) -> bool:
+        """Change a mark by a conditional UpdateItem."""
+        change = {
+            "UpdateExpression": "SET #lost = :lost REMOVE #at, #since",
+            "ConditionExpression": "#at = :at",
+            "ExpressionAttributeNames": {"#at": "at", "#since": "since", "#lost": "lost"},
+            "ExpressionAttributeValues": {":at": {"N": str(mark.at)}, ":lost": {"S": "yes"}},
+        }
+        return self._change_once("UpdateItem", self._name_mark(stream, mark) | change)
+
+    def _name_mark(self, stream: str, mark: Mark) -> dict[str, Any]:
+        return self._name_item(stream, _make_mark_key(mark.bucket, mark.length))
 
     def put_edge(self, stream: str, edge: Edge, expected: Edge | None) -> bool:
         """Put an edge by a conditional PutItem or, if the start moves, by a transaction of a PutItem and a DeleteItem."""
@@ -178,6 +218,13 @@ def _expect_item(attributes: _Item) -> dict[str, Any]:
     }
 
 
+def _expect_mark(mark: Mark) -> dict[str, Any]:
+    """Make the condition that nobody has put a mark again."""
+    if mark.at:
+        return _expect_item({"at": {"N": str(mark.at)}})
+    return {"ConditionExpression": "attribute_not_exists(#at)", "ExpressionAttributeNames": {"#at": "at"}}
+
+
 def _make_edge_key(edge: Edge) -> str:
     return f"{_EDGE}{edge.rollup}#{to_text(edge.start)}"
 
@@ -192,7 +239,9 @@ def _make_mark_key(bucket: datetime, length: timedelta) -> str:
 
 def _decode_mark(rest: Sequence[str], item: dict[str, Attribute]) -> Mark:
     length = timedelta(seconds=int(rest[1]))
-    return Mark(from_text(rest[0]) - length, int(item["at"].N), length)
+    at, since, resealed, pauses = (int(item.get(name, _ZERO).N) for name in ("at", "since", "resealed", "pauses"))
+    # A mark of an earlier deployment has no ``since``.
+    return Mark(from_text(rest[0]) - length, at, length, since or at, resealed, pauses, "lost" in item and not at)
 
 
 def _make_noting_item(noting: Noting) -> _Item:

@@ -108,9 +108,13 @@ class Archive(Action, name="archive", rank=9):
 
 @dataclass(frozen=True)
 class Delete(Action, name="delete", rank=10):
-    """Delete a table whose archive is verified, or, if ``unarchived``, whose stream's policy wants no archive."""
+    """Delete a table whose archive is verified, or, if ``unarchived``, whose stream's policy wants no archive.
+
+    ``marked`` says that rollups may lack late events of the table: they have waited for their computation too long.
+    """
 
     unarchived: bool
+    marked: bool = False
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,8 @@ from tidetable.periods import Period
 
 # 15 minutes after a table has closed, every write that began before has ended: Lambda's longest run is 15 minutes.
 SETTLE = timedelta(minutes=15)
+# A table that is deleted without an archive waits at most this long for the marked buckets of its stream's rollups.
+MARKS_AWAITED = timedelta(hours=24)
 
 
 def compute_closing(period: Period, stream: Stream) -> datetime:

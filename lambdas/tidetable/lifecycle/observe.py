@@ -18,6 +18,7 @@ from tidetable.errors import NotReady, describe_error, note_trouble
 from tidetable.lifecycle.copies import find_copies_to_mark, is_ending, lacks_copies
 from tidetable.lifecycle.known import Known, find_known_streams
 from tidetable.lifecycle.ladder import choose_level
+from tidetable.lifecycle.marked import find_marked_tables
 from tidetable.lifecycle.run import CONCURRENCY, Run
 from tidetable.period_tables import list_names
 from tidetable.ports import Catalog, Table, Tables
@@ -35,7 +36,8 @@ class Observed:
 
     A table that needs no change is listed in its last known state. ``unseen`` has the tables that could not be
     described, with the reasons, ``backfills`` has the backfills under way. ``removed`` is the time since which the
-    stream is no longer configured.
+    stream is no longer configured. ``marked`` has the expired tables whose events rollups may still need, with the
+    reasons.
     """
 
     entries: Sequence[Entry]
@@ -43,6 +45,7 @@ class Observed:
     unseen: Mapping[str, str] = field(default_factory=dict)
     backfills: Sequence[Backfill] = ()
     removed: datetime | None = None
+    marked: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def table_names(self) -> set[str]:
@@ -100,6 +103,8 @@ def observe(run: Run, now: datetime, planned: Sequence[Backfill] = (), only: str
                 {name: table for name, table in attempts.items() if isinstance(table, str)},
                 backfills[name],
                 known.removed.get(name),
+                # No refresher works for a removed stream.
+                {} if name in known.removed else find_marked_tables(existing, config, run, now, observation.troubles),
             )
     return observation
 

@@ -12,7 +12,14 @@ from tidetable.catalog import OPENING, Entry, State
 from tidetable.config import Config, Stream
 from tidetable.lifecycle import actions
 from tidetable.lifecycle.copies import fit_copies
-from tidetable.lifecycle.expiry import compute_closing, compute_deletion, compute_entry_expiry, is_closed, is_expired
+from tidetable.lifecycle.expiry import (
+    MARKS_AWAITED,
+    compute_closing,
+    compute_deletion,
+    compute_entry_expiry,
+    is_closed,
+    is_expired,
+)
 from tidetable.lifecycle.ladder import RAISED, Level, choose_level, find_next_decrease, is_past
 from tidetable.lifecycle.observe import Observed
 from tidetable.lifecycle.premake import find_missing_periods, find_opening
@@ -81,7 +88,7 @@ class _StreamPlan:
             elif entry.live and table_now is None and self._is_given_up(entry):
                 # A run ended between the deletion of the table and its record. The table had expired, so it is not
                 # lost.
-                yield from self._plan_ending(entry)
+                yield from self._plan_ending(entry, marked=False)
             elif entry.live and table_now is None:
                 why = f"the catalog says {entry.state}, but there is no such table; see the runbook"
                 yield actions.Lost(entry, why)
@@ -113,9 +120,10 @@ class _StreamPlan:
 
     def _plan_changes(self, entry: Entry, table: Table | None) -> Iterator[actions.Action]:
         """Plan the actions for a period that has its table."""
-        stream, now = self.stream, self.now
+        stream, now, observed = self.stream, self.now, self.observed
         closes = is_closed(entry.period, stream, now) and entry.state in OPENING and not entry.is_open(now)
-        ending = list(self._plan_ending(entry)) if is_expired(entry, stream, now) else []
+        marked = entry.table in observed.marked
+        ending = list(self._plan_ending(entry, marked=marked)) if is_expired(entry, stream, now) else []
         stuck = _find_stuck(entry, table, now)
         if stuck is not None:
             # Actions that change only the catalog are still planned. A deletion is planned, too: DynamoDB deletes a
@@ -142,13 +150,23 @@ class _StreamPlan:
             yield from _plan_level(entry, table, level, self.now)
         yield from _plan_scaling(entry, level)
 
-    def _plan_ending(self, entry: Entry) -> Iterator[actions.Action]:
-        """Archive or delete an expired table. Deletion has its own switch (``delete_expired``) and a grace period."""
-        since = f"expired at {to_text(compute_entry_expiry(entry, self.stream))}"
+    def _plan_ending(self, entry: Entry, *, marked: bool) -> Iterator[actions.Action]:
+        """Archive or delete an expired table. Deletion has its own switch (``delete_expired``) and a grace period.
+
+        A table without an archive waits for the rollups whose buckets are ``marked``: only its events can correct them.
+        """
+        expiry = compute_entry_expiry(entry, self.stream)
+        since = f"expired at {to_text(expiry)}"
         policy = self.config.lifecycle
         if self.stream.on_expiry == "delete":
-            if policy.delete_expired:
-                yield actions.Delete(entry, f"{since}; its stream says on_expiry = delete", unarchived=True)
+            if policy.delete_expired and marked and self.now < expiry + MARKS_AWAITED:
+                until = to_text(expiry + MARKS_AWAITED)
+                why = f"its deletion waits until {until} at most: {self.observed.marked[entry.table]}"
+                yield actions.Deferred(entry, why)
+            elif policy.delete_expired:
+                why = f"{since}; its stream says on_expiry = delete"
+                why += f"; {self.observed.marked[entry.table]}, for longer than a day" if marked else ""
+                yield actions.Delete(entry, why, unarchived=True, marked=marked)
             return
         archived = entry.archive if entry.state is State.ARCHIVED else None
         if archived is None:

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from tidetable.feed.mappings import FeedStep
-from tidetable.lifecycle.actions import Action
+from tidetable.lifecycle.actions import Action, Delete
 from tidetable.lifecycle.catalog_copies import CatalogCopy
 from tidetable.lifecycle.outlook import Outlook
 from tidetable.times import to_text
@@ -62,6 +62,13 @@ class Report:
     def count(self, outcome: str) -> int:
         """Count the actions with an outcome."""
         return sum(done.outcome == outcome for done in self.done)
+
+    @property
+    def deleted_with_marks(self) -> int:
+        """The number of deleted tables whose late events may be missing in rollups."""
+        return sum(
+            isinstance(done.action, Delete) and done.action.marked and done.outcome == "done" for done in self.done
+        )
 
     @property
     def healthy(self) -> bool | None:

@@ -14,16 +14,22 @@ Span = tuple[datetime, datetime]
 
 
 class Mark(NamedTuple):
-    """A bucket whose events changed or will change, and the time ``at`` when its last writer put the mark, in epoch
-    milliseconds.
+    """A bucket whose events changed or will change. All instants are in epoch milliseconds.
 
-    ``length`` is the length of the bucket: the shortest ``every`` of the stream's rollups in the writer's
-    configuration. During a deploy, other functions may still have another configuration.
+    ``since`` is the time when its first writer put the mark, ``at`` the time when its last writer put it. ``length`` is
+    the length of the bucket: the shortest ``every`` of the stream's rollups in the writer's configuration. During a
+    deploy, other functions may still have another configuration. ``resealed`` is the time when the bucket was last
+    computed anew, ``pauses`` how many times that happened; both are 0 if it was not computed anew within the last hour.
+    ``lost`` says that its events were deleted for ever before the bucket was computed anew.
     """
 
     bucket: datetime
     at: int
     length: timedelta
+    since: int = 0
+    resealed: int = 0
+    pauses: int = 0
+    lost: bool = False
 
     def meets(self, start: datetime, end: datetime) -> bool:
         """True if its bucket overlaps ``[start, end)``."""
@@ -64,13 +70,18 @@ class NotedSeries(NamedTuple):
 class RollupState(NamedTuple):
     """The state of a stream's rollups: all edges, and the instant since which its series are noted.
 
-    ``over`` lists the buckets with too many groups to be sealed. ``marks`` and ``over`` are of all time, or of a span.
+    ``over`` lists the buckets with too many groups to be sealed. ``marks``, ``over``, ``rested`` and ``lost`` are of all
+    time, or of a span. ``rested`` are the marks whose buckets were computed anew: they do not count any more, and only
+    their ``resealed`` and ``pauses`` have a meaning. ``lost`` are the marks whose events are deleted for ever: their
+    cells are used, and answers have a gap.
     """
 
     edges: Sequence[Edge]
     marks: Sequence[Mark]
     over: Sequence[tuple[str, datetime]]
     noting: Noting | None = None
+    rested: Sequence[Mark] = ()
+    lost: Sequence[Mark] = ()
 
     @property
     def noted_since(self) -> datetime | None:
@@ -92,10 +103,22 @@ class Rollups(Protocol):
         """
 
     def put_marks(self, stream: str, buckets: Sequence[datetime], at: int, length: timedelta) -> None:
-        """Mark buckets of a length; an existing mark keeps the greater ``at``. Raise if any mark may not be written."""
+        """Mark buckets of a length; an existing mark keeps the greater ``at`` and its ``since``. Raise if any mark may not
+        be written.
+        """
 
     def clear_mark(self, stream: str, mark: Mark) -> bool:
-        """Remove a mark if its ``at`` is unchanged; return True if it was removed."""
+        """Remove a mark if its ``at`` is unchanged, or a rested mark if nobody has put it again; True if it was removed."""
+
+    def note_resealed(self, stream: str, mark: Mark, at: int, *, rests: bool) -> bool:
+        """Record that the bucket of a mark was computed anew at an instant, one time more; return True if it was recorded.
+
+        If the mark ``rests``, all of its events are in the cells, and it does not count any more; that is refused if its
+        ``at`` has changed. If it does not rest, it stays; that is refused if it does not exist any more.
+        """
+
+    def note_lost(self, stream: str, mark: Mark) -> bool:
+        """Record that the events of a mark are deleted for ever, if its ``at`` is unchanged; return True if it was recorded."""
 
     def put_edge(self, stream: str, edge: Edge, expected: Edge | None) -> bool:
         """Put an edge in place of ``expected`` (None: a new edge); return False if another edge is stored.

@@ -8,20 +8,19 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import timedelta
 from itertools import chain, islice
 from math import ceil
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tidetable.catalog import GapReason
 from tidetable.events import Item
 from tidetable.keys import Layout
 from tidetable.keys.pack import is_pack
 from tidetable.ports import Columns, Compressor, Page, RangeRead
+from tidetable.problems import refuse_request
 from tidetable.query.merge import HALF_UNITS, Demand, Fetch, Merged, WholePages, compute_share, merge_ranges
 from tidetable.query.model import Position
 from tidetable.query.pending_packs import PendingPacks
-from tidetable.query.scans import Gap, PackScan, find_span
+from tidetable.query.scans import PackScan, find_span, make_damaged_gap
 from tidetable.query.session import ReadSession, count_events
 from tidetable.times import MOMENT, TEXT_LENGTH, from_text, to_text
 
@@ -45,22 +44,6 @@ def count_first_packs(scan: PackScan, count: int) -> int:
     They are only a few packs, because one pack may hold all wanted events.
     """
     return max(_LEAST, compute_share(ceil(count / _EVENTS_PER_PACK), max(scan.count, 1)))
-
-
-def make_damaged_gap(scan: PackScan, item: Item) -> Gap | None:
-    """Make the gap in a scan's range where a damaged pack may have held events; None if the pack cannot have events
-    there.
-    """
-    newest, text = from_text(item["sk"][:TEXT_LENGTH]), str(item.get("oldest"))
-    try:
-        oldest = from_text(text if text.endswith("Z") else "")
-        is_credible = oldest <= newest
-    except ValueError:
-        is_credible = False
-    if not is_credible:
-        oldest = newest - timedelta(seconds=find_span(scan.entry))
-    start, end = max(oldest, scan.start), min(newest + MOMENT, scan.end)
-    return Gap(start, end, GapReason.DAMAGED_PACK) if start < end else None
 
 
 class _StoppedError(Exception):
@@ -262,7 +245,10 @@ class Lookup(NamedTuple):
 
 
 def find_newest(scans: Sequence[PackScan], session: ReadSession, *, consistent: bool) -> Iterator[Lookup]:
-    """Find the newest event of each scan of one period. The first packs of all scans are read in parallel."""
+    """Find the newest event of each scan of one period. The first packs of all scans are read in parallel.
+
+    Raises ProblemError if the time is up before an event is known: then nobody knows if there is one.
+    """
 
     def fetch(reads: Sequence[RangeRead]) -> list[Page]:
         answers = session.reader.store.query_many(reads, ascending=False, consistent=consistent)
@@ -275,6 +261,9 @@ def find_newest(scans: Sequence[PackScan], session: ReadSession, *, consistent: 
         walk = PackWalk(scan, session, Demand(1, filtered=False), ascending=False)
         found = (columns for columns, _ in walk.read(scan_reads, list(islice(pages, len(scan_reads))), fetch))
         item = next((columns.first(1).items()[0] for columns in found if columns.sks), None)
+        if item is None and walk.stopped:
+            detail = "a request has too little time for the packs of one span: ask for fewer series"
+            raise refuse_request(422, "too_much", detail)
         yield Lookup(item, walk.damaged)
 
 

@@ -6,7 +6,7 @@ A scan is for a table, an index, packs or an archive. The planner makes scans. T
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import ClassVar, Literal
 
 import msgspec
@@ -20,7 +20,7 @@ from tidetable.keys.layout import NEWEST
 from tidetable.keys.pack import find_key_range
 from tidetable.ports import ArchiveRange, KeyRange
 from tidetable.query.model import Position, Query
-from tidetable.times import MOMENT, from_text
+from tidetable.times import MOMENT, TEXT_LENGTH, from_text
 
 Source = Literal["table", "index", "replica", "archive"]  # of an answer's events
 
@@ -235,6 +235,22 @@ def find_span(entry: Entry) -> int:
     """Return the longest time between two events of a pack, in seconds. The period's layout must have packs."""
     assert entry.layout.pack is not None  # noqa: S101 - the planner makes scans of packs for no other layout
     return entry.layout.pack.span
+
+
+def make_damaged_gap(scan: PackScan, item: Item) -> Gap | None:
+    """Make the gap in a scan's range where a damaged pack may have held events; None if the pack cannot have events
+    there.
+    """
+    newest, text = from_text(item["sk"][:TEXT_LENGTH]), str(item.get("oldest"))
+    try:
+        oldest = from_text(text if text.endswith("Z") else "")
+        is_credible = oldest <= newest
+    except ValueError:
+        is_credible = False
+    if not is_credible:
+        oldest = newest - timedelta(seconds=find_span(scan.entry))
+    start, end = max(oldest, scan.start), min(newest + MOMENT, scan.end)
+    return Gap(start, end, GapReason.DAMAGED_PACK) if start < end else None
 
 
 def list_filters(scan: Scan, query: Query | None) -> list[str]:

@@ -24,7 +24,7 @@ from tidetable.query.read import Scanner
 from tidetable.query.scans import Gap, Plan
 from tidetable.query.session import ReadSession
 from tidetable.rollups.collect import make_query
-from tidetable.rollups.cover import Segment, Usable, cover_with_rollups, list_usable, list_versions
+from tidetable.rollups.cover import Segment, Usable, cover_with_rollups, intersect_spans, list_usable, list_versions
 from tidetable.rollups.definition import Definition
 from tidetable.times import to_text
 
@@ -203,7 +203,7 @@ def choose_by_state(
             )
     since = state.noted_since
     if used:
-        made = [_make_sections(query, segment, entries_of, since) for segment in segments]
+        made = [_make_sections(query, segment, entries_of, state) for segment in segments]
         choice = Choice([section for sections in made for section in sections], reasons)
     else:
         choice = read_events_alone(query, entries, reasons, since)
@@ -212,15 +212,19 @@ def choose_by_state(
 
 
 def _make_sections(
-    query: Query, segment: Segment, entries_of: Mapping[str, Sequence[Entry]], since: datetime | None
+    query: Query, segment: Segment, entries_of: Mapping[str, Sequence[Entry]], state: RollupState
 ) -> list[Section]:
     start, end, definition = segment
     if definition is None:
         narrowed = msgspec.structs.replace(query, start=start, end=end, after=None)
         entries = entries_of[query.stream]
-        return _split_range(narrowed, start, entries, since) or [_make_section(query, start, end, entries)]
+        split = _split_range(narrowed, start, entries, state.noted_since)
+        return split or [_make_section(query, start, end, entries)]
     cells = make_query(definition.stream, start, end, query.names._replace(ids=(), id_prefix=""))
-    return [Section(start, cells, plan_query(cells, entries_of[definition.stream]), definition)]
+    plan = plan_query(cells, entries_of[definition.stream])
+    lost = intersect_spans([(mark.bucket, mark.bucket + mark.length) for mark in state.lost], [(start, end)])
+    gaps = [Gap(first, last, GapReason.LATE_EVENTS_DELETED) for first, last in lost]
+    return [Section(start, cells, Plan(plan.scans, [*plan.gaps, *gaps]), definition)]
 
 
 def refuse_unordered(stream: Stream, choice: Choice, copies: Copies) -> None:

@@ -4,13 +4,17 @@ A writer reads the clock once. Before it writes an event that is older than ``MA
 bucket. At the latest ``WRITER_LIFE`` after it read the clock, it has written everything. So an event without a mark is
 in its table at the latest ``MARKED_AFTER + WRITER_LIFE`` after the end of its bucket. An event with a mark is there at
 the latest ``WRITER_LIFE`` after the mark.
+
+A mark counts until its bucket was computed anew after all of its writers had ended. Then it rests for a while, so that
+the refresher knows when it last computed the bucket.
 """
 
 from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from tidetable.times import to_micros
+from tidetable.ports.rollups import Mark
+from tidetable.times import from_micros, to_micros
 
 # The bucket of an event older than this is marked. An event that is sent at once is younger: sending takes less time,
 # also with three attempts and their pauses.
@@ -29,6 +33,18 @@ WRITER_LIFE = FUNCTION_LIFE + MARK_KEPT + CLOCKS + UNDER_WAY
 SEALED_AFTER = MARKED_AFTER + WRITER_LIFE
 # The query function's time-out. A query that read the state before a mark may read the bucket's cells this much later.
 READER_LIFE = timedelta(seconds=30)
+# A bucket whose late events go on is computed anew this long after its first mark. The refresher runs once a minute, so
+# that is 5 minutes at the latest.
+MARKED_LONGEST = timedelta(minutes=4)
+# After a bucket was computed anew, it waits before it is computed anew for further late events: this long the first
+# time, then twice as long each time, and at most the longest pause. A bucket without a late event within the longest
+# pause begins anew.
+FIRST_PAUSE, LONGEST_PAUSE = timedelta(minutes=5), timedelta(hours=1)
+# A bucket without a late event for this long does not wait for the end of its pause.
+QUIET = timedelta(minutes=15)
+# The length of the marks of a rebuild. A mark of one second lies in one bucket of each rollup, so other, finer buckets
+# within the rebuilt bucket can still be used. Writers' marks are longer: ``every`` is a minute at the least.
+REBUILT = timedelta(seconds=1)
 # The first bucket of a new definition begins this much later: then no process runs with the former configuration.
 DEFINED_AHEAD = timedelta(minutes=10)
 # The longest time for which a process remembers that it noted a series, and does not note it again.
@@ -51,14 +67,62 @@ def can_seal(end: datetime, now: datetime) -> bool:
     return end + SEALED_AFTER < now
 
 
-def can_reseal(marked_at: int, now: datetime) -> bool:
-    """True if the writer of a mark of ``marked_at`` (epoch milliseconds) and all earlier queries have ended."""
-    return to_millis(now) - marked_at > (WRITER_LIFE + READER_LIFE) // timedelta(milliseconds=1)
+def can_rest(mark: Mark, now: datetime) -> bool:
+    """True if a mark's last writer, and all queries that read the state before the mark, have ended.
+
+    If its bucket is computed anew now, the mark counts no more.
+    """
+    return _measure_age(mark.at, now) > WRITER_LIFE + READER_LIFE
+
+
+def find_due(mark: Mark) -> datetime:
+    """Find the instant at which a marked bucket is computed anew at the latest.
+
+    While late events go on, the mark stays all the same: its last writer may still be writing. But then the cells have
+    all but the latest events, if the events are deleted.
+    """
+    due = from_millis(mark.since) + MARKED_LONGEST
+    return max(due, from_millis(mark.resealed) + choose_pause(mark.pauses)) if mark.pauses else due
+
+
+def can_reseal(mark: Mark, now: datetime) -> bool:
+    """True if a marked bucket is to be computed anew.
+
+    Its mark can rest, or has waited too long, and its pause is over; or no late event has come for long.
+
+    All queries that read the state before the mark was first put must have ended: they may still read cells.
+    """
+    if _measure_age(mark.since, now) <= WRITER_LIFE + READER_LIFE:
+        return False
+    if _measure_age(mark.at, now) > QUIET:
+        return True
+    if mark.pauses and _measure_age(mark.resealed, now) <= choose_pause(mark.pauses):
+        return False
+    return can_rest(mark, now) or now > find_due(mark)
+
+
+def choose_pause(pauses: int) -> timedelta:
+    """Choose how long a bucket waits that was computed anew ``pauses`` times."""
+    return min(FIRST_PAUSE * (1 << min(pauses - 1, 10)), LONGEST_PAUSE)
+
+
+def is_forgotten(mark: Mark, now: datetime) -> bool:
+    """True if the bucket of a rested mark has had no late event for so long that its pauses begin anew."""
+    return _measure_age(mark.resealed, now) > LONGEST_PAUSE
+
+
+def _measure_age(millis: int, now: datetime) -> timedelta:
+    return timedelta(milliseconds=to_millis(now) - millis)
 
 
 def choose_lease_length(timeout: timedelta) -> timedelta:
     """Choose how long a refresher with this time-out holds the lease: until all of its requests have surely ended."""
     return timeout + 2 * CLOCKS + UNDER_WAY
+
+
+def from_millis(millis: int) -> datetime:
+    """Convert whole milliseconds since 1970 to an instant."""
+    return from_micros(1000 * millis)
 
 
 def to_millis(instant: datetime) -> int:

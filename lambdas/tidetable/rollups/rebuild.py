@@ -12,7 +12,7 @@ from tidetable.errors import StoreUnavailable, TableThrottled
 from tidetable.leases import hold_lease
 from tidetable.ports.rollups import RollupState
 from tidetable.query.model import RESERVE
-from tidetable.rollups.bounds import LEASE, can_seal, to_millis
+from tidetable.rollups.bounds import LEASE, REBUILT, can_seal, to_millis
 from tidetable.rollups.bucket import Report, Run, compute_bucket
 from tidetable.rollups.cover import Version, find_present, list_versions
 from tidetable.rollups.definition import Definition
@@ -21,9 +21,6 @@ from tidetable.times import to_text
 
 # The number of marks that are written in one call.
 _MARKS = 100
-# The length of these marks. A mark of one second lies in one bucket of each rollup, so other, finer buckets within the
-# rebuilt bucket can still be used.
-_POINT = timedelta(seconds=1)
 NOT_BEGUN = "the rollup has not begun: wait for the refresher's next run"
 
 
@@ -95,7 +92,7 @@ def _mark_buckets(stream: str, buckets: Sequence[datetime], services: Services) 
         if services.remaining() <= RESERVE:
             return number, None
         try:
-            services.rollups.put_marks(stream, buckets[number : number + _MARKS], now, _POINT)
+            services.rollups.put_marks(stream, buckets[number : number + _MARKS], now, REBUILT)
         except (StoreUnavailable, TableThrottled) as error:
             return number, str(error)
     return len(buckets), None

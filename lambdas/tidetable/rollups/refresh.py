@@ -15,7 +15,7 @@ from tidetable.errors import StoreUnavailable, TableThrottled, describe_error
 from tidetable.leases import hold_lease
 from tidetable.ports.rollups import Edge, RollupState
 from tidetable.query.model import RESERVE
-from tidetable.rollups.bounds import DEFINED_AHEAD, LEASE, SEALED_AFTER, can_seal
+from tidetable.rollups.bounds import DEFINED_AHEAD, LEASE, SEALED_AFTER, can_seal, find_due
 from tidetable.rollups.bucket import Report, Run, choose_segments, compute_bucket
 from tidetable.rollups.cells import Bucket
 from tidetable.rollups.collect import MOST_TOGETHER, collect_together, find_end_of_gone
@@ -53,7 +53,8 @@ def refresh_rollups(
             with suppress(StoreUnavailable, TableThrottled):
                 state, now = services.rollups.read_state(source), services.clock.now()
                 report.marks += len(state.marks)
-                report.lag = max([report.lag, *(measure_lag(definition, state, now) for definition in rollups)])
+                lags = [measure_lag(definition, state, now) for definition in rollups]
+                report.lag = max([report.lag, *lags, measure_waiting(state, now)])
         return report
 
 
@@ -83,6 +84,11 @@ def measure_lag(definition: Definition, state: RollupState, now: datetime) -> ti
         return timedelta(0)
     due = versions[0].edge.sealed + versions[0].definition.every + SEALED_AFTER
     return max(now - due, timedelta(0))
+
+
+def measure_waiting(state: RollupState, now: datetime) -> timedelta:
+    """Measure for how long a marked bucket has waited longer than it should; zero if no bucket has."""
+    return max([timedelta(0), *(now - find_due(mark) for mark in state.marks)])
 
 
 def _begin_definition(definition: Definition, state: RollupState, services: Services) -> None:

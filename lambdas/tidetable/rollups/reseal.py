@@ -1,4 +1,4 @@
-"""Compute marked buckets anew, and then clear their marks."""
+"""Compute marked buckets anew, and then let their marks rest."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import datetime
 
 from tidetable.ports.rollups import Mark, RollupState
 from tidetable.query.model import RESERVE
-from tidetable.rollups.bounds import can_reseal
+from tidetable.rollups.bounds import REBUILT, can_reseal, can_rest, is_forgotten, to_millis
 from tidetable.rollups.bucket import Run, compute_bucket
 from tidetable.rollups.collect import list_gone
 from tidetable.rollups.cover import Version, find_marked_buckets, join_spans, list_versions, subtract_spans
@@ -16,61 +16,80 @@ from tidetable.times import to_text
 
 
 def reseal_buckets(run: Run) -> None:
-    """Compute marked sealed buckets anew, and then clear their marks. A mark waits until its writer has ended.
+    """Compute marked sealed buckets anew. Then their marks rest, unless a writer may still be writing.
 
-    All marks within one bucket of the coarsest rollup are handled together, the newest bucket first.
+    All due marks within one bucket of the coarsest rollup are handled together, the newest bucket first.
     """
     rollups = run.services.rollups
     state, now = rollups.read_state(run.source), run.services.clock.now()
     coarsest = run.definitions[-1]
     groups: dict[datetime, list[Mark]] = {}
     for mark in state.marks:
-        # The writer of a young mark may still be writing.
-        if can_reseal(mark.at, now):
+        if can_reseal(mark, now):
             groups.setdefault(coarsest.floor(mark.bucket), []).append(mark)
     for _, group in sorted(groups.items(), reverse=True):
         # A set, because an import may put hundreds of thousands of marks.
         group_marks = set(group)
         other_marks = [mark for mark in state.marks if mark not in group_marks]
-        due = _drop_gone(group, run)
-        staying = _reseal_group(due, other_marks, run, state)
+        due = _drop_gone(group, run, state)
+        staying = _reseal_group(due, run, state)
         for mark in due:
-            if mark not in staying:
-                rollups.clear_mark(run.source, mark)
-        state = state._replace(marks=[*other_marks, *staying])
+            if mark in staying:
+                other_marks.append(mark)
+                continue
+            rests = can_rest(mark, now)
+            if not rollups.note_resealed(run.source, mark, to_millis(now), rests=rests) or not rests:
+                other_marks.append(mark)
+        state = state._replace(marks=other_marks)
+    for mark in state.rested:
+        if is_forgotten(mark, now):
+            rollups.clear_mark(run.source, mark)
 
 
-def _drop_gone(marks: Sequence[Mark], run: Run) -> list[Mark]:
-    """Clear the marks whose events are deleted for ever, and return the other marks. The cells are not changed.
+def _drop_gone(marks: Sequence[Mark], run: Run, state: RollupState) -> list[Mark]:
+    """Take out the marks whose events are deleted for ever, and return the other marks. The cells are not changed.
 
-    The cells are now the only trace of those events. A mark stays if some of its events may still exist: if it covers a
-    period that has a table or an archive, or that has no table yet.
+    The cells are now the only trace of those events, and may lack late ones: answers have a gap there. The mark of a
+    rebuild says nothing of late events, and a bucket that was never sealed has no cells. A mark stays if some of its
+    events may still exist: if it covers a period that has a table or an archive, or that has no table yet.
     """
     start, end = min(mark.bucket for mark in marks), max(mark.bucket + mark.length for mark in marks)
     spans = join_spans(list_gone(run.source, start, end, run.services))
     remaining_marks: list[Mark] = []
+    now = run.services.clock.now()
     for mark in marks:
-        if subtract_spans([(mark.bucket, mark.bucket + mark.length)], spans):
+        # The writer of a young mark may belong to a backfill, which opens a deleted period.
+        if not can_rest(mark, now) or subtract_spans([(mark.bucket, mark.bucket + mark.length)], spans):
             remaining_marks.append(mark)
-        elif run.services.rollups.clear_mark(run.source, mark):
-            run.report.gone += 1
+            continue
+        is_sealed = any(
+            _group_marks(version, [mark])
+            for definition in run.definitions
+            for version in list_versions(definition, state)
+        )
+        rollups = run.services.rollups
+        if mark.length > REBUILT and is_sealed:
+            run.report.gone += rollups.note_lost(run.source, mark)
+        else:
+            run.report.gone += rollups.clear_mark(run.source, mark)
     return remaining_marks
 
 
-def _reseal_group(due: Sequence[Mark], other_marks: Sequence[Mark], run: Run, state: RollupState) -> Collection[Mark]:
+def _reseal_group(due: Sequence[Mark], run: Run, state: RollupState) -> Collection[Mark]:
     """Compute the buckets of the marks ``due`` anew, the finest rollup first; return the marks that stay.
 
     The marks of blocked buckets stay. If the finest buckets would take more than half of the time, the marks of the
-    finest buckets that were not computed stay, too. A mark is cleared only after its coarsest bucket, and a run may
-    have too little time for all marks.
+    finest buckets that were not computed stay, too. A mark rests only after its coarsest bucket, and a run may have too
+    little time for all marks.
     """
     # In the order in which they are found.
     staying: dict[Mark, None] = {}
     over, remaining = list(state.over), run.services.remaining
     half = remaining() / 2
     for definition in run.definitions:
-        # A finer bucket may be used only if it has no mark, or its cells have just been computed anew.
-        current = state._replace(marks=[*other_marks, *staying], over=list(over))
+        # A finer bucket is used if it has no mark, if its cells have just been computed anew, or if its mark is not due:
+        # that mark is also a mark of the coarser bucket, which is computed again when the mark is due.
+        current = state._replace(marks=[*staying], over=list(over))
         for version in list_versions(definition, state):
             marks_of = _group_marks(version, due)
             for number, (bucket, marks) in enumerate(marks_of.items()):

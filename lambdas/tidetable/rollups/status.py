@@ -10,7 +10,7 @@ from tidetable.ports.rollups import RollupState
 from tidetable.rollups.cover import find_present, list_versions
 from tidetable.rollups.definition import Definition
 from tidetable.rollups.rebuild import NOT_BEGUN
-from tidetable.rollups.refresh import measure_lag
+from tidetable.rollups.refresh import measure_lag, measure_waiting
 from tidetable.times import to_text
 
 # At most this many buckets with too many groups are named; the count has all of them.
@@ -30,7 +30,7 @@ def describe_rollup(definition: Definition, state: RollupState, now: datetime) -
         "stats": list(definition.stats),
         "start": to_text(versions[-1].start) if versions else None,
         "sealed": to_text(versions[0].end) if versions else None,
-        "lag_seconds": int(measure_lag(definition, state, now).total_seconds()),
+        "lag_seconds": int(max(measure_lag(definition, state, now), measure_waiting(state, now)).total_seconds()),
         "marks": len(state.marks),
         "overfull": [to_text(bucket) for bucket in over[:_NAMED]],
         "overfull_count": len(over),
