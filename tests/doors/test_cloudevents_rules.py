@@ -205,4 +205,4 @@ def test_an_event_that_cannot_be_decoded_is_refused_alone(doors: Doors, bad: str
     reply = post(doors, batch, BATCH)
     assert (reply.status, reply.document["accepted"], reply.document["errors"][0]["index"]) == (422, 2, 1)
     assert post(doors, batch + "]", BATCH).status == 400
-    assert post(doors, json.dumps([event()] * 501).replace('"t"', bad) + " ", BATCH).status == 413
+    assert post(doors, json.dumps([event(subject="BAD"), *[event()] * 500]).replace('"BAD"', bad), BATCH).status == 413

@@ -109,4 +109,4 @@ def _is_base64(value: Any) -> bool:
         b64decode(value, validate=True)
     except (ValueError, TypeError):
         return False
-    return isinstance(value, str)
+    return True
