@@ -176,3 +176,27 @@ def test_an_older_table_that_takes_all_the_time_is_not_counted_as_searched(monke
     assert document["searched_back_to"] == "2026-03-01T01:00:00.000000Z"
     assert sorted(found.events) == ["s0", "s1"]
     assert list_stopped(document) == ["s2", "s3", "s4", "s5"]
+
+
+@pytest.mark.parametrize("layout", [PLAIN, SHARDED, Layout("series", 256, "id")], ids=["1", "4", "256"])
+def test_at_most_48_items_of_400_kb_are_in_memory_before_they_are_counted(
+    monkeypatch: pytest.MonkeyPatch, layout: Layout
+) -> None:
+    """A hundred series may have a hundred large events, and 25,600 items that are compared."""
+    names = [f"s{n:02}" for n in range(100)]
+    events = [Event(name, START, f"e{n}", {"text": "x" * 200_000}) for name in names for n in range(2)]
+    reader, counts = make_reader(1, *events, layout=layout), list[int]()
+    read = reader.store.query_many
+
+    def count_reads(reads: Any, **options: Any) -> Any:
+        counts.append(len(reads))
+        return read(reads, **options)
+
+    monkeypatch.setattr(reader.store, "query_many", count_reads)
+    with pytest.raises(ProblemError, match="422 too_much: these events are larger than an answer may be"):
+        ask(reader, 1, *names)
+    # 25 events of 200 KB are more than an answer has: no further group is read.
+    assert max(counts) <= 48
+    assert sum(counts) <= 48 * layout.shards
+    shown = ask(reader, 1, *names, fields="other")
+    assert [shown.events[name]["id"] for name in names] == ["e1"] * 100

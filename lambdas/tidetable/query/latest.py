@@ -36,6 +36,9 @@ MAX_SERIES = 100
 MAX_REQUESTS = 2_000
 # At most this many ranges are read between two looks at the time.
 _AT_ONCE = 500
+# At most this many items are read at once, and this many series are shown at once. An item of 400 KB may take 5 MB as
+# objects of Python, and the events that are shown are counted after each group. Six times the connections of a function.
+_ITEMS_AT_ONCE = 48
 
 
 class Latest(msgspec.Struct):
@@ -149,7 +152,7 @@ class _Search(NamedTuple):
         is_first, suffixes = latest.searched is None, len(entry.layout.list_suffixes(names[:1]))
         if not is_first and session.cost.requests + len(names) * suffixes > MAX_REQUESTS:
             return False
-        size = max(_AT_ONCE // suffixes, 1)
+        size = max(min(_AT_ONCE // suffixes, _ITEMS_AT_ONCE), 1)
         for at in range(0, len(names), size):
             group = names[at : at + size]
             if not session.has_time:
@@ -189,13 +192,15 @@ class _Search(NamedTuple):
             for name in names
             for suffix in layout.list_suffixes((name,))
         ]
-        reads = [RangeRead(keys, 1) for _, keys in ranges]
-        pages = self.session.reader.store.query_many(reads, ascending=False, consistent=self.consistent)
         best: dict[str, Any] = {}
-        for (name, _), page in zip(ranges, pages, strict=True):
-            for item in self.session.take_page(page, entry, start, end).items:
-                if name not in best or item["sk"] > best[name]["sk"]:
-                    best[name] = item
+        for at in range(0, len(ranges), _ITEMS_AT_ONCE):
+            some = ranges[at : at + _ITEMS_AT_ONCE]
+            reads = [RangeRead(keys, 1) for _, keys in some]
+            pages = self.session.reader.store.query_many(reads, ascending=False, consistent=self.consistent)
+            for (name, _), page in zip(some, pages, strict=True):
+                for item in self.session.take_page(page, entry, start, end).items:
+                    if name not in best or item["sk"] > best[name]["sk"]:
+                        best[name] = item
         return list(best.values())
 
     def _find_in_packs(self, entry: Entry, names: Sequence[str]) -> list[Item]:
