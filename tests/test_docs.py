@@ -129,6 +129,7 @@ def test_troubleshooting_has_every_error_code_and_no_other() -> None:
         ("| cells of a page of CSV | 2,000,000:", "MOST_CELLS, MOST_PATHS", "2_000_000, 20_000_000"),
         ("| characters of the paths of a flat page | 20 million", "MOST_CELLS, MOST_PATHS", "2_000_000, 20_000_000"),
         ("with the buckets of histograms | 500,000 |", "MOST_MESSAGES", "500_000"),
+        ("that a query with `fields` compares | 40 MB", "MOST_UNITS", "5_000"),
         ("| indexes | 20 per table", "MAX_INDEXES", "20"),
         ("| open tables | 200:", "MAX_OPEN_TABLES", "200"),
         ("AWS raises it to 10,000 at most", "MAX_QUOTA", "10_000"),

@@ -26,6 +26,7 @@ from tidetable.query.parse import Parameters
 from tidetable.query.rows import Row, show_rows
 from tidetable.query.scans import PackScan
 from tidetable.query.session import ReadSession
+from tidetable.query.waves import AT_ONCE
 from tidetable.remaining import Remaining
 from tidetable.times import MOMENT, to_text
 
@@ -36,9 +37,6 @@ MAX_SERIES = 100
 MAX_REQUESTS = 2_000
 # At most this many ranges are read between two looks at the time.
 _AT_ONCE = 500
-# At most this many items are read at once, and this many series are shown at once. An item of 400 KB may take 5 MB as
-# objects of Python, and the events that are shown are counted after each group. Six times the connections of a function.
-_ITEMS_AT_ONCE = 48
 
 
 class Latest(msgspec.Struct):
@@ -152,7 +150,7 @@ class _Search(NamedTuple):
         is_first, suffixes = latest.searched is None, len(entry.layout.list_suffixes(names[:1]))
         if not is_first and session.cost.requests + len(names) * suffixes > MAX_REQUESTS:
             return False
-        size = max(min(_AT_ONCE // suffixes, _ITEMS_AT_ONCE), 1)
+        size = max(min(_AT_ONCE // suffixes, AT_ONCE), 1)
         for at in range(0, len(names), size):
             group = names[at : at + size]
             if not session.has_time:
@@ -193,8 +191,9 @@ class _Search(NamedTuple):
             for suffix in layout.list_suffixes((name,))
         ]
         best: dict[str, Any] = {}
-        for at in range(0, len(ranges), _ITEMS_AT_ONCE):
-            some = ranges[at : at + _ITEMS_AT_ONCE]
+        # An item of 400 KB may take 5 MB as objects of Python.
+        for at in range(0, len(ranges), AT_ONCE):
+            some = ranges[at : at + AT_ONCE]
             reads = [RangeRead(keys, 1) for _, keys in some]
             pages = self.session.reader.store.query_many(reads, ascending=False, consistent=self.consistent)
             for (name, _), page in zip(some, pages, strict=True):

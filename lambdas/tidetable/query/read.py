@@ -38,6 +38,7 @@ from tidetable.query.model import Position, Query
 from tidetable.query.pack_reading import PackWalk, count_first_packs
 from tidetable.query.scans import ArchiveScan, GatherScan, IndexScan, LiveScan, PackScan, Scan, TableScan
 from tidetable.query.session import ReadSession
+from tidetable.query.waves import cut_reads
 
 _Answer = TypeVar("_Answer")
 # At most this many scans are begun at once.
@@ -156,21 +157,23 @@ class Scanner:
 
     def _fetch_pages(self, reads: Sequence[RangeRead], *, packs: bool = False) -> list[Page]:
         """Fetch the pages of some ranges."""
-        if not reads:
-            return []
-        query, session = self._query, self._session
-        answers = session.reader.store.query_many(
-            reads,
-            ascending=query.ascending,
-            consistent=query.consistent,
-            # Packs are read completely: DynamoDB cannot see the events in a pack.
-            texts=query.projection.as_stored and not self._fields and not packs,
-            fields=() if packs else self._fields,
-        )
-        return [
-            session.take_page(page, self._entries[keys.table], query.start, query.end, packs=packs)
-            for (keys, _), page in zip(reads, answers, strict=True)
-        ]
+        query, session, pages = self._query, self._session, list[Page]()
+        texts = query.projection.as_stored and not self._fields and not packs
+        whole = not (texts or self._fields or packs)
+        for some in cut_reads(reads, session.cost, decoded=whole, consistent=query.consistent):
+            answers = session.reader.store.query_many(
+                some,
+                ascending=query.ascending,
+                consistent=query.consistent,
+                texts=texts,
+                # Packs are read completely: DynamoDB cannot see the events in a pack.
+                fields=() if packs else self._fields,
+            )
+            pages += [
+                session.take_page(page, self._entries[keys.table], query.start, query.end, packs=packs)
+                for (keys, _), page in zip(some, answers, strict=True)
+            ]
+        return pages
 
     def _read_packs(self, scan: PackScan, opening: _Opening, edge: Position) -> Iterator[LiveBatch | TimeUp]:
         """Read the events of packs. Conditions that DynamoDB would filter by are checked here, after unpacking.
