@@ -84,6 +84,10 @@ def test_rows_of_top_are_counted_before_they_are_made() -> None:
     assert len(ask(base, **span, **asked, top="27").rows) == 360 * 27
     with pytest.raises(ProblemError, match="422 too_much: 10080 rows, more than 10000"):
         ask(base, **span, **asked, top="28")
+    # Exactly as many rows as the limit are shown.
+    assert len(ask(base, **span, **asked, top="2", limit="720").rows) == 720
+    with pytest.raises(ProblemError, match="422 too_much: 720 rows, more than 719"):
+        ask(base, **span, **asked, top="2", limit="719")
     # Without fill, only the steps in which a group has events have rows.
     assert len(ask(base, **span, by="series", step="100s", top="300").rows) == 300
 
