@@ -1,10 +1,12 @@
 """The keys that a process keeps: how long a revoked key lives, and what a flood of invented keys costs."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
 from tests.credentials.records import NOW, record
+from tidetable.access import Access
 from tidetable.credentials import Call, KeyRecord, KeyRing, Secret, decide
 from tidetable.credentials import ring as module
 from tidetable.errors import Outage, StoreUnavailable
@@ -109,6 +111,14 @@ def test_a_new_secret_works_within_three_seconds_where_the_key_was_in_use(catalo
     assert ask(ring, NEW, 2.999) == f"wrong secret of key {ID}"
     assert [ask(ring, NEW, 3), ask(ring, TEXT, 3.5), ask(ring, NEW, 50)] == ["", "", ""]
     assert catalog.read == [ID, ID]
+
+
+def test_a_new_secret_has_the_rights_that_the_key_has_now(catalog: Catalog) -> None:
+    ring = KeyRing(catalog)
+    assert ask(ring, TEXT, 0) == ""
+    rotate(catalog, 3600)
+    catalog.keys[ID] = replace(catalog.keys[ID], access=Access(ID, frozenset({"stations"})))
+    assert ask(ring, NEW, 4) == "another stream"
 
 
 def test_the_first_use_of_a_new_secret_ends_the_former_one_without_overlap(catalog: Catalog) -> None:

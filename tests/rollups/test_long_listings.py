@@ -20,3 +20,17 @@ def test_a_page_of_long_values_is_cut_to_an_answer_and_continues(form: Form) -> 
     assert count_body_bytes(rendered.body) <= 6_000_000
     assert rendered.answer.count == 19
     assert names_of(ask_listing(world, "kind", cursor=rendered.answer.next or "")) == values[19:]
+
+
+def test_values_that_do_not_fit_into_memory_are_on_further_pages() -> None:
+    """80 values of 300,000 characters are 24 million; 20 million are held, of which a page keeps 5 million."""
+    world = roll_up()
+    values = [f"{number:02d}".ljust(_BYTES, "x") for number in range(80)]
+    world.write(*(reading(366 + number / 100, 1, kind=value) for number, value in enumerate(values)))
+    page = ask_listing(world, "kind", limit="1000")
+    assert (page.next is not None, 0 < page.count < 80) == (True, True)
+    found = names_of(page)
+    while page.next is not None:
+        page = ask_listing(world, "kind", cursor=page.next, limit="1000")
+        found += names_of(page)
+    assert found == values

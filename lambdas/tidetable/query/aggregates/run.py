@@ -51,7 +51,7 @@ class Run:
         # With ``top``: the steps that wait for the end of the range, and the number of groups in all of them.
         self._windows: list[tuple[tuple[datetime, datetime], dict[Group, Numbers]]] = []
         self._waiting = 0
-        # The characters of the groups in memory, and of the groups in ``result``.
+        # The characters of the groups of the steps that were read, and of the rows in ``result``.
         self._texts = 0
         self._shown_texts = 0
         self._before: dict[Group, dict[str, Any]] = {}
@@ -197,8 +197,6 @@ class Run:
                 refuse_parting(self._aggregation)
                 self.stopped = self._window[0]
                 return False
-            if aggregation.top is None and not aggregation.filled:
-                self._texts = 0
             self._numbers = {}
             # Empty steps are skipped, unless they must be filled.
             following = time if aggregation.fill == "none" else self._window[1]
