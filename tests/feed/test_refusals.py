@@ -10,8 +10,11 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from tests.worlds.feeds import NOW, ONE, TWO, FeedTarget, FeedWorld, accept, fail, refuse, refuse_whole
+from aws.zstd import Zstd
+from tests.worlds.feeds import NOW, ONE, PACKED, TWO, FeedTarget, FeedWorld, accept, fail, refuse, refuse_whole
 from tidetable.errors import TargetBusy
+from tidetable.events import Event
+from tidetable.packs import make_packs
 
 DOWN = [TimeoutError("no answer"), TargetBusy("throttled", range(4)), ClientError({"Error": {"Code": "500"}}, "Invoke")]
 
@@ -170,6 +173,23 @@ def test_a_change_that_can_become_no_letter_comes_again(bury: str) -> None:
     assert world.deliver(*records[1:]).first_failure is None
     assert len(world.letters.kept) == 1
     assert set(target.taken) == {0, 2}
+
+
+@pytest.mark.parametrize("answer", [refuse, refuse_whole])
+@pytest.mark.parametrize("most", [1, 3, 100])
+def test_of_a_pack_only_the_change_that_is_refused_becomes_a_letter(answer: Any, most: int) -> None:
+    """The other changes of its record are accepted again and again, while the hour of this one goes on."""
+    target = FeedTarget(ONE, answer(4), most_messages=most)
+    world = FeedWorld(target, layout=PACKED)
+    items = [PACKED.make_item(Event("a", NOW, str(n), {"n": n}), at=1) for n in range(7)]
+    record = world.put(make_packs(items, PACKED, Zstd()).packs[0].item, 0)
+    for _ in range(6):
+        assert world.deliver(record).first_failure == "0"
+        assert world.letters.kept == []
+        world.clock.sleep(650)
+    assert world.deliver(record).first_failure is None
+    assert world.letters.of(ONE) == [4]
+    assert set(target.taken) == {0, 1, 2, 3, 5, 6}
 
 
 @pytest.mark.parametrize("seed", range(150))

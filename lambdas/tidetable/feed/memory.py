@@ -17,9 +17,11 @@ _SHARE = 10
 _LONGEST = timedelta(minutes=1)
 # At most this many batches are remembered for a target; if there are more, all are forgotten.
 _MOST = 1_000
-# At most this many records of a target have a remembered failure; if there are more, the oldest are forgotten.
+# At most this many changes of a target have a remembered failure; if there are more, the oldest are forgotten.
 _MOST_FAILURES = 10_000
 
+# A change of a record: the record's table and sequence number, and the identity of the event. A pack has many changes.
+ChangeKey = tuple[str, str, tuple[str, str, str]]
 # A sequence number in a form that can be sorted: in one shard, later records have greater numbers, of up to 40 digits.
 _Order = tuple[int, str]
 
@@ -35,8 +37,8 @@ class Memory:
     # For each target, and for the table and the first record of a batch that comes again: the last record that the
     # target accepted.
     _taken: dict[str, dict[tuple[str, _Order], _Order]] = field(default_factory=dict)
-    # For each target, and for the table and the sequence number of a record: when its delivery failed first.
-    _failures: dict[str, dict[tuple[str, str], datetime]] = field(default_factory=dict)
+    # For each target and change: when its delivery failed first.
+    _failures: dict[str, dict[ChangeKey, datetime]] = field(default_factory=dict)
     # When a target accepted a change last.
     _accepted: dict[str, datetime] = field(default_factory=dict)
 
@@ -52,22 +54,22 @@ class Memory:
         """True if a target may be tried now; a target that is out of order must wait."""
         return now >= self._retry_from.get(target, now)
 
-    def note_success(self, target: str, records: Sequence[Record], now: datetime) -> None:
-        """Remember that a target accepted changes of these records."""
+    def note_success(self, target: str, changes: Sequence[ChangeKey], now: datetime) -> None:
+        """Remember that a target accepted changes."""
         self._failing.discard(target)
         self._retry_from.pop(target, None)
         self._accepted[target] = now
         failures = self._failures.get(target)
         if failures:
-            for record in records:
-                failures.pop((record.table, record.sequence), None)
+            for change in changes:
+                failures.pop(change, None)
 
-    def note_failure(self, target: str, records: Sequence[Record], now: datetime) -> None:
-        """Remember that a target did not accept changes of these records."""
+    def note_failure(self, target: str, changes: Sequence[ChangeKey], now: datetime) -> None:
+        """Remember that a target did not accept changes."""
         self._failing.add(target)
         failures = self._failures.setdefault(target, {})
-        for record in records:
-            failures.setdefault((record.table, record.sequence), now)
+        for change in changes:
+            failures.setdefault(change, now)
         while len(failures) > _MOST_FAILURES:
             del failures[next(iter(failures))]
 
@@ -75,16 +77,13 @@ class Memory:
         """Remember that a target is out of order; its last request took ``seconds``."""
         self._retry_from[target] = now + min(_SHARE * timedelta(seconds=seconds), _LONGEST)
 
-    def find_first_failure(self, target: str, record: Record, now: datetime) -> datetime:
-        """Return when the delivery of a record failed first; ``now`` if no failure is remembered."""
-        return self._failures.get(target, {}).get((record.table, record.sequence), now)
+    def find_first_failure(self, target: str, change: ChangeKey, now: datetime) -> datetime:
+        """Return when the delivery of a change failed first; ``now`` if no failure is remembered."""
+        return self._failures.get(target, {}).get(change, now)
 
-    def accepted_since(self, target: str, record: Record) -> bool:
-        """True if a target has accepted a change after the first failure of this record."""
-        accepted, failed = (
-            self._accepted.get(target),
-            self._failures.get(target, {}).get((record.table, record.sequence)),
-        )
+    def accepted_since(self, target: str, change: ChangeKey) -> bool:
+        """True if a target has accepted a change after the first failure of this change."""
+        accepted, failed = self._accepted.get(target), self._failures.get(target, {}).get(change)
         return accepted is not None and failed is not None and accepted > failed
 
     def count_taken(self, target: str, records: Sequence[Record]) -> int:

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from tidetable.errors import ChangesRefused, TargetBusy, describe_error
 from tidetable.feed.intake import TIME_IS_UP
+from tidetable.feed.memory import ChangeKey
 from tidetable.feed.model import Delivered, Failure, Feed, Message, ReadRecord, Target
 from tidetable.ports import Clock
 from tidetable.remaining import Remaining
@@ -135,7 +136,7 @@ class _Sending:
             return None
         self.reason = attempt.reason
         was_out_of_order = memory.is_out_of_order(arn)
-        memory.note_failure(arn, [self.read[message.record].record for message in attempt.refused], clock.now())
+        memory.note_failure(arn, list(map(self._find_key, attempt.refused)), clock.now())
         if len(attempt.refused) < len(chunk):
             return self._bury_overdue(attempt, rest)
         if was_out_of_order:
@@ -153,8 +154,7 @@ class _Sending:
         if not accepted:
             return
         self.delivered.sent += len(accepted)
-        records = [self.read[message.record].record for message in accepted]
-        self.feed.memory.note_success(self.target.arn, records, self.feed.clock.now())
+        self.feed.memory.note_success(self.target.arn, list(map(self._find_key, accepted)), self.feed.clock.now())
         self._bury(self.suspects, self.reason)
         self.suspects = []
 
@@ -177,7 +177,7 @@ class _Sending:
             self.width = len(chunk) // 2
             return None
         (message,) = chunk
-        if self.feed.memory.accepted_since(self.target.arn, self.read[message.record].record):
+        if self.feed.memory.accepted_since(self.target.arn, self._find_key(message)):
             self._bury(chunk, self.reason)
             self.pending = rest
             return None
@@ -219,10 +219,14 @@ class _Sending:
         feed, arn, now = self.feed, self.target.arn, self.feed.clock.now()
         overdue = []
         for message in messages:
-            record = self.read[message.record].record
-            if feed.is_last_call(record) or now - feed.memory.find_first_failure(arn, record, now) > feed.max_age:
+            failed_at = feed.memory.find_first_failure(arn, self._find_key(message), now)
+            if feed.is_last_call(self.read[message.record].record) or now - failed_at > feed.max_age:
                 overdue.append(message)
         return overdue
+
+    def _find_key(self, message: Message) -> ChangeKey:
+        record = self.read[message.record].record
+        return record.table, record.sequence, message.identity
 
     def _find_last(self, messages: Sequence[Message]) -> list[Message]:
         return [message for message in messages if self.feed.is_last_call(self.read[message.record].record)]
