@@ -43,6 +43,7 @@ from cli.key_changes import (
     find_keyed_account,
     read_key,
 )
+from cli.key_prefixes import check_prefix, warn_of_prefix
 from tidetable.access import SCOPES
 from tidetable.credentials import KeyRecord, Secret
 from tidetable.credentials.rights import check_rights
@@ -65,8 +66,8 @@ def create(
     ] = False,
     can: Annotated[str, typer.Option(help="What it may do: write, read, operate, with commas.")] = "write,read",
     series_prefix: Annotated[
-        str, typer.Option(help="Only series that begin with this text, such as tenant7/: for one of several tenants.")
-    ] = "",
+        str | None, typer.Option(help="Only series that begin with this text, such as tenant7/, for one tenant.")
+    ] = None,
     expires: Annotated[str | None, typer.Option(help="For how long it is accepted, such as 90d.")] = None,
     rate: Annotated[float | None, typer.Option(help="Requests per second; by default key_rate of [api].")] = None,
     burst: Annotated[int | None, typer.Option(help="Requests at once; by default twice the rate.")] = None,
@@ -80,8 +81,8 @@ def create(
     """Make a key, and show it once: only a salted hash is kept."""
     if every is bool(stream):
         fail("add --stream NAME once for each stream, or --all-streams", USAGE)
-    access, problems = check_rights(name, None if every else stream or [], _split_scopes(can), series_prefix)
-    problems += _check_limits(rate, burst)
+    access, problems = check_rights(name, None if every else stream or [], _split_scopes(can), series_prefix or "")
+    problems += check_prefix(series_prefix) + _check_limits(rate, burst)
     now = clock.read_clock()
     end = _read_end(expires, now, problems)
     if problems:
@@ -91,6 +92,7 @@ def create(
     if configured is not None:
         for unknown in sorted(set(stream or []) - configured.streams.keys()):
             warn(f"{config} has no stream {unknown!r}: the key may use it as soon as it is deployed")
+    warn_of_prefix(access)
     id = draw_text(ID_LENGTH)
     text = make_key_text(id, draw_text(SECRET_LENGTH))
     record = KeyRecord(

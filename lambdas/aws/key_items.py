@@ -51,10 +51,15 @@ def _make_secret_item(secret: Secret) -> Item:
 
 
 def read_record(item: Item) -> KeyRecord:
-    """Read the caller's key from an item."""
+    """Read the caller's key from an item.
+
+    An item without a prefix has no such attribute. An empty prefix is a mistake of whoever wrote the item, and the key
+    must not use all series because of it: it may do nothing.
+    """
     id = item["sk"]
     streams = frozenset(item["streams"]) if "streams" in item else None
-    can = frozenset(scope for scope in SCOPES if scope in item["can"])
+    is_valid = item.get("series_prefix") != ""
+    can = frozenset(scope for scope in SCOPES if is_valid and scope in item["can"])
     return KeyRecord(
         id=id,
         name=item["name"],

@@ -13,7 +13,7 @@ import wiring_upkeep
 from handlers._http import Response, complete_answers, make_json_response, make_problem_response, read_access
 from handlers._observe import logger, make_countdown, observe
 from settings import read_settings
-from tidetable.access import Access, forbid_stream
+from tidetable.access import Access, forbid_series, forbid_stream
 from tidetable.problems import ProblemError, make_problem, refuse_parameter, refuse_request
 
 # Reserved for the answer.
@@ -34,12 +34,14 @@ class Request(NamedTuple):
 
 def show_plan(request: Request) -> dict[str, Any]:
     """Show the report of a dry run."""
+    _refuse_parameters(request)
     report = wiring_upkeep.pipeline().operations.plan(request.remaining())
     return {"plan": confine_report(report, request.access)}
 
 
-def list_alarms(_: Request) -> dict[str, Any]:
+def list_alarms(request: Request) -> dict[str, Any]:
     """List the stage's alarms."""
+    _refuse_parameters(request)
     return {"alarms": wiring_upkeep.pipeline().operations.alarms()}
 
 
@@ -82,6 +84,8 @@ def handler(event: dict[str, Any], context: LambdaContext) -> Response:
         access = read_access(event)
         if "operate" not in access.can:
             raise refuse_request(403, "forbidden", "this key may not operate: use a key that may")
+        if access.series_prefix:
+            raise forbid_series(access, "this route shows figures of all series")
         parameters = event.get("multiValueQueryStringParameters") or {}
         request = Request(parameters, access, make_countdown(context, _RESERVE_SECONDS))
         return make_json_response(200, ROUTES[event["resource"]](request))
@@ -90,6 +94,12 @@ def handler(event: dict[str, Any], context: LambdaContext) -> Response:
     except Exception as error:
         logger.exception("operations failed")
         return make_problem_response(make_problem(error, "query"))
+
+
+def _refuse_parameters(request: Request) -> None:
+    """Raise ProblemError for a request with parameters: an ignored stream= would look as if it had an effect."""
+    for name in request.parameters:
+        raise refuse_parameter(f"{name[:64]}: this route has no parameters")
 
 
 def _read_stream(request: Request) -> str | None:
@@ -104,7 +114,11 @@ def _read_stream(request: Request) -> str | None:
 
 
 def confine_report(report: dict[str, Any], access: Access) -> dict[str, Any]:
-    """Return a report without the streams that the key may not see, and without troubles: they may name any stream."""
+    """Return a report without the streams that the key may not see.
+
+    Troubles may name any stream, and the number of tables counts all streams: both are left out. The health follows
+    from the actions that are shown.
+    """
     if access.streams is None:
         return report
     shown = dict(report)
@@ -115,7 +129,11 @@ def confine_report(report: dict[str, Any], access: Access) -> dict[str, Any]:
     shown["feeds"] = [row for row in report["feeds"] if access.sees(_parse_stream(row["table"]))]
     shown["troubles"] = []
     # The catalog has the periods of all streams.
-    shown.pop("catalog_copies", None)
+    for name in ("tables", "catalog_copies"):
+        shown.pop(name, None)
+    if shown.get("healthy") is not None:
+        steps = (*shown["actions"], *shown["feeds"])
+        shown["healthy"] = not any(step["outcome"] in ("failed", "lost") for step in steps)
     return shown
 
 

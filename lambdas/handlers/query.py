@@ -37,9 +37,10 @@ from tidetable.query import (
     Seal,
     Selection,
     choose_form,
-    confine_event,
+    confine_answer,
     confine_parameters,
     confine_query,
+    confine_reader,
     describe_periods,
     describe_streams,
     explain_query,
@@ -82,6 +83,11 @@ class Request(NamedTuple):
             copies.refuse_unknown(known[name])
         return known[name]
 
+    @property
+    def reader(self) -> Reader:
+        """The services of this caller's queries."""
+        return confine_reader(wiring.get_pipeline().reader, self.access)
+
 
 def get_health(_: Request) -> Response:
     """Answer that the function runs and that its configuration can be read."""
@@ -95,7 +101,8 @@ def list_streams(request: Request) -> Response:
     document = describe_streams(pipeline.config, pipeline.clock.now(), request.access.sees)
     rights: dict[str, Any] = {"can": sorted(request.access.can)}
     if request.access.series_prefix:
-        rights["series_prefix"] = request.access.series_prefix
+        # The routes of operators show the whole stage, so they refuse this key.
+        rights = {"can": sorted(request.access.can - {"operate"}), "series_prefix": request.access.series_prefix}
     if pipeline.copies is not None:
         document = pipeline.copies.show_streams(document, pipeline.config)
         rights["can"] = [scope for scope in rights["can"] if scope == "read"]
@@ -156,17 +163,16 @@ def list_values(request: Request) -> Response:
 def list_latest(request: Request) -> Response:
     """Answer the latest event of each of some series."""
     now = wiring.get_pipeline().clock.now()
-    latest = find_latest(request.stream, request.parameters, wiring.get_pipeline().reader, now, request.remaining)
+    latest = find_latest(request.stream, request.parameters, request.reader, now, request.remaining)
     _report_losses(latest.losses)
     _note_use(request, request.stream.name, latest.cost, shown=len(latest.events))
-    return make_json_response(200, latest.document(), _count_cost(latest.cost))
+    return make_json_response(200, latest.document(), _count_cost(latest.cost, request.access))
 
 
 def show_event(request: Request) -> Response:
     """One event."""
     ref = unquote(request.path["ref"])
-    event = get_event(request.stream, ref, wiring.get_pipeline().reader, request.parameters)
-    confine_event(event, request.access)
+    event = get_event(request.stream, ref, request.reader, request.parameters)
     if any(version.get("incomplete") for version in (event, *event.get("versions", ()))):
         _report_losses([f"the data of {ref} is damaged or gone"])
     return make_json_response(200, event)
@@ -224,10 +230,12 @@ def _route_request(event: dict[str, Any], context: LambdaContext) -> Response:
     )
 
 
-def _count_cost(cost: Cost) -> dict[str, str]:
-    """Add the cost of an answer to the function's metrics; return the headers with the cost."""
+def _count_cost(cost: Cost, access: Access) -> dict[str, str]:
+    """Add the cost to the function's metrics; return its headers. It depends on all series: with a prefix, no headers."""
     metrics.add_metric("ReadUnits", MetricUnit.Count, cost.units)
     metrics.add_metric("EventsRead", MetricUnit.Count, cost.read)
+    if access.series_prefix:
+        return {}
     return {
         "Tidetable-Read-Units": f"{cost.units:g}",
         "Tidetable-Requests": str(cost.requests),
@@ -268,7 +276,7 @@ def _answer_page(
 ) -> Response:
     """Answer a page in the form that the request names. With ``explain``, describe what the query would read."""
     pipeline, policy, parameters = wiring.get_pipeline(), request.stream, request.parameters
-    now, reader = pipeline.clock.now(), pipeline.reader
+    now, reader = pipeline.clock.now(), request.reader
     query = parse(policy, parameters, now, reader.seal)
     confine_query(query, request.access)
     if pipeline.copies is not None:
@@ -278,13 +286,13 @@ def _answer_page(
         # The sizes come from the control plane, so an explanation takes longer than most queries.
         return make_json_response(200, explain(query, policy, reader, pipeline.table_reader, now))
     form = choose_form({name: values[0] for name, values in parameters.items() if name in FORMAT}, request.accept)
-    page = run(query, policy, reader, now, request.remaining)
+    page = confine_answer(run(query, policy, reader, now, request.remaining), request.access)
     # The lambda looks the encoder up when it is called, so that only an answer in Arrow waits for the import.
     rendered = render_answer(page, form, lambda columns: pipeline.encode_table(columns))
     answer = rendered.answer
     _report_losses(answer.losses)
     _note_use(request, policy.name, answer.cost, shown=answer.count, conditions=name_conditions(query))
-    headers = _count_cost(answer.cost) | {"Tidetable-Gaps": str(len(answer.gaps))}
+    headers = _count_cost(answer.cost, request.access) | {"Tidetable-Gaps": str(len(answer.gaps))}
     if answer.next is not None:
         headers["Tidetable-Next"] = answer.next
     if rendered.untyped:

@@ -1,10 +1,13 @@
 """What several modules of the API's tests share."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.worlds.keyed import EVENTS, SECRET, TENANT, Door, open_door
+from tests.worlds.tenant_cases import Both
+from tests.worlds.tenants import Tenants
 from tidetable.access import SCOPES
 
 
@@ -25,3 +28,14 @@ def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Door]:
             sent = opened.call("POST", EVENTS, f"tt_everything_{SECRET}", events, stream=stream)
             assert (sent.status, sent.body["accepted"]) == (200, 3)
         yield opened
+
+
+@pytest.fixture(scope="session")
+def stages() -> tuple[Tenants, Tenants]:
+    """The stage of one tenant, and the stage of several tenants. Each test leaves them equal in the tenant's events."""
+    return Tenants(shared=False), Tenants(shared=True)
+
+
+@pytest.fixture
+def both(stages: tuple[Tenants, Tenants], tmp_path: Path) -> Both:
+    return Both(stages, tmp_path)

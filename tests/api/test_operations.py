@@ -161,10 +161,9 @@ def test_a_stage_asks_for_no_alarm_of_a_stage_whose_name_begins_alike(monkeypatc
 def test_a_report_says_nothing_of_streams_that_a_key_does_not_see() -> None:
     from handlers.operations import confine_report
 
-    def of(*streams: str) -> dict[str, Any]:
-        rows = [{"stream": name} for name in streams]
-        return {
-            "tables": 7,
+    def of(*streams: str, tables: int | None = None) -> dict[str, Any]:
+        rows = [{"stream": name, "outcome": "planned"} for name in streams]
+        return ({} if tables is None else {"tables": tables}) | {
             "actions": rows,
             "feeds": [
                 FeedStep("map", f"tidetable-t.{name}.2026-03-01", "its stream has a feed")._asdict() for name in streams
@@ -177,13 +176,55 @@ def test_a_report_says_nothing_of_streams_that_a_key_does_not_see() -> None:
         }
 
     troubles = ["table tidetable-t.devices.2026-03-01 could not be described"]
-    whole = of("quakes", "devices") | {"troubles": troubles}
+    whole = of("quakes", "devices", tables=7) | {"troubles": troubles}
     strange = FeedStep("unmap", "someone-elses", "its table is gone, or its stream has no feed")._asdict()
     unmapped = whole | {"feeds": [*whole["feeds"], strange]}
     assert confine_report(unmapped, Access("k", frozenset({"quakes"}))) == of("quakes") | {"troubles": []}
     assert confine_report(whole, Access("k", frozenset({"quakes"}))) == of("quakes") | {"troubles": []}
     assert confine_report(whole, Access("k", frozenset())) == of() | {"troubles": []}
-    assert confine_report(whole, Access("k", None)) == of("quakes", "devices") | {"troubles": troubles}
+    assert confine_report(whole, Access("k", None)) == of("quakes", "devices", tables=7) | {"troubles": troubles}
+
+
+@pytest.mark.parametrize(
+    ("theirs", "mine", "healthy", "shown"),
+    [
+        ("failed", "planned", False, True),
+        ("done", "planned", True, True),
+        # Another stream's trouble, which is not shown.
+        ("done", "done", False, True),
+        ("done", "failed", False, False),
+        ("done", "lost", False, False),
+        ("done", "deferred", True, True),
+        ("done", "done", None, None),
+    ],
+)
+def test_the_health_of_a_report_is_that_of_the_streams_that_a_key_sees(
+    theirs: str, mine: str, healthy: bool | None, shown: bool | None
+) -> None:
+    from handlers.operations import confine_report
+
+    report: dict[str, Any] = {key: [] for key in ("backfills", "removed_streams", "troubles")}
+    report |= {key: [] for key in ("without_next_table", "archives_overdue", "changes")}
+    report |= {"healthy": healthy, "actions": [{"stream": "devices", "outcome": theirs}]}
+    report["feeds"] = [FeedStep("map", "tidetable-t.quakes.2026-03-01", "", mine)._asdict()]
+    assert confine_report(report, Access("k", frozenset({"quakes"})))["healthy"] is shown
+    assert confine_report(report, Access("k", None))["healthy"] is healthy
+
+
+@pytest.mark.parametrize("path", ["/v1/plan", "/v1/alarms"])
+@pytest.mark.parametrize("query", [{"stream": "devices"}, {"stream": "quakes"}, {"of": "x"}], ids=str)
+def test_a_parameter_that_would_have_no_effect_is_refused(door: Door, path: str, query: dict[str, str]) -> None:
+    for key in (ALL, ONE):
+        answer = door.call("GET", path, key, query=query)
+        (name,) = query
+        assert (answer.status, answer.body["code"]) == (400, "bad_parameter")
+        assert answer.body["detail"] == f"{name}: this route has no parameters"
+
+
+def test_the_plan_of_a_key_of_one_stream_does_not_count_other_streams(door: Door) -> None:
+    mine = door.call("GET", "/v1/plan", ONE).body["plan"]
+    assert door.call("GET", "/v1/plan", ALL).body["plan"]["tables"] > 0
+    assert "tables" not in mine
 
 
 def test_the_function_itself_refuses_a_key_that_may_not_operate(door: Door) -> None:

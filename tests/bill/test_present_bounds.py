@@ -8,6 +8,7 @@ import pytest
 from tests.worlds.billed import INDEX, ROLLUP, TODAY, YESTERDAY, BilledStage, table
 from tidetable.bill import present
 from tidetable.bill.consumed import ConsumedUnits, Traffic
+from tidetable.catalog import RecordedPolicy
 from tidetable.errors import Outage, StoreUnavailable
 from tidetable.problems import ProblemError
 
@@ -162,3 +163,27 @@ def test_a_bill_says_when_and_in_which_money_it_was_made_and_what_it_lacks() -> 
     assert bill["prices"]["note"] is None
     stage.region = "eu-west-1"
     assert stage.bill()["prices"]["note"].startswith("the stage is in eu-west-1")
+
+
+def test_a_policy_that_cannot_be_read_is_named_only_to_who_sees_its_stream() -> None:
+    """The stream ``secret`` left the configuration; its recorded policy is of another version of the code."""
+    stage = BilledStage(more=ROLLUP)
+    stage.add(TODAY, table())
+    stage.meters.units = {("s.2026-03-15", ""): ConsumedUnits(1, 1)}
+    stage.catalog.put_policy(RecordedPolicy("secret", '{"period": "fortnight"}', datetime(2026, 3, 1, tzinfo=UTC)))
+    assert any("secret" in note for note in stage.bill()["incomplete"])
+    for sees in ({"s"}, {"s", "s-hours"}):
+        notes = stage.bill(sees=sees.__contains__)["incomplete"]
+        assert not any("secret" in note for note in notes)
+    assert any("secret" in note for note in stage.bill(sees={"s", "secret"}.__contains__)["incomplete"])
+
+
+def test_the_traffic_of_the_stage_is_measured_only_for_who_sees_all_streams() -> None:
+    stage = BilledStage(more=ROLLUP)
+    stage.add(YESTERDAY, table(size_bytes=10**6, item_count=1000))
+    stage.meters.counted = Traffic(requests=100, events=700, queries=10, read_units=4000)
+    everything, mine = (
+        bill["streams"][0]["workload"] for bill in (stage.bill(), stage.bill(sees=lambda name: name == "s"))
+    )
+    assert (everything["batch"], everything["read_bytes"]) == (7, 800 * 4096)
+    assert (mine["batch"], mine["read_bytes"]) == (100, 8192)

@@ -109,6 +109,8 @@ def test_a_key_of_all_streams(stage: Stage) -> None:
         (["--name", "a", "--stream", "s", "--can", "fly"], "--can"),
         (["--name", "a", "--stream", "s", "--can", ""], "--can"),
         (["--name", "a", "--stream", "s", "--series-prefix", "*"], "--series-prefix"),
+        (["--name", "a", "--stream", "s", "--series-prefix", ""], "--series-prefix is empty"),
+        (["--name", "a", "--stream", "s", "--series-prefix="], "--series-prefix is empty"),
         (["--name", "a", "--stream", "s", "--series-prefix", "x" * 481], "--series-prefix"),
         (["--name", "a", "--stream", "s", "--expires", "soon"], "--expires"),
         (["--name", "a", "--stream", "s", "--expires", "0d"], "--expires"),

@@ -67,6 +67,14 @@ def test_a_key_and_its_item_hold_the_same(name: str) -> None:
     assert read_record(item) == key
 
 
+def test_an_item_with_an_empty_prefix_gives_no_right_at_all() -> None:
+    """Nothing of Tidetable writes it. Another program's mistake must not open all series."""
+    key = read_record(FULL_ITEM | {"series_prefix": ""})
+    assert key.access == Access("0123456789", frozenset("abcde"), frozenset(), "")
+    rotated = read_record(make_record_item(key))
+    assert rotated.access.can == frozenset()
+
+
 class Dynamo:
     """The catalog's table. It keeps each request; ``refuses`` is the code with which it refuses writes."""
 

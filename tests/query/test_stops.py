@@ -50,7 +50,7 @@ STOPS: list[tuple[bool, Position, list[Position], Position]] = [
     (True, Position(at(7), "b/74", "visit"), [], Position(at(7))),
     (True, Position(at(7.25)), [], Position(at(7))),
     (True, Position(at(7.25), "b/74", "visit"), [Position(at(6), "a/1", "1")], Position(at(7))),
-    (True, Position(at(7.25), "b/74", "visit"), [Position(at(7.125), "a/1", "1")], Position(at(7.25))),
+    (True, Position(at(7.25), "b/74", "visit"), [Position(at(7.125), "a/1", "1")], Position(at(7.125), "a/1", "1")),
     (
         True,
         Position(at(7.25), "b/74", "visit"),
@@ -65,7 +65,7 @@ STOPS: list[tuple[bool, Position, list[Position], Position]] = [
         False,
         Position(at(7.25), "b/74", "visit"),
         [Position(at(7.5), "a/1", "1")],
-        Position(at(7.250001)),
+        Position(at(7.5), "a/1", "1"),
     ),
     (
         False,
@@ -81,6 +81,14 @@ def test_a_page_goes_back_to_a_place_that_names_nothing_foreign(
     ascending: bool, reached: Position, shown: list[Position], stop: Position
 ) -> None:
     assert find(ascending, reached, *shown) == stop
+
+
+@pytest.mark.parametrize("ascending", [True, False])
+def test_a_page_without_events_goes_back_to_a_time_without_names_if_a_second_is_too_far(ascending: bool) -> None:
+    before, reached = Position(at(7.1), "b/1", "1"), Position(at(7.2), "b/2", "1")
+    if not ascending:
+        before, reached = reached, before
+    assert find(ascending, reached, after=before) == Position(at(7.2 if ascending else 7.100001))
 
 
 def test_a_page_of_all_series_ends_exactly_where_reading_ended() -> None:

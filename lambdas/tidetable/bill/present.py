@@ -78,8 +78,9 @@ def present_bill(
     if only is not None and only not in known.config.streams:
         raise refuse_unknown_stream(only, dict.fromkeys(seen))
     accounts = _read_accounts(known, sources, [name for name in seen if only in (None, name)])
+    hidden = {trouble for name, troubles in known.unreadable.items() if not sees(name) for trouble in troubles}
     notes = [
-        *known.troubles,
+        *(trouble for trouble in known.troubles if trouble not in hidden),
         *(
             f"{account.stream.name}: {account.left_out} tables are not counted: price this stream alone,"
             f" stream={account.stream.name}"
@@ -88,9 +89,12 @@ def present_bill(
         ),
     ]
     consumed, traffic = _read_meters(accounts, sources.meters, now, notes)
-    streams = [_describe_stream(account, consumed, traffic, config, now) for account in accounts]
+    sees_all = len(seen) == len(known.config.streams)
+    # The traffic is that of the whole stage. A key of some streams must not learn it from their workloads.
+    measured = traffic if sees_all else Traffic()
+    streams = [_describe_stream(account, consumed, measured, config, now) for account in accounts]
     shared = []
-    if only is None and len(seen) == len(known.config.streams):
+    if only is None and sees_all:
         batch = traffic.events / traffic.requests if traffic.requests else 0.0
         shared = price_requests(traffic.requests, batch, traffic.queries, by_key=config.api.by_key)
     else:

@@ -29,7 +29,8 @@ class Known:
 
     ``removed`` has the time at which each removed stream was removed, ``news`` the policies that must be recorded.
     ``unrecorded`` are configured streams without a recorded policy. ``troubles`` says which policies could not be read:
-    the tables of these streams are not changed. ``complete`` is False if no policy could be read.
+    the tables of these streams are not changed. ``unreadable`` has the troubles of each of these streams. ``complete``
+    is False if no policy could be read.
     """
 
     config: Config
@@ -37,6 +38,7 @@ class Known:
     news: list[RecordedPolicy] = field(default_factory=list)
     unrecorded: set[str] = field(default_factory=set)
     troubles: list[str] = field(default_factory=list)
+    unreadable: dict[str, tuple[str, ...]] = field(default_factory=dict)
     complete: bool = True
 
 
@@ -62,6 +64,7 @@ def find_known_streams(config: Config, catalog: Catalog, now: datetime) -> Known
         try:
             policy = parse_policy(name, record.policy)
         except ConfigError as error:
+            known.unreadable[name] = error.problems
             known.troubles += error.problems
             continue
         streams[name] = policy if now < since + DRAINED else lower_fully(policy)

@@ -1,14 +1,25 @@
-"""Queries with a key that has a series prefix: each route reads only series with this prefix, or refuses."""
+"""Queries with a key that has a series prefix: each route reads only series with this prefix, or refuses.
+
+No answer tells how much of other series was read (docs/operate/keys.md, *Tenants*).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, TypeVar
+
+import msgspec
 
 from tidetable.access import Access, forbid_series
 from tidetable.conditions import Names
-from tidetable.query.model import Selection
+from tidetable.query.model import Reader, Selection
+
+if TYPE_CHECKING:
+    from tidetable.query.page import Answer
+
+    _Answer = TypeVar("_Answer", bound=Answer)
 
 Parameters = Mapping[str, Sequence[str]]
 
@@ -44,6 +55,7 @@ def _confine_listed(parameters: Parameters, access: Access) -> Parameters:
 # not listed here. So a new route is refused until somebody has decided how to confine it. The route of one event checks
 # the event's own series.
 _ROUTES: Mapping[str, Callable[[Parameters, Access], Parameters]] = {
+    "/v1/health": lambda parameters, _: parameters,
     "/v1/streams": lambda parameters, _: parameters,
     "/v1/streams/{stream}/events": _confine_names,
     "/v1/streams/{stream}/events/{ref}": lambda parameters, _: parameters,
@@ -51,19 +63,17 @@ _ROUTES: Mapping[str, Callable[[Parameters, Access], Parameters]] = {
     "/v1/streams/{stream}/aggregate": _confine_names,
     "/v1/streams/{stream}/series": partial(_confine_prefix, "prefix"),
 }
-# The answers of these routes say nothing about any series.
-_WHOLE = frozenset({"/v1/health", "/v1/streams/{stream}/periods", "/v1/plan", "/v1/alarms", "/v1/cost", "/v1/simulate"})
 
 
 def confine_parameters(route: str, parameters: Parameters, access: Access) -> Parameters:
     """Confine the parameters of a request to the key's prefix. ProblemError 403 if that would change the question."""
-    if not access.series_prefix or route in _WHOLE:
+    if not access.series_prefix:
         return parameters
     if "explain" in parameters:
         raise forbid_series(access, "explain shows figures of whole tables")
     confine = _ROUTES.get(route)
     if confine is None:
-        raise forbid_series(access, "this route reads all series at once")
+        raise forbid_series(access, "this route shows all series at once")
     return confine(parameters, access)
 
 
@@ -80,7 +90,11 @@ def confine_query(query: Selection, access: Access) -> None:
         raise forbid_series(access, "the query names other series")
 
 
-def confine_event(event: Mapping[str, Any], access: Access) -> None:
-    """Raise ProblemError 403 unless the event's series has the key's prefix."""
-    if not access.covers(str(event["series"])):
-        raise forbid_series(access, "this event is of another series")
+def confine_reader(reader: Reader, access: Access) -> Reader:
+    """Return the reader for a caller. With a prefix, it hides what depends on other series."""
+    return msgspec.structs.replace(reader, access=access) if access.series_prefix else reader
+
+
+def confine_answer(answer: _Answer, access: Access) -> _Answer:
+    """Return an answer without its sources, if the key has a prefix: they depend on the events of all series."""
+    return replace(answer, sources=None) if access.series_prefix else answer

@@ -40,7 +40,7 @@ def run_query(query: Query, stream: Stream, reader: Reader, now: datetime, remai
             gaps=find_visible_gaps([*plan.gaps, *session.gaps], now),
             cost=session.cost,
             sources=session.sources,
-            data_losses=losses,
+            data_losses=[*losses, *session.hidden_losses],
             projection=query.projection,
             declared=stream.archive.columns,
             make_cursor=lambda position: reader.seal.seal(query.make_cursor(position)),
@@ -94,8 +94,8 @@ def find_stop(query: Query, page: EventsPage, reached: Position | None) -> Posit
 
     If the query selects names, ``reached`` may be an event that its caller may not read. Whoever follows the cursor and
     writes events around this position learns the position, although the cursor is sealed. So the page goes back to a
-    whole second, or at least to a time without names. It never goes back beyond its own last event, nor to its
-    beginning, because a walk must advance.
+    whole second or to its own last event. Without either, it goes back to a time without names. It never goes back to
+    its beginning, because a walk must advance.
     """
     if reached is None or query.names == ANY:
         return reached
@@ -106,10 +106,15 @@ def find_stop(query: Query, page: EventsPage, reached: Position | None) -> Posit
     second = instant.replace(microsecond=0)
     if not ascending and second < instant:
         second += timedelta(seconds=1)
-    for position in (Position(second), Position(instant)):
-        if position > shown if ascending else position < shown:
-            return position
-    return page.position if page.rows else reached
+
+    def is_further(position: Position) -> bool:
+        return position > shown if ascending else position < shown
+
+    if is_further(Position(second)):
+        return Position(second)
+    if page.rows:
+        return page.position
+    return Position(instant) if is_further(Position(instant)) else reached
 
 
 def _make_rows(batch: LiveBatch | ArchiveBatch, query: Query, session: ReadSession) -> Iterator[Rows]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from tidetable.access import forbid_series
 from tidetable.catalog import Entry, find_entry
 from tidetable.config import Stream
 from tidetable.errors import InvalidRef, TableMissing
@@ -84,7 +85,14 @@ class _EventReader(NamedTuple):
         entry = find_entry(entries, self.ref.period)
         if entry is None:
             return None
-        copies = self.session.reader.copies
+        copies, access = self.session.reader.copies, self.session.reader.access
+        if access.series_prefix:
+            # This is decided before the event is read: the answer must not tell whether another series has the event.
+            names = self._read_names(entry)
+            if names is None:
+                return None
+            if not access.covers(names[1]):
+                raise forbid_series(access, "this ref is of another series")
         if copies is not None and not entry.here:
             raise copies.refuse_missing(entry)
         try:
@@ -149,6 +157,9 @@ class _EventReader(NamedTuple):
             partitions = [layout.name_partition(time, series)]
             scan = PackScan.of(entry, time, time + MOMENT, partitions, low=place, high=f"{place}\0")
             (lookup,) = find_newest([scan], self.session, consistent=self.consistent)
+            if reader.access.series_prefix and layout.partition_by == "time":
+                # Another pack is damaged. It may have held events of other series only.
+                lookup = lookup._replace(damaged=False)
         if lookup.item is not None:
             return self._make_row(lookup.item, entry)
         if damaged or lookup.damaged:

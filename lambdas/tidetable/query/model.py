@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import msgspec
 
+from tidetable.access import FULL, Access
 from tidetable.conditions import Condition, Names
 from tidetable.config import Stream
 from tidetable.events import JsonObject
@@ -209,7 +210,10 @@ class Cost(msgspec.Struct):
 
 
 class Reader(msgspec.Struct):
-    """The services that queries need. ``copies`` is for a reader in another Region; None in the Region of the stage."""
+    """The services that queries need, and the rights of the caller.
+
+    ``copies`` is for a reader in another Region; None in the Region of the stage.
+    """
 
     catalog: CatalogReader
     store: EventStore
@@ -220,3 +224,4 @@ class Reader(msgspec.Struct):
     pools: Pools
     rolled: Rolled | None = None
     copies: Copies | None = None
+    access: Access = FULL

@@ -73,15 +73,16 @@ def count_fitting_rows(body: str, rows: int) -> int:
 
 @dataclass(slots=True, kw_only=True)
 class Answer(ABC):
-    """A page of rows. ``next`` is the next page's cursor, None at the end. ``sources`` are the scans that were read.
+    """A page of rows. ``next`` is the next page's cursor, None at the end.
 
-    ``data_losses`` are the reasons why data of events is missing. ``declared`` maps fields to their declared types.
+    ``sources`` are the scans that were read; None if the caller must not see them. ``data_losses`` are the reasons why
+    data of events is missing. ``declared`` maps fields to their declared types.
     """
 
     next: str | None
     gaps: Sequence[Gap]
     cost: Cost
-    sources: Sequence[Scan]
+    sources: Sequence[Scan] | None
     data_losses: Sequence[str] = ()
     declared: Mapping[str, str] = field(default_factory=dict)
 
@@ -92,7 +93,7 @@ class Answer(ABC):
     @property
     def surely_fits(self) -> bool:
         """True if the answer as JSON surely fits, so that nobody needs to count its bytes."""
-        return self.bounded and len(self.gaps) + len(self.sources) <= _FITTING_GAPS_AND_SOURCES
+        return self.bounded and len(self.gaps) + len(self.sources or ()) <= _FITTING_GAPS_AND_SOURCES
 
     @property
     @abstractmethod
@@ -129,8 +130,12 @@ class Answer(ABC):
 
     def describe_rest(self) -> dict[str, Any]:
         """Describe the answer without its rows: the cursor, the gaps and the sources."""
+        rest = {"next": self.next, **self.show_extras(), "gaps": list_gaps(self.gaps)}
+        return rest if self.sources is None else {**rest, "sources": self._list_sources(self.sources)}
+
+    def _list_sources(self, scans: Sequence[Scan]) -> list[dict[str, Any]]:
         sources: dict[tuple[str, str, str | None], dict[str, Any]] = {}
-        for scan in self.sources:
+        for scan in scans:
             source: dict[str, Any] = {"period": scan.entry.period.label, "from": scan.source}
             if scan.index_name is not None:
                 source["index"] = scan.index_name
@@ -138,8 +143,7 @@ class Answer(ABC):
             if rollup is not None:
                 source["rollup"] = rollup
             sources[scan.entry.period.label, scan.source, rollup] = source
-        extras = self.show_extras()
-        return {"next": self.next, **extras, "gaps": list_gaps(self.gaps), "sources": list(sources.values())}
+        return list(sources.values())
 
     def find_rollup(self, scan: Scan) -> str | None:  # noqa: ARG002 - aggregates need it
         """Find the rollup that a scan reads; None for the stream's own events."""

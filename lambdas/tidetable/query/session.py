@@ -7,7 +7,7 @@ from math import inf
 
 import msgspec
 
-from tidetable.catalog import Entry
+from tidetable.catalog import Entry, GapReason
 from tidetable.errors import TableMissing
 from tidetable.events import Item
 from tidetable.ports import Columns, Page
@@ -37,6 +37,8 @@ class ReadSession(msgspec.Struct):
     _sources: dict[tuple[str, datetime, datetime], Scan] = msgspec.field(default_factory=dict)
     # Each gap with its table and the key of its item.
     _gaps: dict[tuple[Gap, str, str, str], None] = msgspec.field(default_factory=dict)
+    # The losses, for the operator, of gaps that the caller must not see.
+    hidden_losses: list[str] = msgspec.field(default_factory=list)
 
     @property
     def has_time(self) -> bool:
@@ -75,8 +77,16 @@ class ReadSession(msgspec.Struct):
         return _EMPTY
 
     def note_gap(self, gap: Gap, entry: Entry, pk: str = "", sk: str = "") -> None:
-        """Note a gap once for each table and item."""
-        self._gaps[gap, entry.table, pk, sk] = None
+        """Note a gap once for each table and item.
+
+        Nobody knows which series a damaged pack of several series held. So a caller with a series prefix does not see
+        its gap: it would show when other tenants had events. The operator learns of the loss.
+        """
+        mixed = gap.reason is GapReason.DAMAGED_PACK and entry.layout.partition_by == "time"
+        if mixed and self.reader.access.series_prefix:
+            self.hidden_losses += gap.losses
+        else:
+            self._gaps[gap, entry.table, pk, sk] = None
 
     def note_lost(self, entry: Entry, item: Item) -> None:
         """Note an event whose needed data is missing or damaged, as a gap at the event's time."""

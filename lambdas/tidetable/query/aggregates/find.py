@@ -79,6 +79,7 @@ def find_aggregate(
             gaps=find_visible_gaps([*choice.gaps, *session.gaps], now),
             cost=session.cost,
             sources=session.sources,
+            data_losses=session.hidden_losses,
             declared=stream.archive.columns,
             aggregation=aggregation,
             reader=reader,

@@ -6,7 +6,7 @@ however many the range has.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -15,13 +15,13 @@ import msgspec
 from tidetable.catalog import Entry
 from tidetable.config import Stream
 from tidetable.durations import Duration
-from tidetable.ports import Tables
+from tidetable.ports import RollupState, Tables
 from tidetable.problems import ProblemError, refuse_request
 from tidetable.query.batches import TimeUp
 from tidetable.query.listings.names import Names, Seen
 from tidetable.query.listings.page import Listed, show_row
 from tidetable.query.listings.parse import Listing, find_place, refuse_unrolled
-from tidetable.query.listings.sightings import list_of_cells, list_of_events
+from tidetable.query.listings.sightings import list_of_cells, list_of_events, make_widener
 from tidetable.query.model import Query, Reader
 from tidetable.query.noted import Stretch
 from tidetable.query.read import read_periods
@@ -29,7 +29,8 @@ from tidetable.query.scans import Gap, find_visible_gaps
 from tidetable.query.sections import Choice, Section, SectionReader, choose_by_state, list_definitions
 from tidetable.query.session import ReadSession
 from tidetable.remaining import Remaining
-from tidetable.rollups.cover import list_usable, list_versions
+from tidetable.rollups.cover import Version, find_readable_spans, intersect_spans, join_spans, list_versions
+from tidetable.rollups.definition import Definition
 from tidetable.times import to_text
 
 
@@ -42,9 +43,11 @@ def find_listing(listing: Listing, stream: Stream, reader: Reader, now: datetime
     query = listing.query
 
     def read(entries: Sequence[Entry], forgiving: bool) -> Listed:
-        choice = _choose_sections(listing, stream, reader, entries, consistent=forgiving or query.consistent)
+        choice, versions = _choose_sections(listing, stream, reader, entries, consistent=forgiving or query.consistent)
         session = ReadSession(reader, remaining, forgiving)
         run = _Run(listing, stream, session)
+        if reader.access.series_prefix:
+            run.widen = make_widener(versions)
         run.read_sections(choice.sections)
         names = run.names.list_sorted()
         shown = names[: listing.limit]
@@ -56,6 +59,7 @@ def find_listing(listing: Listing, stream: Stream, reader: Reader, now: datetime
             gaps=find_visible_gaps([*choice.gaps, *session.gaps, *run.lost], now),
             cost=session.cost,
             sources=session.sources,
+            data_losses=session.hidden_losses,
             listing=listing,
             reader=reader,
             places=[place for place, _ in shown],
@@ -69,7 +73,7 @@ def explain_listing(listing: Listing, stream: Stream, reader: Reader, tables: Ta
     listing = _resolve_range(listing, stream, reader, now)
     query = listing.query
     entries = reader.catalog.entries(query.stream, query.start, query.end)
-    choice = _choose_sections(listing, stream, reader, entries, consistent=False)
+    choice, _ = _choose_sections(listing, stream, reader, entries, consistent=False)
     return choice.explain(query, stream, reader, tables, now)
 
 
@@ -91,22 +95,30 @@ def _resolve_range(listing: Listing, stream: Stream, reader: Reader, now: dateti
     state = reader.rolled.rollups.read_state(query.stream)
     starts = []
     for definition in fitting:
-        versions = [
-            version for version in list_versions(definition, state) if listing.find_misfit(version.definition) is None
-        ]
-        entries = reader.catalog.entries(definition.stream, None, query.end)
-        for usable in list_usable(versions, state, entries):
-            starts += [start for start, _ in usable.spans if start < query.end]
+        readable = find_readable_spans(reader.catalog.entries(definition.stream, None, query.end))
+        # A bucket with a mark counts, too: the beginning does not move if a late event arrives in the first bucket.
+        sealed = [(version.start, version.end) for version in _list_versions(listing, definition, state)]
+        starts += [start for start, _ in intersect_spans(sealed, join_spans(readable)) if start < query.end]
     start = max(min(starts, default=min(now, query.end) - Duration(hours=1)), query.start)
     return msgspec.structs.replace(listing, query=msgspec.structs.replace(query, start=start))
 
 
+def _list_versions(listing: Listing, definition: Definition, state: RollupState) -> list[Version]:
+    """List the versions of a rollup whose cells can answer the listing."""
+    return [version for version in list_versions(definition, state) if listing.find_misfit(version.definition) is None]
+
+
 def _choose_sections(
     listing: Listing, stream: Stream, reader: Reader, entries: Sequence[Entry], *, consistent: bool
-) -> Choice:
+) -> tuple[Choice, list[Definition]]:
+    """Choose the sources of a listing. Return also the present and former definitions that can answer it."""
     assert reader.rolled is not None  # noqa: S101 - _resolve_range has checked this
     state = reader.rolled.rollups.read_state(listing.stream, (listing.query.start, listing.query.end))
-    return choose_by_state(listing.query, stream, state, reader, entries, listing.find_misfit, consistent=consistent)
+    find_misfit = listing.find_misfit
+    choice = choose_by_state(listing.query, stream, state, reader, entries, find_misfit, consistent=consistent)
+    present = list_definitions(listing.stream, reader)
+    former = [version.definition for name in present for version in _list_versions(listing, name, state)]
+    return choice, [definition for definition in (*present, *former) if find_misfit(definition) is None]
 
 
 class _Run:
@@ -121,13 +133,16 @@ class _Run:
         self._noted: dict[str, tuple[Seen, Seen]] = {}
         self.sections = SectionReader(session)
         self.lost: list[Gap] = []
+        self.widen: Callable[[Seen], Seen] | None = None
 
     def read_sections(self, sections: Iterable[Section]) -> None:
         """Read all sections. Raises ProblemError if the time is not enough."""
         for section in sections:
             if self.sections.has_begun and not self._session.has_time:
                 raise _refuse_slow()
-            if section.stretch is not None and self._listing.kind == "series":
+            # A note says only that a series has events in the period, not in the section. A key with a prefix reads the
+            # events of its few series: its answer must not depend on marks, which other series cause.
+            if section.stretch is not None and self._listing.kind == "series" and self.widen is None:
                 self._read_notes(section.query, section.stretch)
                 continue
             needed = self._listing.needed
@@ -174,7 +189,7 @@ class _Run:
             return
         place = find_place(value)
         if place is not None:
-            self.names.add(place, value, seen)
+            self.names.add(place, value, seen if self.widen is None else self.widen(seen))
 
 
 def _refuse_slow() -> ProblemError:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from datetime import timedelta
+from functools import lru_cache
+from math import lcm
 from typing import Any
 
 from tidetable.durations import Duration
@@ -18,9 +21,10 @@ from tidetable.query.scans import Gap
 from tidetable.rollups.cells import FIELDS_ID, name_kind, parse_names
 from tidetable.rollups.collect import read_batch_events
 from tidetable.rollups.definition import Definition
-from tidetable.times import from_text, to_text
+from tidetable.times import EPOCH, from_text, to_text
 
 _Batch = LiveBatch | ArchiveBatch
+_SECOND = timedelta(seconds=1)
 # Finds the text of a cell whose group may have no events any more. It also matches a `count` that is a name of `by`.
 _MAYBE_EMPTY = re.compile(r'"count":\s*0').search
 
@@ -65,6 +69,23 @@ def list_of_cells(
                 yield data["by"].get(listing.field), sighting
         elif _has_events(content):
             yield series, sighting
+
+
+def make_widener(definitions: Iterable[Definition]) -> Callable[[Seen], Seen]:
+    """Make a function that widens the times of a sighting to whole buckets of all ``definitions``.
+
+    Whether a cell or an event was read depends on the events of all series, for example on late events. Widened times
+    are the same for both. Every ``every`` divides a day, so their least common multiple does, too.
+    """
+    length = lcm(*(definition.every // _SECOND for definition in definitions)) * _SECOND
+    within = str(Duration(seconds=length // _SECOND))
+
+    @lru_cache(maxsize=4096)
+    def widen(first: str) -> Seen:
+        start = EPOCH + (from_text(first) - EPOCH) // length * length
+        return Seen(to_text(start), to_text(start + length), within)
+
+    return lambda seen: widen(seen.first)._replace(types=seen.types)
 
 
 def _list_cells(batch: _Batch, reader: Reader) -> Iterator[tuple[str, str, str, str | JsonObject]]:
