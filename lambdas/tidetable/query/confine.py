@@ -63,17 +63,21 @@ _ROUTES: Mapping[str, Callable[[Parameters, Access], Parameters]] = {
     "/v1/streams/{stream}/aggregate": _confine_names,
     "/v1/streams/{stream}/series": partial(_confine_prefix, "prefix"),
 }
+# These routes show figures of whole tables, or of the stage.
+_WHOLE = frozenset({"/v1/streams/{stream}/periods", "/v1/plan", "/v1/alarms", "/v1/cost", "/v1/simulate"})
 
 
 def confine_parameters(route: str, parameters: Parameters, access: Access) -> Parameters:
     """Confine the parameters of a request to the key's prefix. ProblemError 403 if that would change the question."""
     if not access.series_prefix:
         return parameters
+    if route in _WHOLE:
+        raise forbid_series(access, "this route shows figures of all series")
     if "explain" in parameters:
         raise forbid_series(access, "explain shows figures of whole tables")
     confine = _ROUTES.get(route)
     if confine is None:
-        raise forbid_series(access, "this route shows all series at once")
+        raise forbid_series(access, "this route reads all series at once")
     return confine(parameters, access)
 
 
