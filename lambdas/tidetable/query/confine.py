@@ -101,4 +101,4 @@ def confine_reader(reader: Reader, access: Access) -> Reader:
 
 def confine_answer(answer: _Answer, access: Access) -> _Answer:
     """Return an answer without its sources, if the key has a prefix: they depend on the events of all series."""
-    return replace(answer, sources=None) if access.series_prefix else answer
+    return replace(answer, shows_sources=False) if access.series_prefix else answer

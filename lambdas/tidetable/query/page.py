@@ -75,14 +75,15 @@ def count_fitting_rows(body: str, rows: int) -> int:
 class Answer(ABC):
     """A page of rows. ``next`` is the next page's cursor, None at the end.
 
-    ``sources`` are the scans that were read; None if the caller must not see them. ``data_losses`` are the reasons why
-    data of events is missing. ``declared`` maps fields to their declared types.
+    ``sources`` are the scans that were read; ``shows_sources`` is False if the caller must not see them.
+    ``data_losses`` are the reasons why data of events is missing. ``declared`` maps fields to their declared types.
     """
 
     next: str | None
     gaps: Sequence[Gap]
     cost: Cost
-    sources: Sequence[Scan] | None
+    sources: Sequence[Scan]
+    shows_sources: bool = True
     data_losses: Sequence[str] = ()
     declared: Mapping[str, str] = field(default_factory=dict)
 
@@ -93,7 +94,7 @@ class Answer(ABC):
     @property
     def surely_fits(self) -> bool:
         """True if the answer as JSON surely fits, so that nobody needs to count its bytes."""
-        return self.bounded and len(self.gaps) + len(self.sources or ()) <= _FITTING_GAPS_AND_SOURCES
+        return self.bounded and len(self.gaps) + len(self.sources) <= _FITTING_GAPS_AND_SOURCES
 
     @property
     @abstractmethod
@@ -131,11 +132,11 @@ class Answer(ABC):
     def describe_rest(self) -> dict[str, Any]:
         """Describe the answer without its rows: the cursor, the gaps and the sources."""
         rest = {"next": self.next, **self.show_extras(), "gaps": list_gaps(self.gaps)}
-        return rest if self.sources is None else {**rest, "sources": self._list_sources(self.sources)}
+        return {**rest, "sources": self._list_sources()} if self.shows_sources else rest
 
-    def _list_sources(self, scans: Sequence[Scan]) -> list[dict[str, Any]]:
+    def _list_sources(self) -> list[dict[str, Any]]:
         sources: dict[tuple[str, str, str | None], dict[str, Any]] = {}
-        for scan in scans:
+        for scan in self.sources:
             source: dict[str, Any] = {"period": scan.entry.period.label, "from": scan.source}
             if scan.index_name is not None:
                 source["index"] = scan.index_name
