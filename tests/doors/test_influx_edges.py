@@ -2,6 +2,7 @@
 
 import zlib
 from datetime import UTC, datetime
+from decimal import Decimal
 from time import process_time
 from typing import Any
 
@@ -235,6 +236,13 @@ def test_other_numbers_are_refused(doors: Doors, value: str) -> None:
     reply = write(doors, f"cpu v={value},w=5e-324 {T}\ncpu v=1 {T}", V3)
     assert [line["line_number"] for line in reply.document["data"]] == [1]
     assert [event["data"]["v"] for event in doors.events()] == [1]
+
+
+def test_a_zero_beside_a_tiny_number_stays_a_usual_number() -> None:
+    parsed = parse_line("cpu v=5e-324,x=1e-400,z=0e-999,y=-0.0")
+    assert parsed is not None
+    kinds = {name: type(value) for name, value in parsed["fields"].items()}
+    assert kinds == {"v": float, "x": Decimal, "z": float, "y": float}
 
 
 def test_a_text_that_does_not_end_refuses_only_its_line(doors: Doors) -> None:

@@ -39,6 +39,16 @@ def test_events_that_differ_only_beyond_the_microsecond_stay_apart(body: bytes, 
     assert refs[0] == refs[1]
 
 
+@pytest.mark.parametrize("stream", [CONFIG.streams["quakes"], PACKED], ids=["plain", "packs"])
+def test_events_of_different_requests_stay_apart_too(stream: Any) -> None:
+    world = World(replace(CONFIG, streams={"quakes": stream}))
+    first = [world.send(event).refs[0] for event in EVENTS]
+    # Beside an event that no way takes, each event is judged by itself: the same ids.
+    second = [world.send(event, {"series": ""}).refs[0] for event in EVENTS]
+    assert first == second
+    assert len(set(first)) == 5
+
+
 def test_an_id_that_was_sent_is_the_identity_within_a_microsecond() -> None:
     world = World()
     outcome = world.send(*[event | {"id": "x"} for event in EVENTS])
