@@ -8,7 +8,7 @@ answer says so.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
@@ -24,6 +24,7 @@ from tidetable.keys import find_number
 from tidetable.ports import ArchivePage, ArchiveRange, Columns, KeyRange, Page, RangeRead
 from tidetable.problems import ProblemError, refuse_request
 from tidetable.query.archives import ARCHIVES, read_archive_pages
+from tidetable.query.gather import KEPT_BYTES
 from tidetable.query.hydrate import complete_rows, match_conditions, read_base_items
 from tidetable.query.merge import compute_share
 from tidetable.query.model import RESERVE, Reader
@@ -34,6 +35,7 @@ from tidetable.query.read import read_periods
 from tidetable.query.rows import Row, make_archive_rows, show_rows
 from tidetable.query.scans import ArchiveScan, IndexScan, Plan, Scan, find_visible_gaps
 from tidetable.query.session import ReadSession
+from tidetable.query.waves import AT_ONCE, measure_item
 from tidetable.remaining import Remaining
 from tidetable.times import from_text
 
@@ -251,17 +253,27 @@ class _Run:
         projection, unpacker, room = self._ranking.projection, self._session.reader.unpacker, Room()
         keys: list[RankKey] = []
         rows: list[Row] = []
-        count = 0
-        for candidate, item in zip(first, self._fetch_items(first), strict=True):
+        count = kept = 0
+        for candidate, item, size in self._fetch_in_waves(first):
             if item is not None:
                 row = candidate.row or Row.of(unpacker.inflate_or_keep(item), candidate.scan.entry, projection)
-                if not room.take(row.measure_size()):
+                kept += size
+                if not room.take(row.measure_size()) or (rows and kept > KEPT_BYTES):
                     break
                 keys.append(candidate.key)
                 rows.append(row)
             count += 1
         self._losses = complete_rows(rows, self._session)
         return list(zip(keys, show_rows(rows), strict=True)), count
+
+    def _fetch_in_waves(self, first: Sequence[_Candidate]) -> Iterator[tuple[_Candidate, Item | None, int]]:
+        """Yield the candidates with their items and the items' bytes, which decide how many items the next wave has."""
+        at, size = 0, AT_ONCE
+        while some := first[at : at + size]:
+            items = self._fetch_items(some)
+            sizes = [0 if item is None else measure_item(item) for item in items]
+            yield from zip(some, items, sizes, strict=True)
+            at, size = at + size, max(KEPT_BYTES // (sum(sizes) // len(some) + 1), 1)
 
     def _fetch_items(self, first: Sequence[_Candidate]) -> list[Item | None]:
         """Fetch the items with all shown data, from the table if the index lacks data; None for a deleted item."""

@@ -1,0 +1,77 @@
+"""Rankings of large events: the table's items are fetched some at a time, and only as many as a page shows."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from tests.fakes import SEAL
+from tests.query.stored_events import BY_TIME, DAYS, NOW, START, StoredEvents, stream
+from tidetable.events import Event
+from tidetable.keys import Key
+from tidetable.query.rankings import Top, find_top, parse_ranking
+from tidetable.query.waves import measure_item
+from tidetable.times import to_text
+
+INDEX = '\n[[streams.s.index]]\nname = "best"\npartition_by = "*"\nsort_by = "mag"\nshards = 4\nproject = "keys"\n'
+POLICY = stream(BY_TIME, INDEX)
+# The first day is an archive.
+LIVE = START + timedelta(days=1)
+SPAN = {"from": to_text(LIVE), "to": to_text(LIVE + timedelta(days=1))}
+
+
+def make_base(count: int, characters: int) -> tuple[StoredEvents, list[int]]:
+    """Events whose number is their place in the ranking, and the numbers of the items that are fetched together."""
+    text = "x" * characters
+    events = [Event("a", LIVE + timedelta(seconds=n), f"e{n}", {"mag": -n, "text": text}) for n in range(count)]
+    base, counts = StoredEvents(POLICY, events, [POLICY.layout] * DAYS), list[int]()
+    get_many = base.store.get_many
+
+    def count_keys(table: str, keys: Sequence[Key], **options: Any) -> Any:
+        counts.append(len(keys))
+        return get_many(table, keys, **options)
+
+    base.store.get_many = count_keys  # type: ignore[method-assign]
+    return base, counts
+
+
+def ask(base: StoredEvents, **parameters: str) -> Top:
+    asked = ({} if "cursor" in parameters else SPAN) | parameters
+    ranking = parse_ranking(POLICY, {name: [value] for name, value in asked.items()}, NOW, SEAL)
+    return find_top(ranking, POLICY, base.reader, NOW, lambda: 100.0)
+
+
+def walk(base: StoredEvents, **parameters: str) -> list[list[str]]:
+    """The ids of each page of a ranking."""
+    page = ask(base, **parameters)
+    pages = [[row["id"] for row in page.rows]]
+    while page.next is not None:
+        page = ask(base, cursor=page.next, limit=parameters["limit"])
+        pages.append([row["id"] for row in page.rows])
+    return pages
+
+
+@pytest.mark.parametrize(("parameters", "first"), [({}, 24), ({"fields": "mag"}, 93)], ids=["whole", "fields"])
+def test_pages_of_large_events_end_early_and_have_every_event(parameters: dict[str, str], first: int) -> None:
+    """24 events of 200 KB are 5 MB, as much as an answer has; 83 of them are 16 MB, as much as a page compares.
+
+    The data of every tenth event is elsewhere, so that its item is small.
+    """
+    base, counts = make_base(200, 200_000)
+    pages = walk(base, limit="1000", **parameters)
+    assert len(pages[0]) == first
+    assert [id for page in pages for id in page] == [f"e{n}" for n in range(200)]
+    # 48 items at first; then as many as have 16 MB.
+    assert counts[0] == 48
+    assert max(counts) <= 93
+
+
+def test_small_events_are_fetched_in_two_waves() -> None:
+    base, counts = make_base(1000, 10)
+    assert len(ask(base, limit="1000").rows) == 1000
+    assert counts == [48, 952]
+
+
+def test_an_item_that_cannot_be_measured_counts_as_the_largest() -> None:
+    assert measure_item({"pk": "a", "sk": "b", "data": {"n": {1, 2}}}) == 409_600
