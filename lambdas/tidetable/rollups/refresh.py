@@ -22,7 +22,7 @@ from tidetable.rollups.collect import MOST_TOGETHER, collect_together, find_end_
 from tidetable.rollups.cover import Version, list_versions
 from tidetable.rollups.definition import Definition
 from tidetable.rollups.noting import begin_noting, find_noted_start, sweep_notes
-from tidetable.rollups.reseal import reseal_buckets
+from tidetable.rollups.reseal import reseal_buckets, sweep_rested
 from tidetable.rollups.services import BucketBlocked, Services, Superseded, Unfinished
 
 
@@ -74,6 +74,7 @@ def _refresh_stream(run: Run) -> None:
         state = services.rollups.read_state(run.source)
         for version in reversed(list_versions(definition, state)):
             state = _seal_buckets(version, run, state)
+    sweep_rested(run, state)
     sweep_notes(run.source, state, services)
 
 

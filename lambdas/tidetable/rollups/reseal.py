@@ -14,6 +14,9 @@ from tidetable.rollups.cover import Version, find_marked_buckets, join_spans, li
 from tidetable.rollups.services import BucketBlocked, Unfinished
 from tidetable.times import to_text
 
+# A run removes at most this many rested marks of a stream: each is a request, and sealing must not wait for them.
+SWEPT_AT_ONCE = 1_000
+
 
 def reseal_buckets(run: Run) -> None:
     """Compute marked sealed buckets anew. Then their marks rest, unless a writer may still be writing.
@@ -41,9 +44,16 @@ def reseal_buckets(run: Run) -> None:
             if not rollups.note_resealed(run.source, mark, to_millis(now), rests=rests) or not rests:
                 other_marks.append(mark)
         state = state._replace(marks=other_marks)
-    for mark in state.rested:
-        if is_forgotten(mark, now):
-            rollups.clear_mark(run.source, mark)
+
+
+def sweep_rested(run: Run, state: RollupState) -> None:
+    """Remove marks that have rested for long enough, some in each run, until the time is up."""
+    services = run.services
+    now = services.clock.now()
+    for mark in [mark for mark in state.rested if is_forgotten(mark, now)][:SWEPT_AT_ONCE]:
+        if services.remaining() < RESERVE:
+            return
+        services.rollups.clear_mark(run.source, mark)
 
 
 def _drop_gone(marks: Sequence[Mark], run: Run, state: RollupState) -> list[Mark]:
