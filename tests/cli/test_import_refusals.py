@@ -1,6 +1,7 @@
 """`import` of files with rows that cannot be stored: which rows are refused, with which text, and what is stored."""
 
 import json
+from base64 import b64decode
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -40,6 +41,15 @@ def test_a_number_that_no_float_can_hold_is_refused_with_its_digits_and_the_impo
     assert sorted((line["row"], line["text"]) for line in kept) == [(row, rows[row]) for row in (1, 3, 4, 5)]
     assert [row["data"]["n"] for row in read_series(served, "huge")] == [1, 3]
     assert import_file(served, str(file), "--stream", "stations").exit_code == 64  # it is done
+
+
+def test_the_bytes_of_a_row_that_is_not_text_are_kept(served: Served, tmp_path: Path) -> None:
+    file = tmp_path / "latin.csv"
+    file.write_bytes(b"series,time,note\nlatin,2026-03-15T11:00:00Z,caf\xe9\nlatin,2026-03-15T11:00:01Z,tea\n")
+    assert "2 rows, 1 stored, 1 refused (unreadable 1)" in import_file(served, str(file), "--stream", "stations").output
+    (line,) = map(json.loads, (tmp_path / "latin.csv.refused.ndjson").read_text().splitlines())
+    assert (line["row"], line["text"]) == (0, "latin,2026-03-15T11:00:00Z,caf\\xe9")
+    assert b64decode(line["base64"]) == b"latin,2026-03-15T11:00:00Z,caf\xe9"
 
 
 def test_a_row_of_parquet_that_is_refused_keeps_its_values(served: Served, tmp_path: Path) -> None:

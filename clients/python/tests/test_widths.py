@@ -13,14 +13,21 @@ import pyarrow as pa
 import pytest
 
 from doubles import ManualClock
-from tidetable_client import Client, Failure
+from halves import Connect
+from tidetable_client import Failure
 
 
-def read(clock: ManualClock, numbers: Sequence[str | None], *, decimals: bool = True) -> Any:
+class Stage:
+    """Answers the same body to every request."""
+
+    def __init__(self, body: str) -> None:
+        self.transport = httpx.MockTransport(lambda _: httpx.Response(200, content=body.encode()))
+
+
+def read(connect: Connect, clock: ManualClock, numbers: Sequence[str | None], *, decimals: bool = True) -> Any:
     """A query whose rows have these numbers, as JSON, in the field n."""
     rows = ",".join('{"series":"s"}' if number is None else f'{{"series":"s","data.n":{number}}}' for number in numbers)
-    answer = httpx.Response(200, content=f'{{"events":[{rows}],"next":null,"gaps":[]}}'.encode())
-    client = Client("http://tides.test", "key", transport=httpx.MockTransport(lambda _: answer), clock=clock)
+    client = connect(Stage(f'{{"events":[{rows}],"next":null,"gaps":[]}}'), clock)
     return client.events("quakes", limit=len(numbers), decimals=decimals)
 
 
@@ -49,9 +56,9 @@ DEEP = "0.12345678901234567890123"
     ],
 )
 def test_a_column_is_as_wide_as_its_numbers(
-    clock: ManualClock, numbers: list[str | None], kind: pa.DataType, values: list[Any]
+    clock: ManualClock, connect: Connect, numbers: list[str | None], kind: pa.DataType, values: list[Any]
 ) -> None:
-    column = pa.table(read(clock, numbers).to_arrow())["n"]
+    column = pa.table(read(connect, clock, numbers).to_arrow())["n"]
     assert (column.type, column.to_pylist()) == (kind, values)
 
 
@@ -68,9 +75,9 @@ def test_a_column_is_as_wide_as_its_numbers(
     ],
 )
 def test_a_column_of_polars_is_as_wide_as_its_numbers(
-    clock: ManualClock, numbers: list[str | None], kind: Any, values: list[Any]
+    clock: ManualClock, connect: Connect, numbers: list[str | None], kind: Any, values: list[Any]
 ) -> None:
-    column = read(clock, numbers).to_polars()["n"]
+    column = read(connect, clock, numbers).to_polars()["n"]
     assert (column.dtype, column.to_list()) == (kind, values)
 
 
@@ -87,27 +94,28 @@ def test_a_column_of_polars_is_as_wide_as_its_numbers(
     ],
 )
 def test_a_column_of_pandas_keeps_every_digit(
-    clock: ManualClock, numbers: list[str | None], kind: str, values: list[Any] | None
+    clock: ManualClock, connect: Connect, numbers: list[str | None], kind: str, values: list[Any] | None
 ) -> None:
-    column = read(clock, numbers).to_pandas()["n"]
+    column = read(connect, clock, numbers).to_pandas()["n"]
     assert str(column.dtype) == kind
     if values is not None:
         assert column.tolist() == values or [*map(str, column.tolist())] == [*map(str, values)]
 
 
-def test_large_numbers_without_decimals_and_within_lists_fail_no_frame(clock: ManualClock) -> None:
+def test_large_numbers_without_decimals_and_within_lists_fail_no_frame(clock: ManualClock, connect: Connect) -> None:
     for numbers in ([str(BIG), "-0.5"], [f"[{BIG}]", "[-1]"], [f'{{"a":{BIG}}}', '"text"'], [str(BIG), "true"]):
         for decimals in (True, False):
-            assert len(read(clock, numbers, decimals=decimals).to_polars()) == 2
-            assert len(read(clock, numbers, decimals=decimals).to_pandas()) == 2
+            assert len(read(connect, clock, numbers, decimals=decimals).to_polars()) == 2
+            assert len(read(connect, clock, numbers, decimals=decimals).to_pandas()) == 2
             texts = [
-                str(value) for value in pa.table(read(clock, numbers, decimals=decimals).to_arrow())["n"].to_pylist()
+                str(value)
+                for value in pa.table(read(connect, clock, numbers, decimals=decimals).to_arrow())["n"].to_pylist()
             ]
             assert str(BIG) in texts[0]
 
 
-def test_lists_of_fractions_stay_lists_of_doubles(clock: ManualClock) -> None:
-    column = pa.table(read(clock, ["[0.5,1.5]", "[2.25]"]).to_arrow())["n"]
+def test_lists_of_fractions_stay_lists_of_doubles(clock: ManualClock, connect: Connect) -> None:
+    column = pa.table(read(connect, clock, ["[0.5,1.5]", "[2.25]"]).to_arrow())["n"]
     assert (column.type, column.to_pylist()) == (pa.list_(pa.float64()), [[0.5, 1.5], [2.25]])
 
 
