@@ -47,6 +47,11 @@ def test_a_value_that_its_column_does_not_hold_is_counted(row: dict[str, Any], e
     assert count([{"ms": 1, "mag": 1, "name": "a"}, row, row]) == dict.fromkeys(expected, 2)
 
 
+def test_a_column_that_nobody_declared_may_have_other_values() -> None:
+    """Its type was chosen by its values, so no query relies on it."""
+    assert count([{"note": "x"}, {"note": "y"}, {"note": 5}, {"n": 1, "note": "z"}]) == {}
+
+
 def test_rows_of_many_shapes_are_counted_too() -> None:
     """Items with sets or with many names are read one by one."""
     rows = [{f"field{number}": 1, "ms": Decimal("0.5") if number % 2 else "x"} for number in range(500)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from decimal import Decimal
+from linecache import getline
 from typing import Any
 
 import httpx
@@ -43,7 +44,8 @@ def read(connect: Connect, clock: ManualClock, form: str, *pages: httpx.Response
         frame = getattr(client.events("quakes"), form)()
     assert {entry.category for entry in caught} <= {UntypedWarning}
     if isinstance(client, Client):  # with asyncio, the loop calls the method of this test
-        assert {entry.filename for entry in caught} <= {__file__}
+        places = {(entry.filename, getline(entry.filename, entry.lineno).strip()) for entry in caught}
+        assert places <= {(__file__, 'frame = getattr(client.events("quakes"), form)()')}
     table = pa.Table.from_pandas(frame, preserve_index=False) if form == "to_pandas" else pa.table(frame)
     return table, [str(entry.message) for entry in caught]
 
