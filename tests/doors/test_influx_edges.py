@@ -151,6 +151,12 @@ def test_encodings_have_two_names_and_any_case(doors: Doors, encoding: str) -> N
     assert write(doors, f"cpu v=1 {T}", content_encoding=encoding).status == 204
 
 
+@pytest.mark.parametrize("encoding", ["identity", "gzip", ""])
+def test_a_body_that_begins_like_deflate_is_not_inflated_by_itself(doors: Doors, encoding: str) -> None:
+    """The letter x and a circumflex are the first bytes of some zlib streams."""
+    assert write(doors, f"x^2 v=1 {T}", content_encoding=encoding).status == 204
+
+
 @pytest.mark.parametrize("level", [0, 1, 5, 6, 9])
 def test_deflate_of_any_level_is_inflated(doors: Doors, level: int) -> None:
     body = zlib.compress(f"cpu v=1 {T}".encode(), level)
