@@ -159,4 +159,4 @@ def compare(both: Both, requests: Sequence[dict[str, Any]], least: int) -> None:
                 assert not {*COSTS} & theirs.headers.keys(), described
                 assert '"sources"' not in theirs.body, described
             shown += bool(re.search(r"own-|a/\d", read_text(theirs)))
-    assert shown >= least
+    assert shown >= least, shown
