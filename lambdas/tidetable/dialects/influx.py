@@ -12,12 +12,11 @@ from bisect import bisect_left
 from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from decimal import Decimal
 from itertools import accumulate
 from typing import Any
 
 from tidetable.config.stream import InfluxPolicy
-from tidetable.dialects.reading import Reading, is_beyond, make_id, refuse_too_many, set_number, split_nanos
+from tidetable.dialects.reading import FRACTIONS, Reading, is_beyond, make_id, refuse_too_many, set_number, split_nanos
 from tidetable.dialects.series import fill_template, fit_name, join_tags
 from tidetable.ingest.bodies import Sent
 from tidetable.ingest.unreadable import Unreadable
@@ -121,7 +120,7 @@ def _read_point(point: _Point, policy: InfluxPolicy) -> Sent | Unreadable:
         return Unreadable(str(error))
     data: dict[str, Any] = {}
     for name, value in sorted(point.fields.items(), key=lambda field: is_beyond(field[1])):
-        if isinstance(value, float | Decimal):
+        if isinstance(value, FRACTIONS):
             set_number(data, name, value)
         else:
             data[name] = value

@@ -25,6 +25,7 @@ BATCHES, MOST_POINTS = 10, 10_000
 GROWTH = 4
 _LATEST_MICROS = to_micros(LATEST)
 _DEEPEST = 8
+FRACTIONS = (float, Decimal)
 _TINIEST, _LARGEST = 1e-130, 9.9e125
 
 
@@ -129,7 +130,7 @@ def is_beyond(value: Any) -> bool:
 
     Set such a number after all other fields: its text must not replace a field.
     """
-    return isinstance(value, float | Decimal) and value != 0 and _is_beyond(value)
+    return isinstance(value, FRACTIONS) and value != 0 and _is_beyond(value)
 
 
 def _is_beyond(value: float | Decimal) -> bool:

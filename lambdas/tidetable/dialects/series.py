@@ -8,7 +8,7 @@ of a name or value: ``C:\\temp`` stays ``C:\\temp``.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 
 from tidetable.keys import MAX_NAME_BYTES, escape
@@ -24,16 +24,14 @@ class Separators:
     """The separators that end a name or a value."""
 
     def __init__(self, separators: str) -> None:
-        self._separators = separators
         # A separator, or the end, with all backslashes in front of it. The search begins at the first backslash only,
         # so that many backslashes cost no more than other characters.
+        self._find = re.compile(rf"[{re.escape(separators)}]|\\\Z").search
         self._pattern = re.compile(rf"(?<!\\)(\\*)([{re.escape(separators)}]|\Z)")
 
     def escape(self, text: str) -> str:
         """Return the text with a backslash in front of each separator, and twice as many backslashes before them."""
-        if text[-1:] != "\\" and not any(separator in text for separator in self._separators):
-            return text
-        return self._pattern.sub(_double_backslashes, text)
+        return self._pattern.sub(_double_backslashes, text) if self._find(text) else text
 
 
 _MEASUREMENT, _TAG = Separators(","), Separators(",=")
@@ -50,9 +48,14 @@ def fit_name(name: str) -> str:
     return f"{name[:_KEPT_CHARACTERS]}~{sha256(name.encode()).hexdigest()[:_DIGITS]}"
 
 
-def join_tags(measurement: str, tags: Iterable[tuple[str, str]]) -> str:
+def join_tags(measurement: str, tags: Sequence[tuple[str, str]]) -> str:
     """Return a measurement and its tags as text, such as ``air,floor=2,room=attic``."""
-    return ",".join([_MEASUREMENT.escape(measurement), *(f"{_TAG.escape(name)}={_TAG.escape(v)}" for name, v in tags)])
+    text = ",".join([measurement, *[f"{name}={value}" for name, value in tags]])
+    equals = len(tags) + measurement.count("=")
+    if "\\" not in text and text.count(",") == len(tags) and text.count("=") == equals:
+        return text  # nearly always: every separator is between names and values
+    escaped = [f"{_TAG.escape(name)}={_TAG.escape(value)}" for name, value in tags]
+    return ",".join([_MEASUREMENT.escape(measurement), *escaped])
 
 
 def fill_template(template: str, values: Mapping[str, str]) -> str:
