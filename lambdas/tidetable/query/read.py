@@ -160,7 +160,7 @@ class Scanner:
         query, session, pages = self._query, self._session, list[Page]()
         texts = query.projection.as_stored and not self._fields and not packs
         whole = not (texts or self._fields or packs)
-        for some in cut_reads(reads, session.cost, decoded=whole, consistent=query.consistent):
+        for some in cut_reads(reads, pages, decoded=whole, consistent=query.consistent):
             answers = session.reader.store.query_many(
                 some,
                 ascending=query.ascending,

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tidetable.events import Item
-from tidetable.ports import RangeRead
+from tidetable.ports import Page, RangeRead
 from tidetable.problems import refuse_request
-from tidetable.query.model import Cost
 from tidetable.values import MAX_ITEM_BYTES, count_item_bytes
 
 # Six times the connections of a function: so the waves take no longer than all reads together.
@@ -26,9 +25,9 @@ def measure_item(item: Item) -> int:
 
 
 def cut_reads(
-    reads: Sequence[RangeRead], cost: Cost, *, decoded: bool, consistent: bool
+    reads: Sequence[RangeRead], pages: Sequence[Page], *, decoded: bool, consistent: bool
 ) -> Iterator[Sequence[RangeRead]]:
-    """Yield the reads in waves. The caller adds the units of each wave to ``cost``.
+    """Yield the reads in waves. The caller adds the pages of each wave to ``pages``.
 
     ProblemError if the pages of a wave do not fit into memory beside those before. Pages that are not decoded take
     little more than their bytes: they are one wave.
@@ -36,9 +35,12 @@ def cut_reads(
     if not decoded:
         yield from [reads] if reads else []
         return
-    most = cost.units + MOST_UNITS * (2 if consistent else 1)
+    most, held, counted = MOST_UNITS * (2 if consistent else 1), 0.0, 0
     for at in range(0, len(reads), AT_ONCE):
-        if cost.units > most:
+        # Items that a filter leaves out were read, but are not in memory.
+        held += sum(page.units * len(page.columns.pks) / max(page.read, 1) for page in pages[counted:])
+        counted = len(pages)
+        if held > most:
             detail = f"the {len(reads)} key ranges of these series and shards hold more than a function can compare"
             raise refuse_request(422, "too_much", f"{detail}: lower limit, name fewer series, or leave fields out")
         yield reads[at : at + AT_ONCE]
