@@ -46,7 +46,7 @@ EXPECTED = {
     "json_of_a_million_empty_values": (DOORS, "200 0 events"),
     "protobuf_of_a_million_buckets": (DOORS, "413 0 events"),
     "a_batch_of_a_million_empty_events": (DOORS, "413 0 events"),
-    "records_of_nothing": (DOORS, "400 0 events"),
+    "records_of_empty_objects": (DOORS, "400 0 events"),
     "a_record_of_a_million_lines": (DOORS, "400 0 events"),
 }
 

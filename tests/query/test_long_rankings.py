@@ -5,11 +5,13 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.fakes import SEAL
 from tests.query.stored_events import BY_TIME, DAYS, NOW, START, StoredEvents, stream
 from tidetable.events import Event
 from tidetable.keys import Key
+from tidetable.problems import ProblemError
 from tidetable.query.rankings import Top, find_top, parse_ranking
 from tidetable.query.waves import measure_item
 from tidetable.times import to_text
@@ -75,3 +77,26 @@ def test_small_events_are_fetched_in_two_waves() -> None:
 
 def test_an_item_that_cannot_be_measured_counts_as_the_largest() -> None:
     assert measure_item({"pk": "a", "sk": "b", "data": {"n": {1, 2}}}) == 409_600
+
+
+def test_an_index_of_large_events_is_refused_before_its_items_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An index with all fields: 300 events of 200 KB are 60 MB, and 40 MB are compared."""
+    policy = stream(BY_TIME, INDEX.replace('project = "keys"', 'project = "all"'))
+    text = "x" * 200_000
+    events = [Event("a", LIVE + timedelta(seconds=n), f"e{n}", {"mag": -n, "text": text}) for n in range(300)]
+    base = StoredEvents(policy, events, [policy.layout] * DAYS)
+    query_many = base.store.query_many
+
+    def count_units(reads: Any, **options: Any) -> Any:
+        pages: Any = query_many(reads, **options)
+        return [replace(page, units=page.read * 200_000 / 8_192) for page in pages]
+
+    monkeypatch.setattr(base.store, "query_many", count_units)
+
+    def rank(limit: str) -> Top:
+        asked = {name: [value] for name, value in {**SPAN, "limit": limit}.items()}
+        return find_top(parse_ranking(policy, asked, NOW, SEAL), policy, base.reader, NOW, lambda: 100.0)
+
+    with pytest.raises(ProblemError, match="422 too_much: the index holds larger events than a function can compare"):
+        rank("1000")
+    assert [row["id"] for row in rank("20").rows] == [f"e{n}" for n in range(20)]

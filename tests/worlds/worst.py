@@ -291,8 +291,8 @@ def a_batch_of_a_million_empty_events() -> Ask:
 
 
 @case
-def records_of_nothing() -> Ask:
-    body = b'{"requestId":"r","timestamp":1,"records":[' + b'{"data":""},' * (_BODY // 12) + b'{"data":""}]}'
+def records_of_empty_objects() -> Ask:
+    body = b'{"requestId":"r","timestamp":1,"records":[' + b'{"data":"e30="},' * (_BODY // 17) + b'{"data":"e30="}]}'
     return _send("/v1/streams/{stream}/firehose", body, content_type="application/json")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from tidetable.events import Item
 from tidetable.ports import Page, RangeRead
@@ -35,12 +35,26 @@ def cut_reads(
     if not decoded:
         yield from [reads] if reads else []
         return
-    most, held, counted = MOST_UNITS * (2 if consistent else 1), 0.0, 0
+    held, counted = 0.0, 0
     for at in range(0, len(reads), AT_ONCE):
-        # Items that a filter leaves out were read, but are not in memory.
-        held += sum(page.units * len(page.columns.pks) / max(page.read, 1) for page in pages[counted:])
-        counted = len(pages)
-        if held > most:
+        held, counted = held + count_held_units(pages[counted:], consistent=consistent), len(pages)
+        if held > MOST_UNITS:
             detail = f"the {len(reads)} key ranges of these series and shards hold more than a function can compare"
             raise refuse_request(422, "too_much", f"{detail}: lower limit, name fewer series, or leave fields out")
         yield reads[at : at + AT_ONCE]
+
+
+def count_held_units(pages: Iterable[Page], *, consistent: bool) -> float:
+    """Count the units of the items in memory, as an eventually consistent read counts them.
+
+    Items that a filter leaves out were read, but are not in memory.
+    """
+    units = sum(page.units * len(page.columns.pks) / max(page.read, 1) for page in pages)
+    return units / 2 if consistent else units
+
+
+def refuse_large_items(held: float) -> None:
+    """Raise ProblemError if the items of an index, counted in units, do not fit into memory."""
+    if held > MOST_UNITS:
+        detail = "the index holds larger events than a function can compare"
+        raise refuse_request(422, "too_much", f"{detail}: lower limit, or project fewer fields into the index")

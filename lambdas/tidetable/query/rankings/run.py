@@ -35,14 +35,12 @@ from tidetable.query.read import read_periods
 from tidetable.query.rows import Row, make_archive_rows, show_rows
 from tidetable.query.scans import ArchiveScan, IndexScan, Plan, Scan, find_visible_gaps
 from tidetable.query.session import ReadSession
-from tidetable.query.waves import AT_ONCE, measure_item
+from tidetable.query.waves import AT_ONCE, count_held_units, measure_item, refuse_large_items
 from tidetable.remaining import Remaining
 from tidetable.times import from_text
 
 # Events with the same number are read until this many items were read: four for each wanted item, plus a thousand.
 _TIES_EACH, _TIES_LEAST = 4, 1_000
-
-
 _Place = TypeVar("_Place", Decimal, RankKey)
 
 
@@ -97,6 +95,8 @@ class _Run:
     _candidates: list[_Candidate] = field(default_factory=list)
     _losses: list[str] = field(default_factory=list)
     _floors: list[RankKey] = field(default_factory=list)
+    # The units of the items of indexes in memory.
+    _held: float = 0.0
 
     def read_top(self, plan: Plan, now: datetime) -> Top:
         """Read until no unread item can rank among the first ``limit``, and show those."""
@@ -173,8 +173,11 @@ class _Run:
         reads = [RangeRead(reading.keys, reading.limit) for reading in due]
         ranking, session = self._ranking, self._session
         pages = session.reader.store.query_many(reads, ascending=ranking.ascending, consistent=ranking.consistent)
-        for reading, page in zip(due, pages, strict=True):
-            self._add_page(reading, session.take_page(page, reading.scan.entry, ranking.start, ranking.end))
+        for reading, answer in zip(due, pages, strict=True):
+            page = session.take_page(answer, reading.scan.entry, ranking.start, ranking.end)
+            self._held += count_held_units([page], consistent=ranking.consistent)
+            refuse_large_items(self._held)
+            self._add_page(reading, page)
 
     def _add_page(self, reading: _Range, page: Page) -> None:
         scan, index = reading.scan, reading.scan.index
