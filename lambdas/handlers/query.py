@@ -41,6 +41,7 @@ from tidetable.query import (
     confine_parameters,
     confine_query,
     confine_reader,
+    confine_stream,
     describe_periods,
     describe_streams,
     explain_query,
@@ -73,12 +74,11 @@ class Request(NamedTuple):
 
     @property
     def stream(self) -> Stream:
-        """The stream of the path; 404 if there is no such stream, or if this is a reader and the stream has no copies
-        here.
-        """
+        """The stream of the path; 404 if it is unknown, or if this is a reader and the stream has no copies here."""
         pipeline = wiring.get_pipeline()
         name, known, copies = unquote(self.path["stream"]), pipeline.config.streams, pipeline.copies
         self.access.require_known(name, known)
+        confine_stream(known[name], self.access)
         if copies is not None:
             copies.refuse_unknown(known[name])
         return known[name]

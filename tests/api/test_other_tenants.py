@@ -15,8 +15,10 @@ import pytest
 from tests.worlds.tenant_cases import (
     AGGREGATE,
     COSTS,
+    EVENT,
     EVENTS,
     FORMS,
+    LATEST,
     LONELY,
     PERIODS,
     SERIES,
@@ -76,7 +78,7 @@ def test_no_form_of_an_answer_depends_on_other_series(both: Both, number: int) -
 def test_no_right_makes_an_answer_depend_on_other_series(both: Both, prefix: str, rights: str) -> None:
     """The routes of operators show figures of all series, so they refuse a key with a prefix."""
     can: frozenset[Scope] = frozenset(scope for scope in SCOPES if scope in rights)
-    access = Access("k", frozenset(STREAMS), can, prefix)
+    access = Access("k", frozenset({*STREAMS, "packed-hours", "devices-hours"}), can, prefix)
     number = len(can) + len(prefix)
     cases = list(list_cases())
     compare(both, make_requests(cases[number::7], access), 0)
@@ -127,3 +129,17 @@ def test_no_answer_to_a_writer_depends_on_other_series(both: Both, stream: str) 
     statuses = [page.status for (page,) in shared]
     assert statuses[:4] == [200, 200, 200, 422]
     assert "Tidetable-Write-Units" in shared[0][0].headers
+
+
+def test_the_stream_of_a_rollup_is_refused_with_the_stream_to_ask(both: Both) -> None:
+    cases = [Case(route, {"stream": "packed-hours"}, {}) for route in (EVENTS, AGGREGATE, SERIES)]
+    cases.append(Case(LATEST, {"stream": "packed-hours"}, {"series": "a/1"}))
+    cases.append(Case(EVENT, {"stream": "packed-hours", "ref": "WzEs"}, {}))
+    for stage in both.ask(make_requests(cases)):
+        for (answer,) in stage:
+            assert (answer.status, answer.document["code"]) == (403, "forbidden_series")
+            assert answer.document["detail"].startswith(
+                "the cells of a rollup depend on all series, so aggregate the stream packed: this key is for series"
+            )
+    for (pages,) in both.ask(make_requests(cases[:1], FULL)):
+        assert pages[0].status == 200

@@ -91,6 +91,14 @@ def list_cases() -> Iterator[Case]:
         yield from (Case(FIELDS, path, query) for query in ({}, SPAN))
         yield from (Case(VALUES, path | {"field": name}, SPAN) for name in ("status", "site"))
         yield from (Case(PERIODS, path, query) for query in ({}, {"limit": "1"}))
+    for stream in ("packed-hours", "devices-hours"):
+        path = {"stream": stream}
+        yield from (
+            Case(EVENTS, path, query) for query in (SPAN, {**SPAN, "series": "a/1"}, {"limit": "1", **_EVENING})
+        )
+        yield from (Case(AGGREGATE, path, {**SPAN, **query}) for query in ({}, {"step": "1h", "by": "series"}))
+        yield from (Case(route, path, {}) for route in (SERIES, FIELDS, PERIODS, TOP))
+        yield Case(LATEST, path, {"series": "a/1"})
     yield from (Case(f"{stream}", {"stream": "none"}, {}) for stream in (EVENTS, LATEST, AGGREGATE, SERIES))
     for route in ("/v1/health", "/v1/streams", "/v1/plan", "/v1/alarms", "/v1/cost"):
         yield Case(route, {}, {})

@@ -4,7 +4,7 @@ The steps of a query are parse, plan, scan (with merge and hydrate), page, rende
 aggregates and listings are packages inside this package, and are imported when they are needed.
 """
 
-from tidetable.query.confine import confine_answer, confine_parameters, confine_query, confine_reader
+from tidetable.query.confine import confine_answer, confine_parameters, confine_query, confine_reader, confine_stream
 from tidetable.query.cursor import Seal
 from tidetable.query.events import run_query
 from tidetable.query.explain import explain_query
@@ -19,7 +19,7 @@ from tidetable.query.uses import name_conditions, name_parameters
 
 __all__ = [
     "FORMAT", "Answer", "Cost", "Form", "Reader", "Seal", "Selection", "confine_answer", "confine_parameters", "confine_query",
-    "confine_reader",
+    "confine_reader", "confine_stream",
     "describe_periods", "describe_streams", "explain_query", "find_latest", "choose_form", "get_event", "name_conditions",
     "name_parameters", "parse_periods", "parse_query", "refuse_unwritable", "render_answer", "run_query",
 ]  # fmt: skip

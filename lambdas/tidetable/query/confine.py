@@ -14,6 +14,7 @@ import msgspec
 
 from tidetable.access import Access, forbid_series
 from tidetable.conditions import Names
+from tidetable.config import Stream
 from tidetable.query.model import Reader, Selection
 
 if TYPE_CHECKING:
@@ -79,6 +80,17 @@ def confine_parameters(route: str, parameters: Parameters, access: Access) -> Pa
     if confine is None:
         raise forbid_series(access, "this route reads all series at once")
     return confine(parameters, access)
+
+
+def confine_stream(stream: Stream, access: Access) -> None:
+    """Raise ProblemError 403 for a rollup, unless the key may use all series.
+
+    A bucket with too many groups has no cells, and the groups of all series count.
+    """
+    if access.series_prefix and stream.source:
+        raise forbid_series(
+            access, f"the cells of a rollup depend on all series, so aggregate the stream {stream.source}"
+        )
 
 
 def confine_query(query: Selection, access: Access) -> None:
