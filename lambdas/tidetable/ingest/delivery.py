@@ -150,7 +150,7 @@ class Delivery:
             return
         if not marks.mark(self._policy, [event.time for event in self._message.events], self._now):
             raise NotDrained(
-                f"the rollups of {self._stream} could not be marked, so nothing of the message was written"
+                f"the rollups of {self._stream} could not be marked, so nothing of the message was written: {marks.trouble}"
             )
         series_of: dict[str, set[str]] = {}
         for _, entry, events in groups:
@@ -158,7 +158,8 @@ class Delivery:
                 series_of.setdefault(entry.period.label, set()).update(event.series for event in events)
         if not marks.notes.note(self._stream, series_of, self._now):
             raise NotDrained(
-                f"series of {self._stream} could not be noted for its rollups, so nothing of the message was written"
+                f"series of {self._stream} could not be noted for its rollups, so nothing of the message was written:"
+                f" {marks.notes.trouble}"
             )
 
     def _make_puts(self, entry: Entry, events: Sequence[Event]) -> list[Put]:

@@ -34,6 +34,8 @@ class Marks:
         self._rollups = rollups
         self._put: dict[tuple[str, datetime], datetime] = {}
         self.notes = Notes(rollups)
+        # Why marks were not put the last time that they failed.
+        self.trouble = ""
 
     def mark(self, stream: Stream, times: Iterable[datetime], now: datetime) -> bool:
         """Mark the buckets of the delayed events among ``times``; False if any mark may be missing.
@@ -47,7 +49,8 @@ class Marks:
             return True
         try:
             self._rollups.put_marks(stream.name, unmarked, to_millis(now), step)
-        except (StoreUnavailable, TableMissing, TableThrottled):
+        except (StoreUnavailable, TableMissing, TableThrottled) as error:
+            self.trouble = str(error)
             return False
         if len(self._put) + len(unmarked) > _MOST:
             self._put = {key: at for key, at in self._put.items() if timedelta(0) <= now - at < MARK_KEPT}

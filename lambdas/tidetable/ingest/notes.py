@@ -32,6 +32,8 @@ class Notes:
         self._old: dict[tuple[str, str], set[str]] = {}
         self._count = 0
         self._begun: datetime | None = None
+        # Why notes were not put the last time that they failed.
+        self.trouble = ""
 
     def note(self, stream: str, series_of: Mapping[str, Iterable[str]], now: datetime) -> bool:
         """Put notes for the series in ``series_of``, which has them by the labels of their periods; False if any note
@@ -47,7 +49,8 @@ class Notes:
             if unknown:
                 try:
                     self._rollups.put_notes(stream, period, unknown, to_millis(now))
-                except (StoreUnavailable, TableMissing, TableThrottled):
+                except (StoreUnavailable, TableMissing, TableThrottled) as error:
+                    self.trouble = str(error)
                     return False
                 young.update(unknown)
                 self._count += len(unknown)
