@@ -187,6 +187,10 @@ def test_chunks_that_dynamodb_refuses_reject_their_event_alone(monkeypatch: pyte
     stage = stage_of(PLAIN + "[streams.s.large]\nbeyond = 'chunks'\n")
     outcome = send(stage, event("small"), event("bad", text=noise(1_500_000)))
     assert (outcome.accepted, outcome.queued, [own.id for own in outcome.rejections]) == (1, 0, ["bad"])
+    close(stage)
+    late = [Event("a", NOON, "late", {}), Event("a", NOON, "bad", {"text": noise(1_500_000)})]
+    drained = drain_message(encode_message("s", late, 5), stage.pipeline.drain, lambda: 60.0)
+    assert (drained.events, drained.buried) == (1, f"DynamoDB refuses 1 items of s: {REASON}")
 
 
 def close(stage: Stage) -> None:
@@ -276,3 +280,12 @@ def test_a_refusal_of_what_is_in_the_item_is_final(code: str, monkeypatch: pytes
     assert refused.value.problem.code == "all_refused"
     drained = drain_message(encode_message("s", [Event("a", NOON, "a", {})], 5), stage.pipeline.drain, lambda: 60.0)
     assert drained.buried == f"DynamoDB refuses 1 items of s: {code}: the reason of the service"
+
+
+def test_packs_that_dynamodb_refuses_reject_their_events(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = stage_of(PLAIN + 'pack = { span = "10m" }\n')
+    refuse_writes(stage, "ValidationException", monkeypatch)
+    with pytest.raises(ProblemError) as refused:
+        send(stage, event("a"), event("b"))
+    assert (refused.value.problem.code, refused.value.problem.more["rejected"]) == ("all_refused", 2)
+    assert stage.queue.messages == []

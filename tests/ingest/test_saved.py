@@ -210,22 +210,6 @@ def test_an_old_message_that_cannot_be_read_is_buried() -> None:
     assert ([letter.body for letter in stage.queue.dead], list_saved(stage)) == (["no message"], [])
 
 
-def test_a_foreign_object_is_named_and_stays_and_stops_nothing() -> None:
-    from tidetable.keys import Key
-    from tidetable.ports import Blob
-
-    stage = stage_of()
-    for key in ("saved/0/nothing", "saved/0000000000001/stream=s/events=1/damaged"):
-        stage.values.put(Blob(key, b"damaged", Key("", "")))
-    queue_events(stage, "1")
-    stage.clock.sleep(11 * 86_400)
-    stage.drain()
-    run = stage.drain_saved()
-    assert (run.events, len(run.reasons), len(list_saved(stage))) == (1, 2, 2)
-    assert run.reasons[0] == "saved/0/nothing is not the key of a saved message"
-    assert run.reasons[1].startswith("saved/0000000000001/stream=s/events=1/damaged cannot be read")
-
-
 def test_a_run_ends_in_time_and_the_next_one_goes_on() -> None:
     stage = stage_of()
     (entry,) = stage.catalog.entries("s", NOON, NOON, consistent=True)
@@ -245,6 +229,15 @@ def test_a_run_ends_in_time_and_the_next_one_goes_on() -> None:
     for _ in range(3):
         stage.drain_saved()
     assert list_saved(stage) == []
+
+
+def test_a_run_without_time_begins_no_object() -> None:
+    stage = stage_of()
+    queue_events(stage, "1")
+    stage.clock.sleep(11 * 86_400)
+    stage.drain()
+    assert drain_saved(stage.pipeline.drain, lambda: 4.9)[:2] == (count_backlog(stage.values.stored("saved/")), 0)
+    assert drain_saved(stage.pipeline.drain, lambda: 5.0).events == 1
 
 
 def test_the_backlog_counts_messages_events_bytes_and_the_oldest() -> None:
