@@ -3,6 +3,8 @@ feed reads from throws them away.
 """
 
 from datetime import timedelta
+from ssl import SSLCertVerificationError
+from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
@@ -21,6 +23,7 @@ ERRORS = [
     ClientError({"Error": {"Code": "AccessDeniedException", "Message": "no"}}, "Query"),
     TimeoutError("read timed out"),
     ConnectionResetError("reset"),
+    SSLCertVerificationError("the clock is wrong"),
 ]
 
 
@@ -77,9 +80,15 @@ def test_a_catalog_that_does_not_answer_is_asked_once_for_a_batch(monkeypatch: p
     """In the last hour of its records, each becomes a letter; each look-up takes seconds, and the hour must suffice."""
     world = FeedWorld()
     records = [world.record(n, timedelta(hours=23, minutes=1)) for n in range(10)]
-    monkeypatch.setattr(world.catalog, "entries", fail(StoreUnavailable(Outage.NO_ANSWER, "no answer"), 1))
+    asked: list[str] = []
+
+    def entries(stream: str, *_: Any) -> Any:
+        asked.append(stream)
+        raise StoreUnavailable(Outage.NO_ANSWER, "no answer")
+
+    monkeypatch.setattr(world.catalog, "entries", entries)
     delivered = world.deliver(*records)
-    assert (delivered.first_failure, delivered.buried) == (None, 10)
+    assert (delivered.first_failure, delivered.buried, asked) == (None, 10, ["orders"])
 
 
 @pytest.mark.parametrize(("minutes", "buried"), [(59, 0), (61, 1)])

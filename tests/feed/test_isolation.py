@@ -247,6 +247,13 @@ def test_a_thousand_batches_are_remembered_at_the_most() -> None:
     assert other.count_taken("t", [record(999)]) == 0
 
 
+def test_ten_thousand_failures_are_remembered_at_the_most() -> None:
+    memory, later = Memory(), NOW + timedelta(hours=1)
+    changes = [("table", str(number), ("a", "t", "e")) for number in range(10_001)]
+    memory.note_failure("t", changes, NOW)
+    assert [memory.find_first_failure("t", change, later) for change in (changes[0], changes[1])] == [later, NOW]
+
+
 def test_a_batch_that_came_again_is_forgotten() -> None:
     """If it comes once more, the target gets it: nobody noted that it took the batch again."""
     memory = Memory()

@@ -14,6 +14,7 @@ from aws.zstd import Zstd
 from tests.worlds.feeds import NOW, ONE, PACKED, TWO, FeedTarget, FeedWorld, accept, fail, refuse, refuse_whole
 from tidetable.errors import TargetBusy
 from tidetable.events import Event
+from tidetable.feed.model import Message
 from tidetable.packs import make_packs
 
 DOWN = [TimeoutError("no answer"), TargetBusy("throttled", range(4)), ClientError({"Error": {"Code": "500"}}, "Invoke")]
@@ -70,6 +71,39 @@ def test_only_the_changes_that_a_target_refuses_become_letters_an_hour_after_the
         world.clock.sleep(300)
     assert sorted(world.letters.of(ONE)) == list(bad)
     assert sorted(set(target.taken)) == [n for n in range(10) if n not in bad]
+
+
+def test_a_target_that_is_throttled_for_some_of_its_messages_is_waited_for() -> None:
+    """A hot shard of a Kinesis stream refuses some records of every request. They are not wrong themselves."""
+    target = FeedTarget(ONE, refuse(1))
+    world = FeedWorld(target)
+    records = [world.record(n) for n in range(2)]
+    send = target.send
+
+    def throttle(messages: Sequence[Message]) -> Sequence[int]:
+        refused = send(messages)
+        if refused:
+            raise TargetBusy("ProvisionedThroughputExceededException", refused)
+        return ()
+
+    target.send = throttle  # type: ignore[method-assign]
+    for _ in range(4):
+        assert world.deliver(*records).first_failure == "1"
+        world.clock.sleep(3_700)
+    assert (set(target.taken), world.letters.kept) == ({0}, [])
+
+
+def test_after_a_bad_change_was_found_requests_are_as_large_as_before() -> None:
+    target = FeedTarget(ONE, refuse_whole(0), most_messages=100)
+    world = FeedWorld(target)
+    records = [world.record(n) for n in range(100)]
+    world.deliver(*records)
+    world.clock.sleep(3_700)
+    target.requests.clear()
+    assert world.deliver(*records).first_failure is None
+    assert world.letters.of(ONE) == [0]
+    # Three tries of all, six halves, and then requests of 1, 2, 4, ... messages.
+    assert len(target.requests) == 16
 
 
 def test_the_first_failure_counts_and_not_the_age_of_the_record() -> None:
