@@ -63,6 +63,13 @@ def test_an_iterator_follows_the_cursors(reader: Reader, client: Any) -> None:
     assert "place%2C" not in reader.addresses[0] or "+" not in reader.addresses[0].partition("?")[2]
 
 
+def test_an_answer_to_a_key_with_a_series_prefix_has_neither_a_cost_nor_sources(reader: Reader, client: Any) -> None:
+    reader.faults = [lambda _: httpx.Response(200, json={"events": ROWS, "next": None, "gaps": []})]
+    query = client.events("quakes")
+    assert list(query) == ROWS
+    assert (query.is_done, query.read_units, query.gaps) == (True, 0.0, [])
+
+
 def test_a_limit_is_that_of_all_rows(reader: Reader, client: Any) -> None:
     assert [row["id"] for row in client.events("quakes", limit=5, page_size=3)] == ["e0", "e1", "e2", "e3", "e4"]
     assert [request["limit"] for request in reader.requests] == [["3"], ["2"]]

@@ -56,7 +56,8 @@ def name_parameters(parameters: Mapping[str, Any]) -> list[tuple[str, str]]:
 class Page:
     """A page: its ``rows``, the cursor of the ``next`` page (None at the end), and the other members of the answer.
 
-    ``gaps`` are parts of the range that could not be read. ``body`` is the body of the answer, unchanged. ``untyped``
+    ``gaps`` are parts of the range that could not be read. A key with a series prefix learns neither ``sources`` nor
+    ``read_units``: they are empty and 0. ``body`` is the body of the answer, unchanged. ``untyped``
     counts, per column of an answer in Arrow, the values that the column cannot hold exactly.
     """
 
