@@ -70,6 +70,23 @@ def test_every_event_comes_once_and_in_order_whatever_is_opened_late() -> None:
     assert rows == expected
 
 
+def test_a_copy_exactly_one_span_before_the_next_pack_is_opened_in_time() -> None:
+    """The second pack begins with a copy of an event of the first, exactly one span before the end of the third."""
+
+    def event(seconds: float, id: str, value: int = 0) -> Event:
+        return Event("a", START + timedelta(seconds=seconds), id, {"v": value})
+
+    pairs = [
+        (event(0, "first"), event(5, "copied", 1)),
+        (event(5, "copied", 2), event(15, "third")),
+        (event(64, "fourth"), event(65, "fifth")),
+        (event(66, "sixth"), event(67, "seventh")),
+    ]
+    stage = make_stage(1, [each for pair in pairs for each in pair], span="1m", batch=2)
+    rows = ask(stage, order="asc", to=to_text(START + 2 * MINUTE)).document()["events"]
+    assert [row["id"] for row in rows] == ["first", "copied", "third", "fourth", "fifth", "sixth", "seventh"]
+
+
 @pytest.fixture(scope="module")
 def crowded() -> Stage:
     """600 packs within one minute; their span is an hour, so nothing is settled before all of them are read."""

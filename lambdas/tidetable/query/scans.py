@@ -26,7 +26,9 @@ Source = Literal["table", "index", "replica", "archive"]  # of an answer's event
 
 
 class Gap(msgspec.Struct, frozen=True):
-    """A span of a range that has no table (not yet, or not any more), a damaged pack, or damaged data of an event."""
+    """A span of a range that has no table (not yet, or not any more), a damaged pack, or damaged data of an event; or a
+    bucket of a rollup that may lack late events.
+    """
 
     start: datetime
     end: datetime
