@@ -9,7 +9,12 @@ from tests.worlds.busy import MINUTE, START, make_events, make_stage
 from tidetable.ports import Columns, KeyRange, Page, RangeRead
 from tidetable.query.aggregates import find_aggregate, parse_aggregation
 from tidetable.query.aggregates.find import Aggregate
+from tidetable.query.batches import LiveBatch
 from tidetable.query.merge import Demand, WholePages, merge_ranges
+from tidetable.query.plan import plan_query
+from tidetable.query.read import Scanner
+from tidetable.query.session import ReadSession
+from tidetable.rollups.collect import make_query
 from tidetable.times import to_text
 
 COUNT = 20_000
@@ -104,3 +109,19 @@ def test_a_whole_read_reads_ranges_together_before_they_are_used_up() -> None:
     assert entries == sorted(sk for sks in held.values() for sk in sks)
     assert len(rounds) <= 7
     assert Demand(5_000, filtered=False).choose_limit(30, 4_990, 1) == 10
+
+
+def test_the_events_of_a_long_page_are_handed_on_five_thousand_at_a_time() -> None:
+    """The caller looks at the time after each batch, and the compressed data of a batch is unpacked together."""
+    stage = make_stage(2, make_events(12_000))
+    (entry,) = [entry for entry in stage.catalog.entries("s", consistent=True) if START in entry.period]
+    query = make_query("s", START, START + MINUTE)
+    scanner = Scanner(query, ReadSession(stage.reader()), count=5_000, whole=True)
+    batches = list(scanner.read_scans(plan_query(query, [entry]).scans))
+    sizes = [len(batch.columns.sks) for batch in batches if isinstance(batch, LiveBatch)]
+    assert (sum(sizes), max(sizes)) == (12_000, 5_000)
+    # Each batch ends at the position of its last event.
+    (first, *_) = batches
+    assert isinstance(first, LiveBatch)
+    assert first.reached is not None
+    assert to_text(first.reached.time) == first.columns.sks[-1][:27]

@@ -74,6 +74,17 @@ def test_the_mark_of_a_rebuild_whose_events_are_gone_leaves_no_gap() -> None:
     assert [gap.reason for gap in world.ask(step="1h", stat="sum", field="mag", **FROM_ONE).gaps] == ["deleted"]
 
 
+def test_the_mark_of_a_bucket_that_was_never_sealed_leaves_no_other_gap() -> None:
+    """It has no cells that could lack events: its gap says that its table was deleted."""
+    world = late((MINUTES,))
+    world.rollups.put_marks("s", [START + timedelta(hours=20)], 0, MINUTES.every)
+    world.forget("s", START)
+    world.refresh()
+    state = world.rollups.read_state("s")
+    assert [mark.bucket for mark in state.lost] == [START + timedelta(hours=1)]
+    assert list(state.marks) == []
+
+
 def test_a_gap_ends_when_the_events_come_back_and_the_bucket_is_rebuilt() -> None:
     world = late((MINUTES,))
     events = dict(world.store.tables[world.entry("s", START).table])
