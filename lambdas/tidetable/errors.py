@@ -46,8 +46,8 @@ if TYPE_CHECKING:
 # ChangesRefused,        aws/feed_targets.py     feed/sending.py, then Lambda            FeedFailures, then a dead letter
 #   TargetBusy
 # UnknownPeriod          feed/intake.py          Lambda, for ``max_age``                 the same
-# NotDrained             ingest/drain.py         the queue, 120 times                    MessagesNotDrained, then the dead letters
-# Undrainable            ingest/drain.py         nobody                                  buried at once with its reason
+# NotDrained             ingest/delivery.py      the queue, 120 times; saved.py, 2 days  MessagesNotDrained, then the dead letters
+# Undrainable            ingest/delivery.py      nobody                                  buried at once with its reason
 # BucketBlocked,         rollups/                the next run of the refresher           the refresher's report; the bucket is
 #   Unfinished,                                                                          read from its events
 #   Superseded

@@ -201,7 +201,8 @@ def _add_outcome(batch: list[Put], reply: Reply, total: Written) -> None:
             total.reasons.update(answers.find_throttling_reasons(reply) or [reply.code])
         elif reply.code == COLLECTION_FULL:
             total.full.update((put.table, put.item["pk"]) for put in batch)
-        elif reply.code in INVALID and len(batch) == 1:
+        elif reply.code in INVALID:
+            # A batch of several puts that is refused so was sent put by put.
             total.refused[batch[0].slot] = _describe_refusal(reply)
         return
     answer = cast("answers.Wrote", reply)
