@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from importlib import import_module
+from typing import Annotated
 
 import typer
 
-from cli.common import app
+from cli.common import app, out
+from tidetable.version import VERSION
 
 # The module of each command, and of each group of commands.
 MODULES = {
@@ -27,9 +29,21 @@ MODULES = {
 }
 
 
+def print_version(wanted: bool) -> None:
+    """Print the version and end the program, if this is wanted."""
+    if wanted:
+        out.print(f"tidetable {VERSION}", highlight=False)
+        raise typer.Exit
+
+
+# Without a callback, Typer takes the only command of an app for the app itself, and the command loses its name.
 @app.callback()
-def keep_names() -> None:
-    """Keep the name of a single command: without a callback, Typer takes the only command of an app for the app itself."""
+def read_options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=print_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Read the options that stand before a command."""
 
 
 def load_app(words: Sequence[str]) -> typer.Typer:

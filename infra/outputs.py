@@ -6,6 +6,8 @@ from collections.abc import Mapping
 
 from aws_cdk import aws_lambda as lambda_
 
+from tidetable.version import VERSION
+
 from .api import Api
 from .function import Common
 from .stage_constructs import Constructs, StageConstructs
@@ -21,7 +23,7 @@ def name_outputs(common: Common, constructs: Constructs, functions: Mapping[str,
         for handler, function in functions.items()
         if handler in _LOGGED
     }
-    outputs = {"ApiUrl": constructs.api.rest.url, **logs}
+    outputs = {"ApiUrl": constructs.api.rest.url, "Version": VERSION, **logs}
     if constructs.own is not None:
         outputs |= _name_own(constructs.own, constructs.api)
     if common.origin:

@@ -55,6 +55,7 @@ from tidetable.query import (
     render_answer,
     run_query,
 )
+from tidetable.version import VERSION
 
 # A query of a route that answers in pages.
 _Query = TypeVar("_Query", bound=Selection)
@@ -90,9 +91,10 @@ class Request(NamedTuple):
 
 
 def get_health(_: Request) -> Response:
-    """Answer that the function runs and that its configuration can be read."""
+    """Answer that the function runs and that its configuration can be read, and its version."""
     pipeline = wiring.get_pipeline()
-    return make_json_response(200, {"status": "ok", "stage": pipeline.stage, "streams": len(pipeline.config.streams)})
+    document = {"status": "ok", "version": VERSION, "stage": pipeline.stage, "streams": len(pipeline.config.streams)}
+    return make_json_response(200, document)
 
 
 def list_streams(request: Request) -> Response:

@@ -59,7 +59,8 @@ def ask(route: str, access: Access | None = None, **parameters: str) -> Any:
 @pytest.mark.usefixtures("app")
 def test_the_health_names_the_stage_and_counts_its_streams() -> None:
     answer = ask("/v1/health")
-    assert (answer["statusCode"], answer["document"]) == (200, {"status": "ok", "stage": "lapse", "streams": 2})
+    expected = {"status": "ok", "version": "0.1.0.dev0", "stage": "lapse", "streams": 2}
+    assert (answer["statusCode"], answer["document"]) == (200, expected)
 
 
 @pytest.mark.usefixtures("app")

@@ -11,6 +11,7 @@ from tests.infra.synth import Template
 # Each value is a reference, which is shown as the logical id of its target without the hash.
 OUTPUTS = {
     "ApiUrl": "ApiRest",
+    "Version": "0.1.0.dev0",
     "ConsoleUrl": "ApiRest",
     "ApiId": "ApiRest",
     "ApiKeyId": "ApiRestKey",
