@@ -21,6 +21,7 @@ MODULES = {
     **dict.fromkeys(("tail", "query"), "reading"),
     "advise": "advise",
     "console": "console",
+    "doctor": "doctor",
     "import": "importing",
     "keys": "keys",
     "replay": "replay",

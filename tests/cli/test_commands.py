@@ -272,6 +272,7 @@ COMMANDS = {
     "cost",
     "rollup",
     "console",
+    "doctor",
     "import",
     "query",
     "tail",
