@@ -13,7 +13,7 @@ CDK := JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION=20 node_modules/.bin/cdk
 # Which variables each target takes. A variable that would be passed over in silence is an error: `make synth CONFG=shop.toml`
 # would otherwise synthesise another configuration than the one that its user thinks of.
 TAKES_demo := CONFIG ENGINE KEEP
-TAKES_local := CONFIG ENGINE
+TAKES_local := CONFIG ENGINE FRESH
 TAKES_synth := STAGE CONFIG ROLE ORIGIN
 TAKES_bootstrap := STAGE CONFIG ROLE ORIGIN
 TAKES_mutate := SEED COUNT PATHS JOBS ELSEWHERE
@@ -31,7 +31,7 @@ ENGINE ?= emulator
 $(if $(filter emulator dynamodb-local,$(ENGINE)),,$(error ENGINE=$(ENGINE): use emulator or dynamodb-local))
 WITH_CONFIG = $(if $(CONFIG),-c config=$(CONFIG))
 WITH_ROLE = $(if $(ROLE),-c role=$(ROLE)) $(if $(ORIGIN),-c origin=$(ORIGIN))
-LOCALLY = $(if $(CONFIG),--config $(CONFIG)) --engine $(ENGINE)
+LOCALLY = $(if $(CONFIG),--config $(CONFIG)) $(if $(filter-out file,$(origin ENGINE)),--engine $(ENGINE))
 NEEDS_JAR := $(if $(filter dynamodb-local,$(ENGINE)),$(JAR))
 
 # Compiled modules are kept, also where the machine says otherwise, as most images of containers do: each command of the tests
@@ -59,8 +59,8 @@ $(NODE): package.json package-lock.json
 demo: setup $(NEEDS_JAR) ## the whole pipeline on this machine, with real data (KEEP=1 leaves it up)
 	@$(PY) -m examples.earthquakes.demo $(LOCALLY) $(if $(filter-out 0 no false,$(KEEP)),--keep)
 
-local: setup $(NEEDS_JAR) ## your own configuration on this machine (CONFIG=my.toml, ENGINE=dynamodb-local for many events)
-	@$(PY) -m local.up $(LOCALLY)
+local: setup $(NEEDS_JAR) ## your own configuration on this machine, or over the running stage (CONFIG=my.toml, ENGINE=dynamodb-local for many events, FRESH=1 without the running stage's data)
+	@$(PY) -m local.up $(LOCALLY) $(if $(filter-out 0 no false,$(FRESH)),--fresh)
 
 stop: ## end what `make local` or `make demo KEEP=1` left up
 	@$(PY) -m local.stop

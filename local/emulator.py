@@ -93,6 +93,11 @@ class Emulator:
         return self._dynamodb or self.endpoint
 
     @property
+    def clock(self) -> Path | None:
+        """The file of the moved clock; None if the clock cannot be moved."""
+        return self._clock
+
+    @property
     def pids(self) -> list[int]:
         """The process groups of the running emulator, which ``stop`` ends."""
         pids = [self._tables.pid if self._tables is not None else None]
@@ -140,7 +145,7 @@ class Emulator:
     @property
     def time_environment(self) -> dict[str, str]:
         """Return the environment variables with which another program has the emulator's time."""
-        return {} if self._clock is None else _make_faketime_variables(self._clock)
+        return {} if self._clock is None else make_time_environment(self._clock)
 
     def _start_tables(self) -> None:
         self._tables = DynamoDBLocal(long=self._long, folder=self.folder / "dynamodb-local")
@@ -188,7 +193,7 @@ class Emulator:
             environment["AWS_ENDPOINT_URL_DYNAMODB"] = self._dynamodb
         if self._clock is not None:
             self.move_clock(timedelta(0))
-            environment |= _make_faketime_variables(self._clock)
+            environment |= make_time_environment(self._clock)
         return environment | self._variables
 
     def _end_processes(self) -> None:
@@ -222,7 +227,8 @@ def _read_own_offset() -> float:
     return float(Path(moved).read_text()) if moved else 0.0
 
 
-def _make_faketime_variables(clock: Path) -> dict[str, str]:
+def make_time_environment(clock: Path) -> dict[str, str]:
+    """Make the environment variables with which a program has the time of a file; RuntimeError without libfaketime."""
     spec = find_spec("libfaketime")
     if spec is None or spec.origin is None:
         raise RuntimeError("libfaketime is not installed")

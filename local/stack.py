@@ -14,6 +14,7 @@ import boto3
 from botocore.config import Config
 
 from local.emulator import REGION, ROOT, Emulator, Engine, clean_environment
+from local.keep import RunningStage
 
 STAGE = "local"
 _CREDENTIALS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_DEFAULT_REGION": REGION}
@@ -71,6 +72,16 @@ def deploy(
         emulator.change_engine(engine)
     progress("cdk bootstrap")
     _run_cdk(emulator, "bootstrap", f"aws://000000000000/{REGION}")
+    return deploy_over(emulator, progress, config=config)
+
+
+def deploy_over(
+    emulator: Emulator | RunningStage, progress: Progress = lambda _: None, *, config: Path | None = None
+) -> Deployed:
+    """Deploy a configuration into an emulator that was bootstrapped. A stage that is deployed there keeps its data.
+
+    RuntimeError with the command's output if the deployment fails.
+    """
     progress("cdk deploy")
     outputs_file = emulator.folder / "outputs.json"
     context = () if config is None else ("-c", f"config={config.resolve()}")
@@ -89,7 +100,7 @@ def _find_api(endpoint: str, url: str) -> str:
     return f"{endpoint}/restapis/{name}/{parts.path.strip('/')}/_user_request_"
 
 
-def _run_cdk(emulator: Emulator, *arguments: str, app: Path = ROOT) -> None:
+def _run_cdk(emulator: Emulator | RunningStage, *arguments: str, app: Path = ROOT) -> None:
     """Run the CDK's command line; ``app`` is the folder of an app's ``cdk.json``."""
     if urlsplit(emulator.endpoint).hostname != "127.0.0.1":
         raise RuntimeError("the local stage is only ever deployed to this machine")

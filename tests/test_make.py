@@ -25,12 +25,13 @@ def make(*words: str) -> subprocess.CompletedProcess[str]:
             "cdk deploy -c stage=prod  -c role=reader -c origin=us-east-1",
         ),
         (["destroy", f"CONFIG={ORDERS}"], f"cdk destroy -c stage=dev -c config={ORDERS}"),
-        (["local", f"CONFIG={ORDERS}"], f"-m local.up --config {ORDERS} --engine emulator"),
+        (["local", f"CONFIG={ORDERS}"], f"-m local.up --config {ORDERS}"),
         (["wheel", "PLATFORMS=local"], "-m cdk.bundle local"),
         (["local", "ENGINE=dynamodb-local"], "-m local.up  --engine dynamodb-local"),
+        (["local", "FRESH=1"], "-m local.up   --fresh"),
         (
             ["demo", f"CONFIG={ORDERS}", "KEEP=1"],
-            f"-m examples.earthquakes.demo --config {ORDERS} --engine emulator --keep",
+            f"-m examples.earthquakes.demo --config {ORDERS}  --keep",
         ),
     ],
 )

@@ -104,7 +104,7 @@ def main() -> None:
     if failure:
         print(f"FAILED: {failure}", file=sys.stderr, flush=True)
     if kept and deployed is not None:
-        print(describe_stage(emulator, deployed, options.config, config))
+        print(describe_stage(emulator.log, deployed, options.config, config))
         print_commands(deployed)
     elif kept:
         print(f"The emulator is still up at {emulator.endpoint}; its log: {emulator.log}. `make stop` ends it.")
