@@ -38,7 +38,7 @@ NEEDS_JAR := $(if $(filter dynamodb-local,$(ENGINE)),$(JAR))
 # would compile the project anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup wheel pictures demo local stop dynamodb test quick mutate check bench synth bootstrap deploy adopt destroy clean
+.PHONY: help setup wheel pictures demo local stop dynamodb test quick coverage mutate check bench synth bootstrap deploy adopt destroy clean
 
 help: ## list the commands
 	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:[^#]*## /	/' | expand -t 12
@@ -90,6 +90,10 @@ LONG := lifecycle/test_late_writes lifecycle/test_outages lifecycle/test_removal
 quick: setup ## the pure core on the fakes, in less than a minute
 	$(PY) -m pytest -q $(QUICK) $(LONG:%=--ignore=tests/%.py)
 
+coverage: setup $(JAR) ## the lines of the product that the quick folders reach; a measurement, not a gate
+	$(PY) -m coverage run --source=lambdas,cli,infra,clients/python/src --branch -m pytest -q -n 0 $(QUICK) tests/archive tests/rollups tests/feed tests/packs tests/large tests/doors tests/cli
+	$(PY) -m coverage report --skip-covered --skip-empty
+
 mutate: setup ## change the code by program, and list the changes that no test notices (SEED=7, PATHS="lambdas", COUNT=300)
 	$(PY) -m tests.mutants $(if $(SEED),--seed $(SEED)) $(if $(COUNT),--count $(COUNT)) $(if $(JOBS),--jobs $(JOBS)) \
 		$(if $(filter-out 0 no false,$(ELSEWHERE)),--elsewhere) $(PATHS)
@@ -100,7 +104,7 @@ check: setup ## lint, format, types, direction of imports, the templates
 	.venv/bin/mypy
 	node_modules/.bin/tsc -p console/tsconfig.json
 	node_modules/.bin/eslint --config console/eslint.config.mjs console/js
-	$(PY) -m pytest -q tests/test_imports.py tests/infra/lint_templates.py
+	$(PY) -m pytest -q tests/test_imports.py tests/infra/lint_templates.py tests/test_workflows.py
 
 bench: setup $(JAR) ## hot paths, suffixes and the bill, each against a named baseline
 	$(PY) -m bench.ingest
