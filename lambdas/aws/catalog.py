@@ -56,7 +56,7 @@ class DynamoCatalog(CatalogTable):
         expected = sorted(expected)
         moved = replace(entry, state=to, **facts)
         attributes = catalog_items.make_attributes(moved)
-        changes = {name: attributes[name] for name in ("state", *facts)}
+        changes = {name: attributes[name] for name in ("state", "format", *facts)}
         states = {f":s{index}": state.value for index, state in enumerate(expected)}
         if not self._update(entry, changes, f"#state IN ({', '.join(states)})", states):
             raise StaleEntry(entry.stream, entry.period.label, expected)

@@ -15,6 +15,7 @@ from tidetable.events import Item
 from tidetable.keys import Index, Layout, Packing
 from tidetable.periods import LONGEST, Kind, Period, parse_label
 from tidetable.times import EPOCH, from_text, to_text
+from tidetable.version import CATALOG_FORMAT, VERSION
 
 # No entry's sort key is smaller: the first event is of 1970-01-01, and the week of that day begins on 1969-12-29.
 _FIRST = to_text(EPOCH - LONGEST[Kind.WEEK])
@@ -73,6 +74,7 @@ def make_attributes(entry: Entry) -> Item:
         "label": entry.period.label,
         "table": entry.table,
         "state": entry.state.value,
+        "format": CATALOG_FORMAT,
         "created_at": to_text(entry.created_at),
         "layout": {
             "partition_by": layout.partition_by,
@@ -115,6 +117,13 @@ def _read_time(item: Mapping[str, Any], name: str) -> datetime | None:
 
 
 def read_entry(item: Item) -> Entry:
+    """Read a period's entry; StoreUnavailable if newer code wrote it, because this code might misread it."""
+    if (written := int(item.get("format", CATALOG_FORMAT))) > CATALOG_FORMAT:
+        raise StoreUnavailable(
+            Outage.NEWER,
+            f"the catalog's entry of {item['stream']} {item['label']} has format {written}, and Tidetable {VERSION} reads "
+            f"format {CATALOG_FORMAT}: a newer version runs this stage, so deploy that version or a later one",
+        )
     return Entry(
         stream=item["stream"],
         period=parse_label(item["label"]),

@@ -124,6 +124,7 @@ class Outage(StrEnum):
     NO_ANSWER = "no answer"
     NO_SECRET = "no secret"  # noqa: S105 - the text of a message
     THROTTLED = "throttled"
+    NEWER = "newer format"
     OTHER = "other"
 
 

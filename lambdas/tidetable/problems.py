@@ -93,4 +93,8 @@ def _explain_read(error: Exception) -> str:
                 "DynamoDB throttled the reads of this query: ask again in some seconds; a shorter range, a lower limit or"
                 " an index reads less, and a table that is often throttled needs more read units"
             )
+        case StoreUnavailable(cause=Outage.NEWER):
+            return (
+                "a newer version of Tidetable wrote the catalog: the operator must deploy that version or a later one"
+            )
     return "the query could not be answered now; ask again"

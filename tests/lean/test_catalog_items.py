@@ -100,8 +100,22 @@ def test_an_entry_of_an_older_release_is_read() -> None:
 
 
 def test_what_is_not_known_has_no_attribute() -> None:
-    assert set(make_attributes(PLAIN)) == {"stream", "label", "table", "state", "created_at", "layout"}
+    assert set(make_attributes(PLAIN)) == {"stream", "label", "table", "state", "format", "created_at", "layout"}
     assert "pack" not in make_attributes(PLAIN)["layout"]
+
+
+@pytest.mark.parametrize("format, read", [(None, True), (1, True), (2, False), (10, False)])
+def test_an_entry_that_newer_code_wrote_is_refused_and_never_misread(format: int | None, *, read: bool) -> None:
+    item = make_attributes(PLAIN) | {"format": format}
+    if format is None:
+        del item["format"]
+    if read:
+        assert read_entry(stored(item)) == PLAIN
+        return
+    with pytest.raises(
+        StoreUnavailable, match=f"quakes 2026-03-05 has format {format}, and Tidetable .* reads format 1"
+    ):
+        read_entry(stored(item))
 
 
 def test_every_key_of_the_catalog_is_written_out() -> None:

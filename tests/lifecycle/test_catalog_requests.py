@@ -64,10 +64,11 @@ def test_a_period_is_recorded_once_and_changed_on_conditions_alone() -> None:
         "ConditionExpression": "#state IN (:s0, :s1)",
         "TableName": "catalog",
         "Key": KEY,
-        "UpdateExpression": "SET #state = :state, #opened = :opened",
-        "ExpressionAttributeNames": {"#state": "state", "#opened": "opened"},
+        "UpdateExpression": "SET #state = :state, #format = :format, #opened = :opened",
+        "ExpressionAttributeNames": {"#state": "state", "#format": "format", "#opened": "opened"},
         "ExpressionAttributeValues": {
-            ":state": {"S": "closed"}, ":opened": {"M": opened}, ":s0": {"S": "closed"}, ":s1": {"S": "open"},
+            ":state": {"S": "closed"}, ":format": {"N": "1"}, ":opened": {"M": opened},
+            ":s0": {"S": "closed"}, ":s1": {"S": "open"},
         },
     }  # fmt: skip
     assert scaled["ConditionExpression"] == "attribute_exists(pk)"
