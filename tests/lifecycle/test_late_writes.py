@@ -91,13 +91,12 @@ def test_many_more_late_events_than_a_lowered_table_takes_in_a_day_of_tries_are_
     for start in range(0, wanted, 500):
         assert send(stage, some[start : start + 500]).rejections == []
     waiting = len(stage.queue.messages)
-    assert waiting > 240, "more than both consumers try before the first message comes again"
-    took = drain_all(stage, timedelta(hours=6))
+    assert waiting == 13, "a message has 500 events, and a try of 50 seconds writes less than a tenth of them"
+    # Half of the twelve hours of tries, after which a message is a dead letter.
+    drain_all(stage, timedelta(hours=6))
     assert stage.queue.messages == []
     assert stage.queue.dead == []
     assert stored(stage) == wanted
-    # At a unit per second.
-    assert took < timedelta(hours=2)
 
 
 def test_versions_and_compressed_events_of_a_repeated_message_are_not_written_again() -> None:

@@ -98,7 +98,7 @@ function drawWhatIf(place, body, values, signal) {
   if (!stream) return fill(place, showEmpty("Nothing to compare", "This stage has no stream that accepts events from callers."));
   const question = questionOf(stream, values);
   const answer = h("div.content", {});
-  const fields = FIGURES.map(([name, label]) => ({ name, label, input: /** @type {HTMLInputElement} */ (h("input", { type: "number", min: "0", step: "any", value: question[name] ?? "", required: name === "rate" })) }));
+  const fields = FIGURES.map(([name, label]) => ({ name, label, input: /** @type {HTMLInputElement} */ (h("input", { name, type: "number", min: "0", step: "any", value: question[name] ?? "", required: name === "rate" })) }));
   const change = /** @type {HTMLTextAreaElement} */ (h("textarea", { rows: 6, spellcheck: "false", maxlength: 3000, "aria-label": "Proposed lines of tidetable.toml", placeholder: `[streams.${stream.stream}.pack]\nspan = "1h"` }));
   change.value = question.change ?? "";
   const select = /** @type {HTMLSelectElement} */ (h("select", { onchange: (/** @type {any} */ event) => go("cost", { stream: event.target.value }) }, written.map((/** @type {any} */ row) => h("option", { value: row.stream }, row.stream))));
