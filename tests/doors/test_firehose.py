@@ -66,6 +66,14 @@ def test_the_configuration_names_the_fields() -> None:
     ]
 
 
+@pytest.mark.parametrize("name", ["series", "time", "id"])
+def test_a_field_whose_place_another_field_has_is_kept(name: str) -> None:
+    doors = Doors(config(firehose=FirehosePolicy(**{name: "data.key"})))
+    sent = {"series": "a", "time": "2026-03-01T00:03:00Z", "id": "b", "data": {"key": "2026-03-01T00:02:00Z"}}
+    assert send(doors, record(sent)).status == 200
+    assert [event["data"] for event in doors.events()] == [sent]
+
+
 def test_a_gzip_body_is_inflated(doors: Doors) -> None:
     body = gzip.compress(json.dumps({"records": [record({"series": "a"})]}).encode())
     assert send(doors, body=body).status == 200

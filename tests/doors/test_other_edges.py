@@ -75,9 +75,18 @@ def test_a_webhook_may_deliver_at_least_once_per_minute(rate: float, minutely: s
 @pytest.mark.parametrize(
     ("record", "detail"),
     [
-        ({"series": 10**40}, "the record has no field 'series'"),
-        ({"series": ""}, "the record has no field 'series'"),
-        ({"series": 1.5}, "the record has no field 'series'"),
+        ({"series": None}, "the record has no field 'series'"),
+        ({"data": {"series": "a"}}, "the record has no field 'series'"),
+        ({"series": 10**40}, "the field 'series' is neither a text nor a whole number of at most 38 digits"),
+        ({"series": ""}, "the field 'series' is neither a text"),
+        ({"series": 1.5}, "the field 'series' is neither a text"),
+        ({"series": ["a"]}, "the field 'series' is neither a text"),
+        # Without its id, this event would be the same as the next one with the same data.
+        ({"series": "a", "id": 1.5, "data": {"v": 1}}, "the field 'id' is neither a text"),
+        ({"series": "a", "id": 10**38, "data": {"v": 1}}, "the field 'id' is neither a text"),
+        ({"series": "a", "id": False, "data": {"v": 1}}, "the field 'id' is neither a text"),
+        ({"series": "a", "id": [1], "v": 1}, "the field 'id' is neither a text"),
+        ({"series": "a", "id": {"n": 1}, "v": 1}, "the field 'id' is neither a text"),
         ({"series": "a", "time": True}, "time: the field 'time' is neither"),
         ({"series": "a", "time": 1.5}, "time: the field 'time' is neither"),
     ],
@@ -92,6 +101,21 @@ def test_a_record_with_another_type_of_name_or_time_is_refused(doors: Doors, rec
 def test_a_record_whose_data_is_no_object_is_kept_whole(doors: Doors) -> None:
     assert send_records(doors, {"series": "a", "data": 5}).status == 200
     assert doors.events()[0]["data"] == {"series": "a", "data": 5}
+
+
+@pytest.mark.parametrize("id", ["", None])
+def test_a_record_with_an_empty_id_has_the_id_of_its_content(doors: Doors, id: str | None) -> None:
+    records = {"series": "a", "id": id, "data": {"v": 1}}, {"series": "a", "data": {"v": 2}}
+    assert send_records(doors, *records).status == 200
+    assert sorted((len(stored["id"]), stored["data"]["v"]) for stored in doors.events()) == [(32, 1), (32, 2)]
+
+
+@pytest.mark.parametrize("name", ["series", "id"])
+def test_a_record_whose_name_is_cut_keeps_it_in_its_data(doors: Doors, name: str) -> None:
+    sent = {"series": "a", "id": "b", "data": {"v": 1}} | {name: "x" * 600}
+    assert send_records(doors, sent).status == 200
+    (stored,) = doors.events()
+    assert (len(stored[name]), stored["data"]) == (90 + 1 + 32, sent)
 
 
 def test_long_ids_of_records_are_cut_and_stay_apart(doors: Doors) -> None:

@@ -23,7 +23,7 @@ from tidetable.dialects.series import fit_name
 from tidetable.events import JsonObject
 from tidetable.exact import decode_json
 from tidetable.ingest.bodies import Sent
-from tidetable.ingest.unreadable import Unreadable
+from tidetable.ingest.unreadable import Unreadable, find_lone_surrogate
 from tidetable.keys import find_value
 from tidetable.problems import Problem, refuse_request
 from tidetable.times import to_micros
@@ -106,32 +106,41 @@ def _read_record(record: Record, policy: FirehosePolicy, timestamp: int | None) 
     except ValueError as error:
         lines = [line for line in content.split(b"\n") if line and not line.isspace()]
         if len(lines) < 2:
-            yield Unreadable(f"a record is a JSON object, or lines of them: {error}")
+            reason = find_lone_surrogate(content) or error
+            yield Unreadable(f"a record is a JSON object, or lines of them: {reason}")
             return
     for line in lines:
         try:
             yield _read_value(decode_json(line.removeprefix(BOM_UTF8)), policy, timestamp)
         except ValueError as error:
-            yield Unreadable(f"a line of the record is not JSON: {error}")
+            yield Unreadable(find_lone_surrogate(line) or f"a line of the record is not JSON: {error}")
 
 
 def _read_value(value: Any, policy: FirehosePolicy, timestamp: int | None) -> Sent | Unreadable:
     if not isinstance(value, dict):
         return Unreadable("a record is a JSON object")
     series, time, id = (find_value(value, path) for path in (policy.series, policy.time, policy.id))
-    series, id = _convert_name(series), _convert_name(id)
     if series is None:
         return Unreadable(
             f"the record has no field {policy.series!r}: name its series in [streams.NAME.firehose] series"
         )
+    id = None if id == "" else id
+    names = _convert_name(series), _convert_name(id)
+    for path, sent, name in zip((policy.series, policy.id), (series, id), names, strict=True):
+        # Without its id, an event could be the same as another one.
+        if sent is not None and name is None:
+            return Unreadable(f"the field {path!r} is neither a text nor a whole number of at most 38 digits")
+    fitted = tuple(name and fit_name(name) for name in names)
     data: JsonObject = value.get("data", {})
-    if not (value.keys() <= _EVENT and isinstance(data, dict)):
+    # If a name is cut, or another field has its place, the whole record is the data, so that no value is lost.
+    own = _EVENT & {policy.series, policy.time, policy.id, "data"}
+    if not (value.keys() <= own and isinstance(data, dict) and fitted == names):
         data = value
     if time is None:
         time = timestamp
     if not (time is None or type(time) is int or isinstance(time, str)):
         return Unreadable(f"time: the field {policy.time!r} is neither RFC 3339 text nor whole epoch milliseconds")
-    return Sent(fit_name(series), time, fit_name(id) if id is not None else None, data)
+    return Sent(fitted[0] or "", time, fitted[1], data)
 
 
 def _convert_name(value: Any) -> str | None:
