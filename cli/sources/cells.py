@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from tidetable.exact import decode_json
+from tidetable.exact import BEYOND, decode_json
 
 _NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?", re.ASCII)
 
@@ -36,7 +36,10 @@ def _convert_cell(name: str, cell: str) -> Any:
         return plain == "true"
     if not _NUMBER.fullmatch(plain):
         return cell
-    number = decode_json(plain.encode())
+    try:
+        number = decode_json(plain.encode())
+    except ValueError:  # thousands of digits
+        number = BEYOND
     if isinstance(number, Decimal) and not number.is_finite():
         raise ValueError(f"{name}: {plain[:40]} is a number that cannot be stored: --text {name} keeps it as text")
     return number

@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 from cli.sources.row import SourceError
 from cli.sources.times import UNITS, check_format, parse_epoch, parse_formatted, parse_text
+from tidetable.errors import InvalidRef
+from tidetable.keys import Ref
 
 # A name in a path, in quotes or plain (tidetable.query.render).
 _STEP = re.compile(r'(?:^|\.)(?:"((?:[^"]|"")*)"(?=\.|$)|([^.]*))')
@@ -52,7 +55,7 @@ class Columns:
     def find_event(self, value: Mapping[str, Any]) -> dict[str, Any]:
         """Make the event of an object, which may be an event already; ValueError says what it lacks."""
         is_plain = self.series is None and self.time is None and self.id is None
-        if is_plain and "series" in value and value.keys() <= _EVENT:
+        if is_plain and "series" in value and value.keys() <= _EVENT and _is_ref(value.get("ref")):
             return self._complete_event(value)
         return self.make_event(value)
 
@@ -61,14 +64,15 @@ class Columns:
         data = dict(row)
         event: dict[str, Any] = {}
         series = self.series or "series"
-        event["series"] = series[1:] if series.startswith("=") else _take_column(data, series, "--series")
-        if not isinstance(event["series"], str):
-            event["series"] = str(event["series"])
+        if series.startswith("="):
+            event["series"] = series[1:]
+        else:
+            event["series"] = _read_name(series, _take_column(data, series, "--series"))
         event["time"] = self.read_time(_take_column(data, self.time or "time", "--time"))
         id = data.pop(self.id or "id", None) if self.id is None else _take_column(data, self.id, "--id")
         if id is not None:
-            event["id"] = id if isinstance(id, str) else str(id)
-        event["data"] = _nest_fields({name: value for name, value in data.items() if value is not None})
+            event["id"] = _read_name(self.id or "id", id)
+        event["data"] = _nest_fields(data)
         return event
 
     def _complete_event(self, event: Mapping[str, Any]) -> dict[str, Any]:
@@ -98,12 +102,32 @@ def _take_column(data: dict[str, Any], name: str, option: str) -> Any:
     return value
 
 
+def _read_name(column: str, value: Any) -> str:
+    """Return a series or an id as text; ValueError if it is neither a text nor a number."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal) or not Decimal(value).is_finite():
+        raise ValueError(f"{column}: a series or id is a text or a number, not {str(value)[:40]}")
+    return str(value)
+
+
+def _is_ref(value: Any) -> bool:
+    """True for a ref of an export, which the API computes from the event, and for None. Any other value is data."""
+    if not isinstance(value, str):
+        return value is None
+    try:
+        Ref.decode(value)
+    except InvalidRef:
+        return False
+    return True
+
+
 def _nest_fields(data: Mapping[str, Any]) -> dict[str, Any]:
     """Convert columns of a flat export, such as ``data.place.state``, to nested objects; other columns stay unchanged."""
     nested: dict[str, Any] = {}
     for name, value in data.items():
-        if name == "ref":
-            continue  # an export has a ref, which the API computes from the event
+        if name == "ref" and _is_ref(value):
+            continue
         *path, last = _split_path(name.removeprefix("data.")) if name.startswith("data.") else [name]
         inner = nested
         for step in path:

@@ -7,6 +7,7 @@ from.
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from io import TextIOWrapper
@@ -19,6 +20,9 @@ from cli.sources.row import Row, SourceError, make_row, open_inflated
 
 # More characters than an event can have: 2.5 MB of JSON.
 _MOST_CHARACTERS = 5_000_000
+# A blank between a separator and a quote. To the reader, the quote then is a part of the cell's text.
+_BLANK_QUOTE = re.compile(r'(?:^|,)[ \t]+"', re.MULTILINE)
+_EXPLAIN_BLANK = "a blank stands before the quote of a cell, which is a part of the cell's text then: remove the blank"
 
 
 class _Lines:
@@ -67,24 +71,31 @@ class CsvFile:
 
     def _read_header(self, cells: Iterator[list[str]], lines: _Lines) -> list[str]:
         """Read the names of the columns; SourceError if they cannot be the names of fields."""
+        names, text = list[str](), ""
         try:
-            names = next(cells, [])
+            while not text.strip() and (row := next(cells, None)) is not None:  # blank lines before the header
+                names, text = row, "".join(lines.take())
         except csv.Error as error:
-            raise SourceError(f"{self._path}, line 1: the header cannot be read: {error}") from error
-        text = "".join(lines.take())
-        if not _is_utf8(text) or "\0" in text:
-            raise SourceError(
-                f"{self._path}, line 1: the header is not text in UTF-8: convert the file with iconv -t UTF-8"
-            )
-        if len(names) == 1 and (separator := next((sign for sign in ";\t|" if sign in text), None)) is not None:
-            raise SourceError(
-                f"{self._path}, line 1: the header has one column with {separator!r}: the separator of CSV is a comma"
-            )
+            lines.take()
+            raise SourceError(f"{self._path}, line {lines.begin}: the header cannot be read: {error}") from error
         names = [name if name.startswith("data.") else name.strip() for name in names]
+        if (problem := self._find_problem(names, text)) is not None:
+            raise SourceError(f"{self._path}, line {lines.begin}: {problem}")
+        return names
+
+    def _find_problem(self, names: Sequence[str], text: str) -> str | None:
+        """Return why a header cannot be used; None if it can."""
+        if not _is_utf8(text) or "\0" in text:
+            return "the header is not text in UTF-8: convert the file with iconv -t UTF-8"
+        if len(names) == 1 and (separator := next((sign for sign in ";\t|" if sign in text), None)) is not None:
+            return f"the header has one column with {separator!r}: the separator of CSV is a comma"
+        if _BLANK_QUOTE.search(text) and any(_is_quoted(name) for name in names):
+            return _EXPLAIN_BLANK
         for place, name in enumerate(names):
             if name and name in names[:place]:
-                raise SourceError(f"{self._path}, line 1: two columns are called {name!r}: rename one")
-        return names
+                return f"two columns are called {name!r}: rename one"
+        missing = [name for name in self._mapping.text if name not in names]
+        return f"--text {missing[0]}: the file has no such column" if missing and names else None
 
     def _read_cells(
         self, cells: Iterator[list[str]], lines: _Lines
@@ -114,6 +125,8 @@ class CsvFile:
         self._check_text(names, text)
         if len(row) != len(names):
             raise ValueError(f"the row has {len(row)} cells, but the header has {len(names)} columns")
+        if _BLANK_QUOTE.search("".join(text)) and any(cell[:1] in " \t" and _is_quoted(cell) for cell in row):
+            raise ValueError(_EXPLAIN_BLANK)
         values = convert_cells(names, row, {*self._mapping.names, *self._mapping.text, "series", "id", "time"})
         event = self._mapping.make_event(values)
         self._types.count(values, names)
@@ -138,6 +151,11 @@ class CsvFile:
         except (ValueError, ArithmeticError, csv.Error):
             return False
         return True
+
+
+def _is_quoted(cell: str) -> bool:
+    plain = cell.strip(" \t")
+    return len(plain) > 1 and plain[0] == plain[-1] == '"'
 
 
 def _is_utf8(text: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -12,9 +13,23 @@ from aws.wire import plain
 from cli.sources.columns import Columns
 from cli.sources.row import Row, SourceError, make_row, open_inflated
 from tidetable.exact import decode_json, parse_exact_number
+from tidetable.ingest.unreadable import find_lone_surrogate
 
 _BOM = b"\xef\xbb\xbf"
-_TYPES = frozenset({"S", "N", "B", "BOOL", "NULL", "M", "L", "SS", "NS", "BS"})
+# The type of JSON in which DynamoDB writes a value of each type.
+_TYPES: dict[str, Any] = {
+    "S": str,
+    "N": str,
+    "B": str,
+    "BOOL": bool,
+    "NULL": bool,
+    "M": dict,
+    "L": list,
+    "SS": list,
+    "NS": list,
+    "BS": list,
+}
+_NUMBER = re.compile(r"-?\d+(\.\d+)?([eE][+-]?\d{1,3})?", re.ASCII)
 
 
 def read_ndjson(path: Path, mapping: Columns) -> Iterator[Row]:
@@ -34,7 +49,10 @@ def read_ndjson(path: Path, mapping: Columns) -> Iterator[Row]:
 
 
 def _read_line(line: bytes, mapping: Columns) -> dict[str, Any]:
-    value = decode_json(line)
+    try:
+        value = decode_json(line)
+    except ValueError as error:
+        raise ValueError(find_lone_surrogate(line) or str(error)) from error
     if not isinstance(value, dict):
         raise ValueError("the line is not a JSON object")
     # The decoder keeps the last value of a repeated name, and marks numbers that no event can hold.
@@ -58,10 +76,29 @@ def _refuse_endless(text: str) -> None:
 
 
 def _is_typed(item: Any) -> bool:
-    """True if every value is in DynamoDB's form, such as ``{"N": "1"}``."""
-    return isinstance(item, dict) and all(
-        isinstance(value, dict) and len(value) == 1 and value.keys() <= _TYPES for value in item.values()
-    )
+    """True if every value is in DynamoDB's form, such as ``{"N": "1"}``; ValueError if a number is not a number."""
+    return isinstance(item, dict) and all(map(_is_typed_value, item.values()))
+
+
+def _is_typed_value(value: Any) -> bool:
+    if not (isinstance(value, dict) and len(value) == 1):
+        return False
+    letter: str
+    inner: Any
+    ((letter, inner),) = value.items()
+    if letter not in _TYPES or not isinstance(inner, _TYPES[letter]):
+        return False
+    if letter == "M":
+        return _is_typed(inner)
+    if letter == "L":
+        return all(map(_is_typed_value, inner))
+    texts = inner if isinstance(inner, list) else [inner] if letter == "N" else []
+    if not all(isinstance(text, str) for text in texts):
+        return False
+    for text in texts if letter in ("N", "NS") else ():
+        if not _NUMBER.fullmatch(text):
+            raise ValueError(f"{text[:40]!r} is not a number of DynamoDB")
+    return True
 
 
 def _refuse_other_json(path: Path, line: bytes) -> None:

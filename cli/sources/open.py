@@ -44,6 +44,8 @@ def open_source(path: Path, kind: str | None, mapping: Columns) -> Source:
     if not path.is_file():
         raise SourceError(f"{path} is not a file")
     mapping.check()
+    if mapping.text and kind != "csv":
+        raise SourceError("--text is for CSV: the other formats say which values are texts")
     if kind == "parquet":
         return Source(path, kind, count_rows(path), lambda: read_parquet(path, mapping))
     size = path.stat().st_size

@@ -43,7 +43,8 @@ def _make_event(row: dict[str, Any], mapping: Columns) -> dict[str, Any]:
     for name, value in row.items():
         if isinstance(value, Unreadable):
             raise ValueError(f"{name}: {value.reason}")
-    return mapping.make_event(row)
+    # A null of Parquet is a row without the value. Only within a value it is a value.
+    return mapping.make_event({name: value for name, value in row.items() if value is not None})
 
 
 def _describe_row(row: dict[str, Any]) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
 from decimal import ROUND_FLOOR, Decimal, InvalidOperation
 from typing import Any
@@ -23,7 +24,7 @@ _MONTHS = (
     "july", "august", "september", "october", "november", "december",
 )  # fmt: skip
 _SECOND = r"(?P<second>\d\d)(?:[.,](?P<fraction>\d+))?"
-_OFFSET = r"\s*(?P<offset>Z|UTC|GMT|[+-]\d\d(?::?\d\d)?)?"
+_OFFSET = r"\s*(?P<offset>Z|UTC|GMT|[+-]\d\d(?::?[0-5]\d)?)?"
 _CLOCK = rf"(?P<hour>\d{{1,2}}):(?P<minute>\d\d)(?::{_SECOND})?\s*(?P<half>[ap]\.?m\.?)?{_OFFSET}"
 _BEFORE_CLOCK = r"(?:[T:]|,?\s+)"
 _WEEKDAY = r"(?:[a-z]{3,9},?\s+)?"
@@ -43,6 +44,8 @@ _FORMS = tuple(
 _OPTIONAL = ("month", "name", "hour", "second", "fraction", "half", "offset")
 # Directives of strptime that read a time of day.
 _OF_DAY = re.compile(r"%[HIMSfpcX]")
+# The directives of a form, and the texts between them.
+_PARTS = re.compile(r"%.|[^%]+", re.DOTALL)
 
 
 def parse_epoch(value: Any, unit: str | None) -> str | int | None:
@@ -159,7 +162,22 @@ def check_format(form: str) -> None:
 
 def parse_formatted(text: str, form: str, *, utc: bool) -> str:
     """Parse a time in a form of strptime. A form without a time of day is a date: its midnight in UTC."""
+    if "%Z" in _PARTS.findall(form):
+        return _parse_zoned(text.strip(), form)
     moment = datetime.strptime(text.strip(), form)  # noqa: DTZ007 - the offset is checked below
     if moment.tzinfo is None and not utc and _OF_DAY.search(form):
         raise ValueError(f"the time {text} has no offset: --utc reads such times as UTC")
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).isoformat()
+
+
+def _parse_zoned(text: str, form: str) -> str:
+    """Parse a time with the name of its zone, which must be UTC or GMT.
+
+    Python would also take the names of this machine's own zone, and read the time as if it had none.
+    """
+    for zone in ("UTC", "GMT"):
+        named = "".join([zone if part == "%Z" else part for part in _PARTS.findall(form)])
+        with suppress(ValueError):
+            moment = datetime.strptime(text, named)  # noqa: DTZ007 - its zone is known
+            return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).isoformat()
+    raise ValueError(f"the time {text!r} does not have the form {form!r}: the only names for %Z are UTC and GMT")

@@ -32,7 +32,7 @@ _DAYS = {"today": timedelta(0), "yesterday": timedelta(days=1)}
 # an offset without a colon or without minutes (`+0000`, `+00`).
 _TIME = re.compile(
     r"(\d{4}-\d\d-\d\d)"
-    r"(?:[Tt ](\d\d:\d\d)(?::(\d\d)(?:\.(\d{1,30}))?)?(?:[Zz]| ?([+-]\d\d)(?::?(\d\d))?))?",
+    r"(?:[Tt ](\d\d:\d\d)(?::(\d\d)(?:\.(\d{1,30}))?)?(?:[Zz]| ?([+-]\d\d)(?::?([0-5]\d))?))?",
     re.ASCII,
 )
 # In a URL, a "+" that is not escaped arrives as a space.

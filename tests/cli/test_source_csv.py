@@ -76,7 +76,7 @@ def test_a_cell_may_have_lines_and_quotes(tmp_path: Path) -> None:
         ("a,1,\0", "the row has a NUL byte"),
         (b"a,1,caf\xe9", "the row is not text in UTF-8: convert the file with iconv -t UTF-8"),
         (b"a,1,\xed\xa0\x80", "the row is not text in UTF-8: convert the file with iconv -t UTF-8"),
-        ("a,1," + "9" * 5000, "Integer value out of range"),
+        ("a,1," + "9" * 5000, f"n: {'9' * 40} is a number that cannot be stored: --text n keeps it as text"),
         (
             "a,1,1e999999999999999999999",
             "n: 1e999999999999999999999 is a number that cannot be stored: --text n keeps it as text",
@@ -123,6 +123,29 @@ def test_a_cell_may_be_as_large_as_an_event(tmp_path: Path) -> None:
 def test_a_header_that_names_no_fields_ends_the_file(tmp_path: Path, content: str | bytes, reason: str) -> None:
     with pytest.raises(SourceError, match=reason):
         list_rows(tmp_path, content)
+
+
+def test_blank_lines_before_the_header_are_left_out(tmp_path: Path) -> None:
+    assert show(list_rows(tmp_path, "\n  \r\n" + HEADER + "a,1,2\n")) == [{"n": 2}]
+    with pytest.raises(SourceError, match="line 3: two columns are called 'n'"):
+        list_rows(tmp_path, "\n\nseries,time,n,n\n")
+
+
+def test_a_blank_before_a_quote_is_refused(tmp_path: Path) -> None:
+    """To the reader of CSV, the quotes are then parts of the text."""
+    rows = list_rows(tmp_path, HEADER + 'a,1, "x"\na,2,\t"2" \n "a",3,3\na,4," ""y"""\na,5,"x, ""z"""\na,6, 6" \n')
+    problem = "a blank stands before the quote of a cell, which is a part of the cell's text then: remove the blank"
+    assert show(rows) == [problem, problem, problem, {"n": ' "y"'}, {"n": 'x, "z"'}, {"n": ' 6" '}]
+    with pytest.raises(SourceError, match="line 1: a blank stands before the quote"):
+        list_rows(tmp_path, 'series,time, "n"\na,1,1\n')
+
+
+def test_a_column_that_should_stay_text_must_exist(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="line 1: --text zpi: the file has no such column"):
+        list_rows(tmp_path, "series,time,zip\na,1,00501\n", text=("zip", "zpi"))
+    (tmp_path / "a.ndjson").write_text('{"series": "a", "time": 1, "zip": 5}')
+    with pytest.raises(SourceError, match="--text is for CSV"):
+        open_source(tmp_path / "a.ndjson", None, Columns(text=("zip",)))
 
 
 def test_a_value_in_a_column_without_a_name_is_not_lost(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,7 @@ GOOD = b'{"series": "a", "time": 1, "n": 1}'
         (b'{"series": "a", "time": 1, "n": [{"m": 1e9999999999999999999999}]}', "is a number that cannot be stored"),
         (b'{"series": "a", "time": 1, "n": 0.' + b"9" * 5000 + b"}", "is a number that cannot be stored"),
         (b'{"series": "a", "time": 1, "n": ' + b"9" * 5000 + b"}", "Integer value out of range"),
-        (b'{"series": "a", "time": 1, "n": "\\ud800"}', "truncated"),
+        (b'{"series": "a", "time": 1, "n": "\\ud800"}', "is half of a surrogate pair"),
         (b'{"series": "a", "time": 1, "n": "\xff"}', "utf-8"),
         (b'{"series": "a", "time": 1, "n": "\xed\xa0\x80"}', "utf-8"),
         (b'{"series": "a", "time": 1, "n": "a\tb"}', "JSON is malformed"),
@@ -111,6 +112,48 @@ def test_an_export_of_dynamodb_is_read(tmp_path: Path) -> None:
         },
     }
     assert row.event == expected
+
+
+def test_nulls_of_an_export_of_dynamodb_are_kept(tmp_path: Path) -> None:
+    item = '{"Item":{"series":{"S":"a"},"time":{"N":"1773572400000"},"none":{"NULL":true}}}'
+    (row,) = list_rows(tmp_path, item)
+    assert row.event == {"series": "a", "time": 1773572400000, "data": {"none": None}}
+
+
+@pytest.mark.parametrize("number", ["x", "NaN", "1_0", " 1 ", "", "Infinity", "1e9999999999999999999", "\u0663"])
+@pytest.mark.parametrize("form", ['{"N":%s}', '{"NS":["1",%s]}', '{"L":[{"M":{"n":{"N":%s}}}]}'])
+def test_a_number_of_dynamodb_that_is_none_is_refused(tmp_path: Path, number: str, form: str) -> None:
+    value = form % json.dumps(number)
+    line = '{"Item":{"series":{"S":"a"},"time":{"N":"1773572400000"},"n":' + value + "}}"
+    (row,) = list_rows(tmp_path, line)
+    assert (row.event, row.problem) == (None, f"{number[:40]!r} is not a number of DynamoDB")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        '{"L":5}',
+        '{"M":{"a":5}}',
+        '{"S":5}',
+        '{"SS":"a"}',
+        '{"SS":[1]}',
+        '{"N":5}',
+        '{"L":[{"N":1}]}',
+        '{"BOOL":"true"}',
+    ],
+)
+def test_a_field_called_item_that_only_resembles_an_export_is_a_field(tmp_path: Path, value: str) -> None:
+    (tmp_path / "b.ndjson").write_text('{"Item":{"n":' + value + '},"time":1}')
+    (row,) = open_source(tmp_path / "b.ndjson", None, Columns(series="=a")).read()
+    assert row.event == {"series": "a", "time": 1, "data": {"Item": {"n": json.loads(value)}}}
+    (tmp_path / "c.ndjson").write_text('{"Item":{"n":' + value + "}}")
+    (row,) = open_source(tmp_path / "c.ndjson", None, Columns(series="=a")).read()
+    assert row.problem == "the row has no time: name its column with --time"
+
+
+def test_a_null_of_a_flat_row_is_a_value(tmp_path: Path) -> None:
+    (row,) = list_rows(tmp_path, '{"series": "a", "time": 1, "id": null, "n": null, "data.m": null, "l": [null]}')
+    assert row.event == {"series": "a", "time": 1, "data": {"n": None, "m": None, "l": [None]}}
 
 
 def test_a_field_called_item_is_a_field(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time as clock
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +94,9 @@ def test_a_time_without_an_offset_is_utc_with_the_option(tmp_path: Path, time: s
         ("2026-11-27 13:00 PM Z", "does not exist: hour 13 is not within 1 to 12"),
         ("27 Foo 2026", "does not exist: Foo is not a month"),
         ("NaN", "has no known form"),
+        ("2026-11-27T12:00:00+12:60", "has no known form"),
+        ("2026-11-27T24:00:00Z", "does not exist: hour must be in 0..23"),
+        ("2026-06-30T23:59:60Z", "does not exist: second must be in 0..59"),
         # Seconds, and a date as a number, would silently be instants of 1970.
         ("1773572400", "--time-unit s if it is seconds"),
         ("-1773572400", "--time-unit s if it is seconds"),
@@ -136,6 +140,29 @@ def test_a_form_of_ones_own_is_read(tmp_path: Path, form: str, time: str, utc: b
 def test_a_row_in_another_form_than_the_named_one_is_refused(tmp_path: Path) -> None:
     assert "does not match format" in read_time(tmp_path, "2026-11-27", Columns(time_format="%d/%m/%Y"))
     assert "unconverted data remains" in read_time(tmp_path, "27/11/2026 1", Columns(time_format="%d/%m/%Y"))
+
+
+@pytest.mark.parametrize(
+    ("form", "time", "expected"),
+    [
+        ("%Y-%m-%d %H:%M %Z", "2026-11-27 12:30 UTC", "2026-11-27T12:30:00+00:00"),
+        ("%Y-%m-%d %H:%M %Z", "2026-11-27 12:30 gmt", "2026-11-27T12:30:00+00:00"),
+        ("%a %b %d %H:%M:%S %Z %Y", "Fri Nov 27 12:30:00 UTC 2026", "2026-11-27T12:30:00+00:00"),
+        ("%Y-%m-%d %H:%M %z (%Z)", "2026-11-27 12:30 +0100 (UTC)", "2026-11-27T12:30:00+01:00"),
+        ("%Y-%m-%d %%Z %H:%M %z", "2026-11-27 %Z 12:30 +0100", "2026-11-27T12:30:00+01:00"),
+        ("%Y-%m-%d %H:%M %Z", "2026-11-27 12:30 EST", "the only names for %Z are UTC and GMT"),
+        ("%Y-%m-%d %H:%M %Z", "2026-11-27 12:30 EDT", "the only names for %Z are UTC and GMT"),
+        ("%Y-%m-%d %H:%M %Z", "2026-11-27 12:30", "the only names for %Z are UTC and GMT"),
+    ],
+)
+@pytest.mark.parametrize("utc", [True, False])
+def test_the_name_of_a_zone_is_never_ignored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str, time: str, expected: str, utc: bool
+) -> None:
+    """On a machine in New York, Python reads EST, and forgets it."""
+    monkeypatch.setattr(clock, "tzname", ("EST", "EDT"))
+    monkeypatch.setattr(clock, "daylight", 1)
+    assert expected in read_time(tmp_path, time, Columns(utc=utc, time_format=form))
 
 
 @pytest.mark.parametrize(

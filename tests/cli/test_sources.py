@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,8 @@ import pytest
 
 from cli.forms import write_csv, write_lines
 from cli.sources import Columns, Row, SourceError, open_source
+from tidetable.keys import Key, Ref
+from tidetable.periods import parse_label
 
 EVENT: dict[str, Any] = {
     "series": "a",
@@ -16,6 +19,9 @@ EVENT: dict[str, Any] = {
     "id": "e",
     "data": {"v1.5": {"load": 1, 'say "hi"': 2, "at": {"x.y": 3}}, "plain": 4},
 }
+
+
+REF = Ref("quakes", parse_label("2026-03-15"), Key("a", "2026-03-15T12:00:00.000000Z#a#e")).encode()
 
 
 def read_events(path: Path) -> list[dict[str, Any] | None]:
@@ -26,7 +32,7 @@ def read_events(path: Path) -> list[dict[str, Any] | None]:
 def test_an_export_is_read_as_the_events_that_it_was_made_of(tmp_path: Path, name: str, write: Any) -> None:
     path = tmp_path / name
     with path.open("w", newline="") as file:
-        write([{**EVENT, "ref": "r1"}], file)
+        write([{**EVENT, "ref": REF}], file)
     assert read_events(path) == [EVENT]
 
 
@@ -46,6 +52,28 @@ def test_two_columns_of_one_name_are_refused(tmp_path: Path) -> None:
     path.write_text("series,time,mag,mag,,\na,1000,1,2,,\n")
     with pytest.raises(SourceError, match="two columns are called 'mag': rename one"):
         read_events(path)
+
+
+@pytest.mark.parametrize("ref", ["PAY-17", "r1", "17", REF[:-4]])
+def test_a_column_of_ones_own_called_ref_is_data(tmp_path: Path, ref: str) -> None:
+    """Payments, for example, have refs."""
+    value: Any = 17 if ref == "17" else ref
+    expected = {"series": "a", "time": 1000, "data": {"ref": value, "n": 1}}
+    (tmp_path / "rows.csv").write_text(f"series,time,ref,n\na,1000,{ref},1\n")
+    lines = [{"series": "a", "time": 1000, "ref": value, "n": 1}, {"series": "a", "time": 1000, "ref": value}]
+    (tmp_path / "rows.ndjson").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert read_events(tmp_path / "rows.csv") == [expected]
+    assert read_events(tmp_path / "rows.ndjson") == [expected, {**expected, "data": {"ref": value}}]
+
+
+@pytest.mark.parametrize("value", ["true", "false", "[1]", '{"a": 1}', '[""]', "{}"])
+@pytest.mark.parametrize("name", ["series", "id"])
+def test_a_series_or_id_is_a_text_or_a_number(tmp_path: Path, name: str, value: str) -> None:
+    (tmp_path / "rows.ndjson").write_text(f'{{"series": "a", "time": 1000, "id": "e", "n": 1, "{name}2": {value}}}\n')
+    columns = Columns(series="series2") if name == "series" else Columns(id="id2")
+    (row,) = open_source(tmp_path / "rows.ndjson", None, columns).read()
+    assert row.event is None
+    assert row.problem.startswith(f"{name}2: a series or id is a text or a number, not ")
 
 
 def list_rows(tmp_path: Path, name: str, content: bytes | str, columns: Columns | None = None) -> list[Row]:
@@ -107,6 +135,8 @@ def test_series_and_ids_stay_text(tmp_path: Path) -> None:
     assert row.event == own
     (row,) = list_rows(tmp_path, "a.csv", "s,t,i,zip,n\n7,1000,1e3,5,5\n", Columns("s", "t", "i", text=("zip",)))
     assert row.event == own
+    (row,) = list_rows(tmp_path, "a.ndjson", '{"s": 7.50, "time": 1000, "id": -3}', Columns(series="s"))
+    assert row.event == {"series": "7.50", "time": 1000, "id": "-3", "data": {}}
     (row,) = list_rows(tmp_path, "a.ndjson", '{"s": 7, "time": 1000, "id": 3}', Columns(series="s"))
     assert row.event == {"series": "7", "time": 1000, "id": "3", "data": {}}
 

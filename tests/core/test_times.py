@@ -105,6 +105,8 @@ def test_usual_forms_beside_rfc_3339_are_times(sent: str, expected: str) -> None
         "2026-02-30",
         "9999-01-01",
         "1969-12-31",
+        "2026-03-01T00:04:00+12:60",
+        "2026-03-01T00:04:00-0199",
     ],
 )
 def test_other_forms_are_refused(wrong: str) -> None:
