@@ -276,5 +276,5 @@ class StageAlarms(Alarms):
         self._add_alarm(
             "RollupGroupsExceeded",
             make_own_metric(stage, "refresher", "RollupGroupsExceeded", "Maximum").with_(period=five),
-            "A bucket of a rollup has more groups than max_groups, or too large a cell: aggregates read its events.",
+            "A bucket of a rollup has more groups than max_groups, or too long values of by: aggregates read its events.",
         )

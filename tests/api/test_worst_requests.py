@@ -16,12 +16,13 @@ from tests.worlds.configs import ROOT
 from tests.worlds.worst import CASES
 
 # The memory of the functions in megabytes, without the 150 that a function has before its first request.
-INGEST, DOORS, QUERY = 512 - 150, 1024 - 150, 1024 - 150
+INGEST, DOORS, QUERY, REFRESHER = 512 - 150, 1024 - 150, 1024 - 150, 1769 - 150
 TOO_LONG_ROWS = "422 too_much: rows that belong into one page are larger than an answer may be in this format"
 # For each case: the memory of its function, and the beginning of its outcome.
 EXPECTED = {
     "top_of_a_thousand_groups_in_every_second": (QUERY, "422 too_much: 86400000 rows, more than 10000; ask for fewer"),
     "a_group_with_a_long_text_in_every_second": (QUERY, "422 too_much: with fill=previous, or with fill and by"),
+    "a_bucket_with_long_texts_and_names": (REFRESHER, "5001 cells, over False"),
     "the_top_group_with_a_long_text_in_every_second": (QUERY, "422 too_much: the values of by, repeated in each row"),
     "many_groups_with_long_texts": (QUERY, "422 too_many_groups: the values of by have more than 20000000"),
     "csv_of_events_with_different_fields": (QUERY, "200 238 rows, next True"),

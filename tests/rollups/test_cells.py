@@ -23,13 +23,13 @@ from tidetable.rollups.cells import (
     GroupState,
     Numbers,
     is_removed,
-    make_group_value,
     make_id,
     make_removed_cell,
     parse_cell,
     parse_names,
 )
 from tidetable.rollups.definition import Definition
+from tidetable.rollups.groups import make_group_value
 
 SKETCHES = DDSketches()
 

@@ -165,12 +165,16 @@ def test_a_bucket_of_a_closed_table_is_written_in_transactions_that_aws_takes(co
     assert world.check(QUERIES) > 0
 
 
-def test_large_cells_of_a_closed_table_are_written_in_transactions_of_less_than_4_mb() -> None:
+def test_large_cells_of_a_closed_table_are_written_in_transactions_of_few_bytes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Cells of 2,100 characters, with a bound of 20,000 bytes instead of 4 MB."""
+    monkeypatch.setattr("tidetable.rollups.writing._TRANSACTED_BYTES", 20_000)
     world = begin_rollups((MINUTES,))
     entry = world.entry("s-m", START)
     plain = replace(entry.layout, pack=None)
     world.catalog.items["s-m", entry.period] = replace(entry, layout=plain, state=State.CLOSED)
-    world.write(*[reading(45, n, kind=f"{n:02d}" + "x" * 350_000, id=str(n)) for n in range(12)])
+    world.write(*[reading(45, n, kind=f"{n:02d}" + "x" * 2_050, id=str(n)) for n in range(12)])
     sizes: list[int] = []
     transact = world.store.transact
 
@@ -182,7 +186,7 @@ def test_large_cells_of_a_closed_table_are_written_in_transactions_of_less_than_
     report = world.refresh()
     assert report is not None
     assert (report.failed, report.over, len(sizes)) == ([], [], 2)
-    assert max(sizes) < 4 * 1024 * 1024
+    assert max(sizes) < 20_000
 
 
 def test_a_cell_that_is_too_large_for_a_pack_is_an_item_of_its_own() -> None:
@@ -267,16 +271,21 @@ def test_cells_are_packed_and_the_same_whoever_makes_them() -> None:
     assert open_item(item, worlds[0].entry("s-m", START).layout, worlds[0].reader.unpacker.compressor).problem is None
 
 
-def test_a_bucket_with_a_cell_that_dynamodb_would_refuse_is_read_from_the_events() -> None:
-    """An event of a stream with large events may have a text of 500 KB in a field that the rollup groups by."""
+def test_a_bucket_with_a_cell_that_dynamodb_would_refuse_is_read_from_the_events(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Sketches of many fields may take more than an item. Here, an item holds 2,000 bytes, and a pack 1,024."""
     world = begin_rollups((MINUTES,))
-    text = "".join(random.Random(7).choices("abcdefghijklmnopqrstuvwxyz0123456789", k=500_000))
+    entry = world.entry("s-m", START)
+    world.catalog.items["s-m", entry.period] = replace(entry, layout=replace(entry.layout, pack=Packing(600, 1_024)))
+    monkeypatch.setattr("tidetable.rollups.writing.MAX_ITEM_BYTES", 2_000)
+    text = "".join(random.Random(7).choices("abcdefghijklmnopqrstuvwxyz0123456789", k=2_000))
     world.write(reading(45, 1, kind="x"), reading(46, 2, kind=text), reading(55, 3, kind="x"))
     report = world.refresh()
     assert report is not None
     assert report.failed == []
     assert report.over == [
-        "s-m 2026-03-02T00:40:00.000000Z: a cell takes 500295 bytes as an item; DynamoDB holds at most 409600"
+        "s-m 2026-03-02T00:40:00.000000Z: a cell takes 2295 bytes as an item; DynamoDB holds at most 2000"
     ]
     assert show_edges(world, "m") == ["00:10-01:10"]
     assert world.rollups.over == {("s", "m", START + timedelta(minutes=40)): 2}

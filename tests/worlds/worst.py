@@ -18,6 +18,7 @@ from time import process_time
 from typing import Any
 
 from aws.arrow import encode_stream
+from aws.sketches import DDSketches
 from tests.worlds.days import LAYOUTS, NOW, START, STREAM, Days
 from tests.worlds.doors import Doors, config, nanos
 from tests.worlds.intake import World
@@ -27,6 +28,8 @@ from tidetable.periods import Kind, find_containing
 from tidetable.problems import ProblemError
 from tidetable.query import choose_form, parse_query, render_answer, run_query
 from tidetable.query.aggregates import find_aggregate, parse_aggregation
+from tidetable.rollups.cells import Bucket
+from tidetable.rollups.definition import Definition
 
 # The processor seconds after which a case is ended, on a machine that may be busy. Each case takes less than 10.
 _SECONDS = 90
@@ -103,6 +106,21 @@ def a_group_with_a_long_text_in_every_second() -> Ask:
 
 
 @case
+def a_bucket_with_long_texts_and_names() -> Ask:
+    """A bucket of a rollup whose 5,000 events have a text of 300,000 characters and a name of 90,000 each."""
+    definition = Definition("h", timedelta(hours=1), ("text",), (), ("count",), 10_000, "quakes", "quakes-h")
+
+    def compute() -> str:
+        bucket = Bucket(definition, DDSketches())
+        for number in range(5_000):
+            data = {"text": f"{number}".ljust(300_000, "x"), f"{number}".ljust(90_000, "n"): 1}
+            bucket.add("a", f"{number}#a#1", data)
+        return f"{len(bucket.make_events(START))} cells, over {bucket.is_over}"
+
+    return compute
+
+
+@case
 def the_top_group_with_a_long_text_in_every_second() -> Ask:
     days = _store([_make_event(0, {"text": "x" * 390_000})])
     return lambda: _ask(days, "aggregate", {"by": "text", "step": "10s", "fill": "zero", "top": "1"})
@@ -110,8 +128,8 @@ def the_top_group_with_a_long_text_in_every_second() -> Ask:
 
 @case
 def many_groups_with_long_texts() -> Ask:
-    text = "é" * 100_000
-    days = _store([_make_event(number, {"text": f"{number}{text}"}) for number in range(1000)])
+    text = "é" * 3_000
+    days = _store([_make_event(number, {"text": f"{number}{text}"}) for number in range(10_000)])
     return lambda: _ask(days, "aggregate", {"by": "text", "top": "1"})
 
 

@@ -22,7 +22,7 @@ from tidetable.times import to_text
 class Report:
     """The report of a run: the numbers of sealed and resealed buckets, and the reasons why it did not handle others.
 
-    ``over`` are the buckets that are not kept: they have too many groups, or too large a cell. ``marks`` counts the
+    ``over`` are the buckets that are not kept: they have too many or too long groups. ``marks`` counts the
     marks that remain, ``gone`` the marks that were cleared because their events are deleted for ever. ``lag`` is the
     longest time for which a bucket could have been sealed already. ``finished`` is False if the time was up too early.
     """
@@ -52,7 +52,7 @@ def compute_bucket(
 ) -> bool:
     """Compute a bucket and write its cells.
 
-    If it has too many groups, or a cell that is too large for an item, record that instead and return False. If the
+    If it has too many or too long groups, or a cell that DynamoDB refuses, record that instead and return False. If the
     bucket was read before, ``collected`` is the instant of that reading, and the content. Otherwise the bucket is read
     here.
     """
@@ -65,7 +65,7 @@ def compute_bucket(
         content = collect_bucket(definition, segments, services)
     try:
         if content.is_over:
-            raise BucketOver(f"more than {definition.max_groups} groups")
+            raise BucketOver(content.describe_over())
         write_cells(definition, entry, content.make_events(bucket), present, read_at, services)
     except BucketOver as error:
         services.rollups.put_over(run.source, definition.name, bucket, len(content.groups))

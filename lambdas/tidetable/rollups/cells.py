@@ -21,10 +21,14 @@ from tidetable.keys import find_number, find_value
 from tidetable.packs.numbers import settle_text
 from tidetable.ports import Sketch, Sketches
 from tidetable.rollups.definition import PERCENTILES, SERIES, Definition
+from tidetable.rollups.groups import Group, make_group_value, measure_group, shorten_name
 
 ALL_SERIES, FIELDS_ID = "*", "fields"
 # At most this many field names are kept for one bucket.
 MAX_NAMES = 1_000
+# The most characters of the texts of all groups of a bucket. With characters of four bytes they take 1,030 MB while the
+# bucket is computed anew and written (measured); the refresher has 1,769.
+MAX_TEXTS = 40_000_000
 # AWS: a sort key has at most 1,024 bytes. A cell's id is only one piece of a sort key.
 _MAX_ID_BYTES, _HASH_BYTES = 200, 16
 _KINDS: Mapping[type, str] = {
@@ -32,17 +36,6 @@ _KINDS: Mapping[type, str] = {
 }  # fmt: skip
 
 Number = int | Decimal
-# For each name of ``by``: the kind of its value (text, number, truth, nothing), and the value.
-Group = tuple[tuple[str, Any], ...]
-
-
-def make_group_value(value: Any) -> tuple[str, Any]:
-    """Return the kind of a value, and the value to group by. Lists and objects are not values to group by."""
-    if isinstance(value, bool):
-        return "truth", value
-    if isinstance(value, int | Decimal):
-        return "number", value
-    return ("text", value) if isinstance(value, str) else ("nothing", None)
 
 
 @dataclass(slots=True)
@@ -166,11 +159,18 @@ class Bucket:
         self._sketched = PERCENTILES in definition.kept_statistics
         self.groups: dict[Group, GroupState] = {}
         self.names: dict[str, set[str]] = {}
+        self.texts = 0
 
     @property
     def is_over(self) -> bool:
-        """True if there are more groups than the rollup may have."""
-        return len(self.groups) > self._definition.max_groups
+        """True if there are more groups, or longer texts of groups, than the rollup may have."""
+        return len(self.groups) > self._definition.max_groups or self.texts > MAX_TEXTS
+
+    def describe_over(self) -> str:
+        """Say why the bucket is over."""
+        if self.texts > MAX_TEXTS:
+            return f"the values of by have more than {MAX_TEXTS} characters together"
+        return f"more than {self._definition.max_groups} groups"
 
     def add(self, series: str, place: str, data: JsonObject) -> None:
         """Add an event to its group. ``place`` is the event's place in the order of all events."""
@@ -190,7 +190,7 @@ class Bucket:
                     numbers.sketch = self._sketches.new()
                 numbers.sketch.add(float(number))
         for name, value in data.items():
-            self.names.setdefault(name, set()).add(name_kind(value))
+            self.names.setdefault(shorten_name(name), set()).add(name_kind(value))
         self._limit_names()
 
     def merge(self, cell: Cell) -> None:
@@ -204,13 +204,14 @@ class Bucket:
     def merge_names(self, names: Mapping[str, Iterable[str]]) -> None:
         """Add the names and kinds of the fields of a finer bucket."""
         for name, kinds in names.items():
-            self.names.setdefault(name, set()).update(kinds)
+            self.names.setdefault(shorten_name(name), set()).update(kinds)
         self._limit_names()
 
     def _find_state(self, group: Group) -> GroupState:
         state = self.groups.get(group)
         if state is None:
             state = self.groups[group] = GroupState()
+            self.texts += measure_group(group)
         return state
 
     def _limit_names(self) -> None:

@@ -21,7 +21,7 @@ from tidetable.query.plan import plan_query
 from tidetable.query.read import Scanner
 from tidetable.query.scans import Gap
 from tidetable.query.session import ReadSession
-from tidetable.rollups.cells import Bucket, parse_cell, parse_names
+from tidetable.rollups.cells import MAX_TEXTS, Bucket, parse_cell, parse_names
 from tidetable.rollups.cover import Segment
 from tidetable.rollups.definition import PERCENTILES, Definition
 from tidetable.rollups.services import BucketBlocked, Services, Unfinished
@@ -205,11 +205,17 @@ def collect_together(definition: Definition, start: datetime, due: int, services
     buckets = {start + number * every: Bucket(definition, services.reader.sketches) for number in range(count)}
     query, stretch = make_query(definition.source, start, end), stretch._replace(end=end)
     at = {to_text(bucket): bucket for bucket in buckets}
-    starts = sorted(at)
+    starts, texts = sorted(at), 0
     for row in _read_stretch(query, stretch, noted, services):
-        bucket = buckets[at[starts[bisect_right(starts, row[0]) - 1]]]
-        if not bucket.is_over:
-            _add_event(bucket, row)
+        bucket = buckets.get(at[starts[bisect_right(starts, row[0]) - 1]])
+        if bucket is None or bucket.is_over:
+            continue
+        texts -= bucket.texts
+        _add_event(bucket, row)
+        texts += bucket.texts
+        while texts > MAX_TEXTS and len(buckets) > 1:
+            # The groups' texts do not fit into memory: the last bucket is read in a later pass.
+            texts -= buckets.popitem()[1].texts
     return buckets
 
 

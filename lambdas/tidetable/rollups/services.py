@@ -18,7 +18,7 @@ class BucketBlocked(TidetableError):
 
 
 class BucketOver(TidetableError):
-    """A bucket has too many groups, or a cell that is too large for an item.
+    """A bucket has too many or too long groups, or a cell that DynamoDB refuses.
 
     The bucket is not kept: queries read its events.
     """

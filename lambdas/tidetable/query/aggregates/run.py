@@ -15,14 +15,15 @@ from tidetable.keys import find_number, find_value
 from tidetable.problems import refuse_request
 from tidetable.query.aggregates.parse import MAX_ROWS, SERIES, Aggregation
 from tidetable.query.aggregates.rolled import read_cells
-from tidetable.query.aggregates.stats import compute_stat, make_adder, measure_group, refuse_long_groups
+from tidetable.query.aggregates.stats import compute_stat, make_adder, refuse_long_groups
 from tidetable.query.aggregates.unordered import Unordered
 from tidetable.query.batches import Batch, EventRow, TimeUp, list_events
 from tidetable.query.model import Position
 from tidetable.query.page import MAX_PAGE_BYTES
 from tidetable.query.sections import Section, SectionReader
 from tidetable.query.session import ReadSession
-from tidetable.rollups.cells import Cell, Group, Number, Numbers, make_group_value
+from tidetable.rollups.cells import Cell, Number, Numbers
+from tidetable.rollups.groups import Group, make_group_value, measure_group
 from tidetable.times import from_text, to_text
 
 # The greatest number of groups times steps in memory, without and with sketches. A group with a sketch takes some KB.

@@ -9,7 +9,7 @@ from decimal import Context, Decimal
 from tidetable.keys import render_number
 from tidetable.ports import Sketches
 from tidetable.problems import refuse_request
-from tidetable.rollups.cells import Group, Number, Numbers
+from tidetable.rollups.cells import Number, Numbers
 
 PLAIN = ("count", "sum", "min", "max", "avg", "first", "last")
 _PERCENTILE = re.compile(r"p(\d{1,2}(?:\.\d{1,3})?|100)")
@@ -63,11 +63,6 @@ def make_adder(stats: Sequence[str], sketches: Sketches) -> Callable[[Numbers, N
         numbers.sketch.add(float(number))
 
     return add
-
-
-def measure_group(group: Group) -> int:
-    """Count the characters of a group's texts. A text may be as long as an item, and every row of the group has it."""
-    return sum([len(value) for _, value in group if type(value) is str])
 
 
 def refuse_long_groups(characters: int) -> None:

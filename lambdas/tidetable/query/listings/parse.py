@@ -18,8 +18,8 @@ from tidetable.query.cursor import Seal
 from tidetable.query.model import Query, QueryBased
 from tidetable.query.parse import Parameters
 from tidetable.query.where import parse_path, refuse_cold
-from tidetable.rollups.cells import make_group_value
 from tidetable.rollups.definition import SERIES, Definition
+from tidetable.rollups.groups import make_group_value
 from tidetable.times import EPOCH
 
 KNOWN = ("from", "to", "prefix", "limit", "consistent", "format", "flat", "escape", "explain", "cursor")

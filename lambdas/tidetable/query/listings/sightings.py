@@ -21,6 +21,7 @@ from tidetable.query.scans import Gap
 from tidetable.rollups.cells import FIELDS_ID, name_kind, parse_names
 from tidetable.rollups.collect import read_batch_events
 from tidetable.rollups.definition import Definition
+from tidetable.rollups.groups import make_group_value, shorten_name
 from tidetable.times import EPOCH, from_text, to_text
 
 _Batch = LiveBatch | ArchiveBatch
@@ -41,11 +42,11 @@ def list_of_events(
             yield series, Seen(time, time, EXACT)
     elif listing.field is not None:
         for time, _, _, data in list_events(batch):
-            yield find_value(data, listing.field), Seen(time, time, EXACT)
+            yield make_group_value(find_value(data, listing.field))[1], Seen(time, time, EXACT)
     else:
         for time, _, _, data in read_batch_events(batch, reader, note_lost):
             for name, value in data.items():
-                yield name, Seen(time, time, EXACT, (name_kind(value),))
+                yield shorten_name(name), Seen(time, time, EXACT, (name_kind(value),))
 
 
 def list_of_cells(
