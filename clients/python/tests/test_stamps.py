@@ -99,7 +99,13 @@ def test_a_dataclass_is_an_event() -> None:
         ({"series": "s", "data": {"a": {"b": [1, float("nan")]}}}, r"data.a.b\[1\] is nan"),
         ({"series": "s", "data": {"a": float("inf")}}, "data.a is inf"),
         ({"series": "s", "data": {"a": Decimal("NaN")}}, "data.a is NaN"),
+        ({"series": "s", "data": {"a": Decimal("sNaN")}}, "data.a is sNaN"),
         ({"series": "s", "data": {"a": np.float64("nan")}}, "data.a is nan"),
+        ({"series": "s", "data": {"a": np.datetime64("NaT")}}, "NaT has no form in JSON: leave the field out"),
+        ({"series": "s", "data": {"a": np.timedelta64("NaT", "ns")}}, "NaT has no form in JSON: leave the field out"),
+        ({"series": "s", "data": {"a": np.array(["NaT"], "datetime64[ns]")}}, "NaT has no form in JSON"),
+        ({"series": "s", "data": {"a": np.timedelta64(5, "M")}}, "has no fixed length: write a number"),
+        ({"series": "s", "data": {"a": np.timedelta64(5)}}, "has no fixed length: write a number"),
         ({"series": "s", "data": {"a": {float("nan")}}}, r"data.a\[0\] is nan"),
         ({"series": "s", "data": {"a": Reading("b", {"v": float("nan")})}}, "data.a.data.v is nan"),
         ({"series": "s", "data": Reading("b", {"v": float("-inf")})}, "data.data.v is -inf"),
@@ -122,3 +128,45 @@ def test_an_instant_of_numpy_is_a_text_in_each_unit() -> None:
     values = [np.datetime64("2026-03-15T12:00:00", unit) for unit in ("s", "ms", "us", "ns")]
     text = Stamper().encode({"series": "s", "time": 1, "data": {"at": values}}, datetime(2026, 3, 15, tzinfo=UTC))
     assert text == b'{"series":"s","time":1,"data":{"at":[%s]}}' % b",".join(4 * [b'"2026-03-15T12:00:00"'])
+
+
+@pytest.mark.parametrize(
+    ("instant", "expected"),
+    [
+        (np.datetime64("2026-03-15T12:00:00.123456789"), "2026-03-15T12:00:00.123456789"),
+        (np.datetime64("2026-03-15T12:00:00.123456000"), "2026-03-15T12:00:00.123456"),
+        (np.datetime64("1969-12-31T23:59:59.999999999"), "1969-12-31T23:59:59.999999999"),
+        (np.datetime64("1970-01-01T00:00:00.000000000001"), "1970-01-01T00:00:00.000000000001"),
+        (np.datetime64("20000-01-01"), "20000-01-01"),
+        (np.datetime64("2026-03-15"), "2026-03-15T00:00:00"),
+        (np.datetime64("2026-03", "M"), "2026-03-01T00:00:00"),
+        (
+            np.array([["2026-03-15T12:00:00.000000001"], ["2026-03-15T12:00:00"]], "datetime64[ns]"),
+            [["2026-03-15T12:00:00.000000001"], ["2026-03-15T12:00:00"]],
+        ),
+    ],
+)
+def test_an_instant_of_numpy_keeps_its_digits(instant: Any, expected: Any) -> None:
+    assert encode({"series": "s", "time": 1, "data": {"at": instant}})["data"] == {"at": expected}
+
+
+@pytest.mark.parametrize(
+    ("length", "expected"),
+    [
+        (np.timedelta64(1_500_000_000, "ns"), Decimal("1.5")),
+        (np.timedelta64(1, "ns"), Decimal("0.000000001")),
+        (np.timedelta64(-1, "us"), Decimal("-0.000001")),
+        (np.timedelta64(2, "ps"), Decimal("0.000000000002")),
+        (np.timedelta64(5, "s"), 5),
+        (np.timedelta64(2, "h"), 7200),
+        (np.timedelta64(1, "D"), 86_400),
+        (np.timedelta64(1, "W"), 604_800),
+        (np.array([2], "timedelta64[25ms]")[0], Decimal("0.05")),
+        (np.array([1, 2_000_000_000], "timedelta64[ns]"), [Decimal("0.000000001"), 2]),
+        (pd.Timedelta(1_500_000_001, "ns"), Decimal("1.500000001")),
+        (pd.Timedelta("100000 days 00:00:00.000000001"), Decimal("8640000000.000000001")),
+        (pd.Timedelta(-1, "ns"), Decimal("-0.000000001")),
+    ],
+)
+def test_a_length_of_time_is_its_seconds_in_every_unit(length: Any, expected: Any) -> None:
+    assert encode({"series": "s", "time": 1, "data": {"took": length}})["data"] == {"took": expected}

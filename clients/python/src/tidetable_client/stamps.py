@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+import re
 import secrets
 from collections.abc import Callable, Mapping
 from datetime import date, datetime, timedelta
-from decimal import Decimal
+from decimal import Context, Decimal
 from itertools import count
 from typing import Any, NoReturn
 
@@ -18,6 +19,13 @@ _FIELDS = frozenset({"series", "time", "id", "data"})
 # msgspec writes a float that is NaN or infinite as null. It writes such a Decimal as NaN or Infinity, which is not
 # JSON.
 _SUSPECT = (b"null", b"NaN", b"Infinity")
+# The type of a length of time of numpy, such as m8[ns] or m8[25s]; and its units: a number of seconds, or of the
+# fractions of a second with so many decimal places. Months and years have no fixed length.
+_LENGTH = re.compile(r"m8\[(\d*)(W|D|h|m|s|ms|us|ns|ps|fs|as)\]", re.ASCII)
+_UNITS = {"W": (604_800, 0), "D": (86_400, 0), "h": (3600, 0), "m": (60, 0), "s": (1, 0)} | {
+    unit: (1, places) for unit, places in (("ms", 3), ("us", 6), ("ns", 9), ("ps", 12), ("fs", 15), ("as", 18))
+}
+_EXACT = Context(prec=420)
 
 
 class Stamper:
@@ -109,15 +117,41 @@ def _convert_value(value: Any) -> Any:
         return value.isoformat()
     if isinstance(value, date):
         return value.isoformat()
-    if isinstance(value, timedelta):
-        return value.total_seconds()
-    if type(value).__module__ == "numpy" and value.dtype.kind == "M":
-        return value.astype("datetime64[us]").tolist()  # nanoseconds would become a number
+    if isinstance(value, timedelta):  # that of pandas has nanoseconds, too
+        nanos = (value.days * 86_400 + value.seconds) * 10**9 + value.microseconds * 1000
+        return _show_seconds(nanos + getattr(value, "nanoseconds", 0), 9)
+    if type(value).__module__ == "numpy" and value.dtype.kind in "Mm":
+        return _convert_numpy_time(value)
     if hasattr(value, "tolist"):  # numpy's scalars and arrays
         return value.tolist()
     if isinstance(value, Mapping):
         return dict(value)
     raise TypeError(f"{type(value).__name__} has no form in JSON")
+
+
+def _convert_numpy_time(value: Any) -> Any:
+    """Convert numpy's instants to text and its lengths of time to seconds, in every unit. TypeError for NaT."""
+    if value.shape:
+        return list(value)
+    if value != value:
+        raise TypeError(f"{value} has no form in JSON: leave the field out")
+    if value.dtype.kind == "M":
+        micros = value.astype("datetime64[us]")
+        plain = micros.tolist()
+        # Python has no year beyond 9999, and no nanoseconds.
+        return plain.isoformat() if isinstance(plain, datetime) and micros == value else str(value)
+    match = _LENGTH.fullmatch(value.dtype.str[1:])
+    if match is None:
+        raise TypeError(f"{value!r} has no fixed length: write a number")
+    count = int(value.astype("int64")) * int(match[1] or 1)
+    whole, places = _UNITS[match[2]]
+    return _show_seconds(count * whole, places)
+
+
+def _show_seconds(count: int, places: int) -> int | Decimal:
+    """Show a number of units, each of 10**-places seconds, as seconds."""
+    whole, rest = divmod(count, 10**places)
+    return _EXACT.scaleb(Decimal(count), -places) if rest else whole
 
 
 def _refuse_not_finite(value: Any, path: str) -> None:
@@ -127,8 +161,12 @@ def _refuse_not_finite(value: Any, path: str) -> None:
     elif isinstance(value, list | tuple):
         for place, inner in enumerate(value):
             _refuse_not_finite(inner, f"{path}[{place}]")
-    elif isinstance(value, float | Decimal) and not math.isfinite(value):
+    elif isinstance(value, float | Decimal) and not _is_finite(value):
         raise EventInvalid(f"{path} is {value}, which JSON cannot hold: leave the field out, or write text")
+
+
+def _is_finite(value: float | Decimal) -> bool:
+    return value.is_finite() if isinstance(value, Decimal) else math.isfinite(value)
 
 
 def _make_plain(data: Any) -> Any:
