@@ -38,6 +38,14 @@ def test_points_of_scopes_that_differ_are_different_events(doors: Doors, change:
     assert len(doors.events()) == 2
 
 
+@BOTH
+def test_an_attribute_that_is_repeated_keeps_every_value(doors: Doors, kind: str) -> None:
+    """Some SDKs for logs do not check that names are unique, although OpenTelemetry demands it."""
+    more = {"attributes": [text("user", "a"), text("code", "7"), text("user", "b")]}
+    assert send(doors, logs({"timeUnixNano": str(T), **more}), kind, LOGS).status == 200
+    assert [event["data"]["attributes"] for event in doors.events()] == [{"user": ["a", "b"], "code": "7"}]
+
+
 def test_equal_records_of_a_request_are_numbered_from_the_second_on(doors: Doors) -> None:
     """So a record that comes alone in a repeated request has the same id."""
     record = {"timeUnixNano": str(T), "body": {"stringValue": "x"}}

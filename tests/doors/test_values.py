@@ -124,3 +124,20 @@ def test_floats_at_every_depth_are_stored_as_numbers() -> None:
         "d_text": "1e+300",
     }
     assert all(type(value) is Decimal for value in nest_attributes([("a", 1.5), ("b", 0.0)]).values())
+
+
+@pytest.mark.parametrize(
+    ("pairs", "nested"),
+    [
+        ([("a", "1"), ("a", "2")], {"a": ["1", "2"]}),
+        ([("a", "2"), ("b", "x"), ("a", "1"), ("a", "2")], {"a": ["2", "1"], "b": "x"}),
+        ([("a", "1"), ("a", "1")], {"a": "1"}),
+        ([("a", 1), ("a", True), ("a", 1.5)], {"a": [1, True, Decimal("1.5")]}),
+        ([("a", float("nan")), ("a", 1e300)], {"a": ["NaN", "1e+300"]}),
+        ([("a.b", "1"), ("a.b", "2"), ("a.c", "3")], {"a": {"b": ["1", "2"], "c": "3"}}),
+        ([("a", "1"), ("a", "2"), ("a.b", "3")], {"a": ["1", "2"], "a.b": "3"}),
+        ([("a", None), ("a", {"b": 1}), ("a", [1])], {"a": [None, {"b": 1}, [1]]}),
+    ],
+)
+def test_an_attribute_that_is_repeated_keeps_every_value(pairs: list[tuple[str, Any]], nested: dict[str, Any]) -> None:
+    assert nest_attributes(pairs) == nested

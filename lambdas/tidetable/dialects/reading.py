@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from hashlib import sha256
+from itertools import groupby
 from math import isfinite, isnan
 from operator import itemgetter
 from typing import Any
@@ -153,12 +154,18 @@ def nest_attributes(pairs: Iterable[tuple[str, Any]]) -> JsonObject:
     """Return attributes whose names have dots as nested objects: ``http.method`` becomes ``{"http": {"method": …}}``.
 
     So conditions reach them by their path. If a name has a value and is also the beginning of longer names, the longer
-    names are not split. The order of the pairs does not matter.
+    names are not split. The order of the pairs does not matter. If a name is there several times, its value is the list
+    of its different values.
     """
+    ordered = sorted(pairs, key=itemgetter(0))
     root: JsonObject = {}
     nested_ids: set[int] = set()
     numbers_beyond: list[tuple[JsonObject, str, float]] = []
-    for key, value in sorted(pairs, key=itemgetter(0)):
+    previous: str | None = None
+    for key, value in ordered:
+        if key == previous:
+            return nest_attributes(_join_repeated(ordered))
+        previous = key
         if "." not in key and type(value) is not float:  # most attributes; no longer name came before
             root[key] = value
             continue
@@ -182,6 +189,16 @@ def nest_attributes(pairs: Iterable[tuple[str, Any]]) -> JsonObject:
     for node, name, number in numbers_beyond:
         set_number(node, name, number)
     return root
+
+
+def _join_repeated(pairs: Iterable[tuple[str, Any]]) -> Iterable[tuple[str, Any]]:
+    """Yield each name once, with its value or with the list of its different values."""
+    for name, group in groupby(pairs, key=itemgetter(0)):
+        values: list[Any] = []
+        for _, value in group:
+            if not any(type(value) is type(known) and value == known for known in values):
+                values.append(value)
+        yield name, values[0] if len(values) == 1 else [read_exact(v) if type(v) is float else v for v in values]
 
 
 def set_value(node: JsonObject, name: str, value: Any) -> None:
