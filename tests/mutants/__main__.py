@@ -16,13 +16,13 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Lock
 
 from tests.mutants.mutations import Mutation, find_mutations, is_python
 from tests.mutants.rooms import ROOMS, find_room
-from tests.mutants.runner import ROOT, Outcome, import_libraries, run_tests
+from tests.mutants.runner import ROOT, Outcome, import_libraries, measure_tests, run_tests
 
 BAR = 0.93
+UNMEASURED = Outcome("passed", "", 600)
 EQUIVALENT = Path(__file__).with_name("equivalent.toml")
 
 
@@ -75,8 +75,7 @@ class Mutator:
 
     def __init__(self, elsewhere: bool) -> None:
         self.elsewhere = elsewhere
-        self.usual: dict[str, float] = {}
-        self.lock = Lock()
+        self.usual: dict[str, Outcome] = {}
         self.equivalent = read_equivalent()
 
     def judge(self, mutation: Mutation) -> Verdict:
@@ -91,17 +90,17 @@ class Mutator:
                 return Verdict(mutation, "died" if outcome.result == "failed" else "stopped", outcome.test or folder)
         if self.elsewhere:
             for folder in sorted({name for names in ROOMS.values() for name in names} - {*room}):
-                if run_tests(folder, mutation, self.usual.get(folder, 600)).result != "passed":
+                if run_tests(folder, mutation, self.usual.get(folder, UNMEASURED)).result != "passed":
                     return Verdict(mutation, "survived", f"noticed by tests/{folder} only")
         return Verdict(mutation, "survived")
 
     def measure_folders(self, folders: Iterable[str]) -> None:
         """Run the unchanged tests of folders. Ends the program if one of them fails: every mutation would "die"."""
         for folder in folders:
-            outcome: Outcome = run_tests(folder, None)
+            outcome = measure_tests(folder)
             if outcome.result != "passed":
                 raise SystemExit(f"tests/{folder} fails without a mutation: {outcome.test or outcome.result}")
-            self.usual[folder] = outcome.seconds
+            self.usual[folder] = outcome
             print(f"tests/{folder}: {outcome.seconds:.0f} s of CPU", flush=True)
 
 

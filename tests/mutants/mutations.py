@@ -31,6 +31,9 @@ _ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {
     ast.Mod: ast.Mult,
 }
 _NAME_LIKE = re.compile(r"[A-Za-z_#:.-][\w#:.-]{0,30}\Z")
+# Keywords that change no result of a program that was right: they refuse mistakes, or save time and memory.
+_NO_RESULT = {"frozen", "gc", "kw_only", "max_workers", "maxsize", "slots", "thread_name_prefix"}
+_NAMING = {"NewType", "TypeVar", "cast", "logging.getLogger"}  # the first argument is for readers of the code
 _LOGGING = {"debug", "info", "warning", "error", "exception", "critical"}
 
 
@@ -159,9 +162,13 @@ def _change_call(node: ast.Call) -> Iterator[tuple[str, ast.expr, str]]:
         args = [*node.args[:place], second, first, *node.args[place + 2 :]]
         yield "swapped arguments", node, ast.unparse(ast.Call(node.func, args, node.keywords))
     for place, keyword in enumerate(node.keywords):
-        if keyword.arg is not None:
+        if keyword.arg is not None and not _has_no_result(node, keyword):
             rest = [*node.keywords[:place], *node.keywords[place + 1 :]]
             yield "lost keyword argument", node, ast.unparse(ast.Call(node.func, node.args, rest))
+
+
+def _has_no_result(node: ast.Call, keyword: ast.keyword) -> bool:
+    return keyword.arg in _NO_RESULT or (keyword.arg == "strict" and ast.unparse(node.func) == "zip")
 
 
 def _find_fixed(tree: ast.AST) -> Iterator[int]:
@@ -180,6 +187,12 @@ def _list_fixed_parts(node: ast.AST) -> Iterator[ast.AST]:
         yield node.annotation
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.returns:
         yield node.returns
+    if isinstance(node, ast.keyword) and node.arg in _NO_RESULT:
+        yield node
+    if isinstance(node, ast.Call):
+        yield from (keyword for keyword in node.keywords if _has_no_result(node, keyword))
+        if ast.unparse(node.func) in _NAMING:
+            yield from node.args[:1]
     if isinstance(node, ast.Assert | ast.Import | ast.ImportFrom | ast.JoinedStr):
         yield node
     if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):

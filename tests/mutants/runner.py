@@ -9,9 +9,12 @@ import importlib.abc
 import importlib.machinery
 import importlib.util
 import os
+import pickle
 import resource
+import shutil
 import signal
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,7 +23,9 @@ from types import CodeType, ModuleType
 
 import pytest
 
+from tests.mutants.guard import guard_files
 from tests.mutants.mutations import Mutation
+from tests.mutants.reach import Reach, Recorder, Selector
 
 ROOT = Path(__file__).parents[2]
 # What most tests import; a fork then begins with them. aws_cdk is left out: its Node.js process cannot be shared.
@@ -37,10 +42,11 @@ _LIBRARIES = (
     "pyarrow.parquet",
     "pydantic",
 )
-# A mutation may make a loop endless, or let a thread wait for ever. Either limit is far beyond an unchanged run's need,
-# and reaching it counts as noticed.
+# A mutation may make a loop endless, or let a thread wait for ever. Each limit is far beyond an unchanged run's need, and
+# reaching it counts as noticed.
 _CPU_FACTOR, _CPU_SECONDS = 4, 30
 _WALL_FACTOR, _WALL_SECONDS = 20, 120
+_TEST_SECONDS = 120  # for one test; no unchanged test of a room takes a tenth
 
 
 @dataclass(frozen=True)
@@ -50,6 +56,7 @@ class Outcome:
     result: str
     test: str
     seconds: float
+    reach: Reach | None = None
 
 
 def import_libraries() -> None:
@@ -59,20 +66,39 @@ def import_libraries() -> None:
             importlib.import_module(name)
 
 
-def run_tests(folder: str, mutation: Mutation | None, usual: float = 600) -> Outcome:
-    """Run ``tests/folder`` until the first failure. ``usual`` is the CPU time in seconds of an unchanged run."""
+def measure_tests(folder: str) -> Outcome:
+    """Run ``tests/folder`` without a mutation, and record which lines each test reaches."""
+    return _fork_run(folder, None, None, 600)
+
+
+def run_tests(folder: str, mutation: Mutation, usual: Outcome) -> Outcome:
+    """Run the tests of ``tests/folder`` that reach a mutation, until the first failure."""
+    tests = usual.reach.list_tests(mutation) if usual.reach else None
+    if tests is not None and not tests:
+        return Outcome("passed", "", 0)
+    return _fork_run(folder, mutation, tests, usual.seconds)
+
+
+def _fork_run(folder: str, mutation: Mutation | None, tests: frozenset[str] | None, usual: float) -> Outcome:
     reader, writer = os.pipe()
+    place = tempfile.mkdtemp(prefix="mutant-")
     child = os.fork()
     if not child:
         os.close(reader)
-        _run_child(folder, mutation, writer, int(usual * _CPU_FACTOR) + _CPU_SECONDS)
+        os.environ["HOME"] = os.environ["TMPDIR"] = tempfile.tempdir = place
+        _start_child(int(usual * _CPU_FACTOR) + _CPU_SECONDS)
+        guard_files(place)
+        _run_child(folder, mutation, tests, writer, Path(place))
     os.close(writer)
     status, seconds = _wait(child, usual * _WALL_FACTOR + _WALL_SECONDS)
     with os.fdopen(reader) as pipe:
         test = pipe.read()
-    if os.WIFSIGNALED(status):
+    file = Path(place) / "reach"
+    reach = pickle.loads(file.read_bytes()) if file.exists() else None  # noqa: S301  our own child wrote it
+    shutil.rmtree(place, ignore_errors=True)
+    if os.WIFSIGNALED(status) or (os.WEXITSTATUS(status) and not test):
         return Outcome("stopped", test, seconds)
-    return Outcome("passed" if os.WEXITSTATUS(status) == 0 else "failed", test, seconds)
+    return Outcome("passed" if os.WEXITSTATUS(status) == 0 else "failed", test, seconds, reach)
 
 
 def _wait(child: int, limit: float) -> tuple[int, float]:
@@ -88,7 +114,7 @@ def _wait(child: int, limit: float) -> tuple[int, float]:
         time.sleep(0.02)
 
 
-def _run_child(folder: str, mutation: Mutation | None, writer: int, cpu_limit: int) -> None:
+def _start_child(cpu_limit: int) -> None:
     os.setsid()
     resource.setrlimit(resource.RLIMIT_CPU, (cpu_limit, cpu_limit))
     silence = os.open(os.devnull, os.O_RDWR)
@@ -96,23 +122,31 @@ def _run_child(folder: str, mutation: Mutation | None, writer: int, cpu_limit: i
         os.dup2(silence, descriptor)
     os.environ["CI"] = "true"  # Hypothesis then draws the same examples in each run
     os.chdir(ROOT)
-    if mutation:
-        sys.meta_path.insert(0, _MutantFinder(mutation))
-    watcher = _Watcher()
+
+
+def _run_child(
+    folder: str, mutation: Mutation | None, tests: frozenset[str] | None, writer: int, place: Path
+) -> None:
     code = 3
+    watcher = _Watcher()
     with contextlib.suppress(BaseException):
-        near = _list_near_tests(folder, mutation) if mutation else []
-        code = (near and _run_pytest(near, watcher)) or _run_pytest([f"tests/{folder}"], watcher)
+        if mutation:
+            sys.meta_path.insert(0, _MutantFinder(mutation))
+            near = frozenset(_list_near_tests(folder, mutation))
+            code = _run_pytest(folder, tests, [watcher, Selector(tests, near)])
+        else:
+            recorder = Recorder()
+            code = _run_pytest(folder, None, [watcher, recorder])
+            (place / "reach").write_bytes(pickle.dumps(recorder.read()))
     os.write(writer, watcher.failed.encode())
     os._exit(code)
 
 
-def _run_pytest(paths: list[str], watcher: "_Watcher") -> int:
-    return int(
-        pytest.main(
-            ["-x", "-q", "--no-header", "--tb=no", "-n", "0", "-p", "no:cacheprovider", *paths], plugins=[watcher]
-        )
-    )
+def _run_pytest(folder: str, tests: frozenset[str] | None, plugins: list[object]) -> int:
+    paths = sorted({test.partition("::")[0] for test in tests}) if tests else [f"tests/{folder}"]
+    limit = f"faulthandler_timeout={_TEST_SECONDS}"
+    options = ["-x", "-q", "--no-header", "--tb=no", "-n", "0", "-p", "no:cacheprovider", "-o", limit]
+    return int(pytest.main([*options, *paths], plugins=plugins))
 
 
 def _list_near_tests(folder: str, mutation: Mutation) -> list[str]:
