@@ -16,13 +16,13 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 
 from tests.mutants.mutations import Mutation, find_mutations, is_python
 from tests.mutants.rooms import ROOMS, find_room
 from tests.mutants.runner import ROOT, Outcome, import_libraries, measure_tests, run_tests
 
 BAR = 0.93
-UNMEASURED = Outcome("passed", "", 600)
 EQUIVALENT = Path(__file__).with_name("equivalent.toml")
 
 
@@ -71,11 +71,12 @@ def read_equivalent() -> dict[tuple[str, str], str]:
 
 
 class Mutator:
-    """Runs mutations, and the unchanged tests of each folder before its first one."""
+    """Runs mutations, and the unchanged tests of each folder when its first mutation comes to it."""
 
     def __init__(self, elsewhere: bool) -> None:
         self.elsewhere = elsewhere
         self.usual: dict[str, Outcome] = {}
+        self.lock = Lock()
         self.equivalent = read_equivalent()
 
     def judge(self, mutation: Mutation) -> Verdict:
@@ -85,23 +86,25 @@ class Mutator:
             return Verdict(mutation, "equivalent", reason)
         room = find_room(mutation.path)
         for folder in room:
-            outcome = run_tests(folder, mutation, self.usual[folder])
+            outcome = run_tests(folder, mutation, self.measure_folder(folder))
             if outcome.result != "passed":
                 return Verdict(mutation, "died" if outcome.result == "failed" else "stopped", outcome.test or folder)
         if self.elsewhere:
             for folder in sorted({name for names in ROOMS.values() for name in names} - {*room}):
-                if run_tests(folder, mutation, self.usual.get(folder, UNMEASURED)).result != "passed":
+                if run_tests(folder, mutation, self.measure_folder(folder)).result != "passed":
                     return Verdict(mutation, "survived", f"noticed by tests/{folder} only")
         return Verdict(mutation, "survived")
 
-    def measure_folders(self, folders: Iterable[str]) -> None:
-        """Run the unchanged tests of folders. Ends the program if one of them fails: every mutation would "die"."""
-        for folder in folders:
-            outcome = measure_tests(folder)
-            if outcome.result != "passed":
-                raise SystemExit(f"tests/{folder} fails without a mutation: {outcome.test or outcome.result}")
-            self.usual[folder] = outcome
-            print(f"tests/{folder}: {outcome.seconds:.0f} s of CPU", flush=True)
+    def measure_folder(self, folder: str) -> Outcome:
+        """Run the unchanged tests of a folder, once. Ends the program if one fails: every mutation would "die"."""
+        with self.lock:
+            if folder not in self.usual:
+                outcome = measure_tests(folder)
+                if outcome.result != "passed":
+                    raise SystemExit(f"tests/{folder} fails without a mutation: {outcome.test or outcome.result}")
+                self.usual[folder] = outcome
+                print(f"tests/{folder}: {outcome.seconds:.0f} s of CPU", flush=True)
+            return self.usual[folder]
 
 
 def main() -> int:
@@ -109,7 +112,6 @@ def main() -> int:
     mutations = sample_mutations(arguments.paths, arguments.seed, arguments.count)
     import_libraries()
     mutator = Mutator(arguments.elsewhere)
-    mutator.measure_folders(sorted({folder for mutation in mutations for folder in find_room(mutation.path)}))
     verdicts: list[Verdict] = []
     with ThreadPoolExecutor(arguments.jobs) as pool:
         for verdict in pool.map(mutator.judge, mutations):
@@ -128,6 +130,12 @@ def _report(verdicts: list[Verdict], seed: int) -> int:
     print(f"\nseed {seed}: {len(verdicts)} mutations, {len(by_fate['equivalent'])} known as equivalent")
     print(f"{noticed} of {judged} died in their room, {noticed / max(judged, 1):.1%}", end="")
     print(f"; of them {len(by_fate['stopped'])} were stopped by a limit of time")
+    rooms: dict[str, list[Verdict]] = defaultdict(list)
+    for verdict in verdicts:
+        if verdict.fate != "equivalent":
+            rooms[find_room(verdict.mutation.path)[0]].append(verdict)
+    for room, within in sorted(rooms.items()):
+        print(f"  tests/{room}: {sum(verdict.fate != 'survived' for verdict in within)} of {len(within)}")
     for verdict in living:
         print(f"  {verdict.mutation.show()}  [{verdict.reason or 'noticed nowhere'}]")
     return int(noticed < BAR * judged)

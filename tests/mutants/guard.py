@@ -38,7 +38,7 @@ def guard_files(folder: str) -> None:
         if isinstance(path, int) or os.fspath(path) in (os.devnull, os.fsencode(os.devnull)):
             return
         # A relative path in an open folder (`dir_fd`) is below a path that was checked before.
-        real = os.path.realpath(os.path.abspath(os.fsdecode(path)))
+        real = os.path.realpath(os.fsdecode(path))
         if not (real + os.sep).startswith(allowed) and not _is_bytecode(real):
             raise PermissionError(f"a test changes {real}, which is outside of {folder}")
 

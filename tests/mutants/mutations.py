@@ -187,19 +187,25 @@ def _list_fixed_parts(node: ast.AST) -> Iterator[ast.AST]:
         yield node.annotation
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.returns:
         yield node.returns
-    if isinstance(node, ast.keyword) and node.arg in _NO_RESULT:
-        yield node
-    if isinstance(node, ast.Call):
-        yield from (keyword for keyword in node.keywords if _has_no_result(node, keyword))
-        if ast.unparse(node.func) in _NAMING:
-            yield from node.args[:1]
+    if isinstance(node, ast.Call | ast.keyword):
+        yield from _list_parts_without_result(node)
     if isinstance(node, ast.Assert | ast.Import | ast.ImportFrom | ast.JoinedStr):
         yield node
     if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
         yield node
     if isinstance(node, ast.Assign) and any(ast.unparse(target) == "__all__" for target in node.targets):
         yield node
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _LOGGING:
+
+
+def _list_parts_without_result(node: ast.Call | ast.keyword) -> Iterator[ast.AST]:
+    if isinstance(node, ast.keyword):
+        if node.arg in _NO_RESULT:
+            yield node
+        return
+    yield from (keyword for keyword in node.keywords if _has_no_result(node, keyword))
+    if ast.unparse(node.func) in _NAMING:
+        yield from node.args[:1]
+    if isinstance(node.func, ast.Attribute) and node.func.attr in _LOGGING:
         yield node
 
 

@@ -124,9 +124,7 @@ def _start_child(cpu_limit: int) -> None:
     os.chdir(ROOT)
 
 
-def _run_child(
-    folder: str, mutation: Mutation | None, tests: frozenset[str] | None, writer: int, place: Path
-) -> None:
+def _run_child(folder: str, mutation: Mutation | None, tests: frozenset[str] | None, writer: int, place: Path) -> None:
     code = 3
     watcher = _Watcher()
     with contextlib.suppress(BaseException):

@@ -29,6 +29,9 @@ CASES = [
     ('def read(a: "str") -> "int":\n    """Read 3."""\n    return a', set()),
     ("logger.info('started', extra=a)", {"dropped call: logger.info('started', extra=a) -> pass"}),
     ("from a import b\nassert a < b", set()),
+    ("x = zip(a, b, strict=True)", {"swapped arguments: zip(a, b, strict=True) -> zip(b, a, strict=True)"}),
+    ("@dataclass(frozen=True, slots=True)\nclass A:\n    a: 'int'", set()),
+    ("x = TypeVar('T')", set()),
 ]
 
 
