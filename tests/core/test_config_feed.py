@@ -95,7 +95,7 @@ def test_no_target_is_named_twice() -> None:
 )
 def test_every_key_has_its_bounds(line: str, key: str) -> None:
     (problem,) = problems(feed(line))
-    assert problem.startswith(f"streams.s.feed.{key}")
+    assert problem.startswith((f"streams.s.feed.{key}: ", f"streams.s.feed.{key}[", f"streams.s.feed.{key}."))
 
 
 @pytest.mark.parametrize(

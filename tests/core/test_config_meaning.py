@@ -152,6 +152,7 @@ def advise_local(write: int, bucket: str, more: str = "") -> list[str]:
         (31_069, "1d", 82, ""),
         (40_000, "1d", 82, ""),
         # A quarter of the units for each suffix.
+        (1_942, "6h", 10, "; 5 shards suffice"),
         (2_004, "6h", 10, "; 5 shards suffice"),
     ],
 )
@@ -167,7 +168,8 @@ def test_a_local_index_that_may_be_full_is_advised_against_with_numbers(
 
 
 def test_a_local_index_that_cannot_be_full_is_not_advised_against() -> None:
-    assert advise_local(1_900, "6h") == []
+    # 485.25 units for each of four suffixes; 10 GB in six hours are 485.45.
+    assert advise_local(1_941, "6h") == []
     assert advise_local(1_900, "6h", "autoscaling = { write = { min = 1, max = 2000 } }\n")[0].startswith(
         "streams.s.index.own: at 2,000 write units per second"
     )

@@ -182,6 +182,26 @@ def test_an_edge_of_a_query_may_be_a_date_or_have_lost_the_plus_of_its_offset(se
     assert to_text(parse_point(sent, datetime(2026, 11, 27, tzinfo=UTC))) == expected
 
 
+@pytest.mark.parametrize(
+    ("sent", "expected"),
+    [
+        ("now", "2026-11-27T12:34:56.789012Z"),
+        ("today", "2026-11-27T00:00:00.000000Z"),
+        ("yesterday", "2026-11-26T00:00:00.000000Z"),
+        ("-90s", "2026-11-27T12:33:26.789012Z"),
+        ("-2w", "2026-11-13T12:34:56.789012Z"),
+        ("-1000000h", "1970-01-01T00:00:00.000000Z"),
+        ("1795782896123", "2026-11-27T12:34:56.123000Z"),
+    ],
+)
+def test_an_edge_of_a_query_may_be_relative_to_now(sent: str, expected: str) -> None:
+    assert to_text(parse_point(sent, datetime(2026, 11, 27, 12, 34, 56, 789012, tzinfo=UTC))) == expected
+
+
+def test_no_edge_of_a_query_is_before_1970() -> None:
+    assert to_text(parse_point("yesterday", datetime(1970, 1, 1, 12, tzinfo=UTC))) == "1970-01-01T00:00:00.000000Z"
+
+
 def test_an_edge_of_a_query_without_an_offset_is_refused() -> None:
     with pytest.raises(InvalidTime, match="is not an RFC 3339 time with an offset"):
         parse_point("2026-11-27 12:00", datetime(2026, 11, 27, tzinfo=UTC))

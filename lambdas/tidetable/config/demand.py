@@ -159,7 +159,7 @@ def _advise_local(stream: Stream, path: str) -> Iterator[str]:
     else:
         most = capacity.find_most_writes(capacity.ladder[0].write or 0)
     seconds = int(bucket.total_seconds())
-    size = min(-(-most // stream.key.shards), PARTITION_UNITS) * seconds * 1024
+    size = min(most / stream.key.shards, PARTITION_UNITS) * seconds * 1024
     if size > COLLECTION_BYTES:
         shards = -(-most * seconds * 1024 // COLLECTION_BYTES)
         more = f"; {shards} shards suffice" if shards <= 256 else ""

@@ -51,7 +51,7 @@ def derive_stream(source: Stream, rollup: RollupPolicy) -> Stream:
         replicas=source.replicas,
         key=KeyPolicy(partition_by="time", bucket=bucket),
         # All cells of a bucket have one time, so a pack may hold a whole bucket.
-        pack=PackPolicy(span=max(rollup.every, Duration(seconds=1)), max_bytes=_PACK_BYTES),
+        pack=PackPolicy(span=rollup.every, max_bytes=_PACK_BYTES),
         capacity=Capacity(mode="on-demand"),
         table=TablePolicy(encryption=source.table.encryption, tags=source.table.tags),
     )
