@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+_GZIP = b"\x1f\x8b"
 # Bytes with which a text in UTF-16 or UTF-32 begins.
 _WIDE = (b"\xff\xfe", b"\xfe\xff", b"\x00\x00\xfe\xff")
 
@@ -51,7 +52,10 @@ def open_inflated(path: Path) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
     try:
         with path.open("rb") as raw:
             inflated = gzip.GzipFile(fileobj=raw) if path.suffix.lower() == ".gz" else raw
-            if inflated.peek(4)[:4].startswith(_WIDE):
+            first = inflated.peek(4)[:4]
+            if first.startswith(_GZIP):
+                raise SourceError(f"{path} is compressed, but its name does not end with .gz: rename it")
+            if first.startswith(_WIDE):
                 raise SourceError(f"{path} is UTF-16 or UTF-32: convert it with iconv -f UTF-16 -t UTF-8")
             yield raw, inflated  # type: ignore[misc]  # typeshed: GzipFile is not an IO
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -102,6 +103,12 @@ def test_a_files_name_says_its_format(tmp_path: Path, name: str, kind: str, monk
     source = open_source(path, None, Columns())
     assert (source.kind, source.total) == (kind, 7 if kind == "parquet" else 3)
     assert open_source(path, "csv", Columns()).kind == "csv"
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.ndjson"])
+def test_a_compressed_file_whose_name_does_not_say_so_is_named(tmp_path: Path, name: str) -> None:
+    with pytest.raises(SourceError, match=r"is compressed, but its name does not end with \.gz: rename it"):
+        list_rows(tmp_path, name, gzip.compress(b"series,time\na,1000\n"))
 
 
 BOM = b"\xef\xbb\xbf"

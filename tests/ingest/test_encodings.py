@@ -67,6 +67,14 @@ def test_damaged_deflate_is_unparseable(body: bytes) -> None:
     assert (status, document["code"], world.stored()) == (400, "unparseable", 0)
 
 
+@pytest.mark.parametrize("rest", [zlib.compress(BODY), b"x", b"\0"])
+def test_what_follows_a_deflate_body_is_not_dropped(rest: bytes) -> None:
+    body = zlib.compress(BODY) + rest
+    status, document, world = post(body, content_type="application/json", content_encoding="deflate")
+    assert (status, document["code"], world.stored()) == (400, "unparseable", 0)
+    assert "something follows the compressed body" in document["detail"]
+
+
 def test_a_deflate_bomb_is_given_up_at_the_limit() -> None:
     status, document, _ = post(zlib.compress(b" " * 10**8), content_type="application/json", content_encoding="deflate")
     assert (status, document["code"]) == (413, "too_large")

@@ -251,8 +251,9 @@ def _decode_deflate(body: bytes, encoding: str, max_body: int) -> bytes:
         plain = stream.decompress(body, max_body + 1)
     except zlib.error as error:
         raise refuse_request(400, "unparseable", f"the body is damaged: {error}") from error
-    if len(plain) <= max_body and not stream.eof:
-        raise refuse_request(400, "unparseable", "the body is cut short")
+    if len(plain) <= max_body and (not stream.eof or stream.unused_data):
+        problem = "the body is cut short" if not stream.eof else "something follows the compressed body"
+        raise refuse_request(400, "unparseable", problem)
     return plain
 
 
