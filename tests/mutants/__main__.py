@@ -64,10 +64,10 @@ def list_files(paths: Iterable[str]) -> Iterator[str]:
         yield from (file.relative_to(ROOT).as_posix() for file in files)
 
 
-def read_equivalent() -> dict[tuple[str, str], str]:
-    """The reason of each known mutation that changes no result, by path and "before -> after"."""
+def read_equivalent() -> dict[tuple[str, str, str], str]:
+    """The reason of each known mutation that changes no result, by path, line of the source and "before -> after"."""
     entries = tomllib.loads(EQUIVALENT.read_text()).get("mutation", [])
-    return {(entry["path"], f"{entry['before']} -> {entry['after']}"): entry["reason"] for entry in entries}
+    return {(entry["path"], entry["line"], entry["change"]): entry["reason"] for entry in entries}
 
 
 class Mutator:
@@ -81,8 +81,7 @@ class Mutator:
 
     def judge(self, mutation: Mutation) -> Verdict:
         """Run a mutation in its room, then, if it lives and this is wanted, in the other folders."""
-        shown = mutation.show().partition(f"{mutation.kind}: ")[2]
-        if reason := self.equivalent.get((mutation.path, shown)):
+        if reason := self.equivalent.get(mutation.describe()):
             return Verdict(mutation, "equivalent", reason)
         room = find_room(mutation.path)
         for folder in room:

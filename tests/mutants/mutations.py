@@ -48,10 +48,16 @@ class Mutation:
     end: int
     before: str
     after: str
+    text: str = ""
+    """The line of the source on which it begins, without its indent."""
 
     def apply_to(self, source: bytes) -> bytes:
         """The source with this change."""
         return source[: self.start] + self.after.encode() + source[self.end :]
+
+    def describe(self) -> tuple[str, str, str]:
+        """What a list of known mutations says of one: its path, its line of the source, and what becomes what."""
+        return (self.path, self.text, self.show().partition(f"{self.kind}: ")[2])
 
     def show(self) -> str:
         """One line: where, and what becomes what."""
@@ -89,7 +95,8 @@ class _Finder:
             self._place(target.end_lineno, target.end_col_offset),
         )
         before = self.source[start:end].decode()
-        return None if before == after else Mutation(self.name, kind, target.lineno, start, end, before, after)
+        text = self.source.splitlines()[target.lineno - 1].decode().strip()
+        return None if before == after else Mutation(self.name, kind, target.lineno, start, end, before, after, text)
 
     def _place(self, line: int | None, column: int | None) -> int:
         assert line is not None

@@ -1,11 +1,10 @@
 """The sampler of mutations: what it changes, what it leaves as it is, and that a change reaches the import."""
 
-import tomllib
 from pathlib import Path
 
 import pytest
 
-from tests.mutants.__main__ import EQUIVALENT, list_files, sample_mutations
+from tests.mutants.__main__ import list_files, read_equivalent, sample_mutations
 from tests.mutants.mutations import Mutation, find_mutations
 from tests.mutants.rooms import ROOMS, find_room
 from tests.mutants.runner import ROOT, _MutantFinder
@@ -75,10 +74,16 @@ def test_every_module_of_the_functions_has_a_room_and_every_room_exists() -> Non
 
 
 def test_each_mutation_that_is_known_as_equivalent_still_fits_its_file_and_has_a_reason() -> None:
-    entries = tomllib.loads(EQUIVALENT.read_text()).get("mutation", [])
-    found: dict[str, set[str]] = {}
-    for path in {entry["path"] for entry in entries}:
-        found[path] = {item.show().partition(f"{item.kind}: ")[2] for item in find_mutations(ROOT / path, path)}
-    stale = [entry for entry in entries if f"{entry['before']} -> {entry['after']}" not in found[entry["path"]]]
-    assert stale == []
-    assert all(len(entry["reason"].split()) > 3 for entry in entries)
+    known = read_equivalent()
+    paths = {path for path, _, _ in known}
+    found = {mutation.describe() for path in paths for mutation in find_mutations(ROOT / path, path)}
+    assert known.keys() - found == set()
+    assert all(len(reason.split()) > 3 for reason in known.values())
+
+
+def test_the_same_change_of_another_line_is_another_mutation(tmp_path: Path) -> None:
+    file = tmp_path / "module.py"
+    file.write_text("a = 'x'\nb = 'x'\n")
+    first, second = find_mutations(file, "module.py")
+    assert first.describe() == ("module.py", "a = 'x'", "'x' -> 'x~'")
+    assert second.describe() == ("module.py", "b = 'x'", "'x' -> 'x~'")
