@@ -38,7 +38,7 @@ NEEDS_JAR := $(if $(filter dynamodb-local,$(ENGINE)),$(JAR))
 # would compile the project anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup wheel pictures demo local stop dynamodb test quick coverage mutate check bench synth bootstrap deploy adopt destroy clean
+.PHONY: help setup wheel pictures demo local stop dynamodb test quick fixtures coverage mutate check bench synth bootstrap deploy adopt destroy clean
 
 help: ## list the commands
 	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:[^#]*## /	/' | expand -t 12
@@ -93,6 +93,9 @@ quick: setup ## the pure core on the fakes, in less than a minute
 coverage: setup $(JAR) ## the lines of the product that the quick folders reach; a measurement, not a gate
 	$(PY) -m coverage run --source=lambdas,cli,infra,clients/python/src --branch -m pytest -q -n 0 $(QUICK) tests/archive tests/rollups tests/feed tests/packs tests/large tests/doors tests/cli
 	$(PY) -m coverage report --skip-covered --skip-empty
+
+fixtures: setup ## write the fixtures of every stored format anew, after a change of a format
+	@PYTHONPATH=lambdas:. $(PY) -m tests.formats.make
 
 mutate: setup ## change the code by program, and list the changes that no test notices (SEED=7, PATHS="lambdas", COUNT=300)
 	$(PY) -m tests.mutants $(if $(SEED),--seed $(SEED)) $(if $(COUNT),--count $(COUNT)) $(if $(JOBS),--jobs $(JOBS)) \

@@ -27,6 +27,7 @@ def make(*words: str) -> subprocess.CompletedProcess[str]:
         (["destroy", f"CONFIG={ORDERS}"], f"cdk destroy -c stage=dev -c config={ORDERS}"),
         (["local", f"CONFIG={ORDERS}"], f"-m local.up --config {ORDERS}"),
         (["wheel", "PLATFORMS=local"], "-m cdk.bundle local"),
+        (["fixtures"], "PYTHONPATH=lambdas:. .venv/bin/python -m tests.formats.make"),
         (["local", "ENGINE=dynamodb-local"], "-m local.up  --engine dynamodb-local"),
         (["local", "FRESH=1"], "-m local.up   --fresh"),
         (
