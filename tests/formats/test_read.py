@@ -43,6 +43,10 @@ def newest_first(listed: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
         ("times", {"where_kind": "refund", "where_staff.name": "s#1"}, [events.REPLACED]),
         ("times", {"where_country": "DE", "where_town:prefix": "U"}, [events.TIMES[0], events.TIMES_OPEN[0]]),
         ("times", {"priority": "low"}, FINAL_TIMES),
+        # An id, or a series, decides which shard is read.
+        *[("times", {"id": event["id"]}, [event]) for event in FINAL_TIMES if event["id"] != "8"],
+        ("names", {"series": "kept", "id": "1"}, events.NAMES_VERSIONS[1:]),
+        ("objects", {"series": "o"}, events.OBJECTS),
         ("names", {"series": "kept"}, [events.NAMES_VERSIONS[1], events.NAMES[1]]),
         ("names", {"series": "other#%"}, [events.NAMES[2]]),
         ("large", {"series": "l"}, RAW),

@@ -31,6 +31,9 @@ from tidetable.ingest.saved import take_message
 
 TARGET = "arn:aws:sqs:us-east-1:123456789012:changes"
 
+# The lifecycle has nothing to do after so many runs.
+MOST_RUNS = 50
+
 
 @contextmanager
 def steady_chance() -> Iterator[None]:
@@ -99,8 +102,12 @@ def run_for(stage: FormatStage, *, minutes: int) -> None:
     """Run the lifecycle until it has nothing to do, and the refresher, for some minutes."""
     end = stage.clock.now() + timedelta(minutes=minutes)
     while True:
-        while stage.run_lifecycle().done:
+        for _ in range(MOST_RUNS):
+            if not stage.run_lifecycle().done:
+                break
             stage.clock.sleep(1)
+        else:
+            raise AssertionError("the lifecycle always finds something to do")
         stage.refresh()
         if stage.clock.now() >= end:
             return
