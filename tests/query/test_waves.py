@@ -80,11 +80,17 @@ def test_small_items_of_many_ranges_are_read_in_waves() -> None:
     assert counts[:9] == [48] * 8 + [16]
 
 
-def test_texts_and_needed_fields_are_one_wave() -> None:
+def test_texts_and_needed_fields_of_few_ranges_are_one_wave() -> None:
+    """192 ranges of 1 MB fit into memory, whatever they hold."""
     base, counts = make_base(100_000)
-    assert ask(base, NAMES, limit="10").count == 10
-    assert counts[0] == 400
-    counts.clear()
+    assert ask(base, NAMES[:48], limit="10").count == 10
+    assert counts[0] == 192
+    assert ask(base, NAMES[:49], limit="10").count == 10
+    assert counts[-3:] == [96, 96, 4]
+
+
+def test_needed_fields_of_many_ranges_are_all_counted() -> None:
+    base, _ = make_base(100_000)
     values = {name: value for name, value in DAY.items() if name != "order"} | {
         "series": NAMES,
         "stat": ["sum"],

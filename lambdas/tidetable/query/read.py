@@ -116,8 +116,7 @@ class Scanner:
         Scans are begun one at a time, then two, then four. So if the first scan fills the page, no other scan costs
         reads, but a long empty range does not take one step per scan.
         """
-        session = self._session
-        openings: deque[_Opening] = deque()
+        session, openings = self._session, deque[_Opening]()
         coming, ahead, is_first = iter(scans), 1, True
         pool = session.reader.pools(ARCHIVES)
         try:
@@ -151,16 +150,18 @@ class Scanner:
         # Packs are read by requests of their own. The other scans of a range are before or after those of packs.
         for packs, group in groupby(zip(scans, archived, strict=True), lambda pair: isinstance(pair[0], PackScan)):
             begun = [(scan, make_first_reads(scan, self.demand.count), reading) for scan, reading in group]
-            pages = iter(self._fetch_pages([read for _, reads, _ in begun for read in reads], packs=packs))
+            due = [read for _, reads, _ in begun for read in reads]
+            whole = packs or any(isinstance(scan, GatherScan) for scan, *_ in begun)
+            pages = iter(self._fetch_pages(due, packs=packs, ranges=0 if whole else len(due)))
             for scan, reads, reading in begun:
                 yield _Opening(scan, reads, list(islice(pages, len(reads))), reading)
 
-    def _fetch_pages(self, reads: Sequence[RangeRead], *, packs: bool = False) -> list[Page]:
-        """Fetch the pages of some ranges."""
+    def _fetch_pages(self, reads: Sequence[RangeRead], *, packs: bool = False, ranges: int = 0) -> list[Page]:
+        """Fetch the pages of some ranges. ``ranges`` are merged; 0 if the pages must be whole."""
         query, session, pages = self._query, self._session, list[Page]()
         texts = query.projection.as_stored and not self._fields and not packs
-        whole = not (texts or self._fields or packs)
-        for some in cut_reads(reads, pages, decoded=whole, consistent=query.consistent):
+        decoded = not (texts or self._fields or packs)
+        for some in cut_reads(reads, pages, decoded=decoded, consistent=query.consistent, ranges=ranges):
             answers = session.reader.store.query_many(
                 some,
                 ascending=query.ascending,
@@ -193,7 +194,7 @@ class Scanner:
 
     def _read_live(self, scan: TableScan | IndexScan, opening: _Opening) -> Iterator[LiveBatch]:
         query, (_, reads, pages, _) = self._query, opening
-        fetch: Fetch = self._fetch_pages
+        fetch: Fetch = partial(self._fetch_pages, ranges=0 if isinstance(scan, GatherScan) else scan.count)
         self._session.note_source(scan)
         names, names_of = scan.find_names_left(query), scan.entry.layout.parse_names
         self.demand.filtered = names != ANY or bool(scan.conditions)
@@ -210,7 +211,7 @@ class Scanner:
                 halved = not query.consistent or isinstance(scan, IndexScan)
                 note_pages = partial(sized.note_pages, unit_bytes=HALF_UNITS if halved else WHOLE_UNITS)
                 pages, choose_limit = note_pages(pages), sized.choose_limit
-                fetch = lambda due: note_pages(self._fetch_pages(due))  # noqa: E731 - one of two functions
+                fetch = partial(lambda read, due: note_pages(read(due)), fetch)
             merged = merge_ranges(
                 reads, pages, fetch, choose_limit, ascending=query.ascending, of_series=of_series, whole=self._whole
             )

@@ -1,8 +1,14 @@
-"""Read the pages of many ranges some at a time, if their items are decoded: items take up to 20 times their bytes."""
+"""Read the pages of many ranges some at a time, and hold of them what memory has space for.
+
+Decoded items take up to 20 times their bytes. Texts take little more than their bytes, but AWS ends a page at 1 MB only,
+and a query may have thousands of ranges.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+
+from msgspec.structs import replace
 
 from tidetable.events import Item
 from tidetable.ports import Page, RangeRead
@@ -14,6 +20,11 @@ AT_ONCE = 48
 # A unit is 8 KB of an eventually consistent read (AWS: half a unit per 4 KB), so this is 40 MB. As objects of Python, it
 # takes 480 to 800 MB (measured), and the function has 1,024.
 MOST_UNITS = 5_000
+# At most this many ranges of texts or of needed fields are read together. If a scan has no more than twice as many, its
+# pages fit into memory, whatever they hold.
+TEXTS_AT_ONCE = 96
+# The bytes of memory that the texts of all ranges may take: enough for the largest event of each of 512 ranges.
+MOST_BYTES = 215_000_000
 
 
 def measure_item(item: Item) -> int:
@@ -25,15 +36,15 @@ def measure_item(item: Item) -> int:
 
 
 def cut_reads(
-    reads: Sequence[RangeRead], pages: Sequence[Page], *, decoded: bool, consistent: bool
+    reads: Sequence[RangeRead], pages: list[Page], *, decoded: bool, consistent: bool, ranges: int
 ) -> Iterator[Sequence[RangeRead]]:
     """Yield the reads in waves. The caller adds the pages of each wave to ``pages``.
 
-    ProblemError if the pages of a wave do not fit into memory beside those before. Pages that are not decoded take
-    little more than their bytes: they are one wave.
+    ``ranges`` is the number of ranges that are merged, also of those that are not read now; 0 if pages of texts must be
+    whole, as they were read. ProblemError if the pages of a wave do not fit into memory beside those before.
     """
     if not decoded:
-        yield from [reads] if reads else []
+        yield from _cut_texts(reads, pages, ranges)
         return
     held, counted = 0.0, 0
     for at in range(0, len(reads), AT_ONCE):
@@ -42,6 +53,42 @@ def cut_reads(
             detail = f"the {len(reads)} key ranges of these series and shards hold more than a function can compare"
             raise refuse_request(422, "too_much", f"{detail}: lower limit, name fewer series, or leave fields out")
         yield reads[at : at + AT_ONCE]
+
+
+def _cut_texts(reads: Sequence[RangeRead], pages: list[Page], ranges: int) -> Iterator[Sequence[RangeRead]]:
+    """Yield reads in waves, and shorten their pages, so that each range has an even part of the memory.
+
+    A page keeps its first item at the least. What it loses is read again when the answer has come to it.
+    """
+    if ranges <= 2 * TEXTS_AT_ONCE:
+        yield from [reads] if reads else []
+        return
+    held, count, part = 0, 0, MOST_BYTES // ranges
+    for at in range(0, len(reads), TEXTS_AT_ONCE):
+        # The pages before show how large an item is: a range is asked for no more items than its part holds.
+        most = max(part * count // held, 1) if held else None
+        some = reads[at : at + TEXTS_AT_ONCE]
+        yield some if most is None else [RangeRead(keys, min(limit, most)) for keys, limit in some]
+        for number in range(at, len(pages)):
+            pages[number], size = _shorten_page(pages[number], part)
+            held, count = held + size, count + len(pages[number].columns.pks)
+        if held > MOST_BYTES:
+            detail = (
+                f"the {ranges} key ranges of these series and shards hold larger events than a function can compare"
+            )
+            raise refuse_request(422, "too_much", f"{detail}: name fewer series, or narrow from and to")
+
+
+def _shorten_page(page: Page, part: int) -> tuple[Page, int]:
+    """Cut a page to the first items that take ``part`` bytes, as if it had ended there; return also their bytes."""
+    size, contents = 0, page.columns.contents
+    for number, content in enumerate(contents):
+        # A text takes up to four times its characters.
+        own = content.__sizeof__() if isinstance(content, str) else measure_item(content)
+        if number and size + own > part:
+            return replace(page, columns=page.columns.first(number), more=True, last=None), size
+        size += own
+    return page, size
 
 
 def count_held_units(pages: Iterable[Page], *, consistent: bool) -> float:

@@ -145,12 +145,14 @@ class _Run:
         limit = self._ranking.limit + 1
         due, least = ranges, limit
         while due:
-            if not self._session.has_time:
-                raise _refuse_slow("the ranking takes")
             for reading in due:
                 filtered = bool(reading.keys.times or reading.scan.conditions)
                 reading.limit = max(compute_share(least, len(due)), 2 * reading.limit if filtered else 0)
-            self._fetch_pages(due)
+            # A page has up to 1 MB: the pages of all ranges are never in memory together.
+            for at in range(0, len(due), AT_ONCE):
+                if not self._session.has_time:
+                    raise _refuse_slow("the ranking takes")
+                self._fetch_pages(due[at : at + AT_ONCE])
             first = self._order_candidates()
             unread = [reading for reading in ranges if reading.more]
             if len(first) < limit:
@@ -254,9 +256,7 @@ class _Run:
         An event is left out if it was deleted, or got another number, after the index was read.
         """
         projection, unpacker, room = self._ranking.projection, self._session.reader.unpacker, Room()
-        keys: list[RankKey] = []
-        rows: list[Row] = []
-        count = kept = 0
+        keys, rows, count, kept = list[RankKey](), list[Row](), 0, 0
         for candidate, item, size in self._fetch_in_waves(first):
             if item is not None:
                 row = candidate.row or Row.of(unpacker.inflate_or_keep(item), candidate.scan.entry, projection)
