@@ -174,6 +174,7 @@ def test_every_repeated_message_counts(doors: Doors, metric: Any, record: Any, m
     monkeypatch.setattr("parsers.otlp.MOST_MESSAGES", 50)
     reply = send(doors, metrics(metric), PROTOBUF) if metric else send(doors, logs(record), PROTOBUF, LOGS)
     assert reply.status == 413
+    assert b"more than 50 messages and buckets in one request: send fewer points at once" in reply.body
 
 
 def test_an_empty_value_in_protobuf_is_no_body_and_an_attribute_without_a_value(doors: Doors) -> None:

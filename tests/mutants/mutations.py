@@ -34,6 +34,7 @@ _NAME_LIKE = re.compile(r"[A-Za-z_#:.-][\w#:.-]{0,30}\Z")
 # Keywords that change no result of a program that was right: they refuse mistakes, or save time and memory.
 _NO_RESULT = {"frozen", "gc", "kw_only", "max_workers", "maxsize", "slots", "thread_name_prefix"}
 _NAMING = {"NewType", "TypeVar", "cast", "logging.getLogger"}  # the first argument is for readers of the code
+_SYMMETRIC = {"max", "min"}
 _LOGGING = {"debug", "info", "warning", "error", "exception", "critical"}
 
 
@@ -164,7 +165,11 @@ def _change_constant(node: ast.Constant) -> Iterator[tuple[str, ast.expr, str]]:
 def _change_call(node: ast.Call) -> Iterator[tuple[str, ast.expr, str]]:
     for place in range(len(node.args) - 1):
         first, second = node.args[place : place + 2]
-        if any(isinstance(item, ast.Starred) for item in (first, second)) or ast.unparse(first) == ast.unparse(second):
+        if (
+            ast.unparse(node.func) in _SYMMETRIC
+            or any(isinstance(item, ast.Starred) for item in (first, second))
+            or ast.unparse(first) == ast.unparse(second)
+        ):
             continue
         args = [*node.args[:place], second, first, *node.args[place + 2 :]]
         yield "swapped arguments", node, ast.unparse(ast.Call(node.func, args, node.keywords))

@@ -31,6 +31,7 @@ CASES = [
     ("x = zip(a, b, strict=True)", {"swapped arguments: zip(a, b, strict=True) -> zip(b, a, strict=True)"}),
     ("@dataclass(frozen=True, slots=True)\nclass A:\n    a: 'int'", set()),
     ("x = TypeVar('T')", set()),
+    ("x = max(a, b)", set()),
 ]
 
 

@@ -60,7 +60,7 @@ class Submission(msgspec.Struct, gc=False, eq=False):
     sent: Any
     event: Event
     item: Item
-    size: int = 0
+    size: int
     put: Put | None = None
     slot: Slot = ()
     fate: Rejection | Durable | None = None
