@@ -42,10 +42,8 @@ def show_text(value: Any) -> str:
 
 
 def decode_json(text: bytes | str) -> Any:
-    """Decode JSON with exact numbers (int or Decimal); ValueError says what is wrong."""
+    """Decode JSON with exact numbers (int or Decimal); ValueError, as msgspec's errors are, says what is wrong."""
     try:
         return _DECODE(text)
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
-    except msgspec.DecodeError as error:
-        raise ValueError(str(error)) from error

@@ -8,7 +8,7 @@ import pytest
 from tests.ingest.streams import NOW
 from tests.worlds.intake import LABEL, World, make_writer, numbered, versions, world
 from tidetable.catalog import State
-from tidetable.errors import NotDrained, Outage, StoreUnavailable, TableMissing
+from tidetable.errors import NotDrained, Outage, PutRefused, StoreUnavailable, TableMissing
 from tidetable.events import Event
 from tidetable.exact import decode_json
 from tidetable.ingest.overflow import encode_message
@@ -75,6 +75,18 @@ def test_a_version_whose_table_is_gone_is_queued_at_once() -> None:
     assert (outcome.accepted, outcome.queued, len(calls)) == (0, 1, 1)
     assert stage.clock.now() == NOW
     assert stage.circuit.admits(TABLE), "a missing table is no throttled one"
+
+
+def test_a_version_that_dynamodb_refuses_is_rejected_alone_with_its_reason() -> None:
+    stage = world(versions="keep")
+    keep_first(stage)
+    calls = answer_once(stage, "transact", raise_error(PutRefused("ValidationException: Item size has exceeded")))
+    outcome = stage.send(numbered("second"), numbered("other") | {"id": "other"})
+    assert (outcome.accepted, outcome.queued, len(calls)) == (1, 0, 1)
+    (rejection,) = outcome.rejections
+    assert (rejection.index, rejection.code) == (0, "invalid")
+    assert rejection.detail == "DynamoDB refuses the event: ValidationException: Item size has exceeded"
+    assert sorted(item["data"]["n"] for item in stage.table(LABEL)) == ["first", "other"]
 
 
 def test_versions_behind_one_that_had_no_answer_are_written_behind_it() -> None:

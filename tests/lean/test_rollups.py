@@ -147,7 +147,7 @@ def test_a_state_is_read_strongly_to_its_end_marks_before_edges_and_edges_before
         {"Items": [mark(13)], "LastEvaluatedKey": last}, RESET, {"Items": [mark(14)]}, {"Items": []}
     )
     state = rollups.read_state("s", (NOON, NOON + 2 * HOUR))
-    assert list(state.marks) == [Mark(NOON, 13, HOUR), Mark(NOON + HOUR, 14, HOUR)]
+    assert list(state.marks) == [Mark(NOON, 13, HOUR, since=13), Mark(NOON + HOUR, 14, HOUR, since=14)]
     assert [body["ConsistentRead"] for _, body in script.sent] == [True] * 5
     assert [body.get("ExclusiveStartKey") for _, body in script.sent] == [None, last, last, None, None]
     bounds = [body["ExpressionAttributeValues"] for _, body in script.sent]

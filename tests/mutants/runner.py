@@ -46,7 +46,10 @@ _LIBRARIES = (
 # reaching it counts as noticed.
 _CPU_FACTOR, _CPU_SECONDS = 4, 30
 _WALL_FACTOR, _WALL_SECONDS = 20, 120
-_TEST_SECONDS = 120  # for one test; no unchanged test of a room takes a tenth
+# For one test. No unchanged test of a room takes a tenth; but all of them take longer while their lines are recorded, and
+# on a busy machine.
+_TEST_SECONDS = 200
+_RECORDED_SECONDS = 1200
 
 
 @dataclass(frozen=True)
@@ -131,18 +134,18 @@ def _run_child(folder: str, mutation: Mutation | None, tests: frozenset[str] | N
         if mutation:
             sys.meta_path.insert(0, _MutantFinder(mutation))
             near = frozenset(_list_near_tests(folder, mutation))
-            code = _run_pytest(folder, tests, [watcher, Selector(tests, near)])
+            code = _run_pytest(folder, tests, _TEST_SECONDS, [watcher, Selector(tests, near)])
         else:
             recorder = Recorder()
-            code = _run_pytest(folder, None, [watcher, recorder])
+            code = _run_pytest(folder, None, _RECORDED_SECONDS, [watcher, recorder])
             (place / "reach").write_bytes(pickle.dumps(recorder.read()))
     os.write(writer, watcher.failed.encode())
     os._exit(code)
 
 
-def _run_pytest(folder: str, tests: frozenset[str] | None, plugins: list[object]) -> int:
+def _run_pytest(folder: str, tests: frozenset[str] | None, seconds: int, plugins: list[object]) -> int:
     paths = sorted({test.partition("::")[0] for test in tests}) if tests else [f"tests/{folder}"]
-    limit = f"faulthandler_timeout={_TEST_SECONDS}"
+    limit = f"faulthandler_timeout={seconds}"
     options = ["-x", "-q", "--no-header", "--tb=no", "-n", "0", "-p", "no:cacheprovider", "-o", limit]
     return int(pytest.main([*options, *paths], plugins=plugins))
 
