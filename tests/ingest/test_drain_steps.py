@@ -13,9 +13,10 @@ from tidetable.config import TableClass
 from tidetable.errors import NotDrained, Outage, StoreUnavailable, TableMissing
 from tidetable.events import Event
 from tidetable.ingest.drain import drain_message
-from tidetable.ingest.overflow import encode_message
+from tidetable.ingest.overflow import encode_message, encode_ticket
 from tidetable.ingest.pace import Pace
-from tidetable.ports import Guard, Put, Written
+from tidetable.keys import Key
+from tidetable.ports import Blob, Guard, Put, Written
 
 TODAY = f"tidetable-t.quakes.{LABEL}"
 
@@ -72,6 +73,23 @@ def test_a_table_that_does_not_answer_keeps_no_events_of_another_table_waiting(e
     assert (stage.count(LABEL), stage.count("2026-02-28")) == (0, 1)
     stage.store.transact = transact  # type: ignore[method-assign]
     assert (stage.drain(body), stage.count(LABEL)) == (2, 1)
+
+
+def test_a_message_whose_events_the_bucket_does_not_give_comes_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = World()
+    kept = encode_message("quakes", make_events(2), 1)
+    stage.values.put(Blob("overflow/kept", stage.large.compressor.compress(kept.encode()), Key("a", "1")))
+    body = encode_ticket("quakes", "overflow/kept")
+
+    def fail(_: str) -> bytes | None:
+        raise StoreUnavailable(Outage.NO_ANSWER, "time-out")
+
+    with monkeypatch.context() as outage:
+        outage.setattr(stage.values, "get", fail)
+        with pytest.raises(NotDrained, match=r"^no answer: time-out$") as refused:
+            stage.drain(body)
+        assert type(refused.value) is NotDrained, "and not one that is buried"
+    assert (stage.drain(body), stage.count(LABEL)) == (2, 2)
 
 
 @pytest.mark.parametrize(("earlier", "way"), [(0, "put"), (1, "fenced")])
