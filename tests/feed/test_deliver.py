@@ -272,6 +272,17 @@ def test_a_deletion_needs_no_period_and_makes_no_letter() -> None:
     assert letters.buried == {}
 
 
+def test_a_batch_begins_again_at_the_refused_record_whatever_lies_before_it() -> None:
+    """A deletion, a taken change, and a record that became a letter, because its table is unknown."""
+    removed = record(1, "x")._replace(item=None, table="unknown")
+    strange = record(3, "y", created=NOW - timedelta(hours=2))._replace(table="unknown")
+    letters, target = FakeLetters(), Refusing("one", ids=frozenset("c"))
+    records = [removed, record(2, "a"), strange, removed._replace(sequence="4"), record(5, "c"), record(6, "d")]
+    delivered = deliver(records, feed_to(target, letters=letters), lambda: 100.0)
+    assert (delivered.first_failure, delivered.buried) == ("5", 1)
+    assert [key for key, lines in letters.buried.items() if lines] == [""]
+
+
 def test_a_request_may_have_exactly_the_bytes_that_the_target_takes_and_one_message_may_have_more() -> None:
     def requests(most_together: int) -> list[int]:
         target = FakeTarget("one", Random(1), most_messages=10, most_together=most_together)
