@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-import tomllib
 import zipfile
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
@@ -17,6 +16,7 @@ from pathlib import Path
 
 from infra.assets import MACHINES, RUNTIME, Assets
 from infra.bundles import CONSOLE, EPOCH, MANIFEST
+from tidetable.version import VERSION
 
 ROOT = Path(__file__).parents[1]
 BUNDLES = ROOT / ".build" / "bundles"
@@ -43,9 +43,8 @@ def build_bundles(folder: Path, platforms: Sequence[str]) -> None:
     zips = pack_files(bundles, folder)
     write_zip(read_files(_open_assets(platforms[0]).build_console()), folder / CONSOLE)
     digests = {file.name: sha256(file.read_bytes()).hexdigest() for file in sorted(folder.glob("*.zip"))}
-    version = tomllib.loads((ROOT / "cdk" / "pyproject.toml").read_text())["project"]["version"]
     manifest = {
-        "version": version,
+        "version": VERSION,
         "platforms": list(platforms),
         "packages": packages,
         "bundles": zips,
