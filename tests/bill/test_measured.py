@@ -70,6 +70,12 @@ def test_a_young_stage_is_measured_over_its_age() -> None:
     assert found.workload.events_per_second[0] == pytest.approx(3600 / (12 * 3600), rel=1e-3)
 
 
+def test_a_table_that_was_created_at_the_begin_of_its_period_has_the_whole_period() -> None:
+    found = measure([period("2026-03-14", 86_400, 43_200_000, configuration().streams["s"], created="2026-03-14")])
+    assert found is not None
+    assert found.workload.events_per_second == [1] * 24, "and not the events of the day and a half until now"
+
+
 def test_no_events_are_no_workload() -> None:
     assert measure([period("2026-03-14", 0, 0, configuration().streams["s"])]) is None
 

@@ -5,7 +5,7 @@ ROOMS = {
     "lambdas/tidetable/access.py": ("credentials", "api"),
     "lambdas/tidetable/archive/": ("archive",),
     "lambdas/tidetable/archive_expiry.py": ("lifecycle", "archive"),
-    "lambdas/tidetable/bill/": ("bill", "api"),
+    "lambdas/tidetable/bill/": ("bill",),
     "lambdas/tidetable/catalog.py": ("lifecycle", "query"),
     "lambdas/tidetable/credentials/": ("credentials",),
     "lambdas/tidetable/dialects/": ("doors",),
