@@ -128,8 +128,8 @@ class ChangeReader:
         ats = opened.ats if opened.ats is not None else [opened.at] * len(opened.places)
         tail = _make_pack_tail(record, opened.hash)
         for place, value, at in zip(opened.places, opened.values, ats, strict=True):
-            data = decode_json(value) if isinstance(value, str) else value["data"]
-            yield _make_change(opened.address, place, at, data, kind, entry, f"{at:015d}{tail}")
+            # The values of a pack are texts.
+            yield _make_change(opened.address, place, at, decode_json(str(value)), kind, entry, f"{at:015d}{tail}")
 
 
 def _make_change(
