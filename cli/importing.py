@@ -32,6 +32,7 @@ from cli.connection import Key, SigV4, Url, open_client
 from cli.journal import Journal, JournalError
 from cli.rehearsal import Rehearsal
 from cli.sources import Columns, Row, Source, SourceError, open_source
+from tidetable.problems import describe_unknown_stream
 from tidetable_client import Client, Failure, Policy, Settled, TidetableError
 
 # The API refuses single events with these codes. Any other code ends the import, and its events are sent by the next run.
@@ -77,6 +78,8 @@ def import_file(
     columns = Columns(series, time, id, time_unit, utc, tuple(text or ()), time_format)
     place: dict[str, Any] = {"sigv4": sigv4, "stage": stage, "endpoint": endpoint, "profile": profile, "region": region}
     try:
+        # Before the file is read: with a misspelled stream, every remark on its rows would mislead.
+        _check_stream(stream, url, key, place)
         source = open_source(file, kind, columns)
         if dry_run:
             with open_client(url, key, **place) as client:
@@ -97,6 +100,14 @@ def import_file(
         transfer.report(source, as_json=as_json)
     except (SourceError, JournalError, TidetableError, ValueError) as error:
         fail(str(error))
+
+
+def _check_stream(stream: str, url: str | None, key: str | None, place: dict[str, Any]) -> None:
+    """End the command if the stage has no such stream. Every key may list its streams."""
+    with open_client(url, key, **place) as client:
+        known = sorted(policy["stream"] for policy in client.streams())
+    if stream not in known:
+        fail(f"--stream: {describe_unknown_stream(stream, known)}", USAGE)
 
 
 class Transfer:
@@ -185,7 +196,7 @@ class Transfer:
                 f"{source.path}: {progress.rows:,} rows, {self._describe_progress()}", markup=False, soft_wrap=True
             )
         if refused:
-            warn(f"the refused rows are in {self._journal.refusals}")
+            warn(f"the refused rows are in {self._journal.refusals}; no later import changes this file")
         _end_import(source, problem, refused=bool(refused))
 
     def _describe_problem(self) -> str | None:

@@ -7,8 +7,9 @@ import json
 from base64 import b64encode
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
+from itertools import count
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -25,7 +26,10 @@ class JournalError(Exception):
 
 @dataclass
 class Progress:
-    """The content of the journal's file. All rows below ``rows`` are settled. ``refused`` counts rows by their code."""
+    """The content of the journal's file. All rows below ``rows`` are settled. ``refused`` counts rows by their code.
+
+    ``refusals`` is the name of the file of this import's refused rows, empty before the first of them.
+    """
 
     file: str
     task: dict[str, Any]
@@ -33,6 +37,7 @@ class Progress:
     stored: int = 0
     refused: dict[str, int] = field(default_factory=dict)
     is_done: bool = False
+    refusals: str = ""
 
 
 class Journal:
@@ -44,7 +49,7 @@ class Journal:
 
     def __init__(self, source: Path, path: Path, task: dict[str, Any], *, anew: bool) -> None:
         self._path = path
-        self.refusals = path.with_name(f"{source.name}.refused.ndjson")
+        self._source_name = source.name
         self._lock = Lock()
         self._waiting: dict[int, tuple[int, bytes]] = {}
         self._next_row = 0
@@ -76,6 +81,11 @@ class Journal:
             )
         return progress
 
+    @property
+    def refusals(self) -> Path:
+        """The file of this import's refused rows; it does not exist before the first of them."""
+        return self._path.with_name(self.progress.refusals or f"{self._source_name}.refused.ndjson")
+
     def expect(self, row: int, index: int, text: bytes = b"") -> None:
         """Note that the row was handed to the client as its event ``index``. ``text`` is the row as the file has it."""
         with self._lock:
@@ -105,6 +115,8 @@ class Journal:
         """Keep a refused row in the file of refusals: its event as JSON, if it has one, and its text."""
         line = _encode_refusal(row, code, detail, event, text)
         with self._lock:
+            if not self.progress.refusals:
+                self._make_refusals()
             with _name_failure(self.refusals), self.refusals.open("ab") as file:
                 file.write(line)
             self.progress.refused[code] = self.progress.refused.get(code, 0) + 1
@@ -122,18 +134,38 @@ class Journal:
             new.write_text(json.dumps(asdict(self.progress), indent=1))
             new.replace(self._path)
 
+    def _make_refusals(self) -> None:
+        """Make the file of this import's refused rows, beside those of earlier imports: nobody can make these rows again
+        from a file that has changed since.
+        """
+        for number in count(1):
+            suffix = "" if number == 1 else f".{number}"
+            path = self._path.with_name(f"{self._source_name}.refused{suffix}.ndjson")
+            with _name_failure(path), suppress(FileExistsError):
+                path.touch(exist_ok=False)
+                self.progress.refusals = path.name
+                break
+        # Saved before the first row is written, so that an interrupted import goes on with its own file.
+        try:
+            self._save_progress()
+        except JournalError:
+            path.unlink()
+            self.progress.refusals = ""
+            raise
+
     def _trim_refusals(self) -> None:
         """Remove the refusals of rows that will be sent again, and count the results of the other rows."""
-        lines = self.refusals.read_bytes().splitlines(keepends=True) if self.refusals.exists() else []
+        mine = self.progress.refusals and self.refusals.exists()
+        lines = self.refusals.read_bytes().splitlines(keepends=True) if mine else []
         refusals = [
             (refusal.code, line)
             for line in lines
             if (refusal := _read_refusal(line)) is not None and refusal.row < self.progress.rows
         ]
-        if refusals:
-            self.refusals.write_bytes(b"".join(line for _, line in refusals))
-        else:
-            self.refusals.unlink(missing_ok=True)
+        if len(refusals) < len(lines):
+            new = self.refusals.with_name(f"{self.refusals.name}.new")
+            new.write_bytes(b"".join(line for _, line in refusals))
+            new.replace(self.refusals)
         self.progress.refused = dict(Counter(code for code, _ in refusals))
         self.progress.stored = self.progress.rows - len(refusals)
 

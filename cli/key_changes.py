@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Iterable
 from datetime import datetime
 from time import sleep
 from typing import Any, NoReturn
@@ -10,12 +11,13 @@ from typing import Any, NoReturn
 from botocore.exceptions import BotoCoreError, ClientError
 
 from cli.account import Account, AccountError
-from cli.common import attempt_task, fail, find_account
+from cli.common import USAGE, attempt_task, fail, find_account
 from cli.meters import Meters
 from tidetable.credentials import KeyRecord
 from tidetable.credentials.ring import LIFE, RECHECK
 from tidetable.credentials.text import ALPHABET
 from tidetable.durations import parse_length
+from tidetable.problems import describe_unknown_stream
 from tidetable.times import to_text
 
 
@@ -25,6 +27,20 @@ def find_keyed_account(stage: str, endpoint: str | None, profile: str | None, re
     if not account.usage_plan:
         fail(f'stage {stage} takes no keys: its [api] auth is "iam", or it was deployed by an earlier version')
     return account
+
+
+def check_streams(account: Account, streams: Iterable[str]) -> None:
+    """End the command if the stage lacks one of the streams that a key is for.
+
+    The catalog has the policy of each stream and rollup that was deployed. A stage of an earlier version has none until
+    its next deployment: its streams are not known here.
+    """
+    policies = attempt_change(account.pipeline.catalog.list_policies)
+    known = sorted(policy.stream for policy in policies if policy.removed is None)
+    unknown = [stream for stream in streams if known and stream not in known]
+    if unknown:
+        problems = [f"--stream: {describe_unknown_stream(stream, known)}" for stream in unknown]
+        fail("\n".join(problems) + "\nto add a stream, deploy it first", USAGE)
 
 
 def connect_meters(account: Account) -> Meters:

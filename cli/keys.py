@@ -15,10 +15,8 @@ from rich.text import Text
 from cli import clock
 from cli.account import AccountError
 from cli.common import (
-    DEFAULT,
     USAGE,
     AsJson,
-    ConfigFile,
     Endpoint,
     Profile,
     Region,
@@ -28,13 +26,13 @@ from cli.common import (
     find_account,
     out,
     print_json,
-    try_config,
     warn,
 )
 from cli.key_changes import (
     add_key,
     attempt_change,
     change_key,
+    check_streams,
     connect_meters,
     describe_rotation,
     draw_text,
@@ -72,7 +70,6 @@ def create(
     rate: Annotated[float | None, typer.Option(help="Requests per second; by default key_rate of [api].")] = None,
     burst: Annotated[int | None, typer.Option(help="Requests at once; by default twice the rate.")] = None,
     stage: Stage = "dev",
-    config: ConfigFile = DEFAULT,
     as_json: AsJson = False,
     endpoint: Endpoint = None,
     profile: Profile = None,
@@ -88,10 +85,7 @@ def create(
     if problems:
         fail("\n".join(problems), USAGE)
     account = find_keyed_account(stage, endpoint, profile, region)
-    configured = try_config(config)
-    if configured is not None:
-        for unknown in sorted(set(stream or []) - configured.streams.keys()):
-            warn(f"{config} has no stream {unknown!r}: the key may use it as soon as it is deployed")
+    check_streams(account, stream or [])
     warn_of_prefix(access)
     id = draw_text(ID_LENGTH)
     text = make_key_text(id, draw_text(SECRET_LENGTH))
@@ -216,6 +210,7 @@ def adopt(
     if problems:
         fail("\n".join(problems), USAGE)
     account, now = find_account(stage, endpoint, profile, region), clock.read_clock()
+    check_streams(account, stream or [])
     text: str = attempt_change(lambda: account.gateway.get_api_key(apiKey=gateway_key, includeValue=True)["value"])
     id = read_id(text)
     if id is None:

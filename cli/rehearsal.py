@@ -11,6 +11,7 @@ from tidetable.exact import decode_json
 from tidetable.ingest.context import RequestContext
 from tidetable.ingest.submission import Rejection
 from tidetable.ingest.verdicts import judge_all
+from tidetable.problems import describe_unknown_stream
 from tidetable.times import LATEST, from_text
 from tidetable.window import Window
 from tidetable_client import Client, EventInvalid
@@ -37,7 +38,7 @@ class Rehearsal:
     def __init__(self, client: Client, stream: str, config: Config | None, now: datetime) -> None:
         policies = {policy["stream"]: policy for policy in client.streams()}
         if stream not in policies:
-            raise ValueError(f"there is no stream {stream!r}; the streams are {', '.join(sorted(policies))}")
+            raise ValueError(describe_unknown_stream(stream, sorted(policies)))
         policy = policies[stream]
         self._stamper, self._now = Stamper(), now
         (page, *_) = client.periods(stream, limit=1).pages()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from http import HTTPStatus
 from typing import Any, Literal
 
@@ -54,7 +54,17 @@ def refuse_parameter(detail: str) -> ProblemError:
 
 def refuse_unknown_stream(stream: str, known: Mapping[str, object]) -> ProblemError:
     """Make the error 404 for a stream that the configuration does not have."""
-    return refuse_request(404, "unknown_stream", f"there is no stream {stream[:64]!r}; there are: {', '.join(known)}")
+    return refuse_request(404, "unknown_stream", describe_unknown_stream(stream, known))
+
+
+def describe_unknown_stream(stream: str, known: Collection[str]) -> str:
+    """Say that there is no such stream, and which streams there are."""
+    # Imported only for a refusal: functions need it at no other time.
+    from tidetable.config.explain import find_similar
+
+    meant = find_similar(stream[:64], known)
+    suggestion = f"; did you mean {meant}?" if meant else ""
+    return f"there is no stream {stream[:64]!r}; there are: {', '.join(known)}{suggestion}"
 
 
 def make_problem(error: Exception, task: Literal["ingest", "query"]) -> Problem:

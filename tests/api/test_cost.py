@@ -136,7 +136,12 @@ def test_one_stream_is_priced_alone(door: Door) -> None:
 @pytest.mark.parametrize(
     ("key", "query", "status", "detail"),
     [
-        (ALL, {"stream": "quaks"}, 404, "there is no stream 'quaks'; there are: quakes, packed, devices"),
+        (
+            ALL,
+            {"stream": "quaks"},
+            404,
+            "there is no stream 'quaks'; there are: quakes, packed, devices; did you mean quakes?",
+        ),
         (ONE, {"stream": "devices"}, 403, "this key may not operate the stream 'devices': use a key that may"),
         (ALL, {"days": "3"}, 400, "days: this route has the parameter stream alone, once"),
         (ALL, {"stream": ["quakes", "devices"]}, 400, "stream: this route has the parameter stream alone, once"),
@@ -252,7 +257,11 @@ def test_the_days_are_those_of_a_stage_that_fills(door: Door) -> None:
     ("query", "status", "detail"),
     [
         ({"rate": "1"}, 400, "stream: missing; name one of quakes, packed, devices"),
-        ({"stream": "quaks", "rate": "1"}, 404, "there is no stream 'quaks'; there are: quakes, packed, devices"),
+        (
+            {"stream": "quaks", "rate": "1"},
+            404,
+            "there is no stream 'quaks'; there are: quakes, packed, devices; did you mean quakes?",
+        ),
         ({"stream": "quakes"}, 400, "rate: missing; add events per second, such as rate=50."),
         ({"stream": "quakes", "rate": "many"}, 400, "rate must be a number from 0 to 10,000,000"),
         ({"stream": "quakes", "rate": "nan"}, 400, "rate must be a number from 0 to 10,000,000"),

@@ -38,7 +38,7 @@ def test_ndjson_is_imported_in_batches_and_twice_is_once(served: Served, tmp_pat
     done = import_file(served, str(file), "--stream", "stations")
     assert done.exit_code == 0, done.output
     assert "1,200 rows, 1,200 stored, 0 refused" in done.output
-    assert len(served.requests) == 3
+    assert len([request for request in served.requests if request.startswith("POST")]) == 3
     assert [row["data"]["n"] for row in read_series(served, "ndjson")] == list(range(1200))
 
     again = import_file(served, str(file), "--stream", "stations")
@@ -126,7 +126,7 @@ def test_an_interrupted_import_goes_on_with_the_rows_that_are_not_settled(served
 
     def revoke(environ: Any, start: Any) -> Any:
         nonlocal count
-        count += 1
+        count += environ["REQUEST_METHOD"] == "POST"
         if count > 5:
             start("403 Forbidden", [])
             return [b'{"code": "forbidden", "detail": "the key was revoked"}']

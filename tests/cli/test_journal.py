@@ -61,9 +61,15 @@ def test_refusals_of_rows_that_come_again_are_dropped_and_the_others_are_counted
     second = Journal(file, tmp_path / "state", {"stream": "s"}, anew=False)
     assert (second.progress.rows, second.progress.stored, second.progress.refused) == (1, 0, {"too_old": 1})
     assert [json.loads(line)["row"] for line in second.refusals.read_text().splitlines()] == [0]
-    # Begun anew, nothing is refused yet.
+    # Begun anew, nothing is refused yet, and the refusals of the first import stay.
     third = Journal(file, tmp_path / "state", {"stream": "s"}, anew=True)
-    assert (third.progress.rows, third.progress.refused, third.refusals.exists()) == (0, {}, False)
+    assert (third.progress.rows, third.progress.refused) == (0, {})
+    third.note_refusal(5, "too_old", "", b"{}", b"")
+    assert [json.loads(line)["row"] for line in second.refusals.read_text().splitlines()] == [0]
+    assert [json.loads(line)["row"] for line in third.refusals.read_text().splitlines()] == [5]
+    # The progress names its own file before the first answer.
+    fourth = Journal(file, tmp_path / "state", {"stream": "s"}, anew=False)
+    assert fourth.refusals == third.refusals
 
 
 def test_all_options_that_differ_are_named(tmp_path: Path) -> None:

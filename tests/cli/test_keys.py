@@ -72,6 +72,8 @@ def test_neither_the_catalog_nor_the_gateway_has_the_secret(stage: Stage, gatewa
 
 
 def test_every_right_is_kept_as_it_was_said(stage: Stage) -> None:
+    (policy,) = stage.catalog.list_policies()
+    stage.catalog.put_policy(policy._replace(stream="q"))
     options = "--can", "read,operate", "--series-prefix", "t7/", "--expires", "90d", "--rate", "2.5"
     made = created("--stream", "q", *options)
     end = "2026-06-13T12:20:00.000000Z"
@@ -125,10 +127,38 @@ def test_a_mistake_names_the_option_and_makes_nothing(gateway: FakeGateway, opti
     assert (gateway.keys, list_keys()) == ({}, [])
 
 
-def test_a_stream_that_the_configuration_lacks_is_mentioned(stage: Stage) -> None:
-    result = run("keys", "create", "--name", "a", "--stream", "typo")
-    assert result.exit_code == 0
-    assert "has no stream 'typo'" in result.output
+@pytest.mark.parametrize(
+    ("streams", "said"),
+    [
+        (
+            ("typo",),
+            ["--stream: there is no stream 'typo'; there are: quakes, s\n", "to add a stream, deploy it first"],
+        ),
+        (("s", "quake", "typo"), ["'quake'; there are: quakes, s; did you mean quakes?", "no stream 'typo'"]),
+    ],
+)
+@pytest.mark.parametrize("command", [("keys", "create"), ("keys", "adopt", "gateway0")])
+def test_a_stream_that_the_stage_does_not_have_is_refused_and_nothing_is_made(
+    stage: Stage, gateway: FakeGateway, command: tuple[str, ...], streams: tuple[str, ...], said: list[str]
+) -> None:
+    (policy,) = stage.catalog.list_policies()
+    stage.catalog.put_policy(policy._replace(stream="quakes"))
+    named = [word for stream in streams for word in ("--stream", stream)]
+    result = run(*command, "--name", "a", *named)
+    assert (result.exit_code, [text for text in said if text not in result.output]) == (64, []), result.output
+    assert (gateway.keys, list_keys()) == ({}, [])
+
+
+def test_a_stream_that_left_the_configuration_gets_no_key(stage: Stage) -> None:
+    (policy,) = stage.catalog.list_policies()
+    stage.catalog.put_policy(policy._replace(stream="old", removed=stage.clock.now()))
+    assert "no stream 'old'; there are: s" in run("keys", "create", "--name", "a", "--stream", "old").output
+
+
+def test_a_stage_without_recorded_streams_takes_any_name(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its first deployment was made by an earlier version."""
+    monkeypatch.setattr(type(stage.pipeline.catalog), "list_policies", lambda _: [])
+    assert run("keys", "create", "--name", "a", "--stream", "typo").exit_code == 0
 
 
 def test_keys_of_one_rate_share_a_plan_which_goes_with_the_last(stage: Stage, gateway: FakeGateway) -> None:

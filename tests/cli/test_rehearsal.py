@@ -68,7 +68,7 @@ def test_a_time_is_judged_by_the_window_and_the_open_ranges(time: str, code: str
 
 def test_a_stream_that_the_stage_does_not_have_is_named_with_those_that_it_has() -> None:
     client: Any = Api()
-    with pytest.raises(ValueError, match="there is no stream 'quakes'; the streams are stations"):
+    with pytest.raises(ValueError, match="there is no stream 'quakes'; there are: stations"):
         Rehearsal(client, "quakes", None, NOON)
 
 

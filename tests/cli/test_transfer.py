@@ -91,7 +91,7 @@ class Client:
 
     made: dict[str, Any]
 
-    def __init__(self, on_settled: Any, policy: Any, **_: Any) -> None:
+    def __init__(self, on_settled: Any = None, policy: Any = None, **_: Any) -> None:
         Client.made = {"policy": policy}
         self.settle, self.count = on_settled, 0
 
@@ -100,6 +100,9 @@ class Client:
 
     def __exit__(self, *_: object) -> None:
         """Close nothing."""
+
+    def streams(self) -> list[dict[str, Any]]:
+        return [{"stream": "s"}, {"stream": "quakes"}]
 
     def write(self, stream: str, event: dict[str, Any]) -> None:
         if event["series"] == "none":
@@ -166,6 +169,51 @@ def test_the_progress_may_be_kept_elsewhere(inline: Path) -> None:
     assert (inline.parent / "elsewhere.json").exists()
     assert not (inline.parent / "rows.ndjson.import.json").exists()
     assert "imported already (elsewhere.json)" in call("--url", "http://a", "--state", "elsewhere.json").output
+
+
+def test_refused_rows_of_an_earlier_import_stay(inline: Path) -> None:
+    """The file is mended in another way and imported again: its former rows are nowhere else."""
+    call("--url", "http://a")
+    first = inline.parent / "rows.ndjson.refused.ndjson"
+    before = first.read_bytes()
+    inline.write_text('{"series": "a", "time": 1}\n{"series": "b", "time": 2}\n{"series": "none", "time": 3}\n')
+    again = call("--url", "http://a", "--again")
+    assert "the refused rows are in rows.ndjson.refused.2.ndjson" in again.output.replace("\n", "")
+    assert first.read_bytes() == before
+    second = inline.parent / "rows.ndjson.refused.2.ndjson"
+    assert [json.loads(line)["row"] for line in second.read_text().splitlines()] == [2]
+    # Other ways to a new import: the progress was deleted, or is kept elsewhere under the same names.
+    (inline.parent / "rows.ndjson.import.json").unlink()
+    call("--url", "http://a")
+    call("--url", "http://a", "--state", "elsewhere.json")
+    kept = {path.name: path.read_text().count("\n") for path in inline.parent.glob("*.refused*")}
+    assert kept == {f"rows.ndjson.refused{name}.ndjson": 1 for name in ("", ".2", ".3", ".4")}
+    assert first.read_bytes() == before
+
+
+def test_an_import_without_refusals_leaves_those_of_earlier_imports(inline: Path) -> None:
+    call("--url", "http://a")
+    first = inline.parent / "rows.ndjson.refused.ndjson"
+    inline.write_text('{"series": "a", "time": 1}\n')
+    assert call("--url", "http://a", "--again").exit_code == 0
+    assert first.read_text().count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("stream", "said"),
+    [
+        ("zz", "there is no stream 'zz'; there are: quakes, s\n"),
+        ("quake", "there is no stream 'quake'; there are: quakes, s; did you mean quakes?"),
+    ],
+)
+@pytest.mark.parametrize("more", [(), ("--dry-run",)])
+def test_a_stream_that_the_stage_does_not_have_is_refused_before_a_row_is_read(
+    inline: Path, stream: str, said: str, more: tuple[str, ...]
+) -> None:
+    inline.write_text("no row of this can be read\n")
+    done = run("import", "rows.ndjson", "--stream", stream, "--url", "http://a", *more)
+    assert (done.exit_code, f"--stream: {said}" in done.output) == (64, True), done.output
+    assert sorted(path.name for path in inline.parent.iterdir()) == ["rows.ndjson"]
 
 
 class Rehearsal:
