@@ -8,8 +8,10 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table as Grid
 
+from cli import clock
 from cli.account import Account
 from cli.common import (
+    USAGE,
     AsJson,
     Endpoint,
     Profile,
@@ -23,6 +25,8 @@ from cli.common import (
     print_json,
     run_task,
 )
+from tidetable.errors import InvalidTime
+from tidetable.times import parse_point, to_text
 
 # While another run of the refresher has the lease, a rebuild waits 10 s between attempts, and makes at most 60 attempts
 # in succession. By then, the other run or its lease is over.
@@ -38,8 +42,10 @@ def rollup(
     rebuild: Annotated[
         bool, typer.Option("--rebuild", help="Compute past buckets, from tables or from archives.")
     ] = False,
-    start: Annotated[str | None, typer.Option("--from", help="The first time to compute, such as 2026-01-01.")] = None,
-    end: Annotated[str | None, typer.Option("--to", help="The first time after the range to compute.")] = None,
+    start: Annotated[
+        str | None, typer.Option("--from", help="The first time to compute, such as 2026-01-01 or -30d.")
+    ] = None,
+    end: Annotated[str | None, typer.Option("--to", help="The first time after the range to compute, or now.")] = None,
     name: Annotated[str | None, typer.Option(help="One rollup only, such as hours.")] = None,
     stage: Stage = "dev",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be computed.")] = False,
@@ -54,6 +60,8 @@ def rollup(
     """
     if rebuild is not (start is not None and end is not None) or (start is None) is not (end is None):
         fail("a rebuild needs all of --rebuild, --from and --to, such as --rebuild --from 2026-01-01 --to 2026-02-01")
+    if start is not None and end is not None:
+        start, end = _read_edge("--from", start), _read_edge("--to", end)
     account = find_account(stage, endpoint, profile, region)
     rollups = run_task("looking", lambda: account.run_refresher(status=stream))["rollups"]
     if name is not None and name not in [rollup["rollup"] for rollup in rollups]:
@@ -69,6 +77,21 @@ def rollup(
         print_json(answers)
     if any(answer["problem"] for answer in answers):
         raise typer.Exit(1)
+
+
+def _read_edge(option: str, text: str) -> str:
+    """Read an edge of the range once, as all calls of a rebuild must have the same range.
+
+    The present and ages are whole minutes: no bucket is shorter, and the functions' clocks may be a little behind.
+    """
+    now = clock.read_clock()
+    try:
+        edge = parse_point(text, now.replace(second=0, microsecond=0))
+    except InvalidTime as error:
+        fail(f"{option}: {error}", USAGE)
+    if edge > now:
+        fail(f"{option}: {to_text(edge)} is in the future: a rebuild computes past buckets; write now", USAGE)
+    return to_text(edge)
 
 
 def _draw_rollups(rollups: list[dict[str, Any]], stream: str) -> None:

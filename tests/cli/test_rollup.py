@@ -29,8 +29,9 @@ HOURS = {
 }
 DAYS = HOURS | {"rollup": "days", "stream": "quakes-days", "start": None, "sealed": None, "overfull": []}
 STATUS = {"stream": "quakes", "rollups": [HOURS, DAYS]}
+FIRST, LAST = "2026-01-01T00:00:00.000000Z", "2026-02-01T00:00:00.000000Z"
 SPAN = ("--rebuild", "--from", "2026-01-01", "--to", "2026-02-01")
-WANTED = {"stream": "quakes", "rollup": "hours", "from": "2026-01-01", "to": "2026-02-01"}
+WANTED = {"stream": "quakes", "rollup": "hours", "from": FIRST, "to": LAST}
 
 
 class Functions:
@@ -83,13 +84,55 @@ def test_it_shows_one_rollup_as_json(scripted: Functions) -> None:
 def test_a_rebuild_opens_tables_and_calls_the_refresher_until_nothing_is_left(scripted: Functions) -> None:
     scripted.answers = [STATUS, {"healthy": True}, step(500, 244, marked=3), step(None), step(0, 500)]
     shown = run("rollup", "quakes", "--name", "hours", *SPAN)
-    opened = {"stream": "quakes-hours", "from": "2026-01-01", "to": "2026-02-01", "hours": 24, "rebuild": True}
+    opened = {"stream": "quakes-hours", "from": FIRST, "to": LAST, "hours": 24, "rebuild": True}
     # What the first call computed is sealed now. The other calls leave it out, so that it is not marked and computed anew.
     rest = WANTED | {"to": "2026-01-20T00:00:00.000000Z"}
     calls = [("refresher", {"rebuild": asked}) for asked in (WANTED, rest, rest)]
     assert scripted.asked[1:] == [("lifecycle", {"backfill": opened}), *calls]
     assert "quakes-hours: 744 buckets computed; 3 will be computed anew by the next runs" in shown.output
     assert shown.exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "sent"),
+    [
+        # The clock of the commands says 12:20:37.
+        ("2026-01-01", "now", (FIRST, "2026-03-15T12:20:00.000000Z")),
+        ("-2h", "now", ("2026-03-15T10:20:00.000000Z", "2026-03-15T12:20:00.000000Z")),
+        ("yesterday", "today", ("2026-03-14T00:00:00.000000Z", "2026-03-15T00:00:00.000000Z")),
+        ("2026-01-01T01:00+01:00", "2026-02-01", (FIRST, LAST)),
+    ],
+)
+def test_a_range_may_end_now(scripted: Functions, stage: Any, start: str, end: str, sent: tuple[str, str]) -> None:
+    stage.clock.sleep(37)
+    scripted.answers = [STATUS, {"healthy": True}, step(500), step(0)]
+    shown = run("rollup", "quakes", "--name", "hours", "--rebuild", f"--from={start}", f"--to={end}")
+    assert shown.exit_code == 0, shown.output
+    span = dict(zip(("from", "to"), sent, strict=True))
+    assert scripted.asked[1][1]["backfill"].items() >= span.items()
+    assert scripted.asked[2][1]["rebuild"].items() >= span.items()
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "said"),
+    [
+        (
+            "2026-01-01",
+            "2026-03-16",
+            "--to: 2026-03-16T00:00:00.000000Z is in the future: a rebuild computes past buckets",
+        ),
+        ("2026-04-01", "2026-05-01", "--from: 2026-04-01T00:00:00.000000Z is in the future"),
+        ("soon", "now", "--from: 'soon' is not"),
+        ("2026-01-01", "2026-13-01", "--to: "),
+        ("-3x", "now", "--from: '-3x' is not an age"),
+    ],
+)
+@pytest.mark.parametrize("more", [(), ("--dry-run",)])
+def test_an_edge_that_is_no_past_time_is_refused_with_the_reason(
+    scripted: Functions, start: str, end: str, said: str, more: tuple[str, ...]
+) -> None:
+    shown = run("rollup", "quakes", "--rebuild", f"--from={start}", f"--to={end}", *more)
+    assert (shown.exit_code, said in shown.output, scripted.asked) == (64, True, []), shown.output
 
 
 def test_a_rebuild_that_cannot_go_on_says_why_and_ends_with_1(scripted: Functions) -> None:

@@ -116,7 +116,7 @@ POLICY = {
             "stats": ["count", "sum", "min", "max"],
             "retention": "30d",
             "period": None,
-            "max_groups": 10_000,
+            "max_groups": None,
             "on_expiry": "archive",
         }
     ],

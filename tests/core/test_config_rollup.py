@@ -11,6 +11,7 @@ from tidetable.durations import Duration
 from tidetable.errors import ConfigError
 from tidetable.keys import Layout, Packing
 from tidetable.periods import Kind
+from tidetable.rollups.definition import make_definition
 
 QUAKES = (
     '[streams.quakes]\nperiod = "day"\nlate = "7d"\nretention = 14\nremoval = "delete"\n'
@@ -43,7 +44,7 @@ def test_a_rollup_needs_a_name_a_step_and_a_retention() -> None:
             stats=("count", "sum", "min", "max"),
             retention=Duration(days=730),
             period=None,
-            max_groups=10_000,
+            max_groups=None,
             on_expiry="archive",
         ),
     )
@@ -186,6 +187,32 @@ def test_a_mistake_is_reported_with_its_key_and_its_fix(mistake: str) -> None:
     text, problem = MISTAKES[mistake]
     quakes = QUAKES.replace('"7d"', '"9d"') if mistake == "too many open tables" else QUAKES
     assert problems(quakes + text) == [f"streams.quakes.rollup{problem.replace('late = 7d', 'late = 9d')}"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "more", "groups"),
+    [
+        (0, "", 10_000),
+        (1, "", 10_000),
+        (10, "", 10_000),
+        (11, "", 9_090),
+        (16, "", 6_250),
+        (64, "", 1_562),
+        (16, "max_groups = 6250\n", 6_250),
+        (16, "max_groups = 7\n", 7),
+    ],
+)
+def test_the_default_of_groups_fits_the_fields(fields: int, more: str, groups: int) -> None:
+    names = ", ".join(f'"f{number}"' for number in range(fields))
+    config = parse(QUAKES + HOURS + f"fields = [{names}]\n{more}")
+    (rollup,) = config.streams["quakes"].rollup
+    assert make_definition(config.streams["quakes"], rollup).max_groups == groups
+
+
+def test_a_rollup_has_at_most_64_fields() -> None:
+    names = ", ".join(f'"f{number}"' for number in range(65))
+    (problem,) = problems(QUAKES + HOURS + f"fields = [{names}]\n")
+    assert problem == "streams.quakes.rollup.hours.fields: name at most 64 fields of data, each once"
 
 
 def test_the_bounds_themselves_are_fine() -> None:

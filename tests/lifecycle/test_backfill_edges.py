@@ -133,6 +133,17 @@ def test_a_backfill_may_reach_to_the_present_and_not_beyond() -> None:
     assert [request.end for request in world.catalog.backfills("s")] == [NOON]
 
 
+def test_a_reason_that_holds_for_the_stream_and_its_rollups_is_given_once() -> None:
+    world = make_world(ROLLED + ROLLUP.format(name="s").replace("hours", "days").replace("1h", "1d"))
+    for span, reason in (
+        ((NOON - DAY, NOON + DAY), "is in the future"),
+        ((NOON, NOON), "must be before to"),
+    ):
+        with pytest.raises(BadBackfill) as refused:
+            ask(world, *span)
+        assert str(refused.value).count(reason) == 1
+
+
 def test_the_end_of_all_backfills_leaves_the_periods_of_a_backfill_that_is_over_as_they_are() -> None:
     """A later end would delay the archive of these periods."""
     world = World()

@@ -10,7 +10,7 @@ from itertools import pairwise
 from tidetable.config.bounds import MAX_OPEN_TABLES, MAX_RETENTION, check_bounds, find_repeated
 from tidetable.config.derive import derive_late, derive_name
 from tidetable.config.model import Stream
-from tidetable.config.stream import RollupPolicy
+from tidetable.config.stream import MAX_CELLS, RollupPolicy
 from tidetable.names import STREAM
 from tidetable.periods import LONGEST
 
@@ -20,10 +20,7 @@ _DAY = timedelta(days=1)
 _LEAST = timedelta(minutes=1)
 MAX_ROLLUPS = 5
 MAX_BY = 4
-MAX_FIELDS = 20
-# A bucket has at most this many groups times fields. While the bucket is read, each sketch takes 9 KB of the
-# refresher's memory.
-MAX_CELLS = 100_000
+MAX_FIELDS = 64
 # The statistics that need a number from each event.
 _OF_FIELDS = frozenset({"first", "last", "percentiles"})
 
@@ -84,8 +81,9 @@ def _check_groups(stream: Stream, rollup: RollupPolicy) -> Iterator[str]:
     of_fields = [stat for stat in rollup.stats if stat in _OF_FIELDS]
     if of_fields and not rollup.fields:
         yield f'.fields: missing; "{of_fields[0]}" needs fields of data that hold numbers, such as ["mag"]'
-    most = MAX_CELLS // max(len(rollup.fields), 1)
-    yield from check_bounds(".max_groups", rollup.max_groups, 1, most, f", {MAX_CELLS} divided by the number of fields")
+    if rollup.max_groups is not None:
+        detail = f", {MAX_CELLS} divided by the number of fields"
+        yield from check_bounds(".max_groups", rollup.max_groups, 1, rollup.groups_that_fit, detail)
 
 
 def _check_paths(at: str, paths: tuple[str, ...], most: int, what: str, stream: Stream) -> Iterator[str]:

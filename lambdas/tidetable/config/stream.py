@@ -19,6 +19,10 @@ ChangeKind = Literal["insert", "replace"]
 ChangeStream = Literal["none", "keys-only", "new-image", "old-image", "new-and-old-images"]
 RollupStat = Literal["count", "sum", "min", "max", "first", "last", "percentiles"]
 OnExpiry = Literal["archive", "delete", "keep"]
+# A bucket has at most this many groups times fields. While the bucket is read, each sketch takes 9 KB of the
+# refresher's memory.
+MAX_CELLS = 100_000
+DEFAULT_GROUPS = 10_000
 
 
 class KeyPolicy(Group, frozen=True, kw_only=True):
@@ -155,7 +159,8 @@ class RollupPolicy(Group, frozen=True, kw_only=True):
 
     ``every`` is the length of a bucket. ``by`` (``series`` and fields of ``data``) divides a bucket's events into
     groups. Each group has the statistics ``stats`` of the numbers in ``fields``. A table holds one ``period``, and is
-    kept for ``retention`` after the period's end. A bucket with more than ``max_groups`` groups is not sealed.
+    kept for ``retention`` after the period's end. A bucket with more than ``max_groups`` groups is not sealed;
+    without the key, ``most_groups`` follows from the fields.
     """
 
     name: str
@@ -165,8 +170,18 @@ class RollupPolicy(Group, frozen=True, kw_only=True):
     stats: tuple[RollupStat, ...] = ("count", "sum", "min", "max")
     retention: Duration
     period: Kind | None = None
-    max_groups: int = 10_000
+    max_groups: int | None = None
     on_expiry: OnExpiry = "archive"
+
+    @property
+    def most_groups(self) -> int:
+        """The most groups of a bucket that is kept. The default fits the number of fields, too."""
+        return self.max_groups or min(DEFAULT_GROUPS, self.groups_that_fit)
+
+    @property
+    def groups_that_fit(self) -> int:
+        """The most groups for which the refresher's memory has room."""
+        return MAX_CELLS // max(len(self.fields), 1)
 
     @property
     def kind(self) -> Kind:

@@ -111,7 +111,7 @@ def make_definition(source: Stream, policy: RollupPolicy) -> Definition:
     # Plain timedeltas, not durations of the configuration.
     every, ahead = timedelta(0) + policy.every, timedelta(0) + source.ahead
     period = source.period if source.layout.partition_by == "series" else None
-    settings = every, policy.by, policy.fields, policy.stats, policy.max_groups
+    settings = every, policy.by, policy.fields, policy.stats, policy.most_groups
     return Definition(policy.name, *settings, source.name, f"{source.name}-{policy.name}", period, ahead)
 
 
