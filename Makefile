@@ -1,7 +1,11 @@
 # The documented commands. `make` alone lists them.
 PYTHON ?= python3
 STAGE ?= dev
+# Marks of what is installed: for the demo; for the other commands and bin/tidetable; for the tests and checks.
+DEMO := .venv/.demo
+TOOLS := .venv/.tools
 VENV := .venv/.installed
+NODE_TOOLS := node_modules/.tools
 NODE := node_modules/.installed
 # The official engine, which is published as a jar inside a package of npm's; only the tests need it.
 SIMULATOR := amplify-dynamodb-simulator-2.9.30.tgz
@@ -38,25 +42,53 @@ NEEDS_JAR := $(if $(filter dynamodb-local,$(ENGINE)),$(JAR))
 # would compile the project anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup wheel pictures demo local stop dynamodb test quick fixtures coverage mutate check bench synth bootstrap deploy adopt destroy clean
+.PHONY: help setup develop wheel pictures demo local stop dynamodb test quick fixtures coverage mutate check bench synth bootstrap deploy adopt destroy clean
 
 help: ## list the commands
 	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:[^#]*## /	/' | expand -t 12
 
-setup: $(VENV) $(NODE) ## the virtual environment and the pinned CDK command line
+setup: $(TOOLS) $(NODE_TOOLS) ## what bin/tidetable and the commands for a stage need: Python packages and the CDK's command line
 
-$(VENV): requirements.txt lambdas/requirements.txt lambdas/requirements-archive.txt lambdas/requirements-doors.txt
+develop: $(VENV) $(NODE) ## what the tests and checks need beside that
+
+# Bytecode is not made at the installation, but by the first import of a module: most modules are never imported.
+PIP := .venv/bin/pip --disable-pip-version-check install --no-compile
+PINS := lambdas/requirements.txt lambdas/requirements-archive.txt
+
+.venv/bin/pip:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed: make PYTHON=python3.13 ..."; exit 1; }
-	@test -x .venv/bin/pip || $(PYTHON) -m venv .venv || { echo "the venv module is missing: apt-get install python3-venv"; exit 1; }
-	.venv/bin/pip install --quiet --disable-pip-version-check -r requirements.txt
+	@echo "A virtual environment in .venv"
+	@$(PYTHON) -m venv .venv || { echo "the venv module is missing: apt-get install python3-venv"; exit 1; }
+
+$(DEMO): requirements-demo.txt $(PINS) | .venv/bin/pip
+	@echo "Python packages of the demo: 30, about 110 MB to fetch"
+	@$(PIP) --no-deps -r requirements-demo.txt
 	@touch $@
+
+$(TOOLS): requirements-tools.txt requirements-demo.txt $(PINS) | .venv/bin/pip
+	@echo "Python packages of the command line and the CDK app: 60, about 170 MB to fetch"
+	@$(PIP) -r requirements-tools.txt
+	@touch $(DEMO) $@
+
+$(VENV): requirements.txt requirements-tools.txt requirements-demo.txt $(PINS) lambdas/requirements-doors.txt | .venv/bin/pip
+	@echo "Python packages of the tests and checks: about 150, 500 MB to fetch"
+	@$(PIP) -r requirements.txt
+	@touch $(DEMO) $(TOOLS) $@
+
+# npm removes what it does not install, so an installation for the tests is not reduced.
+$(NODE_TOOLS): package.json package-lock.json
+	@node -e 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)' || { echo "Node.js 20 or newer is needed"; exit 1; }
+	@echo "npm packages of the CDK's command line"
+	@npm ci --no-fund --no-audit $(if $(wildcard $(NODE)),,--omit=dev)
+	@touch $@ $(wildcard $(NODE))
 
 $(NODE): package.json package-lock.json
 	@node -e 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)' || { echo "Node.js 20 or newer is needed"; exit 1; }
-	npm ci --silent --no-fund --no-audit
-	@touch $@
+	@echo "npm packages of the tests and checks"
+	@npm ci --no-fund --no-audit
+	@touch $(NODE_TOOLS) $@
 
-demo: setup $(NEEDS_JAR) ## the whole pipeline on this machine, with real data (KEEP=1 leaves it up)
+demo: $(DEMO) $(NODE_TOOLS) $(NEEDS_JAR) ## the whole pipeline on this machine, with real data (KEEP=1 leaves it up)
 	@$(PY) -m examples.earthquakes.demo $(LOCALLY) $(if $(filter-out 0 no false,$(KEEP)),--keep)
 
 local: setup $(NEEDS_JAR) ## your own configuration on this machine, or over the running stage (CONFIG=my.toml, ENGINE=dynamodb-local for many events, FRESH=1 without the running stage's data)
@@ -76,10 +108,10 @@ $(JAR):
 	tar -xzf .dynamodb-local/$(SIMULATOR) -C .dynamodb-local --strip-components=2 package/emulator
 	@rm .dynamodb-local/$(SIMULATOR); touch $@
 
-test: setup $(JAR) ## every test, the deployed stack's among them
+test: develop $(JAR) ## every test, the deployed stack's among them
 	$(PY) -m pytest
 
-pictures: setup ## pictures of the console, for the documentation
+pictures: develop ## pictures of the console, for the documentation
 	@PYTHONPATH=lambdas:. $(PY) -m tests.console.pictures
 
 # What needs no server, no synthesised stack and no deployed stage, a folder per process.
@@ -87,21 +119,21 @@ QUICK := tests/core tests/ingest tests/lean tests/lifecycle tests/query
 # Simulations of many calls, and comparisons with another database: 65 tests take a third of the time.
 LONG := lifecycle/test_late_writes lifecycle/test_outages lifecycle/test_removal query/test_levels query/test_duckdb
 
-quick: setup ## the pure core on the fakes, in less than a minute
+quick: develop ## the pure core on the fakes, in less than a minute
 	$(PY) -m pytest -q $(QUICK) $(LONG:%=--ignore=tests/%.py)
 
-coverage: setup $(JAR) ## the lines of the product that the quick folders reach; a measurement, not a gate
+coverage: develop $(JAR) ## the lines of the product that the quick folders reach; a measurement, not a gate
 	$(PY) -m coverage run --source=lambdas,cli,infra,clients/python/src --branch -m pytest -q -n 0 $(QUICK) tests/archive tests/rollups tests/feed tests/packs tests/large tests/doors tests/cli
 	$(PY) -m coverage report --skip-covered --skip-empty
 
-fixtures: setup ## write the fixtures of every stored format anew, after a change of a format
+fixtures: develop ## write the fixtures of every stored format anew, after a change of a format
 	@PYTHONPATH=lambdas:. $(PY) -m tests.formats.make
 
-mutate: setup ## change the code by program, and list the changes that no test notices (SEED=7, PATHS="lambdas", COUNT=300)
+mutate: develop ## change the code by program, and list the changes that no test notices (SEED=7, PATHS="lambdas", COUNT=300)
 	$(PY) -m tests.mutants $(if $(SEED),--seed $(SEED)) $(if $(COUNT),--count $(COUNT)) $(if $(JOBS),--jobs $(JOBS)) \
 		$(if $(filter-out 0 no false,$(ELSEWHERE)),--elsewhere) $(PATHS)
 
-check: setup ## lint, format, types, direction of imports, the templates
+check: develop ## lint, format, types, direction of imports, the templates
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
@@ -109,7 +141,7 @@ check: setup ## lint, format, types, direction of imports, the templates
 	node_modules/.bin/eslint --config console/eslint.config.mjs console/js
 	$(PY) -m pytest -q tests/test_imports.py tests/infra/lint_templates.py tests/test_workflows.py
 
-bench: setup $(JAR) ## hot paths, suffixes and the bill, each against a named baseline
+bench: develop $(JAR) ## hot paths, suffixes and the bill, each against a named baseline
 	$(PY) -m bench.ingest
 	$(PY) -m bench.packs
 	$(PY) -m bench.rollups
@@ -138,7 +170,7 @@ adopt: setup ## deploy a stage that was destroyed, and take back its catalog, ar
 destroy: setup ## take a stage down; what its streams keep stays (STAGE, CONFIG)
 	$(CDK) destroy -c stage=$(STAGE) $(WITH_CONFIG) $(WITH_ROLE)
 
-wheel: setup ## the CDK construct as a package, with its Lambda code, in dist/ (PLATFORMS="arm64 x86_64 local")
+wheel: develop ## the CDK construct as a package, with its Lambda code, in dist/ (PLATFORMS="arm64 x86_64 local")
 	@rm -rf dist
 	PYTHONPATH=lambdas:. $(PY) -m cdk.bundle $(PLATFORMS)
 	.venv/bin/pip --disable-pip-version-check wheel --quiet --no-deps --no-build-isolation --wheel-dir dist ./cdk

@@ -13,7 +13,6 @@ ROOT = Path(__file__).parent
 sys.path.insert(0, str(ROOT / "lambdas"))
 
 import aws_cdk as cdk
-from cdk_nag import AwsSolutionsChecks
 
 from infra import Config, UsageError
 from infra.assets import Assets
@@ -52,7 +51,9 @@ def main() -> None:
     sys.stderr.write(f"configuration: {name}, streams: {', '.join(config.parsed.streams)}\n")
     sys.stderr.writelines(f"{name}: {line}\n" for line in list_remarks(config.parsed))
     if stage != "local":
-        # They are about a stage in AWS, and take a fifth of the time of a synth.
+        # They are about a stage in AWS, and take a fifth of the time of a synth. The demo does not install them.
+        from cdk_nag import AwsSolutionsChecks
+
         cdk.Validations.of(app).add_plugins(AwsSolutionsChecks(app))
     assets = Assets(ROOT, file, stage)
     role, origin = str(app.node.try_get_context("role") or "origin"), app.node.try_get_context("origin") or None

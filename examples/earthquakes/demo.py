@@ -32,6 +32,7 @@ from local import ENGINES, Deployed, Emulator, deploy
 from local.emulator import REGION, can_move_clock
 from local.http import Api, invoke_lifecycle, invoke_refresher
 from local.keep import end_remembered_stage, remember_stage
+from local.packages import find_bundle
 from local.stack import make_aws_client
 from local.up import describe_stage, read_config
 
@@ -158,7 +159,7 @@ def run_steps(emulator: Emulator, deployed: Deployed, api: Api, *, feeds: bool, 
         print_line(
             f"no aggregates from {ROLLUP}: it begins with the next hour, and this machine cannot move the stage's clock"
         )
-    show_expiry(deployed, api, sent, now)
+    show_expiry(deployed, api, sent, now, find_bundle(emulator.folder / "cdk.out", "pyarrow"))
 
 
 def print_commands(deployed: Deployed) -> None:

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import gzip
 import json
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from io import BytesIO
+from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
-
 from local import Deployed, Emulator
-from local.emulator import ROOT, clean_environment
 from local.http import Api, invoke_lifecycle, invoke_refresher
 
 Event = dict[str, Any]
@@ -25,6 +22,7 @@ PACKED = "packed"
 # Where the changes of that stream go. DynamoDB Local under the stage has no way to the emulator's functions.
 CHANGES = "changes"
 _FEED_SECONDS = 120
+_REBUILD_SECONDS = 120
 # Aggregates of the earthquakes, by hour and network, unless the configuration has rollups of its own.
 ROLLUP = "quakes-hours"
 # Past hours are computed when the rollup's first hour has begun, and no earlier late event can be on its way.
@@ -149,14 +147,7 @@ def show_rollup(emulator: Emulator, deployed: Deployed, api: Api, events: Sequen
         time.sleep(1)
     end = begins - timedelta(hours=1)
     start = (end - timedelta(days=_SUMMED_DAYS)).replace(hour=0)
-    words = ["rollup", "quakes", "--rebuild", "--from", render_instant(start), "--to", render_instant(end)]
-    print(f"  bin/tidetable {' '.join(words)}")
-    environment = clean_environment() | deployed.environment | emulator.time_environment
-    command = [str(ROOT / "bin" / "tidetable"), *words]
-    process = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)  # noqa: S603
-    if process.returncode:
-        raise RuntimeError(f"the rebuild failed: {process.stdout}{process.stderr}")
-    print_line(process.stdout.strip().splitlines()[-1])
+    rebuild_rollup(deployed, render_instant(start), render_instant(end))
     parameters = {
         "start": render_instant(start),
         "to": render_instant(end),
@@ -181,13 +172,33 @@ def show_rollup(emulator: Emulator, deployed: Deployed, api: Api, events: Sequen
     check_claim(units[0] < units[1], f"the rollup took {units[0]:g} read units, the events {units[1]:g}")
 
 
+def rebuild_rollup(deployed: Deployed, start: str, end: str) -> None:
+    """Have past hours computed, by the calls of `bin/tidetable rollup --rebuild`. The demo does not install the command line."""
+    print(f"  as by: bin/tidetable rollup quakes --rebuild --from {start} --to {end}")
+    # The tables of past hours are made first.
+    invoke_lifecycle(deployed, backfill={"stream": ROLLUP, "from": start, "to": end, "hours": 24, "rebuild": True})
+    computed, left, deadline = 0, 1, time.monotonic() + _REBUILD_SECONDS
+    while left:
+        answer = invoke_refresher(deployed, rebuild={"stream": "quakes", "rollup": "hours", "from": start, "to": end})
+        if answer["problem"] or time.monotonic() > deadline:
+            raise RuntimeError(f"the rebuild failed: {answer}")
+        computed += answer["buckets"]
+        if answer["left"] is None:
+            # A run of the schedule is under way.
+            time.sleep(1)
+            continue
+        # A call that ends early has computed the newest hours; the next call goes on with the hours before.
+        left, end = answer["left"], answer["reached"]
+    print_line(f"{ROLLUP}: {computed} hours computed")
+
+
 def render_instant(instant: datetime) -> str:
     """An instant as the API takes it."""
     return instant.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def show_expiry(deployed: Deployed, api: Api, events: Sequence[Event], now: datetime) -> None:
-    """Let the oldest period expire, and find its events again."""
+def show_expiry(deployed: Deployed, api: Api, events: Sequence[Event], now: datetime, code: Path) -> None:
+    """Let the oldest period expire, and find its events again. ``code`` has pyarrow."""
     oldest = events[0]["time"][:10]
     expected = [event for event in events if event["time"][:10] == oldest]
     # The table is kept for 14 days after its end; a minute later the lifecycle finds it expired.
@@ -214,7 +225,8 @@ def show_expiry(deployed: Deployed, api: Api, events: Sequence[Event], now: date
     tables = deployed.make_client("dynamodb").list_tables()["TableNames"]
     check_claim(table not in tables, f"table {table} is deleted")
     check_claim(
-        count_parquet_rows(deployed, oldest) == len(expected), f"{len(expected)} rows of Parquet are in the archive"
+        count_parquet_rows(deployed, oldest, code) == len(expected),
+        f"{len(expected)} rows of Parquet are in the archive",
     )
     start, end = f"{oldest}T00:00:00Z", (later - timedelta(days=14, minutes=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
     archived = list(api.walk_events("quakes", start=start, to=end, limit=50))
@@ -233,8 +245,11 @@ def has_expired(periods: Sequence[str], oldest: str) -> bool:
     return oldest in periods and max(periods) == oldest
 
 
-def count_parquet_rows(deployed: Deployed, period: str) -> int:
-    """How many rows the period's Parquet files have."""
+def count_parquet_rows(deployed: Deployed, period: str, code: Path) -> int:
+    """How many rows the period's Parquet files have. ``code`` has pyarrow, which the demo does not install a second time."""
+    sys.path.append(str(code))
+    import pyarrow.parquet as pq
+
     s3, bucket = deployed.make_client("s3"), deployed.outputs["ArchiveBucket"]
     listed = s3.list_objects_v2(Bucket=bucket, Prefix=f"stream=quakes/period={period}/")["Contents"]
     rows = 0
