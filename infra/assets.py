@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -20,6 +21,8 @@ from aws_cdk import aws_lambda as lambda_
 from .console import collect_files
 
 RUNTIME = "3.13"
+# The packages of every function.
+_SLIM = "requirements.txt"
 # pip's names for Lambda's architectures.
 MACHINES = {"arm64": "aarch64", "x86_64": "x86_64"}
 # Files that functions do not need. Without them pyarrow fits into Lambda's 250 MB, and the package of the construct
@@ -59,7 +62,7 @@ class Assets:
         """Return the asset of the functions on the hot path."""
         if self.interpreter is None:
             sys.stderr.write(f"{_NO_BYTECODE}\n")
-        return self._bundle_code("requirements.txt")
+        return self._bundle_code(_SLIM)
 
     def make_archive_code(self) -> lambda_.Code:
         """Return the asset of the functions that write and read Parquet, with pyarrow."""
@@ -93,22 +96,12 @@ class Assets:
                     _make_readable(partial)
         return folder
 
-    def make_pip_command(self, requirements: str, target: Path) -> list[str]:
-        """Make the pip command that fetches all dependencies of an asset, with the versions and hashes of the lock
-        file.
-        """
-        command = [
-            sys.executable,
-            "-m",
-            "pip",
-            "--disable-pip-version-check",
-            "install",
-            "--quiet",
-            "--quiet",
-            "--no-compile",
-        ]
+    def make_pip_command(self, lock: Path, target: Path) -> list[str]:
+        """Make the pip command that fetches all packages of a lock file, with its versions and hashes."""
+        command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install"]
+        command += ["--quiet", "--quiet", "--no-compile"]
         platform = [] if self._local else self._target
-        locked = ["--require-hashes", "--no-deps", "-r", str(self._lambdas / name_lock_file(requirements))]
+        locked = ["--require-hashes", "--no-deps", "-r", str(lock)]
         return [*command, *platform, "--target", str(target), *locked]
 
     @property
@@ -191,12 +184,43 @@ class Assets:
         folder = self._root / ".build" / f"packages-{_hash_contents(content)}"
         if not folder.exists():
             with _build_folder(folder) as partial:
-                subprocess.run(self.make_pip_command(requirements, partial), check=True)  # noqa: S603 - our own command
-                for pattern in _CLUTTER:
-                    for path in list(partial.rglob(pattern)):
-                        shutil.rmtree(path) if path.is_dir() else path.unlink()
-                self._compile_folder(partial, partial)
+                shared, more = self._split_list(requirements)
+                self._fetch_packages(more, partial)
+                if shared:
+                    shutil.copytree(
+                        self._install_packages(shared),
+                        partial,
+                        symlinks=True,
+                        copy_function=os.link,
+                        dirs_exist_ok=True,
+                    )
         return folder
+
+    def _split_list(self, requirements: str) -> tuple[str, str]:
+        """Split a list of packages: the list that it extends, or "", and the text of its lock file without that list.
+
+        To fetch and compile the packages of all functions once for each list took most of the time of a first deployment.
+        """
+        whole = (self._lambdas / name_lock_file(requirements)).read_text()
+        if requirements == _SLIM:
+            return "", whole
+        packages, slim = _read_lock(whole), _read_lock((self._lambdas / name_lock_file(_SLIM)).read_text())
+        if not slim <= packages:
+            return "", whole
+        return _SLIM, "".join(sorted(packages - slim))
+
+    def _fetch_packages(self, lock: str, target: Path) -> None:
+        """Fetch and compile the packages of the text of a lock file, without the files that functions do not need."""
+        if not lock:
+            return
+        with TemporaryDirectory() as name:
+            file = Path(name) / "requirements.lock"
+            file.write_text(lock)
+            subprocess.run(self.make_pip_command(file, target), check=True)  # noqa: S603 - our own command
+        for pattern in _CLUTTER:
+            for path in list(target.rglob(pattern)):
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+        self._compile_folder(target, target)
 
     def _compile_folder(self, path: Path, folder: Path) -> None:
         """Compile in place, to bytecode that Python uses without a check of the source's time.
@@ -234,6 +258,11 @@ def name_lock_file(requirements: str) -> str:
     packages.
     """
     return requirements.removesuffix(".txt") + ".lock"
+
+
+def _read_lock(text: str) -> set[str]:
+    """Read the entries of a lock file: a package with its version, and its hashes in the lines below."""
+    return set(re.findall(r"^[^#\s].*\n(?:[ \t]+.*\n)*", f"{text}\n", re.MULTILINE))
 
 
 def _make_readable(folder: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -70,9 +71,13 @@ def deploy(
     """
     if engine is not None:
         emulator.change_engine(engine)
-    progress("cdk bootstrap")
-    _run_cdk(emulator, "bootstrap", f"aws://000000000000/{REGION}")
-    return deploy_over(emulator, progress, config=config)
+    progress("cdk bootstrap, and cdk synth at the same time; the first time, pip fetches the functions' packages")
+    # A bootstrap mostly waits: the CDK looks every five seconds whether a stack is complete.
+    with ThreadPoolExecutor(1) as pool:
+        synthesised = pool.submit(_run_cdk, emulator, "synth", "--quiet", *_name_config(config))
+        _run_cdk(emulator, "bootstrap", f"aws://000000000000/{REGION}")
+        synthesised.result()
+    return _deploy_stack(emulator, progress, "--app", str(emulator.folder / "cdk.out"))
 
 
 def deploy_over(
@@ -82,10 +87,18 @@ def deploy_over(
 
     RuntimeError with the command's output if the deployment fails.
     """
+    return _deploy_stack(emulator, progress, *_name_config(config))
+
+
+def _name_config(config: Path | None) -> tuple[str, ...]:
+    """Return the CDK's options for a configuration."""
+    return () if config is None else ("-c", f"config={config.resolve()}")
+
+
+def _deploy_stack(emulator: Emulator | RunningStage, progress: Progress, *options: str) -> Deployed:
     progress("cdk deploy")
     outputs_file = emulator.folder / "outputs.json"
-    context = () if config is None else ("-c", f"config={config.resolve()}")
-    _run_cdk(emulator, "deploy", "--require-approval", "never", "--outputs-file", str(outputs_file), *context)
+    _run_cdk(emulator, "deploy", "--require-approval", "never", "--outputs-file", str(outputs_file), *options)
     outputs: dict[str, str] = json.loads(outputs_file.read_text())[f"Tidetable-{STAGE}"]
     key = make_aws_client(emulator.endpoint, "apigateway").get_api_key(apiKey=outputs["ApiKeyId"], includeValue=True)
     return Deployed(
@@ -124,8 +137,11 @@ def _run_cdk(emulator: Emulator | RunningStage, *arguments: str, app: Path = ROO
         | emulator.time_environment
     )
     cdk = [str(ROOT / "node_modules" / ".bin" / "cdk"), *arguments]
-    options = ["-c", f"stage={STAGE}", "--output", str(emulator.folder / "cdk.out"), "--no-notices", "--ci"]
-    # Bootstrapping needs no synth. In a folder without cdk.json, the CDK does not synthesise.
+    options = ["-c", f"stage={STAGE}", "--no-notices", "--ci"]
+    # Bootstrapping needs no synth. In a folder without cdk.json, the CDK does not synthesise. With --app, a deployment
+    # takes what was synthesised before.
+    if arguments[0] != "bootstrap" and "--app" not in arguments:
+        options += ["--output", str(emulator.folder / "cdk.out")]
     folder = emulator.folder if arguments[0] == "bootstrap" else app
     result = subprocess.run([*cdk, *options], cwd=folder, env=environment, capture_output=True, text=True, check=False)  # noqa: S603
     if result.returncode:

@@ -35,6 +35,9 @@ def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Assets:
     return Assets(tmp_path, tmp_path / "config.toml", "dev")
 
 
+LOCK = ROOT / "lambdas" / "requirements.lock"
+
+
 def test_the_same_content_is_the_same_asset(small: Assets, tmp_path: Path) -> None:
     before = small.build_asset("requirements.txt")
     os.utime(tmp_path / "lambdas" / "settings.py", (0, 0))
@@ -68,14 +71,14 @@ def test_the_emulators_zip_file_names_the_folder_of_the_asset(tmp_path: Path) ->
 
 
 def test_pip_fetches_for_the_machine_that_runs_it(tmp_path: Path) -> None:
-    aws = Assets(ROOT, CONFIG, "dev").make_pip_command("requirements.txt", tmp_path)
-    here = Assets(ROOT, CONFIG, "local").make_pip_command("requirements.txt", tmp_path)
+    aws = Assets(ROOT, CONFIG, "dev").make_pip_command(LOCK, tmp_path)
+    here = Assets(ROOT, CONFIG, "local").make_pip_command(LOCK, tmp_path)
     text = " ".join(aws)
     assert aws[:3] == here[:3] == [sys.executable, "-m", "pip"]
     assert "--platform manylinux2014_aarch64" in text
     assert "--implementation cp --python-version 3.13 --only-binary=:all:" in text
     assert "--platform" not in here
-    intel = " ".join(Assets(ROOT, CONFIG, "dev", "x86_64").make_pip_command("requirements.txt", tmp_path))
+    intel = " ".join(Assets(ROOT, CONFIG, "dev", "x86_64").make_pip_command(LOCK, tmp_path))
     assert "--platform manylinux2014_x86_64" in intel
     assert "aarch64" not in intel
 
@@ -155,5 +158,5 @@ def test_everything_that_ships_is_locked_by_version_and_hash(name: str) -> None:
     # Transitive dependencies.
     assert {"urllib3", "jmespath", "s3transfer", "python-dateutil", "six"} <= set(locked)
     assert lock.count("--hash=sha256:") >= len(locked)
-    command = Assets(ROOT, CONFIG, "dev").make_pip_command(f"{name}.txt", Path("x"))
+    command = Assets(ROOT, CONFIG, "dev").make_pip_command(ROOT / "lambdas" / f"{name}.lock", Path("x"))
     assert command[-4:] == ["--require-hashes", "--no-deps", "-r", str(ROOT / "lambdas" / f"{name}.lock")]

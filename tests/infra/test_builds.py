@@ -24,6 +24,8 @@ CLUTTER = {
     *("pyarrow/libarrow_s3.so.2100", "pyarrow/_s3fs.cpython-313.so"),
     *("pyarrow/libarrow_python.so", "pyarrow/libarrow_python.so.2100.0.0", "zstandard/_cffi.cpython-313.so"),
 }
+# The lock file of the packages of all functions; those of the archive and of the doors have one more package each.
+SLIM = "a==1 \\\n    --hash=sha256:1\n"
 # A compiler that says how it was called, in a file named by the kind of folder that it compiles, and then fails.
 COMPILER = """#!/bin/sh
 for folder; do :; done
@@ -47,11 +49,13 @@ def list_files(folder: Path) -> set[str]:
 
 @pytest.fixture
 def fetched(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The requirements that were fetched: a copy of a folder takes the place of pip."""
+    """The lock files that were fetched: a copy of a folder takes the place of pip."""
     names: list[str] = []
 
-    def copy(self: Assets, requirements: str, target: Path) -> list[str]:
-        names.append(requirements)
+    def copy(self: Assets, lock: Path, target: Path) -> list[str]:
+        names.append(lock.read_text())
+        if "a==" not in names[-1]:
+            return ["touch", f"{target}/{names[-1].partition('=')[0]}.py"]
         return ["cp", "-r", f"{self._root}/fetched/.", str(target)]
 
     monkeypatch.setattr(Assets, "make_pip_command", copy)
@@ -65,16 +69,17 @@ def project(tmp_path: Path, fetched: list[str]) -> Path:
     write(tmp_path / "fetched", *NEEDED, *CLUTTER)
     write(tmp_path / "lambdas", "settings.py", "__pycache__/settings.pyc")
     for kind in ("", "-archive", "-doors"):
-        (tmp_path / "lambdas" / f"requirements{kind}.lock").write_text("a==1")
+        own = f"{kind[1:]}==1 \\\n    --hash=sha256:2\n" if kind else ""
+        (tmp_path / "lambdas" / f"requirements{kind}.lock").write_text(f"# comment\n{SLIM}{own}")
     return tmp_path
 
 
 def test_files_that_no_function_needs_are_left_out(project: Path) -> None:
     built = Assets(project, None, "dev").build_asset("requirements-archive.txt")
-    assert list_files(built) == NEEDED | {"settings.py"}
+    assert list_files(built) == NEEDED | {"settings.py", "archive.py"}
     # Nothing of an unfinished build stays.
     assert {path.name.partition("-")[0] for path in (project / ".build").iterdir()} == {"asset", "code", "packages"}
-    assert len(list((project / ".build").iterdir())) == 3
+    assert len(list((project / ".build").iterdir())) == 4
 
 
 def test_each_kind_of_code_has_the_packages_of_its_own_list(project: Path, fetched: list[str]) -> None:
@@ -88,11 +93,20 @@ def test_each_kind_of_code_has_the_packages_of_its_own_list(project: Path, fetch
             assets.make_slim_code,
         )
     ]
-    assert fetched == ["requirements.txt", "requirements-archive.txt", "requirements-doors.txt"]
+    # The packages of all functions are fetched once.
+    more = [f"{name}==1 \\\n    --hash=sha256:2\n" for name in ("archive", "doors")]
+    assert fetched == [f"# comment\n{SLIM}", *more]
     made.append(Assets(project, None, "local").make_slim_code())
     paths = [code.path for code in made if isinstance(code, lambda_.AssetCode)]
     # The emulator gets a file that names the folder.
     assert [path.endswith(".link.zip") for path in paths] == [False, False, False, False, True]
+
+
+def test_a_list_with_other_versions_than_all_functions_have_is_fetched_whole(project: Path, fetched: list[str]) -> None:
+    own = "archive==1 \\\n    --hash=sha256:2\na==7 \\\n    --hash=sha256:3\n"
+    (project / "lambdas" / "requirements-archive.lock").write_text(own)
+    Assets(project, None, "dev").build_asset("requirements-archive.txt")
+    assert fetched == [own]
 
 
 def test_an_asset_is_built_anew_if_anything_in_it_changes(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,7 +114,7 @@ def test_an_asset_is_built_anew_if_anything_in_it_changes(project: Path, monkeyp
         return Assets(project, None, "dev", architecture).build_asset(requirements)
 
     built = [build(), build("requirements-doors.txt"), build(architecture="x86_64")]
-    (project / "lambdas" / "requirements.lock").write_text("a==2")
+    (project / "lambdas" / "requirements.lock").write_text("a==2 \\\n    --hash=sha256:9\n")
     built.append(build())
     (project / "lambdas" / "settings.py").rename(project / "lambdas" / "other.py")
     built.append(build())
@@ -136,7 +150,7 @@ def test_of_two_builds_at_once_one_is_kept(tmp_path: Path) -> None:
 
 
 def test_pip_fetches_the_locked_wheels_of_the_functions_platform(tmp_path: Path) -> None:
-    command = Assets(ROOT, CONFIG, "dev").make_pip_command("requirements-doors.txt", tmp_path)
+    command = Assets(ROOT, CONFIG, "dev").make_pip_command(ROOT / "lambdas" / "requirements-doors.lock", tmp_path)
     assert command == [
         *(sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--quiet", "--no-compile"),
         *("--platform", "manylinux2014_aarch64", "--platform", "manylinux_2_28_aarch64"),
