@@ -90,8 +90,8 @@ def write_lines(rows: Iterable[Row], file: IO[str]) -> int:
     return count
 
 
-def write_document(rows: Sequence[Row], file: IO[str]) -> int:
-    """Write rows as a JSON array; return the number of rows."""
+def write_document(rows: Sequence[Row] | Row, file: IO[str]) -> int:
+    """Write rows as a JSON array, or an object; return the number of rows."""
     file.write(msgspec.json.format(encode_json(rows), indent=2).decode() + "\n")
     return len(rows)
 

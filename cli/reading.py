@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import IO, Annotated, Any
 
@@ -78,12 +79,20 @@ def query(
     limit: Annotated[int, typer.Option(min=0, help="The most rows; 0 for all.")] = 100,
     fields: Annotated[str | None, typer.Option(help="Fields of data to show: mag,place.state.")] = None,
     latest: Annotated[bool, typer.Option("--latest", help="The latest event of each --series.")] = False,
-    top: Annotated[str | None, typer.Option(metavar="INDEX", help="The first events of a ranking.")] = None,
+    top: Annotated[
+        str | None,
+        typer.Option(metavar="INDEX|N", help="The first events of a ranking; aggregate: the N first groups."),
+    ] = None,
     value: Annotated[str | None, typer.Option(help="With --top: the value by which it is partitioned.")] = None,
     stat: Annotated[str | None, typer.Option(help="Aggregate: count,sum,min,max,avg,first,last,p95.")] = None,
     step: Annotated[str | None, typer.Option(help="Aggregate: the length of a step, such as 1h.")] = None,
     field: Annotated[str | None, typer.Option(help="The field to aggregate, or to draw.")] = None,
     by: Annotated[str | None, typer.Option(help="Aggregate: group by series or fields.")] = None,
+    fill: Annotated[str | None, typer.Option(help="Aggregate: none, null, zero or previous for empty steps.")] = None,
+    id: Annotated[list[str] | None, typer.Option("--id", help="Only events of this id; may be repeated.")] = None,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Show what would be read and its cost; read nothing.")
+    ] = False,
     form: Annotated[str | None, typer.Option(help="table, chart, csv, ndjson, json, parquet.")] = None,
     escape: Annotated[
         bool,
@@ -111,29 +120,41 @@ def query(
             "decimals": True,
         }
         with open_client(url, key, **place) as client:
+            shared["id"] = id or None
             if latest:
-                if not series:
-                    fail("--latest needs --series", USAGE)
+                if not series or explain or id:
+                    fail("--latest needs --series, and goes with neither --explain nor --id", USAGE)
                 events = client.latest(stream, series, fields=fields, **shared).values()
                 found = [event for event in events if event is not None]
                 _show_rows(found, output_form, file, field, escape=escape)
                 return
-            if top is not None:
+            is_aggregate = bool(stat or step or by)
+            if top is not None and not is_aggregate:
+                if id or fill:
+                    fail("a ranking (--top) goes with neither --id nor --fill", USAGE)
+                del shared["id"]
                 narrowed = {"value": value, "fields": fields, "series": series or None}
                 pages = client.top(stream, index=top, limit=limit or None, **shared, **narrowed)
-            elif stat or step or by:
+            elif is_aggregate:
                 statistics = {
                     "stat": stat,
                     "step": step,
                     "field": field,
                     "by": by,
+                    "fill": fill,
+                    "top": top,
                     "fields": fields,
                     "series": series or None,
                 }
                 pages = client.aggregate(stream, limit=limit or None, **shared, **statistics)
-                field = (stat or "count").partition(",")[0]
+                field = stat or "count"
             else:
+                if fill:
+                    fail("--fill is for an aggregate: add --step and --stat", USAGE)
                 pages = _read_events(client, stream, series, fields, limit, shared)
+            if explain:
+                write_document(pages.explain(), sys.stdout)
+                return
             rows = pages.to_arrow(every_field=True) if output_form == "parquet" else list(pages)
             _show_rows(rows, output_form, file, field, escape=escape)
             _report_gaps(pages)
@@ -166,7 +187,10 @@ def _show_rows(rows: Any, form: str, file: Path | None, field: str | None, *, es
     elif form == "chart":
         if field is None:
             raise ValueError("a chart needs --field, or --stat for an aggregate")
-        out.print(make_chart(rows, field))
+        for name in field.split(","):
+            if "," in field:
+                out.print(name, style="bold", markup=False)
+            out.print(make_chart(rows, name))
     else:
         out.print(make_table(rows) if rows else "no rows")
 

@@ -21,7 +21,7 @@ from handlers._http import (
 )
 from handlers._observe import logger, make_countdown, metrics, observe, pause_collector
 from tidetable.ingest import IngestRequest, Outcome, ingest_body
-from tidetable.problems import Problem, ProblemError, make_problem, refuse_request
+from tidetable.problems import Problem, ProblemError, make_problem, refuse_parameter, refuse_request
 
 # Reserved at the end of the function's time, to queue the events that could not be written, and to answer.
 RESERVE_SECONDS = 10.0
@@ -42,7 +42,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> Response:
             headers = {"Tidetable-Write-Units": f"{outcome.write_units:g}"}
             if outcome.rejections:
                 headers["Tidetable-Rejected"] = str(len(outcome.rejections))
-            return make_json_response(outcome.status, outcome.document(), headers)
+            return make_json_response(outcome.status, outcome.document(refs=request.refs), headers)
         except ProblemError as error:
             return make_problem_response(report_failure(error))
     except Exception as error:  # the caller must learn that nothing was acknowledged, also if only the answer failed
@@ -60,13 +60,17 @@ def _read_request(event: dict[str, Any]) -> IngestRequest:
     # The authorizer has decided by its own decoding of the path. So the name that is used here is checked again.
     access.require(stream, "write")
     access.require_known(stream, wiring.get_pipeline().ingest.config.streams)
-    preferences = headers.get("prefer", "").replace(" ", "").lower()
+    preferences = headers.get("prefer", "").replace(" ", "").lower().split(",")
+    chosen = (event.get("multiValueQueryStringParameters") or {}).get("refs", ["true"])
+    if chosen not in (["true"], ["false"]):
+        raise refuse_parameter("refs must be true or false, once")
     return IngestRequest(
         stream=stream,
         body=content,
         content_type=headers.get("content-type", ""),
         encoding=headers.get("content-encoding", ""),
-        strict="handling=strict" in preferences.split(","),
+        strict="handling=strict" in preferences,
+        refs=chosen == ["true"] and "return=minimal" not in preferences,
         access=access,
     )
 

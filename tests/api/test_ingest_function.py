@@ -158,3 +158,39 @@ def test_the_drain_knows_how_often_a_message_came(monkeypatch: pytest.MonkeyPatc
     with wiring.serve_pipeline(World().pipeline()):
         drain.handler({"Records": [message]}, Context())  # type: ignore[arg-type]
     assert counts == [count]
+
+
+@pytest.mark.parametrize(
+    ("sent", "shown"),
+    [
+        ({}, True),
+        ({"multiValueQueryStringParameters": {"refs": ["true"]}}, True),
+        ({"multiValueQueryStringParameters": {"refs": ["false"]}}, False),
+        ({"headers": {"Prefer": "return=minimal"}}, False),
+        ({"headers": {"Prefer": "handling=lenient, Return = Minimal"}}, False),
+        ({"headers": {"Prefer": "return=representation"}}, True),
+    ],
+)
+def test_an_answer_may_leave_the_refs_out(sent: dict[str, Any], shown: bool) -> None:
+    from handlers import ingest
+
+    world = World()
+    request = {"pathParameters": {"stream": "quakes"}, "body": json.dumps([event(1), event(2, days=9)]), **sent}
+    with wiring.serve_pipeline(world.pipeline()):
+        answer = ingest.handler(request, Timed(world.clock, 28))  # type: ignore[arg-type]
+    body = json.loads(answer["body"])
+    assert body.keys() == {"accepted", "queued", "rejected", "window", "errors"} | ({"refs"} if shown else set())
+    assert (body["accepted"], [error["index"] for error in body["errors"]]) == (1, [1])
+
+
+@pytest.mark.parametrize("values", [["no"], [""], ["true", "true"]])
+def test_another_value_of_refs_is_refused_and_nothing_is_written(values: list[str]) -> None:
+    from handlers import ingest
+
+    world = World()
+    request: dict[str, Any] = {"pathParameters": {"stream": "quakes"}, "body": json.dumps(event(1))}
+    request["multiValueQueryStringParameters"] = {"refs": values}
+    with wiring.serve_pipeline(world.pipeline()):
+        answer = ingest.handler(request, Timed(world.clock, 28))  # type: ignore[arg-type]
+    assert (answer["statusCode"], json.loads(answer["body"])["code"]) == (400, "bad_parameter")
+    assert not any(world.store.tables.values())

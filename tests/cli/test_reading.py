@@ -129,6 +129,47 @@ def test_an_aggregate_is_a_table_or_a_chart(served: Served) -> None:
     assert bars[0] > bars[1] > bars[2] > 30
 
 
+def test_a_chart_of_an_aggregate_draws_every_statistic_with_its_name(served: Served) -> None:
+    words = "--stat", "max,count", "--field", "celsius", "--step", "1h"
+    lines = [line.strip() for line in call(served, *BOILER, *words, "--form", "chart").output.splitlines()]
+    assert [line for line in lines if "2026" not in line] == ["max", "count"]
+    numbers = [line.split()[1] for line in lines if "2026" in line]
+    assert numbers == ["15", "13", "10", "2", "3", "1"]
+    # Each statistic has a scale of its own.
+    assert [line.count("\u2588") for line in lines if "2026" in line][4] == 50
+
+
+def test_the_first_groups_of_an_aggregate_and_filled_steps(served: Served) -> None:
+    words = "--stat", "max", "--field", "celsius", "--by", "note", "--top", "1", "--form", "json"
+    assert [row["group"] for row in json.loads(call(served, *BOILER, *words).stdout)] == [{"note": "ok"}]
+    words = "--stat", "count", "--step", "10m", "--fill", "zero", "--to", "now", "--form", "json"
+    counts = [row["count"] for row in json.loads(call(served, *BOILER, *words).stdout)]
+    assert (counts.count(0) > 5, sum(counts) >= 5) == (True, True)
+
+
+def test_events_of_an_id(served: Served) -> None:
+    words = "--id", "e2", "--id", "e4", "--form", "ndjson"
+    rows = [json.loads(line) for line in call(served, *BOILER, *words).stdout.splitlines()]
+    assert [row["id"] for row in rows] == ["e2", "e4"]
+
+
+@pytest.mark.parametrize("words", [(), ("--stat", "count", "--step", "1h")])
+def test_an_explanation_reads_nothing(served: Served, words: tuple[str, ...]) -> None:
+    served.requests.clear()
+    plan = json.loads(call(served, *BOILER, *words, "--explain").stdout)
+    assert {"query", "estimate"} <= plan.keys() or "sections" in plan, plan.keys()
+    (request,) = served.requests
+    assert "explain=true" in request
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("--latest", "--explain"), ("--latest", "--id", "e1"), ("--fill", "zero"), ("--top", "x", "--id", "e1")],
+)
+def test_options_that_have_no_effect_together_are_refused(served: Served, words: tuple[str, ...]) -> None:
+    assert run(*BOILER, *words, "--url", served.url, "--key", "k").exit_code == 64
+
+
 def test_a_chart_of_events_needs_a_field(served: Served) -> None:
     assert call(served, *BOILER, "--form", "chart", "--field", "celsius").output.count("█") > 200
     without = run(*BOILER, "--form", "chart", "--url", served.url, "--key", "k")

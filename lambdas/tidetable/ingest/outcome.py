@@ -63,13 +63,13 @@ class Outcome(msgspec.Struct):
         """200 if all events that were not rejected are stored, 202 if some of them wait in the queue."""
         return 202 if self.queued else 200
 
-    def document(self) -> dict[str, Any]:
-        """Return the body of the answer."""
+    def document(self, *, refs: bool = True) -> dict[str, Any]:
+        """Return the body of the answer, with or without the refs of the events."""
         return {
             "accepted": self.accepted,
             "queued": self.queued,
             "rejected": len(self.rejections),
-            "refs": self.refs,
+            **({"refs": self.refs} if refs else {}),
             "window": show_window(self.window, self.backfills),
             "errors": list_errors(self.rejections),
         }

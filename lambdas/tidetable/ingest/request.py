@@ -57,6 +57,8 @@ class IngestRequest(msgspec.Struct, frozen=True):
     content_type: str = ""
     encoding: str = ""
     strict: bool = False
+    # Without refs the answer has no list of them, which is nearly all of it.
+    refs: bool = True
     # The rights of the caller's key: events of series that it does not cover are refused.
     access: Access = FULL
 

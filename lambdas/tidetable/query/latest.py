@@ -30,7 +30,7 @@ from tidetable.query.waves import AT_ONCE
 from tidetable.remaining import Remaining
 from tidetable.times import MOMENT, to_text
 
-KNOWN = ("series", "fields", "consistent", "before")
+KNOWN = ("series", "fields", "consistent", "before", "refs")
 MAX_SERIES = 100
 # After this many requests to tables, no further table is searched: 2,000 tables for one silent series, 20 for 100. The
 # newest table is always searched for all series.
@@ -84,6 +84,7 @@ def find_latest(
     options = {name: values for name, values in parameters.items() if name != "series"}
     request = Parameters.read(stream, options, KNOWN, where=False)
     projection, consistent = request.parse_projection(), request.parse_consistent()
+    shows_refs = request.read_choice("refs", ("true", "false"), "refs must be true or false") == "true"
     if stream.key.partition_by != "series":
         detail = f"{stream.name} is partitioned by time, so only a scan would find a series' latest event: query a range instead"
         raise refuse_request(400, "needs_series", detail)
@@ -102,6 +103,9 @@ def find_latest(
         if not search.read_table(entry, missing):
             latest.stopped = {name for name in series if name not in latest.events}
             break
+    if not shows_refs:
+        for event in latest.events.values():
+            event.pop("ref", None)
     return latest
 
 

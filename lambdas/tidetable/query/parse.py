@@ -21,11 +21,11 @@ from tidetable.times import EPOCH, parse_point
 
 KNOWN = (
     "from", "to", "series", "series:prefix", "id", "id:prefix", "order", "limit", "fields", "versions", "consistent",
-    "priority", "format", "flat", "escape", "explain",
+    "priority", "format", "flat", "escape", "refs", "explain",
     "cursor",
 )  # fmt: skip
 # The parameters that choose the form of an answer.
-FORMAT = ("format", "flat", "escape")
+FORMAT = ("format", "flat", "escape", "refs")
 _OF_PAGES = frozenset({"cursor", "limit", "explain", *FORMAT})
 DEFAULT_LIMIT = 100
 MAX_LIMIT = 10_000

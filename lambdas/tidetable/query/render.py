@@ -1,4 +1,7 @@
-"""The forms of an answer: JSON, NDJSON, CSV and Arrow. ``format=`` or the header Accept chooses; rows can be flat."""
+"""The forms of an answer: JSON, JSON by columns, NDJSON, CSV and Arrow.
+
+``format=`` or the header Accept chooses; rows can be flat, and events without refs.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +22,7 @@ from tidetable.query.page import Answer, count_fitting_rows
 _ARROW = "application/vnd.apache.arrow.stream"
 _TYPES = {
     "json": "application/json",
+    "columns": "application/json",
     "ndjson": "application/x-ndjson",
     "csv": "text/csv; charset=utf-8",
     "arrow": _ARROW,
@@ -30,15 +34,17 @@ _ACCEPTED = {
     "text/csv": "csv",
     _ARROW: "arrow",
 }
-# The last field of a row.
-_LAST = "ref"
+# The last field of a row, and its beginning in a row's text.
+_LAST, _REF = "ref", ',"ref":"'
 # The path of the members of an aggregate's group. Other rows never have this path: the fields of an event are in its
 # data.
 _GROUP = "group."
 # For a spreadsheet, these characters begin a formula, also after white space. In some languages, their wide forms do,
 # too. https://owasp.org/www-community/attacks/CSV_Injection
 _FORMULA = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
-# The most cells of a page of CSV, rows times columns, and the most characters of the paths in the rows of a flat page. Rows
+# The forms that are tables: each row has a cell for each column.
+_TABULAR = frozenset({"csv", "columns"})
+# The most cells of a page of a table, rows times columns, and the most characters of the paths in the rows of a flat page. Rows
 # with different fields have thousands of columns, which most rows leave empty: 10,000 rows of 35 fields of their own would
 # have 3,500,000,000 cells. The path of a field repeats the names of all objects around it.
 MOST_CELLS, MOST_PATHS = 2_000_000, 20_000_000
@@ -49,19 +55,20 @@ class Form(NamedTuple):
     """The form of an answer.
 
     A ``flat`` row does not have objects: the fields of an object are fields of the row, by their paths. With ``escape``
-    no spreadsheet executes a cell of CSV as a formula.
+    no spreadsheet executes a cell of CSV as a formula. Without ``refs`` events have no refs, which are half of an answer.
     """
 
     kind: str = "json"
     flat: bool = False
     escape: bool = True
+    refs: bool = True
 
 
 def choose_form(parameters: Mapping[str, str], accept: str) -> Form:
     """Choose the form that the parameters name, or the first form in the Accept header; JSON if neither names a known
     form.
     """
-    for name in ("flat", "escape"):
+    for name in ("flat", "escape", "refs"):
         if parameters.get(name, "true") not in ("true", "false"):
             raise refuse_parameter(f"{name} must be true or false")
     kind = parameters.get("format")
@@ -70,7 +77,8 @@ def choose_form(parameters: Mapping[str, str], accept: str) -> Form:
     if kind is None:
         accepted = (media.partition(";")[0].strip().lower() for media in accept.split(","))
         kind = next((_ACCEPTED[name] for name in accepted if name in _ACCEPTED), "json")
-    return Form(kind, parameters.get("flat") == "true", parameters.get("escape") != "false")
+    flat, escape, refs = parameters.get("flat"), parameters.get("escape"), parameters.get("refs")
+    return Form(kind, flat == "true", escape != "false", refs != "false")
 
 
 class Rendered(NamedTuple):
@@ -95,8 +103,8 @@ def render_answer(answer: Answer, form: Form, encode_table: TableEncoder) -> Ren
     """
     while True:
         flat_rows: list[JsonObject] = []
-        if form.kind == "csv" or (form.flat and form.kind != "arrow"):
-            flat_rows = _flatten_rows(answer, form.kind)
+        if form.kind in _TABULAR or (form.flat and form.kind != "arrow"):
+            flat_rows = _flatten_rows(answer, form)
             if len(flat_rows) < answer.count:
                 answer = _cut_answer(answer, len(flat_rows))
                 continue
@@ -119,18 +127,35 @@ def _cut_answer(answer: Answer, count: int) -> Answer:
     return shorter
 
 
-def _flatten_rows(answer: Answer, kind: str) -> list[JsonObject]:
+def _list_texts(answer: Answer, form: Form) -> list[str]:
+    """Return the rows of the form, each as a JSON object."""
+    texts = answer.list_texts()
+    return texts if form.refs else list(map(_leave_out_ref, texts))
+
+
+def _leave_out_ref(text: str) -> str:
+    """Remove the ref of an event. Data comes before it, and no member after it holds a text like it."""
+    head, found, tail = text.rpartition(_REF)
+    return head + tail.partition('"')[2] if found else text
+
+
+def _list_columns(answer: Answer, form: Form) -> list[str]:
+    """List the columns that a table always has."""
+    return [name for name in answer.columns if form.refs or name != _LAST]
+
+
+def _flatten_rows(answer: Answer, form: Form) -> list[JsonObject]:
     """Make flat rows, as many as a page of this kind may have. The bounds are checked before a row is kept."""
     rows: list[JsonObject] = []
-    names = dict.fromkeys(answer.columns)
+    names = dict.fromkeys(_list_columns(answer, form))
     left = MOST_PATHS
-    for text in answer.list_texts():
+    for text in _list_texts(answer, form):
         try:
             row = flatten_row(decode_json(text), left)
         except OverflowError:
             return rows
         left -= sum(map(len, row))
-        if kind == "csv":
+        if form.kind in _TABULAR:
             names |= dict.fromkeys(row)
             if (len(rows) + 1) * len(names) > MOST_CELLS:
                 return rows
@@ -142,14 +167,19 @@ def _write_body(answer: Answer, form: Form, flat_rows: list[JsonObject], encode_
     """Write an answer's body. CSV, NDJSON and Arrow cannot hold the cursor and the gaps: headers have them."""
     if form.kind == "arrow":
         table = answer.make_typed_table()
-        body = b64encode(encode_table(table.columns)).decode()
+        columns = [column for column in table.columns if form.refs or column.name != _LAST]
+        body = b64encode(encode_table(columns)).decode()
         return Rendered(answer, _ARROW, body, encoded=True, untyped=table.untyped)
     if form.kind == "csv":
-        body = _render_csv(answer, flat_rows, escape=form.escape)
-    elif form.kind == "json" and not form.flat:
+        body = _render_csv(_name_columns(answer, form, flat_rows), flat_rows, escape=form.escape)
+    elif form.kind == "columns":
+        names = _name_columns(answer, form, flat_rows)
+        by_name = {name: [row.get(name) for row in flat_rows] for name in names}
+        body = encode_json({"columns": by_name, **answer.describe_rest()}).decode()
+    elif form.kind == "json" and not form.flat and form.refs:
         body = _write_json(answer, answer.join_texts())
     else:
-        texts = [encode_json(row).decode() for row in flat_rows] if form.flat else answer.list_texts()
+        texts = [encode_json(row).decode() for row in flat_rows] if form.flat else _list_texts(answer, form)
         body = _write_json(answer, ",".join(texts)) if form.kind == "json" else "".join([f"{text}\n" for text in texts])
     return Rendered(answer, _TYPES[form.kind], body)
 
@@ -188,14 +218,19 @@ def _list_cells(row: JsonObject, path: str) -> Iterator[tuple[str, Any]]:
             yield f"{path}{name}", value
 
 
-def _render_csv(answer: Answer, rows: list[JsonObject], *, escape: bool) -> str:
+def _name_columns(answer: Answer, form: Form, rows: list[JsonObject]) -> list[str]:
+    """Name the columns of a table of flat rows, in order."""
+    # The first columns are the same on every page, whatever its rows have, and even on a page without rows.
+    names = list(dict.fromkeys([*_list_columns(answer, form), *(name for row in rows for name in row)]))
+    # The fields of data differ from row to row: they come after the other columns, and the ref stays last.
+    names.sort(key=lambda name: (name == _LAST, name.startswith("data.")))
+    return names
+
+
+def _render_csv(names: list[str], rows: list[JsonObject], *, escape: bool) -> str:
     """Write a header, and a line for each flat row. Arrays are written as JSON."""
     import csv  # only requests for CSV wait for the import
 
-    # These columns are the same on every page, whatever its rows have, and even on a page without rows.
-    names = list(dict.fromkeys([*answer.columns, *(name for row in rows for name in row)]))
-    # The fields of data differ from row to row: they come after the other columns, and the ref stays last.
-    names.sort(key=lambda name: (name == _LAST, name.startswith("data.")))
     out = StringIO()
     writer = csv.writer(out)
     cell = _escape_cell if escape else _render_text

@@ -184,6 +184,15 @@ class Query:
         for page in self.pages():
             yield from page.rows
 
+    def explain(self) -> dict[str, Any]:
+        """Describe what the query would read, with the estimated cost; no event is read."""
+        parameters = [*self._walk.find_parameters(), ("explain", "true")]
+        response = self._read(self._walk.address, parameters, {})
+        if response.status_code != 200:
+            raise read_refusal(response.status_code, response.content)
+        plan: dict[str, Any] = decode(response.content, decimals=self._decimals)
+        return plan
+
     def pages(self) -> Iterator[Page]:
         """Yield the pages, from the cursor on."""
         return self._fetch_pages({}, {})

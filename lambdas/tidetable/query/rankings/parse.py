@@ -27,7 +27,8 @@ from tidetable.query.where import MAX_VALUE_BYTES
 from tidetable.times import to_text
 
 KNOWN = (
-    "index", "value", "kind", "from", "to", "order", "limit", "fields", "format", "flat", "escape", "explain", "cursor",
+    "index", "value", "kind", "from", "to", "order", "limit", "fields", "format", "flat", "escape", "refs",
+    "explain", "cursor",
     "consistent",
 )  # fmt: skip
 DEFAULT_LIMIT, MAX_LIMIT = 10, 1_000
