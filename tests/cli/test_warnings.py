@@ -102,6 +102,47 @@ def test_a_stream_is_warned_of_what_is_rarely_meant(changes: dict[str, object], 
     assert warned(**changes) == warnings
 
 
+OTLP = """
+[doors]
+otlp = true
+{doors}
+[streams.s]
+period = "day"
+late = "1h"
+retention = 9
+key = {{ partition_by = "{by}"{bucket} }}
+{more}
+[streams.other]
+period = "day"
+late = "1h"
+retention = 9
+key = {{ partition_by = "time", bucket = "1h" }}
+"""
+
+
+@pytest.mark.parametrize(
+    ("by", "doors", "more", "warned_of"),
+    [
+        ("series", "", "", True),
+        ("series", 'otlp_metrics = "s"', "", True),
+        ("series", 'otlp_logs = "s"', "", True),
+        ("time", 'otlp_metrics = "s"', "", False),
+        ("series", 'otlp_metrics = "other"', "", False),
+        ("series", "", 'otlp = { series = ["service.name"] }', False),
+    ],
+)
+def test_the_random_instance_in_opentelemetrys_series_is_named_where_it_begins_series(
+    by: str, doors: str, more: str, warned_of: bool
+) -> None:
+    text = OTLP.format(by=by, bucket=', bucket = "1h"' if by == "time" else "", doors=doors, more=more)
+    found = [warning for warning in warn_about(parse(text)) if "service.instance.id" in warning]
+    assert [warning.startswith("streams.s.otlp.series: ") for warning in found] == [True] * warned_of
+    closed = parse(
+        text.replace("otlp = true", "otlp = false").replace(doors, "") if doors else text.replace("otlp = true", "")
+    )
+    assert not [warning for warning in warn_about(closed) if "service.instance.id" in warning]
+
+
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
