@@ -31,6 +31,7 @@ from cli.common import (
     try_config,
     warn,
 )
+from cli.completion import complete_stream
 from tidetable.catalog import Entry
 from tidetable.catalog_steps import list_open_backfills
 
@@ -86,7 +87,7 @@ def apply(
 
 @app.command()
 def archive(
-    stream: Annotated[str, typer.Argument(help="The stream.")],
+    stream: Annotated[str, typer.Argument(help="The stream.", autocompletion=complete_stream)],
     period: Annotated[str, typer.Argument(help="The period's label, such as 2026-01-31.")],
     last: Annotated[
         str | None, typer.Argument(help="The last period of a range; this period is archived, too.")
@@ -146,7 +147,7 @@ def _archive_entry(account: Account, entry: Entry, prefix: str) -> dict[str, Any
 
 @app.command()
 def restore(
-    stream: Annotated[str, typer.Argument(help="The stream.")],
+    stream: Annotated[str, typer.Argument(help="The stream.", autocompletion=complete_stream)],
     period: Annotated[str, typer.Argument(help="The period's label, such as 2026-01-31.")],
     stage: Stage = "dev",
     keep: Annotated[int, typer.Option(help="Days to keep the table; then it is archived again.", min=1, max=3650)] = 7,
@@ -171,7 +172,7 @@ def restore(
 
 @app.command()
 def backfill(
-    stream: Annotated[str, typer.Argument(help="The stream.")],
+    stream: Annotated[str, typer.Argument(help="The stream.", autocompletion=complete_stream)],
     start: Annotated[
         str | None, typer.Argument(help="The first event time to import, such as 2026-01-01T00:00:00Z.")
     ] = None,

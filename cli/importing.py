@@ -28,6 +28,7 @@ from cli.common import (
     try_config,
     warn,
 )
+from cli.completion import complete_stream
 from cli.connection import Key, SigV4, Url, open_client
 from cli.journal import Journal, JournalError
 from cli.rehearsal import Rehearsal
@@ -44,7 +45,7 @@ _SHOWN = 10
 @app.command("import")
 def import_file(
     file: Annotated[Path, typer.Argument(help="NDJSON, CSV or Parquet; NDJSON and CSV may be compressed (.gz).")],
-    stream: Annotated[str, typer.Option(help="The stream that gets the events.")],
+    stream: Annotated[str, typer.Option(help="The stream that gets the events.", autocompletion=complete_stream)],
     kind: Annotated[
         str | None, typer.Option("--format", help="ndjson, csv or parquet; by default, FILE's name says it.")
     ] = None,

@@ -28,6 +28,7 @@ from cli.common import (
     print_json,
     warn,
 )
+from cli.completion import complete_stream
 from cli.key_changes import (
     add_key,
     attempt_change,
@@ -58,7 +59,10 @@ _BOUND = int(LIFE.total_seconds())
 @keys.command()
 def create(
     name: Annotated[str, typer.Option(help="Who uses it, such as sensors: the access log shows it.")],
-    stream: Annotated[list[str] | None, typer.Option(help="A stream that the key may use; may be repeated.")] = None,
+    stream: Annotated[
+        list[str] | None,
+        typer.Option(help="A stream that the key may use; may be repeated.", autocompletion=complete_stream),
+    ] = None,
     every: Annotated[
         bool, typer.Option("--all-streams", help="Every stream, also those that are added later.")
     ] = False,
@@ -190,7 +194,10 @@ def adopt(
         str, typer.Argument(help="The id of a key in API Gateway, of `aws apigateway get-api-keys`.")
     ],
     name: Annotated[str, typer.Option(help="Who uses it, such as sensors: the access log shows it.")],
-    stream: Annotated[list[str] | None, typer.Option(help="A stream that the key may use; may be repeated.")] = None,
+    stream: Annotated[
+        list[str] | None,
+        typer.Option(help="A stream that the key may use; may be repeated.", autocompletion=complete_stream),
+    ] = None,
     every: Annotated[
         bool, typer.Option("--all-streams", help="Every stream, also those that are added later.")
     ] = False,

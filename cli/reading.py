@@ -9,6 +9,7 @@ from typing import IO, Annotated, Any
 import typer
 
 from cli.common import USAGE, Endpoint, Profile, Region, Stage, app, fail, out, warn
+from cli.completion import complete_series, complete_stream
 from cli.connection import Key, SigV4, Url, open_client
 from cli.forms import (
     choose_form,
@@ -26,13 +27,15 @@ from tidetable_client import Client, Policy, Query, TidetableError
 
 # ``tail`` retries for a day, so that it survives an outage.
 _PATIENT = Policy(retry_for=86_400.0)
-SeriesOption = Annotated[list[str] | None, typer.Option(help="Only this series; may be repeated.")]
+SeriesOption = Annotated[
+    list[str] | None, typer.Option(help="Only this series; may be repeated.", autocompletion=complete_series)
+]
 Where = Annotated[list[str] | None, typer.Option(help="A condition: mag:ge=4.5, status=new; may be repeated.")]
 
 
 @app.command()
 def tail(
-    stream: Annotated[str, typer.Argument(help="The stream to follow.")],
+    stream: Annotated[str, typer.Argument(help="The stream to follow.", autocompletion=complete_stream)],
     series: SeriesOption = None,
     where: Where = None,
     overlap: Annotated[float, typer.Option(min=1, help="Show events that arrive up to this many seconds late.")] = 60.0,
@@ -70,7 +73,7 @@ def tail(
 
 @app.command()
 def query(
-    stream: Annotated[str, typer.Argument(help="The stream to read.")],
+    stream: Annotated[str, typer.Argument(help="The stream to read.", autocompletion=complete_stream)],
     start: Annotated[str | None, typer.Option("--from", help="Such as -6h, today, 2026-01-31T12:00:00Z.")] = None,
     end: Annotated[str | None, typer.Option("--to", help="The end of the range.")] = None,
     series: SeriesOption = None,

@@ -25,6 +25,7 @@ from cli.common import (
     print_json,
     run_task,
 )
+from cli.completion import complete_stream
 from tidetable.errors import InvalidTime
 from tidetable.times import parse_point, to_text
 
@@ -38,7 +39,9 @@ _OPEN_HOURS = 24
 
 @app.command()
 def rollup(
-    stream: Annotated[str, typer.Argument(help="The stream whose rollups are shown or computed.")],
+    stream: Annotated[
+        str, typer.Argument(help="The stream whose rollups are shown or computed.", autocompletion=complete_stream)
+    ],
     rebuild: Annotated[
         bool, typer.Option("--rebuild", help="Compute past buckets, from tables or from archives.")
     ] = False,

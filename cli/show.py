@@ -33,6 +33,7 @@ from cli.common import (
     print_json,
     read_config,
 )
+from cli.completion import complete_stream
 from cli.feed_status import describe_feeds
 from cli.overflow_status import describe_overflow
 from tidetable.bill.consumed import ConsumedUnits
@@ -46,7 +47,7 @@ from tidetable.times import to_text
 def status(
     stage: Stage = "dev",
     config: ConfigFile = DEFAULT,
-    stream: Annotated[str | None, typer.Option(help="One stream only.")] = None,
+    stream: Annotated[str | None, typer.Option(help="One stream only.", autocompletion=complete_stream)] = None,
     every: Annotated[bool, typer.Option("--all", help="Deleted periods too.")] = False,
     metrics: Annotated[bool, typer.Option(help="Ask CloudWatch for the consumed units of on-demand tables.")] = True,
     as_json: AsJson = False,

@@ -5,6 +5,7 @@ It imports only the module of the called command, because all modules would take
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from importlib import import_module
 from typing import Annotated
@@ -52,5 +53,13 @@ def load_app(words: Sequence[str]) -> typer.Typer:
 
     For any other word, such as ``--help``, load all commands.
     """
+    words = _find_typed_words() or words
     import_module(f"cli.{MODULES.get(words[0], 'app') if words else 'app'}")
     return app
+
+
+def _find_typed_words() -> list[str]:
+    """Find the words after the program's name in a line that a shell completes; empty unless the command is typed."""
+    line = os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS") or ""
+    words = line.split(" ")[1:] if "_TIDETABLE_COMPLETE" in os.environ else []
+    return words if len(words) > 1 else []

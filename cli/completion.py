@@ -1,0 +1,67 @@
+"""The names that a shell completes: the stage's own streams and series.
+
+A completion must never disturb the line that a user is typing: whatever goes wrong, there are no names, and nothing is
+printed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout, suppress
+from threading import Thread
+from typing import Any
+
+import typer
+
+# A user waits no longer than this for names.
+_LONGEST = 2.0
+_MOST = 50
+# The options of the connection, and the variables that stand for them: a completion does not read variables by itself.
+_VARIABLES = {
+    "url": "TIDETABLE_URL",
+    "key": "TIDETABLE_KEY",
+    "stage": "TIDETABLE_STAGE",
+    "endpoint": "AWS_ENDPOINT_URL",
+    "profile": "AWS_PROFILE",
+    "region": "AWS_REGION",
+}
+
+
+def complete_stream(ctx: typer.Context, incomplete: str) -> list[str]:
+    """List the streams that the key may see and that begin as the word does."""
+    names = _ask(ctx, lambda client: [stream["stream"] for stream in client.streams()])
+    return sorted(name for name in names if name.startswith(incomplete))
+
+
+def complete_series(ctx: typer.Context, incomplete: str) -> list[str]:
+    """List some series of the stream that is named already. They begin as the word does."""
+    # While an option has no value yet, click leaves the arguments before it unread.
+    stream = ctx.params.get("stream") or next(iter(ctx.args), None)
+    if not stream:
+        return []
+    narrowed = {"prefix": incomplete} if incomplete else {}
+    query = {"start": "-1d", "limit": _MOST, **narrowed}
+    return _ask(ctx, lambda client: [row["series"] for row in next(client.series(stream, **query).pages()).rows])
+
+
+def _ask(ctx: typer.Context, list_names: Callable[[Any], list[str]]) -> list[str]:
+    """Ask the API for names, in a thread that nobody waits for too long; no names if it fails or is slow."""
+    names: list[str] = []
+    options = {name: ctx.params.get(name) or os.environ.get(variable) for name, variable in _VARIABLES.items()}
+    options["stage"] = options["stage"] or "dev"
+
+    def ask() -> None:
+        from cli.connection import open_client
+        from tidetable_client import Policy
+
+        with suppress(BaseException):
+            policy = Policy(retry_for=0, exit_timeout=0)
+            with open_client(sigv4=bool(ctx.params.get("sigv4")), policy=policy, **options) as client:  # type: ignore[arg-type]
+                names.extend(list_names(client))
+
+    with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere), redirect_stderr(nowhere):  # noqa: PTH123
+        thread = Thread(target=ask, daemon=True)
+        thread.start()
+        thread.join(_LONGEST)
+    return list(names)
