@@ -11,13 +11,14 @@ from rich.table import Table as Grid
 
 from cli import clock
 from cli.advice import describe_stream, warn_about
+from cli.billing import describe_date, print_bills, refuse_load
 from cli.common import DEFAULT, USAGE, AsJson, ConfigFile, Region, app, fail, out, print_json, read_config
 from cli.timeline import draw_timeline
 from cli.workload import choose_stream, read_shares, read_workload
 from tidetable.bill.rolled import list_rollups
 from tidetable.bill.timeline import Day
 from tidetable.bill.timeline import simulate as simulate_days
-from tidetable.bill.whole import WholeBill, compute_whole_bill
+from tidetable.bill.whole import compute_whole_bill
 from tidetable.bill.workload import Workload, spread_by_hour
 from tidetable.config import Config, Stream
 from tidetable.config.check_copies import check_own_region, check_regions
@@ -38,7 +39,10 @@ PackedSize = Annotated[
 ]
 ReadSize = Annotated[int, typer.Option("--read-bytes", help="Bytes that a query reads.", min=1)]
 OldReads = Annotated[float, typer.Option("--old-reads", help="Queries per second of events older than a day.", min=0)]
-ArchiveDays = Annotated[int, typer.Option("--archive-days", help="For how many days archives are kept.", min=1)]
+ArchiveDays = Annotated[
+    int | None,
+    typer.Option("--archive-days", help="For how many days archives are kept; default: as the file says.", min=1),
+]
 InIndex = Annotated[
     list[str] | None,
     typer.Option("--in-index", help="The share of events in an index, such as by_error=0.01; by default all."),
@@ -145,10 +149,12 @@ def simulate(
         out.print(_draw_life(f"{name}{', on demand' if name in on_demand else ''}", life, every))
     if rate is not None:
         out.print("DynamoDB's bill: units of tables and indexes, events, queries, storage; `cost` prices the rest")
+        out.print(describe_date(), soft_wrap=True)
         return
     out.print(
         "provisioned units of tables and indexes only: to price events, queries and storage, add --rate, or use `cost`"
     )
+    out.print(describe_date(), soft_wrap=True)
     if on_demand:
         out.print(
             "an on-demand table costs what its events and queries take: add --rate, --bytes and --reads to price it"
@@ -193,7 +199,7 @@ def cost(
     reads: Reads = 1.0,
     read_bytes: ReadSize = 8192,
     old_reads: OldReads = 0.0,
-    archive_days: ArchiveDays = 365,
+    archive_days: ArchiveDays = None,
     in_index: InIndex = None,
     packed_bytes: PackedSize = None,
     groups: Groups = 100,
@@ -203,18 +209,20 @@ def cost(
 ) -> None:
     """Price a workload line by line, and against one provisioned and one on-demand table.
 
-    --rate is the number of incoming events per second.
+    --rate is the number of incoming events per second. If the configuration cannot take the load, the command names the
+    first wall instead of a price, and its exit code is 1.
     """
     try:
         if file.is_dir():
-            workload = replace(read_workload(file), batch=batch, archive_days=archive_days)
+            configured = read_config(file / "tidetable.toml")
+            workload = replace(read_workload(file, configured), batch=batch, archive_days=archive_days)
         elif rate is None:
             fail(f"add --rate, the events per second, such as: cost {file} --rate 50 --bytes 500 --batch 100", USAGE)
         else:
             configured = read_config(file)
             policy, hours = choose_stream(configured, stream), spread_by_hour(rate, night)
             workload = Workload(hours, size, reads, read_bytes, old_reads, policy, batch, archive_days)
-            workload = replace(workload, by_key=configured.api.by_key)
+            workload = replace(workload, by_key=configured.api.by_key, keeping=configured.find_keeping(policy.name))
         shares = read_shares(workload.stream, in_index or [])
         workload = replace(workload, index_shares=shares, groups=groups)
         workload = workload.shape_requests(series_per_request, seconds_per_request)
@@ -224,43 +232,13 @@ def cost(
         fail(f"{file}: {error}")
     except (OSError, TypeError, ValueError) as error:
         fail(f"{file}: {error}", USAGE if isinstance(error, ValueError) else 1)
-    bill = compute_whole_bill(workload)
+    bill = compute_whole_bill(workload, configured)
+    if bill.is_impossible:
+        refuse_load(workload, bill, as_json=as_json)
     if as_json:
         print_json(bill.document())
     else:
-        _print_bills(workload, bill)
-
-
-def _print_bills(workload: Workload, bill: WholeBill) -> None:
-    events = workload.events_per_day
-    out.print(
-        f"stream {workload.stream.name}: {events / 1e6:,.2f} M events per day of {workload.event_bytes} bytes, "
-        f"{workload.batch} per request; {workload.queries_per_second:g} queries per second",
-        soft_wrap=True,
-    )
-    grid = Grid(title="the bill, in dollars per month")
-    grid.add_column("")
-    grid.add_column("$", justify="right")
-    grid.add_column("how", overflow="fold")
-    for line in bill.lines:
-        grid.add_row(line.name, f"{line.dollars:,.2f}", line.how)
-    grid.add_section()
-    grid.add_row("in all", f"{bill.dollars:,.2f}", "")
-    out.print(grid)
-    grid = Grid(title="DynamoDB's share, in dollars per month")
-    transfer = ["transfer"] if workload.stream.replicas else []
-    for heading in ("", "writes", "reads", "storage", *transfer, "in all"):
-        grid.add_column(heading, justify="left" if not heading else "right")
-    for name, plan in bill.plans.items():
-        amounts = plan.document()
-        if not transfer:
-            del amounts["transfer"]
-        grid.add_row(name, *(f"{dollars:,.2f}" for dollars in (*amounts.values(), plan.total)))
-    out.print(grid)
-    for text in bill.unpriced:
-        out.print(f"not priced: {text}", soft_wrap=True)
-    for text in bill.advice:
-        out.print(text, style="yellow", markup=False, soft_wrap=True)
+        print_bills(workload, bill)
 
 
 def _has_on_demand(stream: Stream) -> bool:

@@ -9,10 +9,12 @@ from tidetable.bill.workload import Workload
 from tidetable.config import Config, Stream, load
 
 
-def read_workload(folder: Path) -> Workload:
-    """Read a folder's workload.toml, and the only stream of its tidetable.toml."""
-    stream = choose_stream(load(folder / "tidetable.toml"), None)
-    return Workload(stream=stream, **tomllib.loads((folder / "workload.toml").read_text()))
+def read_workload(folder: Path, config: Config | None = None) -> Workload:
+    """Read a folder's workload.toml, and the only stream of its tidetable.toml, or of ``config``."""
+    config = load(folder / "tidetable.toml") if config is None else config
+    stream = choose_stream(config, None)
+    known = tomllib.loads((folder / "workload.toml").read_text())
+    return Workload(stream=stream, keeping=config.find_keeping(stream.name), **known)
 
 
 def choose_stream(config: Config, name: str | None) -> Stream:

@@ -17,6 +17,8 @@ from tidetable.bill.consumed import ConsumedUnits, Traffic
 SECRET = "abcdefghijklmnopqrstuvwxyz012345"
 ALL, ONE = f"tt_alloperate_{SECRET}", f"tt_oneoperate_{SECRET}"
 TODAY = "tidetable-lapse.devices.2026-03-15"
+# Ten custom metrics at $0.30, and 22 alarms at $0.10; with traffic ten metrics more.
+FIXED, FIXED_WITH_TRAFFIC = 5.20, 8.20
 LINES = ["tables, writes", "tables, reads", "tables, storage"]
 
 
@@ -65,7 +67,7 @@ def test_tables_on_demand_cost_the_units_that_they_and_their_indexes_consumed(do
     assert prices["2026-03-16"] == 0
     assert devices["dollars"] == pytest.approx(5 * 0.625 + 0.25 + 0.625 + 1.0)
     assert [line["name"] for line in stream_of(body, "quakes")["lines"]] == LINES
-    assert body["dollars"] == pytest.approx(devices["dollars"])
+    assert body["dollars"] == pytest.approx(devices["dollars"] + FIXED)
 
 
 def test_copies_in_other_regions_are_lines_of_their_own(door: Door) -> None:
@@ -109,8 +111,11 @@ def test_the_stage_pays_for_its_requests(door: Door) -> None:
     assert lines["functions, time"] == pytest.approx(seconds * 0.0000133334)
     # The authorizer checks each request: 2 ms at half a GB.
     assert lines["functions, authorizer"] == pytest.approx(3 * 0.20 + 3e6 * 0.001 * 0.0000133334)
+    # 590 bytes of access log at $0.25 per GB, and 526 bytes of metrics at $0.50, three million times.
+    assert lines["logs"] == pytest.approx(3 * 0.4105)
     assert body["stage"]["dollars"] == pytest.approx(sum(lines.values()))
-    assert body["dollars"] == pytest.approx(sum(lines.values()))
+    assert body["fixed"]["dollars"] == pytest.approx(FIXED_WITH_TRAFFIC)
+    assert body["dollars"] == pytest.approx(sum(lines.values()) + FIXED_WITH_TRAFFIC)
 
 
 def test_the_next_step_of_a_table_is_dated(door: Door) -> None:
@@ -124,7 +129,7 @@ def test_a_key_of_one_stream_sees_its_bill_alone(door: Door) -> None:
     body = cost(door, ONE)
     assert [stream["stream"] for stream in body["streams"]] == ["quakes"]
     assert body["stage"] == {"dollars": 0, "lines": []}
-    assert "API Gateway and the functions: they are those of all streams" in body["incomplete"]
+    assert "API Gateway, the functions, metrics and alarms: they are those of all streams" in body["incomplete"]
     assert door.stage.meters.tables
     assert all(".quakes." in table for table in door.stage.meters.tables)
 
@@ -204,7 +209,9 @@ def test_a_measured_workload_can_be_simulated(door: Door) -> None:
     assert workload["rate"] == pytest.approx(100 / (7 * 3600), rel=0.01)
     assert workload["in_index"] == ["hottest:1"]
     assert workload["batch"] == 100, "assumed, as CloudWatch counted no request"
-    query = {name: str(value) for name, value in workload.items() if name not in ("how", "packed_bytes", "in_index")}
+    query = {
+        name: str(value) for name, value in workload.items() if name not in ("how", "wall", "packed_bytes", "in_index")
+    }
     answer = simulate(door, stream="devices", in_index=workload["in_index"], **query)
     assert answer.status == 200, answer.body
     assert answer.body["workload"]["rate"] == workload["rate"]
@@ -301,3 +308,24 @@ def test_a_key_of_one_stream_simulates_that_alone(door: Door) -> None:
     assert simulate(door, ONE, stream="quakes", rate="1").status == 200
     answer = simulate(door, ONE, stream="devices", rate="1")
     assert (answer.status, answer.body["code"]) == (403, "forbidden")
+
+
+def test_a_load_above_a_wall_has_no_price_but_the_wall(door: Door) -> None:
+    body = simulate(door, stream="devices", rate="1000000").body
+    before = body["before"]
+    assert (before["dollars"], before["lines"], before["days"], before["wall"]["met"]) == (None, [], [], True)
+    assert (body["ideas"], body["saving"]) == ([], None)
+    assert any(" events per second: " in idea["reason"] for idea in body["refused"])
+    changed = simulate(door, stream="devices", rate="1000000", change="retention = 5").body
+    assert (changed["after"]["dollars"], changed["saving"]) == (None, None)
+    below = simulate(door, stream="devices", rate="10").body["before"]
+    assert (below["wall"]["met"], below["dollars"] > 0) == (False, True)
+
+
+def test_a_first_rollup_brings_its_alarms_and_metrics_to_the_bill(door: Door) -> None:
+    """Six metrics at $0.30 and five alarms at $0.10."""
+    change = '[[streams.devices.rollup]]\nname = "hours"\nevery = "1h"\nretention = "365d"'
+    body = simulate(door, stream="devices", rate="10", change=change).body
+    before, after = body["before"], body["after"]
+    assert after["fixed"]["dollars"] - before["fixed"]["dollars"] == pytest.approx(2.30)
+    assert body["saving"] == pytest.approx(before["dollars"] - after["dollars"] - 2.30)

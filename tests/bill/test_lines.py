@@ -56,6 +56,8 @@ def test_every_line_of_a_stream_on_demand() -> None:
         "functions, calls": 0.57816,
         # 20.3 ms at half a GB per request, 30 ms at 1,024 MB per query: 81,507.42 GB-seconds at $0.0000133334.
         "functions, time": 1.08677,
+        # 590 bytes of access log at $0.25 per GB and 526 of metrics at $0.50: $0.4105 per million.
+        "logs": 1.18667,
         # A call, and 2 ms at half a GB: 2,890.8 GB-seconds.
         "functions, authorizer": 0.6167,
         # 2.628 GB, a quarter of it for twelve months, at $0.023.
@@ -71,6 +73,7 @@ def test_lines_of_what_a_stream_does_not_have_are_left_out() -> None:
     found = lines(workload(on_expiry="delete", by_key=False))
     assert list(found) == [
         "tables, writes", "tables, reads", "tables, storage", "API Gateway", "functions, calls", "functions, time",
+        "logs",
     ]  # fmt: skip
 
 
@@ -211,7 +214,10 @@ def test_a_step_that_saves_a_twentieth_or_less_is_not_advised(
         ('versions = "keep"', "versions and cold fields"),
         ('cold = ["trace"]', "versions and cold fields"),
         ('[streams.s.large]\nbeyond = "s3"', "large values in S3"),
-        ('[streams.s.table]\nencryption = "aws-managed"', "the requests to the KMS key"),
+        (
+            '[streams.s.table]\nencryption = "arn:aws:kms:us-east-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab"',
+            "the KMS key itself",
+        ),
     ],
 )
 def test_what_no_line_prices_is_named(more: str, named: str) -> None:

@@ -29,7 +29,7 @@ def test_only_the_stream_and_its_rate_are_required() -> None:
     assert workload.events_per_second == [50.0] * 24
     assert (workload.event_bytes, workload.reads_per_second, workload.old_reads_per_second) == (1000, 1.0, 0.0)
     assert workload.read_bytes == 8192
-    assert (workload.batch, workload.archive_days, workload.packed_bytes) == (100, 365, None)
+    assert (workload.batch, workload.kept_archive_days, workload.packed_bytes) == (100, 365, None)
     assert (workload.groups, found.change, workload.index_shares) == (100, "", {})
 
 

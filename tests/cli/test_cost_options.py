@@ -14,7 +14,7 @@ from tidetable.bill.amounts import Bill, Line
 from tidetable.bill.prices import Cost
 from tidetable.bill.whole import WholeBill
 from tidetable.bill.workload import Workload
-from tidetable.config import Stream, parse
+from tidetable.config import Config, Stream, parse
 
 FIELDS = (
     "events_per_second", "event_bytes", "reads_per_second", "read_bytes", "old_reads_per_second", "batch", "archive_days",
@@ -27,7 +27,7 @@ PLAIN: dict[str, Any] = {
     "read_bytes": 8192,
     "old_reads_per_second": 0.0,
     "batch": 100,
-    "archive_days": 365,
+    "archive_days": None,
     "index_shares": {},
     "packed_bytes": None,
     "by_key": True,
@@ -40,10 +40,16 @@ def priced(monkeypatch: pytest.MonkeyPatch) -> list[Workload]:
     """The workloads that were priced; the bill is a made-up one."""
     seen: list[Workload] = []
 
-    def price(workload: Workload) -> WholeBill:
+    def price(workload: Workload, _: Config) -> WholeBill:
         seen.append(workload)
         lines = [Line("one", 1200.5, "x"), Line("two", 0.25, "y")]
-        return WholeBill(lines, {"rolling": Bill(Cost(1.0, 2.0, 3.0), transfer=0.5)}, ["retries"], ["send batches"])
+        return WholeBill(
+            lines,
+            {"rolling": Bill(Cost(1.0, 2.0, 3.0), transfer=0.5)},
+            ["retries"],
+            ["send batches"],
+            [Line("alarms", 2.5, "z")],
+        )
 
     monkeypatch.setattr(estimate, "compute_whole_bill", price)
     return seen
@@ -112,7 +118,9 @@ def test_the_bill_is_summed_up(file: Path, priced: list[Workload]) -> None:
     rows = [line.strip("│┃ ").split() for line in run("cost", str(file), "--rate", "5").stdout.splitlines()]
     words = [[word for word in row if word not in "│┃"] for row in rows]
     assert ["one", "1,200.50", "x"] in words
-    assert ["in", "all", "1,200.75"] in words
+    assert ["the", "stream", "1,200.75"] in words
+    assert ["alarms", "2.50", "z"] in words
+    assert ["in", "all", "1,203.25"] in [row[:3] for row in words]
     # Without copies the transfer has no column of its own.
     assert ["rolling", "1.00", "2.00", "3.00", "6.50"] in words
     assert ["send", "batches"] in words

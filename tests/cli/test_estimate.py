@@ -89,7 +89,7 @@ def test_what_is_cheaper_is_said_plainly(file: Path) -> None:
 
 def test_what_is_not_priced_is_listed(file: Path) -> None:
     shown = run("cost", str(file), "--rate", "1").output
-    assert "not priced: CloudWatch" in shown
+    assert "not priced: data that leaves AWS" in shown
     assert "versions" not in shown
     versions = ON_DEMAND.replace('late = "1h"', 'late = "1h"\nversions = "keep"')
     file.write_text(versions)
@@ -133,8 +133,9 @@ def test_the_bill_in_the_documents_is_what_the_command_prints(file: Path) -> Non
         "indexes": "indexes",
         "API Gateway": "API",
         "functions": "functions",
+        "logs": "logs",
         "archive for a year": "archive",
-        "**in all**": "",
+        "**the stream**": "",
     }
     rows = {
         cells[1].strip(): cells[2:4] for cells in (line.split("|") for line in table.splitlines()) if len(cells) == 5
@@ -196,3 +197,51 @@ def test_a_rate_that_fills_a_partition_key_is_told(file: Path, rate: str, warned
     file.write_text(LOCAL)
     told = run("cost", str(file), "--rate", rate, "--bytes", "500").output
     assert ("a suffix of a bucket of 6h gets 10.1 GB at the busiest hour" in " ".join(told.split())) == warned
+
+
+def test_a_load_that_the_file_cannot_take_has_no_price(file: Path) -> None:
+    """One suffix takes 1,000 write units per second; 200 requests of 100 events are 20,000, less the queries' 1 per second."""
+    fine = run("cost", str(file), "--rate", "1000", "--json")
+    assert fine.exit_code == 0
+    wall = json.loads(fine.stdout)["wall"]
+    assert (wall["name"], wall["events_per_second"], wall["met"]) == ("the bucket's 1 shard", 1000.0, False)
+    refused = run("cost", str(file), "--rate", "1000000")
+    text = " ".join(refused.output.split())
+    assert refused.exit_code == 1
+    assert "no price: stream access cannot take 1,000,000 events per second" in text
+    assert "first wall: the bucket's 1 shard takes 1,000 events per second" in text
+    assert "then: the gateway takes 19,900 events per second: [api] rate lets 200 requests per second through" in text
+    assert "then: the table's quota takes 40,000 events per second" in text
+    assert "in dollars per month" not in text
+    document = json.loads(run("cost", str(file), "--rate", "1000000", "--json").stdout)
+    assert document["walls"][0]["events_per_second"] == 1000.0
+    assert "lines" not in document
+
+
+def test_fixed_costs_stand_beside_the_streams_own(file: Path) -> None:
+    """20 metrics at $0.30, 22 alarms at $0.10, a key of $1.00; a bill names the month of its prices."""
+    file.write_text('[observability]\nnotify = ["ops@example.com"]\n' + file.read_text())
+    document = json.loads(run("cost", str(file), "--rate", "1", "--json").stdout)
+    assert document["fixed"]["dollars"] == pytest.approx(6.0 + 2.2 + 1.0)
+    assert not {"metrics", "alarms", "KMS key"} & {line["name"] for line in document["lines"]}
+    assert (document["prices"]["region"], document["prices"]["month"]) == ("us-east-1", "2026-11")
+    for words in (("cost", str(file)), ("simulate", "--config", str(file), "--days", "1")):
+        assert "prices: AWS's list of us-east-1, 2026-11" in run(*words, "--rate", "1").output
+
+
+def test_the_file_says_how_long_archives_are_kept(file: Path) -> None:
+    """262.8 million events of 1,000 bytes, a quarter of it: 65.7 GB per month at $0.023, for five years and for ten days."""
+    file.write_text('[archive]\nexpire_after = "1825d"\n' + file.read_text())
+    monthly = 65.7 / (730 / 24) * 0.023
+    assert lines_of(str(file), "--rate", "100")["archive, S3"] == pytest.approx(1825 * monthly, abs=0.01)
+    assert lines_of(str(file), "--rate", "100", "--archive-days", "10")["archive, S3"] == pytest.approx(
+        10 * monthly, abs=0.01
+    )
+
+
+def test_a_savings_plan_is_a_remark_with_its_figure(file: Path) -> None:
+    """18% of $164.25 for writes, and of $165.89 for the indexes'."""
+    words = "--rate", "100", "--bytes", "500", "--reads", "0", "--in-index", "by_error=0.01"
+    told = " ".join(run("cost", str(file), *words).output.split())
+    assert "a Database Savings Plan may take 18% off on-demand units for a commitment of a year: about $59.43" in told
+    assert "Savings Plan" not in run("cost", str(file), "--rate", "0.1").output

@@ -15,7 +15,19 @@ from aws_cdk import aws_sns as sns
 from infra import UsageError
 from infra.function import Common
 from infra.targets import Targets
-from tests.infra.synth import CONFIG, NOTIFYING, PAGER, Template, app, template
+from tests.infra.synth import (
+    BOTH,
+    CONFIG,
+    DOORS,
+    NOTIFYING,
+    PAGER,
+    ROLLED_UP,
+    SIGNED,
+    Template,
+    app,
+    template,
+)
+from tidetable.bill.fixed import count_alarms, price_fixed
 from tidetable.config import parse
 
 SQS, LAMBDA, GATEWAY, OWN = "AWS/SQS", "AWS/Lambda", "AWS/ApiGateway", "Tidetable"
@@ -122,6 +134,27 @@ def test_an_alarm_watches_this_and_begins_then(rolled: Template, name: str) -> N
 def test_there_is_no_other_alarm(dev: Template) -> None:
     assert alarms(dev).keys() == {name.lower() for name in ALARMS.keys() - OF_ROLLUPS.keys() - OF_DOORS.keys()}
     assert len(dev.all("AWS::CloudWatch::Alarm")) == len(ALARMS) - len(OF_ROLLUPS) - len(OF_DOORS)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        (),
+        (SIGNED,),
+        (BOTH,),
+        (('columns = { mag = "double", place = "string" }', "columns = {}"),),
+        (NOTIFYING, BOTH, *DOORS, *ROLLED_UP),
+    ],
+    ids=["example", "signed", "both", "no columns", "all"],
+)
+def test_the_bill_counts_the_alarms_and_the_keys_of_the_template(changes: tuple[tuple[str, str], ...]) -> None:
+    text = CONFIG.read_text(encoding="utf-8")
+    for old, new in changes:
+        text = text.replace(old, new)
+    made, config = template("dev", *changes), parse(text)
+    assert count_alarms(config) == len(made.all("AWS::CloudWatch::Alarm"))
+    keys = [line for line in price_fixed(config, busy=True) if line.name == "KMS key"]
+    assert len(keys) == len(made.all("AWS::KMS::Key"))
 
 
 def test_columns_are_watched_only_where_they_are_declared() -> None:

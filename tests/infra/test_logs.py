@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.infra.synth import Template, located, template
+from tidetable.bill import prices
 from tidetable.credentials.decide import Call, decide
 from tidetable.credentials.ring import KeyRing
 
@@ -85,6 +86,40 @@ def test_no_value_of_the_access_log_is_a_text_of_the_caller(dev: Template) -> No
     assert {value.removeprefix("$context.") for value in values} == SAFE | OURS
 
 
+# Values of usual length: a request of events with a key, in an API whose ids have 36 and 16 characters.
+USUAL = {
+    **dict.fromkeys(("requestId", "integration.requestId"), "1f0e2f9c-5a0e-4f6d-9a53-2f6a1a2b3c4d"),
+    "extendedRequestId": "XyZ1aGHYIAMFkrw=",
+    "requestTime": "27/Nov/2026:12:30:00 +0000",
+    "identity.sourceIp": "203.0.113.178",
+    "authorizer.key_id": "abcdefghij",
+    "authorizer.key_name": "ingest-site-7",
+    "identity.apiKeyId": "abcdefghij",
+    "httpMethod": "POST",
+    "resourcePath": "/v1/streams/{stream}/events",
+    "protocol": "HTTP/1.1",
+    "status": "202",
+    "integrationStatus": "200",
+    "integrationLatency": "28",
+    "responseLatency": "31",
+    "responseLength": "112",
+}
+
+
+class Line(Text):
+    """A line of the access log with the gateway's variables."""
+
+    idpattern = r"context\.[A-Za-z_.]+"
+
+
+def test_the_bill_prices_the_bytes_of_a_line_of_the_access_log(dev: Template) -> None:
+    """With the 26 bytes that CloudWatch counts for each line; other routes and names have some bytes less or more."""
+    text = Line(read_format(dev))
+    known = {f"context.{name}": value for name, value in USUAL.items()}
+    line = text.substitute({name: known.get(name, "-") for name in text.get_identifiers()})
+    assert abs(len(line) + 26 - prices.ACCESS_BYTES) < 20
+
+
 @pytest.mark.parametrize(
     "key",
     [
@@ -102,9 +137,6 @@ def test_a_line_of_the_access_log_is_json_whatever_key_the_caller_sends(dev: Tem
     call = Call("GET", "/v1/streams", headers={"x-api-key": [key]})
     context = decide(call, KeyRing(lambda _: None), datetime(2026, 3, 15, tzinfo=UTC)).context()
     known = {f"authorizer.{name}": value for name, value in context.items()}
-
-    class Line(Text):
-        idpattern = r"context\.[A-Za-z_.]+"
 
     # API Gateway writes "-" for a value that is missing.
     text = Line(read_format(dev))

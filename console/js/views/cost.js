@@ -13,7 +13,7 @@ import { showMinute } from "../times.js";
 /** The kinds of cost, in the order of the bars: name, and what the lines of the bill begin with. */
 const KINDS = /** @type {const} */ ([
   ["writes", /^(?!copies).*, writes$|^refresher/], ["reads", /^(?!copies).*, reads$/], ["storage", /^(?!copies).*, storage$|^backups/],
-  ["copies", /^copies|, copies$/], ["archive", /^archive/], ["requests", /^API Gateway|^functions|^feed/],
+  ["copies", /^copies|, copies$/], ["archive", /^archive/], ["requests", /^API Gateway|^functions|^feed|^logs|^KMS, requests/], ["fixed", /^metrics|^alarms|^KMS key/],
 ]);
 /** The figures of a workload: parameter, label, what it counts, and the least step. */
 const FIGURES = /** @type {const} */ ([
@@ -48,7 +48,8 @@ export function showCost(place, values, _streams, signal, can) {
 /** @param {HTMLElement} place @param {any} body of /v1/cost @param {URLSearchParams} values @param {() => void} again */
 function drawBill(place, body, values, again) {
   const rows = [...body.streams.map((/** @type {any} */ row) => ({ name: row.stream, ...row })),
-    ...(body.stage.lines.length ? [{ name: "API and functions", shared: true, ...body.stage }] : [])];
+    ...(body.stage.lines.length ? [{ name: "API and functions", shared: true, ...body.stage }] : []),
+    ...(body.fixed.lines.length ? [{ name: "metrics and alarms", shared: true, ...body.fixed }] : [])];
   const most = Math.max(...rows.map((row) => row.dollars), 0.01);
   const chosen = rows.find((row) => row.stream === values.get("stream"));
   if (!rows.length) return fill(place, showEmpty("No streams", "tidetable.toml names the streams of a stage."));
@@ -64,6 +65,7 @@ function drawBill(place, body, values, again) {
       { name: "made of", cell: (row) => bar(row, most) },
       { name: "", cell: (row) => row.removed_since ? "no longer configured" : row.source ? `a rollup of ${row.source}` : "" },
     ], rows, { caption: "The bill by stream" }),
+    chosen?.workload ? wallText(chosen.workload.wall) : null,
     chosen ? h("details", { open: true }, h("summary", {}, `What ${chosen.name} is made of`), lineTable(chosen.lines, `The bill of ${chosen.name}`)) : null,
     h("p.hint", {}, pricesText(body.prices)),
     h("details", {}, h("summary", {}, "Costs that this bill does not include"), h("ul", {}, body.not_priced.map((/** @type {string} */ text) => h("li", {}, text)))));
@@ -75,6 +77,18 @@ function bar(row, most) {
   const text = amounts.map(({ kind, dollars }) => `${kind} ${showMoney(dollars)}`).join(", ");
   return h("div.stack", { role: "img", "aria-label": text || "nothing", title: text }, amounts.map(({ kind, dollars }) =>
     h("span", { class: `cost-${kind}`, vars: { share: String(dollars / most) } })));
+}
+
+/** The limit that a load meets first. @param {any} wall */
+function wallText(wall) {
+  const rate = showNumber(Math.floor(wall.events_per_second));
+  return h("p.notes", { class: wall.met ? "warn" : "" }, h("strong", {}, wall.met ? "No price: this load meets a wall. " : "The first wall: "),
+    `${wall.name} takes ${rate} events per second. ${wall.how[0].toUpperCase()}${wall.how.slice(1)}.`);
+}
+
+/** Dollars, or a dash for a load that has no price. @param {number | null} dollars */
+function priceText(dollars) {
+  return dollars === null ? "no price" : showMoney(dollars);
 }
 
 /** @param {any[]} lines */
@@ -145,7 +159,8 @@ function questionOf(stream, values) {
 /** @param {any} found of /v1/simulate @param {(text: string) => void} price @returns {HTMLElement} */
 function ideas(found, price) {
   return h("div.explain", {},
-    h("p", {}, h("strong", {}, `${showMoney(found.before.dollars)} a month`), ` for this load with ${found.stream} as it is configured.`),
+    found.before.wall.met ? wallText(found.before.wall)
+      : h("p", {}, h("strong", {}, `${showMoney(found.before.dollars)} a month`), ` for this load with ${found.stream} as it is configured.`, fixedText(found.before)),
     found.ideas.length ? showTable([
       { name: "idea", cell: (idea) => h("button.idea", { type: "button", onclick: () => price(idea.toml) }, idea.name) },
       { name: "a month", number: true, cell: (idea) => showMoney(idea.dollars) },
@@ -164,11 +179,15 @@ function comparison(found, url) {
     const [before, after] = [found.before, found.after].map((bill) => sum(bill.lines.filter((/** @type {any} */ line) => line.name === name)));
     return { name, before, after };
   });
-  rows.push({ name: "in all", before: found.before.dollars, after: found.after.dollars });
-  const verdict = Math.abs(found.saving) < 0.005 ? "This costs the same" : found.saving > 0 ? `This saves ${showMoney(found.saving)} a month` : `This costs ${showMoney(-found.saving)} a month more`;
+  rows.push({ name: "the stage's metrics and alarms", before: found.before.fixed.dollars, after: found.after.fixed.dollars });
+  const impossible = [found.after, found.before].find((bill) => bill.wall.met);
+  if (!impossible) rows.push({ name: "in all", before: found.before.dollars + found.before.fixed.dollars, after: found.after.dollars + found.after.fixed.dollars });
+  const verdict = impossible ? `${impossible === found.after ? "With the change" : "Without the change"} the stream cannot take this load`
+    : Math.abs(found.saving) < 0.005 ? "This costs the same" : found.saving > 0 ? `This saves ${showMoney(found.saving)} a month` : `This costs ${showMoney(-found.saving)} a month more`;
   say(verdict);
   return h("div.explain", {},
-    h("p.verdict", { class: found.saving < -0.005 ? "dearer" : "cheaper", role: "status" }, h("strong", {}, verdict), `: ${showMoney(found.after.dollars)} instead of ${showMoney(found.before.dollars)}.`),
+    h("p.verdict", { class: impossible === found.after || found.saving < -0.005 ? "dearer" : "cheaper", role: "status" }, h("strong", {}, verdict), `: ${priceText(found.after.dollars)} instead of ${priceText(found.before.dollars)}.`),
+    impossible ? wallText(impossible.wall) : null,
     showTable([
       { name: "line", cell: (row) => row.name },
       { name: "before", number: true, cell: (row) => showMoney(row.before) },
@@ -191,6 +210,7 @@ function plan(title, bill) {
       { name: "infrequent", number: true, cell: (day) => showNumber(day.infrequent) },
       { name: "a day", number: true, cell: (day) => showMoney(day.dollars) },
     ], bill.days, { caption: `${title}, by day` })) : h("p.hint", {}, withCode("There are too many tables to show their days here: `bin/tidetable simulate` does.")),
+    bill.wall.met ? null : wallText(bill.wall),
     bill.advice.length ? h("ul.notes", {}, bill.advice.map((/** @type {string} */ text) => h("li", {}, text))) : null);
 }
 
@@ -201,9 +221,14 @@ function limits(found) {
     h("details", {}, h("summary", {}, "Costs that these prices do not include"), h("ul", {}, texts.map((/** @type {string} */ text) => h("li", {}, text)))));
 }
 
-/** @param {number} dollars */
+/** @param {any} bill */
+function fixedText(bill) {
+  return ` Metrics and alarms of the stage cost ${showMoney(bill.fixed.dollars)} besides.`;
+}
+
+/** @param {number | null} dollars */
 function savingText(dollars) {
-  return Math.abs(dollars) < 0.005 ? "–" : showMoney(dollars);
+  return dollars === null || Math.abs(dollars) < 0.005 ? "–" : showMoney(dollars);
 }
 
 /** @param {string} label @param {string} text */

@@ -12,11 +12,14 @@ from math import ceil
 from typing import Any, NamedTuple
 
 from tidetable.access import forbid_stream
+from tidetable.bill.fixed import price_fixed
 from tidetable.bill.ideas import list_ideas
 from tidetable.bill.measured import BATCH, READ_BYTES
-from tidetable.bill.present import describe_prices, describe_workload
+from tidetable.bill.present import describe_workload
+from tidetable.bill.prices import describe_prices
 from tidetable.bill.tables import list_existing_periods, price_rolling
 from tidetable.bill.timeline import Day, simulate
+from tidetable.bill.walls import find_met_wall
 from tidetable.bill.whole import compute_whole_bill, price_lines
 from tidetable.bill.workload import Workload
 from tidetable.config import Config, Stream
@@ -87,13 +90,14 @@ def parse_proposal(config: Config, parameters: Mapping[str, Sequence[str]], sees
         numbers["old_reads"],
         stream,
         counts["batch"],
-        counts["archive_days"],
+        counts["archive_days"] if "archive_days" in single else None,
         _read_shares(stream, parameters.get("in_index", ())),
         numbers["packed_bytes"] or None,
         config.api.by_key,
         counts["groups"],
         counts["series_per_request"] or None,
         numbers["seconds_per_request"],
+        config.find_keeping(stream.name),
     )
     return Proposal(workload, change)
 
@@ -101,15 +105,16 @@ def parse_proposal(config: Config, parameters: Mapping[str, Sequence[str]], sees
 def simulate_change(config: Config, proposal: Proposal, now: datetime, region: str) -> dict[str, Any]:
     """Return the bills of the present and the proposed configuration as JSON; without a proposal, priced ideas."""
     workload, change = proposal
-    before = _describe_plan(workload, now)
-    after = _describe_plan(_apply_change(config, workload, change), now) if change else None
-    ideas, refused = ([], []) if change else _price_ideas(config, workload, before["dollars"])
+    before = _describe_plan(config, workload, now)
+    after = _describe_plan(*_apply_change(config, workload, change), now) if change else None
+    ideas, refused = ([], []) if change else _price_ideas(config, workload, _sum_plan(before))
     return {
         "stream": workload.stream.name,
-        "workload": describe_workload(workload) | {"groups": workload.groups, "archive_days": workload.archive_days},
+        "workload": describe_workload(workload)
+        | {"groups": workload.groups, "archive_days": workload.kept_archive_days},
         "before": before,
         "after": after,
-        "saving": None if after is None else before["dollars"] - after["dollars"],
+        "saving": None if after is None else _subtract(_sum_plan(before), _sum_plan(after)),
         "ideas": ideas,
         "refused": refused,
         "change": change,
@@ -141,8 +146,17 @@ def _count_levels(text: str) -> int:
     return max(accumulate(_BRACKETS.get(character, 0) for character in text), default=0)
 
 
+def _sum_plan(plan: Mapping[str, Any]) -> float | None:
+    """Sum the stream's own and the stage's fixed dollars of a plan; None if the plan cannot take the load."""
+    return None if plan["dollars"] is None else plan["dollars"] + plan["fixed"]["dollars"]
+
+
+def _subtract(before: float | None, after: float | None) -> float | None:
+    return None if before is None or after is None else before - after
+
+
 def _price_ideas(
-    config: Config, workload: Workload, before: float
+    config: Config, workload: Workload, before: float | None
 ) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
     """Return the ideas that the configuration allows, with the greatest saving first, and the other ideas with the
     reasons.
@@ -150,18 +164,30 @@ def _price_ideas(
     priced, refused = [], []
     for idea in list_ideas(workload):
         try:
-            other = _change_workload(config, workload, idea.toml)
+            changed, other = _change_workload(config, workload, idea.toml)
         except ConfigError as error:
             refused.append({"name": idea.name, "reason": error.problems[0]})
             continue
+        wall = find_met_wall(other, changed)
+        if wall is not None:
+            refused.append({"name": idea.name, "reason": wall.text})
+            continue
         dollars = sum(line.dollars for line in price_lines(other, price_rolling(other)))
-        priced.append({**idea._asdict(), "dollars": dollars, "saving": before - dollars})
-    return sorted(priced, key=lambda idea: -idea["saving"]), refused
+        fixed = sum(line.dollars for line in price_fixed(changed, busy=other.is_busy))
+        saving = _subtract(before, dollars + fixed)
+        priced.append({**idea._asdict(), "dollars": dollars, "saving": saving, "whole": dollars + fixed})
+    priced.sort(key=lambda idea: idea.pop("whole"))
+    return priced, refused
 
 
-def _describe_plan(workload: Workload, now: datetime) -> dict[str, Any]:
-    """Return the bill, and the tables day by day from an empty start until their number stays the same."""
-    bill = compute_whole_bill(workload)
+def _describe_plan(config: Config, workload: Workload, now: datetime) -> dict[str, Any]:
+    """Return the bill, and the tables day by day from an empty start until their number stays the same.
+
+    A load that the configuration cannot take has no price: only the wall that it meets.
+    """
+    bill = compute_whole_bill(workload, config)
+    if bill.is_impossible:
+        return {"dollars": None, **bill.document(), "lines": [], "advice": [], "days": []}
     return {
         "dollars": bill.dollars,
         **bill.document(),
@@ -184,14 +210,14 @@ def _simulate_days(workload: Workload, now: datetime) -> Iterator[tuple[datetime
         yield start, day
 
 
-def _change_workload(config: Config, workload: Workload, change: str) -> Workload:
-    """Return the workload for the changed stream; ConfigError if the configuration does not allow the change."""
+def _change_workload(config: Config, workload: Workload, change: str) -> tuple[Config, Workload]:
+    """Return the changed configuration and the workload for its stream; ConfigError if the change is not allowed."""
     name = workload.stream.name
     changed = change_stream(config, name, parse_change(change, name))
-    return replace(workload, stream=changed.streams[name])
+    return changed, replace(workload, stream=changed.streams[name], keeping=changed.find_keeping(name))
 
 
-def _apply_change(config: Config, workload: Workload, change: str) -> Workload:
+def _apply_change(config: Config, workload: Workload, change: str) -> tuple[Config, Workload]:
     """Do the same as ``_change_workload``, but with ProblemError instead of ConfigError."""
     try:
         return _change_workload(config, workload, change)

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from tidetable.bill.amounts import Bill, Line, list_copies, list_lines, name_unpriced_copies
+from tidetable.bill.archived import find_price
 from tidetable.bill.consumed import Consumed, Meters, Traffic
+from tidetable.bill.fixed import price_fixed
 from tidetable.bill.measured import Facts, measure_workload
 from tidetable.bill.next_step import NextStep, find_next_step
-from tidetable.bill.prices import GB, HOURS, MONTH, REGION, S3_STORAGE
+from tidetable.bill.prices import GB, describe_prices
 from tidetable.bill.standing import ObservedPeriod, compute_bill, describe_entries
+from tidetable.bill.walls import list_walls
 from tidetable.bill.whole import price_backups, price_requests
 from tidetable.bill.workload import Workload
 from tidetable.catalog import Entry, State
 from tidetable.config import Config, Stream
+from tidetable.config.stream import Keeping
 from tidetable.errors import StoreUnavailable
 from tidetable.lifecycle.known import Known, find_known_streams
 from tidetable.ports import Catalog, Pools, Table, Tables
@@ -32,8 +36,9 @@ MAX_METRICS = 2_000
 # Seconds that are reserved for CloudWatch and for the answer.
 _RESERVE = 8.0
 _UNPRICED = (
-    "CloudWatch, data that leaves AWS, keys of KMS; the runs of the lifecycle, the archiver, the refresher and the feed",
-    "the catalog, queues and large values in S3; S3's requests, and archives in another class than Standard cost less",
+    "the storage of logs, alarms of auto scaling, data that leaves AWS, requests to KMS",
+    "the runs of the lifecycle, the archiver, the refresher and the feed",
+    "the catalog, queues and large values in S3, S3's requests",
     "free tiers and discounts for volume",
 )
 
@@ -93,20 +98,23 @@ def present_bill(
     # The traffic is that of the whole stage. A key of some streams must not learn it from their workloads.
     measured = traffic if sees_all else Traffic()
     streams = [_describe_stream(account, consumed, measured, config, now) for account in accounts]
-    shared = []
+    shared: list[Line] = []
+    fixed: list[Line] = []
     if only is None and sees_all:
         batch = traffic.events / traffic.requests if traffic.requests else 0.0
         shared = price_requests(traffic.requests, batch, traffic.queries, by_key=config.api.by_key)
+        fixed = price_fixed(config, busy=traffic.requests + traffic.queries > 0)
     else:
-        notes.append("API Gateway and the functions: they are those of all streams")
-    stage = _describe_lines(shared)
+        notes.append("API Gateway, the functions, metrics and alarms: they are those of all streams")
+    stage, standing = _describe_lines(shared), _describe_lines(fixed)
     regions = {region for account in accounts for region in account.regions}
     return {
         "at": to_text(now),
         "currency": "USD",
-        "dollars": stage["dollars"] + sum(stream["dollars"] for stream in streams),
+        "dollars": stage["dollars"] + standing["dollars"] + sum(stream["dollars"] for stream in streams),
         "streams": streams,
         "stage": stage,
+        "fixed": standing,
         "prices": describe_prices(sources.region),
         "incomplete": notes,
         "not_priced": [*_UNPRICED, *name_unpriced_copies(regions)],
@@ -115,16 +123,6 @@ def present_bill(
 
 def _describe_lines(lines: Sequence[Line]) -> dict[str, Any]:
     return {"dollars": sum(line.dollars for line in lines), "lines": [line._asdict() for line in lines]}
-
-
-def describe_prices(region: str) -> dict[str, Any]:
-    """Describe the prices that the bill uses. If the stage is in another Region, a note says that its prices differ."""
-    note = None
-    if region != REGION:
-        note = (
-            f"the stage is in {region or 'an unknown Region'}, whose prices are not known here: expect up to 60% more"
-        )
-    return {"region": REGION, "month": MONTH, "hours": HOURS, "note": note}
 
 
 def _read_accounts(known: Known, sources: Sources, names: Sequence[str]) -> list[_Account]:
@@ -203,13 +201,14 @@ def _describe_stream(
         facts = Facts(account.periods, account.entries, consumed, traffic, alone)
         measured = measure_workload(stream, facts, now, by_key=config.api.by_key)
         if measured is not None:
-            workload = describe_workload(measured.workload) | {"how": list(measured.how)}
+            wall = next(iter(list_walls(measured.workload, config)))
+            workload = describe_workload(measured.workload) | {"how": list(measured.how), "wall": wall.document()}
     stagger = config.lifecycle.stagger
     return {
         "stream": stream.name,
         "source": stream.source or None,
         "removed_since": None if account.removed is None else to_text(account.removed),
-        **_describe_lines(_list_lines(account, sum(bills, Bill()))),
+        **_describe_lines(_list_lines(account, sum(bills, Bill()), config.find_keeping(stream.name), now)),
         "periods": [
             {
                 "period": period.entry.period.label,
@@ -223,7 +222,7 @@ def _describe_stream(
     }
 
 
-def _list_lines(account: _Account, bill: Bill) -> list[Line]:
+def _list_lines(account: _Account, bill: Bill, keeping: Keeping, now: datetime) -> list[Line]:
     tables = [table for period in account.periods for table in period.tables.values()]
     size, index_size = sum(table.size_bytes for table in tables), sum(table.index_bytes for table in tables)
     units = _describe_units(tables)
@@ -237,7 +236,11 @@ def _list_lines(account: _Account, bill: Bill) -> list[Line]:
     if archives:
         stored = sum(archive.bytes for archive in archives)
         how = f"{len(archives):,} archives, {_show_size(stored)} of Parquet"
-        lines.append(Line("archive, S3", stored / GB * S3_STORAGE, how))
+        ages = [(archive, (now - archive.at) / timedelta(days=1)) for archive in archives]
+        dollars = sum(archive.bytes / GB * find_price(keeping, age) for archive, age in ages)
+        if keeping.storage_class != "standard":
+            how += f", in {keeping.storage_class} from {keeping.storage_class_after.days} days after their export on"
+        lines.append(Line("archive, S3", dollars, how))
     return lines
 
 

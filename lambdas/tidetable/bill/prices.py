@@ -1,15 +1,21 @@
-"""AWS's prices in us-east-1, November 2026, in dollars; a month has 730 hours."""
+"""AWS's prices from ``prices.toml``, in dollars, and the assumed figures of the bill; a month has 730 hours.
+
+The file is read when this module is imported. Only those who compute a bill import it: ingest and query never do.
+"""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import tomllib
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import msgspec
 
 from tidetable.config import TableClass
 
+_LIST: dict[str, Any] = tomllib.loads(Path(__file__).with_name("prices.toml").read_text(encoding="utf-8"))
 HOURS = 730
-REGION, MONTH = "us-east-1", "2026-11"
+REGION, MONTH = str(_LIST["region"]), str(_LIST["month"])
 GB = 1e9
 
 
@@ -47,27 +53,41 @@ class Rates(NamedTuple):
         return Cost(writes * self.write * hours, reads * self.read * hours, size * self.byte)
 
 
-# We assume that provisioned units of the class infrequent-access cost a quarter more, as its units on demand do.
-PROVISIONED = {
-    TableClass.STANDARD: Rates(0.00065, 0.00013, 0.25 / GB),
-    TableClass.INFREQUENT: Rates(0.00065 * 1.25, 0.00013 * 1.25, 0.10 / GB),
-}
+def _read_rates(mode: str, table_class: TableClass, share: float) -> Rates:
+    units, byte = _LIST["dynamodb"][mode][table_class.value], _LIST["dynamodb"]["storage"][table_class.value] / GB
+    return Rates(units["write"] * share, units["read"] * share, byte)
+
+
+PROVISIONED = {kind: _read_rates("provisioned", kind, 1.0) for kind in TableClass}
 # AWS's list has the price of a million units.
-ON_DEMAND = {
-    TableClass.STANDARD: Rates(0.625 / 1e6, 0.125 / 1e6, 0.25 / GB),
-    TableClass.INFREQUENT: Rates(0.78 / 1e6, 0.155 / 1e6, 0.10 / GB),
-}
+ON_DEMAND = {kind: _read_rates("on-demand", kind, 1e-6) for kind in TableClass}
 # Copies in other Regions: in each Region a replicated write unit of a table costs as much as a write unit, and the
 # units of indexes are ordinary units (AWS: developer guide, "Understanding billing for global tables"; prices since
-# November 2024). Transfer is priced per GB from us-east-1 to another Region. The price comes from published bills
-# ("USE1-EU-AWS-Out-Bytes" $0.02; from Tokyo, "APN1-USE1", $0.09), as AWS's own price list was not at hand. DynamoDB
-# reads the change stream for its copies without charge (AWS: DynamoDB pricing).
-TRANSFER = 0.02
-BACKUPS = 0.20  # point-in-time recovery, per GB-month
-GATEWAY_MILLION = 3.50  # API Gateway REST, per million requests
-CALL_MILLION = 0.20  # Lambda, per million requests
-GB_SECOND = 0.0000133334  # Lambda on arm64
-S3_STORAGE = 0.023  # S3 Standard, per GB-month
+# November 2024). DynamoDB reads the change stream for its copies without charge (AWS: DynamoDB pricing).
+TRANSFER: float = _LIST["dynamodb"]["others"]["transfer"]
+BACKUPS: float = _LIST["dynamodb"]["others"]["backups"]
+PLAN_ON_DEMAND: float = _LIST["dynamodb"]["others"]["plan_on_demand"]
+PLAN_PROVISIONED: float = _LIST["dynamodb"]["others"]["plan_provisioned"]
+GATEWAY_MILLION: float = _LIST["requests"]["gateway_million"]
+CALL_MILLION: float = _LIST["requests"]["call_million"]
+GB_SECOND: float = _LIST["requests"]["gb_second"]
+S3: dict[str, Any] = _LIST["s3"]
+LOGS: float = _LIST["cloudwatch"]["logs"]
+LOGS_INFREQUENT: float = _LIST["cloudwatch"]["logs_infrequent"]
+METRIC: float = _LIST["cloudwatch"]["metric"]
+ALARM: float = _LIST["cloudwatch"]["alarm"]
+KMS_KEY: float = _LIST["kms"]["key"]
+KMS_REQUEST: float = _LIST["kms"]["request"]
+
+
+def describe_prices(region: str = REGION) -> dict[str, Any]:
+    """Describe the prices that the bill uses. If the stage is in another Region, a note says that its prices differ."""
+    note = None
+    if region != REGION:
+        note = (
+            f"the stage is in {region or 'an unknown Region'}, whose prices are not known here: expect up to 60% more"
+        )
+    return {"region": REGION, "month": MONTH, "hours": HOURS, "note": note}
 
 
 def price_call(seconds: float, memory: float) -> float:
@@ -91,5 +111,9 @@ REFRESHER_GB, REFRESHER_SECONDS, REFRESHER_EVENT_SECONDS = 1769 / 1024, 0.100, 0
 # The feed's function makes one or two requests to targets. A new on-demand table has four partitions (AWS: 4,000 write
 # units per second), and its change stream has a shard per partition. Lambda polls a shard four times per second.
 FEED_GB, FEED_SECONDS, FEED_SHARDS, LAMBDA_POLLS = 0.5, 0.050, 4, 4
-# The size of Parquet as a share of the bytes in the table: the examples of this project are between 0.1 and 0.3.
+# The size of Parquet as a share of the bytes in the table. The examples of this project are between 0.1 and 0.3; a bill
+# should be too high rather than too low, so a quarter is assumed.
 ARCHIVE_SHARE = 0.25
+# The bytes that a request logs: a line of the access log, and the metrics of a function (tests/infra/test_logs.py makes
+# such lines). Lambda's START, END and REPORT lines are switched off.
+ACCESS_BYTES, METRICS_BYTES = 590, 526

@@ -5,51 +5,82 @@ It also lists the costs that it omits.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from math import ceil
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 
 from tidetable.bill import prices
 from tidetable.bill.amounts import Bill, Line, list_copies, list_lines, name_unpriced_copies
-from tidetable.bill.prices import GB, HOURS, ON_DEMAND, PROVISIONED
+from tidetable.bill.archived import price_archive
+from tidetable.bill.fixed import price_fixed
+from tidetable.bill.prices import GB, HOURS, describe_prices
 from tidetable.bill.rolled import price_feed, price_rollups
 from tidetable.bill.tables import price_plans, price_rolling, price_rolling_on_demand
+from tidetable.bill.walls import Wall, list_walls
 from tidetable.bill.workload import Workload
-from tidetable.config import Units
+from tidetable.config import Config, Units
 from tidetable.config.capacity import LATE, Step
 from tidetable.config.demand import COLLECTION_BYTES
 
+# The functions that use a table: ingest, query, drain, archiver and lifecycle.
+_KEY_CALLERS = 5
+
 
 class WholeBill(NamedTuple):
-    """The lines of rolling tables, DynamoDB's bill of each plan, the costs without a line, and advice."""
+    """The lines of rolling tables, DynamoDB's bill of each plan, the costs without a line, and advice.
+
+    ``fixed`` are the costs of the stage that its other streams share. ``walls`` are the limits of the load, the lowest
+    first.
+    """
 
     lines: list[Line]
     plans: dict[str, Bill]
     unpriced: list[str]
     advice: list[str]
+    fixed: Sequence[Line] = ()
+    walls: Sequence[Wall] = ()
 
     @property
     def dollars(self) -> float:
-        """The sum of all lines."""
+        """The sum of the stream's own lines."""
         return sum(line.dollars for line in self.lines)
+
+    @property
+    def fixed_dollars(self) -> float:
+        """The sum of the stage's fixed lines."""
+        return sum(line.dollars for line in self.fixed)
+
+    @property
+    def is_impossible(self) -> bool:
+        """True if the load meets a wall."""
+        return self.wall is not None and self.wall.met
+
+    @property
+    def wall(self) -> Wall | None:
+        """The first wall."""
+        return next(iter(self.walls), None)
 
     def document(self) -> dict[str, Any]:
         """Return the bill as JSON."""
         return {
             **{name: plan.document() for name, plan in self.plans.items()},
             "lines": [line._asdict() for line in self.lines],
+            "fixed": {"dollars": self.fixed_dollars, "lines": [line._asdict() for line in self.fixed]},
+            "wall": None if self.wall is None else self.wall.document(),
+            "prices": describe_prices(),
             "not_priced": self.unpriced,
             "advice": self.advice,
         }
 
 
-def compute_whole_bill(workload: Workload) -> WholeBill:
-    """Return the whole bill of a workload."""
+def compute_whole_bill(workload: Workload, config: Config | None = None) -> WholeBill:
+    """Return the whole bill of a workload. The fixed lines and the stage's walls need the configuration."""
     plans = price_plans(workload)
     lines = price_lines(workload, next(iter(plans.values())))
-    return WholeBill(lines, plans, name_unpriced(workload), advise(workload, plans))
+    fixed = [] if config is None else price_fixed(config, busy=workload.is_busy)
+    walls = list_walls(workload, config)
+    return WholeBill(lines, plans, name_unpriced(workload), advise(workload, plans), fixed, walls)
 
 
 def price_lines(workload: Workload, bill: Bill) -> list[Line]:
@@ -58,9 +89,10 @@ def price_lines(workload: Workload, bill: Bill) -> list[Line]:
         *_list_tables(workload, bill),
         *list_copies(bill, workload.stream.replicas),
         *_price_requests(workload),
-        *_price_archive(workload),
+        *price_archive(workload),
         *price_rollups(workload),
         *price_feed(workload),
+        *_price_keys(workload),
     ]
 
 
@@ -78,10 +110,10 @@ def name_unpriced(workload: Workload) -> list[str]:
             "the rollups' archives (cents), and late events: a write unit per mark, and their bucket once more",
         ),
         (stream.feed, "the targets of the feed: what their services charge per change"),
-        (stream.table.encryption != "aws-owned", "the requests to the KMS key"),
+        (stream.table.encryption.startswith("arn:"), "the KMS key itself, $1.00 per month if nothing else uses it"),
     )
     return [
-        "CloudWatch (logs, metrics, alarms), data that leaves AWS, the lifecycle's own runs (cents), retries",
+        "data that leaves AWS, the storage of logs ($0.03 per GB-month), the lifecycle's own runs (cents), retries",
         "free tiers and discounts for volume",
         *(text for setting, text in depending if setting),
         *name_unpriced_copies(stream.replicas),
@@ -103,7 +135,7 @@ def advise(workload: Workload, plans: Mapping[str, Bill]) -> list[str]:
             f"one plain {best} table would be cheaper: ${price:,.2f} per month. It deletes by time to live, has no archive, and "
             "one capacity for new and old events"
         )
-    advice += _price_late_step(workload, ours)
+    advice += [*_name_savings_plan(workload, next(iter(plans.values()))), *_price_late_step(workload, ours)]
     gateway, *_ = _price_requests(workload)
     if workload.batch < 10 and gateway.dollars > ours:
         advice.append(f"send batches: at {workload.batch} events per request the gateway costs more than the tables")
@@ -114,6 +146,21 @@ def advise(workload: Workload, plans: Mapping[str, Bill]) -> list[str]:
             " local indexes, and DynamoDB takes 10 GB: choose a shorter bucket or more shards"
         )
     return advice
+
+
+def _name_savings_plan(workload: Workload, bill: Bill) -> list[str]:
+    """Name the amount that a Database Savings Plan might save; nothing below a dollar."""
+    on_demand = workload.stream.capacity.begins_on_demand
+    share = prices.PLAN_ON_DEMAND if on_demand else prices.PLAN_PROVISIONED
+    saved = share * (bill.whole.writes + bill.whole.reads)
+    if saved < 1:
+        return []
+    mode = "on-demand" if on_demand else "provisioned"
+    text = (
+        f"a Database Savings Plan may take {share:.0%} off {mode} units for a commitment of a year: about"
+        f" ${saved:,.2f} per month here (not confirmed on a bill; it follows no table, so it suits rolling tables)"
+    )
+    return [text]
 
 
 def _price_late_step(workload: Workload, ours: float) -> list[str]:
@@ -180,6 +227,20 @@ def price_backups(size: float) -> Line:
     return Line("backups", size / GB * prices.BACKUPS, "point-in-time recovery of the bytes in the tables")
 
 
+def _price_keys(workload: Workload) -> list[Line]:
+    """Price the requests to the KMS key of the tables.
+
+    AWS: DynamoDB keeps a table's key in memory, and each caller asks for it again after five minutes at the latest. Five
+    functions use a table.
+    """
+    if workload.stream.table.encryption == "aws-owned":
+        return []
+    tables = workload.stream.retention + 1 + workload.stream.premake
+    requests = tables * _KEY_CALLERS * HOURS * 12
+    how = f"at most {requests:,.0f} requests: {tables:,} tables, {_KEY_CALLERS} functions, each every five minutes"
+    return [Line("KMS, requests", requests * prices.KMS_REQUEST, how)]
+
+
 def _price_requests(workload: Workload) -> list[Line]:
     requests = workload.events_per_month / workload.batch
     return price_requests(requests, workload.batch, workload.queries_per_month, by_key=workload.by_key)
@@ -202,45 +263,14 @@ def price_requests(requests: float, batch: float, queries: float, *, by_key: boo
             f"assumed: {seconds * 1000:.0f} ms at 512 MB per request, {prices.QUERY_SECONDS * 1000:.0f} ms at 1,024 MB per query",
         ),
     ]
+    log = calls * (prices.ACCESS_BYTES * prices.LOGS_INFREQUENT + prices.METRICS_BYTES * prices.LOGS) / GB
+    how_logged = (
+        f"per request {prices.ACCESS_BYTES} bytes of access log at ${prices.LOGS_INFREQUENT:.2f} per GB, and"
+        f" {prices.METRICS_BYTES} of metrics at ${prices.LOGS:.2f}"
+    )
+    lines.append(Line("logs", log, how_logged))
     if by_key:
         check = prices.price_call(prices.KEYS_SECONDS, prices.KEYS_GB)
         how = f"a call per request; assumed: {prices.KEYS_SECONDS * 1000:.0f} ms at 512 MB"
         lines.append(Line("functions, authorizer", calls * check, how))
     return lines
-
-
-def _price_archive(workload: Workload) -> list[Line]:
-    if workload.stream.on_expiry != "archive":
-        return []
-    stored = workload.events_per_month * workload.event_bytes
-    # Packs are read twice: once to find their partitions, and once in order.
-    read = workload.events_per_month * workload.stored_bytes * (1 if workload.stream.pack is None else 2)
-    archive_gb = stored * prices.ARCHIVE_SHARE / GB * workload.archive_days / (HOURS / 24)
-    seconds = stored / prices.ARCHIVER_BYTES_PER_SECOND
-    return [
-        Line(
-            "archive, S3",
-            archive_gb * prices.S3_STORAGE,
-            f"{archive_gb:,.1f} GB: Parquet of {workload.archive_days} days, assumed at {prices.ARCHIVE_SHARE:.0%} of the bytes",
-        ),
-        Line("archive, reads", _price_export(workload, read), "every table once, strongly consistent"),
-        Line(
-            "archive, functions",
-            seconds * prices.ARCHIVER_GB * prices.GB_SECOND,
-            "assumed: 10 MB per second at 3,008 MB",
-        ),
-    ]
-
-
-def _price_export(workload: Workload, size: float) -> float:
-    """Dollars of reading a month's tables, ``size`` bytes. Read units that the ladder provides anyway are free here."""
-    stream = workload.stream
-    step = stream.capacity.step_at(max(1, stream.retention))
-    if stream.capacity.on_demand(step):
-        return size / 4096 * ON_DEMAND[step.table_class].read
-    raised = stream.archive.read_units
-    if raised is None or step.read is None or raised <= step.read:
-        return 0.0
-    tables = HOURS / 24 / workload.period_days
-    hours = ceil(size / tables / (raised * stream.archive.read_share * 4096) / 3600)
-    return tables * hours * (raised - step.read) * PROVISIONED[step.table_class].read

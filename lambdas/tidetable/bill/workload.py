@@ -14,7 +14,7 @@ import msgspec
 from tidetable.bill.prices import HOURS
 from tidetable.bill.request_puts import RequestPuts, RequestShape, count_puts
 from tidetable.config import Stream
-from tidetable.config.stream import IndexPolicy
+from tidetable.config.stream import IndexPolicy, Keeping
 from tidetable.periods import Period, find_containing
 
 # The hours of `--night`, in UTC.
@@ -33,7 +33,7 @@ class Workload:
     a quarter. The ``batch`` events of a request share packs. They are of ``series_per_request`` series, by default each
     of another one, and ``seconds_per_request`` lie between the oldest and the newest. ``index_shares`` is the share of
     events in an index, 0 to 1. With ``by_key`` callers send keys, which the authorizer checks. A bucket of a rollup has
-    up to ``groups`` groups.
+    up to ``groups`` groups. Archives are kept by the rules ``keeping``, or for ``archive_days`` if it is not None.
     """
 
     events_per_second: list[float]
@@ -43,13 +43,14 @@ class Workload:
     old_reads_per_second: float
     stream: Stream
     batch: int = 100
-    archive_days: int = 365
+    archive_days: int | None = None
     index_shares: Mapping[str, float] = field(default_factory=dict)
     packed_bytes: float | None = None
     by_key: bool = False
     groups: int = 100
     series_per_request: int | None = None
     seconds_per_request: float = 1.0
+    keeping: Keeping = field(default_factory=Keeping)
 
     def change_stream(self, **keys: Any) -> Workload:
         """Return the same workload for a stream with other keys."""
@@ -58,6 +59,16 @@ class Workload:
     def shape_requests(self, series: int | None, seconds: float) -> Workload:
         """Return the same workload with other requests: of how many series, and of how many seconds."""
         return replace(self, series_per_request=series, seconds_per_request=seconds)
+
+    @property
+    def is_busy(self) -> bool:
+        """True if there are any events or queries."""
+        return sum(self.events_per_second) + self.queries_per_second > 0
+
+    @property
+    def kept_archive_days(self) -> int:
+        """The days for which archives are priced. Those that are kept for ever are priced for a year."""
+        return self.archive_days or self.keeping.expire_after.days or 365
 
     @property
     def plain(self) -> Workload:

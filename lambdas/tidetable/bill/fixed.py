@@ -1,0 +1,40 @@
+"""The fixed costs of a stage, which follow from its configuration and not from its events: metrics, alarms, a KMS key."""
+
+from __future__ import annotations
+
+from tidetable.bill import prices
+from tidetable.bill.amounts import Line
+from tidetable.config import Config
+
+# Custom metrics that a stage sends in most hours of a month (docs/design/cost.md): the lifecycle's, those of a stage with
+# traffic, the refresher's and the feed's.
+_METRICS_IDLE, _METRICS_BUSY, _METRICS_ROLLUPS, _METRICS_FEED = 10, 20, 6, 4
+# Alarms that every stage has, and those of rollups (infra/alarms.py; tests/infra/test_alarms.py compares the numbers).
+_ALARMS, _ALARMS_ROLLUPS = 21, 5
+
+
+def count_alarms(config: Config) -> int:
+    """Count the alarms of a stage. Application Auto Scaling makes further alarms while tables are open."""
+    count = _ALARMS + config.api.by_key + (config.api.by_key and config.api.by_signature) + config.doors.any
+    count += any(stream.archive.columns for stream in config.streams.values())
+    return count + (_ALARMS_ROLLUPS if config.rolled_up else 0)
+
+
+def count_metrics(config: Config, *, busy: bool) -> int:
+    """Count the custom metrics that a stage sends, about; ``busy`` says whether it has traffic."""
+    count = _METRICS_BUSY if busy else _METRICS_IDLE
+    count += _METRICS_ROLLUPS if config.rolled_up else 0
+    return count + (_METRICS_FEED if any(stream.feed for stream in config.streams.values()) else 0)
+
+
+def price_fixed(config: Config, *, busy: bool) -> list[Line]:
+    """List the lines of the fixed costs of a stage; ``busy`` says whether it has traffic."""
+    metrics, alarms = count_metrics(config, busy=busy), count_alarms(config)
+    lines = [
+        Line("metrics", metrics * prices.METRIC, f"about {metrics} custom metrics at ${prices.METRIC:.2f}"),
+        Line("alarms", alarms * prices.ALARM, f"{alarms} alarms at ${prices.ALARM:.2f}"),
+    ]
+    if config.observability.addresses:
+        how = "a key for the topic of the e-mail addresses in notify; its requests are some cents at most"
+        lines.append(Line("KMS key", prices.KMS_KEY, how))
+    return lines

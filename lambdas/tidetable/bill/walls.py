@@ -1,0 +1,159 @@
+"""The walls of a load: the rates of events that a stream, its table, the gateway or the refresher cannot pass.
+
+All functions here are pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from tidetable.bill import prices
+from tidetable.bill.workload import Workload
+from tidetable.config import Config
+from tidetable.config.capacity import find_index_units
+from tidetable.config.demand import PARTITION_UNITS
+from tidetable.keys import WHOLE
+from tidetable.rollups.definition import make_definition
+
+# AWS: the write units per second of a table, on demand and provisioned, until the quota is raised (us-east-1).
+TABLE_UNITS = 40_000
+
+
+class Wall(NamedTuple):
+    """A limit of a load: ``rate`` is the number of events per second that it lets through, ``how`` says what to change.
+
+    ``met`` is True if the load is higher.
+    """
+
+    name: str
+    rate: float
+    how: str
+    met: bool = False
+
+    @property
+    def text(self) -> str:
+        """The wall in one sentence."""
+        return f"{self.name} takes {self.rate:,.0f} events per second: {self.how}"
+
+    def document(self) -> dict[str, Any]:
+        """Return the wall as JSON."""
+        return {"name": self.name, "events_per_second": self.rate, "met": self.met, "how": self.how}
+
+
+def list_walls(workload: Workload, config: Config | None = None) -> list[Wall]:
+    """List the walls of a workload, the lowest first.
+
+    The walls of the gateway need the whole configuration.
+    """
+    peak = max(workload.events_per_second, default=0.0)
+    walls = [*_list_stream_walls(workload), *(_list_stage_walls(workload, config) if config is not None else ())]
+    found = [wall._replace(met=peak > wall.rate * (1 + 1e-9)) for wall in walls]
+    return sorted(found, key=lambda wall: wall.rate)
+
+
+def find_met_wall(workload: Workload, config: Config) -> Wall | None:
+    """Find the lowest wall that the load meets; None if it meets none."""
+    return next((wall for wall in list_walls(workload, config) if wall.met), None)
+
+
+def _list_stream_walls(workload: Workload) -> Iterator[Wall]:
+    yield from _list_table_walls(workload)
+    yield from _list_key_walls(workload)
+    yield from _list_unit_walls(workload)
+    rollups = [make_definition(workload.stream, rollup) for rollup in workload.stream.rollup]
+    from_events = sum(not any(finer.can_feed(rollup) for finer in rollups) for rollup in rollups)
+    if from_events:
+        rate = 1 / (prices.REFRESHER_EVENT_SECONDS * from_events)
+        yield Wall(
+            "sealing of rollups",
+            rate,
+            f"one refresher reads each event for {from_events} rollup{'s' if from_events > 1 else ''}, assumed at"
+            f" {prices.REFRESHER_EVENT_SECONDS * 1e6:.0f} microseconds; beyond it rollups fall behind, and aggregates read"
+            " events: have fewer rollups, or rollups that can be made from finer rollups",
+        )
+
+
+def _list_table_walls(workload: Workload) -> Iterator[Wall]:
+    for name, units in _list_units(workload):
+        yield Wall(
+            f"{name}'s quota",
+            TABLE_UNITS / units,
+            f"AWS gives a table, and an index, {TABLE_UNITS:,} write units per second until it raises the quota, and an"
+            f" event takes {units:g}: use packs or more events per request, or several streams",
+        )
+
+
+def _list_units(workload: Workload) -> Iterator[tuple[str, float]]:
+    """Yield the write units of an event in the table, and in each index that takes any."""
+    yield "the table", workload.event_units
+    for index in workload.stream.global_indexes:
+        if units := workload.count_units_in(index):
+            yield f"the index {index.name}", units
+
+
+def _list_key_walls(workload: Workload) -> Iterator[Wall]:
+    """Yield the walls of partition keys that all events share. The series or values of a stream are not known."""
+    stream = workload.stream
+    units, most = workload.event_units, f"a partition key takes {PARTITION_UNITS:,} write units per second"
+    if stream.key.partition_by == "time":
+        shards = stream.key.shards
+        yield Wall(
+            f"the bucket's {shards} shard{'s' if shards > 1 else ''}",
+            shards * PARTITION_UNITS / units,
+            f"{most}, and an event {units:g}: raise key.shards, which may be 256",
+        )
+    for index in stream.global_indexes:
+        taken = workload.count_units_in(index)
+        if index.partition_by == WHOLE and taken:
+            yield Wall(
+                f"the index {index.name} with {index.shards} shard{'s' if index.shards > 1 else ''}",
+                index.shards * PARTITION_UNITS / taken,
+                f"{most}, and an event {taken:g} on average: raise the index's shards",
+            )
+
+
+def _list_unit_walls(workload: Workload) -> Iterator[Wall]:
+    """Yield the walls of the units that the configuration gives to open tables and their indexes."""
+    capacity, units = workload.stream.capacity, dict(_list_units(workload))
+    step = capacity.ladder[0]
+    if capacity.begins_on_demand:
+        if capacity.most is not None:
+            for name, taken in units.items():
+                how = (
+                    f"capacity.max allows {capacity.most.write:,} write units per second, and an event takes {taken:g}"
+                )
+                yield Wall(f"{name}'s capacity.max", capacity.most.write / taken, f"{how}: raise it")
+        return
+    own = {name: (step_units.write, step_units.read) for name, step_units in step.index.items()}
+    given = {"the table": (step.write or 0, 0)} | {
+        f"the index {index.name}": find_index_units(index.name, own, (step.write or 0, 0))
+        for index in workload.stream.global_indexes
+    }
+    for name, taken in units.items():
+        write = capacity.find_most_writes(given[name][0])
+        yield Wall(
+            f"{name}'s capacity",
+            write / taken,
+            f"the ladder gives an open table {write:,} write units per second, and an event takes {taken:g}: raise write, or"
+            ' use mode = "on-demand"',
+        )
+
+
+def _list_stage_walls(workload: Workload, config: Config) -> Iterator[Wall]:
+    """Yield the walls of the gateway. The loader refuses a configuration with more tables than the account may have."""
+    queries, each = workload.queries_per_second, ""
+    if config.api.by_key:
+        each = f"; a key without a rate of its own has {config.api.rate_per_key:g}"
+    yield Wall(
+        "the gateway",
+        max(config.api.rate - queries, 0.0) * workload.batch,
+        f"[api] rate lets {config.api.rate:g} requests per second through, of which queries take {queries:g}, with"
+        f" {workload.batch:,} events each: send larger requests, or raise rate (AWS gives an account 10,000){each}",
+    )
+    if workload.batch > config.api.max_events:
+        yield Wall(
+            f"requests of {workload.batch:,} events",
+            0.0,
+            f"[api] max_events lets a request have {config.api.max_events:,}: send smaller requests, or raise max_events",
+        )

@@ -1,0 +1,44 @@
+"""The fixed lines of a stage, by hand: $0.30 per metric, $0.10 per alarm, $1.00 for a key."""
+
+import pytest
+
+from tidetable.bill.fixed import count_alarms, count_metrics, price_fixed
+from tidetable.config import parse
+
+STREAM = '[streams.s]\nperiod = "day"\nlate = "1h"\nretention = 5\n{}\n[streams.s.key]\npartition_by = "series"\n'
+ROLLUP = STREAM + '[[streams.s.rollup]]\nname = "h"\nevery = "1h"\nretention = "9d"\n'
+FEED = 'feed = { targets = ["arn:aws:sqs:eu-central-1:123456789012:changes"] }'
+TYPED = STREAM + '[streams.s.archive.columns]\nt = "double"\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "alarms", "idle", "busy"),
+    [
+        (STREAM.format(""), 22, 10, 20),
+        ('[api]\nauth = "iam"\n' + STREAM.format(""), 21, 10, 20),
+        ('[api]\nauth = ["api-key", "iam"]\n' + STREAM.format(""), 23, 10, 20),
+        ("[doors]\ninflux = true\n" + STREAM.format(""), 23, 10, 20),
+        (TYPED.format(""), 23, 10, 20),
+        (ROLLUP.format(""), 27, 16, 26),
+        (STREAM.format(FEED), 22, 14, 24),
+        (ROLLUP.format(FEED), 27, 20, 30),
+    ],
+)
+def test_alarms_and_metrics_follow_from_the_configuration(text: str, alarms: int, idle: int, busy: int) -> None:
+    config = parse(text)
+    assert count_alarms(config) == alarms
+    assert (count_metrics(config, busy=False), count_metrics(config, busy=True)) == (idle, busy)
+
+
+@pytest.mark.parametrize(
+    ("notify", "key"),
+    [
+        ("[]", None),
+        ('["arn:aws:sns:us-east-1:123456789012:pager"]', None),
+        ('["ops@example.com", "night@example.com"]', 1.0),
+    ],
+)
+def test_a_topic_for_e_mails_has_one_key(notify: str, key: float | None) -> None:
+    config = parse(f"[observability]\nnotify = {notify}\n" + STREAM.format(""))
+    lines = {line.name: line.dollars for line in price_fixed(config, busy=True)}
+    assert (lines["metrics"], lines["alarms"], lines.get("KMS key")) == (pytest.approx(6.0), pytest.approx(2.2), key)

@@ -1,0 +1,143 @@
+"""The first wall of a load, calculated by hand: quotas of AWS, shards, units of the ladder, the gateway and the refresher."""
+
+from typing import Any
+
+import pytest
+
+from tidetable.bill.walls import find_met_wall, list_walls
+from tidetable.bill.workload import Workload
+from tidetable.config import Config, parse
+
+PACK = 'pack = { span = "1m" }'
+TOP = '[[streams.s.index]]\nname = "top"\npartition_by = "*"\nsort_by = "n"\n'
+
+
+def configure(more: str = "", *, shards: int = 4, api: str = "") -> Config:
+    return parse(
+        f"""
+        {api}
+        [streams.s]
+        period = "day"
+        late = "1h"
+        retention = 5
+        {more if more.startswith("pack") else ""}
+        [streams.s.key]
+        partition_by = "time"
+        bucket = "1h"
+        shards = {shards}
+        {"" if more.startswith("pack") else more}
+        """
+    )
+
+
+def walls(config: Config, rate: float = 1.0, **facts: Any) -> dict[str, tuple[int, bool]]:
+    """The rate of each wall, in whole events per second, the lowest first, and whether the load meets it."""
+    known = {"event_bytes": 500, "reads": 0.0, "batch": 100} | facts
+    workload = Workload(
+        [rate] * 24, known["event_bytes"], known["reads"], 4096, 0.0, config.streams["s"], known["batch"]
+    )
+    return {wall.name: (int(wall.rate), wall.met) for wall in list_walls(workload, config)}
+
+
+def test_the_walls_of_plain_events_on_demand() -> None:
+    # Four shards of 1,000 units; 200 requests of 100 events; 40,000 units of the table.
+    assert list(walls(configure()).items()) == [
+        ("the bucket's 4 shards", (4_000, False)),
+        ("the gateway", (20_000, False)),
+        ("the table's quota", (40_000, False)),
+    ]
+
+
+@pytest.mark.parametrize(("rate", "met"), [(4_000, False), (4_001, True)])
+def test_a_wall_is_met_above_its_rate(rate: float, met: bool) -> None:
+    config = configure()
+    assert walls(config, rate)["the bucket's 4 shards"] == (4_000, met)
+    wall = find_met_wall(Workload([1.0] * 23 + [rate], 500, 0.0, 4096, 0.0, config.streams["s"], 100), config)
+    assert (wall is not None and wall.name == "the bucket's 4 shards") == met
+
+
+def test_events_of_more_units_and_packs_have_other_walls() -> None:
+    # Three units per event of 2,100 bytes; a pack of 100 events of 500 bytes takes 13 units.
+    assert walls(configure(), event_bytes=2_100)["the table's quota"] == (13_333, False)
+    packed = walls(configure(PACK, shards=256))
+    assert (packed["the table's quota"][0], packed["the bucket's 256 shards"][0]) == (307_692, 1_969_230)
+    assert next(iter(packed)) == "the gateway"
+
+
+def test_a_million_events_per_second_meet_the_gateway_first_and_then_the_table() -> None:
+    found = walls(configure(shards=256), 1e6)
+    assert [name for name, (_, met) in found.items() if met] == [
+        "the gateway",
+        "the table's quota",
+        "the bucket's 256 shards",
+    ]
+
+
+@pytest.mark.parametrize(("reads", "batch", "rate"), [(0.0, 1, 200), (50.0, 10, 1_500), (300.0, 10, 0)])
+def test_queries_use_the_gateways_rate_too(reads: float, batch: int, rate: int) -> None:
+    assert walls(configure(), reads=reads, batch=batch)["the gateway"][0] == rate
+
+
+def test_the_gateways_rate_is_that_of_the_file() -> None:
+    assert walls(configure(api="[api]\nrate = 2000\nburst = 2000\n"))["the gateway"] == (200_000, False)
+
+
+def test_a_request_has_at_most_the_events_of_the_file() -> None:
+    assert "requests of 1,000 events" not in walls(configure(), batch=1_000)
+    assert walls(configure(), batch=1_001)["requests of 1,001 events"] == (0, True)
+
+
+def test_an_index_over_all_events_has_its_own_shards_and_its_own_quota() -> None:
+    found = walls(configure(TOP))
+    assert found["the index top with 1 shard"] == (1_000, False)
+    assert found["the index top's quota"] == (40_000, False)
+
+
+def test_an_index_by_a_field_has_no_wall_of_shards_as_its_values_are_not_known() -> None:
+    assert "the index by_f with 1 shard" not in walls(
+        configure('[[streams.s.index]]\nname = "by_f"\npartition_by = "f"\n')
+    )
+
+
+def test_a_stream_by_series_has_no_wall_of_shards_as_its_series_are_not_known() -> None:
+    text = '[streams.s]\nperiod = "day"\nlate = "1h"\nretention = 5\nkey = { partition_by = "series" }'
+    assert list(walls(parse(text))) == ["the gateway", "the table's quota"]
+
+
+LADDER = 'mode = "provisioned"\nladder = [{ age = 0, write = 50, read = 5, index = { top = { write = 9, read = 1 } } }]'
+
+
+@pytest.mark.parametrize(
+    ("capacity", "table", "index"),
+    [
+        (LADDER, 50, 9),
+        (LADDER.replace(", index = { top = { write = 9, read = 1 } }", ""), 50, 50),
+        (LADDER + "\nautoscaling = { write = { min = 1, max = 70 } }", 70, 70),
+    ],
+)
+def test_the_ladders_units_of_an_open_table_and_its_indexes_are_walls(capacity: str, table: int, index: int) -> None:
+    found = walls(configure(f"{TOP}[streams.s.capacity]\n{capacity}"))
+    assert (found["the table's capacity"][0], found["the index top's capacity"][0]) == (table, index)
+
+
+def test_the_maximum_of_a_table_on_demand_is_a_wall() -> None:
+    found = walls(configure('[streams.s.capacity]\nmode = "on-demand"\nmax = { write = 600, read = 100 }'), 601)
+    assert found["the table's capacity.max"] == (600, True)
+
+
+ROLLUP = '[[streams.s.rollup]]\nname = "{0}"\nevery = "{1}"\nby = ["{2}"]\nretention = "90d"\n'
+
+
+@pytest.mark.parametrize(
+    ("rollups", "rate"),
+    [
+        # 15 microseconds per event.
+        ((("m", "1m", "series"),), 66_666),
+        # Hours are made from minutes: events are read once.
+        ((("m", "1m", "series"), ("h", "1h", "series")), 66_666),
+        ((("m", "1m", "series"), ("h", "1h", "status")), 33_333),
+    ],
+)
+def test_the_refresher_seals_so_many_events(rollups: tuple[tuple[str, str, str], ...], rate: int) -> None:
+    config = configure("".join(ROLLUP.format(*rollup) for rollup in rollups))
+    assert walls(config)["sealing of rollups"] == (rate, False)
