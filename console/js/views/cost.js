@@ -83,10 +83,15 @@ function bar(row, most) {
 function wallText(wall) {
   const rate = showNumber(Math.floor(wall.events_per_second));
   return h("p.notes", { class: wall.met ? "warn" : "" }, h("strong", {}, wall.met ? "No price: this load meets a wall. " : "The first wall: "),
-    `${wall.name} takes ${rate} events per second. ${wall.how[0].toUpperCase()}${wall.how.slice(1)}.`);
+    `${wall.met ? capitalize(wall.name) : wall.name} takes ${rate} events per second. ${capitalize(wall.how)}.`);
 }
 
-/** Dollars, or a dash for a load that has no price. @param {number | null} dollars */
+/** @param {string} text */
+function capitalize(text) {
+  return text[0]?.toUpperCase() + text.slice(1);
+}
+
+/** Dollars, or words for a load that has no price. @param {number | null} dollars */
 function priceText(dollars) {
   return dollars === null ? "no price" : showMoney(dollars);
 }
@@ -202,6 +207,7 @@ function comparison(found, url) {
 
 /** @param {string} title @param {any} bill @returns {HTMLElement} */
 function plan(title, bill) {
+  if (bill.wall.met) return h("details", {}, h("summary", {}, title), wallText(bill.wall));
   return h("details", {}, h("summary", {}, title), lineTable(bill.lines, title),
     bill.days.length ? h("div", {}, h("p.hint", {}, "The tables from an empty start, and DynamoDB's price of the day:"), showTable([
       ...["day", "tables", "ahead", "open", "late", "closed"].map((name) => ({ name, number: true, cell: (/** @type {any} */ day) => showNumber(day[name]) })),
@@ -210,7 +216,7 @@ function plan(title, bill) {
       { name: "infrequent", number: true, cell: (day) => showNumber(day.infrequent) },
       { name: "a day", number: true, cell: (day) => showMoney(day.dollars) },
     ], bill.days, { caption: `${title}, by day` })) : h("p.hint", {}, withCode("There are too many tables to show their days here: `bin/tidetable simulate` does.")),
-    bill.wall.met ? null : wallText(bill.wall),
+    wallText(bill.wall),
     bill.advice.length ? h("ul.notes", {}, bill.advice.map((/** @type {string} */ text) => h("li", {}, text))) : null);
 }
 
