@@ -110,6 +110,31 @@ SHARED = {"start": "-1h", "end": "-1m", "order": "asc", "where": {"mag:ge": "4.5
                 {**SHARED, "stat": "max", "field": "mag", "step": "1h", "by": "series", "series": ["a"], "limit": 100},
             ),
         ),
+        (
+            (
+                "--stat",
+                "max",
+                "--field",
+                "mag",
+                "--step",
+                "1h",
+                "--by",
+                "net",
+                "--top",
+                "3",
+                "--fill",
+                "zero",
+                "--id",
+                "x",
+            ),
+            (
+                "aggregate",
+                "s",
+                {"stat": "max", "field": "mag", "step": "1h", "by": "net", "top": "3", "fill": "zero", "id": ["x"]}
+                | {"limit": 100},
+            ),
+        ),
+        (("--id", "x", "--id", "y"), ("events", "s", {"id": ["x", "y"], "limit": 100})),
         # One of them suffices for an aggregate.
         (("--step", "1h", "--limit", "0"), ("aggregate", "s", {"step": "1h"})),
         (("--by", "place"), ("aggregate", "s", {"by": "place", "limit": 100})),
@@ -127,12 +152,12 @@ def test_what_could_not_be_read_is_told(recorder: Recorder) -> None:
     assert (result.exit_code, result.stderr) == (0, "not read: a to b: its table is gone\n")
 
 
-def test_an_aggregate_is_drawn_by_its_first_statistic(recorder: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_statistic_of_an_aggregate_is_drawn(recorder: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: Any = []
     monkeypatch.setattr(reading, "make_chart", lambda _, field: drawn.append(field) or "")
     for words in (("--stat", "max,count", "--field", "mag"), ("--step", "1h", "--field", "mag"), ("--field", "mag")):
         assert run("query", "s", *words, "--form", "chart").exit_code == 0
-    assert drawn == ["max", "count", "mag"]
+    assert drawn == ["max", "count", "count", "mag"]
 
 
 @pytest.mark.parametrize("where", ["mag", "=4"])
