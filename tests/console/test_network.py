@@ -112,3 +112,12 @@ def test_the_key_is_not_sent_elsewhere_when_slow(chromium: Browser, console: Loc
     chromium.wait("document.querySelector('.chart canvas')")
     assert {request["key"] for request in chromium("log")["requests"] if "/console" in request["url"]} == {None}
     assert chromium.evaluate("sessionStorage.getItem('tidetable.key')") == KEY
+
+
+def test_an_absolute_range_stays_inside_of_its_button(chromium: Browser, console: Locked) -> None:
+    view = "explore?stream=access&from=2026-03-30T00:00:00Z&to=2026-03-31T12:00:00Z"
+    visit(chromium, console, view, width=390, height=844)
+    button = "document.querySelector('.anchor button.select')"
+    assert chromium.evaluate(f"{button}.scrollWidth - {button}.clientWidth") <= 0
+    assert chromium.evaluate(f"{button}.scrollHeight - {button}.clientHeight") <= 0
+    assert chromium.evaluate("document.querySelector('.question').textContent.includes('p95')") is True
