@@ -39,8 +39,8 @@ def _find_type(name: str) -> na.Schema:
 
     if (decimal := parse_decimal(name)) is not None:
         return na.decimal128(*decimal)
-    if name == "time":
-        return na.timestamp("us", "UTC")
+    if name.startswith("time"):
+        return na.timestamp("us", name[len("time(") : -1] or "UTC")
     return {"string": na.string, "boolean": na.bool_, "integer": na.int64, "double": na.float64}[name]()
 
 

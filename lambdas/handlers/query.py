@@ -6,6 +6,7 @@ Path parameters are decoded here.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
@@ -289,6 +290,7 @@ def _answer_page(
         return make_json_response(200, explain(query, policy, reader, pipeline.table_reader, now))
     form = choose_form({name: values[0] for name, values in parameters.items() if name in FORMAT}, request.accept)
     page = confine_answer(run(query, policy, reader, now, request.remaining), request.access)
+    page = replace(page, tz=query.tz)
     # The lambda looks the encoder up when it is called, so that only an answer in Arrow waits for the import.
     rendered = render_answer(page, form, lambda columns: pipeline.encode_table(columns))
     answer = rendered.answer

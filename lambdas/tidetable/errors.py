@@ -86,6 +86,10 @@ class InvalidTime(TidetableError, ValueError):
     """A text or number is not an instant that the pipeline accepts."""
 
 
+class UnknownZone(TidetableError, ValueError):
+    """A text is not the name of a time zone."""
+
+
 class InvalidName(TidetableError, ValueError):
     """A text is not the name of a stage, a stream, a period or a period table."""
 

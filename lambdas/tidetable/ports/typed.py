@@ -13,7 +13,7 @@ class TypedColumn(NamedTuple):
     |---|---|
     | ``string``, ``boolean``, ``double`` | text, truth, floats |
     | ``integer`` | whole numbers of 64 bits |
-    | ``time`` | whole microseconds since 1970 |
+    | ``time`` | whole microseconds since 1970; ``time(ZONE)`` names a zone other than UTC to show them in |
     | ``decimal(precision, scale)`` | whole numbers: the number times ten to the power of the scale |
     """
 

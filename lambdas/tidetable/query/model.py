@@ -113,7 +113,7 @@ class Query(msgspec.Struct, frozen=True, array_like=True, tag="events"):
 
     The events meet all ``conditions``. ``after`` is the position where an earlier page ended. ``projection`` says which
     of their data is shown. With ``consistent`` the answer has every event that was acknowledged before the query. With
-    ``low_priority`` a read replica may answer.
+    ``low_priority`` a read replica may answer. ``tz`` is the zone of the times in the answer; empty for UTC.
     """
 
     stream: str
@@ -127,6 +127,7 @@ class Query(msgspec.Struct, frozen=True, array_like=True, tag="events"):
     projection: Projection = EVERYTHING
     consistent: bool = False
     low_priority: bool = False
+    tz: str = ""
 
     @property
     def series(self) -> str | None:
@@ -150,6 +151,9 @@ class Selection(Protocol):
 
     @property
     def consistent(self) -> bool: ...
+
+    @property
+    def tz(self) -> str: ...
 
 
 class RangeSelection(Selection, Protocol):
@@ -192,6 +196,10 @@ class QueryBased:
     @property
     def consistent(self) -> bool:
         return self.query.consistent
+
+    @property
+    def tz(self) -> str:
+        return self.query.tz
 
 
 class Cost(msgspec.Struct):

@@ -77,6 +77,7 @@ class Answer(ABC):
 
     ``sources`` are the scans that were read; ``shows_sources`` is False if the caller must not see them.
     ``data_losses`` are the reasons why data of events is missing. ``declared`` maps fields to their declared types.
+    ``tz`` is the zone in which times are shown; empty for UTC.
     """
 
     next: str | None
@@ -86,9 +87,12 @@ class Answer(ABC):
     shows_sources: bool = True
     data_losses: Sequence[str] = ()
     declared: Mapping[str, str] = field(default_factory=dict)
+    tz: str = ""
 
-    # The name of the rows in the answer, and True if they surely fit into a page as JSON.
+    # The name of the rows in the answer, their members that are times, and True if the rows surely fit into a page as
+    # JSON.
     name = ""
+    times: ClassVar[Sequence[str]] = ("time", "accepted")
     bounded = True
 
     @property
@@ -132,6 +136,10 @@ class Answer(ABC):
     def describe_rest(self) -> dict[str, Any]:
         """Describe the answer without its rows: the cursor, the gaps and the sources."""
         rest = {"next": self.next, **self.show_extras(), "gaps": list_gaps(self.gaps)}
+        if self.tz:
+            from tidetable.query.local import show_rest  # imported only when it is needed
+
+            rest = show_rest(rest, self.tz)
         return {**rest, "sources": self._list_sources()} if self.shows_sources else rest
 
     def _list_sources(self) -> list[dict[str, Any]]:

@@ -11,7 +11,7 @@ import msgspec
 
 from tidetable.conditions import NAMES, Condition
 from tidetable.config import Stream
-from tidetable.errors import InvalidCursor, InvalidTime
+from tidetable.errors import InvalidCursor, InvalidTime, UnknownZone
 from tidetable.problems import ProblemError, refuse_parameter, refuse_request
 from tidetable.query.access_path import choose_access_path, suggest_index
 from tidetable.query.cursor import Cursor, Seal, refuse_long
@@ -20,7 +20,7 @@ from tidetable.query.where import REPEATED, WHERE, is_condition, parse_condition
 from tidetable.times import EPOCH, parse_point
 
 KNOWN = (
-    "from", "to", "series", "series:prefix", "id", "id:prefix", "order", "limit", "fields", "versions", "consistent",
+    "from", "to", "tz", "series", "series:prefix", "id", "id:prefix", "order", "limit", "fields", "versions", "consistent",
     "priority", "format", "flat", "escape", "refs", "explain",
     "cursor",
 )  # fmt: skip
@@ -124,20 +124,41 @@ class Parameters(msgspec.Struct, frozen=True):
         """Parse the conditions on fields, in the order of their fields."""
         return parse_conditions(self.stream, self.values)
 
+    @property
+    def tz(self) -> str:
+        """The zone of the request; empty for UTC. Raises ProblemError for a name that is not a zone's."""
+        if "tz" not in self.values:
+            return ""
+        from tidetable.zones import find_zone  # only a request with a zone waits for the import
+
+        try:
+            return find_zone(self.values["tz"]).key
+        except UnknownZone as error:
+            raise refuse_parameter(f"tz: {error}") from error
+
     def parse_instant(self, name: str, now: datetime) -> datetime | None:
         """Parse a parameter that is an instant; None if the request does not have it."""
         if name not in self.values:
             return None
         try:
+            if self.tz:
+                from tidetable.zones import find_zone, parse_local_point
+
+                return parse_local_point(self.values[name], now, find_zone(self.tz))
             return parse_point(self.values[name], now)
         except InvalidTime as error:
             raise refuse_parameter(
                 f"{name}: {error}; or an age such as -15m, epoch milliseconds, now, today or yesterday"
             ) from error
 
-    def parse_range(self, now: datetime, oldest: datetime | None = None) -> tuple[datetime, datetime]:
-        """Parse the range ``[from, to)``. By default it begins an hour ago (or at ``oldest``) and ends with the window."""
-        end = self.parse_instant("to", now) or now + self.stream.ahead
+    def parse_range(
+        self, now: datetime, oldest: datetime | None = None, latest: datetime | None = None
+    ) -> tuple[datetime, datetime]:
+        """Parse the range ``[from, to)``.
+
+        By default it begins an hour ago (or at ``oldest``) and ends with the window (or at ``latest``).
+        """
+        end = self.parse_instant("to", now) or latest or now + self.stream.ahead
         default = min(now, end) - _DEFAULT_SPAN if oldest is None else min(oldest, end - _DEFAULT_SPAN)
         start = self.parse_instant("from", now) or max(default, EPOCH)
         if start >= end:
@@ -171,13 +192,17 @@ class Parameters(msgspec.Struct, frozen=True):
             "versions": projection.versions == query.projection.versions,
             "consistent": self.parse_consistent() == query.consistent,
             "priority": self.parse_low_priority() == query.low_priority,
+            "tz": self.tz == query.tz,
             **{name: names[number] == query.names[number] for number, name in enumerate(NAMES)},
             **{name: condition in query.conditions for name, (condition,) in conditions.items()},
         }
 
-    def parse_query(self, now: datetime, limit: int) -> Query:
-        """Read a query without a cursor. It may still need a scan, or be too long for a cursor: the caller checks both."""
-        names, (start, end) = parse_names(self.texts), self.parse_range(now)
+    def parse_query(self, now: datetime, limit: int, latest: datetime | None = None) -> Query:
+        """Read a query without a cursor. It may still need a scan, or be too long for a cursor: the caller checks both.
+
+        By default its range ends with the window, or at ``latest``.
+        """
+        names, (start, end) = parse_names(self.texts), self.parse_range(now, latest=latest)
         query = Query(
             self.stream.name,
             start,
@@ -189,6 +214,7 @@ class Parameters(msgspec.Struct, frozen=True):
             projection=self.parse_projection(),
             consistent=self.parse_consistent(),
             low_priority=self.parse_low_priority(),
+            tz=self.tz,
         )
         if query.consistent and query.low_priority:
             raise refuse_parameter("a read replica is read eventually: leave out consistent, or priority")

@@ -127,9 +127,18 @@ def _cut_answer(answer: Answer, count: int) -> Answer:
     return shorter
 
 
+def _show_texts(answer: Answer) -> list[str]:
+    """Return the rows as JSON objects, with times in the zone of the answer."""
+    if not answer.tz:
+        return answer.list_texts()
+    from tidetable.query.local import show_rows  # imported only when it is needed
+
+    return show_rows(answer.list_texts(), answer.times, answer.tz)
+
+
 def _list_texts(answer: Answer, form: Form) -> list[str]:
     """Return the rows of the form, each as a JSON object."""
-    texts = answer.list_texts()
+    texts = _show_texts(answer)
     return texts if form.refs else list(map(_leave_out_ref, texts))
 
 
@@ -168,6 +177,10 @@ def _write_body(answer: Answer, form: Form, flat_rows: list[JsonObject], encode_
     if form.kind == "arrow":
         table = answer.make_typed_table()
         columns = [column for column in table.columns if form.refs or column.name != _LAST]
+        if answer.tz:
+            from tidetable.query.local import name_zone  # imported only when it is needed
+
+            columns = name_zone(columns, answer.tz)
         body = b64encode(encode_table(columns)).decode()
         return Rendered(answer, _ARROW, body, encoded=True, untyped=table.untyped)
     if form.kind == "csv":
@@ -176,7 +189,7 @@ def _write_body(answer: Answer, form: Form, flat_rows: list[JsonObject], encode_
         names = _name_columns(answer, form, flat_rows)
         by_name = {name: [row.get(name) for row in flat_rows] for name in names}
         body = encode_json({"columns": by_name, **answer.describe_rest()}).decode()
-    elif form.kind == "json" and not form.flat and form.refs:
+    elif form.kind == "json" and not form.flat and form.refs and not answer.tz:
         body = _write_json(answer, answer.join_texts())
     else:
         texts = [encode_json(row).decode() for row in flat_rows] if form.flat else _list_texts(answer, form)

@@ -14,6 +14,7 @@ import msgspec
 from tidetable.catalog import Entry, GapReason
 from tidetable.config import Stream
 from tidetable.ports import NotedSeries, Rollups, RollupState, Tables
+from tidetable.ports.rollups import Span
 from tidetable.problems import refuse_request
 from tidetable.query.batches import Batch
 from tidetable.query.explain import explain_query
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
 # Returns the reason why the cells of a rollup cannot answer a query; None if they can.
 FindMisfit = Callable[[Definition], str | None]
+# Returns the spans of a range in which the cells of a rollup can answer a query; None if they can in all of it.
+FindSpans = Callable[[Definition], Sequence[Span] | None]
 
 
 class Section(NamedTuple):
@@ -169,6 +172,7 @@ def choose_by_state(
     find_misfit: FindMisfit,
     *,
     consistent: bool,
+    find_spans: FindSpans = lambda _: None,
 ) -> Choice:
     """Choose the sources of a range: the coarsest rollups that fit, and the events for the rest of the range.
 
@@ -189,7 +193,7 @@ def choose_by_state(
         ]
         if versions:
             entries_of[name] = reader.catalog.entries(name, query.start, query.end, consistent=consistent)
-            usable += list_usable(versions, state, entries_of[name])
+            usable += _limit_usable(list_usable(versions, state, entries_of[name]), find_spans)
     # If buckets are equally long, the rollup with fewer groups is read.
     usable.sort(key=lambda rollup: (len(rollup.definition.by), len(rollup.definition.fields)))
     segments = cover_with_rollups(query.start if query.after is None else query.after.time, query.end, usable)
@@ -209,6 +213,15 @@ def choose_by_state(
         choice = read_events_alone(query, entries, reasons, since)
     refuse_unnoted(stream, choice, since)
     return choice
+
+
+def _limit_usable(usable: Sequence[Usable], find_spans: FindSpans) -> list[Usable]:
+    """Limit rollups to the spans in which they can answer the query."""
+    limited = []
+    for rollup in usable:
+        spans = find_spans(rollup.definition)
+        limited.append(rollup if spans is None else rollup._replace(spans=intersect_spans(rollup.spans, spans)))
+    return limited
 
 
 def _make_sections(

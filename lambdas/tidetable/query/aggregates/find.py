@@ -33,6 +33,7 @@ class Aggregate(ComputedRows):
     name = "aggregates"
     # Rows may have many statistics with many digits, so a page may be too large for an answer.
     bounded = False
+    times = ("start", "end")
     kinds = {"start": "time", "end": "time", "count": "integer"}  # noqa: RUF012 - nothing changes it
 
     @property

@@ -3,24 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Literal
 
 import msgspec
 from msgspec.structs import replace
 
 from tidetable.config import Stream
-from tidetable.durations import parse_length
 from tidetable.problems import refuse_parameter
 from tidetable.query.aggregates.stats import PLAIN, is_stat, parse_percentile
+from tidetable.query.aggregates.steps import Step, parse_step
 from tidetable.query.cursor import Seal, refuse_long
 from tidetable.query.model import EVERYTHING, Position, Projection, Query, QueryBased
 from tidetable.query.parse import MAX_FIELDS_BYTES, Parameters, refuse_scan
 from tidetable.query.where import parse_path, refuse_cold
 from tidetable.times import EPOCH
 
-_RANGE = ("from", "to", "series", "series:prefix", "id", "id:prefix", "consistent", "priority", "explain")
-_OWN = ("step", "stat", "field", "by", "top", "order", "fill", "limit", "format", "flat", "escape", "cursor", "rollups")
+_RANGE = ("from", "to", "tz", "series", "series:prefix", "id", "id:prefix", "consistent", "priority", "explain")
+_OWN = (
+    "step",
+    "align",
+    "stat",
+    "field",
+    "by",
+    "top",
+    "order",
+    "fill",
+    "limit",
+    "format",
+    "flat",
+    "escape",
+    "cursor",
+    "rollups",
+)
 KNOWN = (*_RANGE, *_OWN)
 Fill = Literal["none", "null", "zero", "previous"]
 FILLS: tuple[Fill, ...] = ("none", "null", "zero", "previous")
@@ -28,16 +43,15 @@ MAX_ROWS = 10_000
 MAX_STEPS = 100_000
 MAX_STATS, MAX_GROUPS_BY = 20, 4
 SERIES = "series"
-# ISO weeks begin on Mondays, the epoch on a Thursday.
-_WEEK, _MONDAY = timedelta(days=7), EPOCH + timedelta(days=4)
 
 
 class Aggregation(QueryBased, msgspec.Struct, frozen=True, array_like=True, tag="aggregate"):
     """Statistics of a field's numbers (without a field: of events), for each step of a query's range and each group.
 
-    If ``step`` is None, the whole range is one step. Events are grouped by ``by``: ``series`` and fields of data. With
-    ``top``, only this number of groups is shown. They are ranked by the first statistic over the whole range, the
-    highest first unless ``ascending``.
+    If ``step`` is None, the whole range is one step. If the range is ``aligned``, it has only whole steps.
+
+    Events are grouped by ``by``: ``series`` and fields of data. With ``top``, only this number of groups is shown. They
+    are ranked by the first statistic over the whole range, the highest first unless ``ascending``.
 
     A page ends before the step that would give it more than ``limit`` rows. A single step may have at most ``limit``
     rows.
@@ -46,13 +60,14 @@ class Aggregation(QueryBased, msgspec.Struct, frozen=True, array_like=True, tag=
     query: Query
     stats: tuple[str, ...]
     field: str | None = None
-    step: timedelta | None = None
+    step: Step | None = None
     by: tuple[str, ...] = ()
     top: int | None = None
     ascending: bool = False
     fill: Fill = "none"
     limit: int = MAX_ROWS
     rollups: bool = True
+    aligned: bool = False
 
     @property
     def fields(self) -> tuple[str, ...]:
@@ -75,11 +90,8 @@ class Aggregation(QueryBased, msgspec.Struct, frozen=True, array_like=True, tag=
         start, end = self.query.start, self.query.end
         if self.step is None:
             return start, end
-        origin = _MONDAY if not self.step % _WEEK else EPOCH
-        # Compute with times since the origin: the beginning of a step of thousands of years may be no valid instant.
-        first = (at - origin) // self.step * self.step
-        following = first + self.step
-        return origin + max(first, start - origin), end if end - origin <= following else origin + following
+        first, last = self.step.find_whole(at, self.query.tz)
+        return max(first, start), min(last, end)
 
     @property
     def filled(self) -> bool:
@@ -107,14 +119,20 @@ def parse_aggregation(
     if cursor is not None:
         return replace(cursor, limit=limit).project_needed()
     # Events are read oldest first: the parameter order is the order of the groups.
-    query = replace(request, values={**values, "order": "asc"}).parse_query(now, limit)
+    query = replace(request, values={**values, "order": "asc"}).parse_query(now, limit, latest=now)
     stats, by, field = _parse_stats(values), _parse_groups(values), _parse_field(values)
     if field is None and stats != ("count",):
         raise refuse_parameter("add field=: only count needs no field of data that holds numbers")
     if sum(len(path.encode()) for path in (*by, field or "")) > MAX_FIELDS_BYTES:
         raise refuse_parameter(f"by and field have at most {MAX_FIELDS_BYTES} bytes together")
     refuse_cold(stream, (*by, field or ""))
-    top, step, fill = request.parse_count("top", 1000), _parse_step(values, query), _parse_fill(request)
+    step, aligned = _parse_step(values, query), _parse_align(request)
+    if aligned and step is not None:
+        query = replace(query, start=_align(query.start, step, query), end=_align(query.end, step, query))
+        if query.start >= query.end:
+            detail = "the range has no whole step that has ended: make it longer or step shorter, or leave align out"
+            raise refuse_parameter(detail)
+    top, fill = request.parse_count("top", 1000), _parse_fill(request)
     if top is not None and not by:
         raise refuse_parameter("top shows the first groups: add by=, such as by=series")
     if "order" in values and top is None:
@@ -124,7 +142,9 @@ def parse_aggregation(
     if fill != "none" and step is None:
         raise refuse_parameter("fill is for steps without events: add step=, such as step=5m")
     ascending = top is not None and request.parse_order()
-    aggregation = Aggregation(query, stats, field, step, by, top, ascending, fill, limit, _parse_rollups(request))
+    aggregation = Aggregation(
+        query, stats, field, step, by, top, ascending, fill, limit, _parse_rollups(request), aligned
+    )
     if not stream.rollup:
         # If the stream has rollups, they or their noted series may answer. That is decided when the sections are
         # chosen.
@@ -134,13 +154,19 @@ def parse_aggregation(
 
 
 def _list_repeats(request: Parameters, cursor: Aggregation, now: datetime) -> dict[str, bool]:
-    values = request.values
+    values, step = request.values, _parse_step(request.values, cursor.query)
+    edges = {name: request.parse_instant(name, now) for name in ("from", "to")}
+    if cursor.aligned and cursor.step is not None:
+        edges = {name: at and _align(at, cursor.step, cursor.query) for name, at in edges.items()}
     return request.list_repeats(cursor.query, now) | {
+        "from": edges["from"] == cursor.query.start,
+        "to": edges["to"] == cursor.query.end,
         "stat": _parse_stats(values) == cursor.stats,
         "field": _parse_field(values) == cursor.field,
         "by": _parse_groups(values) == cursor.by,
         "top": request.parse_count("top", 1000) == cursor.top,
-        "step": _parse_step(values, cursor.query) == cursor.step,
+        "step": step == cursor.step,
+        "align": _parse_align(request) == cursor.aligned,
         "order": cursor.top is not None and request.parse_order() == cursor.ascending,
         "fill": _parse_fill(request) == cursor.fill,
         "rollups": _parse_rollups(request) == cursor.rollups,
@@ -169,19 +195,29 @@ def _parse_groups(values: Mapping[str, str]) -> tuple[str, ...]:
     return by
 
 
-def _parse_step(values: Mapping[str, str], query: Query) -> timedelta | None:
+def _parse_step(values: Mapping[str, str], query: Query) -> Step | None:
     if "step" not in values:
         return None
     try:
-        # Convert to a plain timedelta: a cursor cannot hold a subclass.
-        step = timedelta(0) + parse_length(values["step"])
+        step = parse_step(values["step"], local=bool(query.tz))
     except ValueError as error:
         raise refuse_parameter(f"step: {error}") from error
-    if step < timedelta(seconds=1):
-        raise refuse_parameter("step must be one second at the least, such as 5m")
-    if (query.end - query.start) / step > MAX_STEPS:
+    if (query.end - query.start) / step.shortest > MAX_STEPS:
         raise refuse_parameter(f"the range has more than {MAX_STEPS} such steps: make step longer")
     return step
+
+
+def _parse_align(request: Parameters) -> bool:
+    """True if the range has only whole steps."""
+    aligned = request.read_choice("align", ("false", "true"), "align must be true or false") == "true"
+    if aligned and "step" not in request.values and "cursor" not in request.values:
+        raise refuse_parameter("align is for whole steps: add step=, such as step=5m")
+    return aligned
+
+
+def _align(at: datetime, step: Step, query: Query) -> datetime:
+    """Move an edge of a range back to the beginning of its step."""
+    return max(step.find_whole(at, query.tz)[0], EPOCH)
 
 
 def _parse_fill(request: Parameters) -> Fill:

@@ -12,8 +12,10 @@ from tidetable.catalog import Entry
 from tidetable.config import Stream
 from tidetable.errors import StoreUnavailable, TableMissing, TableThrottled
 from tidetable.events import Event
+from tidetable.ports.rollups import Span
 from tidetable.query.aggregates.parse import SERIES, Aggregation
 from tidetable.query.aggregates.stats import parse_percentile
+from tidetable.query.aggregates.steps import find_fitting_spans
 from tidetable.query.batches import ArchiveBatch, LiveBatch
 from tidetable.query.model import Reader
 from tidetable.query.noted import find_stretches
@@ -66,15 +68,26 @@ def choose_sections(
         # The events give the same answer, at a higher cost.
         reasons = {definition.stream: f"its state cannot be read: {error}" for definition in definitions}
         return read_events_alone(query, entries, reasons)
-    misfit = partial(find_misfit, aggregation)
-    return choose_by_state(query, stream, state, reader, entries, misfit, consistent=consistent)
+    misfit, spans = partial(find_misfit, aggregation), partial(_find_spans, aggregation)
+    return choose_by_state(query, stream, state, reader, entries, misfit, consistent=consistent, find_spans=spans)
+
+
+def _find_spans(aggregation: Aggregation, definition: Definition) -> Sequence[Span] | None:
+    """Find the spans of the range whose steps have the edges of buckets; None if all steps have."""
+    query, step = aggregation.query, aggregation.step
+    if step is None or not step.by_calendar:
+        return None
+    return find_fitting_spans(step, query.tz, query.start, query.end, definition.every)
 
 
 def find_misfit(aggregation: Aggregation, definition: Definition) -> str | None:
     """Find the reason why the cells of a rollup cannot answer an aggregate; None if they can."""
     names, by = aggregation.query.names, set(definition.by)
-    if aggregation.step is not None and aggregation.step % definition.every:
+    step = aggregation.step
+    if step is not None and step.length % definition.every:
         return "step is not a multiple of its every"
+    if _find_spans(aggregation, definition) == []:
+        return f"no step of {aggregation.query.tz or 'UTC'} has the edges of its buckets"
     if names.ids or names.id_prefix:
         return "it does not hold ids"
     if (names.series or names.series_prefix) and SERIES not in by:

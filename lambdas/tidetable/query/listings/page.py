@@ -35,6 +35,7 @@ class Listed(ComputedRows):
     places: Sequence[Place]
     # A value may be as long as an item, so a page may be too large for an answer.
     bounded = False
+    times = ("first", "last")
     kinds = _KINDS
 
     @property

@@ -22,7 +22,7 @@ from tidetable.rollups.definition import SERIES, Definition
 from tidetable.rollups.groups import make_group_value
 from tidetable.times import EPOCH
 
-KNOWN = ("from", "to", "prefix", "limit", "consistent", "format", "flat", "escape", "explain", "cursor")
+KNOWN = ("from", "to", "tz", "prefix", "limit", "consistent", "format", "flat", "escape", "explain", "cursor")
 DEFAULT_LIMIT, MAX_LIMIT = 100, 10_000
 # A cursor holds the first characters of a text; for a longer text, also its hash.
 _HEAD, _HASH_DIGITS = 256, 32
@@ -129,6 +129,7 @@ def _parse_listing(
         return {
             "from": request.parse_instant("from", now) == listing.query.start,
             "to": request.parse_instant("to", now) == listing.query.end,
+            "tz": request.tz == listing.query.tz,
             "prefix": prefix == listing.prefix,
             "consistent": consistent == listing.query.consistent,
         }
@@ -138,7 +139,7 @@ def _parse_listing(
         return msgspec.structs.replace(cursor, limit=limit)
     start, end = request.parse_range(now, EPOCH)
     names = Names(series_prefix=prefix) if kind == "series" else ANY
-    query = Query(stream.name, start, end, names, ascending=True, limit=0, consistent=consistent)
+    query = Query(stream.name, start, end, names, ascending=True, limit=0, consistent=consistent, tz=request.tz)
     return Listing(query, kind, field, prefix, "from" not in request.values, limit=limit)
 
 

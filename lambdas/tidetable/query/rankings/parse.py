@@ -27,7 +27,7 @@ from tidetable.query.where import MAX_VALUE_BYTES
 from tidetable.times import to_text
 
 KNOWN = (
-    "index", "value", "kind", "from", "to", "order", "limit", "fields", "format", "flat", "escape", "refs",
+    "index", "value", "kind", "from", "to", "tz", "order", "limit", "fields", "format", "flat", "escape", "refs",
     "explain", "cursor",
     "consistent",
 )  # fmt: skip
@@ -64,6 +64,7 @@ class Ranking(msgspec.Struct, frozen=True, array_like=True, tag="top"):
     projection: Projection = EVERYTHING
     after: RankKey | None = None
     consistent: bool = False
+    tz: str = ""
 
     @property
     def low_priority(self) -> bool:
@@ -145,7 +146,7 @@ def parse_ranking(stream: Stream, parameters: Mapping[str, Sequence[str]], now: 
     if consistent and not index.local:
         detail = f"the index {index.name} is global, and DynamoDB reads it eventually: leave consistent out"
         raise refuse_parameter(f"{detail}, or rank by an index with local = true")
-    selection = conditions, projection, None, consistent
+    selection = conditions, projection, None, consistent, request.tz
     ranking = Ranking(stream.name, index, value, kind, start, end, ascending, limit, *selection)
     refuse_long(ranking.make_cursor(RankKey(Decimal(0), start, "", "")))
     return ranking
