@@ -74,8 +74,16 @@ def tail(
 @app.command()
 def query(
     stream: Annotated[str, typer.Argument(help="The stream to read.", autocompletion=complete_stream)],
-    start: Annotated[str | None, typer.Option("--from", help="Such as -6h, today, 2026-01-31T12:00:00Z.")] = None,
+    start: Annotated[
+        str | None, typer.Option("--from", help="Such as -6h, today, 2026-01-31, 2026-01-31T12:00:00Z.")
+    ] = None,
     end: Annotated[str | None, typer.Option("--to", help="The end of the range.")] = None,
+    tz: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ZONE", help="A time zone, such as Europe/Berlin: dates, steps of days, times of the answer."
+        ),
+    ] = None,
     series: SeriesOption = None,
     where: Where = None,
     order: Annotated[str | None, typer.Option(help="asc or desc.")] = None,
@@ -88,7 +96,8 @@ def query(
     ] = None,
     value: Annotated[str | None, typer.Option(help="With --top: the value by which it is partitioned.")] = None,
     stat: Annotated[str | None, typer.Option(help="Aggregate: count,sum,min,max,avg,first,last,p95.")] = None,
-    step: Annotated[str | None, typer.Option(help="Aggregate: the length of a step, such as 1h.")] = None,
+    align: Annotated[bool, typer.Option("--align", help="Aggregate: only whole steps.")] = False,
+    step: Annotated[str | None, typer.Option(help="Aggregate: the length of a step, such as 1h, 1d, 1w, 1mo.")] = None,
     field: Annotated[str | None, typer.Option(help="The field to aggregate, or to draw.")] = None,
     by: Annotated[str | None, typer.Option(help="Aggregate: group by series or fields.")] = None,
     fill: Annotated[str | None, typer.Option(help="Aggregate: none, null, zero or previous for empty steps.")] = None,
@@ -125,8 +134,8 @@ def query(
         with open_client(url, key, **place) as client:
             shared["id"] = id or None
             if latest:
-                if not series or explain or id:
-                    fail("--latest needs --series, and goes with neither --explain nor --id", USAGE)
+                if not series or explain or id or tz:
+                    fail("--latest needs --series, and goes with none of --explain, --id and --tz", USAGE)
                 events = client.latest(stream, series, fields=fields, **shared).values()
                 found = [event for event in events if event is not None]
                 _show_rows(found, output_form, file, field, escape=escape)
@@ -136,12 +145,14 @@ def query(
                 if id or fill:
                     fail("a ranking (--top) goes with neither --id nor --fill", USAGE)
                 del shared["id"]
-                narrowed = {"value": value, "fields": fields, "series": series or None}
+                narrowed = {"value": value, "tz": tz, "fields": fields, "series": series or None}
                 pages = client.top(stream, index=top, limit=limit or None, **shared, **narrowed)
             elif is_aggregate:
                 statistics = {
                     "stat": stat,
+                    "tz": tz,
                     "step": step,
+                    "align": "true" if align else None,
                     "field": field,
                     "by": by,
                     "fill": fill,
@@ -154,7 +165,7 @@ def query(
             else:
                 if fill:
                     fail("--fill is for an aggregate: add --step and --stat", USAGE)
-                pages = _read_events(client, stream, series, fields, limit, shared)
+                pages = _read_events(client, stream, series, fields, limit, shared | {"tz": tz})
             if explain:
                 write_document(pages.explain(), sys.stdout)
                 return

@@ -58,8 +58,11 @@ export function requestOf(question) {
   if (question.ask === "events")
     return { path: streamPath(question.stream, "events"),
       parameters: { ...common, order: question.order === "desc" ? "" : question.order, limit: question.limit, fields: question.fields } };
+  const [start, end] = instantsOf(question);
+  // A range shorter than a step may hold no whole step.
+  const align = end.getTime() - start.getTime() >= stepOf(question) * 1000 ? "true" : "";
   return { path: streamPath(question.stream, "aggregate"),
-    parameters: { ...common, step: lengthText(stepOf(question)), stat: question.stat, field: question.field, by: question.by, top: question.top,
+    parameters: { ...common, step: lengthText(stepOf(question)), align, stat: question.stat, field: question.field, by: question.by, top: question.top,
       limit: String(MOST_POINTS) } };
 }
 

@@ -170,6 +170,36 @@ def test_options_that_have_no_effect_together_are_refused(served: Served, words:
     assert run(*BOILER, *words, "--url", served.url, "--key", "k").exit_code == 64
 
 
+def test_a_zone_shows_local_times_and_local_days(served: Served) -> None:
+    zone = "--tz", "Asia/Kolkata", "--form", "json"
+    words = "query", "stations", "--series", "boiler", "--from", "2026-03-15", "--to", "2026-03-15T17:30:00.000001"
+    rows = json.loads(call(served, *words, *zone).stdout)
+    assert (len(rows), rows[0]["time"]) == (6, "2026-03-15T17:30:00.000000+05:30")
+    (day,) = json.loads(call(served, *words, *zone, "--step", "1d").stdout)
+    assert (day["start"], day["count"]) == ("2026-03-15T00:00:00.000000+05:30", 6)
+    whole = json.loads(call(served, *BOILER, "--step", "1h", "--align", "--form", "json").stdout)
+    assert [row["start"][11:16] for row in whole] == ["10:00", "11:00"]
+
+
+def test_a_zone_that_there_is_not_is_refused(served: Served) -> None:
+    wrong = run("query", "stations", "--series", "boiler", "--tz", "Berlin", "--url", served.url, "--key", "k")
+    assert (wrong.exit_code, "did you mean Europe/Berlin?" in " ".join(wrong.output.split())) == (1, True)
+    words = (
+        "query",
+        "stations",
+        "--series",
+        "boiler",
+        "--latest",
+        "--tz",
+        "Europe/Berlin",
+        "--url",
+        served.url,
+        "--key",
+        "k",
+    )
+    assert run(*words).exit_code == 64
+
+
 def test_a_chart_of_events_needs_a_field(served: Served) -> None:
     assert call(served, *BOILER, "--form", "chart", "--field", "celsius").output.count("█") > 200
     without = run(*BOILER, "--form", "chart", "--url", served.url, "--key", "k")

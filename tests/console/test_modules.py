@@ -138,3 +138,9 @@ def test_large_numbers_are_sorted_by_all_their_digits() -> None:
     ascending = ["12", "9007199254740992", "9007199254740993", "9007199254740994", "9007199254740995"]
     assert evaluate("parts/table.js", first) == ascending
     assert evaluate("parts/table.js", first.replace("false", "true")) == ascending[::-1]
+
+
+@pytest.mark.parametrize(("span", "step", "align"), [("-1h", "1m", "true"), ("-1h", "1h", "true"), ("-1h", "1d", "")])
+def test_a_chart_has_whole_steps_if_its_range_has(span: str, step: str, align: str) -> None:
+    asked = json.dumps(QUESTION | {"from": span, "to": "", "step": step, "stat": "count", "field": "", "where": []})
+    assert evaluate("question.js", f"m.requestOf({asked}).parameters.align") == align

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from datetime import datetime
+from zoneinfo import ZoneInfo
 
 import httpx
 import pytest
 
 from doubles import ManualClock, Server, event
 from tidetable_client import ApiError, AsyncClient, Client
+from tidetable_client.connection import flatten
 from tidetable_client.pages import name_parameters, pair_series
 
 
@@ -20,6 +23,14 @@ def test_a_list_of_booleans_is_written_as_json_writes_them() -> None:
         ("where.mag:in", "4,4.5"),
         ("where.state:in", "CA,NV"),
     ]
+
+
+def test_a_time_without_an_offset_needs_a_zone() -> None:
+    local = datetime(2026, 10, 25, 2, 30)  # noqa: DTZ001 - the zone is a parameter
+    zone = ZoneInfo("Europe/Berlin")
+    assert flatten({"from": local, "tz": zone}) == [("from", "2026-10-25T02:30:00"), ("tz", "Europe/Berlin")]
+    with pytest.raises(ValueError, match="or add tz"):
+        flatten({"from": local, "tz": None})
 
 
 def test_an_answer_of_latest_that_is_not_json_is_an_error_of_the_api(clock: ManualClock) -> None:

@@ -92,20 +92,21 @@ def judge_error(error: Exception) -> Verdict:
 
 def flatten(parameters: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Convert parameters to pairs for the query string: a list becomes several pairs with the same name, None is left
-    out.
+    out. With ``tz``, a datetime may have no offset: it is a local time of that zone.
     """
-    return [(name, text) for name, value in parameters.items() for text in _format_values(name, value)]
+    local = parameters.get("tz") is not None
+    return [(name, text) for name, value in parameters.items() for text in _format_values(name, value, local=local)]
 
 
-def _format_values(name: str, value: Any) -> Iterable[str]:
+def _format_values(name: str, value: Any, *, local: bool) -> Iterable[str]:
     if value is None:
         return []
     if isinstance(value, bool):
         return ["true" if value else "false"]
     if isinstance(value, datetime):
-        if value.tzinfo is None:
-            raise ValueError(f"{name}={value.isoformat()} has no offset: use datetime.now(UTC)")
+        if value.tzinfo is None and not local:
+            raise ValueError(f"{name}={value.isoformat()} has no offset: use datetime.now(UTC), or add tz")
         return [value.isoformat()]
     if isinstance(value, list | tuple | set | frozenset):
-        return [text for inner in value for text in _format_values(name, inner)]
+        return [text for inner in value for text in _format_values(name, inner, local=local)]
     return [str(value)]

@@ -64,6 +64,7 @@ class Reader(ABC):
         """Read statistics.
 
         Parameters: ``start``, ``step="1h"``, ``stat=["count", "p95"]``, ``field="mag"``, ``by=["series"]``.
+        ``tz="Europe/Berlin"`` makes days, weeks and months (``step="1mo"``) those of the zone.
         """
         return self._query(stream, ("aggregate",), "aggregates", parameters)
 
