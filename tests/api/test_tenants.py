@@ -141,6 +141,7 @@ class _Selected(NamedTuple):
     names: Names
     conditions: tuple[Condition, ...] = ()
     consistent: bool = False
+    tz: str = ""
 
 
 def test_a_tenant_asks_its_own_series_alone_whatever_the_form_of_the_query() -> None:
