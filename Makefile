@@ -71,7 +71,7 @@ $(TOOLS): requirements-tools.txt requirements-demo.txt $(PINS) | .venv/bin/pip
 	@touch $(DEMO) $@
 
 $(VENV): requirements.txt requirements-tools.txt requirements-demo.txt $(PINS) lambdas/requirements-doors.txt | .venv/bin/pip
-	@echo "Python packages of the tests and checks: about 150, 500 MB to fetch"
+	@echo "Python packages of the tests and checks: about 140, 500 MB to fetch"
 	@$(PIP) -r requirements.txt
 	@touch $(DEMO) $(TOOLS) $@
 
