@@ -218,7 +218,7 @@ class MemoryEngine:
         return {"UnprocessedItems": {}}
 
     def _write_transaction(self, request: Request) -> Document:
-        codes = []
+        codes, messages = [], dict[int, str]()
         for action in request["TransactItems"]:
             ((_, inner),) = action.items()
             old = self._find_table(inner["TableName"]).main.get(inner.get("Key", inner.get("Item")))
@@ -228,9 +228,11 @@ class MemoryEngine:
                     update_item(inner, old)
                 codes.append("None")
             except Refusal as refusal:
+                if refusal.code == "ValidationException":
+                    messages[len(codes)] = refusal.message
                 codes.append("ValidationError" if refusal.code == "ValidationException" else "ConditionalCheckFailed")
         if set(codes) != {"None"}:
-            raise refuse_transaction(codes)
+            raise refuse_transaction(codes, messages)
         acts = {"Put": self._put_item, "Update": self._update_item, "Delete": self._delete_item}
         for action in request["TransactItems"]:
             ((kind, inner),) = action.items()

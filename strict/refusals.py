@@ -57,12 +57,20 @@ def refuse_missing_table(table: str) -> Refusal:
     return Refusal("ResourceNotFoundException", f"Requested resource not found: Table: {table} not found")
 
 
-def refuse_transaction(codes: Sequence[str]) -> Refusal:
-    """Make a TransactionCanceledException; ``codes`` has the reason of each action, in order."""
+def refuse_transaction(codes: Sequence[str], messages: Mapping[int, str] | None = None) -> Refusal:
+    """Make a TransactionCanceledException; ``codes`` has the reason of each action, in order.
+
+    ``messages`` has the messages of actions by their number. Without one, a ValidationError is about the item's size.
+    """
+    own = {number: {"Message": message} for number, message in (messages or {}).items()}
     return Refusal(
         "TransactionCanceledException",
         f"Transaction cancelled, please refer cancellation reasons for specific reasons [{', '.join(codes)}]",
-        members={"CancellationReasons": [{"Code": code, **_EXPLAINED.get(code, {})} for code in codes]},
+        members={
+            "CancellationReasons": [
+                {"Code": code, **own.get(number, _EXPLAINED.get(code, {}))} for number, code in enumerate(codes)
+            ]
+        },
     )
 
 

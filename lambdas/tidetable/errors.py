@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 # InvalidTime,           parsers                 nobody                                  400, or a rejection of the event; by
 #   InvalidName,                                                                         an invoked function, BadInvocation
 #   InvalidRef,
-#   InvalidCursor
+#   InvalidCursor,
+#   UnknownZone
 # ConfigError            config.load, a policy   nobody                                  the synth, `tidetable check`; a trouble
 #                        that was recorded                                               of the run
 # StoreUnavailable       lean/reads.py, S3,      lean/reads.py a few times for reads;    503 with Retry-After; the message comes

@@ -90,14 +90,16 @@ def test_the_chart_is_of_the_data(chromium: Browser, console: Locked) -> None:
 
 
 def test_the_table_has_the_numbers_of_the_events(chromium: Browser, console: Locked) -> None:
-    visit(chromium, console, "explore?stream=access&from=-7d&step=1w&by=path&show=table")
+    """The page shows whole steps: seven days until the last midnight."""
+    visit(chromium, console, "explore?stream=access&from=-7d&step=1d&by=path&show=table")
     rows = chromium.evaluate(
         "[...document.querySelectorAll('tbody tr')].map((row) => [...row.cells].map((cell) => cell.innerText))"
     )
     counts: dict[str, int] = {}
     for row in rows:
         counts[row[1]] = counts.get(row[1], 0) + int(row[2])
-    events = [event for event in console.example.sent if NOW - timedelta(days=7) <= event["at"] < NOW]
+    midnight = NOW.replace(hour=0, minute=0, second=0, microsecond=0)
+    events = [event for event in console.example.sent if midnight - timedelta(days=7) <= event["at"] < midnight]
     wanted: dict[str, int] = {}
     for event in events:
         wanted[event["data"]["path"]] = wanted.get(event["data"]["path"], 0) + 1

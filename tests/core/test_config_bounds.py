@@ -162,7 +162,7 @@ REFUSED = {
         '.rollup.r0.fields: missing; "first" needs fields of data',
     ),
     "a group twice": (STREAM + make_rollups(1) + 'by = ["a", "a"]\n', ".rollup.r0.by: name at most 4"),
-    "a field twice": (STREAM + make_rollups(1) + 'fields = ["a", "a"]\n', ".rollup.r0.fields: name at most 20"),
+    "a field twice": (STREAM + make_rollups(1) + 'fields = ["a", "a"]\n', ".rollup.r0.fields: name at most 64"),
     "no way to prove who calls": ("[api]\nauth = []\n" + STREAM, "api.auth: name at least one way, each once"),
     "a way twice": ('[api]\nauth = ["iam", "iam"]\n' + STREAM, "api.auth: name at least one way, each once"),
     "every origin and another": (

@@ -60,7 +60,7 @@ def test_a_chart_is_drawn_of_an_aggregate(browser: Browser, deployed: Deployed) 
     visit(
         browser,
         deployed,
-        "explore?stream=quakes&from=-1h&step=1h&stat=max&field=mag&series=console&show=table",
+        "explore?stream=quakes&from=-1h&step=1s&stat=max&field=mag&series=console&show=table",
         deployed.key,
     )
     assert "3" in browser.evaluate("[...document.querySelectorAll('tbody td')].map((cell) => cell.innerText)")

@@ -10,6 +10,7 @@ from strict.memory import MemoryEngine
 from strict.refusals import Refusal
 from tests.strict.console import KEYS, NOON, Console, item, outcome
 
+TOO_LARGE = {"Code": "ValidationError", "Message": "Item size has exceeded the maximum allowed size"}
 RIGHT = {"pk": {"S": "a"}, "sk": {"S": "1"}}
 
 
@@ -38,7 +39,7 @@ def test_an_update_lets_no_item_grow_beyond_400_kilobytes() -> None:
         console(
             "TransactWriteItems", TransactItems=[{"Put": {"TableName": "t", "Item": item("b")}}, {"Update": grow(101)}]
         )
-    assert caught.value.members["CancellationReasons"] == [{"Code": "None"}, {"Code": "ValidationError"}]
+    assert caught.value.members["CancellationReasons"] == [{"Code": "None"}, TOO_LARGE]
     failed = grow(101) | {"ConditionExpression": "attribute_not_exists(pk)"}
     assert outcome(lambda: console("UpdateItem", **failed)) == "ConditionalCheckFailedException"
     console.wait(minutes=5)
@@ -99,7 +100,7 @@ def test_a_transaction_names_the_item_that_is_too_large() -> None:
     ]
     with pytest.raises(Refusal) as caught:
         console("TransactWriteItems", TransactItems=puts)
-    assert caught.value.members["CancellationReasons"] == [{"Code": "None"}, {"Code": "ValidationError"}]
+    assert caught.value.members["CancellationReasons"] == [{"Code": "None"}, TOO_LARGE]
 
 
 def test_a_request_that_is_too_large_has_a_status_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,4 +120,5 @@ def test_an_update_that_refers_to_nothing_is_refused_alone_and_in_a_transaction(
     assert outcome(lambda: console("UpdateItem", **update)) == "ValidationException"
     with pytest.raises(Refusal) as caught:
         console("TransactWriteItems", TransactItems=[{"Update": update}])
-    assert caught.value.members["CancellationReasons"] == [{"Code": "ValidationError"}]
+    (reason,) = caught.value.members["CancellationReasons"]
+    assert (reason["Code"], reason["Message"] != TOO_LARGE["Message"]) == ("ValidationError", True)
