@@ -274,6 +274,15 @@ def test_a_parameter_beside_a_cursor_may_repeat_what_its_aggregate_says() -> Non
             ask(base, cursor=following, **{name: value})
 
 
+def test_edges_within_a_step_may_be_repeated_beside_a_cursor_as_they_were_sent() -> None:
+    base = make_base([reading(number, number) for number in range(20)])
+    edges = {"from": to_text(START + timedelta(minutes=30)), "to": to_text(START + timedelta(hours=9, minutes=30))}
+    following = ask(base, stat="max", field="mag", step="1h", limit="3", **edges).next or ""
+    for repeated in (edges, {**edges, "step": "1h"}):
+        rows = ask(base, cursor=following, limit="2", **repeated).rows
+        assert [row["max"] for row in rows] == [4, 5]
+
+
 def test_a_cursor_of_another_stream_is_refused() -> None:
     base = make_base([reading(number, number) for number in range(50)])
     page = ask(base, step="1h", limit="3")
