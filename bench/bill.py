@@ -1,6 +1,6 @@
 """DynamoDB's monthly bill of a workload: period tables with and without packs, a provisioned table, an on-demand table.
 
-It draws docs/design/cost.svg. lambdas/tidetable/bill has the prices and the rules.
+It draws docs/design/cost.svg. lambdas/bill has the prices and the rules.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "lambdas")]
 
 from bench.results import note_ratios
+from bill.amounts import Bill
+from bill.tables import PLANS, price_plans, price_rolling
+from bill.workload import Workload
 from cli.workload import choose_stream, read_workload
-from tidetable.bill.amounts import Bill
-from tidetable.bill.tables import PLANS, price_plans, price_rolling
-from tidetable.bill.workload import Workload
 from tidetable.config import load
 
 EXAMPLE = ROOT / "bench" / "workload"

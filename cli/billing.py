@@ -8,10 +8,10 @@ from typing import NoReturn
 import typer
 from rich.table import Table as Grid
 
+from bill.prices import MONTH, REGION, describe_prices
+from bill.whole import WholeBill
+from bill.workload import Workload
 from cli.common import out, print_json
-from tidetable.bill.prices import MONTH, REGION, describe_prices
-from tidetable.bill.whole import WholeBill
-from tidetable.bill.workload import Workload
 
 
 def refuse_load(workload: Workload, bill: WholeBill, *, as_json: bool) -> NoReturn:

@@ -9,17 +9,17 @@ from typing import Annotated
 import typer
 from rich.table import Table as Grid
 
+from bill.rolled import list_rollups
+from bill.timeline import Day
+from bill.timeline import simulate as simulate_days
+from bill.whole import compute_whole_bill
+from bill.workload import Workload, spread_by_hour
 from cli import clock
 from cli.advice import describe_stream, warn_about
 from cli.billing import describe_date, print_bills, refuse_load
 from cli.common import DEFAULT, USAGE, AsJson, ConfigFile, Region, app, fail, out, print_json, read_config
 from cli.timeline import draw_timeline
 from cli.workload import choose_stream, read_shares, read_workload
-from tidetable.bill.rolled import list_rollups
-from tidetable.bill.timeline import Day
-from tidetable.bill.timeline import simulate as simulate_days
-from tidetable.bill.whole import compute_whole_bill
-from tidetable.bill.workload import Workload, spread_by_hour
 from tidetable.config import Config, Stream
 from tidetable.config.check_copies import check_own_region, check_regions
 from tidetable.config.demand import describe_tables, list_demands

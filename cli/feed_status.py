@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from aws.mappings import LambdaMappings
+from bill.standing import ObservedPeriod
 from cli.account import Account
-from tidetable.bill.standing import ObservedPeriod
 from tidetable.catalog import State
 from tidetable.config import Config
 

@@ -14,6 +14,8 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from aws.meters import read_consumed_units
+from bill.consumed import ConsumedUnits
+from bill.standing import ObservedPeriod, Row, make_row, mark_period, observe_periods
 from cli import clock
 from cli.account import Account
 from cli.common import (
@@ -36,8 +38,6 @@ from cli.common import (
 from cli.completion import complete_stream
 from cli.feed_status import describe_feeds
 from cli.overflow_status import describe_overflow
-from tidetable.bill.consumed import ConsumedUnits
-from tidetable.bill.standing import ObservedPeriod, Row, make_row, mark_period, observe_periods
 from tidetable.config import Config
 from tidetable.lifecycle.known import Known, find_known_streams
 from tidetable.times import to_text

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidetable.bill.timeline import Day
+from bill.timeline import Day
 
 
 def draw_timeline(name: str, days: list[Day]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tomllib
 from pathlib import Path
 
-from tidetable.bill.workload import Workload
+from bill.workload import Workload
 from tidetable.config import Config, Stream, load
 
 

@@ -22,12 +22,12 @@ from machine import SystemClock, draw_name, draw_pause, make_pool
 if TYPE_CHECKING:
     from aws.objects import S3Values
     from aws.operations import AwsOperations as Operations
+    from doors.influx_door import InfluxDoor
+    from doors.otlp_door import OtlpDoor
     from tidetable import ports
     from tidetable.config import Config
     from tidetable.copies import Copies
     from tidetable.credentials import KeyRing
-    from tidetable.dialects.influx_door import InfluxDoor
-    from tidetable.dialects.otlp_door import OtlpDoor
     from tidetable.ingest.circuit import Circuit
     from tidetable.ingest.delivery import Drain
     from tidetable.ingest.known import KnownPeriods
@@ -188,15 +188,15 @@ class Pipeline:
 
     @cached_property
     def influx(self) -> InfluxDoor:
-        from parsers.lines import parse_line
-        from tidetable.dialects.influx_door import InfluxDoor
+        from doors.influx_door import InfluxDoor
+        from doors.parsers.lines import parse_line
 
         return InfluxDoor(parse_line)
 
     @cached_property
     def otlp(self) -> OtlpDoor:
-        from parsers import otlp  # its libraries take 50 ms to import
-        from tidetable.dialects.otlp_door import OtlpDoor
+        from doors.otlp_door import OtlpDoor
+        from doors.parsers import otlp  # its libraries take 50 ms to import
 
         return OtlpDoor(otlp, self.config.doors.otlp_metrics, self.config.doors.otlp_logs)
 

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from aws.gateway_keys import GatewayKeys
     from aws.notices import EventBus
     from aws.objects import S3Objects
+    from bill.consumed import Meters
+    from bill.kept import KeptBills
     from tidetable import ports
     from tidetable.archive import Exporter, Restorer
     from tidetable.archive.ports import Completer, Format, TableSource
-    from tidetable.bill.consumed import Meters
-    from tidetable.bill.kept import KeptBills
     from tidetable.credentials import Keys
     from tidetable.feed.changes import Record
     from tidetable.feed.feeds import Feeds
@@ -63,7 +63,7 @@ class Upkeep(Pipeline):
 
     @cached_property
     def bills(self) -> KeptBills:
-        from tidetable.bill.kept import KeptBills
+        from bill.kept import KeptBills
 
         return KeptBills()
 

@@ -16,10 +16,10 @@ from typer.main import get_command
 
 from bench import bill, suffix_kinds, suffixes
 from bench.suffix_picture import draw_costs
+from bill import prices
+from bill.timeline import Day, simulate
 from cli.app import app
 from tests.fakes import SEAL
-from tidetable.bill import prices
-from tidetable.bill.timeline import Day, simulate
 from tidetable.catalog import Entry, State
 from tidetable.config import Stream, TableClass, load, parse
 from tidetable.ingest.submission import Code

@@ -1,4 +1,4 @@
-"""The direction of imports: handlers -> wiring -> (aws, core); aws -> core; core -> nothing."""
+"""The direction of imports: handlers -> wiring -> (aws, doors, bill, core); aws, doors, bill -> core; core -> nothing."""
 
 import ast
 import os
@@ -14,7 +14,11 @@ ROOT = Path(__file__).parents[1]
 LAMBDAS = ROOT / "lambdas"
 PARSERS = {"google", "opentelemetry", "line_protocol_parser"}
 WIRING = [LAMBDAS / "wiring.py", LAMBDAS / "wiring_upkeep.py"]
+PARSING = LAMBDAS / "doors" / "parsers"
 CORE = sorted((LAMBDAS / "tidetable").rglob("*.py"))
+DOORS = sorted(file for file in (LAMBDAS / "doors").rglob("*.py") if PARSING not in file.parents)
+BILL = sorted((LAMBDAS / "bill").rglob("*.py"))
+PURE = [*CORE, *DOORS, *BILL]
 
 
 @lru_cache(256)
@@ -38,7 +42,7 @@ def name_imports(nodes: Iterable[ast.AST]) -> Iterator[str]:
     for node in nodes:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module:
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             yield node.module
 
 
@@ -55,7 +59,14 @@ def test_the_core_imports_itself_msgspec_and_the_standard_library_only(file: Pat
     assert tops(file) - sys.stdlib_module_names <= {"tidetable", "msgspec"}
 
 
-@pytest.mark.parametrize("file", CORE, ids=name)
+@pytest.mark.parametrize("file", [*DOORS, *BILL], ids=name)
+def test_doors_and_the_bill_know_the_core_and_not_each_other(file: Path) -> None:
+    room = file.relative_to(LAMBDAS).parts[0]
+    assert tops(file) - sys.stdlib_module_names <= {room, "tidetable", "msgspec"}
+    assert not [module for module in imports(file) if module.startswith("doors.parsers")]
+
+
+@pytest.mark.parametrize("file", PURE, ids=name)
 def test_the_core_reads_no_clock_and_no_environment_and_draws_no_lots(file: Path) -> None:
     assert not {"os", "time", "random", "socket"} & tops(file)
     called = {node.attr for node in parse_nodes(file) if isinstance(node, ast.Attribute)}
@@ -63,7 +74,7 @@ def test_the_core_reads_no_clock_and_no_environment_and_draws_no_lots(file: Path
     assert "datetime.now(" not in file.read_text()
 
 
-@pytest.mark.parametrize("file", CORE, ids=name)
+@pytest.mark.parametrize("file", PURE, ids=name)
 def test_the_core_works_side_by_side_in_pools_that_are_handed_in(file: Path) -> None:
     """With its own pools or threads, simulations would not be reproducible."""
     taken = {
@@ -79,27 +90,33 @@ def test_the_core_works_side_by_side_in_pools_that_are_handed_in(file: Path) -> 
 
 @pytest.mark.parametrize("file", sorted((LAMBDAS / "handlers").glob("*.py")), ids=name)
 def test_handlers_reach_aws_and_the_parsers_through_the_wiring_only(file: Path) -> None:
-    assert not {"aws", "boto3", "botocore", "pyarrow", "parsers", *PARSERS} & tops(file)
+    assert not {"aws", "boto3", "botocore", "pyarrow", *PARSERS} & tops(file)
+    assert not [module for module in imports(file) if module.startswith("doors.parsers")]
 
 
 @pytest.mark.parametrize("file", sorted((LAMBDAS / "aws").rglob("*.py")), ids=name)
 def test_adapters_know_the_core_and_their_own_libraries(file: Path) -> None:
-    assert tops(file) - sys.stdlib_module_names <= {
+    # The adapter of CloudWatch's meters returns the amounts of the bill, which alone needs it.
+    assert tops(file) - sys.stdlib_module_names - ({"bill"} if file.name == "meters.py" else set()) <= {
         "aws", "tidetable", "boto3", "botocore", "msgspec", "pyarrow", "ddsketch", "zstandard", "nanoarrow",
         "mypy_boto3_dynamodb", "mypy_boto3_events", "mypy_boto3_lambda", "mypy_boto3_s3", "mypy_boto3_sqs",
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("file", sorted((LAMBDAS / "parsers").rglob("*.py")), ids=name)
+@pytest.mark.parametrize("file", sorted(PARSING.rglob("*.py")), ids=name)
 def test_parsers_know_the_core_and_their_own_libraries(file: Path) -> None:
-    assert tops(file) - sys.stdlib_module_names <= {"tidetable", *PARSERS}
+    assert tops(file) - sys.stdlib_module_names <= {"doors", "tidetable", *PARSERS}
 
 
 def test_only_the_doors_function_imports_the_parsers_and_their_libraries() -> None:
     """The wiring imports them inside of functions that only the doors' handler calls."""
-    importers = {name(file) for file in LAMBDAS.rglob("*.py") if {"parsers", *PARSERS} & tops(file)}
-    assert {file.rpartition("/")[0] for file in importers} == {"lambdas", "lambdas/parsers"}
-    assert not [module for wiring in WIRING for module in imports_at_once(wiring) if module.startswith("parsers")]
+    importers = {
+        name(file)
+        for file in LAMBDAS.rglob("*.py")
+        if PARSERS & tops(file) or any(module.startswith("doors.parsers") for module in imports(file))
+    }
+    assert {file.rpartition("/")[0] for file in importers} == {"lambdas", "lambdas/doors/parsers"}
+    assert not [module for wiring in WIRING for module in imports_at_once(wiring) if module.startswith("doors")]
 
 
 def test_only_the_archives_own_functions_import_pyarrow() -> None:
@@ -185,7 +202,7 @@ heavy = ("boto3", "botocore.session", "pydantic", "aws_xray_sdk", "pyarrow", "dd
 heavy += ("tidetable.query.aggregates", "tidetable.query.rankings", "tidetable.ingest.marks", "aws.lean.rollups")
 heavy += ("tidetable.query.aggregates", "tidetable.query.rankings", "tidetable.packs", "tidetable.ingest.columns")
 heavy += ("tidetable.query.listings", "tidetable.query.sections", "tidetable.query.typed", "aws.arrow")
-heavy += ("tidetable.dialects", "parsers", "google.protobuf", "wiring_upkeep", "tidetable.bill", "aws.meters")
+heavy += ("doors", "google.protobuf", "wiring_upkeep", "bill", "aws.meters")
 print([name for name in heavy if name in sys.modules])
 """
     environment = {"TIDETABLE_STAGE": "t", "PATH": os.environ["PATH"], "POWERTOOLS_METRICS_NAMESPACE": "t"}
@@ -243,7 +260,7 @@ def test_nothing_that_is_deployed_imports_the_client(file: Path) -> None:
 
 @pytest.mark.parametrize("file", sorted((ROOT / "infra").glob("*.py")), ids=name)
 def test_infrastructure_knows_of_the_lambdas_no_more_than_the_core(file: Path) -> None:
-    assert not {"handlers", "aws", "wiring", "wiring_upkeep", "settings"} & tops(file)
+    assert not {"handlers", "aws", "doors", "bill", "wiring", "wiring_upkeep", "settings"} & tops(file)
 
 
 @pytest.mark.parametrize("file", sorted((ROOT / "strict").glob("*.py")), ids=name)

@@ -15,9 +15,9 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
+from bill.workload import PACK_BYTES, count_series
 from cli.advising.history import History, Hour, Reason, Resource
 from cli.advising.pricing import Workload, price
-from tidetable.bill.workload import PACK_BYTES, count_series
 from tidetable.config import Stream
 
 Operation = Literal["Write", "Read"]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tidetable.bill.prices import HOURS, ON_DEMAND, PROVISIONED
-from tidetable.bill.tables import price_month
-from tidetable.bill.workload import Workload
+from bill.prices import HOURS, ON_DEMAND, PROVISIONED
+from bill.tables import price_month
+from bill.workload import Workload
 from tidetable.config import TableClass
 from tidetable.periods import Kind
 

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from aws.errors import require_answer
-from tidetable.bill.consumed import SPAN, ConsumedUnits, Traffic
+from bill.consumed import SPAN, ConsumedUnits, Traffic
 from tidetable.names import name_service
 
 _DAY_SECONDS = 86_400

@@ -10,13 +10,13 @@ from urllib.parse import unquote
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 import wiring
+from doors.cloudevents import CloudEventsDoor, make_consent_headers
+from doors.door import Answer, Door, Request, ingest_request
+from doors.firehose import FirehoseDoor
+from doors.influx_door import HEALTH, WRITE_1, WRITE_2, WRITE_3
 from handlers._http import Response, complete_answers, make_problem_response, read_access, read_headers
 from handlers._observe import make_countdown, observe, pause_collector
 from handlers.ingest import RESERVE_SECONDS, publish_metrics, report_failure
-from tidetable.dialects.cloudevents import CloudEventsDoor, make_consent_headers
-from tidetable.dialects.door import Answer, Door, Request, ingest_request
-from tidetable.dialects.firehose import FirehoseDoor
-from tidetable.dialects.influx_door import HEALTH, WRITE_1, WRITE_2, WRITE_3
 
 _STREAM = "/v1/streams/{stream}"
 _DOORS: dict[str, Callable[[wiring.Pipeline], Door]] = {

@@ -48,7 +48,7 @@ def list_alarms(request: Request) -> dict[str, Any]:
 def show_cost(request: Request) -> dict[str, Any]:
     """Show the bill of the present tables. A process keeps a bill for a minute."""
     # Imported here, so that only this route waits for the import.
-    from tidetable.bill.present import Sources, present_bill
+    from bill.present import Sources, present_bill
 
     only = _read_stream(request)
     pipeline = wiring_upkeep.pipeline()
@@ -61,7 +61,7 @@ def show_cost(request: Request) -> dict[str, Any]:
 
 def simulate_change(request: Request) -> dict[str, Any]:
     """Compute the bill of a workload with the present and with a proposed configuration."""
-    from tidetable.bill.change import parse_proposal, simulate_change
+    from bill.change import parse_proposal, simulate_change
 
     pipeline = wiring_upkeep.pipeline()
     proposal = parse_proposal(pipeline.config, request.parameters, request.access.sees)

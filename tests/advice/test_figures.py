@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from bill import tables
+from bill.amounts import Bill
 from cli.advise import write_lines
 from cli.advising.capacity import _size_units
 from cli.advising.finding import Advice, Finding
@@ -18,8 +20,6 @@ from cli.advising.measured import Measured, Throttling
 from cli.advising.pricing import Workload, price, price_reads
 from tests.advice.hand_made import END, HOUR, history, plain
 from tests.worlds.advised import BY_KIND, BY_SERIES, stream
-from tidetable.bill import tables
-from tidetable.bill.amounts import Bill
 from tidetable.config import Step, TableClass, Units, parse
 from tidetable.periods import Kind, find_containing
 

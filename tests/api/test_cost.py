@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 import settings
+from bill import present
+from bill.consumed import ConsumedUnits, Traffic
 from tests.worlds.commands import run
 from tests.worlds.keyed import Answered, Door, open_door
-from tidetable.bill import present
-from tidetable.bill.consumed import ConsumedUnits, Traffic
 
 SECRET = "abcdefghijklmnopqrstuvwxyz012345"
 ALL, ONE = f"tt_alloperate_{SECRET}", f"tt_oneoperate_{SECRET}"

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from bill.amounts import Line
+from bill.archived import price_archive
+from bill.workload import Workload
 from tests.lifecycle.world import configuration
 from tests.worlds.billed import NOON, BilledStage
-from tidetable.bill.amounts import Line
-from tidetable.bill.archived import price_archive
-from tidetable.bill.workload import Workload
 from tidetable.catalog import ArchiveFacts, State
 
 ROWS = "[streams.s.archive]\n"

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
+from bill.amounts import Bill, list_copies, name_unpriced_copies
+from bill.prices import Cost
+from bill.tables import price_one_on_demand, price_one_provisioned, price_rolling
+from bill.whole import name_unpriced, price_lines
+from bill.workload import Workload, spread_by_hour
 from tests.lifecycle.world import configuration
-from tidetable.bill.amounts import Bill, list_copies, name_unpriced_copies
-from tidetable.bill.prices import Cost
-from tidetable.bill.tables import price_one_on_demand, price_one_provisioned, price_rolling
-from tidetable.bill.whole import name_unpriced, price_lines
-from tidetable.bill.workload import Workload, spread_by_hour
 
 TWO = 'replicas = ["eu-west-1", "ap-northeast-1"]\n'
 BILL = Bill(Cost(1.0, 2.0, 3.0), Cost(4.0, 5.0, 6.0), Cost(7.0, 8.0, 9.0), transfer=0.5)

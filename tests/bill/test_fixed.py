@@ -2,7 +2,7 @@
 
 import pytest
 
-from tidetable.bill.fixed import count_alarms, count_metrics, price_fixed
+from bill.fixed import count_alarms, count_metrics, price_fixed
 from tidetable.config import parse
 
 STREAM = '[streams.s]\nperiod = "day"\nlate = "1h"\nretention = 5\n{}\n[streams.s.key]\npartition_by = "series"\n'

@@ -1,8 +1,8 @@
 """Ideas for a stream as lines of tidetable.toml, written out."""
 
+from bill.ideas import list_ideas
+from bill.workload import Workload, spread_by_hour
 from tests.lifecycle.world import LADDER, configuration
-from tidetable.bill.ideas import list_ideas
-from tidetable.bill.workload import Workload, spread_by_hour
 
 INDEX = '[[streams.s.index]]\nname = "status"\npartition_by = "status"'
 STEP = "[[streams.s.capacity.ladder]]\n"

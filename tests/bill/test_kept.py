@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tidetable.bill.kept import KeptBills
+from bill.kept import KeptBills
 
 NOW = datetime(2026, 3, 15, 12, tzinfo=UTC)
 

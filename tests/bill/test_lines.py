@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
+from bill.amounts import Bill, price_copies
+from bill.prices import PROVISIONED, Cost
+from bill.whole import advise, compute_whole_bill, name_unpriced, price_lines, price_requests
+from bill.workload import Workload, spread_by_hour
 from tests.lifecycle.world import configuration
-from tidetable.bill.amounts import Bill, price_copies
-from tidetable.bill.prices import PROVISIONED, Cost
-from tidetable.bill.whole import advise, compute_whole_bill, name_unpriced, price_lines, price_requests
-from tidetable.bill.workload import Workload, spread_by_hour
 from tidetable.config import TableClass
 
 ON_DEMAND = 'mode = "on-demand"'
@@ -202,7 +202,7 @@ def test_the_step_for_late_events_lowers_indexes_too_and_keeps_their_read_units(
 def test_a_step_that_saves_a_twentieth_or_less_is_not_advised(
     then: float, advised: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tidetable.bill.whole.price_rolling", lambda _: Bill(Cost(then)))
+    monkeypatch.setattr("bill.whole.price_rolling", lambda _: Bill(Cost(then)))
     plans = {"rolling": Bill(Cost(100.0)), "provisioned": Bill(Cost(999.0)), "on demand": Bill(Cost(999.0))}
     found = advise(workload(provisioned(50), rate=0.0), plans)
     assert any(text.startswith('a step age = "late"') for text in found) is advised

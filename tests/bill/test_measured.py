@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from bill.consumed import ConsumedUnits, Traffic
+from bill.measured import Facts, Measured, measure_workload
+from bill.standing import ObservedPeriod
 from tests.lifecycle.world import configuration
-from tidetable.bill.consumed import ConsumedUnits, Traffic
-from tidetable.bill.measured import Facts, Measured, measure_workload
-from tidetable.bill.standing import ObservedPeriod
 from tidetable.catalog import ArchiveFacts, Entry, State
 from tidetable.config import Stream, TableClass
 from tidetable.keys import Layout

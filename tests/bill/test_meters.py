@@ -10,7 +10,7 @@ import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
 
 from aws.meters import CloudWatchMeters
-from tidetable.bill.consumed import ConsumedUnits, Traffic
+from bill.consumed import ConsumedUnits, Traffic
 from tidetable.errors import StoreUnavailable
 
 NOW = datetime(2026, 3, 15, 12, 34, tzinfo=UTC)

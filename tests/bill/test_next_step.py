@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from msgspec.structs import replace
 
+from bill.next_step import find_next_step
 from tests.lifecycle.world import configuration
-from tidetable.bill.next_step import find_next_step
 from tidetable.catalog import Entry, Opened, State
 from tidetable.config import Stream
 from tidetable.keys import Layout

@@ -8,10 +8,10 @@ from typing import Any, cast
 import pytest
 from msgspec.structs import replace
 
+from bill.consumed import ConsumedUnits
+from bill.standing import ObservedPeriod, compute_bill, describe_entries, make_row, observe_periods
 from tests.fakes.serial import Serial
 from tests.lifecycle.world import configuration
-from tidetable.bill.consumed import ConsumedUnits
-from tidetable.bill.standing import ObservedPeriod, compute_bill, describe_entries, make_row, observe_periods
 from tidetable.catalog import ArchiveFacts, Entry, Opened, State
 from tidetable.config import TableClass
 from tidetable.keys import Layout

@@ -7,12 +7,12 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from bill.consumed import ConsumedUnits, Traffic
+from bill.present import describe_workload
+from bill.prices import describe_prices
+from bill.workload import Workload
 from tests.lifecycle.world import configuration
 from tests.worlds.billed import INDEX, NOON, ON_DEMAND, ROLLUP, TODAY, YESTERDAY, BilledStage, table
-from tidetable.bill.consumed import ConsumedUnits, Traffic
-from tidetable.bill.present import describe_workload
-from tidetable.bill.prices import describe_prices
-from tidetable.bill.workload import Workload
 from tidetable.catalog import ArchiveFacts, RecordedPolicy, State
 from tidetable.config.record import render_policy
 

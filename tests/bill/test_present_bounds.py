@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from bill import present
+from bill.consumed import ConsumedUnits, Traffic
 from tests.worlds.billed import INDEX, ROLLUP, TODAY, YESTERDAY, BilledStage, table
-from tidetable.bill import present
-from tidetable.bill.consumed import ConsumedUnits, Traffic
 from tidetable.catalog import RecordedPolicy
 from tidetable.errors import Outage, StoreUnavailable
 from tidetable.problems import ProblemError

@@ -2,10 +2,10 @@
 
 import pytest
 
+from bill import change
+from bill.change import Proposal, parse_change, simulate_change
+from bill.workload import Workload, spread_by_hour
 from tests.lifecycle.world import NOON, configuration
-from tidetable.bill import change
-from tidetable.bill.change import Proposal, parse_change, simulate_change
-from tidetable.bill.workload import Workload, spread_by_hour
 from tidetable.problems import ProblemError
 
 

@@ -6,12 +6,12 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 import pytest
 
+from bill.ideas import list_ideas
+from bill.request_puts import RequestShape, count_puts
+from bill.workload import Workload
 from tests.ingest.streams import CONFIG
 from tests.lifecycle.world import configuration
 from tests.worlds.intake import World
-from tidetable.bill.ideas import list_ideas
-from tidetable.bill.request_puts import RequestShape, count_puts
-from tidetable.bill.workload import Workload
 from tidetable.config import Stream
 from tidetable.config.stream import KeyPolicy, LargePolicy, PackPolicy
 from tidetable.durations import Duration

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from bill.rolled import list_rollups, price_feed, price_rollups, size_bucket
+from bill.workload import Workload
 from tests.lifecycle.world import configuration
-from tidetable.bill.rolled import list_rollups, price_feed, price_rollups, size_bucket
-from tidetable.bill.workload import Workload
 from tidetable.config.stream import RollupPolicy
 from tidetable.durations import Duration
 

@@ -6,10 +6,8 @@ from typing import Any, cast
 
 import pytest
 
-from tests.fakes.serial import Serial
-from tests.lifecycle.world import NOON, configuration
-from tidetable.bill.consumed import ConsumedUnits
-from tidetable.bill.standing import (
+from bill.consumed import ConsumedUnits
+from bill.standing import (
     ObservedPeriod,
     Row,
     _estimate_bytes_per_unit,
@@ -17,6 +15,8 @@ from tidetable.bill.standing import (
     mark_period,
     observe_periods,
 )
+from tests.fakes.serial import Serial
+from tests.lifecycle.world import NOON, configuration
 from tidetable.catalog import Entry, State
 from tidetable.config import TableClass
 from tidetable.periods import parse_label

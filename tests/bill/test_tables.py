@@ -4,10 +4,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from bill.amounts import Bill
+from bill.tables import price_hour, price_rolling
+from bill.workload import Workload, spread_by_hour
 from tests.lifecycle.world import configuration
-from tidetable.bill.amounts import Bill
-from tidetable.bill.tables import price_hour, price_rolling
-from tidetable.bill.workload import Workload, spread_by_hour
 
 LADDER = (
     'mode = "provisioned"\nladder = [{ age = 0, write = 9, read = 9 }, { age = "late", write = 2, read = 9 }, '

@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from bill import tables
+from bill.amounts import Bill
+from bill.prices import Cost
+from bill.tables import price_rolling, price_rolling_on_demand
+from bill.timeline import Day, simulate
+from bill.workload import Workload, spread_by_hour
 from tests.lifecycle.world import configuration
-from tidetable.bill import tables
-from tidetable.bill.amounts import Bill
-from tidetable.bill.prices import Cost
-from tidetable.bill.tables import price_rolling, price_rolling_on_demand
-from tidetable.bill.timeline import Day, simulate
-from tidetable.bill.workload import Workload, spread_by_hour
 from tidetable.config import Stream
 
 START = datetime(2026, 6, 1, 12, tzinfo=UTC)

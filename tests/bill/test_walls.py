@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from tidetable.bill.walls import find_met_wall, list_walls
-from tidetable.bill.workload import Workload
+from bill.walls import find_met_wall, list_walls
+from bill.workload import Workload
 from tidetable.config import Config, parse
 
 PACK = 'pack = { span = "1m" }'

@@ -5,13 +5,13 @@ from datetime import timedelta
 
 import pytest
 
+from bill.amounts import Bill
+from bill.change import Proposal, simulate_change
+from bill.prices import Cost
+from bill.tables import price_one_on_demand, price_one_provisioned, price_rolling
+from bill.whole import advise, compute_whole_bill
+from bill.workload import Workload, spread_by_hour
 from tests.lifecycle.world import NOON, configuration
-from tidetable.bill.amounts import Bill
-from tidetable.bill.change import Proposal, simulate_change
-from tidetable.bill.prices import Cost
-from tidetable.bill.tables import price_one_on_demand, price_one_provisioned, price_rolling
-from tidetable.bill.whole import advise, compute_whole_bill
-from tidetable.bill.workload import Workload, spread_by_hour
 from tidetable.config import Config, parse
 from tidetable.periods import parse_label
 

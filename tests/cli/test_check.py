@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from bill.tables import list_existing_periods
 from cli import clock
 from tests.worlds.commands import run
 from tests.worlds.estimates import ON_DEMAND, PROVISIONED
-from tidetable.bill.tables import list_existing_periods
 from tidetable.config import LifecyclePolicy, parse
 from tidetable.config.demand import compute_demand
 from tidetable.durations import Duration

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
+from bill.amounts import Bill, Line
+from bill.prices import Cost
+from bill.whole import WholeBill
+from bill.workload import Workload
 from cli import estimate
 from cli.workload import read_shares
 from tests.worlds.commands import run
 from tests.worlds.estimates import ON_DEMAND
-from tidetable.bill.amounts import Bill, Line
-from tidetable.bill.prices import Cost
-from tidetable.bill.whole import WholeBill
-from tidetable.bill.workload import Workload
 from tidetable.config import Config, Stream, parse
 
 FIELDS = (

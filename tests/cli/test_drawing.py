@@ -3,9 +3,9 @@
 from datetime import UTC, datetime
 from xml.etree import ElementTree as ET
 
+from bill.timeline import Day
 from cli.estimate import _draw_life
 from cli.timeline import draw_timeline
-from tidetable.bill.timeline import Day
 
 SVG = "{http://www.w3.org/2000/svg}"
 

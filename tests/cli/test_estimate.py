@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from bill.tables import price_one_on_demand, price_one_provisioned, price_rolling
+from bill.workload import Workload, spread_by_hour
 from tests.worlds.commands import ROOT, run
 from tests.worlds.estimates import ON_DEMAND, PROVISIONED
-from tidetable.bill.tables import price_one_on_demand, price_one_provisioned, price_rolling
-from tidetable.bill.workload import Workload, spread_by_hour
 from tidetable.config import parse
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from bill.rolled import size_bucket
 from tests.worlds.commands import run
-from tidetable.bill.rolled import size_bucket
 from tidetable.config.stream import RollupPolicy
 from tidetable.durations import Duration
 

@@ -7,9 +7,9 @@ import pytest
 from msgspec.structs import replace
 
 from aws.meters import read_consumed_units
+from bill.consumed import ConsumedUnits
+from bill.standing import ObservedPeriod, Row, make_row, mark_period
 from tests.lifecycle.world import configuration
-from tidetable.bill.consumed import ConsumedUnits
-from tidetable.bill.standing import ObservedPeriod, Row, make_row, mark_period
 from tidetable.catalog import Entry, Opened, State
 from tidetable.config import TableClass
 from tidetable.keys import Index, Layout

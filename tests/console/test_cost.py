@@ -11,6 +11,7 @@ from urllib.parse import parse_qs, quote, urlsplit
 
 import pytest
 
+from bill.consumed import ConsumedUnits, Traffic
 from tests.api.gateway import serving
 from tests.console import pages
 from tests.console.browser import Browser
@@ -20,7 +21,6 @@ from tests.fakes.stage import STALE_SECONDS, Stage
 from tests.worlds.configs import ROOT
 from tests.worlds.examples import NOW
 from tidetable.access import Access
-from tidetable.bill.consumed import ConsumedUnits, Traffic
 
 OPERATOR, READER = "tt_operator", "tt_reader"
 KEYS: dict[str, Access] = {

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from parsers.lines import parse_line
+from doors.door import Request
+from doors.influx_door import InfluxDoor
+from doors.parsers.lines import parse_line
 from tests.worlds.doors import Doors, config
 from tests.worlds.influx import OLD, V1, V2, V3, T, write
 from tidetable.config.stream import InfluxPolicy
-from tidetable.dialects.door import Request
-from tidetable.dialects.influx_door import InfluxDoor
 from tidetable.problems import Problem
 
 BAD = "cpu idle="

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from doors.cloudevents import make_consent_headers
 from tests.worlds.doors import Doors, Reply
-from tidetable.dialects.cloudevents import make_consent_headers
 
 EVENTS, FIREHOSE = "/v1/streams/{stream}/cloudevents", "/v1/streams/{stream}/firehose"
 BATCH = "application/cloudevents-batch+json"

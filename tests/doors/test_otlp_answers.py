@@ -150,7 +150,7 @@ def test_a_resource_is_read_once_per_scope_and_not_for_empty_scopes(
         read.append(1)
         return dict(pairs)
 
-    monkeypatch.setattr("tidetable.dialects.otlp.nest_attributes", nest)
+    monkeypatch.setattr("doors.otlp.nest_attributes", nest)
     document = metrics(gauge(point(1)))
     scopes = document["resourceMetrics"][0]["scopeMetrics"]
     scopes[0]["metrics"] *= 100
@@ -168,7 +168,7 @@ def test_more_points_than_the_limit_are_413(doors: Doors) -> None:
 def test_a_message_of_nothing_but_empty_messages_is_refused_before_it_is_converted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("parsers.otlp.MOST_MESSAGES", 1000)
+    monkeypatch.setattr("doors.parsers.otlp.MOST_MESSAGES", 1000)
     doors = Doors(config())
     for body in (b"\x0a\x00" * 2000, _field(1, _field(2, b"\x12\x00" * 2000))):
         assert doors.call("POST", METRICS, body, content_type=PROTOBUF).status == 413

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-import parsers.otlp
+import doors.parsers.otlp
+from doors.door import Request
+from doors.otlp_door import OtlpDoor
 from tests.worlds.doors import Doors, config
 from tests.worlds.otlp import JSON, LOGS, OLD, PROTOBUF, T, gauge, logs, metrics, point, send, text
-from tidetable.dialects.door import Request
-from tidetable.dialects.otlp_door import OtlpDoor
 from tidetable.problems import Problem, ProblemError
 
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "00f067aa0ba902b7"
@@ -171,7 +171,7 @@ def test_points_with_many_attributes_are_taken(doors: Doors) -> None:
     ],
 )
 def test_every_repeated_message_counts(doors: Doors, metric: Any, record: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("parsers.otlp.MOST_MESSAGES", 50)
+    monkeypatch.setattr("doors.parsers.otlp.MOST_MESSAGES", 50)
     reply = send(doors, metrics(metric), PROTOBUF) if metric else send(doors, logs(record), PROTOBUF, LOGS)
     assert reply.status == 413
     assert b"more than 50 messages and buckets in one request: send fewer points at once" in reply.body
@@ -191,7 +191,7 @@ def test_as_many_messages_as_the_limit_are_taken(
     doors: Doors, points: int, status: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The resource's metrics, the scope's metrics, the metric, and the points."""
-    monkeypatch.setattr("parsers.otlp.MOST_MESSAGES", 50)
+    monkeypatch.setattr("doors.parsers.otlp.MOST_MESSAGES", 50)
     assert send(doors, metrics(gauge(*[{}] * points), resource={}), PROTOBUF).status == status
 
 
@@ -218,13 +218,13 @@ def test_a_body_without_a_type_is_415(doors: Doors) -> None:
 
 
 def test_each_signal_has_a_default_stream_of_its_own() -> None:
-    door = OtlpDoor(parsers.otlp, "numbers", "texts")
+    door = OtlpDoor(doors.parsers.otlp, "numbers", "texts")
     assert door.find_stream(Request("/v1/metrics", AT)) == "numbers"
     assert door.find_stream(Request("/v1/logs", AT)) == "texts"
     assert door.find_stream(Request("/v1/streams/{stream}/otlp/v1/logs", AT, stream="own")) == "own"
     for route, key in (("/v1/metrics", "otlp_metrics"), ("/v1/logs", "otlp_logs")):
         with pytest.raises(ProblemError, match=f"set {key} in"):
-            OtlpDoor(parsers.otlp).find_stream(Request(route, AT))
+            OtlpDoor(doors.parsers.otlp).find_stream(Request(route, AT))
 
 
 @pytest.mark.parametrize(
@@ -233,7 +233,7 @@ def test_each_signal_has_a_default_stream_of_its_own() -> None:
 )
 def test_every_status_has_a_code_of_rpc(status: int, code: int) -> None:
     """google.rpc.Code: INVALID_ARGUMENT 3, NOT_FOUND 5, PERMISSION_DENIED 7, RESOURCE_EXHAUSTED 8, INTERNAL 13, and so on."""
-    answer = OtlpDoor(parsers.otlp).refuse(Request("/v1/logs", AT), Problem(status, "x", "why"))
+    answer = OtlpDoor(doors.parsers.otlp).refuse(Request("/v1/logs", AT), Problem(status, "x", "why"))
     assert (answer.status, json.loads(answer.body)) == (status, {"code": code, "message": "why"})
 
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
+from doors.otlp_values import read_whole
 from tests.worlds.doors import Doors, config
 from tests.worlds.otlp import JSON, LOGS, METRICS, PROTOBUF, T, gauge, logs, metrics, point, send, text
 from tidetable.config.stream import OtlpPolicy
-from tidetable.dialects.otlp_values import read_whole
 
 BOTH = pytest.mark.parametrize("kind", [JSON, PROTOBUF])
 SCOPE = {"name": "lib", "version": "2", "attributes": [text("a.b", "1")]}

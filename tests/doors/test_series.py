@@ -10,15 +10,15 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from doors.otlp import LOGS as LOG_RECORDS
+from doors.otlp import METRICS as POINTS
+from doors.otlp_json import decode_request
+from doors.reading import Limits
+from doors.series import fill_template, fit_name, join_tags
 from tests.worlds.doors import Doors, config
 from tests.worlds.influx import T, write
 from tests.worlds.otlp import JSON, LOGS, METRICS, PROTOBUF, gauge, logs, metrics, point, send, text
 from tidetable.config.stream import InfluxPolicy, OtlpPolicy
-from tidetable.dialects.otlp import LOGS as LOG_RECORDS
-from tidetable.dialects.otlp import METRICS as POINTS
-from tidetable.dialects.otlp_json import decode_request
-from tidetable.dialects.reading import Limits
-from tidetable.dialects.series import fill_template, fit_name, join_tags
 
 LIMITS = Limits(10_000, 10**7)
 NAMES = st.text(alphabet="a,=\\{}:/", min_size=1, max_size=4)

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tidetable.dialects.door import Request
-from tidetable.dialects.reading import make_id, nest_attributes, set_number, split_nanos
-from tidetable.dialects.series import fit_name
+from doors.door import Request
+from doors.reading import make_id, nest_attributes, set_number, split_nanos
+from doors.series import fit_name
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from tidetable.bill.consumed import ConsumedUnits, Traffic
+from bill.consumed import ConsumedUnits, Traffic
 from tidetable.errors import Outage, StoreUnavailable
 
 

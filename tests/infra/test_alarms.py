@@ -12,6 +12,7 @@ from aws_cdk import assertions
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_sns as sns
 
+from bill.fixed import count_alarms, price_fixed
 from infra import UsageError
 from infra.function import Common
 from infra.targets import Targets
@@ -27,7 +28,6 @@ from tests.infra.synth import (
     app,
     template,
 )
-from tidetable.bill.fixed import count_alarms, price_fixed
 from tidetable.config import parse
 
 SQS, LAMBDA, GATEWAY, OWN = "AWS/SQS", "AWS/Lambda", "AWS/ApiGateway", "Tidetable"

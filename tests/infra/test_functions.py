@@ -8,8 +8,8 @@ import re
 
 import pytest
 
+from bill import prices
 from tests.infra.synth import DOORS, EVERYTHING, ROLLED_UP, ROOT, Template, template
-from tidetable.bill import prices
 
 # The environment variables of every function; {name} is its own name.
 EVERYWHERE = {

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from bill import prices
 from tests.infra.synth import Template, located, template
-from tidetable.bill import prices
 from tidetable.credentials.decide import Call, decide
 from tidetable.credentials.ring import KeyRing
 

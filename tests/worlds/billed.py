@@ -7,11 +7,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from bill.present import Sources, present_bill
 from tests.fakes import FakeCatalog
 from tests.fakes.meters import FakeMeters
 from tests.fakes.serial import Serial
 from tests.lifecycle.world import configuration
-from tidetable.bill.present import Sources, present_bill
 from tidetable.catalog import Entry, State
 from tidetable.config import TableClass
 from tidetable.periods import parse_label

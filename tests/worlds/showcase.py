@@ -13,11 +13,11 @@ from datetime import datetime, timedelta
 from itertools import groupby
 from typing import Any
 
+from bill.consumed import ConsumedUnits, Traffic
 from examples.earthquakes.data import make_earthquakes
 from examples.weblogs.data import make_events as make_weblogs
 from tests.fakes.stage import Stage
 from tests.worlds.examples import NOW
-from tidetable.bill.consumed import ConsumedUnits, Traffic
 
 DAYS = 31
 CONFIG = """

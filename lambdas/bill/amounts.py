@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from tidetable.bill.prices import GB, REGION, TRANSFER, Cost
+from bill.prices import GB, REGION, TRANSFER, Cost
 
 
 class Line(NamedTuple):

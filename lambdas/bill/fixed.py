@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tidetable.bill import prices
-from tidetable.bill.amounts import Line
+from bill import prices
+from bill.amounts import Line
 from tidetable.config import Config
 
 # Custom metrics that a stage sends in most hours of a month (docs/design/cost.md): the lifecycle's, those of a stage with

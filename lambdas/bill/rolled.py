@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from math import ceil
 from typing import NamedTuple
 
-from tidetable.bill import prices
-from tidetable.bill.amounts import Line, list_lines
-from tidetable.bill.prices import HOURS, ON_DEMAND
-from tidetable.bill.tables import price_rolling
-from tidetable.bill.workload import PACK_BYTES, Workload
+from bill import prices
+from bill.amounts import Line, list_lines
+from bill.prices import HOURS, ON_DEMAND
+from bill.tables import price_rolling
+from bill.workload import PACK_BYTES, Workload
 from tidetable.config import TableClass
 from tidetable.config.derive import derive_stream
 from tidetable.config.stream import RollupPolicy

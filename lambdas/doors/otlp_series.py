@@ -12,9 +12,9 @@ from math import isfinite, isnan
 from operator import itemgetter
 from typing import Any
 
-from tidetable.dialects import otlp_types as types
-from tidetable.dialects.otlp_values import normalize_base64, read_double, read_value, read_whole
-from tidetable.dialects.series import Separators
+from doors import otlp_types as types
+from doors.otlp_values import normalize_base64, read_double, read_value, read_whole
+from doors.series import Separators
 from tidetable.exact import encode_json
 
 _METRIC, _LABEL, _MARKED_NAME = Separators("{"), Separators(",="), Separators(",=:")

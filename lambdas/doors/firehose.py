@@ -15,11 +15,11 @@ from typing import Any
 
 import msgspec
 
+from doors.door import Answer, Intake, Request
+from doors.reading import Limits, Reading, describe_refusals, refuse_too_many
+from doors.series import fit_name
 from tidetable.config import Stream
 from tidetable.config.stream import FirehosePolicy
-from tidetable.dialects.door import Answer, Intake, Request
-from tidetable.dialects.reading import Limits, Reading, describe_refusals, refuse_too_many
-from tidetable.dialects.series import fit_name
 from tidetable.events import JsonObject
 from tidetable.exact import decode_json
 from tidetable.ingest.bodies import Sent

@@ -9,8 +9,8 @@ from decimal import Decimal
 from math import isfinite
 from typing import Any
 
-from tidetable.dialects import otlp_types as types
-from tidetable.dialects.reading import nest_attributes, read_exact, set_number, split_nanos
+from doors import otlp_types as types
+from doors.reading import nest_attributes, read_exact, set_number, split_nanos
 from tidetable.events import JsonObject
 
 _TEMPORALITY = {1: "delta", 2: "cumulative"}

@@ -11,17 +11,17 @@ from itertools import accumulate
 from math import ceil
 from typing import Any, NamedTuple
 
+from bill.fixed import price_fixed
+from bill.ideas import list_ideas
+from bill.measured import BATCH, READ_BYTES
+from bill.present import describe_workload
+from bill.prices import describe_prices
+from bill.tables import list_existing_periods, price_rolling
+from bill.timeline import Day, simulate
+from bill.walls import find_met_wall
+from bill.whole import compute_whole_bill, price_lines
+from bill.workload import Workload
 from tidetable.access import forbid_stream
-from tidetable.bill.fixed import price_fixed
-from tidetable.bill.ideas import list_ideas
-from tidetable.bill.measured import BATCH, READ_BYTES
-from tidetable.bill.present import describe_workload
-from tidetable.bill.prices import describe_prices
-from tidetable.bill.tables import list_existing_periods, price_rolling
-from tidetable.bill.timeline import Day, simulate
-from tidetable.bill.walls import find_met_wall
-from tidetable.bill.whole import compute_whole_bill, price_lines
-from tidetable.bill.workload import Workload
 from tidetable.config import Config, Stream
 from tidetable.config.load import change_stream
 from tidetable.errors import ConfigError

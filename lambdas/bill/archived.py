@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import ceil
 
-from tidetable.bill import prices
-from tidetable.bill.amounts import Line
-from tidetable.bill.prices import GB, HOURS, ON_DEMAND, PROVISIONED
-from tidetable.bill.workload import Workload
+from bill import prices
+from bill.amounts import Line
+from bill.prices import GB, HOURS, ON_DEMAND, PROVISIONED
+from bill.workload import Workload
 from tidetable.config.stream import Keeping
 
 _MONTH_DAYS = HOURS / 24

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from math import ceil
 
-from tidetable.bill.amounts import Bill, price_copies
-from tidetable.bill.prices import HOURS, ON_DEMAND, PROVISIONED, Cost
-from tidetable.bill.workload import Workload
+from bill.amounts import Bill, price_copies
+from bill.prices import HOURS, ON_DEMAND, PROVISIONED, Cost
+from bill.workload import Workload
 from tidetable.config import Capacity, Step, Stream, TableClass
 from tidetable.config.capacity import find_index_units
 from tidetable.lifecycle.expiry import compute_expiry

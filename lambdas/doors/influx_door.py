@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from doors.door import Answer, Intake, Request
+from doors.influx import ParseLine, quote_lines, read_lines, read_precision
+from doors.reading import Limits, Reading, Refusal, describe_refusals
 from tidetable.config import Stream
-from tidetable.dialects.door import Answer, Intake, Request
-from tidetable.dialects.influx import ParseLine, quote_lines, read_lines, read_precision
-from tidetable.dialects.reading import Limits, Reading, Refusal, describe_refusals
 from tidetable.problems import Problem, refuse_request
 from tidetable.times import to_micros
 

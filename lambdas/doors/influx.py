@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any
 
+from doors.reading import FRACTIONS, Reading, is_beyond, make_id, refuse_too_many, set_number, split_nanos
+from doors.series import fill_template, fit_name, join_tags
 from tidetable.config.stream import InfluxPolicy
-from tidetable.dialects.reading import FRACTIONS, Reading, is_beyond, make_id, refuse_too_many, set_number, split_nanos
-from tidetable.dialects.series import fill_template, fit_name, join_tags
 from tidetable.ingest.bodies import Sent
 from tidetable.ingest.unreadable import Unreadable
 from tidetable.problems import refuse_request

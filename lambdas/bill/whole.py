@@ -10,15 +10,15 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from tidetable.bill import prices
-from tidetable.bill.amounts import Bill, Line, list_copies, list_lines, name_unpriced_copies
-from tidetable.bill.archived import price_archive
-from tidetable.bill.fixed import price_fixed
-from tidetable.bill.prices import GB, HOURS, describe_prices
-from tidetable.bill.rolled import price_feed, price_rollups
-from tidetable.bill.tables import price_plans, price_rolling, price_rolling_on_demand
-from tidetable.bill.walls import Wall, list_walls
-from tidetable.bill.workload import Workload
+from bill import prices
+from bill.amounts import Bill, Line, list_copies, list_lines, name_unpriced_copies
+from bill.archived import price_archive
+from bill.fixed import price_fixed
+from bill.prices import GB, HOURS, describe_prices
+from bill.rolled import price_feed, price_rollups
+from bill.tables import price_plans, price_rolling, price_rolling_on_demand
+from bill.walls import Wall, list_walls
+from bill.workload import Workload
 from tidetable.config import Config, Units
 from tidetable.config.capacity import LATE, Step
 from tidetable.config.demand import COLLECTION_BYTES

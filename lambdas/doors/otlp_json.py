@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from tidetable.dialects import otlp_types as types
+from doors import otlp_types as types
 from tidetable.problems import refuse_request
 
 # These patterns match a field that is null: the first after another field, the second after a brace. They never match

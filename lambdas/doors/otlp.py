@@ -9,9 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tidetable.config.stream import OtlpPolicy
-from tidetable.dialects import otlp_types as types
-from tidetable.dialects.otlp_series import (
+from doors import otlp_types as types
+from doors.otlp_series import (
     ATTRIBUTES,
     RESOURCE,
     SCOPE,
@@ -23,7 +22,7 @@ from tidetable.dialects.otlp_series import (
     read_pairs,
     show_labels,
 )
-from tidetable.dialects.otlp_values import (
+from doors.otlp_values import (
     list_points,
     read_exemplar,
     read_hex,
@@ -32,7 +31,7 @@ from tidetable.dialects.otlp_values import (
     read_values,
     read_whole,
 )
-from tidetable.dialects.reading import (
+from doors.reading import (
     GROWTH,
     Limits,
     Reading,
@@ -42,7 +41,8 @@ from tidetable.dialects.reading import (
     set_value,
     split_nanos,
 )
-from tidetable.dialects.series import fit_name
+from doors.series import fit_name
+from tidetable.config.stream import OtlpPolicy
 from tidetable.events import JsonObject
 from tidetable.exact import encode_json
 from tidetable.ingest.bodies import Sent

@@ -10,8 +10,8 @@ from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from tidetable.bill.tables import list_existing_periods, price_hour, price_level, sum_index_units
-from tidetable.bill.workload import Workload
+from bill.tables import list_existing_periods, price_hour, price_level, sum_index_units
+from bill.workload import Workload
 from tidetable.config import Stream, TableClass
 from tidetable.late import is_lowered
 from tidetable.lifecycle.expiry import compute_closing

@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from tidetable.bill.amounts import Bill, Line, list_copies, list_lines, name_unpriced_copies
-from tidetable.bill.archived import find_price
-from tidetable.bill.consumed import Consumed, Meters, Traffic
-from tidetable.bill.fixed import price_fixed
-from tidetable.bill.measured import Facts, measure_workload
-from tidetable.bill.next_step import NextStep, find_next_step
-from tidetable.bill.prices import GB, describe_prices
-from tidetable.bill.standing import ObservedPeriod, compute_bill, describe_entries
-from tidetable.bill.walls import list_walls
-from tidetable.bill.whole import price_backups, price_requests
-from tidetable.bill.workload import Workload
+from bill.amounts import Bill, Line, list_copies, list_lines, name_unpriced_copies
+from bill.archived import find_price
+from bill.consumed import Consumed, Meters, Traffic
+from bill.fixed import price_fixed
+from bill.measured import Facts, measure_workload
+from bill.next_step import NextStep, find_next_step
+from bill.prices import GB, describe_prices
+from bill.standing import ObservedPeriod, compute_bill, describe_entries
+from bill.walls import list_walls
+from bill.whole import price_backups, price_requests
+from bill.workload import Workload
 from tidetable.catalog import Entry, State
 from tidetable.config import Config, Stream
 from tidetable.config.stream import Keeping

@@ -9,9 +9,9 @@ from math import ceil
 
 import msgspec
 
-from tidetable.bill.amounts import Bill, price_copies
-from tidetable.bill.consumed import Consumed, ConsumedUnits
-from tidetable.bill.prices import HOURS, ON_DEMAND, PROVISIONED
+from bill.amounts import Bill, price_copies
+from bill.consumed import Consumed, ConsumedUnits
+from bill.prices import HOURS, ON_DEMAND, PROVISIONED
 from tidetable.catalog import Entry, State
 from tidetable.config import Stream
 from tidetable.late import is_lowered

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from tidetable.bill.consumed import SPAN, ConsumedUnits, Traffic
-from tidetable.bill.request_puts import PACKED_SHARE
-from tidetable.bill.standing import ObservedPeriod
-from tidetable.bill.workload import PACK_BYTES, Workload, count_series
+from bill.consumed import SPAN, ConsumedUnits, Traffic
+from bill.request_puts import PACKED_SHARE
+from bill.standing import ObservedPeriod
+from bill.workload import PACK_BYTES, Workload, count_series
 from tidetable.catalog import Entry
 from tidetable.config import Stream
 from tidetable.lifecycle.expiry import is_closed

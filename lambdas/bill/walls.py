@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from tidetable.bill import prices
-from tidetable.bill.workload import Workload
+from bill import prices
+from bill.workload import Workload
 from tidetable.config import Config
 from tidetable.config.capacity import find_index_units
 from tidetable.config.demand import PARTITION_UNITS

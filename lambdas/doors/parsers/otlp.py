@@ -1,4 +1,4 @@
-"""Convert OTLP's protobuf messages into the types of ``tidetable.dialects.otlp_types``, and answers into protobuf."""
+"""Convert OTLP's protobuf messages into the types of ``doors.otlp_types``, and answers into protobuf."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from google.protobuf.message_factory import GetMessageClass
 from opentelemetry.proto.collector.logs.v1 import logs_service_pb2 as logs
 from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2 as metrics
 
-from tidetable.dialects import otlp_types as types
+from doors import otlp_types as types
 from tidetable.problems import refuse_request
 
 # 10,000 points with 20 attributes each count as 210,000 messages: each point and each attribute is one message. The

@@ -14,12 +14,12 @@ from hashlib import sha256
 from itertools import islice
 from typing import Any
 
+from doors.cloudevents_rules import PAYLOAD, decode_header, find_problem
+from doors.door import Answer, Intake, Request
+from doors.reading import Limits, Reading, refuse_too_many
+from doors.series import fit_name
 from tidetable.config import Stream
 from tidetable.config.stream import CloudEventsPolicy
-from tidetable.dialects.cloudevents_rules import PAYLOAD, decode_header, find_problem
-from tidetable.dialects.door import Answer, Intake, Request
-from tidetable.dialects.reading import Limits, Reading, refuse_too_many
-from tidetable.dialects.series import fit_name
 from tidetable.events import JsonObject
 from tidetable.exact import decode_json, encode_json
 from tidetable.ingest.bodies import Sent

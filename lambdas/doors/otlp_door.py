@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
+from doors import otlp
+from doors.door import Answer, Intake, Request
+from doors.otlp_json import decode_request
+from doors.reading import Limits, Reading, describe_refusals
 from tidetable.config import Stream
-from tidetable.dialects import otlp
-from tidetable.dialects.door import Answer, Intake, Request
-from tidetable.dialects.otlp_json import decode_request
-from tidetable.dialects.reading import Limits, Reading, describe_refusals
 from tidetable.problems import Problem, refuse_request
 
 PROTOBUF, JSON = "application/x-protobuf", "application/json"

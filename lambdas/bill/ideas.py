@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from tidetable.bill.workload import Workload
+from bill.workload import Workload
 from tidetable.config import Step, TableClass, Units
 from tidetable.config.stream import PackPolicy
 from tidetable.durations import Duration

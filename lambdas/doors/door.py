@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
+from doors.reading import BATCHES, MOST_POINTS, Limits, Reading, Refusal
 from tidetable.access import Access
 from tidetable.config import Stream
-from tidetable.dialects.reading import BATCHES, MOST_POINTS, Limits, Reading, Refusal
 from tidetable.exact import encode_json
 from tidetable.ingest import Outcome, ingest_values
 from tidetable.ingest.bodies import inflate_body

@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
-from tidetable.bill.prices import HOURS
-from tidetable.bill.request_puts import RequestPuts, RequestShape, count_puts
+from bill.prices import HOURS
+from bill.request_puts import RequestPuts, RequestShape, count_puts
 from tidetable.config import Stream
 from tidetable.config.stream import IndexPolicy, Keeping
 from tidetable.periods import Period, find_containing
