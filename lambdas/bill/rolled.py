@@ -14,11 +14,13 @@ from bill.workload import PACK_BYTES, Workload
 from tidetable.config import TableClass
 from tidetable.config.derive import derive_stream
 from tidetable.config.stream import RollupPolicy
-from tidetable.rollups.definition import PERCENTILES, make_definition
+from tidetable.rollups.definition import PERCENTILES, TIMES, make_definition
 
 # Bytes in a pack: of a cell, of each of its fields, of a field's first or last value, and of a field's percentiles.
 # Packs of 100 and 1,000 groups have 4 to 8, 11 to 13, 13, and 7 to 42 bytes; many different values take the most.
 CELL_BYTES, FIELD_BYTES, PLACE_BYTES, SKETCH_BYTES = 7, 13, 13, 42
+# Of the time of a first or last event, of a cell and of each of its fields: 4 to 8 bytes, with times of microseconds.
+TIME_BYTES = 7
 _MAX_PACK = 65_536
 # The refresher reads the state of a stream before and after its work, and once per rollup. Each read is three queries.
 _QUERIES, _LOOKS = 3, 3
@@ -68,7 +70,8 @@ def size_bucket(rollup: RollupPolicy, groups: int) -> tuple[float, float]:
     """
     each = FIELD_BYTES + PLACE_BYTES * len({"first", "last"} & set(rollup.stats))
     each += SKETCH_BYTES if PERCENTILES in rollup.stats else 0
-    cells = groups * (CELL_BYTES + each * len(rollup.fields))
+    times = TIME_BYTES * len(set(TIMES) & set(rollup.stats))
+    cells = groups * (CELL_BYTES + times + (each + times) * len(rollup.fields))
     packs = max(ceil(cells / _MAX_PACK), 1)
     size = cells / packs + PACK_BYTES
     return packs * size, packs * ceil(size / 1024) + _EDGE_UNITS

@@ -109,3 +109,17 @@ def test_an_unknown_zone_is_refused_with_a_hint(app: Gateway, route: str) -> Non
     status, _, body = get(app, route, tz="Europe/Berlim")
     assert status == "400"
     assert "did you mean Europe/Berlin?" in json.loads(body)["detail"]
+
+
+def test_the_times_of_first_and_last_events_have_the_zone_in_each_form(app: Gateway) -> None:
+    span = {"from": f"{NOON:%Y-%m-%d}", "to": "now", "tz": "Asia/Kolkata", "by": "series", "stat": "last_at,count"}
+    wanted = shift(5, 30)
+    (row,) = json.loads(get(app, "aggregate", **span)[2])["aggregates"]
+    assert (row["group"], row["last_at"], row["count"]) == ({"series": "a"}, wanted, 3)
+    columns = json.loads(get(app, "aggregate", **span, format="columns")[2])["columns"]
+    assert columns["last_at"] == [wanted]
+    header, line, *_ = get(app, "aggregate", **span, format="csv")[2].decode().split("\r\n")
+    assert dict(zip(header.split(","), line.split(","), strict=True))["last_at"] == wanted
+    table = pa.ipc.open_stream(get(app, "aggregate", **span, format="arrow")[2]).read_all()
+    assert table.schema.field("last_at").type == pa.timestamp("us", "Asia/Kolkata")
+    assert table["last_at"].to_pylist() == [NOON]

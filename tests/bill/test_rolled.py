@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace as change
 
 from bill.rolled import list_rollups, price_feed, price_rollups, size_bucket
 from bill.workload import Workload
@@ -104,6 +105,12 @@ def test_a_pack_of_cells_has_up_to_64_kb() -> None:
     rollup = RollupPolicy(name="m", every=Duration(minutes=1), retention=Duration(days=1), fields=("mag",))
     assert size_bucket(rollup, 3_270) == (65_530, 65)
     assert size_bucket(rollup, 3_277) == (65_800, 67)
+
+
+def test_times_are_kept_of_groups_and_of_fields() -> None:
+    """100 cells of 7 + 2 * 7 bytes, and of each of two fields 13 + 2 * 7; 130 bytes of the pack."""
+    rollup = RollupPolicy(name="m", every=Duration(minutes=1), retention=Duration(days=1), fields=("a", "b"))
+    assert size_bucket(change(rollup, stats=("count", "first_at", "last_at")), 100) == (7_630, 9)
 
 
 @pytest.mark.parametrize(("more", "rollups", "made_of_events"), [(ROLLUP, 1, 1), (ROLLUP + HOURS, 2, 1)])

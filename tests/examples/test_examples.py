@@ -166,7 +166,7 @@ def check_jobs(example: Example, answers: list[Any]) -> None:
 
 
 def check_telemetry(example: Example, answers: list[Any]) -> None:
-    hour, bad, latest, filled, percentiles, consistent = answers
+    hour, bad, latest, filled, percentiles, consistent, quiet = answers
     mine = [event for event in example.since(days=2) if event["series"] == "d2"]
     assert ids(hour["events"]) == ids(mine)[:3]
     assert consistent["events"] == hour["events"]
@@ -185,6 +185,11 @@ def check_telemetry(example: Example, answers: list[Any]) -> None:
         )
         exact = held[round(0.5 * (len(held) - 1))]
         assert float(row["p50"]) == pytest.approx(exact, rel=0.03)
+    # Seven devices have sent three readings per hour for a day; the third was silent after 23:21.
+    found = [(row["group"]["series"], row["last_at"], row["count"]) for row in quiet["aggregates"]]
+    assert found[0] == ("d3", "2026-03-30T23:21:00.000000Z", 41)
+    assert found[1:] == [(series, "2026-03-31T09:41:00.000000Z", 72) for series in ("d0", "d1")]
+    assert {source.get("rollup") for source in quiet["sources"]} == {"telemetry-hours", None}
 
 
 def check_weblogs(example: Example, answers: list[Any]) -> None:

@@ -134,6 +134,36 @@ def test_groups_of_values_that_look_alike_are_told_apart() -> None:
     ]
 
 
+def test_the_times_of_the_first_and_the_last_event_are_of_all_events_or_of_those_with_the_field() -> None:
+    base = make_base([reading(1, None), reading(2, 5), reading(7.5, 6), reading(9, None), reading(3, None, "b")])
+    wanted = {
+        None: [("a", "01:00", "09:00", 4), ("b", "03:00", "03:00", 1)],
+        "mag": [("a", "02:00", "07:30", 2)],
+    }
+    for field, times in wanted.items():
+        named = {} if field is None else {"field": field}
+        rows = ask(base, by="series", stat="first_at,last_at,count", **named).rows
+        found = [(row["group"]["series"], row["first_at"], row["last_at"], row["count"]) for row in rows]
+        assert [(series, first[11:16], last[11:16], count) for series, first, last, count in found] == times
+
+
+def test_the_groups_that_have_been_silent_for_the_longest_time_come_first() -> None:
+    events = [reading(number + 1, 1, series) for number, series in enumerate("cabca")]
+    rows = ask(make_base(events), by="series", stat="last_at,count", top="2", order="asc").rows
+    assert [(row["group"]["series"], row["last_at"], row["count"]) for row in rows] == [
+        ("b", "2026-03-01T03:00:00.000000Z", 1),
+        ("c", "2026-03-01T04:00:00.000000Z", 2),
+    ]
+
+
+@pytest.mark.parametrize(("fill", "wanted"), [("zero", [None, 0]), ("null", [None, 0]), ("previous", ["01:00", 0])])
+def test_a_step_without_events_has_no_times_of_its_own(fill: str, wanted: list[Any]) -> None:
+    span = {"from": to_text(START), "to": to_text(START + timedelta(hours=3))}
+    rows = ask(make_base([reading(1, 1)]), step="1h", stat="last_at,count", fill=fill, **span).rows
+    assert [row["last_at"] and row["last_at"][11:16] for row in rows][1:] == ["01:00", wanted[0]]
+    assert [row["count"] for row in rows] == [0, 1, 0]
+
+
 @pytest.mark.parametrize(("order", "wanted"), [("desc", ["c", "b"]), ("asc", ["a", "b"])])
 def test_the_first_groups_are_those_of_the_whole_range(order: str, wanted: list[str]) -> None:
     events = [reading(0, 9, "a"), reading(1, 5, "b"), reading(2, 6, "b"), reading(30, 20, "c"), reading(31, None, "d")]

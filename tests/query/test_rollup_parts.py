@@ -34,8 +34,8 @@ from tidetable.query.noted import Stretch, read_stretch
 from tidetable.query.scans import Gap
 from tidetable.query.sections import Choice, read_events_alone, refuse_unnoted, refuse_unordered
 from tidetable.query.session import ReadSession
-from tidetable.rollups.cells import Numbers
 from tidetable.rollups.definition import Definition
+from tidetable.rollups.numbers import Numbers
 
 START = datetime(2026, 3, 5, tzinfo=UTC)
 NOON = START + timedelta(hours=12)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tests.worlds.rolled import MINUTES, QUERIES, START, World, begin_rollups, reading
+from tests.worlds.rolled import HOURS, MINUTES, QUERIES, START, World, begin_rollups, reading
 from tidetable.errors import Outage, StoreUnavailable, TableMissing, TableThrottled
 from tidetable.events import Event
 from tidetable.problems import ProblemError
@@ -91,6 +91,30 @@ def test_a_statistic_that_a_rollup_lacks_is_named() -> None:
     assert found["reason"] == "its stats lack percentiles, sum"
     (found,) = world.explain(stat="min", field="mag")["rollups"]
     assert found == {"rollup": "s-m", "used": True, "reason": None}
+
+
+def test_times_of_first_and_last_events_come_only_from_rollups_that_keep_them() -> None:
+    """The hours keep times, the minutes do not; the edges of the range are read from the events."""
+    without = tuple(stat for stat in MINUTES.stats if not stat.endswith("_at"))
+    world = begin_rollups((replace(MINUTES, stats=without), HOURS))
+    world.write(reading(61.5, 1, kind="x"), reading(62, None, kind="x"), reading(170, 2, "b", kind="x"))
+    world.write(reading(62.5, None, kind="y"), reading(185.25, 4, "b", kind="y"))
+    world.sleep(12_000)
+    world.refresh()
+    span = {"from": "2026-03-02T01:01:40Z", "to": "2026-03-02T03:30:00Z", "by": "kind", "stat": "first_at,last_at"}
+    found = world.ask(**span)
+    assert [(row["group"]["kind"], row["first_at"], row["last_at"]) for row in found.rows] == [
+        ("x", "2026-03-02T01:02:00.000000Z", "2026-03-02T02:50:00.000000Z"),
+        ("y", "2026-03-02T01:02:30.000000Z", "2026-03-02T03:05:15.000000Z"),
+    ]
+    assert {scan.entry.stream for scan in found.sources} == {"s", "s-h"}
+    numbers = world.ask(**span, field="mag").rows
+    assert [(row["first_at"][11:19], row["last_at"][11:19]) for row in numbers] == [
+        ("02:50:00", "02:50:00"),
+        ("03:05:15", "03:05:15"),
+    ]
+    reasons = {rollup["rollup"]: rollup["reason"] for rollup in world.explain(**span)["rollups"]}
+    assert reasons == {"s-h": None, "s-m": "its stats lack first_at, last_at"}
 
 
 def test_sources_name_rollups() -> None:

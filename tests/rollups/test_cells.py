@@ -21,7 +21,6 @@ from tidetable.rollups.cells import (
     Bucket,
     Cell,
     GroupState,
-    Numbers,
     is_removed,
     make_id,
     make_removed_cell,
@@ -30,6 +29,7 @@ from tidetable.rollups.cells import (
 )
 from tidetable.rollups.definition import Definition
 from tidetable.rollups.groups import make_group_value
+from tidetable.rollups.numbers import Numbers
 
 SKETCHES = DDSketches()
 
@@ -44,22 +44,26 @@ def bucket_of(definition: Definition, *events: tuple[str, str, dict[str, Any]]) 
 def test_a_cell_says_what_its_events_say() -> None:
     bucket = bucket_of(
         MINUTES,
-        ("a", "2#a#2", {"kind": "x", "mag": Decimal("0.2")}),
-        ("a", "1#a#1", {"kind": "x", "mag": Decimal("0.1"), "note": None}),
-        ("a", "3#a#3", {"kind": "x", "mag": "none", "tags": [1]}),
+        ("a", "2026-03-02T00:00:02.000000Z#a#2", {"kind": "x", "mag": Decimal("0.2")}),
+        ("a", "2026-03-02T00:00:01.000000Z#a#1", {"kind": "x", "mag": Decimal("0.1"), "note": None}),
+        ("a", "2026-03-02T00:00:03.000000Z#a#3", {"kind": "x", "mag": "none", "tags": [1]}),
     )
     cell, names = bucket.make_events(START)
     assert (cell.series, cell.time, cell.id) == ("a", START, f'{MINUTES.key}["x"]')
     assert cell.data["by"] == {"kind": "x"}
     assert cell.data["count"] == 3
+    assert cell.data["first_at"] == "2026-03-02T00:00:01.000000Z"
+    assert cell.data["last_at"] == "2026-03-02T00:00:03.000000Z"
     numbers = cell.data["fields"]["mag"]
     assert {name: numbers[name] for name in numbers if name != "sketch"} == {
         "count": 2,
         "sum": "0.3",
         "min": Decimal("0.1"),
         "max": Decimal("0.2"),
-        "first": [Decimal("0.1"), "1#a#1"],
-        "last": [Decimal("0.2"), "2#a#2"],
+        "first": [Decimal("0.1"), "2026-03-02T00:00:01.000000Z#a#1"],
+        "last": [Decimal("0.2"), "2026-03-02T00:00:02.000000Z#a#2"],
+        "first_at": "2026-03-02T00:00:01.000000Z",
+        "last_at": "2026-03-02T00:00:02.000000Z",
     }
     assert (names.series, names.id) == ("*", "fields")
     assert names.data == {

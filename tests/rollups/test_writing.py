@@ -285,7 +285,7 @@ def test_a_bucket_with_a_cell_that_dynamodb_would_refuse_is_read_from_the_events
     assert report is not None
     assert report.failed == []
     assert report.over == [
-        "s-m 2026-03-02T00:40:00.000000Z: a cell takes 2295 bytes as an item; DynamoDB holds at most 2000"
+        "s-m 2026-03-02T00:40:00.000000Z: a cell takes 2437 bytes as an item; DynamoDB holds at most 2000"
     ]
     assert show_edges(world, "m") == ["00:10-01:10"]
     assert world.rollups.over == {("s", "m", START + timedelta(minutes=40)): 2}

@@ -65,7 +65,7 @@ SERIES = Layout("series", 2, "id")
 PACKED_SERIES = Layout("series", 2, "id", pack=Packing(3_600, 65_536))
 PLAIN = Layout("time", 2, "id", 21_600)
 PACKED = Layout("time", 2, "id", 21_600, pack=Packing(3_600, 65_536))
-EVERYTHING = ("count", "sum", "min", "max", "first", "last", "percentiles")
+EVERYTHING = ("count", "sum", "min", "max", "first", "last", "first_at", "last_at", "percentiles")
 MINUTES = Definition("m", timedelta(minutes=10), ("series", "kind"), ("mag",), EVERYTHING, 1_000, "s", "s-m")
 HOURS = Definition("h", timedelta(hours=1), ("kind",), ("mag",), EVERYTHING, 1_000, "s", "s-h")
 DAYS = 4
@@ -345,6 +345,8 @@ QUERIES: list[Mapping[str, str]] = [
     {"step": "10m", "stat": "count,sum,min,max,avg,first,last,p50,p99", "field": "mag", "by": "series,kind"},
     {"step": "1h", "stat": "count,sum,min,max,avg,first,last,p50", "field": "mag"},
     {"step": "1h", "by": "kind"},
+    {"by": "kind", "stat": "last_at,first_at,count", "top": "2", "order": "asc"},
+    {"step": "20m", "by": "series", "stat": "first_at,last_at", "field": "mag"},
     {"stat": "avg,first,last", "field": "mag", "by": "kind", "where.kind": "x"},
     {"step": "20m", "by": "series", "series": "a", "stat": "count,last", "field": "mag"},
     {"step": "1h", "by": "kind", "top": "1", "stat": "sum", "field": "mag"},

@@ -49,6 +49,15 @@ def test_the_statistics_first_and_last_are_numbers_in_a_frame(clock: ManualClock
     assert (arrow["first"].to_pylist(), arrow["last"].to_pylist()) == ([4.5], [2.5])
 
 
+def test_the_times_of_first_and_last_events_are_instants_in_a_frame(clock: ManualClock) -> None:
+    row = {"start": "2026-03-15T12:00:00.000000Z", "first_at": "2026-03-15T12:05:00.000000Z", "last_at": None}
+    client = connect(clock, page([row], name="aggregates"), page([row], name="aggregates"))
+    parameters: dict[str, Any] = {"stat": ["first_at", "last_at"], "limit": 1}
+    assert client.aggregate("quakes", **parameters).to_pandas()["first_at"][0].minute == 5
+    table = pa.table(client.aggregate("quakes", **parameters).to_arrow())
+    assert [table.schema.field(name).type for name in ("first_at", "last_at")] == [pa.timestamp("us", "UTC")] * 2
+
+
 def test_a_frame_that_failed_begins_again_with_all_of_its_rows(clock: ManualClock) -> None:
     gap = {"from": "a", "to": "b", "reason": "table missing"}
     first = httpx.Response(200, json={"events": [{"data.n": 0}], "next": "c1", "gaps": [gap]})

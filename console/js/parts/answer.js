@@ -14,6 +14,8 @@ import { fieldColumn, showTable } from "./table.js";
 
 // Statistics whose groups add up, so that their bars are stacked.
 const ADDED = ["count", "sum"];
+// The statistics that are times.
+const TIMES = ["first_at", "last_at"];
 const FORMS = [["lines", "Lines"], ["bars", "Bars"], ["points", "Points"], ["heat", "Heat map"]];
 const MOST_LINES = 20;
 const MOST_COLUMNS = 40;
@@ -56,22 +58,23 @@ export function showEvents(content, { rows, body, question, stream, change }) {
 /** @param {HTMLElement} content @param {Shown} shown @returns {{ destroy?: () => void } | null} the chart */
 export function showAggregate(content, { rows, before, question, change }) {
   const stats = question.stat.split(",").filter(Boolean);
-  if (question.show === "table") {
-    fill(content, showTable([
+  const drawable = stats.filter((stat) => !TIMES.includes(stat));
+  if (question.show === "table" || !drawable.length) {
+    fill(content, question.show === "chart" ? h("p.hint", {}, "Times are not drawn; the table has them.") : null, showTable([
       { name: "start", cell: (row) => h("time", { datetime: row.start }, showTime(row.start)), value: (row) => row.start },
       ...(rows[0].group ? [{ name: question.by, cell: (/** @type {any} */ row) => groupName(row.group), value: (/** @type {any} */ row) => groupName(row.group) }] : []),
-      ...stats.map((stat) => ({ name: stat, number: true, cell: (/** @type {any} */ row) => showNumber(row[stat]), value: (/** @type {any} */ row) => row[stat] })),
+      ...stats.map((stat) => ({ name: stat, number: true, cell: (/** @type {any} */ row) => TIMES.includes(stat) && row[stat] ? showTime(row[stat]) : showNumber(row[stat]), value: (/** @type {any} */ row) => row[stat] })),
     ], rows, { caption: `Aggregate of ${question.stream}`, ...order(question) }));
     return null;
   }
   const step = stepOf(question);
-  const all = rows.length ? linesOf(rows, stats, step) : { times: [], lines: [] };
+  const all = rows.length ? linesOf(rows, drawable, step) : { times: [], lines: [] };
   const heat = question.form === "heat";
   let drawn = { times: all.times, lines: heat ? all.lines : all.lines.slice(0, MOST_LINES) };
   const earlier = before?.answer.body.aggregates ?? [];
   if (before && earlier.length) {
     const names = new Set(drawn.lines.map((line) => line.name));
-    const other = linesOf(earlier, stats, step);
+    const other = linesOf(earlier, drawable, step);
     const matching = drawn.lines.length ? drawn.lines.map((line) => other.lines.find(({ name }) => name === line.name) ?? { name: line.name, values: other.times.map(() => null) })
       : other.lines.filter((line) => names.has(line.name) || !names.size).slice(0, MOST_LINES);
     drawn = overlay(drawn, { times: other.times, lines: matching }, before.distance);
@@ -81,8 +84,9 @@ export function showAggregate(content, { rows, before, question, change }) {
     h("div.tabs.small", { role: "group", "aria-label": "Form" }, FORMS.map(([name, title]) =>
       h("button.tab", { type: "button", "aria-pressed": String(question.form === name), onclick: () => change({ form: name }) }, title))),
     place, hint(),
-    all.lines.length > MOST_LINES && !heat ? h("p.hint", {}, `The first ${MOST_LINES} of ${all.lines.length} lines are drawn; the table has all.`) : null);
-  const options = { ...common(content, question), step, zoom: zoomBy(change, ""), stacked: stats.length === 1 && ADDED.includes(stats[0]) && !before };
+    all.lines.length > MOST_LINES && !heat ? h("p.hint", {}, `The first ${MOST_LINES} of ${all.lines.length} lines are drawn; the table has all.`) : null,
+    drawable.length < stats.length ? h("p.hint", {}, "Times are not drawn; the table has them.") : null);
+  const options = { ...common(content, question), step, zoom: zoomBy(change, ""), stacked: drawable.length === 1 && ADDED.includes(drawable[0]) && !before };
   const chart = heat ? drawHeatmap(drawn.times, drawn.lines, options) : drawChart(drawn.times, drawn.lines, /** @type {any} */ (question.form), options);
   place.replaceWith(chart);
   return chart;

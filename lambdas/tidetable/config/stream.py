@@ -17,7 +17,7 @@ StorageClass = Literal["standard", "infrequent-access", "intelligent-tiering", "
 Beyond = Literal["refuse", "chunks", "s3"]
 ChangeKind = Literal["insert", "replace"]
 ChangeStream = Literal["none", "keys-only", "new-image", "old-image", "new-and-old-images"]
-RollupStat = Literal["count", "sum", "min", "max", "first", "last", "percentiles"]
+RollupStat = Literal["count", "sum", "min", "max", "first", "last", "first_at", "last_at", "percentiles"]
 OnExpiry = Literal["archive", "delete", "keep"]
 # A bucket has at most this many groups times fields. While the bucket is read, each sketch takes 9 KB of the
 # refresher's memory.

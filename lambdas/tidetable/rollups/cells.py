@@ -7,7 +7,7 @@ has exactly the statistics of all events together.
 
 from __future__ import annotations
 
-from base64 import b64decode, b64encode, urlsafe_b64encode
+from base64 import urlsafe_b64encode
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -16,12 +16,13 @@ from hashlib import sha256
 from typing import Any
 
 from tidetable.events import Event, JsonObject
-from tidetable.exact import EXACT
 from tidetable.keys import find_number, find_value
 from tidetable.packs.numbers import settle_text
-from tidetable.ports import Sketch, Sketches
-from tidetable.rollups.definition import PERCENTILES, SERIES, Definition
+from tidetable.ports import Sketches
+from tidetable.rollups.definition import PERCENTILES, SERIES, TIMES, Definition
 from tidetable.rollups.groups import Group, make_group_value, measure_group, shorten_name
+from tidetable.rollups.numbers import Numbers, Times, read_numbers
+from tidetable.times import TEXT_LENGTH
 
 ALL_SERIES, FIELDS_ID = "*", "fields"
 # At most this many field names are kept for one bucket.
@@ -35,86 +36,9 @@ _KINDS: Mapping[type, str] = {
     str: "string", bool: "boolean", int: "number", Decimal: "number", dict: "object", list: "array",
 }  # fmt: skip
 
-Number = int | Decimal
-
 
 @dataclass(slots=True)
-class Numbers:
-    """The statistics of the numbers of one field in one group.
-
-    ``first_place`` and ``last_place`` are the places of the first and the last number in the order of all events. They
-    are empty if the numbers were added in order.
-    """
-
-    count: int = 0
-    sum: Decimal = Decimal(0)
-    min: Number | None = None
-    max: Number | None = None
-    first: Number | None = None
-    last: Number | None = None
-    sketch: Sketch | None = None
-    first_place: str = ""
-    last_place: str = ""
-
-    def add(self, number: Number) -> None:
-        """Add one number to all statistics except the sketch. Numbers must come in order.
-
-        The present decimal context must be ``EXACT``.
-        """
-        self.count += 1
-        self.sum += number
-        if self.min is None or number < self.min:
-            self.min = number
-        if self.max is None or number > self.max:
-            self.max = number
-        if self.first is None:
-            self.first = number
-        self.last = number
-
-    def add_at(self, number: Number, place: str) -> None:
-        """Add one number to all statistics except the sketch. Numbers may come in any order."""
-        self.count += 1
-        self.sum = EXACT.add(self.sum, number)
-        self.min = number if self.min is None else min(self.min, number)
-        self.max = number if self.max is None else max(self.max, number)
-        if self.first is None or place < self.first_place:
-            self.first, self.first_place = number, place
-        if self.last is None or place >= self.last_place:
-            self.last, self.last_place = number, place
-
-    def merge(self, other: Numbers, sketches: Sketches) -> None:
-        """Add other numbers. Numbers without places must be later than all numbers that were added before."""
-        self.count += other.count
-        self.sum = EXACT.add(self.sum, other.sum)
-        if other.min is not None:
-            self.min = other.min if self.min is None else min(self.min, other.min)
-        if other.max is not None:
-            self.max = other.max if self.max is None else max(self.max, other.max)
-        if other.first is not None and (self.first is None or "" < other.first_place < self.first_place):
-            self.first, self.first_place = other.first, other.first_place
-        if other.last is not None and (not other.last_place or other.last_place >= self.last_place):
-            self.last, self.last_place = other.last, other.last_place
-        if other.sketch is not None:
-            if self.sketch is None:
-                self.sketch = sketches.new()
-            self.sketch.merge(other.sketch)
-
-    def document(self, statistics: frozenset[str]) -> JsonObject:
-        """Write the state as JSON, with the count and the ``statistics`` that a rollup keeps."""
-        document: JsonObject = {"count": self.count}
-        if "sum" in statistics:
-            document["sum"] = settle_text(self.sum)
-        document |= {name: getattr(self, name) for name in ("min", "max") if name in statistics}
-        for name in ("first", "last"):
-            if name in statistics and (number := getattr(self, name)) is not None:
-                document[name] = [number, getattr(self, f"{name}_place")]
-        if PERCENTILES in statistics and self.sketch is not None:
-            document["sketch"] = b64encode(self.sketch.dump()).decode()
-        return document
-
-
-@dataclass(slots=True)
-class GroupState:
+class GroupState(Times):
     """The state of one group: the count of its events, and the numbers of each field that at least one event has."""
 
     count: int = 0
@@ -157,6 +81,7 @@ class Bucket:
         self._definition = definition
         self._sketches = sketches
         self._sketched = PERCENTILES in definition.kept_statistics
+        self._timed = not definition.kept_statistics.isdisjoint(TIMES)
         self.groups: dict[Group, GroupState] = {}
         self.names: dict[str, set[str]] = {}
         self.texts = 0
@@ -173,18 +98,21 @@ class Bucket:
         return f"more than {self._definition.max_groups} groups"
 
     def add(self, series: str, place: str, data: JsonObject) -> None:
-        """Add an event to its group. ``place`` is the event's place in the order of all events."""
+        """Add an event to its group. ``place`` is the event's place in the order of all events: it begins with the time."""
         definition = self._definition
         state = self._find_state(
             tuple([make_group_value(series if n == SERIES else find_value(data, n)) for n in definition.by])
         )
         state.count += 1
+        time = place[:TEXT_LENGTH] if self._timed else ""
+        state.widen(time, time)
         for path in definition.fields:
             number = find_number(data, path)
             if number is None:
                 continue
             numbers = state.fields.setdefault(path, Numbers())
             numbers.add_at(number, place)
+            numbers.widen(time, time)
             if self._sketched:
                 if numbers.sketch is None:
                     numbers.sketch = self._sketches.new()
@@ -197,6 +125,7 @@ class Bucket:
         """Add a cell of a finer rollup to its group."""
         state = self._find_state(cell.select_group(self._definition.by))
         state.count += cell.state.count
+        state.widen(cell.state.first_at, cell.state.last_at)
         for path in self._definition.fields:
             if path in cell.state.fields:
                 state.fields.setdefault(path, Numbers()).merge(cell.state.fields[path], self._sketches)
@@ -228,7 +157,8 @@ class Bucket:
             series = by.pop(SERIES, ALL_SERIES)
             fields = {path: numbers.document(definition.kept_statistics) for path, numbers in state.fields.items()}
             id = make_id(definition, list(by.values()))
-            events.append(Event(series, start, id, {"by": by, "count": state.count, "fields": fields}))
+            times = state.show_times(definition.kept_statistics)
+            events.append(Event(series, start, id, {"by": by, "count": state.count, **times, "fields": fields}))
         if self.names:
             names = {name: sorted(self.names[name]) for name in sorted(self.names)[:MAX_NAMES]}
             events.append(Event(ALL_SERIES, start, FIELDS_ID, {"names": names}))
@@ -267,8 +197,9 @@ def parse_cell(definition: Definition, event: Event, sketches: Sketches, fields:
     if SERIES in definition.by:
         by[SERIES] = event.series
     states = data["fields"]
-    numbers = {path: _read_numbers(states[path], sketches) for path in fields if path in states}
-    return Cell(event.time, by, GroupState(data["count"], numbers))
+    numbers = {path: read_numbers(states[path], sketches) for path in fields if path in states}
+    times = {name: data.get(name, "") for name in TIMES}
+    return Cell(event.time, by, GroupState(data["count"], numbers, **times))
 
 
 def parse_names(definition: Definition, event: Event) -> Mapping[str, Sequence[str]]:
@@ -286,11 +217,3 @@ def parse_names(definition: Definition, event: Event) -> Mapping[str, Sequence[s
 def name_kind(value: Any) -> str:
     """Name the type of a value in JSON, such as ``string``."""
     return _KINDS.get(type(value), "null")
-
-
-def _read_numbers(state: JsonObject, sketches: Sketches) -> Numbers:
-    first, first_place = state.get("first", (None, ""))
-    last, last_place = state.get("last", (None, ""))
-    sketch = sketches.load(b64decode(state["sketch"])) if "sketch" in state else None
-    total, least, greatest = Decimal(state.get("sum", "0")), state.get("min"), state.get("max")
-    return Numbers(state["count"], total, least, greatest, first, last, sketch, first_place, last_place)

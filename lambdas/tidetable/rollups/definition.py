@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 SERIES = "series"
 PERCENTILES = "percentiles"
-STATS = ("count", "sum", "min", "max", "first", "last", PERCENTILES)
+# The times of the first and the last event: cells keep them of the whole group, too.
+TIMES = ("first_at", "last_at")
+STATS = ("count", "sum", "min", "max", "first", "last", *TIMES, PERCENTILES)
 _KEY_DIGITS = 8
 
 

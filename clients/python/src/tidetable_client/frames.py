@@ -191,7 +191,7 @@ _OWN = frozenset(
 # The types of pandas for whole numbers with missing values.
 _NULLABLE = {"integer": "Int64", "unsigned": "UInt64"}
 # The fields of rows that are instants.
-_TIMES = ("time", "start", "end", "first", "last")
+_TIMES = ("time", "start", "end", "first", "last", "first_at", "last_at")
 
 
 def _make_arrays(pyarrow: Any, columns: dict[str, list[Any]], instants: Sequence[str]) -> dict[str, Any]:

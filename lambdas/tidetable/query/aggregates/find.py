@@ -21,6 +21,7 @@ from tidetable.query.read import read_periods
 from tidetable.query.scans import Scan, find_visible_gaps
 from tidetable.query.session import ReadSession
 from tidetable.remaining import Remaining
+from tidetable.rollups.definition import TIMES
 from tidetable.times import from_text
 
 
@@ -33,8 +34,8 @@ class Aggregate(ComputedRows):
     name = "aggregates"
     # Rows may have many statistics with many digits, so a page may be too large for an answer.
     bounded = False
-    times = ("start", "end")
-    kinds = {"start": "time", "end": "time", "count": "integer"}  # noqa: RUF012 - nothing changes it
+    times = ("start", "end", *TIMES)
+    kinds = {**dict.fromkeys(times, "time"), "count": "integer"}  # noqa: RUF012 - nothing changes it
 
     @property
     def columns(self) -> Sequence[str]:

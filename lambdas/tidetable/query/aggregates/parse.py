@@ -11,12 +11,13 @@ from msgspec.structs import replace
 
 from tidetable.config import Stream
 from tidetable.problems import refuse_parameter
-from tidetable.query.aggregates.stats import PLAIN, is_stat, parse_percentile
+from tidetable.query.aggregates.stats import OF_EVENTS, PLAIN, is_stat, parse_percentile
 from tidetable.query.aggregates.steps import Step, parse_step
 from tidetable.query.cursor import Seal, refuse_long
 from tidetable.query.model import EVERYTHING, Position, Projection, Query, QueryBased
 from tidetable.query.parse import MAX_FIELDS_BYTES, Parameters, refuse_scan
 from tidetable.query.where import parse_path, refuse_cold
+from tidetable.rollups.definition import TIMES
 from tidetable.times import EPOCH
 
 _RANGE = ("from", "to", "tz", "series", "series:prefix", "id", "id:prefix", "consistent", "priority", "explain")
@@ -85,6 +86,11 @@ class Aggregation(QueryBased, msgspec.Struct, frozen=True, array_like=True, tag=
         """The statistics that are estimates."""
         return [stat for stat in self.stats if parse_percentile(stat) is not None]
 
+    @property
+    def timed(self) -> bool:
+        """True if a statistic is the time of an event."""
+        return any(stat in TIMES for stat in self.stats)
+
     def find_window(self, at: datetime) -> tuple[datetime, datetime]:
         """Return the start and the end of the step that holds an instant, cut to the query's range."""
         start, end = self.query.start, self.query.end
@@ -121,8 +127,8 @@ def parse_aggregation(
     # Events are read oldest first: the parameter order is the order of the groups.
     query = replace(request, values={**values, "order": "asc"}).parse_query(now, limit, latest=now)
     stats, by, field = _parse_stats(values), _parse_groups(values), _parse_field(values)
-    if field is None and stats != ("count",):
-        raise refuse_parameter("add field=: only count needs no field of data that holds numbers")
+    if field is None and not OF_EVENTS.issuperset(stats):
+        raise refuse_parameter("add field=: only count, first_at and last_at need no field of data that holds numbers")
     if sum(len(path.encode()) for path in (*by, field or "")) > MAX_FIELDS_BYTES:
         raise refuse_parameter(f"by and field have at most {MAX_FIELDS_BYTES} bytes together")
     refuse_cold(stream, (*by, field or ""))

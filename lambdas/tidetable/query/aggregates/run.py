@@ -15,15 +15,17 @@ from tidetable.keys import find_number, find_value
 from tidetable.problems import refuse_request
 from tidetable.query.aggregates.parse import MAX_ROWS, SERIES, Aggregation
 from tidetable.query.aggregates.rolled import read_cells
-from tidetable.query.aggregates.stats import compute_stat, make_adder, refuse_long_groups
+from tidetable.query.aggregates.stats import compute_rank, compute_stat, make_adder, refuse_long_groups
 from tidetable.query.aggregates.unordered import Unordered
 from tidetable.query.batches import Batch, EventRow, TimeUp, list_events
 from tidetable.query.model import Position
 from tidetable.query.page import MAX_PAGE_BYTES
 from tidetable.query.sections import Section, SectionReader
 from tidetable.query.session import ReadSession
-from tidetable.rollups.cells import Cell, Number, Numbers
+from tidetable.rollups.cells import Cell
+from tidetable.rollups.definition import TIMES
 from tidetable.rollups.groups import Group, make_group_value, measure_group
+from tidetable.rollups.numbers import Number, Numbers
 from tidetable.times import from_text, to_text
 
 # The greatest number of groups times steps in memory, without and with sketches. A group with a sketch takes some KB.
@@ -126,7 +128,7 @@ class Run:
 
     def _add_events(self, events: Iterable[EventRow]) -> bool:
         """Add events to the groups of their steps; return True if reading goes on."""
-        aggregation, add = self._aggregation, self._add
+        aggregation, add, timed = self._aggregation, self._add, self._aggregation.timed
         end = to_text(self._window[1])
         numbers_of, field, by = self._numbers, aggregation.field, aggregation.by
         for time, series, _, data in events:
@@ -151,6 +153,8 @@ class Run:
                 numbers.count += 1
             else:
                 add(numbers, number)
+            if timed:
+                numbers.widen(time, time)
         return True
 
     def _add_cells(self, cells: Iterable[tuple[str, Cell]]) -> bool:
@@ -171,6 +175,7 @@ class Run:
                 numbers = self._numbers[group] = self._begin_group(group)
             if rolled is None:
                 numbers.count += cell.state.count
+                numbers.widen(cell.state.first_at, cell.state.last_at)
             else:
                 numbers.merge(rolled, self._sketches)
         return True
@@ -241,7 +246,8 @@ class Run:
         elif aggregation.fill == "previous":
             values = {**dict.fromkeys(aggregation.stats), **self._before.get(group, {})}
         else:
-            values = dict.fromkeys(aggregation.stats, 0 if aggregation.fill == "zero" else None)
+            zero = 0 if aggregation.fill == "zero" else None
+            values = {stat: None if stat in TIMES else zero for stat in aggregation.stats}
         if numbers is None and "count" in values:
             values = {**values, "count": 0}
         return row | values
@@ -254,7 +260,7 @@ class Run:
             for group, numbers in numbers_of.items():
                 totals.setdefault(group, Numbers()).merge(numbers, self._sketches)
         stat = aggregation.stats[0]
-        values = [(compute_stat(total, stat), group) for group, total in totals.items()]
+        values = [(compute_rank(total, stat), group) for group, total in totals.items()]
         ranked = sorted(
             (value if aggregation.ascending else -value, group) for value, group in values if value is not None
         )

@@ -9,9 +9,13 @@ from decimal import Context, Decimal
 from tidetable.keys import render_number
 from tidetable.ports import Sketches
 from tidetable.problems import refuse_request
-from tidetable.rollups.cells import Number, Numbers
+from tidetable.rollups.definition import TIMES
+from tidetable.rollups.numbers import Number, Numbers
+from tidetable.times import EPOCH, MOMENT, from_text
 
-PLAIN = ("count", "sum", "min", "max", "avg", "first", "last")
+PLAIN = ("count", "sum", "min", "max", "avg", "first", "last", *TIMES)
+# These need no field: they can be of all events.
+OF_EVENTS = frozenset({"count", *TIMES})
 _PERCENTILE = re.compile(r"p(\d{1,2}(?:\.\d{1,3})?|100)")
 _AVERAGE = Context(prec=17)
 # The most characters of the texts of all groups in memory.
@@ -29,8 +33,8 @@ def is_stat(stat: str) -> bool:
     return stat in PLAIN or parse_percentile(stat) is not None
 
 
-def compute_stat(numbers: Numbers, name: str) -> int | float | Decimal | None:
-    """Compute the value of a statistic. Without numbers, a count is 0 and any other statistic is None."""
+def compute_stat(numbers: Numbers, name: str) -> int | float | Decimal | str | None:
+    """Compute the value of a statistic. Without events, a count is 0 and any other statistic is None."""
     if name == "count":
         return numbers.count
     if not numbers.count:
@@ -46,6 +50,12 @@ def compute_stat(numbers: Numbers, name: str) -> int | float | Decimal | None:
         return numbers.max if share else numbers.min
     # A percentile cannot be less than the minimum or greater than the maximum, but its estimate may be.
     return float(min(max(numbers.sketch.quantile(share), float(numbers.min or 0)), float(numbers.max or 0)))
+
+
+def compute_rank(numbers: Numbers, name: str) -> int | float | Decimal | None:
+    """Compute the value of a statistic as a number, by which groups are ranked. A time is its microseconds."""
+    value = compute_stat(numbers, name)
+    return (from_text(value) - EPOCH) // MOMENT if isinstance(value, str) else value
 
 
 def make_adder(stats: Sequence[str], sketches: Sketches) -> Callable[[Numbers, Number], None]:

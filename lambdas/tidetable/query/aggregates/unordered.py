@@ -15,7 +15,7 @@ from tidetable.query.aggregates.parse import Aggregation
 from tidetable.query.aggregates.stats import parse_percentile, refuse_long_groups
 from tidetable.query.batches import ArchiveBatch, LiveBatch, list_events
 from tidetable.rollups.cells import Bucket, Cell
-from tidetable.rollups.definition import PERCENTILES, STATS, Definition
+from tidetable.rollups.definition import PERCENTILES, STATS, TIMES, Definition
 from tidetable.rollups.groups import measure_group
 from tidetable.times import from_text, to_text
 
@@ -29,7 +29,8 @@ class Unordered:
 
     def __init__(self, aggregation: Aggregation, sketches: Sketches) -> None:
         sketched = any(parse_percentile(stat) is not None for stat in aggregation.stats)
-        stats = tuple(stat for stat in STATS if sketched or stat != PERCENTILES)
+        left_out = {*(() if sketched else (PERCENTILES,)), *(() if aggregation.timed else TIMES)}
+        stats = tuple(stat for stat in STATS if stat not in left_out)
         fields = () if aggregation.field is None else (aggregation.field,)
         self._most = MAX_SKETCHES if sketched else MAX_CELLS
         # The limit does not apply to a single bucket, but to all buckets together.
