@@ -32,7 +32,7 @@ from aws.archive.parquet import Parquet
 from bench.archive_cost import price_archive
 from strict.units import measure_item
 from tidetable.config import ArchivePolicy
-from tidetable.keys import Layout
+from tidetable.layout import Layout
 from tidetable.times import to_text
 
 ITEMS = 1_000_000

@@ -29,8 +29,8 @@ from bench.results import note_ratios
 from strict.units import WRITE_BYTES, measure_item
 from tests.fakes import FakeStore, FakeValues, unpacker
 from tests.worlds.rolled import START, World
-from tidetable.keys import Layout
-from tidetable.keys.suffix import compute_suffix
+from tidetable.layout import Layout
+from tidetable.layout.suffix import compute_suffix
 from tidetable.ports import Columns, Guard, Page, Put, RangeRead, Written
 from tidetable.query.aggregates.find import Aggregate
 from tidetable.rollups.definition import Definition

@@ -14,7 +14,7 @@ from typing import Any
 
 from strict import ManualClock, StrictDynamo
 from strict.memory import MemoryEngine
-from tidetable.keys import compute_suffix
+from tidetable.layout import compute_suffix
 from tidetable.times import to_text
 
 START = datetime(2026, 3, 15, 12, tzinfo=UTC)

@@ -26,7 +26,7 @@ from strict import ManualClock, StrictDynamo
 from strict.memory import MemoryEngine
 from strict.throughput import PARTITION_UNITS, Throughput
 from tidetable.events import Event
-from tidetable.keys import Layout
+from tidetable.layout import Layout
 
 PICTURE = Path(__file__).parents[1] / "docs" / "inside" / "suffix.svg"
 SUFFIXES = (1, 2, 4, 8, 16, 32)

@@ -23,7 +23,7 @@ from tests.fakes import SEAL
 from tidetable.catalog import Entry, State
 from tidetable.config import Stream, TableClass, load, parse
 from tidetable.ingest.submission import Code
-from tidetable.keys import compute_suffix
+from tidetable.layout import compute_suffix
 from tidetable.periods import Kind, find_containing
 from tidetable.query import parse_query
 from tidetable.query.plan import plan_query

@@ -11,7 +11,7 @@ from typing import Any
 from cli.sources.row import SourceError
 from cli.sources.times import UNITS, check_format, parse_epoch, parse_formatted, parse_text
 from tidetable.errors import InvalidRef
-from tidetable.keys import Ref
+from tidetable.layout import Ref
 
 # A name in a path, in quotes or plain (tidetable.query.render).
 _STEP = re.compile(r'(?:^|\.)(?:"((?:[^"]|"")*)"(?=\.|$)|([^.]*))')

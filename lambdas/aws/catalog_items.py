@@ -12,7 +12,7 @@ from tidetable.catalog import ArchiveFacts, Backfill, Entry, Opened, RecordedPol
 from tidetable.config import TableClass
 from tidetable.errors import Outage, StoreUnavailable
 from tidetable.events import Item
-from tidetable.keys import Index, Layout, Packing
+from tidetable.layout import Index, Layout, Packing
 from tidetable.periods import LONGEST, Kind, Period, parse_label
 from tidetable.times import EPOCH, from_text, to_text
 from tidetable.version import CATALOG_FORMAT, VERSION

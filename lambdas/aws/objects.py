@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from aws.codes import find_outage
 from aws.errors import ignore_refusal, list_aws_errors, read_error_code
 from tidetable.errors import Outage, StoreUnavailable
-from tidetable.keys import Key
 from tidetable.large.ports import Stored
+from tidetable.layout import Key
 from tidetable.ports import Blob
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from aws.wire import decode_value
 from tidetable.conditions import Condition, read_numbers
 from tidetable.events import Item
-from tidetable.keys import Index
+from tidetable.layout import Index
 from tidetable.ports import KeyRange, RangeRead
 
 _ORDERED = {"lt": "<", "le": "<=", "gt": ">", "ge": ">="}

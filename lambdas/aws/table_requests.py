@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from tidetable.config import TableClass
 from tidetable.config.capacity import find_index_units
-from tidetable.keys import Index
+from tidetable.layout import Index
 from tidetable.ports import TableSpec
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from math import ceil
 from typing import NamedTuple
 
 from tidetable.events import Event, Item
-from tidetable.keys import Layout
+from tidetable.layout import Layout
 from tidetable.packs import decode_body, make_packs
 from tidetable.values import count_item_bytes
 

@@ -25,7 +25,7 @@ from tidetable.exact import decode_json, encode_json
 from tidetable.ingest.bodies import Sent
 from tidetable.ingest.outcome import LISTED, list_errors
 from tidetable.ingest.unreadable import Unreadable, read_elements
-from tidetable.keys import MAX_NAME_BYTES, escape
+from tidetable.layout import MAX_NAME_BYTES, escape
 from tidetable.problems import CONTENT_TYPE, Problem, refuse_request
 
 _STRUCTURED, _BATCH = "application/cloudevents+json", "application/cloudevents-batch+json"

@@ -24,7 +24,7 @@ from tidetable.events import JsonObject
 from tidetable.exact import decode_json
 from tidetable.ingest.bodies import Sent
 from tidetable.ingest.unreadable import Unreadable, find_lone_surrogate
-from tidetable.keys import find_value
+from tidetable.layout import find_value
 from tidetable.problems import Problem, refuse_request
 from tidetable.times import to_micros
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
 
-from tidetable.keys import MAX_NAME_BYTES, escape
+from tidetable.layout import MAX_NAME_BYTES, escape
 
 _PLACE = re.compile(r"\{([^{}]+)\}")
 # A name that is too long keeps this many characters of its beginning, to be readable. A character may take four bytes.

@@ -10,7 +10,7 @@ from typing import NamedTuple, TypedDict
 import msgspec
 
 from tidetable.config import TableClass
-from tidetable.keys import Layout
+from tidetable.layout import Layout
 from tidetable.names import name_chunks_table
 from tidetable.periods import Period
 from tidetable.times import to_text

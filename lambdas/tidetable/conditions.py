@@ -9,7 +9,7 @@ from operator import ge, gt, le, lt
 from typing import Any, Literal, NamedTuple
 
 from tidetable.events import JsonObject
-from tidetable.keys import find_value, render_number
+from tidetable.layout import find_value, render_number
 from tidetable.values import MAX_DIGITS, count_digits
 
 Operator = Literal["eq", "ne", "lt", "le", "gt", "ge", "in", "prefix"]

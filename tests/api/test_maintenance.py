@@ -13,7 +13,7 @@ from tests.api.gateway import Context
 from tests.fakes.stage import Stage
 from tidetable.catalog import Entry, State
 from tidetable.errors import ArchiveFailed, BadInvocation
-from tidetable.keys import Key
+from tidetable.layout import Key
 from tidetable.ports import Blob
 
 NOON = datetime(2026, 3, 15, 12, tzinfo=UTC)

@@ -25,8 +25,8 @@ from tests.worlds.tenant_cases import (
 )
 from tests.worlds.tenants import OTHERS, PREFIX, SECRET, SPAN, STREAMS, Answer
 from tidetable.access import FULL
-from tidetable.keys import Key, Ref, escape
-from tidetable.keys.pack import is_address
+from tidetable.layout import Key, Ref, escape
+from tidetable.layout.pack import is_address
 from tidetable.query.model import Query
 
 

@@ -14,7 +14,7 @@ from tests.worlds.parts import make_item
 from tidetable.archive.manifest import Manifest, Part
 from tidetable.archive.reading import ArchivedEvent, read_archive
 from tidetable.conditions import Condition
-from tidetable.keys import Layout
+from tidetable.layout import Layout
 from tidetable.ports import ArchiveRange, Version
 
 LAYOUT = Layout("series", 2, "id")

@@ -15,7 +15,7 @@ from aws.archive.s3 import Ranged, S3PartReader
 from tests.worlds.parts import make_item
 from tidetable.archive.manifest import Manifest, Part
 from tidetable.errors import ArchiveFailed
-from tidetable.keys import Layout
+from tidetable.layout import Layout
 from tidetable.ports import ArchiveRange
 
 LAYOUT = Layout("series", 2, "id")

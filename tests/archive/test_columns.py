@@ -18,7 +18,7 @@ from aws.archive.columns import Column
 from aws.archive.parquet import Parquet
 from tests.worlds.parts import RANKED, make_item, names, round_trip, values
 from tidetable.archive import Manifest
-from tidetable.keys import Index, Layout
+from tidetable.layout import Index, Layout
 from tidetable.ports import ArchiveRange
 
 BY_SERIES = Layout("series", 2, "id")

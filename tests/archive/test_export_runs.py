@@ -16,7 +16,7 @@ from tidetable.archive.pacing import Pacer
 from tidetable.archive.ports import RawPage
 from tidetable.catalog import Entry, State
 from tidetable.errors import TableThrottled
-from tidetable.keys import Layout
+from tidetable.layout import Layout
 from tidetable.periods import Kind, find_containing
 
 LEASE = "archive#s#2026-03-01"

@@ -13,7 +13,7 @@ from aws.archive.parquet import Parquet
 from aws.archive.render import escape_json
 from tests.worlds.parts import RANKED, make_item, round_trip
 from tidetable.errors import ArchiveFailed
-from tidetable.keys import Index, Layout
+from tidetable.layout import Index, Layout
 
 BY_SERIES = Layout("series", 2, "id")
 INDEXED = Layout("series", 2, "id", 0, (Index("status", "status", 3),))

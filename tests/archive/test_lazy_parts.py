@@ -17,7 +17,7 @@ from tidetable.archive.reading import ArchivedEvent, read_archive
 from tidetable.conditions import Condition
 from tidetable.errors import ArchiveFailed
 from tidetable.events import Event
-from tidetable.keys import Layout
+from tidetable.layout import Layout
 from tidetable.ports import ArchiveRange, Rank, Version
 
 START = datetime(2026, 3, 1, tzinfo=UTC)

@@ -24,7 +24,7 @@ from tests.worlds.parts import (
 )
 from tidetable.archive.facts import join_digests
 from tidetable.errors import ArchiveFailed
-from tidetable.keys import Index, Layout
+from tidetable.layout import Index, Layout
 from tidetable.ports import ArchiveRange
 
 BY_TIME = Layout("time", 4, "id", 21_600)

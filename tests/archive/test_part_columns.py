@@ -9,7 +9,7 @@ import pytest
 
 from aws.archive.parquet import Parquet
 from tests.worlds.parts import make_item, round_trip
-from tidetable.keys import Layout
+from tidetable.layout import Layout
 
 BY_SERIES = Layout("series", 2, "id")
 BY_TIME = Layout("time", 2, "id", 3_600)

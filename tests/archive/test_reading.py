@@ -14,7 +14,7 @@ from tidetable.archive.manifest import Part
 from tidetable.archive.reading import ArchivedEvent, read_archive
 from tidetable.conditions import Condition, Names
 from tidetable.events import Event
-from tidetable.keys import Layout
+from tidetable.layout import Layout
 from tidetable.ports import ArchiveRange, Rank, Version
 from tidetable.times import from_text
 

@@ -16,7 +16,7 @@ from tidetable.archive.reading import ArchivedEvent, read_archive
 from tidetable.archive.wire import encode_page
 from tidetable.events import Event
 from tidetable.exact import encode_json
-from tidetable.keys import Layout
+from tidetable.layout import Layout
 from tidetable.ports import ArchivePage, ArchiveRange, Rank, Version
 from tidetable.times import from_text
 

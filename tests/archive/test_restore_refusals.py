@@ -21,7 +21,7 @@ from tidetable.archive.restore import Position
 from tidetable.catalog import Seen, State
 from tidetable.config import TableClass, parse
 from tidetable.errors import ArchiveBusy, ArchiveFailed, ArchiveMismatch, TableRefused, TableThrottled
-from tidetable.keys import Layout
+from tidetable.layout import Layout
 from tidetable.leases import LIFECYCLE_LEASE
 from tidetable.ports import Put, Written
 

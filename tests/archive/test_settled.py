@@ -14,7 +14,7 @@ from aws.zstd import Zstd
 from tidetable.archive.ports import RawPage, Source
 from tidetable.errors import TableThrottled
 from tidetable.events import Event
-from tidetable.keys import Layout, Packing
+from tidetable.layout import Layout, Packing
 from tidetable.packs import make_packs
 
 NOON = datetime(2026, 3, 15, 12, tzinfo=UTC)

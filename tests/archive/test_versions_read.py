@@ -14,7 +14,7 @@ from tidetable.archive import Manifest
 from tidetable.archive.manifest import Part
 from tidetable.archive.reading import ArchivedEvent, read_archive
 from tidetable.conditions import Condition
-from tidetable.keys import Layout
+from tidetable.layout import Layout
 from tidetable.ports import ArchiveRange
 
 KEPT = Layout("time", 1, "id", 86_400, versioned=True)

@@ -14,7 +14,7 @@ from bill.standing import ObservedPeriod
 from tests.lifecycle.world import configuration
 from tidetable.catalog import ArchiveFacts, Entry, State
 from tidetable.config import Stream, TableClass
-from tidetable.keys import Layout
+from tidetable.layout import Layout
 from tidetable.periods import parse_label
 from tidetable.ports import Table
 

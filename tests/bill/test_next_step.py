@@ -9,7 +9,7 @@ from bill.next_step import find_next_step
 from tests.lifecycle.world import configuration
 from tidetable.catalog import Entry, Opened, State
 from tidetable.config import Stream
-from tidetable.keys import Layout
+from tidetable.layout import Layout
 from tidetable.lifecycle.expiry import is_expired
 from tidetable.lifecycle.ladder import choose_level
 from tidetable.periods import parse_label

@@ -14,7 +14,7 @@ from tests.fakes.serial import Serial
 from tests.lifecycle.world import configuration
 from tidetable.catalog import ArchiveFacts, Entry, Opened, State
 from tidetable.config import TableClass
-from tidetable.keys import Layout
+from tidetable.layout import Layout
 from tidetable.periods import parse_label
 from tidetable.ports import Table
 

@@ -12,7 +12,7 @@ from tests.fakes.stage import Stage
 from tests.worlds.commands import FakeFunctions, run
 from tidetable.catalog import Entry, Opened, State
 from tidetable.config import parse
-from tidetable.keys import Layout
+from tidetable.layout import Layout
 from tidetable.periods import parse_label
 
 # The time is 12:20; the periods are hours with `late` = 1 hour: 12 and 11 are open, 13 and 14 are made ahead.

@@ -23,7 +23,7 @@ from tests.fakes.serial import Serial
 from tests.worlds.commands import run
 from tidetable.catalog import Entry, Opened, State
 from tidetable.config import TableClass, parse
-from tidetable.keys import Index, Layout, Packing
+from tidetable.layout import Index, Layout, Packing
 from tidetable.periods import Kind, find_containing
 from tidetable.ports import Table
 

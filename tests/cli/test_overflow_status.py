@@ -13,7 +13,7 @@ from cli.overflow_status import describe_overflow
 from tests.fakes.stage import Stage
 from tests.worlds.commands import NOW, functions, run, stage
 from tidetable.ingest.saved import SavedMessage
-from tidetable.keys import Key
+from tidetable.layout import Key
 from tidetable.ports import Blob
 
 __all__ = ["functions", "stage"]

@@ -11,7 +11,7 @@ import pytest
 
 from cli.forms import write_csv, write_lines
 from cli.sources import Columns, Row, SourceError, open_source
-from tidetable.keys import Key, Ref
+from tidetable.layout import Key, Ref
 from tidetable.periods import parse_label
 
 EVENT: dict[str, Any] = {

@@ -12,7 +12,7 @@ from bill.standing import ObservedPeriod, Row, make_row, mark_period
 from tests.lifecycle.world import configuration
 from tidetable.catalog import Entry, Opened, State
 from tidetable.config import TableClass
-from tidetable.keys import Index, Layout
+from tidetable.layout import Index, Layout
 from tidetable.periods import parse_label
 from tidetable.ports import Table
 

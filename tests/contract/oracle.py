@@ -21,7 +21,7 @@ from aws.wire import make_condition
 from tidetable.catalog import WRITABLE, Entry
 from tidetable.errors import Outage, StoreUnavailable, TableMissing
 from tidetable.events import Item
-from tidetable.keys import Key
+from tidetable.layout import Key
 from tidetable.ports import Columns, Guard, Guarded, Page, Put, RangeRead, Transacted, Written
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from aws import table_requests
 from aws.tables import DynamoTables
 from tidetable.config import TableClass
 from tidetable.errors import CopyRefused, NotReady, TableRefused
-from tidetable.keys import Index
+from tidetable.layout import Index
 from tidetable.ports import TableSpec
 
 

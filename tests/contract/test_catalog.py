@@ -10,7 +10,7 @@ from tests.contract.engines import Engine
 from tidetable.catalog import ArchiveFacts, Backfill, Entry, Opened, RecordedPolicy, Seen, State
 from tidetable.config import TableClass
 from tidetable.errors import StaleEntry
-from tidetable.keys import Index, Layout
+from tidetable.layout import Index, Layout
 from tidetable.periods import Kind, find_containing
 
 NOW = datetime(2026, 3, 1, 0, 5, tzinfo=UTC)

@@ -17,7 +17,7 @@ from tests.lifecycle.world import NOON
 from tidetable.catalog import Backfill, Entry, Opened, RecordedPolicy, State
 from tidetable.config import TableClass
 from tidetable.errors import StoreUnavailable
-from tidetable.keys import Index, Layout, Packing
+from tidetable.layout import Index, Layout, Packing
 from tidetable.periods import Kind, find_containing
 from tidetable.ports import TableSpec
 

@@ -11,7 +11,7 @@ from tests.contract.engines import Engine, pages
 from tidetable.catalog import Entry, State
 from tidetable.conditions import Condition
 from tidetable.events import Event, Item
-from tidetable.keys import Index, Layout
+from tidetable.layout import Index, Layout
 from tidetable.periods import Kind, find_containing
 from tidetable.ports import KeyRange, Put
 

@@ -13,7 +13,7 @@ from tests.fakes.items import read_event
 from tidetable.catalog import Entry, State
 from tidetable.errors import TableMissing
 from tidetable.events import Event
-from tidetable.keys import Index, Key, Layout
+from tidetable.layout import Index, Key, Layout
 from tidetable.periods import Kind, find_containing
 from tidetable.ports import Guarded, KeyRange, Page, Put, RangeRead, Transacted
 

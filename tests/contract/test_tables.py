@@ -10,7 +10,7 @@ from tests.contract.engines import TAGS, Engine
 from tidetable.catalog import Seen
 from tidetable.config import TableClass
 from tidetable.errors import TableMissing, TableRefused
-from tidetable.keys import Index
+from tidetable.layout import Index
 
 
 def test_a_table_is_created_once_and_settles_as_asked(engine: Engine) -> None:

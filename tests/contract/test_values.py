@@ -9,8 +9,8 @@ import pytest
 from aws.objects import S3Values
 from local.stack import make_aws_client
 from tests.fakes import FakeValues
-from tidetable.keys import Key
 from tidetable.large.ports import Store
+from tidetable.layout import Key
 from tidetable.ports import Blob, Values
 
 KEY = "large/stream=s/period=2026-03-01/abc/1"

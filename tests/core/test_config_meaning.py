@@ -13,7 +13,7 @@ from tidetable.config.derive import count_periods_within
 from tidetable.config.model import Stream
 from tidetable.config.stream import IndexPolicy, KeyPolicy, PackPolicy, TablePolicy
 from tidetable.durations import Duration
-from tidetable.keys import Index, Layout, Packing
+from tidetable.layout import Index, Layout, Packing
 from tidetable.periods import Kind
 
 SWITCHED = "[lifecycle]\ndelete_expired = true\n"

@@ -12,7 +12,7 @@ from tidetable.config import parse
 from tidetable.config.record import parse_policy, render_policy
 from tidetable.errors import ConfigError
 from tidetable.exact import decode_json
-from tidetable.keys import Layout, Packing
+from tidetable.layout import Layout, Packing
 from tidetable.periods import parse_label
 
 STREAM = '[streams.s]\nperiod = "day"\nlate = "1d"\nretention = 3\n'

@@ -9,7 +9,7 @@ from tidetable.config.derive import count_periods_within
 from tidetable.config.record import parse_policy, render_policy
 from tidetable.durations import Duration
 from tidetable.errors import ConfigError
-from tidetable.keys import Layout, Packing
+from tidetable.layout import Layout, Packing
 from tidetable.periods import Kind
 from tidetable.rollups.definition import make_definition
 

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidetable.events import Event
-from tidetable.keys import Index
-from tidetable.keys.hierarchy import join_levels, make_level, make_text_level, skip_levels
+from tidetable.layout import Index
+from tidetable.layout.hierarchy import join_levels, make_level, make_text_level, skip_levels
 
 NOON = datetime(2026, 3, 5, 12, tzinfo=UTC)
 ORDER = "2026-03-05T12:00:00.000000Z#s#a"

@@ -9,9 +9,9 @@ import pytest
 
 from tidetable.errors import InvalidRef
 from tidetable.events import Event
-from tidetable.keys import Index, Key, Layout, Packing, Ref, encode_ref_tails, encode_refs
-from tidetable.keys.hierarchy import make_level, make_text_level
-from tidetable.keys.pack import (
+from tidetable.layout import Index, Key, Layout, Packing, Ref, encode_ref_tails, encode_refs
+from tidetable.layout.hierarchy import make_level, make_text_level
+from tidetable.layout.pack import (
     PackName,
     find_key_range,
     is_address,

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from tests.fakes.items import read_event
 from tidetable.errors import InvalidRef
 from tidetable.events import Event
-from tidetable.keys import (
+from tidetable.layout import (
     MAX_NAME_BYTES,
     Index,
     Key,

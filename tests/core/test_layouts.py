@@ -8,8 +8,8 @@ import pytest
 from msgspec.structs import replace
 
 from tidetable.events import Event
-from tidetable.keys import Index, Layout, render_number
-from tidetable.keys.hierarchy import join_levels, skip_levels
+from tidetable.layout import Index, Layout, render_number
+from tidetable.layout.hierarchy import join_levels, skip_levels
 
 NOON = datetime(2026, 3, 5, 12, tzinfo=UTC)
 # FIPS 180: SHA-256 of "abc" begins with ba7816bf, of this series with 248d6a61.

@@ -11,7 +11,7 @@ from tests.fakes import FakeClock
 from tidetable.catalog import Entry, State
 from tidetable.config import TableClass
 from tidetable.errors import InvalidName, NotOurs, NotReady, TableMissing, TableRefused, TableUnusable
-from tidetable.keys import Index, Layout
+from tidetable.layout import Index, Layout
 from tidetable.period_tables import (
     PeriodTables,
     describe_changing_copies,

@@ -13,7 +13,7 @@ from tidetable.catalog import ArchiveFacts, State
 from tidetable.errors import ArchiveFailed
 from tidetable.events import Event, Item
 from tidetable.exact import decode_json
-from tidetable.keys import Layout
+from tidetable.layout import Layout
 from tidetable.packs import DamagedPack, Opened, open_item
 from tidetable.ports import ArchivePage, ArchiveRange, Clock
 from tidetable.times import from_text

@@ -12,8 +12,8 @@ from tidetable.archive import Facts
 from tidetable.archive.manifest import Manifest, Part
 from tidetable.archive.reading import ArchivedEvent, read_archive
 from tidetable.events import Item
-from tidetable.keys import Layout
 from tidetable.large.forms import strip_version
+from tidetable.layout import Layout
 from tidetable.ports import ArchivePage, ArchiveRange
 from tidetable.query.rows import read_version
 from tidetable.times import to_text

@@ -1,7 +1,7 @@
 """Events read back from items."""
 
 from tidetable.events import Event, Item
-from tidetable.keys import Layout
+from tidetable.layout import Layout
 from tidetable.times import from_text
 
 

@@ -13,10 +13,10 @@ from tidetable.catalog import WRITABLE, Entry
 from tidetable.errors import TableMissing
 from tidetable.events import Event, Item
 from tidetable.exact import encode_json
-from tidetable.keys import Index, Key
 from tidetable.large.ports import Stored
 from tidetable.large.shrink import LargeValueServices
 from tidetable.large.whole import Unpacker
+from tidetable.layout import Index, Key
 from tidetable.ports import (
     Blob,
     Columns,

@@ -14,7 +14,7 @@ from tidetable.conditions import Condition
 from tidetable.errors import ValueMissing
 from tidetable.events import Event
 from tidetable.feed import ChangeReader, Record
-from tidetable.keys import Key, Layout, Packing, Ref
+from tidetable.layout import Key, Layout, Packing, Ref
 from tidetable.packs import make_packs
 from tidetable.periods import Kind, find_containing
 from tidetable.ports import Blob

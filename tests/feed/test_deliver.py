@@ -20,7 +20,7 @@ from tidetable.catalog import Entry, State
 from tidetable.events import Event
 from tidetable.feed import ChangeReader, Feed, Record, deliver
 from tidetable.feed.deliver import Message, Target, send_messages
-from tidetable.keys import Layout
+from tidetable.layout import Layout
 from tidetable.periods import Kind, find_containing
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -25,7 +25,7 @@ from tidetable.events import Event
 from tidetable.feed import Record
 from tidetable.feed.deliver import Message
 from tidetable.feed.feeds import Feeds
-from tidetable.keys import Layout, Packing, Ref
+from tidetable.layout import Layout, Packing, Ref
 from tidetable.packs import make_packs
 from tidetable.periods import Kind, find_containing
 from wiring_upkeep import Upkeep

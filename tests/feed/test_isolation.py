@@ -15,7 +15,7 @@ from tidetable.events import Event
 from tidetable.feed import ChangeReader, Delivered, Feed, Record, deliver
 from tidetable.feed.deliver import Message
 from tidetable.feed.memory import Memory
-from tidetable.keys import Layout
+from tidetable.layout import Layout
 from tidetable.periods import Kind, find_containing
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)

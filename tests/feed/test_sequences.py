@@ -17,7 +17,7 @@ from tests.worlds.large import NOON, ask, built, event, send
 from tidetable.catalog import Entry, State
 from tidetable.events import Event, Item
 from tidetable.feed import Change, ChangeReader, Record
-from tidetable.keys import Layout, Packing
+from tidetable.layout import Layout, Packing
 from tidetable.packs import make_packs, open_item
 from tidetable.packs.walk import Walk
 from tidetable.periods import Kind, find_containing

@@ -22,7 +22,7 @@ from tidetable.durations import Duration
 from tidetable.ingest.bodies import decode_raw, read_body
 from tidetable.ingest.columns import Batch, read_batch, route_batch
 from tidetable.ingest.context import RequestContext
-from tidetable.keys import Layout, Packing
+from tidetable.layout import Layout, Packing
 from tidetable.packs import open_item
 from tidetable.times import to_text
 from tidetable.window import Window

@@ -15,7 +15,7 @@ from tidetable.events import Event
 from tidetable.ingest.drain import drain_message
 from tidetable.ingest.overflow import encode_message, encode_ticket
 from tidetable.ingest.pace import Pace
-from tidetable.keys import Key
+from tidetable.layout import Key
 from tidetable.ports import Blob, Guard, Put, Written
 
 TODAY = f"tidetable-t.quakes.{LABEL}"

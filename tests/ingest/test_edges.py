@@ -24,7 +24,7 @@ from tidetable.events import Event
 from tidetable.ingest.drain import drain_message
 from tidetable.ingest.overflow import decode_message, encode_message
 from tidetable.ingest.pace import Pace
-from tidetable.keys import ATTRIBUTES, Index
+from tidetable.layout import ATTRIBUTES, Index
 from tidetable.periods import Kind, find_containing
 from tidetable.problems import ProblemError
 

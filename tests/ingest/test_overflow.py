@@ -15,7 +15,7 @@ from tidetable.config.stream import LargePolicy
 from tidetable.errors import Undrainable
 from tidetable.events import Event
 from tidetable.ingest.overflow import decode_message, encode_message, encode_messages
-from tidetable.keys import Key
+from tidetable.layout import Key
 from tidetable.ports import Blob
 
 

@@ -20,9 +20,9 @@ from tidetable.durations import Duration
 from tidetable.events import Event, Item
 from tidetable.exact import decode_json
 from tidetable.ingest.overflow import encode_message
-from tidetable.keys import Key, Layout
-from tidetable.keys.pack import is_pack, parse_address
-from tidetable.keys.ref import Ref
+from tidetable.layout import Key, Layout
+from tidetable.layout.pack import is_pack, parse_address
+from tidetable.layout.ref import Ref
 from tidetable.packs import open_item, walk_packs
 from tidetable.periods import Kind, find_containing
 from tidetable.ports import Put, Written

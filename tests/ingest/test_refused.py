@@ -15,7 +15,7 @@ from tidetable.events import Event
 from tidetable.ingest.drain import drain_message
 from tidetable.ingest.overflow import decode_message, encode_message
 from tidetable.ingest.request import IngestRequest, ingest_body, ingest_values
-from tidetable.keys import Layout
+from tidetable.layout import Layout
 from tidetable.problems import ProblemError
 from tidetable.query import parse_query, run_query
 from tidetable.times import to_text

@@ -1,7 +1,7 @@
 """Objects under the prefix of saved messages that are no saved messages."""
 
 from tests.worlds.saved import list_saved, queue_events, stage_of
-from tidetable.keys import Key
+from tidetable.layout import Key
 from tidetable.ports import Blob
 
 

@@ -19,7 +19,7 @@ from tidetable.ingest.context import RequestContext
 from tidetable.ingest.submission import Rejection, Submission
 from tidetable.ingest.unreadable import read_line
 from tidetable.ingest.verdicts import judge_all
-from tidetable.keys import Index
+from tidetable.layout import Index
 from tidetable.times import to_text
 from tidetable.values import MAX_ITEM_BYTES, count_item_bytes
 from tidetable.window import Window

@@ -14,7 +14,7 @@ from tidetable.errors import NotDrained
 from tidetable.events import Event, Item
 from tidetable.ingest.overflow import encode_message
 from tidetable.ingest.versions import add_fenced, write_versions
-from tidetable.keys import Key
+from tidetable.layout import Key
 from tidetable.names import name_chunks_table
 from tidetable.ports import Blob, Guarded, Put, Transacted
 

@@ -9,8 +9,8 @@ from tests.fakes import FakeValues, large_values
 from tests.worlds.large import make_entry
 from tidetable.events import Event, Item
 from tidetable.ingest.versions import make_first_version
-from tidetable.keys import Index, Layout
 from tidetable.large.shrink import Shrinker
+from tidetable.layout import Index, Layout
 from tidetable.values import count_item_bytes
 
 TIME = datetime(2026, 3, 1, 12, tzinfo=UTC)

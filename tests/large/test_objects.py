@@ -10,8 +10,8 @@ from botocore.exceptions import ClientError, EndpointConnectionError
 
 from aws.objects import S3Objects, S3Values
 from tidetable.errors import StoreUnavailable
-from tidetable.keys import Key
 from tidetable.large.ports import Stored
+from tidetable.layout import Key
 from tidetable.ports import Blob
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -12,7 +12,7 @@ from aws.zstd import Zstd
 from tests.fakes import FakeValues
 from tidetable.events import Event
 from tidetable.ingest.overflow import encode_message
-from tidetable.keys import Key
+from tidetable.layout import Key
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 REFUSED = ClientError({"Error": {"Code": "AWS.SimpleQueueService.BatchRequestTooLong"}}, "SendMessageBatch")

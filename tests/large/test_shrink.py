@@ -21,10 +21,10 @@ from tidetable.errors import ArchiveFailed, StoreUnavailable, TableThrottled, Ti
 from tidetable.events import Event, Item
 from tidetable.exact import decode_json
 from tidetable.ingest.versions import make_first_version
-from tidetable.keys import Index, Layout
 from tidetable.large.forms import MAX_EVENT_BYTES, derive_version, list_chunk_keys
 from tidetable.large.shrink import Shrinker
 from tidetable.large.whole import group_items
+from tidetable.layout import Index, Layout
 from tidetable.names import name_chunks_table
 from tidetable.ports import Put
 from tidetable.values import MAX_ITEM_BYTES, count_item_bytes

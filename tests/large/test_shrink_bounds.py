@@ -17,10 +17,10 @@ from tidetable.errors import ValueMissing
 from tidetable.events import Event, Item
 from tidetable.exact import encode_json
 from tidetable.ingest.versions import make_first_version
-from tidetable.keys import Index, Key, Layout
 from tidetable.large.forms import make_blob_prefix, make_chunk_key, split_payload
 from tidetable.large.shrink import Shrinker
 from tidetable.large.whole import is_partial
+from tidetable.layout import Index, Key, Layout
 from tidetable.periods import Kind
 from tidetable.ports import Blob, Compressor, Put
 from tidetable.values import count_item_bytes

@@ -14,8 +14,8 @@ from tests.fakes.clock import FakeClock
 from tests.fakes.serial import Serial
 from tidetable.catalog import ArchiveFacts, Entry, State
 from tidetable.config import parse
-from tidetable.keys import Key, Layout
 from tidetable.large.sweep import POSITION_KEY, Sweeper, Swept, sweep
+from tidetable.layout import Key, Layout
 from tidetable.periods import parse_label
 from tidetable.ports import Blob
 

@@ -11,8 +11,8 @@ from tests.worlds.large import CONFIG, DAY, SENT, STREAMS, age, ask, built, even
 from tidetable.catalog import State
 from tidetable.config import parse
 from tidetable.errors import Outage, StoreUnavailable
-from tidetable.keys import Key
 from tidetable.large import sweep as sweeping
+from tidetable.layout import Key
 from tidetable.ports import Blob
 from tidetable.times import to_text
 

@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from aws.lean.answers import decode_query
-from tidetable.keys import Index
+from tidetable.layout import Index
 from tidetable.ports import Columns, KeyRange
 
 RANGE = KeyRange("t", "p#0", None, None)

@@ -8,7 +8,7 @@ import pytest
 from aws.lean.client import NoAnswer, Refused
 from tests.fakes.script import Script
 from tidetable.errors import StoreUnavailable
-from tidetable.keys import Key
+from tidetable.layout import Key
 from tidetable.ports import Put
 
 

@@ -28,7 +28,7 @@ from tidetable.catalog import ArchiveFacts, Backfill, Entry, Opened, RecordedPol
 from tidetable.config import TableClass
 from tidetable.errors import StoreUnavailable
 from tidetable.events import Item
-from tidetable.keys import Index, Layout, Packing
+from tidetable.layout import Index, Layout, Packing
 from tidetable.periods import parse_label
 
 NOON = datetime(2026, 3, 5, 12, tzinfo=UTC)

@@ -8,7 +8,7 @@ from aws.lean.client import NoAnswer, Refused
 from aws.lean.rollups import LeanRollups
 from tests.fakes.script import PAUSES, Script
 from tidetable.errors import StoreUnavailable, TableThrottled
-from tidetable.keys import compute_suffix
+from tidetable.layout import compute_suffix
 
 DAY = "2026-03-01"
 THROTTLED = Refused("ThrottlingException", "slow down", b"{}")

@@ -7,7 +7,7 @@ import pytest
 
 from aws.queries import find_last_key, make_query
 from tidetable.conditions import Condition
-from tidetable.keys import Index
+from tidetable.layout import Index
 from tidetable.ports import KeyRange, RangeRead
 from tidetable.query.merge import Demand
 

@@ -15,7 +15,7 @@ from tests.fakes.script import PAUSES, Script
 from tests.ingest.streams import QUAKES
 from tidetable.catalog import Entry, State
 from tidetable.errors import StoreUnavailable, TableMissing
-from tidetable.keys import Key
+from tidetable.layout import Key
 from tidetable.periods import Kind, find_containing
 from tidetable.ports import Guarded, KeyRange, Put, RangeRead, Transacted
 

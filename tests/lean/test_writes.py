@@ -8,7 +8,7 @@ import pytest
 from aws.lean.client import NoAnswer, Refused, Reply
 from tests.fakes.script import PAUSES, Script
 from tidetable.errors import CollectionFull, PutRefused, StoreUnavailable, TableMissing
-from tidetable.keys import Index, Key
+from tidetable.layout import Index, Key
 from tidetable.ports import Guarded, KeyRange, Put, RangeRead, Transacted
 
 FULL = Refused("ItemCollectionSizeLimitExceededException", "an item collection is full", b"{}")

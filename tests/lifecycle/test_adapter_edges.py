@@ -10,7 +10,7 @@ from aws.wire import make_condition
 from tests.fakes.boto import Client
 from tidetable.config import Autoscaling, Range, TableClass
 from tidetable.errors import NotReady, TableMissing, TableRefused
-from tidetable.keys import Index
+from tidetable.layout import Index
 from tidetable.ports import Guarded, Put, TableSpec
 
 

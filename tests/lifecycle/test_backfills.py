@@ -22,7 +22,7 @@ from tests.worlds.killed import CONFIG
 from tidetable.catalog import Backfill, Entry, Opened, State
 from tidetable.config import parse
 from tidetable.errors import ArchiveBusy, ArchiveFailed, BadBackfill, StaleEntry
-from tidetable.keys import Layout
+from tidetable.layout import Layout
 from tidetable.lifecycle.premake import find_missing_periods, find_opening
 from tidetable.periods import parse_label
 from tidetable.problems import ProblemError

@@ -11,7 +11,7 @@ from tests.fakes.boto import Client
 from tidetable.catalog import ArchiveFacts, Backfill, Entry, Opened, RecordedPolicy, Seen, State
 from tidetable.config import TableClass
 from tidetable.errors import StaleEntry
-from tidetable.keys import Index, Layout, Packing
+from tidetable.layout import Index, Layout, Packing
 from tidetable.periods import parse_label
 
 NOON = datetime(2026, 3, 15, 12, tzinfo=UTC)

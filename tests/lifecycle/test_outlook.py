@@ -11,7 +11,7 @@ from tests.lifecycle.world import World, configuration
 from tidetable.catalog import Entry, State
 from tidetable.config import TableClass
 from tidetable.errors import TableRefused
-from tidetable.keys import Index, Layout
+from tidetable.layout import Index, Layout
 from tidetable.lifecycle.observe import Observed
 from tidetable.lifecycle.outlook import Outlook, derive_outlook, measure_lead
 from tidetable.lifecycle.report import make_notices

@@ -10,7 +10,7 @@ from aws.tables import DynamoTables
 from tests.fakes.boto import Client
 from tidetable.config import TableClass
 from tidetable.errors import TableRefused
-from tidetable.keys import Index
+from tidetable.layout import Index
 from tidetable.ports import Table, TableSpec
 
 NOON = datetime(2026, 3, 15, 12, tzinfo=UTC)

@@ -10,7 +10,7 @@ from botocore.stub import Stubber
 from aws.tables import DynamoTables
 from tidetable.config import TableClass
 from tidetable.errors import TableMissing, TableRefused
-from tidetable.keys import Index
+from tidetable.layout import Index
 from tidetable.ports import TableSpec
 
 ARN = "arn:aws:dynamodb:us-east-1:123456789012:table/t"

@@ -11,7 +11,7 @@ ROOMS = {
     "lambdas/doors/": ("doors",),
     "lambdas/tidetable/feed/": ("feed",),
     "lambdas/tidetable/ingest/": ("ingest", "packs"),
-    "lambdas/tidetable/keys/": ("core", "query", "packs"),
+    "lambdas/tidetable/layout/": ("core", "query", "packs"),
     "lambdas/tidetable/large/": ("large",),
     "lambdas/tidetable/late.py": ("lifecycle",),
     "lambdas/tidetable/leases.py": ("lifecycle", "rollups"),

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 from aws.zstd import Zstd
 from tidetable.events import Event, Item
-from tidetable.keys import Layout, Packing
+from tidetable.layout import Layout, Packing
 from tidetable.packs import Opened, Settled, make_packs, open_item, walk_packs
 
 NOON = datetime(2026, 3, 5, 12, tzinfo=UTC)

@@ -11,7 +11,7 @@ from msgspec import Raw
 from aws.zstd import Zstd
 from tidetable.events import Event
 from tidetable.exact import decode_json
-from tidetable.keys import Layout, Packing
+from tidetable.layout import Layout, Packing
 from tidetable.packs import make_packs, open_item
 from tidetable.packs.body import DamagedPack, decode_body, derive_ids, encode_body
 from tidetable.packs.numbers import encode_lines, encode_sent_lines

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from tests.packs.table import NOON, PackTable
 from tests.worlds.places import stored_partition, stored_place
 from tidetable.events import Event
-from tidetable.keys import Layout, Packing
-from tidetable.keys.pack import find_key_range
+from tidetable.layout import Layout, Packing
+from tidetable.layout.pack import find_key_range
 from tidetable.times import to_text
 
 SPAN = 60

@@ -8,7 +8,7 @@ from msgspec import Raw
 
 from tests.packs.table import TIMELY, ZSTD, event
 from tidetable.ingest.verdicts import hash_content
-from tidetable.keys import Layout
+from tidetable.layout import Layout
 from tidetable.packs import encode_body, make_packs, open_item, walk_packs
 from tidetable.packs.numbers import encode_lines, encode_sent_lines
 

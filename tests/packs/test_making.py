@@ -11,8 +11,8 @@ from aws.codec import to_wire
 from strict.units import measure_item
 from tests.packs.table import NOON, SERIAL, SPREAD, TIMELY, ZSTD, PackTable, event
 from tidetable.events import Event
-from tidetable.keys import Layout, Packing
-from tidetable.keys.pack import parse_address
+from tidetable.layout import Layout, Packing
+from tidetable.layout.pack import parse_address
 from tidetable.packs import PackSet, decode_body, make_packs, open_item
 
 

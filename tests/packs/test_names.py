@@ -4,8 +4,8 @@ import pytest
 
 from tests.packs.table import SERIAL, event
 from tidetable.errors import InvalidRef
-from tidetable.keys import Key, Ref
-from tidetable.keys.pack import (
+from tidetable.layout import Key, Ref
+from tidetable.layout.pack import (
     PackName,
     find_key_range,
     is_address,

@@ -6,7 +6,7 @@ import pytest
 
 from tests.packs.table import NOON, SERIAL, TIMELY, ZSTD, PackTable, event, rows
 from tidetable.events import Event
-from tidetable.keys.pack import find_key_range
+from tidetable.layout.pack import find_key_range
 from tidetable.packs import make_packs, open_item, walk_packs
 from tidetable.times import EPOCH, to_text
 

@@ -16,7 +16,7 @@ from tests.worlds.days import Days
 from tidetable.config import Stream, parse
 from tidetable.events import Event, Item
 from tidetable.exact import encode_json
-from tidetable.keys import Layout
+from tidetable.layout import Layout
 from tidetable.periods import Kind, find_containing
 from tidetable.query import Reader
 from tidetable.times import to_text

@@ -3,7 +3,7 @@
 import pytest
 
 from tidetable.conditions import Condition, Names
-from tidetable.keys import Index, Layout
+from tidetable.layout import Index, Layout
 from tidetable.query.access_path import choose_access_path, suggest_index
 
 

@@ -11,7 +11,7 @@ from tests.query.stored_events import BY_TIME, DAYS, NOW, START, StoredEvents, s
 from tests.worlds.days import Days
 from tidetable.catalog import Entry, State
 from tidetable.events import Event
-from tidetable.keys import Index, Key, Layout
+from tidetable.layout import Index, Key, Layout
 from tidetable.periods import Kind, find_containing
 from tidetable.ports import KeyRange
 from tidetable.query import parse_query, run_query

@@ -12,7 +12,7 @@ from tests.worlds.packed import items_of
 from tidetable.config import Stream, parse
 from tidetable.errors import TableMissing
 from tidetable.events import Event, Item
-from tidetable.keys import Key, Layout, Packing, Ref
+from tidetable.layout import Key, Layout, Packing, Ref
 from tidetable.periods import parse_label
 from tidetable.ports import ArchivePage, ArchiveRange, Version
 from tidetable.problems import ProblemError

@@ -15,7 +15,7 @@ from tests.worlds.days import NOW, START, STREAM, Fixture, many, run
 from tidetable.catalog import ArchiveFacts, State
 from tidetable.copies import Copies
 from tidetable.events import Event
-from tidetable.keys import Ref
+from tidetable.layout import Ref
 from tidetable.problems import ProblemError
 from tidetable.query import find_latest, get_event, parse_query, run_query
 from tidetable.query.aggregates import find_aggregate, parse_aggregation

@@ -10,7 +10,7 @@ from tests.fakes.serial import Serial
 from tests.worlds.days import Days
 from tidetable.catalog import ArchiveFacts, Entry, Opened, State
 from tidetable.config import TableClass, parse
-from tidetable.keys import Layout
+from tidetable.layout import Layout
 from tidetable.periods import parse_label
 from tidetable.ports import Table
 from tidetable.problems import ProblemError

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from tests.fakes import SEAL
 from tidetable.catalog import ArchiveFacts, Entry, State
 from tidetable.config import Stream, TableClass, parse
-from tidetable.keys import Index, Layout, Packing
+from tidetable.layout import Index, Layout, Packing
 from tidetable.periods import Kind, find_containing
 from tidetable.ports import Table
 from tidetable.query import parse_query

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from tests.fakes import SEAL
 from tests.fakes.stage import Stage
 from tests.worlds.days import START, STREAM, Days
-from tidetable.keys import Layout
+from tidetable.layout import Layout
 from tidetable.periods import Kind, find_containing
 from tidetable.query import explain_query, parse_query, run_query
 from tidetable.query.aggregates import explain_aggregate, find_aggregate, parse_aggregation

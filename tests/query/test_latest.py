@@ -15,7 +15,7 @@ from tidetable.catalog import ArchiveFacts, Entry, State
 from tidetable.config import Stream, parse
 from tidetable.events import Event
 from tidetable.ingest.versions import make_first_version
-from tidetable.keys import Key, Layout
+from tidetable.layout import Key, Layout
 from tidetable.periods import Kind, find_containing
 from tidetable.problems import ProblemError
 from tidetable.query import Reader, find_latest

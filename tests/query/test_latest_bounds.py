@@ -13,7 +13,7 @@ from tests.fakes.serial import Serial
 from tidetable.catalog import Entry, State
 from tidetable.config import Stream, parse
 from tidetable.events import Event
-from tidetable.keys import Key, Layout, Packing
+from tidetable.layout import Key, Layout, Packing
 from tidetable.packs import make_packs
 from tidetable.periods import Kind, find_containing
 from tidetable.problems import ProblemError

@@ -14,7 +14,7 @@ from tests.query.stored_events import BY_SERIES, BY_TIME, DAYS, NOW, START, Stor
 from tidetable.archive import reading
 from tidetable.conditions import Condition, Names
 from tidetable.events import Event
-from tidetable.keys import Index, Key, Layout
+from tidetable.layout import Index, Key, Layout
 from tidetable.problems import ProblemError
 from tidetable.query import gather, parse_query, read, run_query
 from tidetable.query.access_path import choose_access_path

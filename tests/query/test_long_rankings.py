@@ -11,7 +11,7 @@ from tests.fakes import SEAL
 from tests.query.stored_events import BY_TIME, DAYS, NOW, START, StoredEvents, stream
 from tidetable.config import Stream
 from tidetable.events import Event
-from tidetable.keys import Key
+from tidetable.layout import Key
 from tidetable.problems import ProblemError
 from tidetable.query.rankings import Top, find_top, parse_ranking
 from tidetable.query.waves import measure_item

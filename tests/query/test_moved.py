@@ -10,7 +10,7 @@ from tests.fakes import SEAL
 from tests.query.stored_events import BY_TIME, DAYS, NOW, START, TIMELY, StoredEvents, stream
 from tidetable.config import Stream
 from tidetable.events import Event
-from tidetable.keys import Key
+from tidetable.layout import Key
 from tidetable.query import parse_query, run_query
 from tidetable.query.rankings import find_top, parse_ranking
 from tidetable.times import to_text

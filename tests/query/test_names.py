@@ -15,7 +15,7 @@ from tests.query.stored_events import BY_SERIES, DAYS, NOW, SERIAL, START, TIMEL
 from tidetable.archive.wire import decode_request, encode_request
 from tidetable.conditions import Names
 from tidetable.events import Event
-from tidetable.keys import Layout
+from tidetable.layout import Layout
 from tidetable.ports import ArchiveRange
 from tidetable.problems import ProblemError
 from tidetable.query import parse_query, run_query

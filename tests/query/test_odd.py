@@ -16,7 +16,7 @@ from tidetable.archive import reading
 from tidetable.catalog import Entry, State
 from tidetable.config import Stream, parse
 from tidetable.events import Event
-from tidetable.keys import Key
+from tidetable.layout import Key
 from tidetable.periods import Kind, find_containing
 from tidetable.ports import ArchivePage, ArchiveRange, Version
 from tidetable.problems import ProblemError

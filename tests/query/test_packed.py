@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.fakes import SEAL
 from tests.worlds.packed import NOW, START, STREAMS, PackedDays, Request, show_event
 from tidetable.events import Event
-from tidetable.keys import Key, Ref
+from tidetable.layout import Key, Ref
 from tidetable.periods import Kind, find_containing
 from tidetable.problems import ProblemError
 from tidetable.query import parse_query, run_query

@@ -166,7 +166,7 @@ def test_a_query_shows_only_the_fields_that_it_names() -> None:
 
 
 def test_a_ref_of_no_event_is_not_found_and_of_no_pack_refused() -> None:
-    from tidetable.keys import Key, Ref
+    from tidetable.layout import Key, Ref
 
     stage = started(KEYS["time"])
     (ref,) = send(stage, event(1, "a", "1", n=1))

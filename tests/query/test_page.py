@@ -9,7 +9,7 @@ import pytest
 
 from aws.arrow import encode_stream
 from tidetable.catalog import Entry, GapReason, State
-from tidetable.keys import Layout
+from tidetable.layout import Layout
 from tidetable.periods import parse_label
 from tidetable.query import Form, render_answer
 from tidetable.query import page as pages

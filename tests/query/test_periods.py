@@ -13,7 +13,7 @@ from tests.lifecycle.world import configuration
 from tidetable.archive_expiry import PresentCatalog
 from tidetable.catalog import ArchiveFacts, Backfill, Entry, Opened, State
 from tidetable.config import parse
-from tidetable.keys import Layout
+from tidetable.layout import Layout
 from tidetable.periods import Kind, find_containing
 from tidetable.ports import Table
 from tidetable.problems import ProblemError

@@ -7,8 +7,8 @@ import pytest
 
 from tidetable.catalog import ArchiveFacts, Entry, State
 from tidetable.conditions import ANY, Condition, Names
-from tidetable.keys import Index, Layout
-from tidetable.keys.layout import Packing
+from tidetable.layout import Index, Layout
+from tidetable.layout.period_layout import Packing
 from tidetable.periods import parse_label
 from tidetable.query.model import Position, Projection, Query
 from tidetable.query.plan import needs_table_data, plan_query, push_down

@@ -12,7 +12,7 @@ import pytest
 from tidetable.catalog import ArchiveFacts, Entry, GapReason, State
 from tidetable.conditions import ANY, Names
 from tidetable.config import parse
-from tidetable.keys import Index, Layout, Packing
+from tidetable.layout import Index, Layout, Packing
 from tidetable.periods import Kind, find_containing
 from tidetable.ports import NotedSeries
 from tidetable.query.explain import show_names, show_since

@@ -7,7 +7,7 @@ from tests.fakes import SEAL
 from tests.worlds.days import Days
 from tidetable.conditions import Condition, Names
 from tidetable.config import parse
-from tidetable.keys import Index, Layout
+from tidetable.layout import Index, Layout
 from tidetable.periods import parse_label
 from tidetable.query import explain_query, name_conditions, parse_query
 from tidetable.query.model import Query

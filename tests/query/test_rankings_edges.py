@@ -13,7 +13,7 @@ from tests.query.stored_events import BY_SERIES, BY_TIME, DAYS, NOW, START, Stor
 from tests.worlds.days import Days
 from tidetable.config import Stream
 from tidetable.events import Event
-from tidetable.keys import Key
+from tidetable.layout import Key
 from tidetable.periods import Kind, find_containing
 from tidetable.ports import ArchivePage, ArchiveRange, ArchiveReader
 from tidetable.problems import ProblemError

@@ -16,7 +16,7 @@ from tidetable.conditions import ANY
 from tidetable.config import parse
 from tidetable.copies import Copies
 from tidetable.events import Event
-from tidetable.keys import Layout
+from tidetable.layout import Layout
 from tidetable.periods import parse_label
 from tidetable.ports import NotedSeries
 from tidetable.problems import ProblemError

@@ -8,8 +8,8 @@ from typing import Any
 
 from tidetable.catalog import Entry, GapReason, State
 from tidetable.conditions import Condition
-from tidetable.keys import Index, Key, Layout
 from tidetable.large.whole import Wholes
+from tidetable.layout import Index, Key, Layout
 from tidetable.periods import Kind, find_containing
 from tidetable.ports import Columns, Page
 from tidetable.query.hydrate import match_conditions, read_base_items

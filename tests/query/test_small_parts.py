@@ -18,7 +18,7 @@ from tidetable.conditions import Names
 from tidetable.copies import Copies
 from tidetable.errors import TableMissing
 from tidetable.events import Event
-from tidetable.keys import Index, Key, Layout, Packing, Ref
+from tidetable.layout import Index, Key, Layout, Packing, Ref
 from tidetable.periods import Kind, find_containing
 from tidetable.ports import Columns, KeyRange, Page, RangeRead, Version
 from tidetable.problems import ProblemError

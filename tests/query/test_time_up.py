@@ -15,7 +15,7 @@ from tests.fakes.serial import Serial
 from tidetable.catalog import ArchiveFacts, Entry, State
 from tidetable.config import Stream, parse
 from tidetable.events import Event
-from tidetable.keys import Key
+from tidetable.layout import Key
 from tidetable.packs import make_packs
 from tidetable.periods import Kind, find_containing
 from tidetable.problems import ProblemError

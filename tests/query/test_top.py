@@ -13,7 +13,7 @@ from tests.fakes import SEAL
 from tests.query.stored_events import ARCHIVED, DAYS, NOW, SERIAL, START, TIMELY, StoredEvents
 from tidetable.config import parse
 from tidetable.events import Event
-from tidetable.keys import Index, Layout
+from tidetable.layout import Index, Layout
 from tidetable.problems import ProblemError
 from tidetable.query import Form, render_answer
 from tidetable.query.rankings import Top, find_top, parse_ranking

@@ -14,7 +14,7 @@ from tests.worlds.days import Days
 from tidetable.catalog import Entry, State
 from tidetable.config import parse
 from tidetable.events import Item
-from tidetable.keys import Key, Layout
+from tidetable.layout import Key, Layout
 from tidetable.periods import parse_label
 from tidetable.query import hydrate, parse_query, run_query
 from tidetable.query import page as pages

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from tests.worlds.rolled import HOURS, MINUTES
 from tidetable.catalog import ArchiveFacts, Entry, State
-from tidetable.keys import Layout
+from tidetable.layout import Layout
 from tidetable.periods import Kind, find_containing
 from tidetable.ports import Edge, Mark, RollupState
 from tidetable.rollups.cover import (

@@ -9,7 +9,7 @@ from tests.worlds.listings import ask_listing, at
 from tests.worlds.noted import begin_noting
 from tests.worlds.rolled import BY_SERIES, MINUTES, SERIES, START, World, begin_rollups, reading, show_edges
 from tidetable.events import Item
-from tidetable.keys import Key
+from tidetable.layout import Key
 from tidetable.periods import Kind
 from tidetable.times import to_text
 

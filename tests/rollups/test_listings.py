@@ -14,7 +14,7 @@ from tests.worlds.listings import BY_HOUR, ask_listing, at, names_of, parse_list
 from tests.worlds.rolled import HOURS, LENGTH, MINUTES, PACKED, PLAIN, START, STREAM, World, reading
 from tidetable.config import Stream, parse
 from tidetable.events import Event
-from tidetable.keys import Layout
+from tidetable.layout import Layout
 from tidetable.problems import ProblemError
 from tidetable.query.listings import explain_listing
 from tidetable.query.listings.names import Names, Seen

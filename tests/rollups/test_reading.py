@@ -21,7 +21,7 @@ from tests.worlds.rolled import (
     show_edges,
 )
 from tidetable.catalog import ArchiveFacts, State
-from tidetable.keys import Key, Layout, Packing
+from tidetable.layout import Key, Layout, Packing
 from tidetable.ports import Blob
 from tidetable.rollups.bucket import Report
 from tidetable.rollups.rebuild import rebuild_rollup

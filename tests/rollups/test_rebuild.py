@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from tests.worlds.rolled import HOURS, LENGTH, MINUTES, QUERIES, START, World, begin_rollups, reading, show_edges
 from tidetable.errors import Outage, StoreUnavailable, TableThrottled
-from tidetable.keys import Layout, Packing
+from tidetable.layout import Layout, Packing
 from tidetable.ports import Edge
 from tidetable.rollups.bounds import to_millis
 from tidetable.rollups.rebuild import Progress, rebuild_rollup

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from tests.worlds.listings import ask_listing
 from tests.worlds.rolled import MINUTES, PLAIN, SERIES, World, begin_rollups, reading
-from tidetable.keys import Layout
+from tidetable.layout import Layout
 from tidetable.periods import Kind
 from tidetable.problems import ProblemError
 from tidetable.query import noted, sections

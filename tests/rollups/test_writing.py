@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from tests.worlds.rolled import MINUTES, QUERIES, START, begin_rollups, reading, show_edges
 from tidetable.catalog import State
-from tidetable.keys import Packing
+from tidetable.layout import Packing
 from tidetable.packs import open_item
 from tidetable.times import to_text
 from tidetable.values import count_item_bytes

@@ -18,7 +18,7 @@ from tests.timelapse.sent import Sent
 from tests.timelapse.vocabulary import GRACE, LATE_SETTLE, SETTLE, STAGGER, Policy, Span, Step, derive_rollups, span_of
 from tidetable.config import Stream
 from tidetable.errors import StoreUnavailable
-from tidetable.keys.text import escape
+from tidetable.layout.text import escape
 from tidetable.packs import decode_body
 from tidetable.query import Reader, parse_query, run_query
 from tidetable.times import to_text

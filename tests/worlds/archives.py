@@ -23,7 +23,7 @@ from tidetable.catalog import Entry, State
 from tidetable.config import TableClass
 from tidetable.errors import TableMissing, TableThrottled
 from tidetable.events import Event
-from tidetable.keys import Layout
+from tidetable.layout import Layout
 from tidetable.periods import Kind, find_containing
 from tidetable.ports import ArchiveRange, Table
 

@@ -11,7 +11,7 @@ from tests.fakes.serial import Serial
 from tidetable.catalog import ArchiveFacts, Entry, State
 from tidetable.config import Stream, parse
 from tidetable.events import Event, Item
-from tidetable.keys import Index, Key, Layout
+from tidetable.layout import Index, Key, Layout
 from tidetable.periods import Kind, Period, find_containing
 from tidetable.query import Reader, parse_query, run_query
 from tidetable.times import from_text

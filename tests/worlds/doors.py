@@ -25,7 +25,7 @@ from tidetable.config.model import Stream
 from tidetable.config.stage import DoorsPolicy
 from tidetable.durations import Duration
 from tidetable.ingest.circuit import Circuit
-from tidetable.keys import unescape
+from tidetable.layout import unescape
 from tidetable.periods import Kind, find_containing
 
 DOORS = DoorsPolicy(influx=True, otlp=True, cloudevents=True, firehose=True, otlp_metrics="quakes", otlp_logs="quakes")

@@ -15,7 +15,7 @@ from tests.fakes.queue import Message
 from tests.fakes.stage import Stage
 from tidetable.archive.manifest import Part
 from tidetable.archive.reading import ArchivedEvent
-from tidetable.keys import Key, Layout
+from tidetable.layout import Key, Layout
 from tidetable.ports import ArchiveRange, Blob
 from tidetable.times import from_text, to_text
 from wiring_upkeep import Upkeep

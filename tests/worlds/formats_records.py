@@ -8,7 +8,7 @@ from tests.fakes.stage import Stage
 from tidetable.catalog import ArchiveFacts, Backfill, Entry, Opened, RecordedPolicy, Seen, State
 from tidetable.config import TableClass
 from tidetable.credentials import KeyRecord, Secret
-from tidetable.keys import Index, Layout, Packing
+from tidetable.layout import Index, Layout, Packing
 from tidetable.periods import Kind, find_containing
 from tidetable.ports import Mark
 

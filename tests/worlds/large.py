@@ -8,7 +8,7 @@ from tests.fakes.noise import noise
 from tests.fakes.stage import Stage
 from tidetable.catalog import Entry, State
 from tidetable.ingest.outcome import Outcome
-from tidetable.keys import Key, Layout
+from tidetable.layout import Key, Layout
 from tidetable.periods import Kind, Period
 from tidetable.ports import Blob
 from tidetable.query import parse_query, run_query

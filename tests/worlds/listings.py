@@ -12,7 +12,7 @@ from tests.fakes import SEAL
 from tests.worlds.rolled import HOURS, MINUTES, PLAIN, START, STREAM, World
 from tidetable.config import Stream
 from tidetable.events import Event
-from tidetable.keys import Layout
+from tidetable.layout import Layout
 from tidetable.query.listings import find_listing, parse_fields, parse_series, parse_values
 from tidetable.query.listings.page import Listed
 from tidetable.times import to_text

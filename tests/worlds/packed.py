@@ -12,7 +12,7 @@ from tests.query.positions import find_position
 from tests.worlds.days import Days
 from tidetable.config import Stream, parse
 from tidetable.events import Event, Item
-from tidetable.keys import Key, Layout, Packing
+from tidetable.layout import Key, Layout, Packing
 from tidetable.packs import make_packs
 from tidetable.periods import Kind, find_containing
 

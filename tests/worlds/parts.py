@@ -12,8 +12,8 @@ from aws.archive.parquet import Parquet
 from aws.wire import decode_item, encode_value, plain
 from tests.worlds.places import stored_place
 from tidetable.events import Event
-from tidetable.keys import ATTRIBUTES, Index, Layout
 from tidetable.large.forms import strip_version
+from tidetable.layout import ATTRIBUTES, Index, Layout
 from tidetable.ports import ArchiveRange
 
 START = datetime(2026, 3, 1, tzinfo=UTC)

@@ -22,7 +22,7 @@ from tidetable.config import Stream, parse
 from tidetable.events import Event
 from tidetable.exact import encode_json
 from tidetable.ingest.notes import Notes
-from tidetable.keys import Key, Layout, Packing
+from tidetable.layout import Key, Layout, Packing
 from tidetable.packs import make_packs
 from tidetable.periods import Kind, find_containing
 from tidetable.ports import Noting

@@ -14,8 +14,8 @@ from aws.archive.columns import Column
 from aws.archive.rows import Note, Rows, read_note
 from tidetable.archive.reading import ArchivedEvent
 from tidetable.conditions import Condition, read_numbers
-from tidetable.keys import Layout
 from tidetable.large.forms import strip_version
+from tidetable.layout import Layout
 from tidetable.ports import ArchiveRange
 from tidetable.times import from_text
 

@@ -1,6 +1,6 @@
 """Index attributes that repeat an item's data: copies of fields, and the numbers of rankings.
 
-A part omits them, and readers calculate them again, as ``tidetable.keys.Index.make_attributes`` does. If the calculation
+A part omits them, and readers calculate them again, as ``tidetable.layout.Index.make_attributes`` does. If the calculation
 would give another result for an item, the part keeps the item's index attributes among its other attributes, and the
 item has no partition key in the index's column.
 """
@@ -23,7 +23,7 @@ from aws.archive.render import (
     take_letter,
     value,
 )
-from tidetable.keys import Index, Layout
+from tidetable.layout import Index, Layout
 
 _TEXT = pa.string()
 _NULL = pa.scalar(None, _TEXT)

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from aws.archive.render import concatenate, may_contain
 from tidetable.errors import ArchiveFailed
-from tidetable.keys import Index, Layout
+from tidetable.layout import Index, Layout
 
 _TIME = 27
 _TIME_PATTERN = r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$"

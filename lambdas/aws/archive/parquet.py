@@ -37,7 +37,7 @@ from aws.wire import decode_item
 from tidetable.archive.facts import Facts
 from tidetable.errors import ArchiveFailed
 from tidetable.events import Item
-from tidetable.keys import Layout
+from tidetable.layout import Layout
 
 _ROW_GROUP = 20_000
 _SAMPLE = 100

@@ -20,7 +20,7 @@ from aws.wire import plain
 from tidetable.archive.facts import Facts
 from tidetable.archive.reading import ArchivedEvent
 from tidetable.events import Event
-from tidetable.keys import Layout
+from tidetable.layout import Layout
 from tidetable.ports import Version
 
 NOTE = b"tidetable"

@@ -12,7 +12,7 @@ from aws.archive.between import read_between
 from aws.objects import S3Objects
 from tidetable.archive.manifest import Manifest, Part
 from tidetable.archive.reading import ArchivedEvent, describe_damage
-from tidetable.keys import Layout
+from tidetable.layout import Layout
 from tidetable.ports import ArchiveRange
 
 # One request for this many bytes at a file's end brings its footer and, if the file is small, the whole file.

@@ -17,7 +17,7 @@ from aws.codes import THROTTLED
 from aws.errors import name_missing_table, read_error_code
 from tidetable.archive.ports import RawPage
 from tidetable.errors import ArchiveFailed, TableThrottled
-from tidetable.keys import Layout
+from tidetable.layout import Layout
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient

@@ -23,8 +23,8 @@ from tidetable.archive.ports import RawPage
 from tidetable.errors import ArchiveFailed
 from tidetable.events import Item
 from tidetable.exact import decode_json
-from tidetable.keys import Layout
 from tidetable.large.whole import measure_outside
+from tidetable.layout import Layout
 from tidetable.packs import Opened, Run, open_item, walk_packs
 
 if TYPE_CHECKING:

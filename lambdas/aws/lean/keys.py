@@ -6,7 +6,7 @@ from aws.key_items import PARTITION, read_record
 from aws.lean.client import LeanClient
 from aws.lean.reads import read_item
 from tidetable.credentials import KeyRecord
-from tidetable.keys import Key
+from tidetable.layout import Key
 
 
 def find_key(client: LeanClient, table: str, id: str) -> KeyRecord | None:

@@ -15,7 +15,7 @@ from aws.codes import CONDITION_FAILED
 from aws.lean.client import LeanClient, Refused, Request
 from aws.lean.reads import FIRST_PAUSE, decode_answer, is_throttled, read_all
 from tidetable.errors import TableThrottled
-from tidetable.keys import compute_suffix
+from tidetable.layout import compute_suffix
 from tidetable.ports import NotedSeries
 
 SUFFIXES = 16

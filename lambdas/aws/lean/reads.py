@@ -13,7 +13,7 @@ from aws.lean.client import LeanClient, NoAnswer, Refused, Reply, Request
 from aws.wire import decode_item
 from tidetable.errors import Outage, StoreUnavailable, TableMissing
 from tidetable.events import Item
-from tidetable.keys import Key
+from tidetable.layout import Key
 
 _ATTEMPTS = 3
 # BatchGetItem answers at most 16 MB, and leaves out keys for which the table's units did not suffice. This is not a

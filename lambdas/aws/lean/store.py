@@ -28,7 +28,7 @@ from aws.wire import decode_item, encode_item, encode_put, encode_transaction_pu
 from tidetable.catalog import WRITABLE, Entry
 from tidetable.errors import CollectionFull, PutRefused, StoreUnavailable, TableMissing
 from tidetable.events import Item
-from tidetable.keys import Key
+from tidetable.layout import Key
 from tidetable.ports import GET_CHUNKS, GET_ITEMS, Guard, Guarded, Page, Put, RangeRead, Transacted, Written
 
 # Refusals of a whole BatchWriteItem that one of its puts causes.

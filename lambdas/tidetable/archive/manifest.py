@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from tidetable.keys import Layout
+from tidetable.layout import Layout
 
 # One version for the manifest and for the parts' columns. Since version 3, a part omits attributes that readers can
 # calculate from its data. Its metadata names them.

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from tidetable.archive.facts import Facts
 from tidetable.events import Item
-from tidetable.keys import Layout
+from tidetable.layout import Layout
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from tidetable.archive.manifest import Manifest, Part
 from tidetable.errors import ArchiveFailed
 from tidetable.events import Event
 from tidetable.exact import encode_json
-from tidetable.keys import Layout, find_number
+from tidetable.layout import Layout, find_number
 from tidetable.ports import ArchivePage, ArchiveRange, Rank, Version
 from tidetable.times import EPOCH, to_text
 

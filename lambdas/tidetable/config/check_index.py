@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping
 from tidetable.config.bounds import check_bounds, find_repeated
 from tidetable.config.model import Stream
 from tidetable.config.stream import IndexPolicy
-from tidetable.keys import TIME, WHOLE
+from tidetable.layout import TIME, WHOLE
 
 # AWS: 20 global secondary indexes per table.
 MAX_INDEXES = 20

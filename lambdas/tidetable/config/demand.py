@@ -8,8 +8,8 @@ from datetime import timedelta
 
 from tidetable.config.model import Config, Stream
 from tidetable.config.stage import LifecyclePolicy
-from tidetable.keys import TIME, WHOLE
 from tidetable.late import LATE_SETTLE
+from tidetable.layout import TIME, WHOLE
 from tidetable.periods import LONGEST, Kind
 
 # The shortest length of each kind of period: it gives the greatest number of tables. February has 28 days.

@@ -35,7 +35,7 @@ from tidetable.config.stream import (
     TablePolicy,
 )
 from tidetable.durations import Duration
-from tidetable.keys import Layout
+from tidetable.layout import Layout
 from tidetable.periods import Kind
 
 Versions = Literal["overwrite", "keep"]

@@ -9,8 +9,8 @@ import msgspec
 
 from tidetable.config.groups import Group
 from tidetable.durations import Duration
-from tidetable.keys import TIME, Index, Packing
-from tidetable.keys.layout import PartitionBy, ShardBy
+from tidetable.layout import TIME, Index, Packing
+from tidetable.layout.period_layout import PartitionBy, ShardBy
 from tidetable.periods import Kind
 
 StorageClass = Literal["standard", "infrequent-access", "intelligent-tiering", "glacier-instant-retrieval"]

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from tidetable.access import SCOPES, Access
-from tidetable.keys import MAX_NAME_BYTES
+from tidetable.layout import MAX_NAME_BYTES
 from tidetable.names import STREAM
 
 # The form of a key's name, which stands in the access log and in names of API Gateway.

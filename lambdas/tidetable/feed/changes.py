@@ -16,9 +16,9 @@ from tidetable.config.stream import ChangeKind
 from tidetable.errors import TableMissing, ValueMissing
 from tidetable.events import Item, JsonObject
 from tidetable.exact import decode_json, encode_json
-from tidetable.keys.layout import NEWEST
-from tidetable.keys.ref import encode_ref
 from tidetable.large.whole import Unpacker
+from tidetable.layout.period_layout import NEWEST
+from tidetable.layout.ref import encode_ref
 from tidetable.packs import open_item
 
 

@@ -13,7 +13,7 @@ from tidetable.config.stream import ChangeKind
 from tidetable.errors import BadInvocation
 from tidetable.events import Item
 from tidetable.feed.changes import Record
-from tidetable.keys import Key
+from tidetable.layout import Key
 from tidetable.times import EPOCH
 
 

@@ -22,7 +22,7 @@ from tidetable.ingest.context import RequestContext
 from tidetable.ingest.routing import Routed
 from tidetable.ingest.submission import Slot
 from tidetable.ingest.verdicts import SURELY_SHORT
-from tidetable.keys import encode_refs, escape
+from tidetable.layout import encode_refs, escape
 from tidetable.packs import Columns, Rows, derive_ids, list_places, pack_rows
 from tidetable.ports import Compressor, Put
 from tidetable.times import from_text, identify_time, parse_stamps, to_text

@@ -10,7 +10,7 @@ import msgspec
 from tidetable.access import FULL, Access
 from tidetable.catalog import Backfill
 from tidetable.config import Stream
-from tidetable.keys import Layout
+from tidetable.layout import Layout
 from tidetable.times import to_micros
 from tidetable.window import Window
 

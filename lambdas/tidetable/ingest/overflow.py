@@ -10,7 +10,7 @@ import msgspec
 from tidetable.events import Event
 from tidetable.exact import decode_json, encode_json
 from tidetable.groups import group_by_size
-from tidetable.keys import Key
+from tidetable.layout import Key
 from tidetable.ports import Blob, Compressor, Values
 from tidetable.times import parse_stamp, to_text
 

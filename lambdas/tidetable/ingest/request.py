@@ -29,10 +29,10 @@ from tidetable.ingest.submission import Durable, Rejection, Slot, Submission, li
 from tidetable.ingest.verdicts import judge_all
 from tidetable.ingest.versions import write_all_forms
 from tidetable.ingest.writing import Jitter, Writer
-from tidetable.keys import Layout
-from tidetable.keys.pack import is_pack
 from tidetable.large.shrink import LargeValueServices, Shrinker
 from tidetable.late import find_lowered_tables
+from tidetable.layout import Layout
+from tidetable.layout.pack import is_pack
 from tidetable.ports import CatalogReader, Clock, EventStore, Overflow
 from tidetable.problems import Problem, ProblemError, refuse_request, refuse_unknown_stream
 from tidetable.remaining import Remaining, limit_time

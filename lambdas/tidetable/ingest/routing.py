@@ -13,8 +13,8 @@ from tidetable.events import Item
 from tidetable.ingest.context import RequestContext
 from tidetable.ingest.submission import Durable, Slot, Submission
 from tidetable.ingest.versions import make_first_version
-from tidetable.keys import encode_refs
 from tidetable.large.shrink import Shrinker
+from tidetable.layout import encode_refs
 from tidetable.ports import Compressor, Put
 from tidetable.times import to_text
 

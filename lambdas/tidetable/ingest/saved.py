@@ -18,8 +18,8 @@ from tidetable.ingest.delivery import Drain
 from tidetable.ingest.drain import TRIES, Drained, drain_message, drain_text, expand_message
 from tidetable.ingest.overflow import decode_message
 from tidetable.ingest.pace import SAVED_SHARE, Pace
-from tidetable.keys import Key
 from tidetable.large.ports import Stored
+from tidetable.layout import Key
 from tidetable.ports import Blob
 from tidetable.remaining import Remaining
 from tidetable.times import EPOCH, to_micros

@@ -10,7 +10,7 @@ import msgspec
 
 from tidetable.events import Event, Item
 from tidetable.ingest.bodies import Sent
-from tidetable.keys import MAX_NAME_BYTES
+from tidetable.layout import MAX_NAME_BYTES
 from tidetable.ports import Put
 
 Code = Literal["invalid", "too_old", "too_new", "too_large", "forbidden_series"]

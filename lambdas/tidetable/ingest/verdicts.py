@@ -15,7 +15,7 @@ from tidetable.ingest.bodies import Sent
 from tidetable.ingest.context import RequestContext
 from tidetable.ingest.submission import Code, Rejection, Submission
 from tidetable.ingest.unreadable import Unreadable
-from tidetable.keys import MAX_NAME_BYTES, escape
+from tidetable.layout import MAX_NAME_BYTES, escape
 from tidetable.times import identify_time, parse_stamp, to_text
 from tidetable.values import MAX_ITEM_BYTES, is_plain
 

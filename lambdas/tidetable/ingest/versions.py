@@ -17,8 +17,8 @@ from tidetable.errors import CollectionFull, PutRefused, StoreUnavailable, Table
 from tidetable.events import Item, JsonObject
 from tidetable.exact import canonical_json
 from tidetable.ingest.writing import Writer
-from tidetable.keys import ATTRIBUTES
 from tidetable.large.forms import strip_version
+from tidetable.layout import ATTRIBUTES
 from tidetable.ports import EventStore, Guarded, Put, Transacted, Written
 
 # The number of earlier versions whose digests are remembered. A few suffice: repeats come soon.

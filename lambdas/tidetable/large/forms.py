@@ -13,7 +13,7 @@ from hashlib import sha256
 from typing import Any
 
 from tidetable.events import Item
-from tidetable.keys import Key
+from tidetable.layout import Key
 
 # AWS: an item has at most 400 KB; the rest is for the key and the attributes' names.
 CHUNK_BYTES = 390_000

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple, Protocol
 
-from tidetable.keys import Key
+from tidetable.layout import Key
 
 
 class Stored(NamedTuple):

@@ -1,7 +1,7 @@
 """Packs hold many events in one item. This package makes and reads packs, and decides which copy of an event counts.
 
 Ingest and query import this package when they meet the first pack: most cold starts do not need it. The keys of packs
-are in ``keys/pack.py``.
+are in ``layout/pack.py``.
 """
 
 from tidetable.packs.body import Columns, DamagedPack, decode_body, derive_ids, encode_body

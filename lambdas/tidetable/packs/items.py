@@ -1,6 +1,6 @@
 """Write a pack as an item, and read the events of an item, which may be a pack or one event.
 
-``pk``, ``sk``   its key (see ``keys/pack``)
+``pk``, ``sk``   its key (see ``layout/pack``)
 ``at``           when its events were accepted, in epoch milliseconds; the latest time, if its body has a time per event
 ``n``            the number of its events
 ``oldest``       the time of its oldest event
@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from tidetable.events import Item
-from tidetable.keys import Key, Layout, escape
-from tidetable.keys.pack import is_pack, make_address, parse_sort_key
+from tidetable.layout import Key, Layout, escape
+from tidetable.layout.pack import is_pack, make_address, parse_sort_key
 from tidetable.packs.body import FORMAT, Columns, DamagedPack, decode_body
 from tidetable.packs.numbers import settle_text
 from tidetable.ports import Compressor

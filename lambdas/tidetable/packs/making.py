@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 from tidetable.events import Item, JsonObject
 from tidetable.exact import decode_json, encode_json
-from tidetable.keys import Layout, unescape
-from tidetable.keys.pack import PackName, hash_body, make_address, make_pack_key, shift_time
+from tidetable.layout import Layout, unescape
+from tidetable.layout.pack import PackName, hash_body, make_address, make_pack_key, shift_time
 from tidetable.packs.body import encode_body
 from tidetable.packs.items import pack_item
 from tidetable.ports import Compressor

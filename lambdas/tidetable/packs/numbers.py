@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Raw
 
 from tidetable.exact import canonical_json, decode_json, encode_json
-from tidetable.keys import render_number
+from tidetable.layout import render_number
 from tidetable.values import count_item_bytes
 
 # An exponent, a zero at the end of a fraction, or a zero with a sign. A text may match, too: that costs only time.

@@ -15,7 +15,7 @@ from tidetable.catalog import Entry
 from tidetable.conditions import Condition
 from tidetable.events import Event, Item
 from tidetable.exact import decode_json
-from tidetable.keys import Index, Key
+from tidetable.layout import Index, Key
 
 # AWS: BatchGetItem takes 100 keys and answers 16 MB. Chunks are up to 400 KB each.
 GET_ITEMS, GET_CHUNKS = 100, 40

@@ -10,7 +10,7 @@ import msgspec
 
 from tidetable.catalog import Seen
 from tidetable.config import Autoscaling, TableClass
-from tidetable.keys import Index
+from tidetable.layout import Index
 
 
 class TableSpec(msgspec.Struct, frozen=True):

@@ -8,9 +8,9 @@ import msgspec
 from msgspec.structs import replace
 
 from tidetable.conditions import Condition, Names, read_numbers
-from tidetable.keys import WHOLE, Index, Layout
-from tidetable.keys.hierarchy import join_levels, make_level, make_text_level
-from tidetable.keys.index import MAX_VALUE_BYTES
+from tidetable.layout import WHOLE, Index, Layout
+from tidetable.layout.hierarchy import join_levels, make_level, make_text_level
+from tidetable.layout.index import MAX_VALUE_BYTES
 
 # The values that a query names may have at most this many ranges. AWS bills at least half a unit per range, so more
 # values become a filter.

@@ -7,7 +7,7 @@ from concurrent.futures import Future
 
 from msgspec.structs import replace
 
-from tidetable.keys import Layout
+from tidetable.layout import Layout
 from tidetable.ports import ArchivePage, ArchiveRange
 from tidetable.query.model import RESERVE
 from tidetable.remaining import Remaining

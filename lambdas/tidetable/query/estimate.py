@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from tidetable.keys import WHOLE
+from tidetable.layout import WHOLE
 from tidetable.ports import GET_ITEMS, Table
 from tidetable.query.merge import compute_share
 from tidetable.query.model import Query

@@ -13,7 +13,7 @@ from operator import itemgetter
 from msgspec.structs import replace
 
 from tidetable.conditions import ANY, Names
-from tidetable.keys.hierarchy import skip_levels
+from tidetable.layout.hierarchy import skip_levels
 from tidetable.ports import Page, RangeRead
 from tidetable.query.merge import Fetch, Merged, Placed
 from tidetable.query.scans import GatherScan

@@ -11,9 +11,9 @@ from tidetable.catalog import Entry, find_entry
 from tidetable.config import Stream
 from tidetable.errors import InvalidRef, TableMissing
 from tidetable.events import Item
-from tidetable.keys import Key, Ref
-from tidetable.keys.pack import is_address, parse_address
 from tidetable.large.forms import list_earlier_keys
+from tidetable.layout import Key, Ref
+from tidetable.layout.pack import is_address, parse_address
 from tidetable.ports import ArchiveRange
 from tidetable.problems import refuse_request
 from tidetable.query.hydrate import complete_rows

@@ -14,7 +14,7 @@ from tidetable.catalog import Entry, GapReason
 from tidetable.config import Stream
 from tidetable.errors import TableMissing
 from tidetable.events import Item
-from tidetable.keys import MAX_NAME_BYTES
+from tidetable.layout import MAX_NAME_BYTES
 from tidetable.periods import find_containing
 from tidetable.ports import KeyRange, RangeRead
 from tidetable.problems import Problem, ProblemError, refuse_parameter, refuse_request

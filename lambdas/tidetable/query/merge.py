@@ -18,7 +18,7 @@ import msgspec
 from msgspec.structs import replace
 
 from tidetable.events import Item
-from tidetable.keys.hierarchy import skip_levels
+from tidetable.layout.hierarchy import skip_levels
 from tidetable.ports import KeyRange, Page, RangeRead
 
 # A query costs at least half a unit, and reads up to four events of 1 KB for that.

@@ -13,8 +13,8 @@ from math import ceil
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tidetable.events import Item
-from tidetable.keys import Layout
-from tidetable.keys.pack import is_pack
+from tidetable.layout import Layout
+from tidetable.layout.pack import is_pack
 from tidetable.ports import Columns, Compressor, Page, RangeRead
 from tidetable.problems import refuse_request
 from tidetable.query.merge import HALF_UNITS, Demand, Fetch, Merged, WholePages, compute_share, merge_ranges

@@ -12,7 +12,7 @@ from tidetable.catalog import Entry, State
 from tidetable.catalog_steps import list_open_backfills
 from tidetable.config import Config, Stream
 from tidetable.config.stream import IndexPolicy
-from tidetable.keys import Layout
+from tidetable.layout import Layout
 from tidetable.ports import CatalogReader, Pools, Table, Tables
 from tidetable.problems import refuse_parameter
 from tidetable.query.cursor import Seal

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from tidetable.catalog import Entry, GapReason
 from tidetable.conditions import Condition
-from tidetable.keys import Index, Layout, escape
+from tidetable.layout import Index, Layout, escape
 from tidetable.ports import ArchiveRange, KeyRange
 from tidetable.query.access_path import AccessPath, choose_access_path
 from tidetable.query.model import Position, Projection, Query

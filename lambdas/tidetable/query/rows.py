@@ -17,10 +17,10 @@ import msgspec
 from tidetable.catalog import Entry
 from tidetable.events import Event, Item
 from tidetable.exact import decode_json, encode_json
-from tidetable.keys import encode_ref_head, encode_ref_tails, is_plain
-from tidetable.keys.layout import NEWEST
 from tidetable.large.forms import strip_version
 from tidetable.large.whole import is_partial, measure_outside
+from tidetable.layout import encode_ref_head, encode_ref_tails, is_plain
+from tidetable.layout.period_layout import NEWEST
 from tidetable.ports import Version
 from tidetable.query.model import EVERYTHING, Position, Projection
 from tidetable.times import from_micros, from_text, to_text

@@ -15,9 +15,9 @@ from msgspec.structs import asdict, replace
 from tidetable.catalog import FAULTS, Entry, GapReason
 from tidetable.conditions import ANY, Condition, Names
 from tidetable.events import Item
-from tidetable.keys import Index, escape, unescape
-from tidetable.keys.layout import NEWEST
-from tidetable.keys.pack import find_key_range
+from tidetable.layout import Index, escape, unescape
+from tidetable.layout.pack import find_key_range
+from tidetable.layout.period_layout import NEWEST
 from tidetable.ports import ArchiveRange, KeyRange
 from tidetable.query.model import Position, Query
 from tidetable.times import MOMENT, TEXT_LENGTH, from_text

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from tidetable.conditions import OPERATORS, Condition, Names, Operator
 from tidetable.config import Stream
-from tidetable.keys import MAX_NAME_BYTES
+from tidetable.layout import MAX_NAME_BYTES
 from tidetable.problems import refuse_parameter
 
 WHERE = "where."

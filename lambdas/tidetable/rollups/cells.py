@@ -16,7 +16,7 @@ from hashlib import sha256
 from typing import Any
 
 from tidetable.events import Event, JsonObject
-from tidetable.keys import find_number, find_value
+from tidetable.layout import find_number, find_value
 from tidetable.packs.numbers import settle_text
 from tidetable.ports import Sketches
 from tidetable.rollups.definition import PERCENTILES, SERIES, TIMES, Definition

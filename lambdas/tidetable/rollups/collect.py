@@ -10,8 +10,8 @@ from tidetable.catalog import GONE, Entry, GapReason, State
 from tidetable.conditions import ANY, Names
 from tidetable.errors import TableMissing
 from tidetable.events import Event, Item
-from tidetable.keys import escape
 from tidetable.large.whole import is_partial
+from tidetable.layout import escape
 from tidetable.ports import NotedSeries
 from tidetable.ports.rollups import Span
 from tidetable.query.batches import ArchiveBatch, Batch, EventRow, LiveBatch, TimeUp, list_events

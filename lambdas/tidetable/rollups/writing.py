@@ -14,7 +14,7 @@ from tidetable.errors import PutRefused, TableThrottled
 from tidetable.events import Event, Item
 from tidetable.exact import decode_json
 from tidetable.groups import group_by_size
-from tidetable.keys.pack import find_key_range
+from tidetable.layout.pack import find_key_range
 from tidetable.packs import make_packs, open_item, walk_packs
 from tidetable.packs.numbers import settle_text
 from tidetable.ports import EventStore, Guarded, KeyRange, Put, RangeRead, Transacted

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from tidetable.errors import ArchiveBusy
-from tidetable.keys import find_number, find_value
+from tidetable.layout import find_number, find_value
 from tidetable.problems import refuse_request
 from tidetable.query.aggregates.parse import MAX_ROWS, SERIES, Aggregation
 from tidetable.query.aggregates.rolled import read_cells

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from decimal import Context, Decimal
 
-from tidetable.keys import render_number
+from tidetable.layout import render_number
 from tidetable.ports import Sketches
 from tidetable.problems import refuse_request
 from tidetable.rollups.definition import TIMES

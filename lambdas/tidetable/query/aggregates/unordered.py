@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
-from tidetable.keys import escape
+from tidetable.layout import escape
 from tidetable.ports import Sketches
 from tidetable.problems import refuse_request
 from tidetable.query.aggregates.parse import Aggregation

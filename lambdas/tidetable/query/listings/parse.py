@@ -12,7 +12,7 @@ import msgspec
 
 from tidetable.conditions import ANY, Names
 from tidetable.config import Stream
-from tidetable.keys import MAX_NAME_BYTES
+from tidetable.layout import MAX_NAME_BYTES
 from tidetable.problems import ProblemError, refuse_parameter, refuse_request
 from tidetable.query.cursor import Seal
 from tidetable.query.model import Query, QueryBased

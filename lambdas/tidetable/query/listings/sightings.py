@@ -12,7 +12,7 @@ from typing import Any
 from tidetable.durations import Duration
 from tidetable.events import Event, JsonObject
 from tidetable.exact import decode_json
-from tidetable.keys import find_value
+from tidetable.layout import find_value
 from tidetable.query.batches import ArchiveBatch, LiveBatch, list_events
 from tidetable.query.listings.names import EXACT, Seen
 from tidetable.query.listings.parse import Listing

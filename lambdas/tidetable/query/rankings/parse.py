@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from tidetable.catalog import Entry, GapReason
 from tidetable.conditions import ANY, Condition, Names, read_numbers
 from tidetable.config import Stream
-from tidetable.keys import WHOLE, Index, Layout, escape
+from tidetable.layout import WHOLE, Index, Layout, escape
 from tidetable.periods import find_containing
 from tidetable.ports import ArchiveRange, KeyRange, Rank
 from tidetable.problems import ProblemError, refuse_parameter, refuse_request

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from tidetable.catalog import Entry
 from tidetable.config import Stream
 from tidetable.events import Item
-from tidetable.keys import find_number
+from tidetable.layout import find_number
 from tidetable.ports import ArchivePage, ArchiveRange, Columns, KeyRange, Page, RangeRead
 from tidetable.problems import ProblemError, refuse_request
 from tidetable.query.archives import ARCHIVES, read_archive_pages

@@ -13,7 +13,7 @@ from typing import Self
 import msgspec
 
 from tidetable.errors import InvalidRef
-from tidetable.keys.layout import Key
+from tidetable.layout.period_layout import Key
 from tidetable.periods import Period, parse_label
 
 _VERSION = 1

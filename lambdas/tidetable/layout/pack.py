@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from tidetable.errors import InvalidRef
 from tidetable.events import Item
-from tidetable.keys.layout import Key
-from tidetable.keys.suffix import compute_suffix
+from tidetable.layout.period_layout import Key
+from tidetable.layout.suffix import compute_suffix
 from tidetable.times import EPOCH, LATEST, from_micros, from_text, to_micros, to_text
 
 _BETWEEN = "##"

@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 
 from tidetable.events import Event, Item, JsonObject
-from tidetable.keys.hierarchy import join_levels, make_level, render_value
-from tidetable.keys.suffix import compute_suffix, list_suffixes
-from tidetable.keys.text import escape
+from tidetable.layout.hierarchy import join_levels, make_level, render_value
+from tidetable.layout.suffix import compute_suffix, list_suffixes
+from tidetable.layout.text import escape
 from tidetable.times import to_text
 from tidetable.values import count_item_bytes
 
@@ -38,7 +38,7 @@ class Index(msgspec.Struct, frozen=True):
     holds everything; otherwise it names the fields of data that it holds, in ``in_<name>``. A ``replica`` has the
     table's own keys, and needs no attributes.
 
-    With ``levels`` the index is sorted by the joined values of these fields (``tidetable.keys.hierarchy``), then by
+    With ``levels`` the index is sorted by the joined values of these fields (``tidetable.layout.hierarchy``), then by
     time: ``sk_<name> = <level>…<time>#<series>#<id>``. An event without the first field is not in the index. An event
     without another of the fields is in the index, because a query by the first field alone must find it. A ``local``
     index has the table's partitions in another order: it has no partition key of its own.

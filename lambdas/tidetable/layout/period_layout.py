@@ -11,9 +11,9 @@ import msgspec
 from msgspec.structs import replace
 
 from tidetable.events import Event, Item
-from tidetable.keys.index import Index
-from tidetable.keys.suffix import compute_suffix, list_suffixes
-from tidetable.keys.text import escape, unescape
+from tidetable.layout.index import Index
+from tidetable.layout.suffix import compute_suffix, list_suffixes
+from tidetable.layout.text import escape, unescape
 from tidetable.times import to_text
 from tidetable.values import count_item_bytes
 
