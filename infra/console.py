@@ -57,7 +57,7 @@ def _copy_module(module: str, target: str) -> None:
     Path(target).write_bytes(drop_comment_lines(Path(module).read_bytes()))
 
 
-OPERATED = ("/v1/plan", "/v1/alarms", "/v1/cost", "/v1/simulate")
+OPERATED = ("/v1/plan", "/v1/alarms", "/v1/activity", "/v1/cost", "/v1/simulate")
 
 
 class Console(Construct):
@@ -101,6 +101,7 @@ class Console(Construct):
             memory=1769,  # a whole processor: a simulation calculates for some seconds
             environment={
                 "TIDETABLE_LIFECYCLE_FUNCTION": lifecycle.function_name,
+                "TIDETABLE_ROLLUPS_TABLE": storage.rollups.table_name,
                 **({"TIDETABLE_ALARM_PREFIX": alarm_prefix} if alarm_prefix else {}),
             },
             answers=True,
@@ -114,6 +115,8 @@ class Console(Construct):
         # Keys and a secret are in other partitions of the catalog. IAM cannot limit the right on metrics to resources.
         leading = {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": ["stream#*", "policies"]}}
         self.operations.allow_actions(["dynamodb:Query"], storage.catalog.table_arn, conditions=leading)
+        # The activity of a stream says how far its rollups are sealed.
+        self.operations.allow_actions(["dynamodb:Query"], storage.rollups.table_arn)
         self.operations.allow_actions(["dynamodb:DescribeTable"], name_period_tables(self, common.stage))
         self.operations.allow_actions(["cloudwatch:GetMetricData"], "*")
 

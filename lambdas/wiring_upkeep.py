@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from aws.notices import EventBus
     from aws.objects import S3Objects
     from bill.consumed import Meters
-    from bill.kept import KeptBills
+    from bill.kept import KeptAnswers
     from tidetable import ports
+    from tidetable.activity import Gauges
     from tidetable.archive import Exporter, Restorer
     from tidetable.archive.ports import Completer, Format, TableSource
     from tidetable.credentials import Keys
@@ -62,10 +63,23 @@ class Upkeep(Pipeline):
         return CloudWatchMeters(clients.find_cloudwatch_client, self.stage, settings.read_settings().metrics_namespace)
 
     @cached_property
-    def bills(self) -> KeptBills:
-        from bill.kept import KeptBills
+    def gauges(self) -> Gauges:
+        """CloudWatch's counts of the stage by the minute."""
+        from aws.gauges import CloudWatchGauges
 
-        return KeptBills()
+        return CloudWatchGauges(clients.find_cloudwatch_client, self.stage, settings.read_settings().metrics_namespace)
+
+    @cached_property
+    def activities(self) -> KeptAnswers:
+        from bill.kept import KeptAnswers
+
+        return KeptAnswers()
+
+    @cached_property
+    def bills(self) -> KeptAnswers:
+        from bill.kept import KeptAnswers
+
+        return KeptAnswers()
 
     # The feed of changes.
 

@@ -72,7 +72,7 @@ def test_the_api_description_names_every_route_and_no_other() -> None:
     described = set(re.findall(r"^## ([A-Z]+ /\S+)$", (ROOT / "docs" / "use" / "api.md").read_text(), re.MULTILINE))
     source = (ROOT / "lambdas" / "handlers" / "query.py").read_text()
     routes = {f"GET {path}" for path in re.findall(r'^    "(/v1/\S*)": \w+,$', source, re.MULTILINE)}
-    operated = {f"GET /v1/{name}" for name in ("plan", "alarms", "cost", "simulate")}
+    operated = {f"GET /v1/{name}" for name in ("plan", "alarms", "activity", "cost", "simulate")}
     assert described == routes | operated | {"POST /v1/streams/{stream}/events"}
 
 

@@ -1,5 +1,5 @@
-"""GET /v1/plan, /v1/alarms, /v1/cost and /v1/simulate, for keys that may operate: the next actions of the lifecycle,
-the stage's alarms, the stage's price, and the price with another configuration.
+"""GET /v1/plan, /v1/alarms, /v1/activity, /v1/cost and /v1/simulate, for keys that may operate: the next actions of the
+lifecycle, the stage's alarms, the events of the last minutes, the stage's price, and the price with another configuration.
 """
 
 from __future__ import annotations
@@ -45,6 +45,23 @@ def list_alarms(request: Request) -> dict[str, Any]:
     return {"alarms": wiring_upkeep.pipeline().operations.alarms()}
 
 
+def show_activity(request: Request) -> dict[str, Any]:
+    """Show what the streams take in the present minutes. A process keeps an answer for a minute."""
+    # Imported here, so that only this route waits for the import.
+    from tidetable.activity import Sources, describe_activity
+
+    _refuse_parameters(request)
+    pipeline, access = wiring_upkeep.pipeline(), request.access
+    figures = pipeline.gauges, lambda: pipeline.rollups, pipeline.definitions
+    sources = Sources(pipeline.catalog, *figures, pipeline.pools)
+    now = pipeline.clock.now()
+    # The stage's figures are of all streams.
+    whole = access.streams is None
+    return pipeline.activities.find_or_compute(
+        access.streams, now, lambda: describe_activity(pipeline.config, sources, now, access.sees, whole=whole)
+    )
+
+
 def show_cost(request: Request) -> dict[str, Any]:
     """Show the bill of the present tables. A process keeps a bill for a minute."""
     # Imported here, so that only this route waits for the import.
@@ -71,6 +88,7 @@ def simulate_change(request: Request) -> dict[str, Any]:
 ROUTES: Mapping[str, Callable[[Request], dict[str, Any]]] = {
     "/v1/plan": show_plan,
     "/v1/alarms": list_alarms,
+    "/v1/activity": show_activity,
     "/v1/cost": show_cost,
     "/v1/simulate": simulate_change,
 }

@@ -42,6 +42,7 @@ NEEDED: dict[tuple[str, str], set[str] | None] = {
     ("GET", "/v1/streams"): ANY,
     ("GET", "/v1/plan"): {"operate"},
     ("GET", "/v1/alarms"): {"operate"},
+    ("GET", "/v1/activity"): {"operate"},
     ("GET", "/v1/cost"): {"operate"},
     ("GET", "/v1/simulate"): {"operate"},
     ("GET", "/v1/health"): None,

@@ -27,7 +27,7 @@ from tidetable.query.rankings import parse as ranking
 
 METHODS = ("get", "post")
 # The routes that take no parameters.
-BARE = ("GET /v1/health", "GET /v1/streams", "GET /v1/plan", "GET /v1/alarms")
+BARE = ("GET /v1/health", "GET /v1/streams", "GET /v1/plan", "GET /v1/alarms", "GET /v1/activity")
 STREAMS = ("quakes", "stations", "reports", "reports")
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from handlers import operations
 from tests.worlds.tenant_cases import (
     AGGREGATE,
     COSTS,
@@ -83,7 +84,7 @@ def test_no_right_makes_an_answer_depend_on_other_series(both: Both, prefix: str
     cases = list(list_cases())
     compare(both, make_requests(cases[number::7], access), 0)
     compare(both, make_requests(cases[number::23], access, method="HEAD"), 0)
-    operated = [case for case in cases if case.route in (PERIODS, "/v1/plan", "/v1/alarms", "/v1/cost", "/v1/simulate")]
+    operated = [case for case in cases if case.route in (PERIODS, *operations.ROUTES)]
     for stage in both.ask(make_requests(operated, access)):
         codes = {answer.document["code"] for (answer,) in stage}
         assert codes == ({"forbidden_series"} if "operate" in can else {"forbidden"})

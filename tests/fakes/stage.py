@@ -22,6 +22,7 @@ from strict.client import StrictClient
 from strict.memory import MemoryEngine
 from strict.regions import Regions
 from tests.fakes.bucket import FakeBucket, FakeBucketReader, FakeFormat
+from tests.fakes.gauges import FakeGauges
 from tests.fakes.mappings import FakeMappings
 from tests.fakes.meters import FakeMeters
 from tests.fakes.operations import FakeOperations
@@ -159,6 +160,7 @@ class Stage:
         self.rollups = LeanRollups(transport, ROLLUPS)
         self.operations = FakeOperations(lambda: self.run_lifecycle(dry_run=True))
         self.meters = FakeMeters()
+        self.gauges = FakeGauges()
         self.keys = DynamoKeys(client, CATALOG)
         self.find_key = partial(find_key, transport, CATALOG)
         self.key_ring = KeyRing(self.find_key)
@@ -221,6 +223,7 @@ class Stage:
             rollups=self.rollups,
             operations=self.operations,
             meters=self.meters,
+            gauges=self.gauges,
             keys=self.keys,
             key_ring=self.key_ring,
             archive_reader=FakeBucketReader(self.bucket),

@@ -82,6 +82,7 @@ ROLLUPS: dict[str, set[str]] = {
     "doors": {"dynamodb:UpdateItem", "dynamodb:BatchWriteItem"},
     "drain": {"dynamodb:UpdateItem", "dynamodb:BatchWriteItem"},
     "query": {"dynamodb:Query"},
+    "operations": {"dynamodb:Query"},
     "lifecycle": {"dynamodb:Query", "dynamodb:DeleteItem", "dynamodb:PutItem"},
     "deployment": {"dynamodb:Query", "dynamodb:DeleteItem", "dynamodb:PutItem"},
     "restorer": {"dynamodb:BatchWriteItem"},

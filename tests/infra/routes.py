@@ -21,6 +21,7 @@ ROUTES = {
     ("GET", "/v1/health"): "query",
     ("GET", "/v1/plan"): "operations",
     ("GET", "/v1/alarms"): "operations",
+    ("GET", "/v1/activity"): "operations",
     ("GET", "/v1/cost"): "operations",
     ("GET", "/v1/simulate"): "operations",
     ("GET", "/console"): "console",

@@ -49,7 +49,7 @@ MORE = {
     "refresher": {**READER, **BUCKET, **STATE},
     "authorizer": {},
     "console": {},
-    "operations": {"TIDETABLE_LIFECYCLE_FUNCTION": "-> lifecycle"},
+    "operations": {"TIDETABLE_LIFECYCLE_FUNCTION": "-> lifecycle", **STATE},
 }
 
 

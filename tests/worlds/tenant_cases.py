@@ -100,7 +100,7 @@ def list_cases() -> Iterator[Case]:
         yield from (Case(route, path, {}) for route in (SERIES, FIELDS, PERIODS, TOP))
         yield Case(LATEST, path, {"series": "a/1"})
     yield from (Case(f"{stream}", {"stream": "none"}, {}) for stream in (EVENTS, LATEST, AGGREGATE, SERIES))
-    for route in ("/v1/health", "/v1/streams", "/v1/plan", "/v1/alarms", "/v1/cost"):
+    for route in ("/v1/health", "/v1/streams", "/v1/plan", "/v1/alarms", "/v1/activity", "/v1/cost"):
         yield Case(route, {}, {})
     yield Case("/v1/cost", {}, {"stream": "plain"})
     yield Case("/v1/simulate", {}, {"stream": "plain", "rate": "5"})

@@ -1,0 +1,163 @@
+"""GET /v1/activity: rates of whole minutes, the last write, the lag of rollups, and what a key of one stream sees."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from tests.worlds.keyed import Door, open_door
+from tidetable.activity import Counted, Sources, describe_activity
+
+SECRET = "abcdefghijklmnopqrstuvwxyz012345"
+ALL, ONE = f"tt_alloperate_{SECRET}", f"tt_oneoperate_{SECRET}"
+
+
+@pytest.fixture
+def door(tmp_path: Any) -> Iterator[Door]:
+    for opened in open_door(tmp_path):
+        opened.make(ALL, can=("operate",))
+        opened.make(ONE, "quakes", can=("operate",))
+        yield opened
+
+
+def at(minute: int) -> datetime:
+    return datetime(2026, 3, 15, 12, tzinfo=UTC) + timedelta(minutes=minute)
+
+
+def activity(door: Door, key: str = ALL) -> Any:
+    answer = door.call("GET", "/v1/activity", key)
+    assert answer.status == 200, answer.body
+    return answer.body
+
+
+def test_rates_are_means_of_five_minutes_that_cloudwatch_has_whole(door: Door) -> None:
+    # The request waits two seconds until it sees earlier writes.
+    door.stage.clock.time = at(40) + timedelta(seconds=18)
+    # 12:33 to 12:37 are the five minutes; 12:32 is before them, and 12:38 to 12:40 are not counted yet.
+    door.stage.gauges.counted = Counted(
+        units={
+            "tidetable-lapse.quakes.2026-03-15": {
+                at(7): 11,
+                at(8): 60,
+                at(32): 600,
+                at(33): 300,
+                at(37): 600,
+                at(39): 5,
+            },
+            "tidetable-lapse.quakes.2026-03-14": {at(35): 300},
+            "tidetable-lapse.quakes.2026-03-13": {at(35): 9e9},
+        },
+        events={at(32): 9e9, at(33): 3000, at(37): 6000, at(38): 9e9},
+        queued={at(36): 150},
+        arrival={at(33): 2.0, at(34): 4.0, at(38): 99.0},
+        waiting={at(34): 30.0, at(35): 20.0},
+        sealing={at(31): 900.0, at(36): 15.0},
+    )
+    body = activity(door)
+    assert (body["at"], body["from"], body["to"]) == (
+        "2026-03-15T12:40:20.000000Z",
+        "2026-03-15T12:33:00.000000Z",
+        "2026-03-15T12:38:00.000000Z",
+    )
+    assert body["stage"] == {
+        "events_per_second": 30.0,
+        "queued_per_second": 0.5,
+        "arrival_seconds": 3.0,
+        "queue_seconds": 30.0,
+        "rollup_lag_seconds": 15.0,
+    }
+    quakes = next(row for row in body["streams"] if row["stream"] == "quakes")
+    assert quakes["write_units_per_second"] == 4.0
+    assert quakes["written"] == "2026-03-15T12:39:00.000000Z"
+    assert quakes["write_units"] == [60, *[0] * 23, 600, 300, 0, 300, 0, 600]
+    silent = [row for row in body["streams"] if row["stream"] != "quakes"]
+    assert silent
+    assert all(row["written"] is None and row["write_units_per_second"] == 0 for row in silent)
+
+
+def test_a_quiet_stage_has_zeros_and_no_lags(door: Door) -> None:
+    assert activity(door)["stage"] == {
+        "events_per_second": 0,
+        "queued_per_second": 0,
+        "arrival_seconds": None,
+        "queue_seconds": None,
+        "rollup_lag_seconds": None,
+    }
+
+
+def test_a_key_of_one_stream_sees_that_stream_alone(door: Door) -> None:
+    door.stage.gauges.counted = door.stage.gauges.counted._replace(events={at(-5): 500})
+    body = activity(door, ONE)
+    assert body["stage"] is None
+    assert [row["stream"] for row in body["streams"]] == ["quakes"]
+
+
+def test_an_answer_is_kept_for_a_minute_and_reads_two_metrics_per_stream(door: Door) -> None:
+    door.stage.clock.sleep(40 * 86_400)
+    while door.stage.run_lifecycle().done:
+        pass
+    door.stage.gauges.reads.clear()
+    first = activity(door)
+    # Each request waits two seconds until it sees earlier writes.
+    door.stage.clock.sleep(57)
+    assert activity(door) == first
+    (tables,) = door.stage.gauges.reads
+    assert len(tables) == 2 * len(door.stage.config.streams)
+    door.stage.clock.sleep(1)
+    activity(door)
+    assert len(door.stage.gauges.reads) == 2
+
+
+@pytest.mark.parametrize(("query", "fails", "status"), [({"stream": "quakes"}, False, 400), ({}, True, 503)])
+def test_a_parameter_and_a_failure_are_said(door: Door, query: dict[str, str], fails: bool, status: int) -> None:
+    door.stage.gauges.fails = fails
+    assert door.call("GET", "/v1/activity", ALL, query=query).status == status
+
+
+def test_the_lag_of_rollups_is_that_of_the_slowest() -> None:
+    from tests.fakes.stage import Stage
+
+    rolled = """
+[streams.quakes]
+period = "day"
+late = "1h"
+retention = 2
+key = { partition_by = "time", bucket = "1h", shards = 1 }
+[[streams.quakes.rollup]]
+name = "minutes"
+every = "5m"
+by = ["series"]
+retention = "30d"
+[[streams.quakes.rollup]]
+name = "hours"
+every = "1h"
+by = ["series"]
+retention = "30d"
+[streams.plain]
+period = "day"
+late = "1h"
+retention = 2
+key = { partition_by = "time", bucket = "1h", shards = 1 }
+"""
+    stage = Stage(at(0), rolled)
+    while stage.run_lifecycle().done:
+        pass
+    stage.refresh()
+    stage.clock.time = at(120)
+    stage.refresh()
+    pipeline = stage.pipeline
+    sources = Sources(stage.catalog, stage.gauges, lambda: stage.rollups, pipeline.definitions, pipeline.pools)
+
+    def lags(now: datetime) -> list[int | None]:
+        body = describe_activity(stage.config, sources, now, lambda _: True, whole=True)
+        return [row["rollup_lag_seconds"] for row in body["streams"]]
+
+    assert lags(at(120)) == [0, None]
+    # Both were sealed up to 13:55 or 14:00 at the latest; the minutes' next bucket could be sealed since long.
+    (lag, none) = lags(at(300))
+    assert none is None
+    assert lag is not None
+    assert 10_000 <= lag <= 10_800
