@@ -19,9 +19,9 @@ from statistics import median
 from bench.function import ROOT
 
 # isort: split
-from aws.catalog_items import make_attributes, make_period_key
-from aws.key_items import make_record_item
-from aws.wire import encode_item
+from aws.dynamodb.catalog_items import make_attributes, make_period_key
+from aws.dynamodb.credential_items import make_record_item
+from aws.dynamodb.wire import encode_item
 from bench.results import note_ratios
 from bench.stub import run_stub
 from tidetable.access import Access

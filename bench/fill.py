@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 import wiring
-from aws.catalog import DynamoCatalog
+from aws.dynamodb.catalog_changes import DynamoCatalog
 from aws.zstd import Zstd
 from local.stack import make_aws_client
 from tidetable.catalog import Entry, State

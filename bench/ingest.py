@@ -35,8 +35,8 @@ from pynamodb.models import Model
 
 import settings
 import wiring
-from aws.lean.credentials import Credentials
-from aws.lean.signing import Signer
+from aws.http.credentials import Credentials
+from aws.http.signing import Signer
 from bench.deployed import restart_as_deployed
 from bench.results import note_ratios
 from bench.stub import run_stub

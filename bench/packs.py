@@ -20,7 +20,7 @@ from uuid import UUID
 
 sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / "lambdas")]
 
-from aws.codec import to_wire
+from aws.dynamodb.codec import to_wire
 from aws.zstd import Zstd
 from bench.results import note_ratios
 from examples.earthquakes.data import make_earthquakes

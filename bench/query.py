@@ -27,8 +27,8 @@ import boto3
 from boto3.dynamodb.conditions import Key
 
 import settings
-from aws.catalog import DynamoCatalog
-from aws.tables import DynamoTables
+from aws.dynamodb.catalog_changes import DynamoCatalog
+from aws.dynamodb.tables import DynamoTables
 from bench.deployed import restart_as_deployed
 from bench.fill import DAY, PER_REQUEST, fill_tables
 from bench.results import note_ratios

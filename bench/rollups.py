@@ -24,7 +24,7 @@ from msgspec.structs import replace
 sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / "lambdas")]
 
 
-from aws.codec import to_wire
+from aws.dynamodb.codec import to_wire
 from bench.results import note_ratios
 from strict.units import WRITE_BYTES, measure_item
 from tests.fakes import FakeStore, FakeValues, unpacker

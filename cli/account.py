@@ -15,10 +15,10 @@ from botocore.awsrequest import AWSRequest
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, NoRegionError
 
-from aws.catalog import DynamoCatalog
-from aws.keys import DynamoKeys
+from aws.dynamodb.catalog_changes import DynamoCatalog
+from aws.dynamodb.credential_changes import DynamoKeys
+from aws.dynamodb.tables import DynamoTables
 from aws.objects import S3Values
-from aws.tables import DynamoTables
 from tidetable.large.ports import Store
 from wiring_upkeep import Upkeep
 

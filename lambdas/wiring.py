@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import settings
 from aws import clients
-from aws.lean.catalog import LeanCatalog
-from aws.lean.client import LeanClient
-from aws.lean.store import LeanStore
+from aws.dynamodb.catalog import LeanCatalog
+from aws.dynamodb.store import LeanStore
+from aws.http.client import LeanClient
 from aws.zstd import Zstd
 from machine import SystemClock, draw_name, draw_pause, make_pool
 
@@ -205,7 +205,7 @@ class Pipeline:
     @cached_property
     def key_ring(self) -> KeyRing:
         """The keys of callers, for the authorizer."""
-        from aws.lean.keys import find_key
+        from aws.dynamodb.credentials import find_key
         from tidetable.credentials import KeyRing
 
         return KeyRing(partial(find_key, self.dynamodb, settings.read_settings().catalog_table))
@@ -214,7 +214,7 @@ class Pipeline:
 
     @cached_property
     def rollups(self) -> ports.Rollups:
-        from aws.lean.rollups import LeanRollups
+        from aws.dynamodb.rollups import LeanRollups
 
         return LeanRollups(self.dynamodb, settings.read_settings().rollups_table)
 
@@ -250,7 +250,7 @@ class Pipeline:
     @cached_property
     def table_reader(self) -> ports.Tables:
         """Describes tables while a caller waits. The control plane's own client could retry for half a minute."""
-        from aws.tables import DynamoTables
+        from aws.dynamodb.tables import DynamoTables
 
         return DynamoTables(clients.find_dynamodb_client())
 

@@ -45,7 +45,7 @@ class Upkeep(Pipeline):
     @cached_property
     def keys(self) -> Keys:
         """The keys of callers, for the command line and for a deployment."""
-        from aws.keys import DynamoKeys
+        from aws.dynamodb.credential_changes import DynamoKeys
 
         return DynamoKeys(clients.find_dynamodb_client(), self.catalog_table)
 
@@ -120,7 +120,7 @@ class Upkeep(Pipeline):
 
     @cached_property
     def catalog(self) -> ports.Catalog:
-        from aws.catalog import DynamoCatalog
+        from aws.dynamodb.catalog_changes import DynamoCatalog
 
         return DynamoCatalog(clients.find_dynamodb_client(), self.catalog_table)
 
@@ -131,13 +131,13 @@ class Upkeep(Pipeline):
 
     @cached_property
     def tables(self) -> ports.Tables:
-        from aws.tables import DynamoTables
+        from aws.dynamodb.tables import DynamoTables
 
         return DynamoTables(clients.find_control_plane_client(), clients.find_control_plane_client)
 
     @cached_property
     def scaling(self) -> ports.Scaling:
-        from aws.scaling import ApplicationScaling
+        from aws.dynamodb.scaling import ApplicationScaling
 
         return ApplicationScaling(clients.find_scaling_client)
 

@@ -103,6 +103,14 @@ def test_adapters_know_the_core_and_their_own_libraries(file: Path) -> None:
     }  # fmt: skip
 
 
+@pytest.mark.parametrize("file", sorted((LAMBDAS / "aws" / "http").glob("*.py")), ids=name)
+def test_the_http_client_knows_nothing_of_tidetable(file: Path) -> None:
+    assert tops(file) - sys.stdlib_module_names <= {"aws", "msgspec"}
+    ours = [module for module in imports(file) if module.startswith("aws")]
+    assert [module for module in ours if not module.startswith("aws.http.")] == []
+    assert "tidetable" not in file.read_text().lower()
+
+
 @pytest.mark.parametrize("file", sorted(PARSING.rglob("*.py")), ids=name)
 def test_parsers_know_the_core_and_their_own_libraries(file: Path) -> None:
     assert tops(file) - sys.stdlib_module_names <= {"doors", "tidetable", *PARSERS}
@@ -199,7 +207,7 @@ import wiring
 pipeline = wiring.get_pipeline()
 pipeline.ingest, pipeline.reader, pipeline.drain
 heavy = ("boto3", "botocore.session", "pydantic", "aws_xray_sdk", "pyarrow", "ddsketch", "zstandard", "nanoarrow")
-heavy += ("tidetable.query.aggregates", "tidetable.query.rankings", "tidetable.ingest.marks", "aws.lean.rollups")
+heavy += ("tidetable.query.aggregates", "tidetable.query.rankings", "tidetable.ingest.marks", "aws.dynamodb.rollups")
 heavy += ("tidetable.query.aggregates", "tidetable.query.rankings", "tidetable.packs", "tidetable.ingest.columns")
 heavy += ("tidetable.query.listings", "tidetable.query.sections", "tidetable.query.typed", "aws.arrow")
 heavy += ("doors", "google.protobuf", "wiring_upkeep", "bill", "aws.meters")

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Never
 
-from aws.wire import plain
+from aws.dynamodb.wire import plain
 from cli.sources.columns import Columns
 from cli.sources.row import Row, SourceError, make_row, open_inflated
 from tidetable.exact import decode_json, parse_exact_number

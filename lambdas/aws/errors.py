@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from aws.codes import CONDITION_FAILED, NOT_FOUND
+from aws.dynamodb.codes import CONDITION_FAILED, NOT_FOUND
 from tidetable.errors import Outage, StoreUnavailable, TableMissing
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from aws.wire import decode_item
+from aws.dynamodb.wire import decode_item
 from tidetable.config.stream import ChangeKind
 from tidetable.feed.changes import Record
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from aws.codes import find_outage
+from aws.dynamodb.codes import find_outage
 from aws.errors import ignore_refusal, list_aws_errors, read_error_code
 from tidetable.errors import Outage, StoreUnavailable
 from tidetable.large.ports import Stored

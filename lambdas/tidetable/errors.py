@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 #   UnknownZone
 # ConfigError            config.load, a policy   nobody                                  the synth, `tidetable check`; a trouble
 #                        that was recorded                                               of the run
-# StoreUnavailable       lean/reads.py, S3,      lean/reads.py a few times for reads;    503 with Retry-After; the message comes
+# StoreUnavailable       dynamodb/reads.py, S3,  dynamodb/reads.py, a few times (reads); 503 with Retry-After; the message comes
 #                        CloudWatch, Lambda      the drain, with the next delivery; the  again; a failure of the refresher
 #                                                next run of the refresher
 # TableMissing           any store               queries once, with the catalog anew;    a gap of the answer; 202; the message
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 #                                                paced
 #                        marks, notes and cells  the drain, for events that were         202; the message comes again; a failure
 #                        of rollups              queued; the next run of the refresher   of the refresher
-# CollectionFull         lean/store.py           nobody                                  queued, then buried with its reason
-# PutRefused             lean/store.py           nobody                                  a rejection of the event; buried with its
+# CollectionFull         dynamodb/store.py       nobody                                  queued, then buried with its reason
+# PutRefused             dynamodb/store.py       nobody                                  a rejection of the event; buried with its
 #                                                                                        reason; BucketOver for a rollup's cell
 # StaleEntry             catalog                 the next run of the lifecycle           outcome "deferred"
 # NotReady               tables that change      the next run of the lifecycle           outcome "deferred"
-# TableRefused           aws/tables.py and       period_tables.py for the recovery of    outcome "deferred" or "failed"
+# TableRefused           dynamodb/tables.py and  period_tables.py for the recovery of    outcome "deferred" or "failed"
 #                        mappings.py             a new table; the lifecycle's next run
-# CopyRefused            aws/tables.py           the next run of the lifecycle           outcome "failed"
+# CopyRefused            dynamodb/tables.py      the next run of the lifecycle           outcome "failed"
 # NotOurs, TableUnusable period_tables.py        nobody: the operator must look          outcome "failed", the alarm for failures
 # ArchiveBusy            archive functions       the next run; a query's caller          "deferred"; 503 with Retry-After
 # ArchiveMismatch,       archive functions       the next run of the lifecycle           outcome "failed"; 503 for a query
@@ -53,7 +53,6 @@ if TYPE_CHECKING:
 #   Unfinished,                                                                          read from its events
 #   Superseded
 # BucketOver             rollups/                nobody                                  the same
-# NoCredentials          lean/credentials.py     the next request                        no answer: StoreUnavailable
 # BadInvocation          handlers                nobody                                  the function's own error
 # BadBackfill            lifecycle/backfill.py   the operator, after a change            the function's own error
 # RemovalFailed          lifecycle/removal.py    the next deletion of the stack          a failed stack, with its reason
@@ -62,7 +61,7 @@ if TYPE_CHECKING:
 #   SweepIncomplete
 #
 # Requests of boto3's clients that fail are repeated by botocore: aws/clients.py has the number of attempts per client.
-# lean/client.py repeats a request once if the other end had closed the idle connection, or refused the request's time.
+# http/client.py repeats a request once if the other end had closed the idle connection, or refused the request's time.
 # Requests to the targets of feeds do not raise: feed/sending.py tries each change three times, then the batch comes again.
 # Writes of events do not raise: ingest/writing.py repeats the items that a store did not take until the time is up.
 # problems.py makes an answer of each error that a caller of the API can meet. Any other exception is a fault of this

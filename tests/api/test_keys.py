@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from aws.lean.keys import find_key
+from aws.dynamodb.credentials import find_key
 from tests.api.gateway import DESCRIPTION, Context
 from tests.credentials.records import SALT, record
 from tests.worlds.keyed import EVENTS, SECRET, Answered, Door

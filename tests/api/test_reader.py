@@ -13,9 +13,9 @@ from msgspec.structs import replace
 import settings
 import wiring
 from aws import clients
-from aws.lean.catalog import LeanCatalog
-from aws.lean.store import LeanStore
-from aws.tables import DynamoTables
+from aws.dynamodb.catalog import LeanCatalog
+from aws.dynamodb.store import LeanStore
+from aws.dynamodb.tables import DynamoTables
 from strict.client import StrictClient
 from strict.regions import WRITES
 from tests.api.gateway import Context

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from aws.archive.parquet import Parquet
 from aws.archive.render import render_canonical
-from aws.codec import to_wire
+from aws.dynamodb.codec import to_wire
 from tests.fakes.items import read_event
 from tests.query.positions import find_position
 from tests.worlds.archives import LAYOUT, NOW, START, World, some

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from aws.archive.settled import SettledScan
-from aws.wire import encode_item
+from aws.dynamodb.wire import encode_item
 from aws.zstd import Zstd
 from tidetable.archive.ports import RawPage, Source
 from tidetable.errors import TableThrottled

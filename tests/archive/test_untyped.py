@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from aws.archive.parquet import ParquetWriter
-from aws.codec import to_wire
+from aws.dynamodb.codec import to_wire
 from tests.worlds.archives import LAYOUT, START, World
 from tidetable.events import Event
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from aws.lean import client as lean_client
-from aws.lean.client import LeanClient
-from aws.lean.credentials import Provider
+from aws.http import client as lean_client
+from aws.http.client import LeanClient
+from aws.http.credentials import Provider
 from local.dynamodb_local import DynamoDBLocal
 from local.emulator import REGION, Emulator
 from local.stack import make_aws_client

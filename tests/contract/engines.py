@@ -8,11 +8,11 @@ from typing import Any
 from botocore.errorfactory import ClientExceptionsFactory
 from msgspec.structs import replace
 
-from aws.catalog import DynamoCatalog
-from aws.lean.catalog import LeanCatalog
-from aws.lean.client import LeanClient
-from aws.lean.store import LeanStore
-from aws.tables import DynamoTables
+from aws.dynamodb.catalog import LeanCatalog
+from aws.dynamodb.catalog_changes import DynamoCatalog
+from aws.dynamodb.store import LeanStore
+from aws.dynamodb.tables import DynamoTables
+from aws.http.client import LeanClient
 from tests.contract.oracle import DynamoStore
 from tests.fakes import FakeCatalog, FakeClock, FakeStore, FakeTables
 from tests.lifecycle.world import NOON

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, cast
 from boto3.dynamodb.types import Binary, TypeDeserializer
 from botocore.exceptions import BotoCoreError, ClientError
 
-from aws.catalog_items import make_period_key
 from aws.clients import CONCURRENCY
-from aws.codec import to_wire
-from aws.codes import CONDITION_FAILED, NOT_FOUND, THROTTLED, TRANSACTION_CANCELED, find_outage
+from aws.dynamodb.catalog_items import make_period_key
+from aws.dynamodb.codec import to_wire
+from aws.dynamodb.codes import CONDITION_FAILED, NOT_FOUND, THROTTLED, TRANSACTION_CANCELED, find_outage
+from aws.dynamodb.queries import find_last_key, make_query
+from aws.dynamodb.wire import make_condition
 from aws.errors import name_missing_table, read_error_code
-from aws.queries import find_last_key, make_query
-from aws.wire import make_condition
 from tidetable.catalog import WRITABLE, Entry
 from tidetable.errors import Outage, StoreUnavailable, TableMissing
 from tidetable.events import Item

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from aws import table_requests
-from aws.tables import DynamoTables
+from aws.dynamodb import table_requests
+from aws.dynamodb.tables import DynamoTables
 from tidetable.config import TableClass
 from tidetable.errors import CopyRefused, NotReady, TableRefused
 from tidetable.layout import Index

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from aws import catalog_items
-from aws.catalog import DynamoCatalog
-from aws.keys import DynamoKeys
-from aws.tables import DynamoTables
+from aws.dynamodb import catalog_items
+from aws.dynamodb.catalog_changes import DynamoCatalog
+from aws.dynamodb.credential_changes import DynamoKeys
+from aws.dynamodb.tables import DynamoTables
 from strict import ManualClock, StrictDynamo, Timings
 from strict.client import StrictClient
 from strict.memory import MemoryEngine

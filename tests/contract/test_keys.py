@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from aws.keys import DynamoKeys
-from aws.lean.client import LeanClient
-from aws.lean.credentials import Provider
-from aws.lean.keys import find_key
+from aws.dynamodb.credential_changes import DynamoKeys
+from aws.dynamodb.credentials import find_key
+from aws.http.client import LeanClient
+from aws.http.credentials import Provider
 from local.emulator import REGION
 from local.stack import make_aws_client
 from strict import SystemClock

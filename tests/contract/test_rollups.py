@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from aws.lean.client import LeanClient, Request
-from aws.lean.credentials import Provider
-from aws.lean.rollups import LeanRollups
+from aws.dynamodb.rollups import LeanRollups
+from aws.http.client import LeanClient, Request
+from aws.http.credentials import Provider
 from local.emulator import REGION
 from local.stack import make_aws_client
 from strict import SystemClock

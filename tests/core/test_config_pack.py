@@ -3,8 +3,8 @@
 import pytest
 from msgspec.structs import replace
 
-from aws.catalog_items import make_attributes, read_entry
-from aws.wire import decode_item, encode_item
+from aws.dynamodb.catalog_items import make_attributes, read_entry
+from aws.dynamodb.wire import decode_item, encode_item
 from cli.advice import describe_stream
 from tests.packs.table import NOON
 from tidetable.catalog import Entry, State

@@ -2,7 +2,7 @@
 
 import pytest
 
-from aws.codes import find_outage
+from aws.dynamodb.codes import find_outage
 from tidetable.errors import (
     ArchiveBusy,
     ArchiveFailed,

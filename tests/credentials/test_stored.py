@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from aws.key_items import make_record_item, read_record
-from aws.keys import DynamoKeys
+from aws.dynamodb.credential_changes import DynamoKeys
+from aws.dynamodb.credential_items import make_record_item, read_record
 from tests.credentials.records import NOW, SALT, record
 from tests.fakes.gateway import refused
 from tidetable.access import Access

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from aws.archive.render import render_canonical
-from aws.wire import decode_item
+from aws.dynamodb.wire import decode_item
 from tests.fakes.items import read_event
 from tidetable.archive import Facts
 from tidetable.archive.manifest import Manifest, Part

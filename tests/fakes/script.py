@@ -4,8 +4,8 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
-from aws.lean.client import LeanClient, NoAnswer, Refused, Reply, Request
-from aws.lean.store import LeanStore
+from aws.dynamodb.store import LeanStore
+from aws.http.client import LeanClient, NoAnswer, Refused, Reply, Request
 
 # The longest allowed duration of each pause that the code under test made.
 PAUSES: list[float] = []

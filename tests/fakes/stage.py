@@ -10,13 +10,13 @@ from typing import Any
 from botocore.exceptions import BotoCoreError, ClientError, ConnectionClosedError
 
 from aws.archive.scan import RawScan
-from aws.catalog import DynamoCatalog
-from aws.keys import DynamoKeys
-from aws.lean.catalog import LeanCatalog
-from aws.lean.keys import find_key
-from aws.lean.rollups import LeanRollups
-from aws.lean.store import LeanStore
-from aws.tables import DynamoTables
+from aws.dynamodb.catalog import LeanCatalog
+from aws.dynamodb.catalog_changes import DynamoCatalog
+from aws.dynamodb.credential_changes import DynamoKeys
+from aws.dynamodb.credentials import find_key
+from aws.dynamodb.rollups import LeanRollups
+from aws.dynamodb.store import LeanStore
+from aws.dynamodb.tables import DynamoTables
 from strict import ManualClock, StrictDynamo
 from strict.client import StrictClient
 from strict.memory import MemoryEngine

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from aws.lean.client import NoAnswer, Refused, Reply, Request
+from aws.http.client import NoAnswer, Refused, Reply, Request
 from strict.faults import NoAnswer as Lost
 from strict.refusals import Refusal
 from strict.service import StrictDynamo

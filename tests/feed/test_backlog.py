@@ -144,7 +144,7 @@ def test_the_handler_answers_the_first_record_of_an_old_batch_when_the_catalog_i
     monkeypatch.setenv("TIDETABLE_STAGE", "t")
     monkeypatch.setenv("POWERTOOLS_METRICS_NAMESPACE", "test")
     import wiring
-    from aws.codec import to_wire
+    from aws.dynamodb.codec import to_wire
     from aws.feed_records import read_records
     from handlers import feed
     from tests.api.gateway import Context

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import wiring
-from aws.codec import to_wire
+from aws.dynamodb.codec import to_wire
 from aws.feed_records import read_records
 from aws.zstd import Zstd
 from tests.api.gateway import Context

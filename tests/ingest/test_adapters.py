@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
 
-from aws.catalog import DynamoCatalog
+from aws.dynamodb.catalog_changes import DynamoCatalog
 from aws.notices import EventBus
 from aws.overflow import SqsDeadLetters, SqsOverflow
 from aws.zstd import Zstd

@@ -7,7 +7,7 @@ import pytest
 from msgspec import structs
 from msgspec.structs import replace
 
-from aws.lean.catalog import LeanCatalog
+from aws.dynamodb.catalog import LeanCatalog
 from tests.fakes import FakeValues
 from tests.fakes.noise import noise
 from tests.fakes.script import Script

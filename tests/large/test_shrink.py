@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aws.archive.whole import complete_page
-from aws.codes import find_outage
-from aws.wire import decode_item, encode_item
+from aws.dynamodb.codes import find_outage
+from aws.dynamodb.wire import decode_item, encode_item
 from aws.zstd import Zstd
 from tests.fakes import FakeCatalog, FakeStore, FakeValues, unpacker
 from tests.fakes.items import read_event

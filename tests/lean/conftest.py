@@ -2,7 +2,7 @@
 
 import pytest
 
-from aws.lean import client as lean
+from aws.http import client as lean
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
-from aws.lean.client import LeanClient
-from aws.lean.credentials import Provider
+from aws.http.client import LeanClient
+from aws.http.credentials import Provider
 
 KEYS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
 NOW = datetime(2026, 3, 15, 12, tzinfo=UTC)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from aws.lean.client import NoAnswer, Refused
+from aws.http.client import NoAnswer, Refused
 from tests.fakes.script import Script
 from tidetable.errors import StoreUnavailable
 from tidetable.layout import Key

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from aws.catalog_items import make_attributes, make_period_key
-from aws.codec import to_wire
-from aws.lean.catalog import LeanCatalog
-from aws.lean.client import NoAnswer, Refused
-from aws.lean.keys import find_key
+from aws.dynamodb.catalog import LeanCatalog
+from aws.dynamodb.catalog_items import make_attributes, make_period_key
+from aws.dynamodb.codec import to_wire
+from aws.dynamodb.credentials import find_key
+from aws.http.client import NoAnswer, Refused
 from tests.fakes.script import Script
 from tests.ingest.streams import QUAKES
 from tidetable.access import Access

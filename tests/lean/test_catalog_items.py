@@ -6,8 +6,8 @@ from typing import Any, cast
 import pytest
 from msgspec.structs import replace
 
-from aws.catalog import DynamoCatalog
-from aws.catalog_items import (
+from aws.dynamodb.catalog_changes import DynamoCatalog
+from aws.dynamodb.catalog_items import (
     bound_entries,
     bound_entries_before,
     make_attributes,
@@ -22,8 +22,8 @@ from aws.catalog_items import (
     read_policy,
     read_secret,
 )
-from aws.codec import to_wire
-from aws.wire import decode_item
+from aws.dynamodb.codec import to_wire
+from aws.dynamodb.wire import decode_item
 from tidetable.catalog import ArchiveFacts, Backfill, Entry, Opened, RecordedPolicy, Seen, State
 from tidetable.config import TableClass
 from tidetable.errors import StoreUnavailable

@@ -5,10 +5,10 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 import pytest
 
-from aws.lean import client as lean
-from aws.lean import connection
-from aws.lean.client import LeanClient, NoAnswer, Refused, Request
-from aws.lean.credentials import Provider
+from aws.http import client as lean
+from aws.http import connection
+from aws.http.client import LeanClient, NoAnswer, Refused, Request
+from aws.http.credentials import Provider
 from tests.lean.scripted_server import CHUNKED, NOW, answer, refusal, served
 
 pytestmark = pytest.mark.usefixtures("patience")

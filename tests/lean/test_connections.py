@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from aws.lean import client as lean
-from aws.lean.client import LeanClient, NoAnswer, Request
-from aws.lean.credentials import Provider
-from aws.lean.roots import AMAZON_ROOTS
+from aws.http import client as lean
+from aws.http.client import LeanClient, NoAnswer, Request
+from aws.http.credentials import Provider
+from aws.http.roots import AMAZON_ROOTS
 from tests.lean.scripted_server import KEYS, NOW, answer, served
 
 pytestmark = pytest.mark.usefixtures("patience")

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from aws.lean.credentials import Credentials, NoCredentials, Provider
+from aws.http.credentials import Credentials, NoCredentials, Provider
 from tests.fakes import FakeClock
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)

@@ -8,8 +8,8 @@ from botocore.config import Config
 from botocore.exceptions import EndpointVariantError
 from botocore.session import get_session
 
-from aws.lean.client import LeanClient
-from aws.lean.endpoints import find_endpoint, read_endpoint
+from aws.http.client import LeanClient
+from aws.http.endpoints import find_endpoint, read_endpoint
 
 DUAL, FIPS = "AWS_USE_DUALSTACK_ENDPOINT", "AWS_USE_FIPS_ENDPOINT"
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from aws.lean import client as lean
-from aws.lean.client import LeanClient, NoAnswer, Request
-from aws.lean.connection import Answer, Broken, Connection
-from aws.lean.credentials import Credentials, NoCredentials, Provider
+from aws.http import client as lean
+from aws.http.client import LeanClient, NoAnswer, Request
+from aws.http.connection import Answer, Broken, Connection
+from aws.http.credentials import Credentials, NoCredentials, Provider
 
 KEYS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
 NOW = datetime(2026, 3, 15, 12, tzinfo=UTC)

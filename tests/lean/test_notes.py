@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from aws.lean.client import NoAnswer, Refused
-from aws.lean.rollups import LeanRollups
+from aws.dynamodb.rollups import LeanRollups
+from aws.http.client import NoAnswer, Refused
 from tests.fakes.script import PAUSES, Script
 from tidetable.errors import StoreUnavailable, TableThrottled
 from tidetable.layout import compute_suffix

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from aws.queries import find_last_key, make_query
+from aws.dynamodb.queries import find_last_key, make_query
 from tidetable.conditions import Condition
 from tidetable.layout import Index
 from tidetable.ports import KeyRange, RangeRead

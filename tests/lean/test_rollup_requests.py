@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from aws.lean.rollups import LeanRollups
+from aws.dynamodb.rollups import LeanRollups
 from tests.fakes.script import Script
 from tidetable.ports import Edge, Mark, Noting, RollupState
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aws.lean.rows import PlainItem, render_object, render_texts
-from aws.wire import NAMED, plain
+from aws.dynamodb.item_texts import PlainItem, render_object, render_texts
+from aws.dynamodb.wire import NAMED, plain
 from tests.worlds.parts import awkward, names
 from tidetable.exact import decode_json
 

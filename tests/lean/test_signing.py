@@ -12,8 +12,8 @@ from botocore.credentials import Credentials as TheirCredentials
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aws.lean.credentials import Credentials
-from aws.lean.signing import CONTENT_TYPE, Signer
+from aws.http.credentials import Credentials
+from aws.http.signing import CONTENT_TYPE, Signer
 
 HOSTS = ["dynamodb.eu-west-1.amazonaws.com", "127.0.0.1:8000"]
 names = st.text(st.characters(codec="ascii", categories=["L", "N"]), min_size=1, max_size=30)

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from aws.lean import client as lean
-from aws.lean import connection
-from aws.lean.client import LeanClient, NoAnswer, Request
-from aws.lean.connection import Connection
-from aws.lean.credentials import Provider
-from aws.lean.rollups import LeanRollups
+from aws.dynamodb.rollups import LeanRollups
+from aws.http import client as lean
+from aws.http import connection
+from aws.http.client import LeanClient, NoAnswer, Request
+from aws.http.connection import Connection
+from aws.http.credentials import Provider
 from tests.lean.scripted_server import KEYS, NOW, answer
 from tidetable.errors import StoreUnavailable
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from aws.lean.catalog import LeanCatalog
-from aws.lean.client import LeanClient, NoAnswer, Refused, Reply
-from aws.lean.store import LeanStore
+from aws.dynamodb.catalog import LeanCatalog
+from aws.dynamodb.store import LeanStore
+from aws.http.client import LeanClient, NoAnswer, Refused, Reply
 from tests.fakes.script import PAUSES, Script
 from tests.ingest.streams import QUAKES
 from tidetable.catalog import Entry, State

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from boto3.dynamodb.types import Binary
 
-from aws import wire
-from aws.codec import to_wire
-from aws.wire import (
+from aws.dynamodb import wire
+from aws.dynamodb.codec import to_wire
+from aws.dynamodb.wire import (
     Named,
     decode_item,
     decode_value,

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from aws.lean.client import NoAnswer, Refused, Reply
+from aws.http.client import NoAnswer, Refused, Reply
 from tests.fakes.script import PAUSES, Script
 from tidetable.errors import CollectionFull, PutRefused, StoreUnavailable, TableMissing
 from tidetable.layout import Index, Key

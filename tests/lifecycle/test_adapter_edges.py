@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from aws.scaling import ApplicationScaling
-from aws.tables import DynamoTables
-from aws.wire import make_condition
+from aws.dynamodb.scaling import ApplicationScaling
+from aws.dynamodb.tables import DynamoTables
+from aws.dynamodb.wire import make_condition
 from tests.fakes.boto import Client
 from tidetable.config import Autoscaling, Range, TableClass
 from tidetable.errors import NotReady, TableMissing, TableRefused

@@ -10,7 +10,7 @@ import pytest
 from botocore.stub import Stubber
 from msgspec.structs import replace
 
-from aws.scaling import ApplicationScaling
+from aws.dynamodb.scaling import ApplicationScaling
 from tests.lifecycle.world import INDEXED, NOON, SCALED, World, configuration, outcomes
 from tidetable.config import Autoscaling, Range
 from tidetable.errors import ConfigError

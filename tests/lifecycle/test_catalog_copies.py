@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from aws.catalog import DynamoCatalog
+from aws.dynamodb.catalog_changes import DynamoCatalog
 from settings import read_settings
 from strict import Fault, Kind
 from strict.client import StrictClient

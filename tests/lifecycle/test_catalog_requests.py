@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from aws.catalog import DynamoCatalog
+from aws.dynamodb.catalog_changes import DynamoCatalog
 from tests.fakes.boto import Client
 from tidetable.catalog import ArchiveFacts, Backfill, Entry, Opened, RecordedPolicy, Seen, State
 from tidetable.config import TableClass

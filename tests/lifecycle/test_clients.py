@@ -13,7 +13,7 @@ from botocore.awsrequest import AWSResponse
 from botocore.exceptions import ClientError
 
 from aws import clients
-from aws.tables import DynamoTables
+from aws.dynamodb.tables import DynamoTables
 from tidetable.config import TableClass
 from tidetable.errors import TableRefused
 from tidetable.ports import TableSpec

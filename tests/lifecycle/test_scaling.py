@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from aws.scaling import ApplicationScaling
+from aws.dynamodb.scaling import ApplicationScaling
 from tidetable.config import Autoscaling
 from tidetable.config.capacity import Range
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from aws.tables import DynamoTables
+from aws.dynamodb.tables import DynamoTables
 from tests.fakes.boto import Client
 from tidetable.config import TableClass
 from tidetable.errors import TableRefused

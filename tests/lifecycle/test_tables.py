@@ -7,7 +7,7 @@ import pytest
 from botocore.exceptions import ClientError
 from botocore.stub import Stubber
 
-from aws.tables import DynamoTables
+from aws.dynamodb.tables import DynamoTables
 from tidetable.config import TableClass
 from tidetable.errors import TableMissing, TableRefused
 from tidetable.layout import Index

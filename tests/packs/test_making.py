@@ -7,7 +7,7 @@ from hashlib import sha256
 
 import pytest
 
-from aws.codec import to_wire
+from aws.dynamodb.codec import to_wire
 from strict.units import measure_item
 from tests.packs.table import NOON, SERIAL, SPREAD, TIMELY, ZSTD, PackTable, event
 from tidetable.events import Event

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aws.codec import to_wire
+from aws.dynamodb.codec import to_wire
 from strict import ManualClock
 from strict.buckets import TokenBucket
 from strict.memory import MemoryEngine

@@ -11,7 +11,7 @@ import pytest
 
 from aws.archive.between import read_between
 from aws.archive.parquet import Parquet
-from aws.codec import to_wire
+from aws.dynamodb.codec import to_wire
 from tests.fakes import FakeCatalog, FakeClock
 from tests.fakes.serial import Serial
 from tests.lifecycle.world import LADDER, configuration

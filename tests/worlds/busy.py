@@ -6,7 +6,7 @@ import random
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
-from aws.codec import to_wire
+from aws.dynamodb.codec import to_wire
 from aws.zstd import Zstd
 from strict.replica import LaggingEngine
 from tests.fakes.stage import Stage

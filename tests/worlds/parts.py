@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from aws.archive.between import read_between
 from aws.archive.parquet import Parquet
-from aws.wire import decode_item, encode_value, plain
+from aws.dynamodb.wire import decode_item, encode_value, plain
 from tests.worlds.places import stored_place
 from tidetable.events import Event
 from tidetable.large.forms import strip_version

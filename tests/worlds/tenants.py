@@ -13,7 +13,7 @@ import pytest
 
 import settings
 import wiring
-from aws.wire import decode_item
+from aws.dynamodb.wire import decode_item
 from tests.api.gateway import Context
 from tests.fakes.noise import noise
 from tests.fakes.stage import Stage

@@ -33,7 +33,7 @@ from aws.archive.render import (
 from aws.archive.rows import NOTE, Note, Rows, add_facts, join_chunks
 from aws.archive.shape import MAX_LEAVES, Irregular, Shape, read_page
 from aws.archive.untyped import count_untyped
-from aws.wire import decode_item
+from aws.dynamodb.wire import decode_item
 from tidetable.archive.facts import Facts
 from tidetable.errors import ArchiveFailed
 from tidetable.events import Item

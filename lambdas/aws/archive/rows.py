@@ -16,7 +16,7 @@ from aws.archive.columns import Column
 from aws.archive.derived import derive_wire, find_derived_indexes, render_derived
 from aws.archive.keys import Keys, read_ids
 from aws.archive.render import concatenate, escape_json, join_pieces, quote_name, render_canonical, render_leaf
-from aws.wire import plain
+from aws.dynamodb.wire import plain
 from tidetable.archive.facts import Facts
 from tidetable.archive.reading import ArchivedEvent
 from tidetable.events import Event

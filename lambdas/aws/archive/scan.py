@@ -13,7 +13,7 @@ import msgspec
 from botocore.exceptions import ClientError
 
 from aws.archive.settled import SettledScan
-from aws.codes import THROTTLED
+from aws.dynamodb.codes import THROTTLED
 from aws.errors import name_missing_table, read_error_code
 from tidetable.archive.ports import RawPage
 from tidetable.errors import ArchiveFailed, TableThrottled

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec.structs import replace
 
-from aws.wire import decode_item, encode_item
+from aws.dynamodb.wire import decode_item, encode_item
 from aws.zstd import Zstd
 from tidetable.archive.ports import RawPage
 from tidetable.errors import ArchiveFailed

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from aws.wire import decode_item, encode_item
+from aws.dynamodb.wire import decode_item, encode_item
 from tidetable.errors import ArchiveFailed, Outage, StoreUnavailable, TableMissing, TableThrottled, ValueMissing
 from tidetable.large.whole import Unpacker
 from tidetable.names import name_chunks_table

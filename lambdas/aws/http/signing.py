@@ -9,7 +9,7 @@ from datetime import datetime
 from hashlib import sha256
 from hmac import digest
 
-from aws.lean.credentials import Credentials
+from aws.http.credentials import Credentials
 
 _ALGORITHM = "AWS4-HMAC-SHA256"
 _SERVICE = "dynamodb"

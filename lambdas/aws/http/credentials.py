@@ -11,8 +11,6 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from tidetable.errors import TidetableError
-
 # Credentials are renewed this long before they expire, as AWS's own clients do.
 _EARLY = timedelta(minutes=5)
 _SECONDS = 2.0
@@ -21,7 +19,7 @@ _RELATIVE = "http://169.254.170.2"
 _KNOWN = frozenset({"169.254.170.2", "169.254.170.23", "fd00:ec2::23", "localhost", "127.0.0.1", "::1"})
 
 
-class NoCredentials(TidetableError):
+class NoCredentials(Exception):
     """There are no credentials to sign requests with."""
 
 

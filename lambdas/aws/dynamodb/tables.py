@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
-from aws import table_requests
-from aws.codes import INTERNAL, NOT_FOUND, RATE_LIMITED, THROTTLING
+from aws.dynamodb import table_requests
+from aws.dynamodb.codes import INTERNAL, NOT_FOUND, RATE_LIMITED, THROTTLING
 from aws.errors import name_missing_table, read_error_code, read_error_message
 from tidetable.config import TableClass
 from tidetable.errors import CopyRefused, NotReady, TableMissing, TableRefused

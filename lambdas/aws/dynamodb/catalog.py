@@ -9,7 +9,8 @@ from typing import Any
 
 import msgspec
 
-from aws.catalog_items import (
+from aws.dynamodb.answers import ITEMS
+from aws.dynamodb.catalog_items import (
     SECRET_KEY,
     bound_entries,
     bound_entries_before,
@@ -18,10 +19,9 @@ from aws.catalog_items import (
     read_entry,
     read_secret,
 )
-from aws.lean.answers import ITEMS
-from aws.lean.client import LeanClient, Request
-from aws.lean.reads import decode_answer, make_range_body, read_all, read_pages
-from aws.wire import decode_item
+from aws.dynamodb.reads import decode_answer, make_range_body, read_all, read_pages
+from aws.dynamodb.wire import decode_item
+from aws.http.client import LeanClient, Request
 from tidetable.catalog import Backfill, Entry
 from tidetable.events import Item
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from aws.wire import NAMED
+from aws.dynamodb.wire import NAMED
 
 
 class _Text(msgspec.Struct, gc=False):

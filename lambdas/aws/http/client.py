@@ -21,11 +21,11 @@ from zlib import crc32
 
 import msgspec
 
-from aws.lean.connection import Answer, Broken, Connection
-from aws.lean.credentials import NoCredentials, Provider
-from aws.lean.endpoints import DOMAIN, DUAL_DOMAIN, read_endpoint
-from aws.lean.roots import AMAZON_ROOTS
-from aws.lean.signing import Signer
+from aws.http.connection import Answer, Broken, Connection
+from aws.http.credentials import NoCredentials, Provider
+from aws.http.endpoints import DOMAIN, DUAL_DOMAIN, read_endpoint
+from aws.http.roots import AMAZON_ROOTS
+from aws.http.signing import Signer
 
 _VERSION = "DynamoDB_20120810"
 _OK = 200

@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from aws.wire import decode_value
+from aws.dynamodb.wire import decode_value
 from tidetable.conditions import Condition, read_numbers
 from tidetable.events import Item
 from tidetable.layout import Index

@@ -3,7 +3,7 @@
 All items of a stream are in one partition: ``pk`` is the stream, and ``sk`` is one of ``mark#END#SECONDS``,
 ``edge#NAME#START``, ``edge~noting`` and ``over#BUCKET#NAME``. A mark's key has the end of its bucket, so one Query
 reads the marks of a range; besides them, it only reads the marks of the day after the range. The notes of series have
-partitions of their own (``aws.lean.notes``).
+partitions of their own (``aws.dynamodb.series_index``).
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Any
 
 import msgspec
 
-from aws.codes import CONDITION_FAILED, TRANSACTION_CANCELED
-from aws.lean.answers import read_reasons
-from aws.lean.client import Refused, Reply, Request
-from aws.lean.notes import Attribute, Found, LeanNotes, decode_found, make_key
-from aws.lean.reads import FIRST_PAUSE, decode_answer, is_throttled, make_range_body, read_all, read_pages
+from aws.dynamodb.answers import read_reasons
+from aws.dynamodb.codes import CONDITION_FAILED, TRANSACTION_CANCELED
+from aws.dynamodb.reads import FIRST_PAUSE, decode_answer, is_throttled, make_range_body, read_all, read_pages
+from aws.dynamodb.series_index import Attribute, Found, LeanNotes, decode_found, make_key
+from aws.http.client import Refused, Reply, Request
 from tidetable.ports import Edge, Mark, Noting, RollupState
 from tidetable.ports.rollups import Span
 from tidetable.times import from_text, to_text

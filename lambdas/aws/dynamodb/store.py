@@ -10,8 +10,9 @@ from typing import Any, cast
 
 import msgspec
 
-from aws.catalog_items import make_period_key
-from aws.codes import (
+from aws.dynamodb import answers
+from aws.dynamodb.catalog_items import make_period_key
+from aws.dynamodb.codes import (
     COLLECTION_FULL,
     CONDITION_FAILED,
     INVALID,
@@ -20,11 +21,10 @@ from aws.codes import (
     TRANSACTION_CANCELED,
     UNPROCESSED,
 )
-from aws.lean import answers
-from aws.lean.client import LeanClient, NoAnswer, Refused, Reply, Request
-from aws.lean.reads import decode_answer, read_all, read_item, read_whole
-from aws.queries import make_query
-from aws.wire import decode_item, encode_item, encode_put, encode_transaction_put, make_requests
+from aws.dynamodb.queries import make_query
+from aws.dynamodb.reads import decode_answer, read_all, read_item, read_whole
+from aws.dynamodb.wire import decode_item, encode_item, encode_put, encode_transaction_put, make_requests
+from aws.http.client import LeanClient, NoAnswer, Refused, Reply, Request
 from tidetable.catalog import WRITABLE, Entry
 from tidetable.errors import CollectionFull, PutRefused, StoreUnavailable, TableMissing
 from tidetable.events import Item

@@ -15,9 +15,9 @@ from typing import Any, Unpack
 
 from msgspec.structs import replace
 
-from aws import catalog_items
-from aws.catalog_table import NEW, CatalogTable
-from aws.codec import to_wire
+from aws.dynamodb import catalog_items
+from aws.dynamodb.catalog_table import NEW, CatalogTable
+from aws.dynamodb.codec import to_wire
 from tidetable.catalog import Backfill, Entry, Facts, RecordedPolicy, Seen, State
 from tidetable.errors import StaleEntry
 from tidetable.events import Item

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from aws.catalog_table import NEW, CatalogTable
-from aws.codec import to_wire
-from aws.key_items import PARTITION, make_record_item, make_record_key, read_record
+from aws.dynamodb.catalog_table import NEW, CatalogTable
+from aws.dynamodb.codec import to_wire
+from aws.dynamodb.credential_items import PARTITION, make_record_item, make_record_key, read_record
 from tidetable.credentials import KeyRecord
 from tidetable.times import to_text
 

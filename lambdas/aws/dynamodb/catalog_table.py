@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from aws.codec import to_wire
+from aws.dynamodb.codec import to_wire
+from aws.dynamodb.wire import decode_item
 from aws.errors import write_if
-from aws.wire import decode_item
 from tidetable.events import Item
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from typing import Any
 
 import msgspec
 
-from aws.codes import CONDITION_FAILED
-from aws.lean.client import LeanClient, Refused, Request
-from aws.lean.reads import FIRST_PAUSE, decode_answer, is_throttled, read_all
+from aws.dynamodb.codes import CONDITION_FAILED
+from aws.dynamodb.reads import FIRST_PAUSE, decode_answer, is_throttled, read_all
+from aws.http.client import LeanClient, Refused, Request
 from tidetable.errors import TableThrottled
 from tidetable.layout import compute_suffix
 from tidetable.ports import NotedSeries

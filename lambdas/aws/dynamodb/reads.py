@@ -7,10 +7,10 @@ from typing import Any
 
 import msgspec
 
-from aws.codes import BROKEN, NOT_FOUND, THROTTLED, UNPROCESSED, find_outage
-from aws.lean.answers import GET_ANSWER
-from aws.lean.client import LeanClient, NoAnswer, Refused, Reply, Request
-from aws.wire import decode_item
+from aws.dynamodb.answers import GET_ANSWER
+from aws.dynamodb.codes import BROKEN, NOT_FOUND, THROTTLED, UNPROCESSED, find_outage
+from aws.dynamodb.wire import decode_item
+from aws.http.client import LeanClient, NoAnswer, Refused, Reply, Request
 from tidetable.errors import Outage, StoreUnavailable, TableMissing
 from tidetable.events import Item
 from tidetable.layout import Key

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from aws.key_items import PARTITION, read_record
-from aws.lean.client import LeanClient
-from aws.lean.reads import read_item
+from aws.dynamodb.credential_items import PARTITION, read_record
+from aws.dynamodb.reads import read_item
+from aws.http.client import LeanClient
 from tidetable.credentials import KeyRecord
 from tidetable.layout import Key
 

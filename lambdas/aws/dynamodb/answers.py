@@ -6,10 +6,10 @@ from typing import Any
 
 import msgspec
 
-from aws.lean.client import Refused
-from aws.lean.rows import PlainItem, render_texts
-from aws.queries import find_last_key
-from aws.wire import decode_item
+from aws.dynamodb.item_texts import PlainItem, render_texts
+from aws.dynamodb.queries import find_last_key
+from aws.dynamodb.wire import decode_item
+from aws.http.client import Refused
 from tidetable.ports import Columns, KeyRange, Page
 
 

@@ -1,4 +1,4 @@
-"""Items as attribute values for boto3's client, by its own serializer; aws.wire reads them back."""
+"""Items as attribute values for boto3's client, by its own serializer; aws.dynamodb.wire reads them back."""
 
 from __future__ import annotations
 
