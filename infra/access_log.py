@@ -9,6 +9,8 @@ from aws_cdk import aws_apigateway as apigateway
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
+from tidetable.version import VERSION
+
 from .function import Common, convert_retention
 
 _Field = apigateway.AccessLogField
@@ -41,6 +43,8 @@ _FIELDS = {
     "integrationLatency": _Field.context_integration_latency(),
     "responseLatency": _Field.context_response_latency(),
     "responseLength": _Field.context_response_length(),
+    # The version of the stack that took the request, so that a change of behaviour can be dated.
+    "version": VERSION,
 }
 ACCESS_FORMAT = apigateway.AccessLogFormat.custom(json.dumps(_FIELDS))
 

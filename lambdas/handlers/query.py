@@ -26,6 +26,7 @@ from handlers._http import (
     read_headers,
 )
 from handlers._observe import logger, make_countdown, metrics, observe, pause_collector
+from handlers._uses import count_cost, note_refusal, note_use, report_losses
 from tidetable.access import FULL, Access, find_scopes
 from tidetable.config import Stream
 from tidetable.ports import Tables
@@ -33,7 +34,6 @@ from tidetable.problems import Problem, ProblemError, make_problem
 from tidetable.query import (
     FORMAT,
     Answer,
-    Cost,
     Reader,
     Seal,
     Selection,
@@ -49,7 +49,6 @@ from tidetable.query import (
     find_latest,
     get_event,
     name_conditions,
-    name_parameters,
     parse_periods,
     parse_query,
     refuse_unwritable,
@@ -167,9 +166,9 @@ def list_latest(request: Request) -> Response:
     """Answer the latest event of each of some series."""
     now = wiring.get_pipeline().clock.now()
     latest = find_latest(request.stream, request.parameters, request.reader, now, request.remaining)
-    _report_losses(latest.losses)
-    _note_use(request, request.stream.name, latest.cost, shown=len(latest.events))
-    return make_json_response(200, latest.document(), _count_cost(latest.cost, request.access))
+    report_losses(latest.losses)
+    note_use(request.route, request.stream.name, latest.cost, shown=len(latest.events))
+    return make_json_response(200, latest.document(), count_cost(latest.cost, request.access))
 
 
 def show_event(request: Request) -> Response:
@@ -177,7 +176,7 @@ def show_event(request: Request) -> Response:
     ref = unquote(request.path["ref"])
     event = get_event(request.stream, ref, request.reader, request.parameters)
     if any(version.get("incomplete") for version in (event, *event.get("versions", ()))):
-        _report_losses([f"the data of {ref} is damaged or gone"])
+        report_losses([f"the data of {ref} is damaged or gone"])
     return make_json_response(200, event)
 
 
@@ -205,7 +204,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> Response:
         return _route_request(event, context)
     except Exception as error:
         if isinstance(error, ProblemError) and error.problem.code == "needs_index":
-            _note_refusal(event)
+            note_refusal(event)
         if not isinstance(error, ProblemError):
             logger.exception("query failed")
             metrics.add_metric("QueryFailures", MetricUnit.Count, 1)
@@ -233,44 +232,6 @@ def _route_request(event: dict[str, Any], context: LambdaContext) -> Response:
     )
 
 
-def _count_cost(cost: Cost, access: Access) -> dict[str, str]:
-    """Add the cost to the function's metrics; return its headers. It depends on all series: with a prefix, no headers."""
-    metrics.add_metric("ReadUnits", MetricUnit.Count, cost.units)
-    metrics.add_metric("EventsRead", MetricUnit.Count, cost.read)
-    if access.series_prefix:
-        return {}
-    return {
-        "Tidetable-Read-Units": f"{cost.units:g}",
-        "Tidetable-Requests": str(cost.requests),
-        "Tidetable-Events-Read": str(cost.read),
-    }
-
-
-def _note_use(request: Request, stream: str, cost: Cost, *, shown: int, conditions: str = "") -> None:
-    """Add the queried fields, but no values, to the log line of the metrics. They make no metrics of their own.
-
-    ``tidetable advise`` reads these lines: it finds which index would be worth its price, and where shards or buckets
-    are too many.
-    """
-    use = {"stream": stream, "route": request.route.rpartition("/")[2], "conditions": conditions}
-    for name, value in (*use.items(), ("requests", cost.requests), ("shown", shown)):
-        metrics.add_metadata(name, value)
-
-
-def _note_refusal(event: Mapping[str, Any]) -> None:
-    """Log the fields of a query that was refused because no index has them."""
-    stream = unquote((event.get("pathParameters") or {}).get("stream", ""))
-    route, names = event["resource"].rpartition("/")[2], event.get("multiValueQueryStringParameters") or {}
-    logger.info("query refused", stream=stream, route=route, conditions=name_parameters(names), code="needs_index")
-
-
-def _report_losses(losses: Sequence[str]) -> None:
-    """Count and log an incomplete answer. Its caller may not notice it, and only an operator can repair the cause."""
-    if losses:
-        logger.warning("incomplete answer", extra={"losses": losses[:20]})
-        metrics.add_metric("IncompleteAnswers", MetricUnit.Count, 1)
-
-
 def _answer_page(
     request: Request,
     parse: Callable[[Stream, Mapping[str, Sequence[str]], datetime, Seal], _Query],
@@ -294,9 +255,9 @@ def _answer_page(
     # The lambda looks the encoder up when it is called, so that only an answer in Arrow waits for the import.
     rendered = render_answer(page, form, lambda columns: pipeline.encode_table(columns))
     answer = rendered.answer
-    _report_losses(answer.losses)
-    _note_use(request, policy.name, answer.cost, shown=answer.count, conditions=name_conditions(query))
-    headers = _count_cost(answer.cost, request.access) | {"Tidetable-Gaps": str(len(answer.gaps))}
+    report_losses(answer.losses)
+    note_use(request.route, policy.name, answer.cost, shown=answer.count, conditions=name_conditions(query))
+    headers = count_cost(answer.cost, request.access) | {"Tidetable-Gaps": str(len(answer.gaps))}
     if answer.next is not None:
         headers["Tidetable-Next"] = answer.next
     if rendered.untyped:

@@ -111,8 +111,8 @@ def test_the_stage_pays_for_its_requests(door: Door) -> None:
     assert lines["functions, time"] == pytest.approx(seconds * 0.0000133334)
     # The authorizer checks each request: 2 ms at half a GB.
     assert lines["functions, authorizer"] == pytest.approx(3 * 0.20 + 3e6 * 0.001 * 0.0000133334)
-    # 590 bytes of access log at $0.25 per GB, and 526 bytes of metrics at $0.50, three million times.
-    assert lines["logs"] == pytest.approx(3 * 0.4105)
+    # 620 bytes of access log at $0.25 per GB, and 526 bytes of metrics at $0.50, three million times.
+    assert lines["logs"] == pytest.approx(3 * 0.418)
     assert body["stage"]["dollars"] == pytest.approx(sum(lines.values()))
     assert body["fixed"]["dollars"] == pytest.approx(FIXED_WITH_TRAFFIC)
     assert body["dollars"] == pytest.approx(sum(lines.values()) + FIXED_WITH_TRAFFIC)

@@ -173,8 +173,8 @@ def test_the_stage_pays_for_the_authorizer_where_callers_send_keys(by_key: bool)
     # Three million at $3.50.
     assert lines["API Gateway"]["dollars"] == pytest.approx(10.5)
     assert lines["API Gateway"]["how"] == "2.00 M requests of 50 events, 1.00 M queries"
-    # 590 bytes at $0.25 per GB and 526 at $0.50, three million times.
-    assert lines["logs"]["dollars"] == pytest.approx(1.2315)
+    # 620 bytes at $0.25 per GB and 526 at $0.50, three million times.
+    assert lines["logs"]["dollars"] == pytest.approx(1.254)
     # About 20 metrics at $0.30, and 21 alarms at $0.10, with keys one more.
     assert found["fixed"]["dollars"] == pytest.approx(8.2 if by_key else 8.1)
     assert found["dollars"] == pytest.approx(found["stage"]["dollars"] + found["fixed"]["dollars"])

@@ -219,6 +219,7 @@ def test_every_call_is_logged_with_its_caller_and_its_end(dev: Template) -> None
         "integrationLatency": "$context.integrationLatency",
         "responseLatency": "$context.responseLatency",
         "responseLength": "$context.responseLength",
+        "version": "0.1.0.dev0",
     }
 
 

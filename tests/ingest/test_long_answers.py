@@ -49,6 +49,14 @@ def test_events_whose_refs_fit_into_no_answer_are_refused_before_they_are_writte
     assert count_items(world) == 0
 
 
+@pytest.mark.parametrize("packed", [False, True], ids=["plain", "packs"])
+def test_without_refs_the_answer_has_space_for_events_of_any_names(packed: bool) -> None:
+    world = make_world(packed=packed)
+    outcome = world.send(*make_events(10_000, 150), seconds=1000, refs=False)
+    assert outcome.accepted == 10_000
+    assert len(encode_json(outcome.document(refs=False))) < 1_000
+
+
 def test_as_many_events_are_stored_as_an_answer_has_space_for() -> None:
     world = make_world(packed=False)
     outcome = world.send(*make_events(4_000, 150), seconds=1000)

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from doubles import ManualClock, Server, answer, event
-from tidetable_client import AsyncClient, Policy
+from tidetable_client import ApiError, AsyncClient, Client, Policy
 
 
 def connect(server: Server, clock: ManualClock, **options: Any) -> AsyncClient:
@@ -73,3 +73,32 @@ def test_a_client_whose_task_is_cancelled_while_it_closes_says_what_is_lost(
     said = capsys.readouterr().err
     assert "the process ends, and 2 events are not stored (quakes: unsent 2)" in said
     assert "the client was closed by CancelledError; it may be stored" in said
+
+
+def test_a_query_explains_itself_and_reads_nothing(clock: ManualClock) -> None:
+    """With both clients. A refusal is an error, as of a page; the query can be read afterwards."""
+    plan, refused = {"stages": [], "read_units": 2.5}, {"code": "bad_parameter", "detail": "add field="}
+    requests: list[httpx.URL] = []
+
+    def respond(request: httpx.Request) -> httpx.Response:
+        requests.append(request.url)
+        return httpx.Response(200, json=plan) if "stat" not in request.url.params else httpx.Response(400, json=refused)
+
+    options: dict[str, Any] = {"transport": httpx.MockTransport(respond), "clock": clock, "random": lambda: 0.5}
+
+    async def run() -> None:
+        async with AsyncClient("http://tides.test", "key", **options) as client:
+            query = client.events("quakes", start="-1d", limit=7)
+            assert await query.explain() == plan
+            assert (query.cursor, query.is_done) == (None, False)
+            with pytest.raises(ApiError, match="add field="):
+                await client.aggregate("quakes", stat="max").explain()
+
+    asyncio.run(run())
+    with Client("http://tides.test", "key", **options) as client:
+        assert client.events("quakes", start="-1d", limit=7).explain() == plan
+        with pytest.raises(ApiError, match="add field="):
+            client.aggregate("quakes", stat="max").explain()
+    assert [url.params.get("explain") for url in requests] == ["true"] * 4
+    assert requests[0].params["from"] == requests[2].params["from"] == "-1d"
+    assert requests[0].params["limit"] == "7"

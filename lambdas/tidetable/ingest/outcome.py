@@ -142,5 +142,6 @@ def refuse_long_answer(refs: Sequence[str], rejections: Sequence[Rejection]) -> 
     # A text of the answer is escaped once more, which at most doubles it; refs have no character to escape.
     size = sum(map(len, refs)) + 3 * len(refs) + sum(2 * len(encode_json(rejection)) for rejection in rejections)
     if size > MAX_ANSWER_BYTES:
+        more = ", or add refs=false" if refs else ""
         detail = f"the answer, with a ref or an error for each event, would have {size} bytes, and may have"
-        raise refuse_request(413, "too_large", f"{detail} {MAX_ANSWER_BYTES}: send fewer events at once")
+        raise refuse_request(413, "too_large", f"{detail} {MAX_ANSWER_BYTES}: send fewer events at once{more}")

@@ -85,11 +85,13 @@ def ingest_body(request: IngestRequest, ports: Ingest, remaining: Remaining) -> 
     body = read_body(request.body, request.content_type, max_body=api.max_body, encoding=request.encoding)
     small = _is_small(body, context.layout)
     if context.stream.layout.pack is not None:
-        outcome = _ingest_columns(context, decode_raw(body, max_events=api.max_events), ports, remaining, small=small)
+        sent = decode_raw(body, max_events=api.max_events)
+        outcome = _ingest_columns(context, sent, ports, remaining, small=small, refs=request.refs)
         if outcome is not None:
             return outcome
     values = decode_body(body, max_events=api.max_events)
-    return _ingest_each(context, values, ports, remaining, refusal="strict" if request.strict else "all", small=small)
+    refusal: Refusal = "strict" if request.strict else "all"
+    return _ingest_each(context, values, ports, remaining, refusal=refusal, small=small, refs=request.refs)
 
 
 def ingest_values(
@@ -129,8 +131,12 @@ def _ingest_each(
     *,
     refusal: Refusal,
     small: bool = False,
+    refs: bool = True,
 ) -> Outcome:
-    """Judge decoded values, and make the accepted events durable. ``small`` says that no event needs to be measured."""
+    """Judge decoded values, and make the accepted events durable. ``small`` says that no event needs to be measured.
+
+    Without ``refs`` the answer does not list them.
+    """
     shrinker = Shrinker.of(context.stream, ports.large)
     verdicts = judge_all(context, values, small=small and shrinker.compress_above is None)
     outcome = refuse_all(context, verdicts, refusal)
@@ -145,7 +151,7 @@ def _ingest_each(
         return outcome
     # A door does not answer refs, and lists few errors.
     if len(values) > SURELY_ANSWERED and refusal in ("strict", "all"):
-        refuse_long_answer(routed.refs, list_rejections(verdicts))
+        refuse_long_answer(routed.refs if refs else (), list_rejections(verdicts))
     outcome, unwritten = _write_puts(context, routed, min(times), len(values), ports, remaining)
     if outcome.refused:
         _reject_refused(submissions, outcome)
@@ -163,7 +169,7 @@ def _ingest_each(
 
 
 def _ingest_columns(
-    context: RequestContext, sent: Sequence[SentRaw], ports: Ingest, remaining: Remaining, *, small: bool
+    context: RequestContext, sent: Sequence[SentRaw], ports: Ingest, remaining: Remaining, *, small: bool, refs: bool
 ) -> Outcome | None:
     """Store the events of a stream with packs by columns; None, with nothing written, if any event is unusual.
 
@@ -180,7 +186,7 @@ def _ingest_columns(
     if bound is None:
         return None
     routed, members = bound
-    if len(sent) > SURELY_ANSWERED:
+    if refs and len(sent) > SURELY_ANSWERED:
         refuse_long_answer(routed.refs, ())
     outcome, unwritten = _write_puts(context, routed, oldest, len(sent), ports, remaining)
     if outcome.refused:

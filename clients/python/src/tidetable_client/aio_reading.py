@@ -19,12 +19,11 @@ from tidetable_client.pages import (
     Walk,
     begin_frame,
     begin_walk,
-    decode,
     find_stopped,
     find_url,
     name_parameters,
     pair_series,
-    read_refusal,
+    read_answer,
 )
 from tidetable_client.policy import Policy
 from tidetable_client.tailing import Tail
@@ -112,9 +111,7 @@ class AsyncReader:
         ApiError if the API refuses the request, Unreachable if it does not answer in time.
         """
         response = await self._read(address, name_parameters(parameters))
-        if response.status_code != 200:
-            raise read_refusal(response.status_code, response.content)
-        return decode(response.content, decimals=decimals)
+        return read_answer(response.status_code, response.content, decimals=decimals)
 
     def _query(self, stream: str, route: Sequence[str], rows: str, parameters: Mapping[str, Any]) -> AsyncQuery:
         named = dict(parameters)
@@ -159,6 +156,13 @@ class AsyncQuery:
         async for page in self.pages():
             for row in page.rows:
                 yield row
+
+    async def explain(self) -> dict[str, Any]:
+        """Describe what the query would read, with the estimated cost; no event is read."""
+        parameters = [*self._walk.find_parameters(), ("explain", "true")]
+        response = await self._read(self._walk.address, parameters, {})
+        plan: dict[str, Any] = read_answer(response.status_code, response.content, decimals=self._decimals)
+        return plan
 
     def pages(self) -> AsyncIterator[Page]:
         """Yield the pages, from the cursor on."""

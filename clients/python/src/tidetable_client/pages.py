@@ -195,6 +195,13 @@ def read_refusal(status: int, body: bytes) -> ApiError:
     return ApiError(status, str(document.get("code") or f"http_{status}"), describe_problem(document, body), document)
 
 
+def read_answer(status: int, body: bytes, *, decimals: bool) -> Any:
+    """Decode the document of an answer; ApiError if the API refused the request."""
+    if status != 200:
+        raise read_refusal(status, body)
+    return decode(body, decimals=decimals)
+
+
 def decode(body: bytes, *, decimals: bool) -> Any:
     """Decode JSON. With ``decimals``, numbers with a fraction become Decimal, and keep all of their digits."""
     try:

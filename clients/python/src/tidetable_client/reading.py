@@ -20,12 +20,11 @@ from tidetable_client.pages import (
     Walk,
     begin_frame,
     begin_walk,
-    decode,
     find_stopped,
     find_url,
     name_parameters,
     pair_series,
-    read_refusal,
+    read_answer,
 )
 from tidetable_client.policy import Policy
 from tidetable_client.tailing import Tail
@@ -133,9 +132,7 @@ class Reader(ABC):
         ApiError if the API refuses the request, Unreachable if it does not answer in time.
         """
         response = self._read(address, name_parameters(parameters))
-        if response.status_code != 200:
-            raise read_refusal(response.status_code, response.content)
-        return decode(response.content, decimals=decimals)
+        return read_answer(response.status_code, response.content, decimals=decimals)
 
     def _query(self, stream: str, route: Sequence[str], rows: str, parameters: Mapping[str, Any]) -> Query:
         named = dict(parameters)
@@ -189,9 +186,7 @@ class Query:
         """Describe what the query would read, with the estimated cost; no event is read."""
         parameters = [*self._walk.find_parameters(), ("explain", "true")]
         response = self._read(self._walk.address, parameters, {})
-        if response.status_code != 200:
-            raise read_refusal(response.status_code, response.content)
-        plan: dict[str, Any] = decode(response.content, decimals=self._decimals)
+        plan: dict[str, Any] = read_answer(response.status_code, response.content, decimals=self._decimals)
         return plan
 
     def pages(self) -> Iterator[Page]:
