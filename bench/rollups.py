@@ -19,11 +19,13 @@ from decimal import Decimal
 from math import ceil
 from pathlib import Path
 
+import msgspec
 from msgspec.structs import replace
 
 sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / "lambdas")]
 
 
+from aws.dynamodb.answers import decode_query
 from aws.dynamodb.codec import to_wire
 from bench.results import note_ratios
 from strict.units import WRITE_BYTES, measure_item
@@ -31,7 +33,7 @@ from tests.fakes import FakeStore, FakeValues, unpacker
 from tests.worlds.rolled import START, World
 from tidetable.layout import Layout
 from tidetable.layout.suffix import compute_suffix
-from tidetable.ports import Columns, Guard, Page, Put, RangeRead, Written
+from tidetable.ports import Columns, Guard, KeyRange, Page, Put, RangeRead, Written
 from tidetable.query.aggregates.find import Aggregate
 from tidetable.rollups.definition import Definition
 from tidetable.times import to_text
@@ -118,6 +120,27 @@ def build_world(definition: Definition, count: int, series: int, length: timedel
     return world, store
 
 
+def measure_sealing(count: int = 300_000) -> tuple[float, float]:
+    """Return the CPU seconds per event of sealing buckets of an hour, and of decoding DynamoDB's answers before it."""
+    world, _ = build_world(HOURS, count, SERIES, timedelta(hours=8))
+    begun = time.process_time()
+    world.refresh()
+    sealing = time.process_time() - begun
+    size = 4_000
+    times = [START + number * timedelta(milliseconds=50) for number in range(size)]
+    data = {"mag": Decimal("20.51"), "state": "running"}
+    items = [
+        to_wire(
+            {"pk": "p", "sk": f"{to_text(at)}#device-{number % SERIES:04d}#{number:08x}", "at": number, "data": data}
+        )
+        for number, at in enumerate(times)
+    ]
+    body = msgspec.json.encode({"Items": items, "Count": size, "ScannedCount": size})
+    begun = time.process_time()
+    decode_query(KeyRange("t", "p", None, None), body, texts=True)
+    return sealing / count, (time.process_time() - begun) / size
+
+
 def measure_aggregate(world: World, **parameters: str) -> tuple[Aggregate, float]:
     """Ask for an aggregate; return the answer and the seconds that it took."""
     begun = time.perf_counter()
@@ -146,6 +169,8 @@ def main() -> None:
     assert ours.rows == raw.rows
     assert {scan.entry.stream for scan in ours.sources} == {"s-h"}
     print(f"read units: events {raw.cost.units}, rollup {ours.cost.units}; seconds {raw_seconds:.2f}, {seconds:.4f}")
+    sealing, decoding = (min(seconds) * 1e6 for seconds in zip(*(measure_sealing() for _ in range(3)), strict=True))
+    print(f"sealing: {sealing:.1f} microseconds of CPU per event, and {decoding:.1f} for decoding DynamoDB's answers")
     minutes = 3
     world, store = build_world(MINUTES, minutes * 60_000, 1_000, timedelta(minutes=minutes))
     report = world.refresh()

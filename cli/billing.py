@@ -67,6 +67,10 @@ def print_bills(workload: Workload, bill: WholeBill) -> None:
     out.print(describe_date(), soft_wrap=True)
     if bill.wall is not None:
         out.print(f"first wall: {bill.wall.text}", markup=False, soft_wrap=True)
+    for line in bill.discounts:
+        out.print(
+            f"discount: {line.name} may save ${line.dollars:,.2f} per month: {line.how}", markup=False, soft_wrap=True
+        )
     for text in bill.unpriced:
         out.print(f"not priced: {text}", soft_wrap=True)
     for text in bill.advice:

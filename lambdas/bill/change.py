@@ -187,7 +187,7 @@ def _describe_plan(config: Config, workload: Workload, now: datetime) -> dict[st
     """
     bill = compute_whole_bill(workload, config)
     if bill.is_impossible:
-        return {"dollars": None, **bill.document(), "lines": [], "advice": [], "days": []}
+        return {"dollars": None, **bill.document(), "lines": [], "discounts": [], "advice": [], "days": []}
     return {
         "dollars": bill.dollars,
         **bill.document(),

@@ -10,11 +10,12 @@ from typing import Any
 from bill.amounts import Bill, Line, list_copies, list_lines, name_unpriced_copies
 from bill.archived import find_price
 from bill.consumed import Consumed, Meters, Traffic
+from bill.extras import CommittedUnits, list_discounts, price_key_requests, price_scaling
 from bill.fixed import price_fixed
 from bill.measured import Facts, measure_workload
 from bill.next_step import NextStep, find_next_step
 from bill.prices import GB, describe_prices
-from bill.standing import ObservedPeriod, compute_bill, describe_entries
+from bill.standing import ObservedPeriod, compute_bill, count_dimensions, describe_entries, measure_units
 from bill.walls import list_walls
 from bill.whole import price_backups, price_requests
 from bill.workload import Workload
@@ -36,7 +37,7 @@ MAX_METRICS = 2_000
 # Seconds that are reserved for CloudWatch and for the answer.
 _RESERVE = 8.0
 _UNPRICED = (
-    "the storage of logs, alarms of auto scaling, data that leaves AWS, requests to KMS",
+    "the storage of logs, data that leaves AWS",
     "the runs of the lifecycle, the archiver, the refresher and the feed",
     "the catalog, queues and large values in S3, S3's requests",
     "free tiers and discounts for volume",
@@ -115,6 +116,7 @@ def present_bill(
         "streams": streams,
         "stage": stage,
         "fixed": standing,
+        "discounts": [line._asdict() for line in _list_discounts(accounts, consumed)],
         "prices": describe_prices(sources.region),
         "incomplete": notes,
         "not_priced": [*_UNPRICED, *name_unpriced_copies(regions)],
@@ -232,6 +234,9 @@ def _list_lines(account: _Account, bill: Bill, keeping: Keeping, now: datetime) 
     lines += list_copies(bill, account.regions)
     if account.stream.table.point_in_time_recovery:
         lines.append(price_backups(size + index_size))
+    lines += price_scaling(sum(map(count_dimensions, account.periods)))
+    if tables:
+        lines += price_key_requests(account.stream, len(tables))
     archives = [entry.archived for entry in account.entries if entry.archived is not None]
     if archives:
         stored = sum(archive.bytes for archive in archives)
@@ -242,6 +247,12 @@ def _list_lines(account: _Account, bill: Bill, keeping: Keeping, now: datetime) 
             how += f", in {keeping.storage_class} from {keeping.storage_class_after.days} days after their export on"
         lines.append(Line("archive, S3", dollars, how))
     return lines
+
+
+def _list_discounts(accounts: Sequence[_Account], consumed: Consumed) -> list[Line]:
+    """List the discounts on the present units of all these tables, without their copies."""
+    periods = [period for account in accounts for period in account.periods]
+    return list_discounts(sum((measure_units(period, consumed) for period in periods), CommittedUnits()))
 
 
 def _describe_units(tables: Sequence[Table]) -> str:

@@ -68,6 +68,9 @@ TRANSFER: float = _LIST["dynamodb"]["others"]["transfer"]
 BACKUPS: float = _LIST["dynamodb"]["others"]["backups"]
 PLAN_ON_DEMAND: float = _LIST["dynamodb"]["others"]["plan_on_demand"]
 PLAN_PROVISIONED: float = _LIST["dynamodb"]["others"]["plan_provisioned"]
+# The shares of reserved capacity by the years of the commitment.
+RESERVED = {int(years): float(share) for years, share in _LIST["dynamodb"]["others"]["reserved"].items()}
+RESERVED_BLOCK: int = _LIST["dynamodb"]["others"]["reserved_block"]
 GATEWAY_MILLION: float = _LIST["requests"]["gateway_million"]
 CALL_MILLION: float = _LIST["requests"]["call_million"]
 GB_SECOND: float = _LIST["requests"]["gb_second"]
@@ -105,8 +108,8 @@ KEYS_GB, KEYS_SECONDS = 0.5, 0.002
 QUERY_GB, QUERY_SECONDS = 1.0, 0.030
 # The archiver: pages of 1 MB from four segments at once, compared and compressed by two cores.
 ARCHIVER_GB, ARCHIVER_BYTES_PER_SECOND = 3008 / 1024, 10e6
-# The refresher: a run without work waits for some answers. Computing cells takes 6 to 7 microseconds per event on a
-# whole core, that is 1,769 MB (measured by bench/rollups.py); receiving the events takes about as long.
+# The refresher: a run without work waits for some answers. On a whole core, that is 1,769 MB, computing cells takes 7 to
+# 12 microseconds per event, and decoding DynamoDB's answers 1 to 2 (measured by bench/rollups.py).
 REFRESHER_GB, REFRESHER_SECONDS, REFRESHER_EVENT_SECONDS = 1769 / 1024, 0.100, 0.000015
 # The feed's function makes one or two requests to targets. A new on-demand table has four partitions (AWS: 4,000 write
 # units per second), and its change stream has a shard per partition. Lambda polls a shard four times per second.

@@ -11,9 +11,10 @@ import msgspec
 
 from bill.amounts import Bill, price_copies
 from bill.consumed import Consumed, ConsumedUnits
+from bill.extras import CommittedUnits
 from bill.prices import HOURS, ON_DEMAND, PROVISIONED
 from tidetable.catalog import Entry, State
-from tidetable.config import Stream
+from tidetable.config import Stream, TableClass
 from tidetable.late import is_lowered
 from tidetable.lifecycle.expiry import is_closed
 from tidetable.lifecycle.ladder import compute_age
@@ -199,6 +200,35 @@ def compute_bill(period: ObservedPeriod, consumed: Consumed) -> Bill:
         sent = _sum_units(consumed, name, [""]).write * _estimate_bytes_per_unit(table)
         whole += own + price_copies(copied, len(period.entry.copies), sent)
     return whole
+
+
+def count_dimensions(period: ObservedPeriod) -> int:
+    """Count the dimensions of a table and its indexes that auto scaling follows, in each Region."""
+    policy, entry = period.stream.capacity.autoscaling, period.entry
+    if policy is None or not entry.scaled:
+        return 0
+    return len(policy.sides) * (1 + len(entry.layout.global_indexes)) * (1 + len(entry.copies))
+
+
+def measure_units(period: ObservedPeriod, consumed: Consumed) -> CommittedUnits:
+    """Measure a period's units on which there are discounts, in the stage's own Region."""
+    total = CommittedUnits()
+    for name, table in period.tables.items():
+        bill = _price_table(table, consumed, name, period.resources[name])
+        dollars = sum((cost.writes + cost.reads for cost in (bill.tables, bill.indexes)), 0.0)
+        if table.on_demand:
+            total += CommittedUnits(on_demand=dollars)
+        else:
+            standard = table.table_class is TableClass.STANDARD
+            write, read = _sum_provisioned(table)
+            total += CommittedUnits(0.0, dollars, write * standard * (not period.entry.copies), read * standard)
+    return total
+
+
+def _sum_provisioned(table: Table) -> tuple[int, int]:
+    """Sum the provisioned write and read units of a table and its indexes."""
+    units = [(table.write or 0, table.read or 0), *table.index_units.values()]
+    return sum(write for write, _ in units), sum(read for _, read in units)
 
 
 def _price_table(table: Table, consumed: Consumed, name: str, indexes: Sequence[str]) -> Bill:

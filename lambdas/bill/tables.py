@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from math import ceil
+from statistics import fmean
+from typing import NamedTuple
 
 from bill.amounts import Bill, price_copies
 from bill.prices import HOURS, ON_DEMAND, PROVISIONED, Cost
@@ -47,10 +49,54 @@ def price_rolling(workload: Workload) -> Bill:
     return price_month(workload, _REPEATED[workload.stream.period])
 
 
+class Survey(NamedTuple):
+    """The tables of a stream over the hours after which they repeat.
+
+    ``tables`` and ``dimensions`` are averages: of the tables, and of the dimensions that auto scaling follows.
+    ``provisioned`` are dollars per month. ``write`` and ``read`` are the units of the class standard that exist at
+    every hour.
+    """
+
+    tables: float
+    dimensions: float
+    provisioned: float
+    write: int
+    read: int
+
+
+def survey_tables(stream: Stream) -> Survey:
+    """Survey the tables of a stream, and their tables of chunks, in the middle of the stream's life."""
+    hours = [_survey_hour(stream, now) for now in _list_hours(_REPEATED[stream.period])]
+    tables, dimensions, provisioned, write, read = zip(*hours, strict=True)
+    tables_per_period = 2 if stream.layout.parts else 1
+    return Survey(
+        fmean(tables) * tables_per_period, fmean(dimensions), HOURS * fmean(provisioned), min(write), min(read)
+    )
+
+
+def _survey_hour(stream: Stream, now: datetime) -> Survey:
+    levels = [compute_level(period, stream, now) for period in list_existing_periods(stream, now)]
+    scaled = sum(len(level.scaling.sides) for level in levels if level.scaling is not None)
+    dimensions = scaled * (1 + len(stream.global_indexes)) * (1 + len(stream.replicas))
+    write = read = 0
+    for level in levels:
+        if level.table_class is TableClass.STANDARD:
+            index_write, index_read = sum_index_units(level, stream)
+            write += (level.write or 0) + index_write
+            read += (level.read or 0) + index_read
+    dollars = sum((price_level(level, stream) for level in levels), Bill()).total
+    return Survey(len(levels), dimensions, dollars, 0 if stream.replicas else write, read)
+
+
+def _list_hours(hours: int) -> Iterator[datetime]:
+    """Yield the middle of each of so many hours in the middle of a stream's life."""
+    start = datetime(2026, 6, 1, tzinfo=UTC)
+    return (start + timedelta(hours=hour, minutes=30) for hour in range(hours))
+
+
 def price_month(workload: Workload, hours: int) -> Bill:
     """Price a month of 730 hours of which each is like one of the first ``hours``."""
-    start = datetime(2026, 6, 1, tzinfo=UTC)
-    bills = (price_hour(workload, start + timedelta(hours=hour, minutes=30)) for hour in range(hours))
+    bills = (price_hour(workload, now) for now in _list_hours(hours))
     return sum(bills, Bill()).scale(HOURS / hours)
 
 

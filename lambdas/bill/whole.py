@@ -13,25 +13,23 @@ import msgspec
 from bill import prices
 from bill.amounts import Bill, Line, list_copies, list_lines, name_unpriced_copies
 from bill.archived import price_archive
+from bill.extras import CommittedUnits, list_discounts, price_key_requests, price_scaling
 from bill.fixed import price_fixed
-from bill.prices import GB, HOURS, describe_prices
-from bill.rolled import price_feed, price_rollups
-from bill.tables import price_plans, price_rolling, price_rolling_on_demand
+from bill.prices import GB, describe_prices
+from bill.rolled import list_rollups, price_feed, price_rollups
+from bill.tables import price_plans, price_rolling, price_rolling_on_demand, survey_tables
 from bill.walls import Wall, list_walls
 from bill.workload import Workload
 from tidetable.config import Config, Units
 from tidetable.config.capacity import LATE, Step
 from tidetable.config.demand import COLLECTION_BYTES
 
-# The functions that use a table: ingest, query, drain, archiver and lifecycle.
-_KEY_CALLERS = 5
-
 
 class WholeBill(NamedTuple):
     """The lines of rolling tables, DynamoDB's bill of each plan, the costs without a line, and advice.
 
-    ``fixed`` are the costs of the stage that its other streams share. ``walls`` are the limits of the load, the lowest
-    first.
+    ``fixed`` are the costs of the stage that its other streams share. ``discounts`` say what commitments
+    may save. ``walls`` are the limits of the load, the lowest first.
     """
 
     lines: list[Line]
@@ -39,6 +37,7 @@ class WholeBill(NamedTuple):
     unpriced: list[str]
     advice: list[str]
     fixed: Sequence[Line] = ()
+    discounts: Sequence[Line] = ()
     walls: Sequence[Wall] = ()
 
     @property
@@ -67,6 +66,7 @@ class WholeBill(NamedTuple):
             **{name: plan.document() for name, plan in self.plans.items()},
             "lines": [line._asdict() for line in self.lines],
             "fixed": {"dollars": self.fixed_dollars, "lines": [line._asdict() for line in self.fixed]},
+            "discounts": [line._asdict() for line in self.discounts],
             "wall": None if self.wall is None else self.wall.document(),
             "prices": describe_prices(),
             "not_priced": self.unpriced,
@@ -77,10 +77,11 @@ class WholeBill(NamedTuple):
 def compute_whole_bill(workload: Workload, config: Config | None = None) -> WholeBill:
     """Return the whole bill of a workload. The fixed lines and the stage's walls need the configuration."""
     plans = price_plans(workload)
-    lines = price_lines(workload, next(iter(plans.values())))
+    ours = next(iter(plans.values()))
+    lines, discounts = price_lines(workload, ours), price_discounts(workload, ours)
     fixed = [] if config is None else price_fixed(config, busy=workload.is_busy)
     walls = list_walls(workload, config)
-    return WholeBill(lines, plans, name_unpriced(workload), advise(workload, plans), fixed, walls)
+    return WholeBill(lines, plans, name_unpriced(workload), advise(workload, plans), fixed, discounts, walls)
 
 
 def price_lines(workload: Workload, bill: Bill) -> list[Line]:
@@ -92,7 +93,7 @@ def price_lines(workload: Workload, bill: Bill) -> list[Line]:
         *price_archive(workload),
         *price_rollups(workload),
         *price_feed(workload),
-        *_price_keys(workload),
+        *_price_extras(workload),
     ]
 
 
@@ -104,7 +105,7 @@ def name_unpriced(workload: Workload) -> list[str]:
         (versions, "versions and cold fields: each is one more item, at a write unit per KB begun"),
         (stream.large.beyond == "s3", "large values in S3"),
         (stream.capacity.warm, "warm throughput, which is charged once per table"),
-        (stream.capacity.autoscaling, "auto scaling: the ladder's units are priced"),
+        (stream.capacity.autoscaling, "the units that auto scaling adds or takes: the ladder's units are priced"),
         (
             stream.rollup,
             "the rollups' archives (cents), and late events: a write unit per mark, and their bucket once more",
@@ -135,7 +136,7 @@ def advise(workload: Workload, plans: Mapping[str, Bill]) -> list[str]:
             f"one plain {best} table would be cheaper: ${price:,.2f} per month. It deletes by time to live, has no archive, and "
             "one capacity for new and old events"
         )
-    advice += [*_name_savings_plan(workload, next(iter(plans.values()))), *_price_late_step(workload, ours)]
+    advice += _price_late_step(workload, ours)
     gateway, *_ = _price_requests(workload)
     if workload.batch < 10 and gateway.dollars > ours:
         advice.append(f"send batches: at {workload.batch} events per request the gateway costs more than the tables")
@@ -148,19 +149,12 @@ def advise(workload: Workload, plans: Mapping[str, Bill]) -> list[str]:
     return advice
 
 
-def _name_savings_plan(workload: Workload, bill: Bill) -> list[str]:
-    """Name the amount that a Database Savings Plan might save; nothing below a dollar."""
-    on_demand = workload.stream.capacity.begins_on_demand
-    share = prices.PLAN_ON_DEMAND if on_demand else prices.PLAN_PROVISIONED
-    saved = share * (bill.whole.writes + bill.whole.reads)
-    if saved < 1:
-        return []
-    mode = "on-demand" if on_demand else "provisioned"
-    text = (
-        f"a Database Savings Plan may take {share:.0%} off {mode} units for a commitment of a year: about"
-        f" ${saved:,.2f} per month here (not confirmed on a bill; it follows no table, so it suits rolling tables)"
-    )
-    return [text]
+def price_discounts(workload: Workload, bill: Bill) -> list[Line]:
+    """List the discounts on the units of the stream's own Region; ``bill`` is that of its rolling tables."""
+    survey = survey_tables(workload.stream)
+    whole = bill.tables + bill.indexes
+    on_demand = max(whole.writes + whole.reads - survey.provisioned, 0.0)
+    return list_discounts(CommittedUnits(on_demand, survey.provisioned, survey.write, survey.read))
 
 
 def _price_late_step(workload: Workload, ours: float) -> list[str]:
@@ -227,18 +221,14 @@ def price_backups(size: float) -> Line:
     return Line("backups", size / GB * prices.BACKUPS, "point-in-time recovery of the bytes in the tables")
 
 
-def _price_keys(workload: Workload) -> list[Line]:
-    """Price the requests to the KMS key of the tables.
-
-    AWS: DynamoDB keeps a table's key in memory, and each caller asks for it again after five minutes at the latest. Five
-    functions use a table.
-    """
-    if workload.stream.table.encryption == "aws-owned":
-        return []
-    tables = workload.stream.retention + 1 + workload.stream.premake
-    requests = tables * _KEY_CALLERS * HOURS * 12
-    how = f"at most {requests:,.0f} requests: {tables:,} tables, {_KEY_CALLERS} functions, each every five minutes"
-    return [Line("KMS, requests", requests * prices.KMS_REQUEST, how)]
+def _price_extras(workload: Workload) -> list[Line]:
+    """Price the alarms of auto scaling, and the requests to the KMS key of the stream's tables and of its rollups'."""
+    stream = workload.stream
+    lines = price_scaling(survey_tables(stream).dimensions) if stream.capacity.autoscaling is not None else []
+    if stream.table.encryption != "aws-owned":
+        streams = [stream, *(rollup.workload.stream for rollup in list_rollups(workload))]
+        lines += price_key_requests(stream, sum(survey_tables(own).tables for own in streams))
+    return lines
 
 
 def _price_requests(workload: Workload) -> list[Line]:

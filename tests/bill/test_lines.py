@@ -7,30 +7,12 @@ import pytest
 from bill.amounts import Bill, price_copies
 from bill.prices import PROVISIONED, Cost
 from bill.whole import advise, compute_whole_bill, name_unpriced, price_lines, price_requests
-from bill.workload import Workload, spread_by_hour
-from tests.lifecycle.world import configuration
+from bill.workload import Workload
+from tests.worlds.billed import INDEX, ON_DEMAND
+from tests.worlds.billed import make_workload as workload
 from tidetable.config import TableClass
 
-ON_DEMAND = 'mode = "on-demand"'
-INDEX = '[[streams.s.index]]\nname = "status"\npartition_by = "status"\n'
 BACKUPS = "[streams.s.table]\npoint_in_time_recovery = true\n"
-
-
-def workload(capacity: str = ON_DEMAND, *, rate: float = 1.0, size: int = 1000, **facts: Any) -> Workload:
-    """Per second one event of 1,000 bytes and a query, of which a tenth are of old events; ten events per request."""
-    known = {"batch": 10, "reads": 0.9, "old": 0.1, "by_key": True} | facts
-    changes = {name: known.pop(name) for name in list(known) if name not in {"batch", "reads", "old", "by_key"}}
-    stream = configuration(**{"capacity": capacity} | changes).streams["s"]
-    return Workload(
-        spread_by_hour(rate, None),
-        size,
-        known["reads"],
-        4096,
-        known["old"],
-        stream,
-        known["batch"],
-        by_key=known["by_key"],
-    )
 
 
 def lines(found: Workload) -> dict[str, float]:
@@ -237,7 +219,7 @@ def test_what_no_line_prices_is_named(more: str, named: str) -> None:
                 "capacity": 'mode = "provisioned"\nladder = [{ age = 0, write = 9, read = 9 }]\n'
                 "autoscaling = { write = { min = 1, max = 100 } }"
             },
-            "auto scaling: the ladder's units are priced",
+            "the units that auto scaling adds or takes: the ladder's units are priced",
         ),
         (
             {"more": '[[streams.s.rollup]]\nname = "h"\nevery = "1h"\nby = ["series"]\nretention = "9d"'},

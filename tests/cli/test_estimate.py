@@ -243,5 +243,5 @@ def test_a_savings_plan_is_a_remark_with_its_figure(file: Path) -> None:
     """18% of $164.25 for writes, and of $165.89 for the indexes'."""
     words = "--rate", "100", "--bytes", "500", "--reads", "0", "--in-index", "by_error=0.01"
     told = " ".join(run("cost", str(file), *words).output.split())
-    assert "a Database Savings Plan may take 18% off on-demand units for a commitment of a year: about $59.43" in told
+    assert "discount: Database Savings Plan, 1 year may save $59.43 per month: 18% off units on demand" in told
     assert "Savings Plan" not in run("cost", str(file), "--rate", "0.1").output

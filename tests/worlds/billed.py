@@ -8,6 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from bill.present import Sources, present_bill
+from bill.workload import Workload, spread_by_hour
 from tests.fakes import FakeCatalog
 from tests.fakes.meters import FakeMeters
 from tests.fakes.serial import Serial
@@ -66,3 +67,20 @@ class BilledStage:
     def stream(self, name: str = "s") -> Any:
         """A stream's part of the bill."""
         return next(stream for stream in self.bill()["streams"] if stream["stream"] == name)
+
+
+def make_workload(capacity: str = ON_DEMAND, *, rate: float = 1.0, size: int = 1000, **facts: Any) -> Workload:
+    """Per second one event of 1,000 bytes and a query, of which a tenth are of old events; ten events per request."""
+    known = {"batch": 10, "reads": 0.9, "old": 0.1, "by_key": True} | facts
+    changes = {name: known.pop(name) for name in list(known) if name not in {"batch", "reads", "old", "by_key"}}
+    stream = configuration(**{"capacity": capacity} | changes).streams["s"]
+    return Workload(
+        spread_by_hour(rate, None),
+        size,
+        known["reads"],
+        4096,
+        known["old"],
+        stream,
+        known["batch"],
+        by_key=known["by_key"],
+    )

@@ -13,7 +13,7 @@ import { showMinute } from "../times.js";
 /** The kinds of cost, in the order of the bars: name, and what the lines of the bill begin with. */
 const KINDS = /** @type {const} */ ([
   ["writes", /^(?!copies).*, writes$|^refresher/], ["reads", /^(?!copies).*, reads$/], ["storage", /^(?!copies).*, storage$|^backups/],
-  ["copies", /^copies|, copies$/], ["archive", /^archive/], ["requests", /^API Gateway|^functions|^feed|^logs|^KMS, requests/], ["fixed", /^metrics|^alarms|^KMS key/],
+  ["copies", /^copies|, copies$/], ["archive", /^archive/], ["requests", /^API Gateway|^functions|^feed|^logs|^KMS, requests/], ["fixed", /^metrics|^alarms|^auto scaling|^KMS key/],
 ]);
 /** The figures of a workload: parameter, label, what it counts, and the least step. */
 const FIGURES = /** @type {const} */ ([
@@ -67,8 +67,13 @@ function drawBill(place, body, values, again) {
     ], rows, { caption: "The bill by stream" }),
     chosen?.workload ? wallText(chosen.workload.wall) : null,
     chosen ? h("details", { open: true }, h("summary", {}, `What ${chosen.name} is made of`), lineTable(chosen.lines, `The bill of ${chosen.name}`)) : null,
-    h("p.hint", {}, pricesText(body.prices)),
+    h("p.hint", {}, pricesText(body.prices)), discountList(body.discounts),
     h("details", {}, h("summary", {}, "Costs that this bill does not include"), h("ul", {}, body.not_priced.map((/** @type {string} */ text) => h("li", {}, text)))));
+}
+
+/** What commitments to AWS may save. @param {any[]} discounts */
+function discountList(discounts) {
+  return discounts.length ? h("ul.notes", {}, discounts.map((line) => h("li", {}, `${line.name} may save ${showMoney(line.dollars)} a month: ${line.how}.`))) : null;
 }
 
 /** A bar of the kinds of a row, as long as its share of the greatest. @param {any} row @param {number} most */
@@ -216,7 +221,7 @@ function plan(title, bill) {
       { name: "infrequent", number: true, cell: (day) => showNumber(day.infrequent) },
       { name: "a day", number: true, cell: (day) => showMoney(day.dollars) },
     ], bill.days, { caption: `${title}, by day` })) : h("p.hint", {}, withCode("There are too many tables to show their days here: `bin/tidetable simulate` does.")),
-    wallText(bill.wall),
+    wallText(bill.wall), discountList(bill.discounts),
     bill.advice.length ? h("ul.notes", {}, bill.advice.map((/** @type {string} */ text) => h("li", {}, text))) : null);
 }
 
