@@ -1,119 +1,117 @@
-"""The direction of imports: handlers -> wiring -> (aws, doors, bill, core); aws, doors, bill -> core; core -> nothing."""
+"""The direction of imports: handlers -> wiring -> (aws, doors, bill, core); aws, doors, bill -> core; core -> nothing.
 
-import ast
+Each rule has one result, which names every file that breaks it.
+"""
+
 import os
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
-from functools import cache, lru_cache
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+from tests.worlds.imports import (
+    ROOT,
+    find_breaches,
+    find_files,
+    find_foreign,
+    imports,
+    imports_at_once,
+    name,
+    read_module,
+    tops,
+)
+
 LAMBDAS = ROOT / "lambdas"
 PARSERS = {"google", "opentelemetry", "line_protocol_parser"}
 WIRING = [LAMBDAS / "wiring.py", LAMBDAS / "wiring_upkeep.py"]
 PARSING = LAMBDAS / "doors" / "parsers"
-CORE = sorted((LAMBDAS / "tidetable").rglob("*.py"))
-DOORS = sorted(file for file in (LAMBDAS / "doors").rglob("*.py") if PARSING not in file.parents)
-BILL = sorted((LAMBDAS / "bill").rglob("*.py"))
+CORE = find_files("lambdas/tidetable", 150)
+DOORS = [file for file in find_files("lambdas/doors", 10) if PARSING not in file.parents]
+BILL = find_files("lambdas/bill", 5)
 PURE = [*CORE, *DOORS, *BILL]
 
 
-@lru_cache(256)
-def parse_nodes(file: Path) -> list[ast.AST]:
-    """All nodes of a module, which several tests look at."""
-    return list(ast.walk(ast.parse(file.read_text())))
+def find_parsers(file: Path) -> set[str]:
+    return {module for module in imports(file) if module.startswith("doors.parsers")}
 
 
-@cache
-def imports(file: Path) -> list[str]:
-    """The imports of a module, also those inside of functions."""
-    return list(name_imports(parse_nodes(file)))
-
-
-def imports_at_once(file: Path) -> Iterator[str]:
-    """The imports of a module itself: not those inside of functions, nor those for types only."""
-    yield from name_imports(ast.parse(file.read_text()).body)
-
-
-def name_imports(nodes: Iterable[ast.AST]) -> Iterator[str]:
-    for node in nodes:
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            yield node.module
-
-
-def tops(file: Path) -> set[str]:
-    return {name.partition(".")[0] for name in imports(file)}
-
-
-def name(file: Path) -> str:
-    return str(file.relative_to(ROOT))
-
-
-@pytest.mark.parametrize("file", CORE, ids=name)
-def test_the_core_imports_itself_msgspec_and_the_standard_library_only(file: Path) -> None:
-    assert tops(file) - sys.stdlib_module_names <= {"tidetable", "msgspec"}
-
-
-@pytest.mark.parametrize("file", [*DOORS, *BILL], ids=name)
-def test_doors_and_the_bill_know_the_core_and_not_each_other(file: Path) -> None:
-    room = file.relative_to(LAMBDAS).parts[0]
-    assert tops(file) - sys.stdlib_module_names <= {room, "tidetable", "msgspec"}
-    assert not [module for module in imports(file) if module.startswith("doors.parsers")]
-
-
-@pytest.mark.parametrize("file", PURE, ids=name)
-def test_the_core_reads_no_clock_and_no_environment_and_draws_no_lots(file: Path) -> None:
-    assert not {"os", "time", "random", "socket"} & tops(file)
-    called = {node.attr for node in parse_nodes(file) if isinstance(node, ast.Attribute)}
-    assert not {"utcnow", "today"} & called
-    assert "datetime.now(" not in file.read_text()
-
-
-@pytest.mark.parametrize("file", PURE, ids=name)
-def test_the_core_works_side_by_side_in_pools_that_are_handed_in(file: Path) -> None:
-    """With its own pools or threads, simulations would not be reproducible."""
-    taken = {
-        f"{node.module}.{alias.name}"
-        for node in parse_nodes(file)
-        if isinstance(node, ast.ImportFrom)
-        for alias in node.names
+def test_a_breach_is_named_with_its_file() -> None:
+    """tests/conftest.py imports pytest, hypothesis and xdist, and calls no ``walk``; the finder of imports does."""
+    files = [ROOT / "tests" / "conftest.py", ROOT / "tests" / "worlds" / "imports.py"]
+    assert find_breaches(files, find_foreign("pytest", "xdist")) == {"tests/conftest.py": ["hypothesis"]}
+    assert find_breaches(files, lambda file: {"walk"} & read_module(file).attributes) == {
+        "tests/worlds/imports.py": ["walk"]
     }
+    assert ("dataclasses", "dataclass") in read_module(files[1]).pairs
+
+
+def test_the_core_imports_itself_msgspec_and_the_standard_library_only() -> None:
+    assert find_breaches(CORE, find_foreign("tidetable", "msgspec")) == {}
+
+
+def test_doors_and_the_bill_know_the_core_and_not_each_other() -> None:
+    assert find_breaches(DOORS, find_foreign("doors", "tidetable", "msgspec")) == {}
+    assert find_breaches(DOORS, find_parsers) == {}
+    assert find_breaches(BILL, find_foreign("bill", "tidetable", "msgspec")) == {}
+
+
+def find_chance(file: Path) -> set[str]:
+    """What makes a result depend on the hour, the machine or a die."""
+    clocks = {text for text in ("datetime.now(",) if text in read_module(file).text}
+    modules = {"os", "time", "random", "socket"} & tops(file)
+    return modules | clocks | ({"utcnow", "today"} & read_module(file).attributes)
+
+
+def test_the_core_reads_no_clock_and_no_environment_and_draws_no_lots() -> None:
+    assert find_breaches(PURE, find_chance) == {}
+
+
+def find_pools(file: Path) -> set[str]:
+    """What would work side by side without its caller's pool."""
+    taken = {f"{module}.{taken}" for module, taken in read_module(file).pairs}
     allowed = {"concurrent.futures.Executor", "concurrent.futures.Future", "threading.Lock"}
-    assert {module for module in taken if module.startswith(("concurrent", "threading"))} <= allowed
-    assert not {"asyncio", "multiprocessing"} & tops(file)
+    parallel = {module for module in taken if module.startswith(("concurrent", "threading"))}
+    return parallel - allowed | ({"asyncio", "multiprocessing"} & tops(file))
 
 
-@pytest.mark.parametrize("file", sorted((LAMBDAS / "handlers").glob("*.py")), ids=name)
-def test_handlers_reach_aws_and_the_parsers_through_the_wiring_only(file: Path) -> None:
-    assert not {"aws", "boto3", "botocore", "pyarrow", *PARSERS} & tops(file)
-    assert not [module for module in imports(file) if module.startswith("doors.parsers")]
+def test_the_core_works_side_by_side_in_pools_that_are_handed_in() -> None:
+    """With its own pools or threads, simulations would not be reproducible."""
+    assert find_breaches(PURE, find_pools) == {}
 
 
-@pytest.mark.parametrize("file", sorted((LAMBDAS / "aws").rglob("*.py")), ids=name)
-def test_adapters_know_the_core_and_their_own_libraries(file: Path) -> None:
-    # The adapter of CloudWatch's meters returns the amounts of the bill, which alone needs it.
-    assert tops(file) - sys.stdlib_module_names - ({"bill"} if file.name == "meters.py" else set()) <= {
+def test_handlers_reach_aws_and_the_parsers_through_the_wiring_only() -> None:
+    forbidden = {"aws", "boto3", "botocore", "pyarrow", *PARSERS}
+    handlers = find_files("lambdas/handlers", 10)
+    assert find_breaches(handlers, lambda file: (forbidden & tops(file)) | find_parsers(file)) == {}
+
+
+def test_adapters_know_the_core_and_their_own_libraries() -> None:
+    libraries = (
         "aws", "tidetable", "boto3", "botocore", "msgspec", "pyarrow", "ddsketch", "zstandard", "nanoarrow",
         "mypy_boto3_dynamodb", "mypy_boto3_events", "mypy_boto3_lambda", "mypy_boto3_s3", "mypy_boto3_sqs",
-    }  # fmt: skip
+    )  # fmt: skip
+    # The adapter of CloudWatch's meters returns the amounts of the bill, which alone needs it.
+    meters = LAMBDAS / "aws" / "meters.py"
+    others = [file for file in find_files("lambdas/aws", 40) if file != meters]
+    assert find_breaches(others, find_foreign(*libraries)) == {}
+    assert find_breaches([meters], find_foreign("bill", *libraries)) == {}
 
 
-@pytest.mark.parametrize("file", sorted((LAMBDAS / "aws" / "http").glob("*.py")), ids=name)
-def test_the_http_client_knows_nothing_of_tidetable(file: Path) -> None:
-    assert tops(file) - sys.stdlib_module_names <= {"aws", "msgspec"}
-    ours = [module for module in imports(file) if module.startswith("aws")]
-    assert [module for module in ours if not module.startswith("aws.http.")] == []
-    assert "tidetable" not in file.read_text().lower()
+def find_project(file: Path) -> set[str]:
+    """What ties a module of the HTTP client to the rest of the project."""
+    own = {module for module in imports(file) if module.startswith("aws") and not module.startswith("aws.http.")}
+    return own | {word for word in ("tidetable",) if word in read_module(file).text.lower()}
 
 
-@pytest.mark.parametrize("file", sorted(PARSING.rglob("*.py")), ids=name)
-def test_parsers_know_the_core_and_their_own_libraries(file: Path) -> None:
-    assert tops(file) - sys.stdlib_module_names <= {"doors", "tidetable", *PARSERS}
+def test_the_http_client_knows_nothing_of_tidetable() -> None:
+    files = find_files("lambdas/aws/http", 3)
+    assert find_breaches(files, find_foreign("aws", "msgspec")) == {}
+    assert find_breaches(files, find_project) == {}
+
+
+def test_parsers_know_the_core_and_their_own_libraries() -> None:
+    assert find_breaches(find_files("lambdas/doors/parsers", 2), find_foreign("doors", "tidetable", *PARSERS)) == {}
 
 
 def test_only_the_doors_function_imports_the_parsers_and_their_libraries() -> None:
@@ -175,18 +173,14 @@ def test_no_modules_of_the_functions_import_each_other_in_a_circle() -> None:
     for module, file in sorted(modules.items(), key=lambda item: not item[0].endswith(".__init__")):
         package = module.removesuffix(".__init__")
         arrows[package] = set()
-        for node in parse_nodes(file):
-            if not isinstance(node, ast.ImportFrom) or node.module is None:
+        for imported, taken in read_module(file).pairs:
+            name = f"{imported}.{taken}"
+            if package != module:
+                origins[f"{package}.{taken}"] = name
                 continue
-            for alias in node.names:
-                name = f"{node.module}.{alias.name}"
-                if package != module:
-                    origins[f"{package}.{alias.name}"] = name
-                    continue
-                while name in origins:
-                    name = origins[name]
-                source = name if name in modules else name.rpartition(".")[0]
-                arrows[module].add(source)
+            while name in origins:
+                name = origins[name]
+            arrows[module].add(name if name in modules else name.rpartition(".")[0])
     assert len(arrows) > 250
     assert find_circle(arrows) == []
 
@@ -246,12 +240,16 @@ print(*{{name for module in ours for name, thing in vars(module).items() if insp
 CLIENT = ROOT / "clients" / "python" / "src" / "tidetable_client"
 
 
-@pytest.mark.parametrize("file", sorted(CLIENT.glob("*.py")), ids=name)
-def test_the_client_needs_httpx_and_msgspec_only(file: Path) -> None:
-    """It is installed without the rest of this repository. What an extra brings is imported where it is used."""
+def find_needs(file: Path) -> set[str]:
+    """What the client would need beside its two libraries. What an extra brings is imported where it is used."""
     at_once = {module.partition(".")[0] for module in imports_at_once(file)}
-    assert at_once - sys.stdlib_module_names <= {"tidetable_client", "httpx", "msgspec"}
-    assert tops(file) - at_once - sys.stdlib_module_names <= {"tidetable_client", "msgspec", "botocore"}
+    later = tops(file) - at_once - {"tidetable_client", "msgspec", "botocore"}
+    return (at_once - {"tidetable_client", "httpx", "msgspec"} | later) - sys.stdlib_module_names
+
+
+def test_the_client_needs_httpx_and_msgspec_only() -> None:
+    """It is installed without the rest of this repository."""
+    assert find_breaches(find_files("clients/python/src/tidetable_client", 8), find_needs) == {}
 
 
 @pytest.mark.parametrize("module", ["answers", "errors", "outbox", "policy", "stamps", "tailing"])
@@ -261,22 +259,25 @@ def test_the_core_of_the_client_does_no_input_or_output(module: str) -> None:
     assert "datetime.now(UTC)" not in file.read_text().replace('use datetime.now(UTC)"', "")
 
 
-@pytest.mark.parametrize("file", sorted([*LAMBDAS.rglob("*.py"), *(ROOT / "infra").glob("*.py")]), ids=name)
-def test_nothing_that_is_deployed_imports_the_client(file: Path) -> None:
-    assert "tidetable_client" not in tops(file)
+def test_nothing_that_is_deployed_imports_the_client() -> None:
+    files = find_files("lambdas", 300) + find_files("infra", 20)
+    assert find_breaches(files, lambda file: {"tidetable_client"} & tops(file)) == {}
 
 
-@pytest.mark.parametrize("file", sorted((ROOT / "infra").glob("*.py")), ids=name)
-def test_infrastructure_knows_of_the_lambdas_no_more_than_the_core(file: Path) -> None:
-    assert not {"handlers", "aws", "doors", "bill", "wiring", "wiring_upkeep", "settings"} & tops(file)
+def test_infrastructure_knows_of_the_lambdas_no_more_than_the_core() -> None:
+    forbidden = {"handlers", "aws", "doors", "bill", "wiring", "wiring_upkeep", "settings"}
+    assert find_breaches(find_files("infra", 20), lambda file: forbidden & tops(file)) == {}
 
 
-@pytest.mark.parametrize("file", sorted((ROOT / "strict").glob("*.py")), ids=name)
-def test_the_tests_dynamodb_shares_no_code_with_what_it_tests(file: Path) -> None:
-    assert tops(file) - sys.stdlib_module_names <= {"strict", "botocore", "urllib3"}
+def test_the_tests_dynamodb_shares_no_code_with_what_it_tests() -> None:
+    assert find_breaches(find_files("strict", 10), find_foreign("strict", "botocore", "urllib3")) == {}
 
 
-@pytest.mark.parametrize("file", sorted((ROOT / "tests").rglob("*.py")), ids=name)
-def test_no_test_module_imports_another(file: Path) -> None:
-    """Shared helpers are in tests/fakes and tests/worlds."""
-    assert [module for module in imports(file) if module.startswith("tests.") and ".test_" in module] == []
+def find_other_tests(file: Path) -> list[str]:
+    return [module for module in imports(file) if module.startswith("tests.") and ".test_" in module]
+
+
+def test_no_test_module_imports_another() -> None:
+    """Shared helpers are in tests/fakes and tests/worlds. Only a file with ``.test_`` in its text can break the rule."""
+    files = [file for file in find_files("tests", 500) if ".test_" in file.read_text()]
+    assert find_breaches(files, find_other_tests) == {}
