@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.worlds.imports import (
+from tests.worlds.breaches import (
     ROOT,
     find_breaches,
     find_files,
@@ -38,10 +38,10 @@ def find_parsers(file: Path) -> set[str]:
 
 def test_a_breach_is_named_with_its_file() -> None:
     """tests/conftest.py imports pytest, hypothesis and xdist, and calls no ``walk``; the finder of imports does."""
-    files = [ROOT / "tests" / "conftest.py", ROOT / "tests" / "worlds" / "imports.py"]
+    files = [ROOT / "tests" / "conftest.py", ROOT / "tests" / "worlds" / "breaches.py"]
     assert find_breaches(files, find_foreign("pytest", "xdist")) == {"tests/conftest.py": ["hypothesis"]}
     assert find_breaches(files, lambda file: {"walk"} & read_module(file).attributes) == {
-        "tests/worlds/imports.py": ["walk"]
+        "tests/worlds/breaches.py": ["walk"]
     }
     assert ("dataclasses", "dataclass") in read_module(files[1]).pairs
 
