@@ -136,9 +136,9 @@ def query(
         with open_client(url, key, **place) as client:
             shared["id"] = id or None
             if latest:
-                if not series or explain or id or tz:
-                    fail("--latest needs --series, and goes with none of --explain, --id and --tz", USAGE)
-                events = client.latest(stream, series, fields=fields, **shared).values()
+                if not series or explain or id:
+                    fail("--latest needs --series, and goes with neither --explain nor --id", USAGE)
+                events = client.latest(stream, series, fields=fields, tz=tz, **shared).values()
                 found = [event for event in events if event is not None]
                 _show_rows(found, output_form, file, field, escape=escape)
                 return

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from datetime import timedelta
 from io import BytesIO
 from typing import Any
 from urllib.parse import urlencode
@@ -20,6 +21,13 @@ late = "1h"
 retention = 4
 key = { partition_by = "time", bucket = "6h" }
 index = [{ name = "by_n", partition_by = "*", sort_by = "n" }]
+
+[streams.m]
+period = "day"
+late = "1h"
+retention = 4
+versions = "keep"
+key = { partition_by = "series" }
 """
 
 
@@ -35,14 +43,17 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
         for number in range(3)
     ]
     assert stage.send("s", json.dumps(events).encode()).accepted == 3
+    for value in (1, 2):
+        readings = [{"series": "pump", "id": "r", "time": to_text(NOON), "data": {"time": to_text(NOON), "n": value}}]
+        assert stage.send("m", json.dumps(readings).encode()).accepted == 1
     stage.settle()
     yield from serving(stage, file)
 
 
-def get(app: Gateway, route: str, **parameters: str) -> tuple[str, dict[str, str], bytes]:
+def get(app: Gateway, route: str, stream: str = "s", **parameters: str) -> tuple[str, dict[str, str], bytes]:
     found: list[Any] = []
     environ = {
-        "PATH_INFO": f"/v1/streams/s/{route}",
+        "PATH_INFO": f"/v1/streams/{stream}/{route}",
         "REQUEST_METHOD": "GET",
         "QUERY_STRING": urlencode(parameters),
         "wsgi.input": BytesIO(b""),
@@ -123,3 +134,47 @@ def test_the_times_of_first_and_last_events_have_the_zone_in_each_form(app: Gate
     table = pa.ipc.open_stream(get(app, "aggregate", **span, format="arrow")[2]).read_all()
     assert table.schema.field("last_at").type == pa.timestamp("us", "Asia/Kolkata")
     assert table["last_at"].to_pylist() == [NOON]
+
+
+def test_latest_reads_and_shows_local_times(app: Gateway) -> None:
+    zoned = {"series": "pump", "tz": "Asia/Kolkata"}
+    answer = json.loads(get(app, "latest", "m", **zoned)[2])
+    event = answer["latest"][0]["event"]
+    # The data has a time, too, which stays as it was sent.
+    assert (event["time"], event["data"]) == (shift(5, 30), {"time": to_text(NOON), "n": 2})
+    assert answer["searched_back_to"] == f"{NOON:%Y-%m-%d}T05:30:00.000000+05:30"
+    # At 17:30 in Kolkata it was noon of UTC: the search ends before it, and takes the time that an answer showed.
+    for before in (f"{NOON:%Y-%m-%d}T17:30", shift(5, 30)):
+        assert json.loads(get(app, "latest", "m", **zoned, before=before)[2])["latest"][0]["event"] is None
+    later = json.loads(get(app, "latest", "m", **zoned, before=f"{NOON:%Y-%m-%d}T17:31")[2])
+    assert later["latest"][0]["event"]["time"] == shift(5, 30)
+
+
+def test_an_event_and_its_versions_have_local_times(app: Gateway) -> None:
+    ref = json.loads(get(app, "latest", "m", series="pump")[2])["latest"][0]["event"]["ref"]
+    event = json.loads(get(app, f"events/{ref}", "m", tz="Asia/Kolkata", versions="all")[2])
+    assert [each["time"] for each in (event, *event["versions"])] == [shift(5, 30)] * 2
+    assert event["accepted"][-6:] == "+05:30"
+    assert event["data"]["time"] == to_text(NOON)
+
+
+def test_periods_have_local_edges_and_pages_keep_the_zone(app: Gateway) -> None:
+    status, _, body = get(app, "periods", tz="Asia/Kolkata", limit="1")
+    assert status == "200"
+    page = json.loads(body)
+    while page["periods"] and page["periods"][0]["period"] != f"{NOON:%Y-%m-%d}":
+        page = json.loads(get(app, "periods", cursor=page["next"], limit="1")[2])
+    (period,) = page["periods"]
+    assert period["start"] == f"{NOON:%Y-%m-%d}T05:30:00.000000+05:30"
+    assert period["end"] == f"{NOON + timedelta(days=1):%Y-%m-%d}T05:30:00.000000+05:30"
+    # From 18:30 to midnight in UTC.
+    tomorrow = f"{NOON + timedelta(days=1):%Y-%m-%d}"
+    found = get(app, "periods", tz="Asia/Kolkata", **{"from": tomorrow, "to": f"{tomorrow}T05:30"})[2]
+    assert [period["period"] for period in json.loads(found)["periods"]] == [f"{NOON:%Y-%m-%d}"]
+
+
+@pytest.mark.parametrize("route", ["latest", "periods"])
+def test_an_unknown_zone_is_refused_by_every_route(app: Gateway, route: str) -> None:
+    status, _, body = get(app, route, "m", **({"series": "pump"} if route == "latest" else {}), tz="Berlin")
+    assert status == "400"
+    assert "did you mean Europe/Berlin?" in json.loads(body)["detail"]

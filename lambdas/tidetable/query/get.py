@@ -27,7 +27,7 @@ from tidetable.query.scans import PackScan
 from tidetable.query.session import ReadSession
 from tidetable.times import MOMENT, from_text, to_text
 
-KNOWN = frozenset({"fields", "versions", "version", "consistent"})
+KNOWN = frozenset({"fields", "versions", "version", "consistent", "tz"})
 # At most this many earlier versions are read for one answer.
 MAX_VERSIONS = 1_000
 MAX_NUMBER = 999_999_999
@@ -44,7 +44,7 @@ def get_event(
     wrong.
     """
     request = Parameters.read(stream, parameters or {}, KNOWN, where=False)
-    projection = request.parse_projection()
+    projection, tz = request.parse_projection(), request.tz
     if "version" in request.values:
         refuse_versions(stream)
     version = request.parse_count("version", MAX_NUMBER)
@@ -68,6 +68,10 @@ def get_event(
     document, *earlier = show_rows([row])
     if projection.versions:
         document["versions"] = earlier
+    if tz:
+        from tidetable.query.local import show_document  # imported only when it is needed
+
+        return show_document(document, tz)
     return document
 
 

@@ -30,7 +30,7 @@ from tidetable.query.waves import AT_ONCE
 from tidetable.remaining import Remaining
 from tidetable.times import MOMENT, to_text
 
-KNOWN = ("series", "fields", "consistent", "before", "refs")
+KNOWN = ("series", "fields", "consistent", "before", "refs", "tz")
 MAX_SERIES = 100
 # After this many requests to tables, no further table is searched: 2,000 tables for one silent series, 20 for 100. The
 # newest table is always searched for all series.
@@ -43,7 +43,7 @@ class Latest(msgspec.Struct):
     """The latest events, by series. Tables were searched back to ``searched``; None if no table was searched.
 
     For each series in ``damaged``, a damaged pack may have held a later event. For each series in ``stopped``, older
-    tables were not searched.
+    tables were not searched. ``tz`` is the zone in which times are shown; empty for UTC.
     """
 
     series: Sequence[str]
@@ -54,10 +54,11 @@ class Latest(msgspec.Struct):
     cost: Cost = msgspec.field(default_factory=Cost)
     room: Room = msgspec.field(default_factory=Room)
     losses: list[str] = msgspec.field(default_factory=list)
+    tz: str = ""
 
     def document(self) -> dict[str, Any]:
         """Return the body of the answer, in the order of the series in the request."""
-        return {
+        document = {
             "latest": [
                 {"series": name, "event": self.events.get(name)}
                 | ({"incomplete": True} if name in self.damaged else {})
@@ -66,6 +67,11 @@ class Latest(msgspec.Struct):
             ],
             "searched_back_to": None if self.searched is None else to_text(self.searched),
         }
+        if self.tz:
+            from tidetable.query.local import show_document  # imported only when it is needed
+
+            return show_document(document, self.tz)
+        return document
 
 
 def find_latest(
@@ -90,7 +96,7 @@ def find_latest(
         raise refuse_request(400, "needs_series", detail)
     # In the Region of the stage, a table without a copy was deleted with its events.
     session = ReadSession(reader, remaining, forgiving=reader.copies is None)
-    latest = Latest(series, cost=session.cost)
+    latest = Latest(series, cost=session.cost, tz=request.tz)
     before = request.parse_instant("before", now)
     search = _Search(latest, session, projection, consistent, before)
     for entry in _walk_backwards(stream, reader, now, before, consistent=consistent):

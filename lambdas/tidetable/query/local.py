@@ -14,6 +14,9 @@ from tidetable.zones import find_zone, show_local
 _decode = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _NULL = b"null"
 _EDGES = ("from", "to")
+# The members of events, periods and backfills that are instants.
+_INSTANTS = frozenset({"time", "accepted", "start", "end", *_EDGES, "until", "expired_at", "searched_back_to"})
+_DATA = "data"
 
 
 def show_rows(texts: Iterable[str], times: Sequence[str], tz: str) -> list[str]:
@@ -38,6 +41,20 @@ def show_rest(rest: Mapping[str, Any], tz: str) -> dict[str, Any]:
         return {name: show_local(value, zone) if name in _EDGES else value for name, value in members.items()}
 
     return show_range(rest) | {"gaps": [show_range(gap) for gap in rest["gaps"]]}
+
+
+def show_document(document: Mapping[str, Any], tz: str) -> dict[str, Any]:
+    """Show a document that is no table: its members that are instants, at any depth. The data of events stays."""
+    zone = find_zone(tz)
+
+    def show(name: str, value: Any) -> Any:
+        if isinstance(value, dict) and name != _DATA:
+            return {inner: show(inner, each) for inner, each in value.items()}
+        if isinstance(value, list):
+            return [show(name, each) for each in value]
+        return show_local(value, zone) if name in _INSTANTS and isinstance(value, str) else value
+
+    return {name: show(name, value) for name, value in document.items()}
 
 
 def name_zone(columns: Iterable[TypedColumn], tz: str) -> list[TypedColumn]:

@@ -20,7 +20,7 @@ from tidetable.query.parse import Parameters
 from tidetable.times import to_text
 from tidetable.window import Window
 
-KNOWN = ("from", "to", "state", "limit", "cursor")
+KNOWN = ("from", "to", "tz", "state", "limit", "cursor")
 DEFAULT_LIMIT = 100
 # A period takes about 700 bytes of an answer, which has at most 6 MB (AWS Lambda). It also takes a DescribeTable of
 # about 20 ms.
@@ -86,7 +86,7 @@ class PeriodsQuery(msgspec.Struct, frozen=True, array_like=True, tag="periods"):
     """The periods to show: they begin before ``end`` and end after ``start``.
 
     If ``states`` is not empty, they have one of these states. ``after`` is the instant where an earlier page ended:
-    this page has the periods before it.
+    this page has the periods before it. ``tz`` is the zone of the times in the answer; empty for UTC.
     """
 
     stream: str
@@ -95,6 +95,7 @@ class PeriodsQuery(msgspec.Struct, frozen=True, array_like=True, tag="periods"):
     end: datetime | None = None
     states: tuple[str, ...] = ()
     after: datetime | None = None
+    tz: str = ""
 
 
 def parse_periods(stream: Stream, parameters: Mapping[str, Sequence[str]], now: datetime, seal: Seal) -> PeriodsQuery:
@@ -105,13 +106,18 @@ def parse_periods(stream: Stream, parameters: Mapping[str, Sequence[str]], now: 
     cursor = request.open_cursor(
         PeriodsQuery,
         seal,
-        lambda query: {"from": start == query.start, "to": end == query.end, "state": states == query.states},
+        lambda query: {
+            "from": start == query.start,
+            "to": end == query.end,
+            "state": states == query.states,
+            "tz": request.tz == query.tz,
+        },
     )
     if cursor is not None:
         return msgspec.structs.replace(cursor, limit=limit)
     if start is not None and end is not None and start >= end:
         raise refuse_parameter("from must lie before to: the range is [from, to)")
-    return PeriodsQuery(stream.name, limit, start, end, states)
+    return PeriodsQuery(stream.name, limit, start, end, states, tz=request.tz)
 
 
 def _parse_states(values: Mapping[str, str]) -> tuple[str, ...]:
@@ -145,7 +151,12 @@ def describe_periods(
         periods = [_describe_period(entry, table, now) for entry, table in zip(entries, described, strict=True)]
     following = None if reached is None else seal.seal(msgspec.structs.replace(query, limit=0, after=reached))
     running = [backfill.document() for backfill in list_open_backfills(catalog, stream.name, now)]
-    return {"periods": periods, "next": following, "backfills": running}
+    document = {"periods": periods, "next": following, "backfills": running}
+    if query.tz:
+        from tidetable.query.local import show_document  # imported only when it is needed
+
+        return show_document(document, query.tz)
+    return document
 
 
 def _read_page(query: PeriodsQuery, stream: Stream, catalog: CatalogReader) -> tuple[list[Entry], datetime | None]:
