@@ -26,6 +26,7 @@ from cli.common import (
     is_pending,
     out,
     print_json,
+    require_stream,
     run_task,
     show_report,
     try_config,
@@ -197,6 +198,7 @@ def backfill(
     if (start is None) is not (end is None):
         fail("give both from and to, or neither")
     account = find_account(stage, endpoint, profile, region)
+    require_stream(account, stream)
     span = {"stream": stream, "from": start, "to": end}
     if start is None and not close:
         _list_backfills(stream, account, as_json=as_json)

@@ -28,14 +28,16 @@ from cli.common import (
     read_config,
     run_task,
 )
+from cli.completion import complete_stream
 from cli.measure_units import LONGEST
+from tidetable.problems import describe_unknown_stream
 
 
 @app.command()
 def advise(
     stage: Stage = "dev",
     config: ConfigFile = DEFAULT,
-    stream: Annotated[str | None, typer.Option(help="One stream only.")] = None,
+    stream: Annotated[str | None, typer.Option(help="One stream only.", autocompletion=complete_stream)] = None,
     days: Annotated[int, typer.Option(help="The number of days to judge.", min=1, max=LONGEST.days)] = 14,
     as_json: AsJson = False,
     endpoint: Endpoint = None,
@@ -51,7 +53,7 @@ def advise(
     configured = read_config(config)
     streams = {name: policy for name, policy in configured.streams.items() if not policy.source}
     if stream is not None and stream not in streams:
-        fail(f"there is no stream {stream!r}; there are {', '.join(streams)}", USAGE)
+        fail(describe_unknown_stream(stream, streams), USAGE)
     account, now = find_account(stage, endpoint, profile, region), clock.read_clock()
     sources = measure.open_sources(account, endpoint)
     policies = [policy for name, policy in streams.items() if stream in (None, name)]

@@ -14,6 +14,7 @@ from tidetable.errors import InvalidName
 from tidetable.lifecycle.expiry import compute_closing, compute_settling
 from tidetable.periods import Kind, Period, find_containing, parse_label
 from tidetable.ports import Catalog
+from tidetable.problems import describe_unknown_stream
 from tidetable.times import to_text
 
 _EXAMPLE = datetime(2026, 10, 5, 13, tzinfo=UTC)
@@ -24,15 +25,34 @@ class NoChoice(Exception):
     """A command names a stream or a period that does not exist; the message says which exist."""
 
 
+class UnknownStream(NoChoice):
+    """The stage has no stream of this name."""
+
+
+def check_stream(catalog: Catalog, config: Config | None, stream: str) -> None:
+    """Raise UnknownStream, with the names that exist, if the stage never had a stream or rollup of this name.
+
+    The catalog has the policy of each stream that was deployed. A stage of an earlier version has none until its next
+    deployment: then the names come from ``config``.
+    """
+    recorded = sorted(policy.stream for policy in catalog.list_policies())
+    if stream in recorded or catalog.entries(stream):
+        return
+    known = recorded or [name for name in (config.streams if config is not None else ()) if catalog.entries(name)]
+    if known:
+        raise UnknownStream(describe_unknown_stream(stream, known))
+    raise UnknownStream(f"there is no stream {stream!r}, or it has no periods yet; --config names the stage's file")
+
+
 def find_entries(catalog: Catalog, config: Config | None, stream: str, first: str, last: str | None) -> list[Entry]:
     """Find the entries from the period ``first`` to the period ``last``, both included.
 
-    NoChoice if a name is wrong or no period matches. Its message takes the names of streams from ``config``, because
-    the catalog can be read only for one stream at a time.
+    NoChoice if a name is wrong or no period matches.
     """
     entries = list(catalog.entries(stream))
     if not entries:
-        raise NoChoice(_describe_unknown_stream(stream, catalog, config))
+        check_stream(catalog, config, stream)
+        raise NoChoice(f"{stream} has no periods yet")
     start, end = (_read_label(stream, label, entries).start for label in (first, last or first))
     if end < start:
         raise NoChoice(f"{last} is before {first}: write the older period first")
@@ -65,14 +85,6 @@ def explain_open_period(entry: Entry, config: Config | None, now: datetime) -> s
     if closes < now:
         return f"{name} has ended and is closed by the next run of the lifecycle: run `apply`, then archive it"
     return f"{name} is open: it closes at {to_text(closes)[:16]}Z, `late` after its end, and can be archived then"
-
-
-def _describe_unknown_stream(stream: str, catalog: Catalog, config: Config | None) -> str:
-    names = [name for name in config.streams if catalog.entries(name)] if config is not None else []
-    existing = (
-        f"; there are: {', '.join(names)}" if names else ", or it has no periods yet; --config names the stage's file"
-    )
-    return f"there is no stream {stream!r}{existing}"
 
 
 def _read_label(stream: str, label: str, entries: Sequence[Entry]) -> Period:

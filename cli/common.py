@@ -17,7 +17,7 @@ from rich.text import Text
 from typer.core import TyperGroup
 
 from cli.account import Account, AccountError, connect
-from cli.choose import NoChoice, find_entries
+from cli.choose import NoChoice, UnknownStream, check_stream, find_entries
 from tidetable.catalog import Entry
 from tidetable.config import Config, load
 from tidetable.errors import ConfigError
@@ -102,7 +102,15 @@ def choose_periods(account: Account, config: Path, stream: str, first: str, last
     try:
         return find_entries(account.pipeline.catalog, try_config(config), stream, first, last)
     except NoChoice as error:
-        fail(str(error))
+        fail(str(error), USAGE if isinstance(error, UnknownStream) else 1)
+
+
+def require_stream(account: Account, stream: str) -> None:
+    """End the command with the names of the stage's streams if it has no stream of this name."""
+    try:
+        check_stream(account.pipeline.catalog, None, stream)
+    except UnknownStream as error:
+        fail(str(error), USAGE)
 
 
 def attempt_task(task: str, act: Any) -> Any:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout, suppress
+from pathlib import Path
 from threading import Thread
 from typing import Any
 
@@ -32,6 +33,21 @@ def complete_stream(ctx: typer.Context, incomplete: str) -> list[str]:
     """List the streams that the key may see and that begin as the word does."""
     names = _ask(ctx, lambda client: [stream["stream"] for stream in client.streams()])
     return sorted(name for name in names if name.startswith(incomplete))
+
+
+def complete_stream_of_file(ctx: typer.Context, incomplete: str) -> list[str]:
+    """List the streams of the configuration that is named already, or of tidetable.toml; rollups get no events."""
+    from cli.common import DEFAULT
+    from tidetable.config import load
+    from tidetable.errors import ConfigError
+
+    # While an option has no value yet, click leaves the arguments before it unread, and the parameter has its default.
+    file = Path(next(iter(ctx.args), None) or ctx.params.get("file") or DEFAULT)
+    try:
+        streams = load(file / DEFAULT.name if file.is_dir() else file).streams.values()
+    except (ConfigError, OSError):
+        return []
+    return sorted(stream.name for stream in streams if not stream.source and stream.name.startswith(incomplete))
 
 
 def complete_series(ctx: typer.Context, incomplete: str) -> list[str]:

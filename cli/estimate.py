@@ -18,6 +18,7 @@ from cli import clock
 from cli.advice import describe_stream, warn_about
 from cli.billing import describe_date, print_bills, refuse_load
 from cli.common import DEFAULT, USAGE, AsJson, ConfigFile, Region, app, fail, out, print_json, read_config
+from cli.completion import complete_stream_of_file
 from cli.timeline import draw_timeline
 from cli.workload import choose_stream, read_shares, read_workload
 from tidetable.config import Config, Stream
@@ -191,7 +192,9 @@ def cost(
         Path,
         typer.Argument(help="A configuration, or a folder with tidetable.toml and workload.toml, as bench/workload."),
     ] = DEFAULT,
-    stream: Annotated[str | None, typer.Option(help="The stream, if there are several.")] = None,
+    stream: Annotated[
+        str | None, typer.Option(help="The stream, if there are several.", autocompletion=complete_stream_of_file)
+    ] = None,
     rate: Rate = None,
     night: Night = None,
     size: Size = 1000,

@@ -38,7 +38,7 @@ class Rehearsal:
     def __init__(self, client: Client, stream: str, config: Config | None, now: datetime) -> None:
         policies = {policy["stream"]: policy for policy in client.streams()}
         if stream not in policies:
-            raise ValueError(describe_unknown_stream(stream, sorted(policies)))
+            raise ValueError(describe_unknown_stream(stream, policies))
         policy = policies[stream]
         self._stamper, self._now = Stamper(), now
         (page, *_) = client.periods(stream, limit=1).pages()

@@ -23,6 +23,7 @@ from cli.common import (
     find_account,
     out,
     print_json,
+    require_stream,
     run_task,
 )
 from cli.completion import complete_stream
@@ -66,6 +67,7 @@ def rollup(
     if start is not None and end is not None:
         start, end = _read_edge("--from", start), _read_edge("--to", end)
     account = find_account(stage, endpoint, profile, region)
+    require_stream(account, stream)
     rollups = run_task("looking", lambda: account.run_refresher(status=stream))["rollups"]
     if name is not None and name not in [rollup["rollup"] for rollup in rollups]:
         fail(f"{stream} has no rollup {name!r}; it has {', '.join(rollup['rollup'] for rollup in rollups)}")

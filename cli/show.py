@@ -20,6 +20,7 @@ from cli import clock
 from cli.account import Account
 from cli.common import (
     DEFAULT,
+    USAGE,
     AsJson,
     ConfigFile,
     Endpoint,
@@ -40,6 +41,7 @@ from cli.feed_status import describe_feeds
 from cli.overflow_status import describe_overflow
 from tidetable.config import Config
 from tidetable.lifecycle.known import Known, find_known_streams
+from tidetable.problems import describe_unknown_stream
 from tidetable.times import to_text
 
 
@@ -86,7 +88,7 @@ def _observe_periods(known: Known, account: Account, stream: str | None, *, ever
     """Observe the periods of one stream or of all streams, also of removed streams."""
     policies = known.config.streams
     if stream is not None and stream not in policies:
-        fail(f"there is no stream {stream!r}; there are {', '.join(policies)}")
+        fail(describe_unknown_stream(stream, policies), USAGE)
     for trouble in known.troubles:
         err.print(trouble, style="yellow", markup=False, soft_wrap=True)
     return [

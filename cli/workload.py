@@ -7,6 +7,7 @@ from pathlib import Path
 
 from bill.workload import Workload
 from tidetable.config import Config, Stream, load
+from tidetable.problems import describe_unknown_stream
 
 
 def read_workload(folder: Path, config: Config | None = None) -> Workload:
@@ -26,7 +27,7 @@ def choose_stream(config: Config, name: str | None) -> Stream:
         raise ValueError(f"the configuration has several streams: add --stream with one of {names}")
     stream = streams.get(name) if name is not None else next(iter(streams.values()))
     if stream is None:
-        raise ValueError(f"there is no stream {name!r}; there are: {names}")
+        raise ValueError(describe_unknown_stream(str(name), streams))
     return stream
 
 

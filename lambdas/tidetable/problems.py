@@ -64,7 +64,7 @@ def describe_unknown_stream(stream: str, known: Collection[str]) -> str:
 
     meant = find_similar(stream[:64], known)
     suggestion = f"; did you mean {meant}?" if meant else ""
-    return f"there is no stream {stream[:64]!r}; there are: {', '.join(known)}{suggestion}"
+    return f"there is no stream {stream[:64]!r}; there are: {', '.join(sorted(known))}{suggestion}"
 
 
 def make_problem(error: Exception, task: Literal["ingest", "query"]) -> Problem:

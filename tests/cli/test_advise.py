@@ -313,7 +313,7 @@ def test_what_the_account_refuses_is_said(watched: tuple[Watch, Logs], monkeypat
 
 def test_a_stream_that_does_not_exist_is_a_wrong_use(watched: tuple[Watch, Logs]) -> None:
     result = run("advise", "--stream", "nothing")
-    assert (result.exit_code, "there is no stream 'nothing'; there are s" in result.output) == (64, True)
+    assert (result.exit_code, "there is no stream 'nothing'; there are: s" in result.output) == (64, True)
 
 
 def test_logs_and_keys_are_read_in_the_emulator_too() -> None:

@@ -2,15 +2,17 @@
 
 import json
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
-from cli.choose import explain_open_period
+from cli.choose import NoChoice, UnknownStream, check_stream, explain_open_period, find_entries
+from tests.fakes import FakeCatalog
 from tests.fakes.stage import Stage
 from tests.worlds.commands import FakeFunctions, run
-from tidetable.catalog import Entry, Opened, State
+from tidetable.catalog import Entry, Opened, RecordedPolicy, State
 from tidetable.config import parse
 from tidetable.layout import Layout
 from tidetable.periods import parse_label
@@ -22,11 +24,52 @@ def states(stage: Stage) -> dict[str, State]:
     return {entry.period.label[-3:]: entry.state for entry in stage.catalog.entries("s", consistent=True)}
 
 
-def test_a_stream_that_is_not_there_is_refused_with_those_that_are(stage: Stage) -> None:
-    for command in ("archive", "restore"):
-        result = run(command, "access", "2026-03-15T09")
-        assert result.exit_code == 1
-        assert "there is no stream 'access'; there are: s" in result.output
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("archive", "quake", "2026-03-15T09"),
+        ("restore", "quake", "2026-03-15T09"),
+        ("backfill", "quake"),
+        ("backfill", "quake", "2026-03-01T00:00:00Z", "2026-03-02T00:00:00Z"),
+        ("backfill", "quake", "--end"),
+        ("rollup", "quake"),
+        ("rollup", "quake", "--rebuild", "--from", "2026-03-01", "--to", "2026-03-02"),
+        ("keys", "create", "--name", "a", "--stream", "quake"),
+        ("status", "--stream", "quake"),
+        ("advise", "--stream", "quake"),
+        ("cost", "tidetable.toml", "--stream", "quake", "--rate", "5"),
+    ],
+    ids=lambda words: " ".join(words[:2] + words[-1:]),
+)
+def test_every_command_refuses_a_stream_that_is_not_there_before_anything_else(
+    functions: FakeFunctions, words: tuple[str, ...]
+) -> None:
+    """The stage has two streams, and no function was called."""
+    config = Path("tidetable.toml").read_text()
+    both = config + config[config.index("[streams.s]") :].replace("[streams.s", "[streams.quakes")
+    Path("tidetable.toml").write_text(both)
+    functions.stage.config = parse(both)
+    functions.stage.run_lifecycle()
+    result = run(*words)
+    assert "there is no stream 'quake'; there are: quakes, s; did you mean quakes?" in result.output
+    assert result.exit_code == 64
+    assert (functions.payloads, functions.archiver_calls) == ([], 0)
+
+
+def test_a_stage_of_an_earlier_version_has_the_streams_of_the_file_that_have_periods() -> None:
+    """Its catalog has periods, and no policy until the next deployment."""
+    catalog, at = FakeCatalog(), datetime(2026, 3, 15, 12, tzinfo=UTC)
+    catalog.add(Entry("s", parse_label("2026-03-15T10"), "t", Layout("series", 1, "id"), State.CLOSED, at))
+    config = parse('[streams.s]\nperiod = "hour"\nlate = "1h"\nretention = 5\nkey = { partition_by = "series" }')
+    check_stream(catalog, config, "s")
+    with pytest.raises(UnknownStream, match=r"there is no stream 'access'; there are: s$"):
+        check_stream(catalog, config, "access")
+    with pytest.raises(UnknownStream, match="or it has no periods yet; --config names the stage's file"):
+        check_stream(catalog, None, "access")
+    catalog.put_policy(RecordedPolicy("new", ""))
+    check_stream(catalog, None, "new")
+    with pytest.raises(NoChoice, match="new has no periods yet"):
+        find_entries(catalog, None, "new", "2026-03-15T10", None)
 
 
 def test_a_label_of_another_form_is_refused_with_the_form_of_this_stream(stage: Stage) -> None:

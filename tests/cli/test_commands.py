@@ -220,7 +220,7 @@ def test_a_function_that_fails_is_an_error_and_no_traceback(functions: FakeFunct
 
 
 def test_an_unknown_stream_and_a_bad_configuration_say_what_to_do(stage: Stage) -> None:
-    assert "there are s" in run("status", "--stream", "nothing").output
+    assert "there are: s" in run("status", "--stream", "nothing").output
     Path("tidetable.toml").write_text("[streams.s]\nperiod = 1")
     result = run("simulate")
     assert result.exit_code == 1

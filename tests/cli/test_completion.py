@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from threading import Event
 from typing import Any
 
@@ -37,11 +38,24 @@ def complete(line: str, **variables: str) -> tuple[list[str], str]:
         "backfill sta",
         "restore sta",
         "rollup sta",
+        "advise --stream sta",
+        "status --stream sta",
     ],
 )
 def test_a_stream_is_completed_from_the_stages_own(served: Served, line: str) -> None:
     found = complete(f"tidetable {line}", TIDETABLE_URL=served.url, TIDETABLE_KEY="k")
     assert found == (["stations"], "")
+
+
+def test_cost_completes_the_streams_of_its_file(tmp_path: Path) -> None:
+    """The file may be a folder, and need not be deployed; rollups get no events."""
+    stream = '[streams.{}]\nperiod = "day"\nlate = "1h"\nretention = 4\nkey = {{ partition_by = "series" }}\n'
+    rollup = '[[streams.stations.rollup]]\nname = "h"\nevery = "1h"\nretention = "9d"\n'
+    (tmp_path / "tidetable.toml").write_text(stream.format("stations") + rollup + stream.format("quakes"))
+    for named in (tmp_path, tmp_path / "tidetable.toml"):
+        assert complete(f"tidetable cost {named} --stream sta") == (["stations"], "")
+    assert complete(f"tidetable cost {tmp_path} --stream ") == (["quakes", "stations"], "")
+    assert complete(f"tidetable cost {tmp_path}/none.toml --stream ") == ([], "")
 
 
 def test_without_a_beginning_all_streams_are_listed_in_order(served: Served) -> None:

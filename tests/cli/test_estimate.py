@@ -103,7 +103,7 @@ def test_what_is_not_priced_is_listed(file: Path) -> None:
         (["tidetable.toml", "--rate", "1"], "several streams: add --stream with one of quakes, stations, reports"),
         (
             ["tidetable.toml", "--rate", "1", "--stream", "quake"],
-            "there is no stream 'quake'; there are: quakes, stations",
+            "there is no stream 'quake'; there are: quakes, reports, stations; did you mean quakes?",
         ),
         (
             ["tidetable.toml", "--rate", "1", "--stream", "stations", "--in-index", "x=1"],

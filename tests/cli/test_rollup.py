@@ -10,6 +10,7 @@ from cli import rollup as command
 from cli.account import Account
 from cli.workload import choose_stream
 from tests.worlds.commands import run
+from tidetable.catalog import RecordedPolicy
 from tidetable.config import parse
 
 HOURS = {
@@ -55,6 +56,7 @@ class Functions:
 @pytest.fixture
 def scripted(stage: Any, monkeypatch: pytest.MonkeyPatch) -> Functions:
     functions = Functions()
+    stage.catalog.put_policy(RecordedPolicy("quakes", ""))
     account = Account(stage.pipeline, "lifecycle", "archiver", "restorer", functions, refresher="refresher")
     monkeypatch.setattr(common, "connect", lambda *_, **__: account)
     monkeypatch.setattr(command, "sleep", lambda _: None)
@@ -178,7 +180,7 @@ def test_an_unknown_rollup_is_named_with_those_that_there_are(scripted: Function
 def test_a_stage_without_rollups_says_what_to_do(stage: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     account = Account(stage.pipeline, "lifecycle", "archiver", "restorer", Functions())
     monkeypatch.setattr(common, "connect", lambda *_, **__: account)
-    shown = run("rollup", "quakes")
+    shown = run("rollup", "s")
     assert "no stream of this stage has rollups: add [[streams.NAME.rollup]] and deploy" in shown.output
 
 

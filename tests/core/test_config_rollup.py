@@ -129,7 +129,7 @@ MISTAKES = {
     ),
     "an unknown statistic": (
         RICH.replace("percentiles", "median"),
-        '[0].stats[1]: "median" is none of count, sum, min, max, first, last, percentiles',
+        '[0].stats[1]: "median" is none of count, sum, min, max, first, last, first_at, last_at, percentiles',
     ),
     "a statistic twice": (
         RICH.replace("percentiles", "count"),
