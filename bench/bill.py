@@ -15,7 +15,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "lambdas")]
 
 from bench.results import note_ratios
 from bill.amounts import Bill
-from bill.tables import PLANS, price_plans, price_rolling
+from bill.table_bill import PLANS, price_plans, price_rolling
 from bill.workload import Workload
 from cli.workload import choose_stream, read_workload
 from tidetable.config import load

@@ -27,7 +27,7 @@ from bench.stub import run_stub
 from tidetable.access import Access
 from tidetable.catalog import Entry, State
 from tidetable.config import load
-from tidetable.credentials import KeyRecord, Secret
+from tidetable.credentials import CredentialRecord, Secret
 from tidetable.events import Event
 from tidetable.names import name_table
 from tidetable.periods import find_containing
@@ -109,7 +109,7 @@ def make_key_answer() -> bytes:
     """The answer to a GetItem: an API key for one stream."""
     secret = Secret.of(KEY, bytes(16))
     access = Access("0123456789", frozenset({"quakes"}), frozenset({"write"}))
-    record = KeyRecord("0123456789", "bench", access, datetime.now(UTC), (secret,), meter="m" * 20)
+    record = CredentialRecord("0123456789", "bench", access, datetime.now(UTC), (secret,), meter="m" * 20)
     return f'{{"Item":{encode_item(make_record_item(record))}}}'.encode()
 
 

@@ -27,7 +27,7 @@ from examples.earthquakes.data import make_earthquakes
 from strict.units import WRITE_BYTES, measure_item
 from tests.fakes.stage import Stage
 from tidetable.events import Event, Item
-from tidetable.exact import canonical_json, decode_json, encode_json
+from tidetable.exact_json import canonical_json, decode_json, encode_json
 from tidetable.layout import Layout, Packing
 from tidetable.packs import make_packs, open_item, walk_packs
 from tidetable.ports import Put

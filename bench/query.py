@@ -37,7 +37,7 @@ from local.stack import make_aws_client
 from tidetable.catalog import Entry
 from tidetable.config import TableClass
 from tidetable.events import Event
-from tidetable.exact import decode_json
+from tidetable.exact_json import decode_json
 from tidetable.ports import TableSpec
 from tidetable.times import to_text
 from tidetable.values import count_item_bytes

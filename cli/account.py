@@ -16,10 +16,10 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, NoRegionError
 
 from aws.dynamodb.catalog_changes import DynamoCatalog
-from aws.dynamodb.credential_changes import DynamoKeys
+from aws.dynamodb.credential_changes import DynamoCredentials
 from aws.dynamodb.tables import DynamoTables
 from aws.objects import S3Values
-from tidetable.large.ports import Store
+from tidetable.large.sweep_ports import Store
 from wiring_upkeep import Upkeep
 
 # A NAT gateway drops a connection that is idle for 350 seconds
@@ -172,7 +172,7 @@ def connect(
             stage=stage,
             catalog=DynamoCatalog(dynamodb, outputs["CatalogTable"]),
             tables=DynamoTables(dynamodb),
-            keys=DynamoKeys(dynamodb, outputs["CatalogTable"]),
+            keys=DynamoCredentials(dynamodb, outputs["CatalogTable"]),
             mappings=None,
             catalog_table=outputs["CatalogTable"],
         ),

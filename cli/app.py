@@ -1,6 +1,6 @@
 """The command line, with every command registered."""
 
-from cli import act, advise, console, doctor, estimate, importing, keys, reading, replay, rollup, show
+from cli import act, advise, console, credentials, doctor, estimate, importing, reading, replay, rollup, show
 from cli.common import app
 
 __all__ = [
@@ -8,10 +8,10 @@ __all__ = [
     "advise",
     "app",
     "console",
+    "credentials",
     "doctor",
     "estimate",
     "importing",
-    "keys",
     "reading",
     "replay",
     "rollup",

@@ -9,8 +9,8 @@ import typer
 from rich.table import Table as Grid
 
 from bill.prices import MONTH, REGION, describe_prices
-from bill.whole import WholeBill
 from bill.workload import Workload
+from bill.workload_bill import WholeBill
 from cli.common import out, print_json
 
 

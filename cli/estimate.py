@@ -12,8 +12,8 @@ from rich.table import Table as Grid
 from bill.rolled import list_rollups
 from bill.timeline import Day
 from bill.timeline import simulate as simulate_days
-from bill.whole import compute_whole_bill
 from bill.workload import Workload, spread_by_hour
+from bill.workload_bill import compute_whole_bill
 from cli import clock
 from cli.advice import describe_stream, warn_about
 from cli.billing import describe_date, print_bills, refuse_load

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from aws.mappings import LambdaMappings
-from bill.standing import ObservedPeriod
+from bill.current_tables import ObservedPeriod
 from cli.account import Account
 from tidetable.catalog import State
 from tidetable.config import Config

@@ -14,7 +14,7 @@ from rich.bar import Bar
 from rich.table import Table as Grid
 from rich.text import Text
 
-from tidetable.exact import encode_json, show_text
+from tidetable.exact_json import encode_json, show_text
 from tidetable.query.render import flatten_row
 
 Row = Mapping[str, Any]

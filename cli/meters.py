@@ -12,7 +12,7 @@ from typing import Any
 from botocore.exceptions import BotoCoreError, ClientError
 
 from cli.account import AccountError
-from tidetable.credentials import KeyRecord
+from tidetable.credentials import CredentialRecord
 
 # The name of the API's stage in API Gateway. infra/integration.py has the same name.
 _API_STAGE = "api"
@@ -41,7 +41,7 @@ class Meters:
     # The ids of this API's plans by their names; None until they are listed.
     _plans: dict[str, str] | None = field(default=None, init=False)
 
-    def attach(self, record: KeyRecord, draw: Callable[[], str]) -> KeyRecord:
+    def attach(self, record: CredentialRecord, draw: Callable[[], str]) -> CredentialRecord:
         """Make the gateway key of a caller's key, and put it into a usage plan; return the caller's key with the ids of
         both.
 
@@ -63,11 +63,11 @@ class Meters:
             self.detach(attached)
             raise
 
-    def reattach(self, record: KeyRecord) -> None:
+    def reattach(self, record: CredentialRecord) -> None:
         """Put the gateway key of a caller's key into the usage plan of the stage that is deployed now."""
         self._join_plan(record)
 
-    def exists(self, record: KeyRecord) -> bool:
+    def exists(self, record: CredentialRecord) -> bool:
         """True if the gateway key of a caller's key exists."""
 
         def read() -> bool:
@@ -81,14 +81,14 @@ class Meters:
 
         return bool(self._call("the gateway's keys could not be read", read))
 
-    def detach(self, record: KeyRecord) -> None:
+    def detach(self, record: CredentialRecord) -> None:
         """Remove the gateway key of a key, and the plan of the key if no other key is in this plan."""
         if record.gateway_key:
             self._call("a gateway key could not be removed", lambda: self._delete_key(record.gateway_key))
         if record.plan and record.plan != self.usage_plan:
             self._call("a usage plan could not be removed", lambda: self._remove_empty(record.plan))
 
-    def _join_plan(self, record: KeyRecord) -> str:
+    def _join_plan(self, record: CredentialRecord) -> str:
         plan = self.usage_plan if record.rate is None else self._find_or_make_plan(record.rate, record.burst or 1)
 
         def add() -> None:

@@ -22,7 +22,7 @@ from cli.forms import (
     write_parquet,
 )
 from cli.outputs import open_stdout, replace_file
-from tidetable.exact import encode_json
+from tidetable.exact_json import encode_json
 from tidetable_client import Client, Policy, Query, TidetableError
 
 # ``tail`` retries for a day, so that it survives an outage.

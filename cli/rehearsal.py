@@ -7,7 +7,7 @@ from typing import Any
 
 from tidetable.catalog import Backfill, Opened
 from tidetable.config import Config, Stream, parse
-from tidetable.exact import decode_json
+from tidetable.exact_json import decode_json
 from tidetable.ingest.context import RequestContext
 from tidetable.ingest.submission import Rejection
 from tidetable.ingest.verdicts import judge_all

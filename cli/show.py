@@ -15,7 +15,7 @@ from rich.text import Text
 
 from aws.meters import read_consumed_units
 from bill.consumed import ConsumedUnits
-from bill.standing import ObservedPeriod, Row, make_row, mark_period, observe_periods
+from bill.current_tables import ObservedPeriod, Row, make_row, mark_period, observe_periods
 from cli import clock
 from cli.account import Account
 from cli.common import (
@@ -40,7 +40,7 @@ from cli.completion import complete_stream
 from cli.feed_status import describe_feeds
 from cli.overflow_status import describe_overflow
 from tidetable.config import Config
-from tidetable.lifecycle.known import Known, find_known_streams
+from tidetable.lifecycle.run_streams import RunStreams, find_run_streams
 from tidetable.problems import describe_unknown_stream
 from tidetable.times import to_text
 
@@ -60,7 +60,7 @@ def status(
     """Show every stream's tables: state, age, capacity, size, and the price of each per month."""
     account, configured = find_account(stage, endpoint, profile, region), read_config(config)
     now = clock.read_clock()
-    known = find_known_streams(configured, account.pipeline.catalog, now)
+    known = find_run_streams(configured, account.pipeline.catalog, now)
     periods = _observe_periods(known, account, stream, every=every)
     consumed = _read_consumed(account, periods, now) if metrics else None
     rows = [make_row(period, now, consumed) for period in periods]
@@ -84,7 +84,7 @@ def status(
         out.print(f"on-demand tables are priced by {by}")
 
 
-def _observe_periods(known: Known, account: Account, stream: str | None, *, every: bool) -> list[ObservedPeriod]:
+def _observe_periods(known: RunStreams, account: Account, stream: str | None, *, every: bool) -> list[ObservedPeriod]:
     """Observe the periods of one stream or of all streams, also of removed streams."""
     policies = known.config.streams
     if stream is not None and stream not in policies:

@@ -14,7 +14,7 @@ from constructs import Construct
 from .access_log import ACCESS_FORMAT, make_access_log
 from .authorizer import Keys
 from .console import OPERATED, Console
-from .copied import Copied
+from .copies import Copied
 from .cors import allow_preflights, make_gateway_headers
 from .doors import Doors
 from .function import Common

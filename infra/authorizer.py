@@ -8,7 +8,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
-from .copied import Copied
+from .copies import Copied
 from .function import Common, Function
 from .lifecycle import Lifecycle
 from .storage import Storage

@@ -1,4 +1,4 @@
-"""Rights on copies in other Regions, which only a stage with ``replicas`` has.
+"""Copies in other Regions: the rights of a stage with ``replicas``, and the storage of a reader of another stage's copies.
 
 AWS, "DynamoDB global tables security": a role that makes or deletes a replica needs rights in the replica's Region,
 namely for the requests that DynamoDB makes there on the role's behalf.
@@ -9,11 +9,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from aws_cdk import ArnFormat, Stack
+from aws_cdk import aws_dynamodb as dynamodb
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_s3 as s3
+from constructs import Construct
 
 from tidetable.names import make_table_prefix
 
 from .function import Common, Function
-from .naming import name_catalog_table
+from .naming import name_archive_bucket, name_catalog_table
+from .objects import Objects
 
 _MAKES = (
     *("CreateTable", "CreateTableReplica", "Scan", "Query", "GetItem"),
@@ -87,3 +92,26 @@ def find_table_arn(function: Function, region: str, tables: str) -> str:
         resource_name=tables,
         arn_format=ArnFormat.SLASH_RESOURCE_NAME,
     )
+
+
+class Copied(Objects):
+    """The reader's storage, by names only. The lifecycle makes the copies, and the origin's stack makes the bucket."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        common: Common,
+        *,
+        bucket: s3.IBucket | None = None,
+        key: kms.IKey | None = None,
+    ) -> None:
+        super().__init__(scope, id)
+        self.key = key
+        self._region = common.origin
+        self._object_keys = [*common.config.storage_keys, *([key.key_arn] if key is not None else [])]
+        self.catalog = dynamodb.Table.from_table_name(self, "Catalog", name_catalog_table(common.stage))
+        name = name_archive_bucket(self, common.stage, common.origin)
+        self.bucket = bucket or s3.Bucket.from_bucket_name(self, "Archive", name)
+        if bucket is not None and bucket.encryption_key is not None:
+            self._object_keys.append(bucket.encryption_key.key_arn)

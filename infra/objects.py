@@ -9,7 +9,7 @@ from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from .function import Function
-from .keys import READS, WRITES, make_key_statements
+from .kms import READS, WRITES, make_key_statements
 
 # Prefixes of the bucket: archives, large values, messages that were too large for their queue, and messages that were too
 # old for it. The last have no rule that deletes them: they are acknowledged events that no table has yet.

@@ -7,7 +7,7 @@ from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
 from . import allocator
-from .copied import Copied
+from .copies import Copied
 from .function import Common, Function
 from .objects import ARCHIVES, LARGE
 from .storage import Storage

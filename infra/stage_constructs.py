@@ -16,8 +16,9 @@ from .alarms import Alarms, StageAlarms
 from .api import Api
 from .checks import check_alone
 from .console import Console
-from .copied import Copied
+from .copies import Copied
 from .dashboard import Dashboard
+from .deployed import Deployed
 from .doors import Doors
 from .feed import Feed
 from .function import Common
@@ -27,7 +28,6 @@ from .lifecycle import Lifecycle
 from .naming import name_alarm_prefix
 from .query import Query
 from .rollups import Rollups
-from .standing import Standing
 from .storage import Storage
 from .targets import Targets
 
@@ -164,6 +164,6 @@ def make_stage(scope: Construct, common: Common, code: Code, external: External,
     )
     # The CDK makes the roles of schedules, and its own helpers, as children of the stack instead of the construct.
     outside = [child for child in Stack.of(scope).node.children if child.node.id not in present]
-    Standing(scope, "Standing", common, lifecycle=lifecycle, after=[*scope.node.children, *outside])
+    Deployed(scope, "Standing", common, lifecycle=lifecycle, after=[*scope.node.children, *outside])
     own = StageConstructs(storage, ingest, feed, lifecycle, rollups, lake, doors, console, dashboard)
     return Constructs(storage, query, api, targets, alarms, own)

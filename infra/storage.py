@@ -11,7 +11,7 @@ from constructs import Construct
 from tidetable.config import Config, Keeping
 
 from .function import Function
-from .keys import WRITES, find_customer_key, make_key_statements
+from .kms import WRITES, find_customer_key, make_key_statements
 from .naming import name_archive_bucket, name_catalog_table, name_log_bucket, name_rollups_table
 from .objects import ARCHIVES, LARGE, OVERFLOW, SAVED, Objects
 
@@ -56,7 +56,7 @@ class Storage(Objects):
 
     They are kept when the stack is destroyed, unless the configuration says otherwise. Their names are fixed, so that
     ``cdk deploy --import-existing-resources`` imports them again. If the first deployment fails, its rollback deletes
-    them: otherwise the next deployment could not use their names. For the same reason ``standing.py`` sets the
+    them: otherwise the next deployment could not use their names. For the same reason ``deployed.py`` sets the
     catalog's deletion protection at the end of the deployment.
     """
 

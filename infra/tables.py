@@ -12,7 +12,7 @@ from aws_cdk import ArnFormat, Stack
 from tidetable.names import make_table_prefix
 
 from .function import Common, Function
-from .keys import TABLE_USES, make_key_statements
+from .kms import TABLE_USES, make_key_statements
 from .naming import name_period_tables
 
 

@@ -27,15 +27,15 @@ if TYPE_CHECKING:
     from tidetable import ports
     from tidetable.config import Config
     from tidetable.copies import Copies
-    from tidetable.credentials import KeyRing
+    from tidetable.credentials import CredentialRing
     from tidetable.ingest.circuit import Circuit
     from tidetable.ingest.delivery import Drain
-    from tidetable.ingest.known import KnownPeriods
     from tidetable.ingest.marks import Marks
+    from tidetable.ingest.recent_periods import RecentPeriods
     from tidetable.ingest.request import Ingest
     from tidetable.ingest.writing import Jitter
     from tidetable.large.shrink import LargeValueServices
-    from tidetable.large.whole import Unpacker
+    from tidetable.large.unpack import Unpacker
     from tidetable.query import Reader, Seal
     from tidetable.rollups.definition import Definition, Rolled
 
@@ -119,7 +119,7 @@ class Pipeline:
 
     @cached_property
     def unpacker(self) -> Unpacker:
-        from tidetable.large.whole import Unpacker
+        from tidetable.large.unpack import Unpacker
 
         return Unpacker(self.store, self.values, Zstd())
 
@@ -155,10 +155,10 @@ class Pipeline:
         return Circuit(self.clock)
 
     @cached_property
-    def known(self) -> KnownPeriods:
-        from tidetable.ingest.known import KnownPeriods
+    def known(self) -> RecentPeriods:
+        from tidetable.ingest.recent_periods import RecentPeriods
 
-        return KnownPeriods()
+        return RecentPeriods()
 
     @cached_property
     def marks(self) -> Marks | None:
@@ -203,12 +203,12 @@ class Pipeline:
     # The keys of callers.
 
     @cached_property
-    def key_ring(self) -> KeyRing:
+    def key_ring(self) -> CredentialRing:
         """The keys of callers, for the authorizer."""
-        from aws.dynamodb.credentials import find_key
-        from tidetable.credentials import KeyRing
+        from aws.dynamodb.credentials import find_credential
+        from tidetable.credentials import CredentialRing
 
-        return KeyRing(partial(find_key, self.dynamodb, settings.read_settings().catalog_table))
+        return CredentialRing(partial(find_credential, self.dynamodb, settings.read_settings().catalog_table))
 
     # Rollups.
 

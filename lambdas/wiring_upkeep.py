@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from aws.archive.s3 import S3PartReader
-    from aws.gateway_keys import GatewayKeys
+    from aws.gateway_credentials import GatewayCredentials
     from aws.notices import EventBus
     from aws.objects import S3Objects
     from bill.consumed import Meters
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from tidetable.activity import Gauges
     from tidetable.archive import Exporter, Restorer
     from tidetable.archive.ports import Completer, Format, TableSource
-    from tidetable.credentials import Keys
+    from tidetable.credentials import CredentialStore
     from tidetable.feed.changes import Record
     from tidetable.feed.feeds import Feeds
-    from tidetable.large.ports import Store
     from tidetable.large.sweep import Sweeper
+    from tidetable.large.sweep_ports import Store
     from tidetable.lifecycle import Run
     from tidetable.ports.feeds import Mappings
     from tidetable.rollups.services import Services
@@ -43,17 +43,17 @@ class Upkeep(Pipeline):
     # The keys of callers.
 
     @cached_property
-    def keys(self) -> Keys:
+    def keys(self) -> CredentialStore:
         """The keys of callers, for the command line and for a deployment."""
-        from aws.dynamodb.credential_changes import DynamoKeys
+        from aws.dynamodb.credential_changes import DynamoCredentials
 
-        return DynamoKeys(clients.find_dynamodb_client(), self.catalog_table)
+        return DynamoCredentials(clients.find_dynamodb_client(), self.catalog_table)
 
     @cached_property
-    def gateway_keys(self) -> GatewayKeys:
-        from aws.gateway_keys import GatewayKeys
+    def gateway_keys(self) -> GatewayCredentials:
+        from aws.gateway_credentials import GatewayCredentials
 
-        return GatewayKeys(clients.find_gateway_client, self.clock.sleep)
+        return GatewayCredentials(clients.find_gateway_client, self.clock.sleep)
 
     @cached_property
     def meters(self) -> Meters:
@@ -196,7 +196,7 @@ class Upkeep(Pipeline):
 
     @cached_property
     def complete(self) -> Completer:
-        from aws.archive.whole import complete_page
+        from aws.archive.complete_items import complete_page
 
         return partial(complete_page, self.unpacker)
 

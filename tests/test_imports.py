@@ -203,7 +203,7 @@ pipeline.ingest, pipeline.reader, pipeline.drain
 heavy = ("boto3", "botocore.session", "pydantic", "aws_xray_sdk", "pyarrow", "ddsketch", "zstandard", "nanoarrow")
 heavy += ("tidetable.query.aggregates", "tidetable.query.rankings", "tidetable.ingest.marks", "aws.dynamodb.rollups")
 heavy += ("tidetable.query.aggregates", "tidetable.query.rankings", "tidetable.packs", "tidetable.ingest.columns")
-heavy += ("tidetable.query.listings", "tidetable.query.sections", "tidetable.query.typed", "aws.arrow")
+heavy += ("tidetable.query.listings", "tidetable.query.rollup_sources", "tidetable.query.typed", "aws.arrow")
 heavy += ("doors", "google.protobuf", "wiring_upkeep", "bill", "aws.meters")
 print([name for name in heavy if name in sys.modules])
 """
@@ -213,7 +213,7 @@ print([name for name in heavy if name in sys.modules])
 
 
 # Those with a field that no log may show, and those with an abstract base: a struct can have neither.
-DATACLASSES = {"Decision", "KeyRecord", "Answer", "Events", "ComputedRows"}
+DATACLASSES = {"Decision", "CredentialRecord", "Answer", "Events", "ComputedRows"}
 
 
 @pytest.mark.parametrize("handler", ["ingest", "query", "authorizer"])

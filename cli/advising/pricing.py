@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bill.prices import HOURS, ON_DEMAND, PROVISIONED
-from bill.tables import price_month
+from bill.table_bill import price_month
 from bill.workload import Workload
 from tidetable.config import TableClass
 from tidetable.periods import Kind

@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidetable.exact import EXACT
+from tidetable.exact_json import EXACT
 
 _DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 _DAY = 86_400

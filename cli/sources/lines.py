@@ -12,7 +12,7 @@ from typing import Any, Never
 from aws.dynamodb.wire import plain
 from cli.sources.columns import Columns
 from cli.sources.row import Row, SourceError, make_row, open_inflated
-from tidetable.exact import decode_json, parse_exact_number
+from tidetable.exact_json import decode_json, parse_exact_number
 from tidetable.ingest.unreadable import find_lone_surrogate
 
 _BOM = b"\xef\xbb\xbf"

@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import ROUND_FLOOR, Decimal, InvalidOperation
 from typing import Any
 
-from tidetable.exact import EXACT
+from tidetable.exact_json import EXACT
 
 # The number of milliseconds in a unit of time.
 UNITS = {"s": Decimal(1000), "ms": Decimal(1), "us": Decimal("0.001"), "ns": Decimal("0.000001")}

@@ -13,7 +13,7 @@ from typing import Any
 from aws.errors import list_aws_errors, read_error_code, read_error_message
 from aws.messages import REASON, make_reason
 from tidetable.errors import ChangesRefused, TargetBusy
-from tidetable.feed.model import Message, Target
+from tidetable.feed.targets import Message, Target
 from tidetable.groups import group_by_size
 
 # A client of a service in a Region.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from aws.dynamodb.codes import find_outage
 from aws.errors import ignore_refusal, list_aws_errors, read_error_code
 from tidetable.errors import Outage, StoreUnavailable
-from tidetable.large.ports import Stored
+from tidetable.large.sweep_ports import Stored
 from tidetable.layout import Key
 from tidetable.ports import Blob
 

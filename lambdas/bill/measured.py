@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from bill.consumed import SPAN, ConsumedUnits, Traffic
+from bill.current_tables import ObservedPeriod
 from bill.request_puts import PACKED_SHARE
-from bill.standing import ObservedPeriod
 from bill.workload import PACK_BYTES, Workload, count_series
 from tidetable.catalog import Entry
 from tidetable.config import Stream

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from bill import prices
 from bill.amounts import Line, list_lines
 from bill.prices import HOURS, ON_DEMAND
-from bill.tables import price_rolling
+from bill.table_bill import price_rolling
 from bill.workload import PACK_BYTES, Workload
 from tidetable.config import TableClass
 from tidetable.config.derive import derive_stream

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from bill.tables import list_existing_periods, price_hour, price_level, sum_index_units
+from bill.table_bill import list_existing_periods, price_hour, price_level, sum_index_units
 from bill.workload import Workload
 from tidetable.config import Stream, TableClass
 from tidetable.late import is_lowered

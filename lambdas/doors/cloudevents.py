@@ -21,7 +21,7 @@ from doors.series import fit_name
 from tidetable.config import Stream
 from tidetable.config.stream import CloudEventsPolicy
 from tidetable.events import JsonObject
-from tidetable.exact import decode_json, encode_json
+from tidetable.exact_json import decode_json, encode_json
 from tidetable.ingest.bodies import Sent
 from tidetable.ingest.outcome import LISTED, list_errors
 from tidetable.ingest.unreadable import Unreadable, read_elements

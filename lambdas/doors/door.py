@@ -10,7 +10,7 @@ from typing import Protocol
 from doors.reading import BATCHES, MOST_POINTS, Limits, Reading, Refusal
 from tidetable.access import Access
 from tidetable.config import Stream
-from tidetable.exact import encode_json
+from tidetable.exact_json import encode_json
 from tidetable.ingest import Outcome, ingest_values
 from tidetable.ingest.bodies import inflate_body
 from tidetable.ingest.request import Ingest

@@ -21,7 +21,7 @@ from doors.series import fit_name
 from tidetable.config import Stream
 from tidetable.config.stream import FirehosePolicy
 from tidetable.events import JsonObject
-from tidetable.exact import decode_json
+from tidetable.exact_json import decode_json
 from tidetable.ingest.bodies import Sent
 from tidetable.ingest.unreadable import Unreadable, find_lone_surrogate
 from tidetable.layout import find_value

@@ -44,7 +44,7 @@ from doors.reading import (
 from doors.series import fit_name
 from tidetable.config.stream import OtlpPolicy
 from tidetable.events import JsonObject
-from tidetable.exact import encode_json
+from tidetable.exact_json import encode_json
 from tidetable.ingest.bodies import Sent
 from tidetable.ingest.unreadable import Unreadable
 from tidetable.problems import refuse_request

@@ -15,7 +15,7 @@ from typing import Any
 from doors import otlp_types as types
 from doors.otlp_values import normalize_base64, read_double, read_value, read_whole
 from doors.series import Separators
-from tidetable.exact import encode_json
+from tidetable.exact_json import encode_json
 
 _METRIC, _LABEL, _MARKED_NAME = Separators("{"), Separators(",="), Separators(",=:")
 RESOURCE, SCOPE, ATTRIBUTES = "resource", "scope", "attributes"

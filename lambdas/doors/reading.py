@@ -12,7 +12,7 @@ from operator import itemgetter
 from typing import Any
 
 from tidetable.events import JsonObject
-from tidetable.exact import canonical_json
+from tidetable.exact_json import canonical_json
 from tidetable.ingest.bodies import Sent
 from tidetable.ingest.submission import Rejection
 from tidetable.ingest.unreadable import Unreadable

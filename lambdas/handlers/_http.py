@@ -10,7 +10,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 import wiring
 from handlers._observe import logger
 from tidetable.access import Access
-from tidetable.exact import encode_json
+from tidetable.exact_json import encode_json
 from tidetable.problems import CONTENT_TYPE, Problem
 
 Response = dict[str, Any]

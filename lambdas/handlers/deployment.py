@@ -19,14 +19,14 @@ from tidetable.errors import TidetableError
 from tidetable.lifecycle import Run
 from tidetable.lifecycle.catalog_copies import remove_catalog_copies
 from tidetable.lifecycle.deploy import deploy, list_unmade_tables
+from tidetable.lifecycle.deployed import finish_stage, mark_updated, protect, take_back
 from tidetable.lifecycle.removal import remove
-from tidetable.lifecycle.standing import finish_stage, mark_updated, protect, take_back
 
 _RESERVE_SECONDS = 15.0
 # The time to delete the tables of a first deployment that fails. CloudFormation deletes the catalog, and without it
 # nobody would know those tables.
 _TAKE_BACK_SECONDS = 240.0
-_STANDING = "Custom::TidetableStanding"
+_DEPLOYED = "Custom::TidetableStanding"
 _FIRST_KEY = "Custom::TidetableFirstKey"
 # CloudFormation accepts answers of up to 4,096 bytes, so an answer names only some tables.
 _NAMED = 10
@@ -60,7 +60,7 @@ def _answer_request(event: dict[str, Any], context: LambdaContext) -> dict[str, 
         return _leave_tables(event, run)
     if event.get("ResourceType") == _FIRST_KEY:
         return _admit_first_key(event)
-    if event.get("ResourceType") == _STANDING:
+    if event.get("ResourceType") == _DEPLOYED:
         return _set_protection(event, run)
     answer: dict[str, Any] = {"PhysicalResourceId": f"tidetable-{run.stage}-tables"}
     if event["RequestType"] == "Delete":

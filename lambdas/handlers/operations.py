@@ -65,7 +65,7 @@ def show_activity(request: Request) -> dict[str, Any]:
 def show_cost(request: Request) -> dict[str, Any]:
     """Show the bill of the present tables. A process keeps a bill for a minute."""
     # Imported here, so that only this route waits for the import.
-    from bill.present import Sources, present_bill
+    from bill.current_bill import Sources, present_bill
 
     only = _read_stream(request)
     pipeline = wiring_upkeep.pipeline()
@@ -78,7 +78,7 @@ def show_cost(request: Request) -> dict[str, Any]:
 
 def simulate_change(request: Request) -> dict[str, Any]:
     """Compute the bill of a workload with the present and with a proposed configuration."""
-    from bill.change import parse_proposal, simulate_change
+    from bill.compare import parse_proposal, simulate_change
 
     pipeline = wiring_upkeep.pipeline()
     proposal = parse_proposal(pipeline.config, request.parameters, request.access.sees)

@@ -60,7 +60,7 @@ def refuse_unknown_stream(stream: str, known: Mapping[str, object]) -> ProblemEr
 def describe_unknown_stream(stream: str, known: Collection[str]) -> str:
     """Say that there is no such stream, and which streams there are."""
     # Imported only for a refusal: functions need it at no other time.
-    from tidetable.config.explain import find_similar
+    from tidetable.config.explain_table import find_similar
 
     meant = find_similar(stream[:64], known)
     suggestion = f"; did you mean {meant}?" if meant else ""

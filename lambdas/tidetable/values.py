@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 from tidetable.events import Item, JsonObject
-from tidetable.exact import MAX_NUMBER_CHARACTERS, TOO_LONG
+from tidetable.exact_json import MAX_NUMBER_CHARACTERS, TOO_LONG
 
 # AWS: 400 KB per item, attribute names included.
 MAX_ITEM_BYTES = 400 * 1024

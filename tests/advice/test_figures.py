@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from bill import tables
+from bill import table_bill
 from bill.amounts import Bill
 from cli.advise import write_lines
 from cli.advising.capacity import _size_units
@@ -160,7 +160,7 @@ def test_the_middle_of_each_hour_is_priced_over_a_whole_period(
     period: str, days: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     priced: Any = []
-    monkeypatch.setattr(tables, "price_hour", lambda _, at: priced.append(at) or Bill())
+    monkeypatch.setattr(table_bill, "price_hour", lambda _, at: priced.append(at) or Bill())
     policy = parse(stream(BY_SERIES, head=f'period = "{period}"\nlate = "1h"\nretention = 3')).streams["s"]
     price(Workload([0.0] * 24, 100, 0.0, 8192, 0.0, policy))
     assert [at - priced[0] for at in priced] == [HOUR * number for number in range(24 * days)]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import settings
-from bill import present
+from bill import current_bill
 from bill.consumed import ConsumedUnits, Traffic
 from tests.worlds.commands import run
 from tests.worlds.keyed import Answered, Door, open_door
@@ -185,13 +185,13 @@ def test_prices_of_another_region_are_named(door: Door, monkeypatch: pytest.Monk
 
 
 def test_tables_and_metrics_of_an_answer_are_bounded(door: Door, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(present, "MAX_TABLES", 6)
+    monkeypatch.setattr(current_bill, "MAX_TABLES", 6)
     body = cost(door)
     assert [len(stream["periods"]) for stream in body["streams"]] == [2, 2, 2]
     # Of each stream the newest: today's and two made ahead, and yesterday's, which takes late events.
     assert "quakes: 2 tables are not counted: price this stream alone, stream=quakes" in body["incomplete"]
     assert [len(stream["periods"]) for stream in cost(door, stream="quakes")["streams"]] == [4]
-    monkeypatch.setattr(present, "MAX_METRICS", 6)
+    monkeypatch.setattr(current_bill, "MAX_METRICS", 6)
     door.stage.clock.sleep(60)
     body = cost(door)
     assert len(door.stage.meters.tables) == 3

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from aws.dynamodb.credentials import find_key
+from aws.dynamodb.credentials import find_credential
 from tests.api.gateway import DESCRIPTION, Context
 from tests.credentials.records import SALT, record
 from tests.worlds.keyed import EVENTS, SECRET, Answered, Door
@@ -222,7 +222,7 @@ def test_if_the_catalog_cannot_be_read_nobody_is_let_in(door: Door, monkeypatch:
     """The authorizer raises, and the gateway answers 503 by the response of AUTHORIZER_FAILURE."""
     key = door.make(f"tt_unreadable_{SECRET}", "quakes")
     transport, _ = door.stage.find_key.args
-    monkeypatch.setattr(door.stage.key_ring, "_read", partial(find_key, transport, "none"))
+    monkeypatch.setattr(door.stage.key_ring, "_read", partial(find_credential, transport, "none"))
     with pytest.raises(TableMissing):
         door.call("GET", EVENTS, key, stream="quakes")
 

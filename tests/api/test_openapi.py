@@ -21,9 +21,9 @@ from tidetable.ingest.submission import Code
 from tidetable.periods import Kind
 from tidetable.query import parse
 from tidetable.query import periods as listing
-from tidetable.query.aggregates import parse as aggregation
-from tidetable.query.listings import parse as naming
-from tidetable.query.rankings import parse as ranking
+from tidetable.query.aggregates import aggregate_parameters as aggregation
+from tidetable.query.listings import listing_parameters as naming
+from tidetable.query.rankings import ranking_parameters as ranking
 
 METHODS = ("get", "post")
 # The routes that take no parameters.

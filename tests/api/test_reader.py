@@ -117,7 +117,7 @@ def world(folder: Path, *, copied: bool = True, more: str = "", tail: str = "") 
     stage = made(IRELAND, more=more)
     if tail:
         stage = Stage(stage.clock.now(), text(IRELAND, more=more) + tail, regions=[IRELAND])
-        stage.catalog.mark_standing()
+        stage.catalog.mark_deployed()
     (folder / "tidetable.toml").write_text(text(IRELAND, more=more) + tail)
     run(stage, 6 if copied else 2)
     return World(stage)

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aws.archive.between import read_between
-from aws.archive.columns import Column
+from aws.archive.data_columns import Column
 from aws.archive.parquet import Parquet
+from aws.archive.range_read import read_between
 from tests.worlds.parts import RANKED, make_item, names, round_trip, values
 from tidetable.archive import Manifest
 from tidetable.layout import Index, Layout

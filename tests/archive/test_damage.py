@@ -10,7 +10,7 @@ import pytest
 
 from aws.archive.parquet import ParquetWriter
 from tests.worlds.archives import World, some
-from tidetable.archive import Facts
+from tidetable.archive import ItemsDigest
 from tidetable.catalog import State
 from tidetable.errors import ArchiveFailed, ArchiveMismatch
 
@@ -99,7 +99,7 @@ def test_a_format_that_changes_one_value_is_seen_though_the_count_is_right(monke
 
 
 def test_facts_tell_partitions_apart_that_hold_as_many_items() -> None:
-    one, other = Facts(), Facts()
+    one, other = ItemsDigest(), ItemsDigest()
     one.add([b"x"], Counter(["a"]), "1", "1")
     other.add([b"x"], Counter(["b"]), "1", "1")
     assert (one.items, one.digest) == (other.items, other.digest)

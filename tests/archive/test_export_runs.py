@@ -11,7 +11,7 @@ import pytest
 from tests.fakes import FakeCatalog, FakeClock
 from tests.worlds.archives import NOW, START, World, some, throttle_second_segment
 from tidetable.archive import Exporter
-from tidetable.archive.facts import join_digests
+from tidetable.archive.digest import join_digests
 from tidetable.archive.pacing import Pacer
 from tidetable.archive.ports import RawPage
 from tidetable.catalog import Entry, State

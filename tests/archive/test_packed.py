@@ -46,7 +46,7 @@ pack = {{ span = "1m", max_bytes = 4096 }}
 @pytest.fixture(autouse=True)
 def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make pages so small that parts are cut between any two events."""
-    monkeypatch.setattr("aws.archive.settled._PAGE_BYTES", 150)
+    monkeypatch.setattr("aws.archive.unpack_packs._PAGE_BYTES", 150)
 
 
 def entry(stage: Stage) -> Entry:
@@ -163,7 +163,7 @@ def test_two_tables_that_were_filled_differently_have_one_digest() -> None:
 def test_an_export_stopped_after_any_call_is_finished_by_the_next(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
     whole, held = closed(key)
     whole.archive("s", LABEL, within=800)
-    monkeypatch.setattr("aws.archive.settled._PAGE_BYTES", 900)
+    monkeypatch.setattr("aws.archive.unpack_packs._PAGE_BYTES", 900)
 
     def end(stage: Stage) -> None:
         stage.part_bytes = 3_000

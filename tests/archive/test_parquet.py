@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aws.archive.between import read_between
 from aws.archive.parquet import Parquet, ParquetWriter
+from aws.archive.range_read import read_between
 from tests.worlds.parts import (
     NUMBERS,
     RANKED,
@@ -22,7 +22,7 @@ from tests.worlds.parts import (
     text,
     values,
 )
-from tidetable.archive.facts import join_digests
+from tidetable.archive.digest import join_digests
 from tidetable.errors import ArchiveFailed
 from tidetable.layout import Index, Layout
 from tidetable.ports import ArchiveRange

@@ -15,7 +15,7 @@ from tidetable.archive.manifest import Manifest, Part
 from tidetable.archive.reading import ArchivedEvent, read_archive
 from tidetable.archive.wire import encode_page
 from tidetable.events import Event
-from tidetable.exact import encode_json
+from tidetable.exact_json import encode_json
 from tidetable.layout import Layout
 from tidetable.ports import ArchivePage, ArchiveRange, Rank, Version
 from tidetable.times import from_text

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from aws.archive.whole import complete_page
+from aws.archive.complete_items import complete_page
 from tests.fakes.stage import CATALOG
 from tests.worlds.killed import CONFIG, IDS, ids
 from tests.worlds.restores import LABEL, TABLE, delete_first_tables, entry, items
@@ -16,7 +16,7 @@ from tidetable.catalog import State
 from tidetable.config import parse
 from tidetable.errors import ArchiveBusy, ArchiveFailed, TableThrottled
 from tidetable.ingest.writing import Writer
-from tidetable.large.whole import Unpacker
+from tidetable.large.unpack import Unpacker
 from tidetable.leases import LIFECYCLE_LEASE
 from tidetable.periods import parse_label
 from tidetable.ports import Written
@@ -97,7 +97,7 @@ def test_a_comparison_waits_for_a_table_of_chunks_that_throttles(monkeypatch: py
             raise TableThrottled(f"{table}.parts")
         return complete_page(unpacker, items, table)
 
-    monkeypatch.setattr("aws.archive.whole.complete_page", throttle_twice)
+    monkeypatch.setattr("aws.archive.complete_items.complete_page", throttle_twice)
     assert stage.restore("s", LABEL).next is None
     assert throttled[1] - throttled[0] == timedelta(seconds=1)
     assert ids(stage) == IDS

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from aws.archive import parquet
-from aws.archive.between import read_between
+from aws.archive.range_read import read_between
 from tests.worlds.parts import make_item
 from tidetable.archive import Manifest
 from tidetable.archive.manifest import Part

@@ -6,9 +6,9 @@ import pytest
 
 from bill.amounts import Bill, list_copies, name_unpriced_copies
 from bill.prices import Cost
-from bill.tables import price_one_on_demand, price_one_provisioned, price_rolling
-from bill.whole import name_unpriced, price_lines
+from bill.table_bill import price_one_on_demand, price_one_provisioned, price_rolling
 from bill.workload import Workload, spread_by_hour
+from bill.workload_bill import name_unpriced, price_lines
 from tests.lifecycle.world import configuration
 
 TWO = 'replicas = ["eu-west-1", "ap-northeast-1"]\n'

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from bill.consumed import ConsumedUnits
-from bill.whole import compute_whole_bill
+from bill.workload_bill import compute_whole_bill
 from tests.worlds.billed import INDEX, NOON, TODAY, YESTERDAY, BilledStage, table
 from tests.worlds.billed import make_workload as workload
 

@@ -6,8 +6,8 @@ import pytest
 
 from bill.amounts import Bill, price_copies
 from bill.prices import PROVISIONED, Cost
-from bill.whole import advise, compute_whole_bill, name_unpriced, price_lines, price_requests
 from bill.workload import Workload
+from bill.workload_bill import advise, compute_whole_bill, name_unpriced, price_lines, price_requests
 from tests.worlds.billed import INDEX, ON_DEMAND
 from tests.worlds.billed import make_workload as workload
 from tidetable.config import TableClass
@@ -184,7 +184,7 @@ def test_the_step_for_late_events_lowers_indexes_too_and_keeps_their_read_units(
 def test_a_step_that_saves_a_twentieth_or_less_is_not_advised(
     then: float, advised: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bill.whole.price_rolling", lambda _: Bill(Cost(then)))
+    monkeypatch.setattr("bill.workload_bill.price_rolling", lambda _: Bill(Cost(then)))
     plans = {"rolling": Bill(Cost(100.0)), "provisioned": Bill(Cost(999.0)), "on demand": Bill(Cost(999.0))}
     found = advise(workload(provisioned(50), rate=0.0), plans)
     assert any(text.startswith('a step age = "late"') for text in found) is advised

@@ -9,8 +9,8 @@ import pytest
 from msgspec.structs import replace
 
 from bill.consumed import ConsumedUnits, Traffic
+from bill.current_tables import ObservedPeriod
 from bill.measured import Facts, Measured, measure_workload
-from bill.standing import ObservedPeriod
 from tests.lifecycle.world import configuration
 from tidetable.catalog import ArchiveFacts, Entry, State
 from tidetable.config import Stream, TableClass

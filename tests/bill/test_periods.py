@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from bill.consumed import ConsumedUnits
-from bill.standing import ObservedPeriod, compute_bill, describe_entries, make_row, observe_periods
+from bill.current_tables import ObservedPeriod, compute_bill, describe_entries, make_row, observe_periods
 from tests.fakes.serial import Serial
 from tests.lifecycle.world import configuration
 from tidetable.catalog import ArchiveFacts, Entry, Opened, State

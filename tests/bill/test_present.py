@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from bill.consumed import ConsumedUnits, Traffic
-from bill.present import describe_workload
+from bill.current_bill import describe_workload
 from bill.prices import describe_prices
 from bill.workload import Workload
 from tests.lifecycle.world import configuration

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from bill import present
+from bill import current_bill
 from bill.consumed import ConsumedUnits, Traffic
 from tests.worlds.billed import INDEX, ROLLUP, TODAY, YESTERDAY, BilledStage, table
 from tidetable.catalog import RecordedPolicy
@@ -40,7 +40,7 @@ def test_tables_are_described_while_there_is_time() -> None:
 def test_the_tables_of_chunks_count_to_those_of_an_answer(
     chunked: bool, most: int, shown: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(present, "MAX_TABLES", most)
+    monkeypatch.setattr(current_bill, "MAX_TABLES", most)
     stage = BilledStage()
     for label in (TODAY, YESTERDAY, "2026-03-13", "2026-03-12"):
         stage.add(label, table(), chunks=table() if chunked else None)
@@ -50,7 +50,7 @@ def test_the_tables_of_chunks_count_to_those_of_an_answer(
 
 
 def test_each_stream_has_an_equal_share_of_the_tables_of_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(present, "MAX_TABLES", 5)
+    monkeypatch.setattr(current_bill, "MAX_TABLES", 5)
     stage = BilledStage(more=ROLLUP)
     for label in (TODAY, YESTERDAY, "2026-03-13"):
         for stream in ("s", "s-hours"):
@@ -84,7 +84,7 @@ def test_the_newest_tables_on_demand_are_measured_first(
     most: int, measured: dict[str, list[str]], left_out: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The units of a provisioned table are known, so that nothing is missing without its metrics."""
-    monkeypatch.setattr(present, "MAX_METRICS", most)
+    monkeypatch.setattr(current_bill, "MAX_METRICS", most)
     stage = BilledStage(more=INDEX)
     stage.add(TODAY, table(), chunks=table())
     stage.add(YESTERDAY, table(1, 1))
@@ -97,7 +97,7 @@ def test_the_newest_tables_on_demand_are_measured_first(
 
 
 def test_the_newest_tables_of_every_stream_come_before_older_tables(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(present, "MAX_METRICS", 4)
+    monkeypatch.setattr(current_bill, "MAX_METRICS", 4)
     stage = BilledStage(more=ROLLUP)
     for stream in ("s", "s-hours"):
         for label in (TODAY, YESTERDAY):

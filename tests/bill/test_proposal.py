@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from bill.change import Proposal, parse_change, parse_proposal, simulate_change
+from bill.compare import Proposal, parse_change, parse_proposal, simulate_change
 from bill.workload import Workload, spread_by_hour
 from tests.lifecycle.world import NOON, configuration
 from tidetable.problems import ProblemError
@@ -185,7 +185,7 @@ def test_a_change_that_is_nested_too_deeply_is_the_callers_mistake(text: str) ->
 @pytest.fixture
 def simulate(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], dict[str, Any]]:
     """A simulation without the days of its tables, which take longest."""
-    monkeypatch.setattr("bill.change._simulate_days", lambda *_: ())
+    monkeypatch.setattr("bill.compare._simulate_days", lambda *_: ())
     plain = configuration(capacity='mode = "on-demand"', more=INDEX, retention=2)
     stream = plain.streams["s"]
     found = Workload(spread_by_hour(1.0, None), 700, 0.0, 4096, 0.0, stream, 100, 30, {"status": 0.5}, groups=70)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from bill import change
-from bill.change import Proposal, parse_change, simulate_change
+from bill import compare
+from bill.compare import Proposal, parse_change, simulate_change
 from bill.workload import Workload, spread_by_hour
 from tests.lifecycle.world import NOON, configuration
 from tidetable.problems import ProblemError
@@ -36,6 +36,6 @@ def test_days_are_shown_of_as_many_tables_as_a_caller_can_wait_for(
     most: int, shown: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two tables ahead, today's, yesterday's, which takes late events, and one that is kept besides them."""
-    assert change._MOST_TABLES == 500
-    monkeypatch.setattr(change, "_MOST_TABLES", most)
+    assert compare._MOST_TABLES == 500
+    monkeypatch.setattr(compare, "_MOST_TABLES", most)
     assert bool(propose("premake = 2")["days"]) is shown

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from bill.amounts import Bill
-from bill.tables import price_hour, price_rolling
+from bill.table_bill import price_hour, price_rolling
 from bill.workload import Workload, spread_by_hour
 from tests.lifecycle.world import configuration
 

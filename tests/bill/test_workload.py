@@ -6,11 +6,11 @@ from datetime import timedelta
 import pytest
 
 from bill.amounts import Bill
-from bill.change import Proposal, simulate_change
+from bill.compare import Proposal, simulate_change
 from bill.prices import Cost
-from bill.tables import price_one_on_demand, price_one_provisioned, price_rolling
-from bill.whole import advise, compute_whole_bill
+from bill.table_bill import price_one_on_demand, price_one_provisioned, price_rolling
 from bill.workload import Workload, spread_by_hour
+from bill.workload_bill import advise, compute_whole_bill
 from tests.lifecycle.world import NOON, configuration
 from tidetable.config import Config, parse
 from tidetable.periods import parse_label

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bill.tables import list_existing_periods
+from bill.table_bill import list_existing_periods
 from cli import clock
 from tests.worlds.commands import run
 from tests.worlds.estimates import ON_DEMAND, PROVISIONED

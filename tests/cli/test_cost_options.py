@@ -8,8 +8,8 @@ import pytest
 
 from bill.amounts import Bill, Line
 from bill.prices import Cost
-from bill.whole import WholeBill
 from bill.workload import Workload
+from bill.workload_bill import WholeBill
 from cli import estimate
 from cli.workload import read_shares
 from tests.worlds.commands import run

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bill.tables import price_one_on_demand, price_one_provisioned, price_rolling
+from bill.table_bill import price_one_on_demand, price_one_provisioned, price_rolling
 from bill.workload import Workload, spread_by_hour
 from tests.worlds.commands import ROOT, run
 from tests.worlds.estimates import ON_DEMAND, PROVISIONED

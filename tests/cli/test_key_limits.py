@@ -11,7 +11,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from cli import common
-from cli.keys import _check_limits
+from cli.credentials import _check_limits
 from tests.fakes.gateway import FakeGateway
 from tests.fakes.stage import Stage
 from tests.worlds.commands import run

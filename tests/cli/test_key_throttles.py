@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cli import common, key_changes
+from cli import common, credential_changes
 from tests.fakes.gateway import FakeGateway
 from tests.fakes.stage import Stage
 from tests.worlds.commands import run
@@ -25,7 +25,7 @@ def gateway(stage: Stage) -> FakeGateway:
 def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The pauses of a command, which take no time here."""
     found: list[float] = []
-    monkeypatch.setattr(key_changes, "sleep", found.append)
+    monkeypatch.setattr(credential_changes, "sleep", found.append)
     return found
 
 

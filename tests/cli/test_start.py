@@ -34,11 +34,11 @@ def test_each_command_is_found_in_its_module() -> None:
         for command in app.registered_commands
         if command.callback is not None
     }
-    groups = {str(group.name): "cli.keys" for group in app.registered_groups}
+    groups = {str(group.name): "cli.credentials" for group in app.registered_groups}
     assert {name: f"cli.{module}" for name, module in MODULES.items()} == found | groups
 
 
-@pytest.mark.parametrize(("word", "module"), [("console", "cli.console"), ("keys", "cli.keys")])
+@pytest.mark.parametrize(("word", "module"), [("console", "cli.console"), ("keys", "cli.credentials")])
 def test_a_command_imports_no_other(word: str, module: str) -> None:
     modules, shown = start(word, "--help")
     every = {
@@ -47,7 +47,7 @@ def test_a_command_imports_no_other(word: str, module: str) -> None:
         "cli.console",
         "cli.estimate",
         "cli.importing",
-        "cli.keys",
+        "cli.credentials",
         "cli.reading",
         "cli.show",
     }
@@ -57,6 +57,6 @@ def test_a_command_imports_no_other(word: str, module: str) -> None:
 
 def test_without_a_command_all_are_listed() -> None:
     modules, shown = start("--help")
-    assert {"cli.act", "cli.console", "cli.keys", "cli.show"} < modules
+    assert {"cli.act", "cli.console", "cli.credentials", "cli.show"} < modules
     words = set(shown.split())
     assert set(MODULES) <= words

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from aws.meters import read_consumed_units
 from bill.consumed import ConsumedUnits
-from bill.standing import ObservedPeriod, Row, make_row, mark_period
+from bill.current_tables import ObservedPeriod, Row, make_row, mark_period
 from tests.lifecycle.world import configuration
 from tidetable.catalog import Entry, Opened, State
 from tidetable.config import TableClass

@@ -19,7 +19,7 @@ from tests.credentials.records import record
 from tests.fakes.stage import STALE_SECONDS, Stage
 from tests.worlds.examples import NOW
 from tidetable.access import Scope
-from tidetable.credentials import Call, KeyRecord, KeyRing, decide
+from tidetable.credentials import Call, CredentialRecord, CredentialRing, decide
 from tidetable.credentials.text import make_key_text
 
 CONFIG = """
@@ -66,10 +66,10 @@ class Guarded:
         self.served = served
         self.stage = stage
         self.url = ""
-        self.keys: dict[str, KeyRecord] = {}
+        self.keys: dict[str, CredentialRecord] = {}
         # Answers of paths in place of the API's own: status and document.
         self.answers: dict[str, tuple[int, Any]] = {}
-        self._ring = KeyRing(self.keys.get)
+        self._ring = CredentialRing(self.keys.get)
         self._lock = threading.Lock()
 
     def add(self, name: str, *can: Scope, streams: set[str] | None = None, prefix: str = "", **facts: Any) -> str:
@@ -87,7 +87,7 @@ class Guarded:
     def revoke(self, name: str) -> None:
         """Revoke a key; no process remembers how it was."""
         self.keys[name] = replace(self.keys[name], revoked=NOW)
-        self._ring = KeyRing(self.keys.get)
+        self._ring = CredentialRing(self.keys.get)
 
     def __call__(self, environ: dict[str, Any], start: Any) -> Iterable[bytes]:
         with self._lock:

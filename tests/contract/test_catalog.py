@@ -262,9 +262,9 @@ def test_a_lease_is_held_until_it_is_released_or_runs_out(engine: Engine) -> Non
 
 
 def test_a_stage_stands_once_that_is_recorded(engine: Engine) -> None:
-    engine.catalog.mark_standing()
-    engine.catalog.mark_standing()
-    assert engine.catalog.is_standing()
+    engine.catalog.mark_deployed()
+    engine.catalog.mark_deployed()
+    assert engine.catalog.is_deployed()
 
 
 def test_an_entry_that_is_forgotten_may_be_made_anew(engine: Engine) -> None:

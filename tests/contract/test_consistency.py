@@ -7,7 +7,7 @@ import pytest
 
 from aws.dynamodb import catalog_items
 from aws.dynamodb.catalog_changes import DynamoCatalog
-from aws.dynamodb.credential_changes import DynamoKeys
+from aws.dynamodb.credential_changes import DynamoCredentials
 from aws.dynamodb.tables import DynamoTables
 from strict import ManualClock, StrictDynamo, Timings
 from strict.client import StrictClient
@@ -64,19 +64,19 @@ def test_entries_are_current_where_that_is_demanded(catalog: DynamoCatalog) -> N
 
 def test_policies_backfills_horizon_and_standing_are_current(catalog: DynamoCatalog) -> None:
     backfill, policy = Backfill("s", NOON, NOON + HOUR, Opened(NOON, 1, 2)), RecordedPolicy("s", "text")
-    assert not catalog.is_standing()
+    assert not catalog.is_deployed()
     catalog.put_backfill(backfill)
     catalog.put_policy(policy)
     catalog.set_horizon("s", NOON)
-    catalog.mark_standing()
+    catalog.mark_deployed()
     assert list(catalog.backfills("s")) == [backfill]
     assert list(catalog.list_policies()) == [policy]
     assert catalog.read_horizon("s") == NOON
-    assert catalog.is_standing()
+    assert catalog.is_deployed()
 
 
 def test_a_callers_key_is_current(client: StrictClient) -> None:
-    keys = DynamoKeys(client, "catalog")  # type: ignore[arg-type]
+    keys = DynamoCredentials(client, "catalog")  # type: ignore[arg-type]
     sent = record("tt_0123456789_abcdefghijklmnopqrstuvwxyz012345")
     keys.add(sent)
     assert keys.find("0123456789") == sent

@@ -12,7 +12,7 @@ from tests.contract.conftest import ENGINES, LEAN, build
 from tests.contract.engines import Engine, pages
 from tidetable.conditions import OPERATORS, Condition, Operator
 from tidetable.events import Event, Item
-from tidetable.exact import decode_json
+from tidetable.exact_json import decode_json
 from tidetable.layout import WHOLE, Index, Layout
 from tidetable.ports import KeyRange, Put
 from tidetable.values import count_item_bytes

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from aws.dynamodb.credential_changes import DynamoKeys
-from aws.dynamodb.credentials import find_key
+from aws.dynamodb.credential_changes import DynamoCredentials
+from aws.dynamodb.credentials import find_credential
 from aws.http.client import LeanClient
 from aws.http.credentials import Provider
 from local.emulator import REGION
@@ -17,7 +17,7 @@ from tests.contract.conftest import CLOCK, KEYS, LEAN
 from tests.contract.engines import TAGS, _numbers, real
 from tests.credentials.records import NOW, SALT, record
 from tidetable.config import TableClass
-from tidetable.credentials import KeyRecord, Secret
+from tidetable.credentials import CredentialRecord, Secret
 from tidetable.errors import TableMissing
 from tidetable.ports import TableSpec
 
@@ -40,13 +40,13 @@ FULL = record(
 class Kept(NamedTuple):
     """The two adapters of one table."""
 
-    keys: DynamoKeys
+    keys: DynamoCredentials
     lean: LeanClient
     table: str
 
-    def find(self, id: str) -> KeyRecord | None:
+    def find(self, id: str) -> CredentialRecord | None:
         """Find a key as the authorizer does."""
-        return find_key(self.lean, self.table, id)
+        return find_credential(self.lean, self.table, id)
 
 
 @pytest.fixture(params=LEAN)
@@ -57,11 +57,11 @@ def kept(request: pytest.FixtureRequest) -> Kept:
     engine, name = real(client, CLOCK, lean=lean), f"keys-{next(_numbers)}"
     assert engine.tables.create(TableSpec(name, None, None, TableClass.STANDARD, TAGS))
     engine.settled(name)
-    return Kept(DynamoKeys(client, name), lean, name)
+    return Kept(DynamoCredentials(client, name), lean, name)
 
 
 @pytest.mark.parametrize("sent", [FULL, record(TEXT), record(TEXT, set())], ids=["full", "bare", "no stream"])
-def test_a_key_is_read_as_it_was_added(kept: Kept, sent: KeyRecord) -> None:
+def test_a_key_is_read_as_it_was_added(kept: Kept, sent: CredentialRecord) -> None:
     assert kept.keys.add(sent)
     assert kept.keys.find(ID) == kept.find(ID) == sent
     assert kept.keys.all() == [sent]
@@ -115,4 +115,4 @@ def test_keys_are_listed_by_their_ids(kept: Kept) -> None:
 
 def test_without_the_catalog_nothing_is_read(kept: Kept) -> None:
     with pytest.raises(TableMissing):
-        find_key(kept.lean, "none", ID)
+        find_credential(kept.lean, "none", ID)

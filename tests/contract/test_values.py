@@ -9,7 +9,7 @@ import pytest
 from aws.objects import S3Values
 from local.stack import make_aws_client
 from tests.fakes import FakeValues
-from tidetable.large.ports import Store
+from tidetable.large.sweep_ports import Store
 from tidetable.layout import Key
 from tidetable.ports import Blob, Values
 

@@ -11,7 +11,7 @@ from tidetable.catalog import Entry, State
 from tidetable.config import parse
 from tidetable.config.record import parse_policy, render_policy
 from tidetable.errors import ConfigError
-from tidetable.exact import decode_json
+from tidetable.exact_json import decode_json
 from tidetable.layout import Layout, Packing
 from tidetable.periods import parse_label
 

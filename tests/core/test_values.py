@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tidetable.exact import decode_json
+from tidetable.exact_json import decode_json
 from tidetable.values import count_item_bytes, is_plain
 
 

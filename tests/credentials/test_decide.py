@@ -6,7 +6,7 @@ import pytest
 
 from tests.credentials.records import NOW, record
 from tidetable.access import FULL, Access
-from tidetable.credentials import Call, Decision, KeyRecord, KeyRing, decide
+from tidetable.credentials import Call, CredentialRecord, CredentialRing, Decision, decide
 
 SECRET = "abcdefghijklmnopqrstuvwxyz012345"
 TEXT = f"tt_0123456789_{SECRET}"
@@ -14,9 +14,13 @@ EVENTS, PERIODS = "/v1/streams/{stream}/events", "/v1/streams/{stream}/periods"
 
 
 def decided(
-    kept: KeyRecord | None, method: str = "GET", resource: str = EVENTS, stream: str | None = "quakes", text: str = TEXT
+    kept: CredentialRecord | None,
+    method: str = "GET",
+    resource: str = EVENTS,
+    stream: str | None = "quakes",
+    text: str = TEXT,
 ) -> Decision:
-    ring = KeyRing(lambda wanted: kept if kept is not None and kept.id == wanted else None)
+    ring = CredentialRing(lambda wanted: kept if kept is not None and kept.id == wanted else None)
     return decide(Call(method, resource, stream, {"x-api-key": [text]}), ring, NOW)
 
 
@@ -60,7 +64,7 @@ def test_the_first_key_is_counted_by_its_own_text() -> None:
         (record(TEXT, can=("write",)), TEXT, "needs read", False),
     ],
 )
-def test_a_refusal_says_why_to_the_log(kept: KeyRecord | None, text: str, refusal: str, former: bool) -> None:
+def test_a_refusal_says_why_to_the_log(kept: CredentialRecord | None, text: str, refusal: str, former: bool) -> None:
     decision = decided(kept, text=text)
     assert (decision.allowed, decision.refusal, decision.former) == (False, refusal, former)
     assert decision.context()["refusal"] == refusal
@@ -71,10 +75,10 @@ def test_a_refusal_says_why_to_the_log(kept: KeyRecord | None, text: str, refusa
 def test_a_request_with_two_keys_is_refused_whichever_of_them_is_right() -> None:
     kept = {"0123456789": record(TEXT)}
     headers = {"x-api-key": [TEXT], "authorization": [f"Bearer {TEXT[:-1]}x"]}
-    decision = decide(Call("GET", EVENTS, "quakes", headers), KeyRing(kept.get), NOW)
+    decision = decide(Call("GET", EVENTS, "quakes", headers), CredentialRing(kept.get), NOW)
     assert (decision.allowed, decision.context()) == (False, {"refusal": "two keys"})
     both = {"x-api-key": [TEXT], "authorization": [f"Bearer {TEXT}"]}
-    assert decide(Call("GET", EVENTS, "quakes", both), KeyRing(kept.get), NOW).allowed
+    assert decide(Call("GET", EVENTS, "quakes", both), CredentialRing(kept.get), NOW).allowed
 
 
 def test_the_log_names_a_key_only_if_its_secret_was_right() -> None:

@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from aws.gateway_keys import GatewayKeys
+from aws.gateway_credentials import GatewayCredentials
 from tests.credentials.records import NOW, SALT
 from tests.fakes.gateway import refused
 from tidetable.access import Access
-from tidetable.credentials import KeyRecord, Secret
+from tidetable.credentials import CredentialRecord, Secret
 from tidetable.credentials.first import admit_first, dismiss_first
 from tidetable.errors import BadInvocation
 
@@ -36,7 +36,7 @@ def test_a_right_that_holds_later_is_waited_for(code: str) -> None:
     """AWS: a right may take about a minute until it holds everywhere. The deployment waits for a minute and a half."""
     pauses: list[float] = []
     gateway = Gateway(14, code)
-    assert GatewayKeys(lambda: gateway, pauses.append).read_value("gk0") == VALUE
+    assert GatewayCredentials(lambda: gateway, pauses.append).read_value("gk0") == VALUE
     assert pauses == [6.0] * 14
     assert gateway.calls == [{"apiKey": "gk0", "includeValue": True}] * 15
 
@@ -48,7 +48,7 @@ def test_a_refusal_that_stays_or_is_of_another_kind_is_raised(code: str, calls: 
     pauses: list[float] = []
     gateway = Gateway(99, code)
     with pytest.raises(ClientError, match=code):
-        GatewayKeys(lambda: gateway, pauses.append).read_value("gk0")
+        GatewayCredentials(lambda: gateway, pauses.append).read_value("gk0")
     assert (len(gateway.calls), len(pauses)) == (calls, calls - 1)
 
 
@@ -56,13 +56,13 @@ class Kept:
     """The keys of the catalog."""
 
     def __init__(self) -> None:
-        self.added: list[KeyRecord] = []
+        self.added: list[CredentialRecord] = []
 
-    def add(self, record: KeyRecord) -> bool:
+    def add(self, record: CredentialRecord) -> bool:
         self.added.append(record)
         return True
 
-    def all(self) -> list[KeyRecord]:
+    def all(self) -> list[CredentialRecord]:
         return self.added
 
     def forget(self, _: str) -> bool:
@@ -80,7 +80,9 @@ def test_the_first_key_may_do_everything_and_knows_its_origin() -> None:
     assert admit_first(kept, "gk0", read, lambda: SALT, NOW) == "gw6763c11c34"
     assert asked == ["gk0"]
     secret = Secret.of(VALUE, SALT)
-    assert kept.added == [KeyRecord("gw6763c11c34", "first", Access("gw6763c11c34"), NOW, (secret,), origin="gk0")]
+    assert kept.added == [
+        CredentialRecord("gw6763c11c34", "first", Access("gw6763c11c34"), NOW, (secret,), origin="gk0")
+    ]
     assert dismiss_first(kept, "gk1") == []
     assert dismiss_first(kept, "gk0") == ["gw6763c11c34"]
 

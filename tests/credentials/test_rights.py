@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from tidetable.access import Access
-from tidetable.credentials.records import KeyRecord, Secret
+from tidetable.credentials.records import CredentialRecord, Secret
 from tidetable.credentials.rights import check_rights
 from tidetable.credentials.text import make_key_text
 from tidetable.problems import ProblemError
@@ -52,7 +52,7 @@ def test_a_new_key_has_the_rights_that_were_written() -> None:
 
 def test_a_key_is_expired_from_its_very_end_on() -> None:
     secret = Secret.of("text", b"0" * 16)
-    record = KeyRecord("0123456789", "n", Access(), NOON, (secret,), expires=NOON + timedelta(days=1))
+    record = CredentialRecord("0123456789", "n", Access(), NOON, (secret,), expires=NOON + timedelta(days=1))
     end = NOON + timedelta(days=1)
     assert [record.find_state(end - timedelta(microseconds=1)), record.find_state(end)] == ["active", "expired"]
     assert [record.find_refusal("text", end - timedelta(microseconds=1)), record.find_refusal("text", end)] == [
@@ -63,7 +63,7 @@ def test_a_key_is_expired_from_its_very_end_on() -> None:
 
 def test_a_former_secret_is_refused_from_the_end_of_its_overlap_on() -> None:
     old, new = Secret.of("old", b"0" * 16), Secret.of("new", b"1" * 16)
-    record = KeyRecord("0123456789", "n", Access(), NOON, (old,)).rotate(new, NOON, timedelta(hours=1))
+    record = CredentialRecord("0123456789", "n", Access(), NOON, (old,)).rotate(new, NOON, timedelta(hours=1))
     end = NOON + timedelta(hours=1)
     assert record.find_refusal("old", end - timedelta(microseconds=1)) is None
     assert record.find_refusal("old", end) == "rotated"

@@ -7,7 +7,7 @@ import pytest
 
 from tests.credentials.records import NOW, record
 from tidetable.access import Access
-from tidetable.credentials import Call, KeyRecord, KeyRing, Secret, decide
+from tidetable.credentials import Call, CredentialRecord, CredentialRing, Secret, decide
 from tidetable.credentials import ring as module
 from tidetable.errors import Outage, StoreUnavailable
 
@@ -20,11 +20,11 @@ class Catalog:
     """Keys by their id, and what was read of them."""
 
     def __init__(self) -> None:
-        self.keys: dict[str, KeyRecord] = {ID: record(TEXT)}
+        self.keys: dict[str, CredentialRecord] = {ID: record(TEXT)}
         self.read: list[str] = []
         self.fails = False
 
-    def __call__(self, id: str) -> KeyRecord | None:
+    def __call__(self, id: str) -> CredentialRecord | None:
         self.read.append(id)
         if self.fails:
             raise StoreUnavailable(Outage.NO_ANSWER, "test")
@@ -37,14 +37,14 @@ def catalog() -> Catalog:
 
 
 def test_a_key_in_use_is_read_once_per_minute(catalog: Catalog) -> None:
-    ring = KeyRing(catalog)
+    ring = CredentialRing(catalog)
     for second in range(120):
         assert ring.find(ID, NOW + second * SECOND) is not None
     assert catalog.read == [ID, ID]
 
 
 def test_a_revoked_key_lives_for_60_seconds_at_the_most(catalog: Catalog) -> None:
-    ring = KeyRing(catalog)
+    ring = CredentialRing(catalog)
     ring.find(ID, NOW)
     catalog.keys[ID] = record(TEXT, revoked=NOW)
     before, after = ring.find(ID, NOW + 59.999 * SECOND), ring.find(ID, NOW + 60 * SECOND)
@@ -54,7 +54,7 @@ def test_a_revoked_key_lives_for_60_seconds_at_the_most(catalog: Catalog) -> Non
 
 
 def test_a_key_that_cannot_be_read_again_is_not_accepted_from_memory(catalog: Catalog) -> None:
-    ring = KeyRing(catalog)
+    ring = CredentialRing(catalog)
     ring.find(ID, NOW)
     catalog.fails = True
     with pytest.raises(StoreUnavailable):
@@ -62,14 +62,14 @@ def test_a_key_that_cannot_be_read_again_is_not_accepted_from_memory(catalog: Ca
 
 
 def test_a_clock_that_was_set_back_does_not_lengthen_a_life(catalog: Catalog) -> None:
-    ring = KeyRing(catalog)
+    ring = CredentialRing(catalog)
     ring.find(ID, NOW)
     ring.find(ID, NOW - 3_600 * SECOND)
     assert len(catalog.read) == 2
 
 
 def test_an_unknown_id_is_not_read_again_for_ten_seconds(catalog: Catalog) -> None:
-    ring = KeyRing(catalog)
+    ring = CredentialRing(catalog)
     for tenth in range(100):
         assert ring.find("invented00", NOW + tenth * SECOND / 10) is None
     assert catalog.read == ["invented00"]
@@ -81,7 +81,7 @@ def test_a_flood_of_invented_ids_is_bounded_and_pushes_no_key_out(
     catalog: Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "MOST", 100)
-    ring = KeyRing(catalog)
+    ring = CredentialRing(catalog)
     ring.find(ID, NOW)
     for number in range(1_000):
         ring.find(f"{number:010}", NOW)
@@ -93,7 +93,7 @@ def test_a_flood_of_invented_ids_is_bounded_and_pushes_no_key_out(
 NEW = "tt_0123456789_ABCDEFGHIJKLMNOPQRSTUVWXYZ012345"
 
 
-def ask(ring: KeyRing, text: str, seconds: float) -> str:
+def ask(ring: CredentialRing, text: str, seconds: float) -> str:
     """The refusal of a request with a key; empty if it is let through."""
     events = "/v1/streams/{stream}/events"
     return decide(Call("GET", events, "quakes", {"x-api-key": [text]}), ring, NOW + seconds * SECOND).refusal
@@ -105,7 +105,7 @@ def rotate(catalog: Catalog, overlap: float) -> None:
 
 
 def test_a_new_secret_works_within_three_seconds_where_the_key_was_in_use(catalog: Catalog) -> None:
-    ring = KeyRing(catalog)
+    ring = CredentialRing(catalog)
     assert ask(ring, TEXT, 0) == ""
     rotate(catalog, 3600)
     assert ask(ring, NEW, 2.999) == f"wrong secret of key {ID}"
@@ -114,7 +114,7 @@ def test_a_new_secret_works_within_three_seconds_where_the_key_was_in_use(catalo
 
 
 def test_a_new_secret_has_the_rights_that_the_key_has_now(catalog: Catalog) -> None:
-    ring = KeyRing(catalog)
+    ring = CredentialRing(catalog)
     assert ask(ring, TEXT, 0) == ""
     rotate(catalog, 3600)
     catalog.keys[ID] = replace(catalog.keys[ID], access=Access(ID, frozenset({"stations"})))
@@ -122,7 +122,7 @@ def test_a_new_secret_has_the_rights_that_the_key_has_now(catalog: Catalog) -> N
 
 
 def test_the_first_use_of_a_new_secret_ends_the_former_one_without_overlap(catalog: Catalog) -> None:
-    ring = KeyRing(catalog)
+    ring = CredentialRing(catalog)
     assert ask(ring, TEXT, 0) == ""
     rotate(catalog, 0)
     # This process does not know yet that the key was rotated.
@@ -132,14 +132,14 @@ def test_the_first_use_of_a_new_secret_ends_the_former_one_without_overlap(catal
 
 
 def test_a_flood_of_wrong_secrets_reads_a_key_every_three_seconds(catalog: Catalog) -> None:
-    ring = KeyRing(catalog)
+    ring = CredentialRing(catalog)
     wrong = TEXT[:-1] + "x"
     assert {ask(ring, wrong, number / 100) for number in range(1200)} == {f"wrong secret of key {ID}"}
     assert catalog.read == [ID] * 4
 
 
 def test_a_wrong_secret_is_refused_with_an_error_if_its_key_cannot_be_read_again(catalog: Catalog) -> None:
-    ring = KeyRing(catalog)
+    ring = CredentialRing(catalog)
     assert ask(ring, TEXT, 0) == ""
     catalog.fails = True
     with pytest.raises(StoreUnavailable):
@@ -149,7 +149,7 @@ def test_a_wrong_secret_is_refused_with_an_error_if_its_key_cannot_be_read_again
 
 
 def test_a_key_that_was_removed_meanwhile_has_no_secret(catalog: Catalog) -> None:
-    ring = KeyRing(catalog)
+    ring = CredentialRing(catalog)
     assert ask(ring, TEXT, 0) == ""
     del catalog.keys[ID]
     assert ask(ring, NEW, 4) == f"wrong secret of key {ID}"

@@ -7,7 +7,7 @@ import pytest
 
 from tests.credentials.records import NOW, record
 from tidetable.access import Access, find_scopes
-from tidetable.credentials import Call, KeyRecord, KeyRing, decide
+from tidetable.credentials import Call, CredentialRecord, CredentialRing, decide
 from tidetable.credentials import decide as package_decide
 from tidetable.credentials import ring as ring_module
 from tidetable.credentials.first import dismiss_first
@@ -26,11 +26,11 @@ def test_a_full_ring_drops_the_key_that_was_read_first(monkeypatch: pytest.Monke
     monkeypatch.setattr(ring_module, "MOST", 4)
     read: list[str] = []
 
-    def find(id: str) -> KeyRecord:
+    def find(id: str) -> CredentialRecord:
         read.append(id)
         return record(TEXT)
 
-    ring = KeyRing(find)
+    ring = CredentialRing(find)
     # "a" is read again after its minute, and is then the youngest.
     for id, second in (("a", 0), ("b", 30), ("c", 31), ("a", 60), ("d", 61), ("e", 61)):
         ring.find(id, NOW + second * SECOND)
@@ -44,7 +44,7 @@ def test_a_full_ring_drops_the_key_that_was_read_first(monkeypatch: pytest.Monke
 def test_a_full_ring_drops_the_unknown_id_that_was_looked_up_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ring_module, "MOST", 3)
     read: list[str] = []
-    ring = KeyRing(read.append)
+    ring = CredentialRing(read.append)
     # "a" is looked up again after its ten seconds, and is then the youngest.
     for id, second in (("a", 0), ("b", 5), ("a", 10), ("c", 11), ("d", 11)):
         ring.find(id, NOW + second * SECOND)
@@ -57,7 +57,7 @@ def test_a_full_ring_drops_the_unknown_id_that_was_looked_up_first(monkeypatch: 
 @pytest.mark.parametrize("facts", [{"expires": NOW}, {"revoked": NOW}])
 def test_a_refusal_of_the_right_text_names_its_key(facts: dict[str, Any]) -> None:
     kept = record(TEXT, **facts)
-    decision = decide(Call("GET", EVENTS, "quakes", {"x-api-key": [TEXT]}), KeyRing(lambda _: kept), NOW)
+    decision = decide(Call("GET", EVENTS, "quakes", {"x-api-key": [TEXT]}), CredentialRing(lambda _: kept), NOW)
     assert (decision.allowed, decision.record) == (False, kept)
     assert decision.context()["key_id"] == "0123456789"
 
@@ -66,14 +66,14 @@ def test_an_unknown_key_takes_the_time_of_a_wrong_secret(monkeypatch: pytest.Mon
     """Or the time of the answer would tell which keys there are."""
     hashed: list[str] = []
     monkeypatch.setitem(package_decide.__globals__, "refuse_unknown", hashed.append)
-    decide(Call("GET", EVENTS, "quakes", {"x-api-key": [TEXT]}), KeyRing(lambda _: None), NOW)
+    decide(Call("GET", EVENTS, "quakes", {"x-api-key": [TEXT]}), CredentialRing(lambda _: None), NOW)
     assert hashed == [TEXT]
 
 
 class Two:
     """A revoked and another key of one origin, and a key of no origin."""
 
-    def all(self) -> list[KeyRecord]:
+    def all(self) -> list[CredentialRecord]:
         ids = ("tt_aaaaaaaaaa_", "tt_bbbbbbbbbb_", "tt_cccccccccc_")
         origins = ("gk", "gk", "")
         return [record(id + TEXT[-32:], origin=origin) for id, origin in zip(ids, origins, strict=True)]
@@ -104,23 +104,23 @@ def test_a_prefix_begins_the_series() -> None:
 
 
 def test_a_request_without_a_key_is_counted_by_none() -> None:
-    decision = decide(Call("GET", EVENTS, "quakes"), KeyRing(lambda _: None), NOW)
+    decision = decide(Call("GET", EVENTS, "quakes"), CredentialRing(lambda _: None), NOW)
     assert (decision.refusal, decision.meter) == ("no key", "")
 
 
 def test_a_key_in_the_address_of_influxdb_1_is_decided_about() -> None:
     call = Call("POST", "/write", parameters={"p": [TEXT]})
-    assert decide(call, KeyRing(lambda _: record(TEXT)), NOW).allowed
+    assert decide(call, CredentialRing(lambda _: record(TEXT)), NOW).allowed
 
 
 def test_a_refusal_names_every_scope_that_would_do() -> None:
     call = Call("GET", "/v1/streams/{stream}/periods", "quakes", {"x-api-key": [TEXT]})
-    assert decide(call, KeyRing(lambda _: record(TEXT, can=("write",))), NOW).refusal == "needs operate or read"
+    assert decide(call, CredentialRing(lambda _: record(TEXT, can=("write",))), NOW).refusal == "needs operate or read"
 
 
 def test_a_ring_reads_a_key_once_in_an_instant() -> None:
     read: list[str] = []
-    ring = KeyRing(lambda wanted: read.append(wanted))
+    ring = CredentialRing(lambda wanted: read.append(wanted))
     assert [ring.find("a", NOW), ring.find("a", NOW)] == [None, None]
     assert read == ["a"]
 

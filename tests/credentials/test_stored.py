@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from aws.dynamodb.credential_changes import DynamoKeys
+from aws.dynamodb.credential_changes import DynamoCredentials
 from aws.dynamodb.credential_items import make_record_item, read_record
 from tests.credentials.records import NOW, SALT, record
 from tests.fakes.gateway import refused
 from tidetable.access import Access
-from tidetable.credentials import KeyRecord, Secret
+from tidetable.credentials import CredentialRecord, Secret
 
 TEXT = "tt_0123456789_abcdefghijklmnopqrstuvwxyz012345"
-BARE = KeyRecord("0123456789", "app", Access("0123456789"), NOW, (Secret(b"\x01", b"\xff"),))
-FULL = KeyRecord(
+BARE = CredentialRecord("0123456789", "app", Access("0123456789"), NOW, (Secret(b"\x01", b"\xff"),))
+FULL = CredentialRecord(
     "0123456789",
     "app",
     Access("0123456789", frozenset({"e", "d", "c", "b", "a"}), frozenset({"read", "write"}), "tenant/"),
@@ -110,9 +110,9 @@ class Dynamo:
             raise refused(self.refuses, "no")
 
 
-def keys_of(dynamo: Dynamo) -> DynamoKeys:
+def keys_of(dynamo: Dynamo) -> DynamoCredentials:
     client: Any = dynamo
-    return DynamoKeys(client, "catalog")
+    return DynamoCredentials(client, "catalog")
 
 
 KEY = {"pk": {"S": "keys"}, "sk": {"S": "0123456789"}}

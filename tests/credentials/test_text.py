@@ -116,7 +116,7 @@ class TestRotation:
 
     later = f"tt_0123456789_{SECRET[::-1]}"
 
-    def rotated(self, overlap: timedelta = timedelta(days=1)) -> records.KeyRecord:
+    def rotated(self, overlap: timedelta = timedelta(days=1)) -> records.CredentialRecord:
         return record(TEXT).rotate(Secret.of(self.later, SALT), NOW, overlap)
 
     def test_both_are_accepted_until_the_overlap_ends_and_then_one(self) -> None:

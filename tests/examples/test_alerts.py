@@ -20,7 +20,7 @@ from tests.worlds.configs import ROOT
 from tidetable.catalog import Entry, State
 from tidetable.config import load
 from tidetable.events import Event
-from tidetable.exact import decode_json
+from tidetable.exact_json import decode_json
 from tidetable.feed import ChangeReader, Record
 from tidetable.feed.feeds import read_conditions
 from tidetable.periods import Kind, find_containing

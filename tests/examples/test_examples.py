@@ -18,7 +18,7 @@ from tests.api.gateway import Gateway, serving
 from tests.fakes.stage import STALE_SECONDS
 from tests.worlds.configs import ROOT
 from tests.worlds.examples import NOW, Example
-from tidetable.exact import decode_json
+from tidetable.exact_json import decode_json
 
 NAMES = ("orders", "scores", "jobs", "telemetry", "weblogs", "follows")
 

@@ -12,7 +12,7 @@ from tidetable.archive.reading import ArchivedEvent, read_archive
 from tidetable.catalog import ArchiveFacts, State
 from tidetable.errors import ArchiveFailed
 from tidetable.events import Event, Item
-from tidetable.exact import decode_json
+from tidetable.exact_json import decode_json
 from tidetable.layout import Layout
 from tidetable.packs import DamagedPack, Opened, open_item
 from tidetable.ports import ArchivePage, ArchiveRange, Clock

@@ -8,7 +8,7 @@ from typing import Any
 from aws.archive.render import render_canonical
 from aws.dynamodb.wire import decode_item
 from tests.fakes.items import read_event
-from tidetable.archive import Facts
+from tidetable.archive import ItemsDigest
 from tidetable.archive.manifest import Manifest, Part
 from tidetable.archive.reading import ArchivedEvent, read_archive
 from tidetable.events import Item
@@ -51,7 +51,7 @@ class FakeBucket:
             del self.objects[key]
 
 
-def count_into(facts: Facts, items: bytes) -> None:
+def count_into(facts: ItemsDigest, items: bytes) -> None:
     """Add the facts of a page of items."""
     decoded = json.loads(items)
     if decoded:
@@ -63,7 +63,7 @@ class FakeWriter:
     """Keeps the items of a part."""
 
     def __init__(self) -> None:
-        self.facts = Facts()
+        self.facts = ItemsDigest()
         self.size = 0
         self.untyped: Mapping[str, int] = {}
         self._items: list[Any] = []
@@ -83,12 +83,12 @@ class FakeFormat:
     def writer(self, layout: Layout, columns: Mapping[str, str]) -> FakeWriter:
         return FakeWriter()
 
-    def page_facts(self, items: bytes) -> Facts:
-        facts = Facts()
+    def page_facts(self, items: bytes) -> ItemsDigest:
+        facts = ItemsDigest()
         count_into(facts, items)
         return facts
 
-    def facts(self, part: bytes, layout: Layout) -> Facts:
+    def facts(self, part: bytes, layout: Layout) -> ItemsDigest:
         return self.page_facts(part)
 
     def items(self, part: bytes, layout: Layout) -> Iterator[Item]:

@@ -26,7 +26,7 @@ class FakeCatalog:
         self.requests: dict[tuple[str, datetime, datetime], Backfill] = {}
         self.recorded: dict[str, RecordedPolicy] = {}
         self.key: bytes | None = None
-        self.standing = False
+        self.deployed = False
 
     def entries(
         self, stream: str, start: datetime | None = None, end: datetime | None = None, *, consistent: bool = False
@@ -105,11 +105,11 @@ class FakeCatalog:
     def drop_backfill(self, backfill: Backfill) -> None:
         self.requests.pop((backfill.stream, backfill.start, backfill.end), None)
 
-    def is_standing(self) -> bool:
-        return self.standing
+    def is_deployed(self) -> bool:
+        return self.deployed
 
-    def mark_standing(self) -> None:
-        self.standing = True
+    def mark_deployed(self) -> None:
+        self.deployed = True
 
     def forget(self, entry: Entry) -> None:
         self.items.pop((entry.stream, entry.period), None)

@@ -12,8 +12,8 @@ from botocore.exceptions import BotoCoreError, ClientError, ConnectionClosedErro
 from aws.archive.scan import RawScan
 from aws.dynamodb.catalog import LeanCatalog
 from aws.dynamodb.catalog_changes import DynamoCatalog
-from aws.dynamodb.credential_changes import DynamoKeys
-from aws.dynamodb.credentials import find_key
+from aws.dynamodb.credential_changes import DynamoCredentials
+from aws.dynamodb.credentials import find_credential
 from aws.dynamodb.rollups import LeanRollups
 from aws.dynamodb.store import LeanStore
 from aws.dynamodb.tables import DynamoTables
@@ -34,12 +34,12 @@ from tests.fakes.transport import StrictTransport
 from tidetable.archive import Exporter, Restored, archive_period, restore_period
 from tidetable.archive.restore import Position
 from tidetable.config import Config, TableClass, parse
-from tidetable.credentials import KeyRing
+from tidetable.credentials import CredentialRing
 from tidetable.errors import ArchiveBusy, ArchiveFailed
 from tidetable.ingest.circuit import Circuit
-from tidetable.ingest.known import KnownPeriods
 from tidetable.ingest.marks import Marks
 from tidetable.ingest.outcome import Outcome
+from tidetable.ingest.recent_periods import RecentPeriods
 from tidetable.ingest.request import IngestRequest, ingest_body
 from tidetable.ingest.saved import SavedRun, drain_saved, take_message
 from tidetable.large.sweep import Swept, sweep
@@ -161,9 +161,9 @@ class Stage:
         self.operations = FakeOperations(lambda: self.run_lifecycle(dry_run=True))
         self.meters = FakeMeters()
         self.gauges = FakeGauges()
-        self.keys = DynamoKeys(client, CATALOG)
-        self.find_key = partial(find_key, transport, CATALOG)
-        self.key_ring = KeyRing(self.find_key)
+        self.keys = DynamoCredentials(client, CATALOG)
+        self.find_key = partial(find_credential, transport, CATALOG)
+        self.key_ring = CredentialRing(self.find_key)
         self.tables = DynamoTables(client, self.client_in)
         self.config: Config = parse(config)
         for name in [CATALOG, *([ROLLUPS] if self.config.rolled_up else [])]:
@@ -197,9 +197,9 @@ class Stage:
     def restart(self) -> None:
         """Start a new process of the functions. The state in the earlier process is lost."""
         self.circuit = Circuit(self.clock)
-        self.known = KnownPeriods()
+        self.known = RecentPeriods()
         self.marks = Marks(self.rollups)
-        self.key_ring = KeyRing(self.find_key)
+        self.key_ring = CredentialRing(self.find_key)
 
     @property
     def pipeline(self) -> Upkeep:

@@ -12,10 +12,10 @@ from tests.fakes.catalog import FakeCatalog
 from tidetable.catalog import WRITABLE, Entry
 from tidetable.errors import TableMissing
 from tidetable.events import Event, Item
-from tidetable.exact import encode_json
-from tidetable.large.ports import Stored
+from tidetable.exact_json import encode_json
 from tidetable.large.shrink import LargeValueServices
-from tidetable.large.whole import Unpacker
+from tidetable.large.sweep_ports import Stored
+from tidetable.large.unpack import Unpacker
 from tidetable.layout import Index, Key
 from tidetable.ports import (
     Blob,

@@ -14,7 +14,7 @@ from aws.zstd import Zstd
 from tests.worlds.feeds import NOW, ONE, PACKED, TWO, FeedTarget, FeedWorld, accept, fail, refuse, refuse_whole
 from tidetable.errors import TargetBusy
 from tidetable.events import Event
-from tidetable.feed.model import Message
+from tidetable.feed.targets import Message
 from tidetable.packs import make_packs
 
 DOWN = [TimeoutError("no answer"), TargetBusy("throttled", range(4)), ClientError({"Error": {"Code": "500"}}, "Invoke")]

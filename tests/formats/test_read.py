@@ -224,7 +224,7 @@ def test_the_other_records_of_the_catalog_are_read(stage: FormatStage) -> None:
     catalog = stage.catalog
     assert list(catalog.backfills(records.FORMER)) == [records.BACKFILL]
     assert catalog.read_horizon(records.FORMER) == records.NOON
-    assert catalog.is_standing()
+    assert catalog.is_deployed()
     policies = {policy.stream: policy for policy in catalog.list_policies()}
     assert policies.pop(records.FORMER) == records.POLICY
     assert {name: parse_policy(name, policy.policy) for name, policy in policies.items()} == stage.config.streams

@@ -12,7 +12,7 @@ import pytest
 from bill import prices
 from tests.infra.synth import Template, located, template
 from tidetable.credentials.decide import Call, decide
-from tidetable.credentials.ring import KeyRing
+from tidetable.credentials.ring import CredentialRing
 
 # Without START, END and REPORT lines of successful calls. Lambda counts a line without a level, such as metrics, as INFO.
 QUIET = {"LogFormat": "JSON", "ApplicationLogLevel": "INFO", "SystemLogLevel": "WARN"}
@@ -138,7 +138,7 @@ def test_the_bill_prices_the_bytes_of_a_line_of_the_access_log(dev: Template) ->
 )
 def test_a_line_of_the_access_log_is_json_whatever_key_the_caller_sends(dev: Template, key: str) -> None:
     call = Call("GET", "/v1/streams", headers={"x-api-key": [key]})
-    context = decide(call, KeyRing(lambda _: None), datetime(2026, 3, 15, tzinfo=UTC)).context()
+    context = decide(call, CredentialRing(lambda _: None), datetime(2026, 3, 15, tzinfo=UTC)).context()
     known = {f"authorizer.{name}": value for name, value in context.items()}
 
     # API Gateway writes "-" for a value that is missing.

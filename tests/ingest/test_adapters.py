@@ -188,5 +188,5 @@ def test_what_decides_about_the_whole_stage_is_read_consistently() -> None:
     """The secret of cursors, whether the stage stands, and which streams it has."""
     client: Any = Items()
     catalog = DynamoCatalog(client, "catalog")
-    assert (catalog.secret(), catalog.is_standing(), catalog.list_policies()) == (b"\xab", True, [])
+    assert (catalog.secret(), catalog.is_deployed(), catalog.list_policies()) == (b"\xab", True, [])
     assert client.consistent == [True, True, True]

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidetable.exact import decode_json
+from tidetable.exact_json import decode_json
 from tidetable.ingest.bodies import Sent, decode_body, read_body
 from tidetable.ingest.unreadable import Unreadable
 from tidetable.problems import ProblemError

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from tests.ingest.streams import CONFIG
 from tests.worlds.intake import World
 from tidetable.config import Config, parse
-from tidetable.exact import encode_json
+from tidetable.exact_json import encode_json
 from tidetable.problems import ProblemError
 
 WIDE: Config = replace(CONFIG, api=replace(CONFIG.api, max_events=10_000, max_body=4_400_000))

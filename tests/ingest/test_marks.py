@@ -13,8 +13,8 @@ from tests.worlds.marked import AT, FAILURES, HOURS, MINUTES, PACKED, Recorder, 
 from tidetable.config.stream import KeyPolicy, PackPolicy
 from tidetable.errors import NotDrained, Outage, StoreUnavailable
 from tidetable.ingest.drain import drain_message
-from tidetable.ingest.known import KnownPeriods
 from tidetable.ingest.marks import Marks
+from tidetable.ingest.recent_periods import RecentPeriods
 from tidetable.ports import Mark
 from tidetable.problems import ProblemError
 
@@ -75,7 +75,7 @@ def test_a_stream_without_rollups_marks_nothing_beside_one_that_has_some(pack: P
 
 def test_a_process_marks_a_bucket_again_after_five_seconds() -> None:
     stage = Rolled(HOURS)
-    stage.send(late(1, hours=1), known=KnownPeriods())
+    stage.send(late(1, hours=1), known=RecentPeriods())
     stage.clock.sleep(4.999)
     stage.send(late(2, hours=1))
     assert len(stage.rollups.calls) == 1
@@ -90,7 +90,7 @@ def test_a_process_marks_a_bucket_again_after_five_seconds() -> None:
 
 def test_a_mark_of_another_bucket_makes_none_forgotten() -> None:
     stage = Rolled(HOURS)
-    stage.send(late(1, hours=1), known=KnownPeriods())
+    stage.send(late(1, hours=1), known=RecentPeriods())
     stage.send(late(2, hours=3))
     stage.send(late(3, hours=1))
     assert [call[1] for call in stage.rollups.calls] == [
@@ -102,7 +102,7 @@ def test_a_mark_of_another_bucket_makes_none_forgotten() -> None:
 def test_a_mark_is_neither_put_again_nor_made_younger_by_another_one_of_its_request() -> None:
     """After five seconds the bucket may be sealed without its late events."""
     stage = Rolled(HOURS)
-    stage.send(late(1, hours=1), known=KnownPeriods())
+    stage.send(late(1, hours=1), known=RecentPeriods())
     stage.clock.sleep(4)
     stage.send(late(2, hours=1), late(3, hours=3))
     stage.clock.sleep(1)

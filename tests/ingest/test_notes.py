@@ -16,10 +16,10 @@ from tidetable.config.stream import KeyPolicy, PackPolicy
 from tidetable.errors import NotDrained, Outage, StoreUnavailable
 from tidetable.events import Event
 from tidetable.ingest.drain import drain_message
-from tidetable.ingest.known import KnownPeriods
 from tidetable.ingest.marks import Marks
-from tidetable.ingest.notes import Notes
 from tidetable.ingest.overflow import encode_message
+from tidetable.ingest.recent_periods import RecentPeriods
+from tidetable.ingest.series_index import SeriesIndex
 from tidetable.problems import ProblemError
 
 SERIES = KeyPolicy(partition_by="series", shards=2)
@@ -76,7 +76,7 @@ def test_a_late_event_has_a_mark_and_a_note(pack: PackPolicy | None) -> None:
 
 def test_a_process_notes_a_series_of_a_period_once() -> None:
     stage = BySeries()
-    known = KnownPeriods()
+    known = RecentPeriods()
     for number in range(3):
         stage.send(sent("a", number), sent("b", number), known=known)
     stage.send(sent("c", 9), sent("a", 9), known=known)
@@ -203,7 +203,7 @@ class Calls(FakeRollups):
 def test_a_note_is_put_again_after_a_day_and_when_a_clock_was_set_back() -> None:
     """Notes of a deleted period are removed after two days: until then each process must have forgotten them."""
     rollups = Calls()
-    notes = Notes(rollups)
+    notes = SeriesIndex(rollups)
     for hours in (0, 12, 23.999):
         notes.note("s", {"p": ["a"]}, NOW + timedelta(hours=hours))
     assert rollups.put == ["a"]
@@ -214,7 +214,7 @@ def test_a_note_is_put_again_after_a_day_and_when_a_clock_was_set_back() -> None
 
 def test_a_process_remembers_the_last_notes_and_no_more_than_twice_as_many() -> None:
     rollups = Calls()
-    notes = Notes(rollups, most=10)
+    notes = SeriesIndex(rollups, most=10)
     for start in range(0, 30, 5):
         notes.note("s", {"p": names(5, start)}, NOW)
     rollups.put.clear()
@@ -226,7 +226,7 @@ def test_a_process_remembers_the_last_notes_and_no_more_than_twice_as_many() -> 
 
 def test_of_several_periods_those_that_could_be_noted_are_remembered() -> None:
     rollups = Calls()
-    notes = Notes(rollups)
+    notes = SeriesIndex(rollups)
     put = rollups.put_notes
 
     def fail(stream: str, period: str, series: Sequence[str], at: int) -> None:
@@ -245,7 +245,7 @@ def test_of_several_periods_those_that_could_be_noted_are_remembered() -> None:
 def test_what_is_remembered_is_at_most_twice_what_is_surely_remembered() -> None:
     """With two series surely remembered: c begins the second half, and e the third, which forgets a and b."""
     rollups = Noted([])
-    notes = Notes(rollups, most=2)
+    notes = SeriesIndex(rollups, most=2)
     for names in ("ab", "c", "d", "e", "c", "a"):
         assert notes.note("quakes", {"2026-03-01": names}, NOW)
     assert [series for _, series in rollups.noted] == [["a", "b"], ["c"], ["d"], ["e"], ["a"]]
@@ -254,7 +254,7 @@ def test_what_is_remembered_is_at_most_twice_what_is_surely_remembered() -> None
 def test_a_note_is_put_again_after_a_day_although_other_notes_were_put_meanwhile() -> None:
     """With one series surely remembered: b begins the second half, which ends with the day of the first half."""
     rollups = Calls()
-    notes = Notes(rollups, most=1)
+    notes = SeriesIndex(rollups, most=1)
     for hours, name in ((0, "a"), (12, "b"), (23.999, "b"), (24, "b")):
         assert notes.note("s", {"p": [name]}, NOW + timedelta(hours=hours))
     assert rollups.put == ["a", "b", "b"]
@@ -263,7 +263,7 @@ def test_a_note_is_put_again_after_a_day_although_other_notes_were_put_meanwhile
 def test_a_series_of_the_older_half_of_the_notes_does_not_wait_with_a_series_that_cannot_be_noted() -> None:
     stage = BySeries()
     assert stage.marks is not None
-    stage.marks.notes = Notes(stage.noted, most=2)
+    stage.marks.notes = SeriesIndex(stage.noted, most=2)
     for number, name in enumerate("abc"):
         stage.send(sent(name, number))
     stage.noted.failing = FAILURES[0]

@@ -18,7 +18,7 @@ from tidetable.catalog import State
 from tidetable.config.stream import LargePolicy, PackPolicy
 from tidetable.durations import Duration
 from tidetable.events import Event, Item
-from tidetable.exact import decode_json
+from tidetable.exact_json import decode_json
 from tidetable.ingest.overflow import encode_message
 from tidetable.layout import Key, Layout
 from tidetable.layout.pack import is_pack, parse_address

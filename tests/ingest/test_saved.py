@@ -16,7 +16,7 @@ from tidetable.errors import NotDrained
 from tidetable.events import Event
 from tidetable.ingest.overflow import decode_message, encode_message, keep_message
 from tidetable.ingest.saved import Backlog, SavedMessage, count_backlog, drain_saved
-from tidetable.large.ports import Stored
+from tidetable.large.sweep_ports import Stored
 from tidetable.times import to_text
 
 

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from tests.ingest.streams import NOW, QUAKES
 from tidetable.access import Access
 from tidetable.events import Event
-from tidetable.exact import decode_json
+from tidetable.exact_json import decode_json
 from tidetable.ingest.bodies import decode_body, read_body
 from tidetable.ingest.context import RequestContext
 from tidetable.ingest.submission import Rejection, Submission

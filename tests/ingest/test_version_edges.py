@@ -10,7 +10,7 @@ from tests.worlds.intake import LABEL, World, make_writer, numbered, versions, w
 from tidetable.catalog import State
 from tidetable.errors import NotDrained, Outage, PutRefused, StoreUnavailable, TableMissing
 from tidetable.events import Event
-from tidetable.exact import decode_json
+from tidetable.exact_json import decode_json
 from tidetable.ingest.overflow import encode_message
 from tidetable.ingest.versions import make_first_version, write_versions
 from tidetable.ports import Put, Written

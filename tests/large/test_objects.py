@@ -10,7 +10,7 @@ from botocore.exceptions import ClientError, EndpointConnectionError
 
 from aws.objects import S3Objects, S3Values
 from tidetable.errors import StoreUnavailable
-from tidetable.large.ports import Stored
+from tidetable.large.sweep_ports import Stored
 from tidetable.layout import Key
 from tidetable.ports import Blob
 

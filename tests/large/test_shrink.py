@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aws.archive.whole import complete_page
+from aws.archive.complete_items import complete_page
 from aws.dynamodb.codes import find_outage
 from aws.dynamodb.wire import decode_item, encode_item
 from aws.zstd import Zstd
@@ -19,11 +19,11 @@ from tests.fakes.noise import noise
 from tests.worlds.large import make_entry
 from tidetable.errors import ArchiveFailed, StoreUnavailable, TableThrottled, TidetableError
 from tidetable.events import Event, Item
-from tidetable.exact import decode_json
+from tidetable.exact_json import decode_json
 from tidetable.ingest.versions import make_first_version
 from tidetable.large.forms import MAX_EVENT_BYTES, derive_version, list_chunk_keys
 from tidetable.large.shrink import Shrinker
-from tidetable.large.whole import group_items
+from tidetable.large.unpack import group_items
 from tidetable.layout import Index, Layout
 from tidetable.names import name_chunks_table
 from tidetable.ports import Put

@@ -15,11 +15,11 @@ from tidetable.config.stream import Beyond, KeyPolicy, LargePolicy
 from tidetable.durations import Duration
 from tidetable.errors import ValueMissing
 from tidetable.events import Event, Item
-from tidetable.exact import encode_json
+from tidetable.exact_json import encode_json
 from tidetable.ingest.versions import make_first_version
 from tidetable.large.forms import make_blob_prefix, make_chunk_key, split_payload
 from tidetable.large.shrink import Shrinker
-from tidetable.large.whole import is_partial
+from tidetable.large.unpack import is_partial
 from tidetable.layout import Index, Key, Layout
 from tidetable.periods import Kind
 from tidetable.ports import Blob, Compressor, Put

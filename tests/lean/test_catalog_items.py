@@ -195,7 +195,7 @@ def test_what_must_hold_at_once_is_read_consistently() -> None:
     catalog.backfills("quakes")
     catalog.list_policies()
     catalog.read_horizon("quakes")
-    catalog.is_standing()
+    catalog.is_deployed()
     assert [request["ConsistentRead"] for request in client.asked] == [False] * 3 + [True] * 6
     assert {request["TableName"] for request in client.asked} == {"catalog"}
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from aws.dynamodb.item_texts import PlainItem, render_object, render_texts
 from aws.dynamodb.wire import NAMED, plain
 from tests.worlds.parts import awkward, names
-from tidetable.exact import decode_json
+from tidetable.exact_json import decode_json
 
 DECODE = msgspec.json.Decoder(list[PlainItem]).decode
 # The characters of JSON and of DynamoDB's wrappers.

@@ -47,7 +47,7 @@ def test_what_holds_from_the_next_event_on_is_read_consistently() -> None:
     held.backfills("s")
     held.list_policies()
     held.read_horizon("s")
-    held.is_standing()
+    held.is_deployed()
     assert [members["ConsistentRead"] for _, members in client.sent] == [True] * 4
 
 

@@ -310,7 +310,7 @@ def test_a_copy_that_is_protected_keeps_its_table_and_is_reported() -> None:
 
 def test_a_copy_that_somebody_else_made_is_left_alone() -> None:
     stage = Stage(NOON, text(IRELAND), regions=[IRELAND, TOKYO])
-    stage.catalog.mark_standing()
+    stage.catalog.mark_deployed()
     run(stage, 3)
     own: Any = StrictClient(stage.dynamo)
     own.update_table(TableName=table_of(TODAY), ReplicaUpdates=[{"Create": {"RegionName": TOKYO}}])

@@ -145,7 +145,7 @@ def test_nothing_is_copied_before_the_stage_stands() -> None:
     stage = Stage(NOON, text(IRELAND), regions=[IRELAND])
     run(stage)
     assert (run(stage).done, copies(stage, table_of(TODAY))) == ([], {})
-    stage.catalog.mark_standing()
+    stage.catalog.mark_deployed()
     assert steps(run(stage)) == [("copy", day, "done") for day in DAYS]
 
 

@@ -61,7 +61,7 @@ class Service:
 
 def follow(service: Service, now: Any = NOON) -> list[CatalogCopy]:
     world = World()
-    world.catalog.standing = True
+    world.catalog.deployed = True
     return follow_catalog(world.begin_run(config=CONFIG, tables=service), now)
 
 

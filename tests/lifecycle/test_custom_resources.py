@@ -76,7 +76,7 @@ def test_a_stage_of_a_version_without_the_mark_stands_from_the_beginning_of_its_
         world.tables.fails = set()
     else:
         call("Update", configuration="another")
-    assert world.catalog.is_standing()
+    assert world.catalog.is_deployed()
     before = world.tables.names
     call("Delete")
     assert world.tables.names == before

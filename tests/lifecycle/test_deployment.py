@@ -133,7 +133,7 @@ def test_a_rollback_to_a_configuration_that_stood_does_not_fail(stage: Stage) ->
 
 def test_a_deletion_removes_what_the_streams_say_and_fails_for_what_is_left(stage: Stage) -> None:
     invoke("Create")
-    stage.catalog.mark_standing()
+    stage.catalog.mark_deployed()
     stage.config = parse(CONFIG.replace("retention = 5", 'retention = 5\nremoval = "delete"'))
     fault = Fault(Kind.ACCESS_DENIED, operation="DeleteTable", table="tidetable-lapse.s.2026-03-16")
     stage.dynamo.faults.add(fault)
@@ -169,7 +169,7 @@ def test_a_stack_whose_catalog_somebody_deleted_can_be_deleted(stage: Stage, kin
 def test_a_first_deployment_is_held_to_its_tables_though_the_same_configuration_stood_before(stage: Stage) -> None:
     """A stack that takes its catalog back is not a rollback, so a missing table fails it."""
     invoke("Create", "a")
-    stage.catalog.mark_standing()
+    stage.catalog.mark_deployed()
     stage.clock.sleep(4 * 86_400)
     refuse(stage, "2026-03-19")
     with pytest.raises(Exception, match="2026-03-19"):

@@ -16,10 +16,10 @@ from tidetable.lifecycle.actions import Copy, CopyTrouble, Deferred, Lost, SetCa
 from tidetable.lifecycle.backfill import open_backfill
 from tidetable.lifecycle.catalog_copies import CatalogCopy, follow_catalog, remove_catalog_copies
 from tidetable.lifecycle.copies import find_copies_to_mark, fit_copies
-from tidetable.lifecycle.known import find_known_streams
 from tidetable.lifecycle.ladder import Level
 from tidetable.lifecycle.observe import Observed, observe
 from tidetable.lifecycle.plan import plan
+from tidetable.lifecycle.run_streams import find_run_streams
 from tidetable.periods import parse_label
 from tidetable.ports import Table
 
@@ -132,7 +132,7 @@ class Service:
 
 def followed(service: Service, now: datetime = NOON, catalog: Any = None) -> list[tuple[str, str, str]]:
     world = World()
-    world.catalog.standing = True
+    world.catalog.deployed = True
     run = world.begin_run(config=COPIED, catalog=catalog or world.catalog, tables=service)
     steps: list[CatalogCopy] = follow_catalog(run, now)
     return [(step.action, step.region, step.outcome) for step in steps]
@@ -176,7 +176,7 @@ def test_a_trouble_in_one_region_is_told_beside_the_copy_that_is_begun_in_anothe
 
 def test_no_copy_of_the_catalog_is_begun_within_four_minutes_of_another() -> None:
     world = World()
-    world.catalog.standing = True
+    world.catalog.deployed = True
     service = Service(table(**SHOWN))
     instants = (NOON, NOON + 4 * MINUTES - SECOND, NOON + 4 * MINUTES)
     assert [followed(service, now, world.catalog)[0][2] for now in instants] == ["done", "deferred", "done"]
@@ -289,7 +289,7 @@ def test_a_removed_streams_tables_keep_their_units_for_a_day(after: timedelta, w
     world.run()
     removed = msgspec.structs.replace(world.config, streams={})
     world.catalog.recorded["s"] = world.catalog.recorded["s"]._replace(removed=NOON)
-    policy = find_known_streams(removed, world.catalog, NOON + after).config.streams["s"]
+    policy = find_run_streams(removed, world.catalog, NOON + after).config.streams["s"]
     assert policy.capacity.ladder[0].write == writes
 
 

@@ -7,7 +7,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 import wiring
-from aws.gateway_keys import GatewayKeys
+from aws.gateway_credentials import GatewayCredentials
 from tests.api.gateway import Context
 from tests.fakes.gateway import FakeGateway, refused
 from tests.fakes.stage import Stage
@@ -36,7 +36,7 @@ class Late(FakeGateway):
 def test_a_right_that_holds_a_moment_later_is_waited_for() -> None:
     pauses: list[float] = []
     gateway = Late(3)
-    assert GatewayKeys(lambda: gateway, pauses.append).read_value("gk0") == FIRST
+    assert GatewayCredentials(lambda: gateway, pauses.append).read_value("gk0") == FIRST
     assert pauses == [6, 6, 6]
 
 
@@ -44,14 +44,14 @@ def test_a_right_that_never_comes_ends_the_deployment_within_two_minutes() -> No
     pauses: list[float] = []
     gateway = Late(99)
     with pytest.raises(ClientError, match="apigateway:GET"):
-        GatewayKeys(lambda: gateway, pauses.append).read_value("gk0")
+        GatewayCredentials(lambda: gateway, pauses.append).read_value("gk0")
     assert sum(pauses) < 120
 
 
 def test_another_failure_is_not_waited_for() -> None:
     pauses: list[float] = []
     with pytest.raises(ClientError, match="Invalid API Key"):
-        GatewayKeys(lambda: Late(0), pauses.append).read_value("none")
+        GatewayCredentials(lambda: Late(0), pauses.append).read_value("none")
     assert pauses == []
 
 
@@ -63,7 +63,7 @@ def test_the_resource_admits_the_key_and_dismisses_it_with_the_stack(monkeypatch
 
     stage = Stage(NOON, CONFIG)
     pipeline = stage.pipeline
-    pipeline.gateway_keys = GatewayKeys(lambda: Late(0), stage.clock.sleep)
+    pipeline.gateway_keys = GatewayCredentials(lambda: Late(0), stage.clock.sleep)
     context: Any = Context()
 
     def request(kind: str, **more: Any) -> dict[str, Any]:

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from tests.lifecycle.world import World, configuration, outcomes
 from tidetable.catalog import Backfill, Opened, State
 from tidetable.lifecycle.backfill import end_backfills, open_backfill
-from tidetable.lifecycle.known import lower_fully
 from tidetable.lifecycle.ladder import compute_level
+from tidetable.lifecycle.run_streams import lower_fully
 from tidetable.periods import Kind, find_containing
 
 LATE = """

@@ -11,7 +11,7 @@ from tests.lifecycle.world import LADDER, NOON, World, configuration
 from tidetable.catalog import ArchiveFacts, Backfill, Entry, Opened, RecordedPolicy, State
 from tidetable.config import Config, parse
 from tidetable.config.record import render_policy
-from tidetable.lifecycle.misuse import find_misuses
+from tidetable.lifecycle.conflicts import find_conflicts
 from tidetable.lifecycle.observe import Observation, observe
 
 DAY = timedelta(days=1)
@@ -166,7 +166,7 @@ def test_a_key_is_missed_while_tables_need_it(policy: str, changes: dict[str, An
     recorded(world, policy, **changes)
     # An eventually consistent read does not show the tables that were made a moment ago.
     world.catalog.stale = {}
-    assert [KEY in problem for problem in find_misuses(world.config, world.catalog)] == [True] * found
+    assert [KEY in problem for problem in find_conflicts(world.config, world.catalog)] == [True] * found
 
 
 @pytest.mark.parametrize(("changes", "found"), [({}, False), ({"copies": ("eu-west-1",)}, True)])
@@ -175,11 +175,11 @@ def test_copies_are_missed_while_tables_have_them(changes: dict[str, Any], *, fo
     world.run()
     change(world, **changes)
     world.catalog.stale = {}
-    problems = list(find_misuses(world.config, world.catalog))
+    problems = list(find_conflicts(world.config, world.catalog))
     assert ["1 tables have copies in eu-west-1" in problem for problem in problems] == [True] * found
     stream = 'period = "day"\nlate = "1d"\nretention = 5\nkey = { partition_by = "series" }\n'
     former = parse(f'[storage]\nformer_regions = ["eu-west-1"]\n[streams.s]\n{stream}')
-    assert list(find_misuses(former, world.catalog)) == []
+    assert list(find_conflicts(former, world.catalog)) == []
 
 
 FACTS = ArchiveFacts("m", 1, 1, NOON)
@@ -215,5 +215,5 @@ def test_a_name_is_taken_while_its_tables_or_archives_hold_something_else(
     world.catalog.items["s-hours", held.period] = replace(held, stream="s-hours")
     world.catalog.recorded["s-hours"] = world.catalog.recorded.pop("x")._replace(stream="s-hours")
     world.catalog.stale = {}
-    problems = list(find_misuses(parse(text), world.catalog))
+    problems = list(find_conflicts(parse(text), world.catalog))
     assert [problem.startswith("s-hours: its tables or archives hold events") for problem in problems] == [True] * found

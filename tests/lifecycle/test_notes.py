@@ -12,7 +12,6 @@ from tests.lifecycle.world import NOON, World, configuration
 from tests.worlds.copied import text
 from tidetable.catalog import Backfill, Entry, Opened, State
 from tidetable.config import Config, TableClass, parse
-from tidetable.lifecycle.known import Known
 from tidetable.lifecycle.observe import (
     Observation,
     Observed,
@@ -22,6 +21,7 @@ from tidetable.lifecycle.observe import (
     remember_tables,
 )
 from tidetable.lifecycle.outlook import derive_outlook
+from tidetable.lifecycle.run_streams import RunStreams
 from tidetable.periods import parse_label
 from tidetable.ports import Table
 
@@ -39,7 +39,7 @@ def make_table(entry: Entry, status: str = "ACTIVE", **more: Any) -> Table:
 
 
 def see(config: Config, *entries: Entry, **more: Any) -> Observation:
-    return Observation(Known(config), {"s": Observed(entries, **{"tables": {}, **more})})
+    return Observation(RunStreams(config), {"s": Observed(entries, **{"tables": {}, **more})})
 
 
 def test_a_table_is_noted_when_it_is_active_and_has_changed() -> None:

@@ -13,10 +13,10 @@ from tidetable.catalog import ArchiveFacts, Backfill, Entry, Opened, Seen, State
 from tidetable.config import Config, TableClass, parse
 from tidetable.lifecycle.actions import Action, Close, Create, Deferred, Reopen, SetCapacity
 from tidetable.lifecycle.backfill import open_backfill
-from tidetable.lifecycle.known import Known
 from tidetable.lifecycle.ladder import choose_level, compute_level
 from tidetable.lifecycle.observe import Observation, Observed, observe, remember_horizons
 from tidetable.lifecycle.plan import plan
+from tidetable.lifecycle.run_streams import RunStreams
 from tidetable.periods import parse_label
 from tidetable.ports import Table
 from tidetable.times import to_text
@@ -233,7 +233,7 @@ def test_a_backfill_takes_the_horizon_back_to_its_start_and_no_run_moves_it_beyo
     # All known periods are deleted, and the backfill's own periods are not recorded yet.
     world.catalog.set_horizon("s", datetime(2026, 3, 1, tzinfo=UTC))
     gone = Observed([recorded(world.config, State.DELETED)], {}, backfills=[early])
-    remember_horizons(world.catalog, Observation(Known(world.config), {"s": gone}))
+    remember_horizons(world.catalog, Observation(RunStreams(world.config), {"s": gone}))
     assert world.catalog.read_horizon("s") == early.start
 
 

@@ -69,15 +69,15 @@ def test_a_table_that_is_being_restored_is_looked_at_in_its_turn_only() -> None:
 
 def test_a_run_goes_on_without_copies_if_the_catalog_cannot_say_whether_the_stage_stands() -> None:
     stage = Stage(NOON, text(IRELAND), regions=[IRELAND])
-    stage.catalog.mark_standing()
+    stage.catalog.mark_deployed()
     run(stage)
 
     def fail() -> bool:
         raise ConnectionError("no answer")
 
-    stands, stage.catalog.is_standing = stage.catalog.is_standing, fail  # type: ignore[method-assign]
+    stands, stage.catalog.is_deployed = stage.catalog.is_deployed, fail  # type: ignore[method-assign]
     assert (run(stage).done, copies(stage, table_of(TODAY))) == ([], {})
-    stage.catalog.is_standing = stands  # type: ignore[method-assign]
+    stage.catalog.is_deployed = stands  # type: ignore[method-assign]
     run(stage)
     assert copies(stage, table_of(TODAY)) == {IRELAND: "ACTIVE"}
 

@@ -12,8 +12,8 @@ from tests.worlds import killed as crash
 from tidetable.catalog import RecordedPolicy, State
 from tidetable.config import Config, parse
 from tidetable.config.record import parse_policy, render_policy
-from tidetable.lifecycle.known import find_recorded_policy, lower_fully
 from tidetable.lifecycle.removal import remove
+from tidetable.lifecycle.run_streams import find_recorded_policy, lower_fully
 
 OTHER = """
 [streams.other]

@@ -65,7 +65,7 @@ def test_a_deletion_has_its_time_though_the_creations_before_it_waited_for_all_o
 def test_a_run_for_one_stream_leaves_the_catalogs_copies_to_the_next() -> None:
     world = World()
     world.config = parse(text("eu-west-1"))
-    world.catalog.standing = True
+    world.catalog.deployed = True
     world.tables.create(TableSpec("tidetable-t-catalog", None, None, TableClass.STANDARD, {}))
     world.clock.sleep(60)
     run = world.begin_run("owner", lambda: 100.0)

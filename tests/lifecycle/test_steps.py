@@ -15,13 +15,13 @@ from tidetable.config.capacity import Range
 from tidetable.errors import ArchiveBusy, NotOurs, NotReady, StaleEntry, TableUnusable
 from tidetable.lifecycle.actions import Archive, Copy, Create, Delete, DeleteCopy, Unscale
 from tidetable.lifecycle.apply import apply
+from tidetable.lifecycle.deployed import take_back
 from tidetable.lifecycle.expiry import compute_settling
-from tidetable.lifecycle.known import Known
 from tidetable.lifecycle.ladder import compute_level
 from tidetable.lifecycle.observe import Observation, Observed, remember_copies
 from tidetable.lifecycle.removal import remove
+from tidetable.lifecycle.run_streams import RunStreams
 from tidetable.lifecycle.specs import make_filling_spec, make_table_spec
-from tidetable.lifecycle.standing import take_back
 from tidetable.period_tables import PeriodTables, make_table_tags
 from tidetable.ports import TableSpec
 
@@ -272,7 +272,7 @@ def test_copies_are_marked_only_once_the_tags_of_their_table_can_be_seen() -> No
     table = world.tables.describe(TABLE)
     assert table is not None
     seen = Observation(
-        Known(world.config), {"s": Observed([held], {TABLE: replace(table, copies={IRELAND: "ACTIVE"})})}
+        RunStreams(world.config), {"s": Observed([held], {TABLE: replace(table, copies={IRELAND: "ACTIVE"})})}
     )
     tagged: list[Any] = []
     tables: Any = world.tables

@@ -17,8 +17,8 @@ from tidetable.events import Event
 from tidetable.lifecycle import Run
 from tidetable.lifecycle.actions import Delete
 from tidetable.lifecycle.apply import apply
+from tidetable.lifecycle.deployed import take_back
 from tidetable.lifecycle.removal import Removed, remove
-from tidetable.lifecycle.standing import take_back
 from tidetable.period_tables import PeriodTables, make_table_tags
 from tidetable.ports import TableSpec
 from tidetable.times import to_text
@@ -216,7 +216,7 @@ def test_a_stage_that_has_stood_since_a_moment_ago_is_not_taken_back() -> None:
     stage = Stage(NOON, CONFIG)
     stage.run_lifecycle()
     stage.clock.sleep(60)
-    stage.catalog.mark_standing()
+    stage.catalog.mark_deployed()
     assert take_back(world(stage)) == []
     assert len(stage.dynamo.account.tables) == 1 + 5
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidetable.exact import canonical_json, decode_json
+from tidetable.exact_json import canonical_json, decode_json
 from tidetable.ingest.verdicts import hash_content
 from tidetable.packs import DamagedPack, decode_body, encode_body
 from tidetable.packs.numbers import encode_lines

@@ -10,7 +10,7 @@ from msgspec import Raw
 
 from aws.zstd import Zstd
 from tidetable.events import Event
-from tidetable.exact import decode_json
+from tidetable.exact_json import decode_json
 from tidetable.layout import Layout, Packing
 from tidetable.packs import make_packs, open_item
 from tidetable.packs.body import DamagedPack, decode_body, derive_ids, encode_body

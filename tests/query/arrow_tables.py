@@ -12,7 +12,7 @@ from tests.fakes import SEAL
 from tests.query.stored_events import BY_TIME, DAYS, NOW, START, StoredEvents
 from tidetable.config import Stream, parse
 from tidetable.events import Event
-from tidetable.exact import decode_json
+from tidetable.exact_json import decode_json
 from tidetable.query import Answer, Form, parse_query, render_answer, run_query
 from tidetable.times import to_text
 

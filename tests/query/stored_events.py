@@ -15,7 +15,7 @@ from tests.fakes import FakeStore
 from tests.worlds.days import Days
 from tidetable.config import Stream, parse
 from tidetable.events import Event, Item
-from tidetable.exact import encode_json
+from tidetable.exact_json import encode_json
 from tidetable.layout import Layout
 from tidetable.periods import Kind, find_containing
 from tidetable.query import Reader

@@ -30,7 +30,7 @@ from tests.worlds.packed import STREAMS as PACKED_STREAMS
 from tests.worlds.packed import PackedDays, Request
 from tidetable.config import parse
 from tidetable.events import Event
-from tidetable.exact import decode_json
+from tidetable.exact_json import decode_json
 from tidetable.problems import ProblemError
 from tidetable.query import Form, Reader, choose_form, parse_query, render_answer, run_query
 from tidetable.query.aggregates import find_aggregate, parse_aggregation

@@ -13,7 +13,7 @@ from aws.arrow import encode_stream
 from tests.query.arrow_tables import ARROW, TYPES, ask, events_of, sample, stored, table_of
 from tests.query.stored_events import START
 from tidetable.events import Event
-from tidetable.exact import decode_json
+from tidetable.exact_json import decode_json
 from tidetable.ports import TypedColumn
 from tidetable.query import Form, render_answer
 from tidetable.times import from_text

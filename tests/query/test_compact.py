@@ -15,7 +15,7 @@ from aws.arrow import encode_stream
 from tests.fakes import SEAL
 from tests.worlds.days import LAYOUTS, NOW, START, STREAM, Days
 from tidetable.events import Event
-from tidetable.exact import decode_json
+from tidetable.exact_json import decode_json
 from tidetable.periods import Kind, find_containing
 from tidetable.problems import ProblemError
 from tidetable.query import parse_query, run_query

@@ -18,7 +18,7 @@ from tidetable.query import parse_query
 from tidetable.query.estimate import Estimate, _estimate_density, _estimate_share, estimate_query, estimate_ranking
 from tidetable.query.plan import plan_query
 from tidetable.query.rankings import parse_ranking
-from tidetable.query.rankings.parse import plan_ranking
+from tidetable.query.rankings.ranking_parameters import plan_ranking
 from tidetable.query.scans import IndexScan, Plan
 from tidetable.times import to_text
 

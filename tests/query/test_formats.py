@@ -15,7 +15,7 @@ from aws.arrow import encode_stream
 from tests.fakes import SEAL
 from tests.worlds.days import NOW, START, STREAM, Fixture
 from tidetable.events import Event
-from tidetable.exact import decode_json
+from tidetable.exact_json import decode_json
 from tidetable.problems import ProblemError
 from tidetable.query import Answer, Form, choose_form, parse_query, render_answer, run_query
 from tidetable.query.aggregates import find_aggregate, parse_aggregation

@@ -14,8 +14,8 @@ from tidetable.events import Event
 from tidetable.problems import ProblemError
 from tidetable.query.aggregates import find_aggregate, parse_aggregation
 from tidetable.query.aggregates.find import Aggregate
+from tidetable.query.listings.listing_parameters import find_place
 from tidetable.query.listings.names import EXACT, Names, Seen
-from tidetable.query.listings.parse import find_place
 from tidetable.times import to_text
 
 SPAN = {"from": to_text(START), "to": to_text(START + timedelta(days=DAYS))}

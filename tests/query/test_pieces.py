@@ -8,7 +8,7 @@ import pytest
 
 from tidetable.catalog import GapReason
 from tidetable.query.estimate import Spent, _estimate_cost
-from tidetable.query.listings.page import Listed
+from tidetable.query.listings.listing_page import Listed
 from tidetable.query.page import Events
 from tidetable.query.scans import Gap
 

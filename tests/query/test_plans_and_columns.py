@@ -16,9 +16,9 @@ from tidetable.layout import Index, Layout, Packing
 from tidetable.periods import Kind, find_containing
 from tidetable.ports import NotedSeries
 from tidetable.query.explain import show_names, show_since
+from tidetable.query.indexed_series import Stretch, is_noted, read_series
 from tidetable.query.merge import Demand, compute_share
 from tidetable.query.model import EVERYTHING, Position, Projection, Query
-from tidetable.query.noted import Stretch, is_noted, read_series
 from tidetable.query.page import MAX_BODY_BYTES, count_fitting_rows, list_gaps
 from tidetable.query.plan import _is_ahead, cover_range, needs_table_data
 from tidetable.query.render import _escape_cell

@@ -16,7 +16,7 @@ from tidetable.events import Event
 from tidetable.periods import Kind, find_containing
 from tidetable.problems import ProblemError
 from tidetable.query import parse_query, run_query
-from tidetable.query.listings.page import Listed
+from tidetable.query.listings.listing_page import Listed
 from tidetable.query.model import Cost
 from tidetable.query.render import Form, _escape_cell, choose_form, flatten_row, render_answer
 

@@ -20,19 +20,19 @@ from tidetable.layout import Layout
 from tidetable.periods import parse_label
 from tidetable.ports import NotedSeries
 from tidetable.problems import ProblemError
-from tidetable.query import noted, sections
-from tidetable.query.aggregates import parse_aggregation, run, unordered
+from tidetable.query import indexed_series, rollup_sources
+from tidetable.query.aggregates import aggregate_run, parse_aggregation, unordered
 from tidetable.query.aggregates.find import Aggregate
 from tidetable.query.aggregates.rolled import find_misfit
 from tidetable.query.aggregates.stats import compute_stat
 from tidetable.query.batches import LiveBatch, TimeUp
+from tidetable.query.indexed_series import Stretch, read_stretch
 from tidetable.query.listings import parse_series
+from tidetable.query.listings.listing_parameters import Place, refuse_unrolled
 from tidetable.query.listings.names import Names, Seen
-from tidetable.query.listings.parse import Place, refuse_unrolled
 from tidetable.query.model import Position, Query
-from tidetable.query.noted import Stretch, read_stretch
+from tidetable.query.rollup_sources import Choice, read_events_alone, refuse_unnoted, refuse_unordered
 from tidetable.query.scans import Gap
-from tidetable.query.sections import Choice, read_events_alone, refuse_unnoted, refuse_unordered
 from tidetable.query.session import ReadSession
 from tidetable.rollups.definition import Definition
 from tidetable.rollups.numbers import Numbers
@@ -239,7 +239,7 @@ def test_noted_series_are_read_some_at_a_time_while_three_seconds_are_left(
     left: float, batches: int, ends: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Five series of two suffixes, four ranges at a time. What was read of a stretch cannot be continued by time."""
-    monkeypatch.setattr(noted, "_RANGES", 4)
+    monkeypatch.setattr(indexed_series, "_RANGES", 4)
     days, layout, paced = Days(), Layout("series", 2, "id"), list[tuple[str, float]]()
     events = [Event(name, NOON, "1", {"n": 1}) for name in "edcba"]
     days.add_table(parse_label("2026-03-05"), layout, [layout.make_item(event) for event in events])
@@ -267,7 +267,7 @@ def test_noted_series_are_read_some_at_a_time_while_three_seconds_are_left(
 def test_a_page_of_noted_series_is_not_taken_if_the_time_is_up_before_their_last_page(
     left: float, read: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(noted, "_EVENTS", 4)
+    monkeypatch.setattr(indexed_series, "_EVENTS", 4)
     days, layout = Days(), Layout("series", 1, "id")
     events = [Event("a", NOON, f"{number}", {}) for number in range(9)]
     days.add_table(parse_label("2026-03-05"), layout, [layout.make_item(event) for event in events])
@@ -285,7 +285,7 @@ def test_a_page_has_begun_when_it_has_read_notes() -> None:
     rollups = SimpleNamespace(read_notes=lambda *_, **__: noted_series)
     reader: Any = SimpleNamespace(rolled=SimpleNamespace(rollups=rollups))
     session = ReadSession(reader)
-    reading = sections.SectionReader(session)
+    reading = rollup_sources.SectionReader(session)
     query = Query("s", START, NOON, ANY, ascending=True, limit=0)
     assert not reading.has_begun
     assert reading.read_noted(query, Stretch(entry_of(5, Layout("series", 1, "id")), START, NOON)) == noted_series
@@ -306,7 +306,7 @@ def test_a_missing_table_of_noted_series_is_one_gap_if_the_scanner_forgives() ->
 
 def test_the_groups_in_memory_are_as_many_as_a_function_has_room_for() -> None:
     """With a sketch of percentiles each group takes some KB; a cell of events in no order waits for the others."""
-    assert (run.MAX_CELLS, run.MAX_SKETCHES) == (20_000, 5_000)
+    assert (aggregate_run.MAX_CELLS, aggregate_run.MAX_SKETCHES) == (20_000, 5_000)
     assert (unordered.MAX_CELLS, unordered.MAX_SKETCHES) == (100_000, 10_000)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from tidetable.catalog import Entry, GapReason, State
 from tidetable.conditions import Condition
-from tidetable.large.whole import Wholes
+from tidetable.large.unpack import Wholes
 from tidetable.layout import Index, Key, Layout
 from tidetable.periods import Kind, find_containing
 from tidetable.ports import Columns, Page

@@ -16,7 +16,7 @@ from tidetable.config import parse
 from tidetable.events import Event
 from tidetable.problems import ProblemError
 from tidetable.query import Form, find_latest, get_event, page, parse_query, render_answer, run_query
-from tidetable.query.aggregates import find_aggregate, parse_aggregation, run
+from tidetable.query.aggregates import aggregate_run, find_aggregate, parse_aggregation
 from tidetable.query.aggregates.stats import compute_stat
 from tidetable.query.listings import parse_series
 from tidetable.query.model import Cost
@@ -236,12 +236,12 @@ def rows_of(base: StoredEvents, **parameters: str) -> Any:
 
 
 def test_groups_with_percentiles_are_fewer_as_each_takes_more_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run, "MAX_SKETCHES", 9)
+    monkeypatch.setattr(aggregate_run, "MAX_SKETCHES", 9)
     base = groups(10)
     assert rows_of(base, by="series", stat="max", field="mag").count == 10
     with pytest.raises(ProblemError, match="422 too_many_groups: there are more than 9 groups in one step"):
         rows_of(base, by="series", stat="p50", field="mag")
-    monkeypatch.setattr(run, "MAX_SKETCHES", 10)
+    monkeypatch.setattr(aggregate_run, "MAX_SKETCHES", 10)
     assert rows_of(base, by="series", stat="p50", field="mag").count == 10
 
 
@@ -251,7 +251,7 @@ def test_groups_with_percentiles_are_fewer_as_each_takes_more_memory(monkeypatch
 def test_a_limit_is_proposed_only_if_it_may_be_asked_for(
     most: int, proposed: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run, "MAX_ROWS", most)
+    monkeypatch.setattr(aggregate_run, "MAX_ROWS", most)
     with pytest.raises(ProblemError) as caught:
         rows_of(groups(10), by="series", limit="4")
     assert proposed in caught.value.problem.detail

@@ -91,7 +91,7 @@ def test_the_first_fifty_of_many_partitions_read_little_more_than_fifty(spread: 
 
 
 def test_ties_that_are_too_many_are_told_and_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tidetable.query.rankings.run._TIES_LEAST", 100)
+    monkeypatch.setattr("tidetable.query.rankings.ranking_run._TIES_LEAST", 100)
     many = [scored(day, number, 7 if number < 1500 else 8) for day in LIVE for number in range(1502)]
     base = StoredEvents(TIMELY, many, [TIMELY.layout] * DAYS)
     top = ask(base, index="best_of_all", limit="10")

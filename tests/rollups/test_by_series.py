@@ -16,8 +16,8 @@ from tidetable.errors import Outage, StoreUnavailable
 from tidetable.ports import Edge, Noting, RangeRead
 from tidetable.problems import ProblemError
 from tidetable.rollups.bounds import NOTE_KEPT, to_millis
-from tidetable.rollups.noting import sweep_notes
 from tidetable.rollups.rebuild import rebuild_rollup
+from tidetable.rollups.series_index_upkeep import sweep_notes
 from tidetable.times import to_text
 
 DAY, HOUR, MINUTE = timedelta(days=1), timedelta(hours=1), timedelta(minutes=1)
@@ -201,7 +201,7 @@ def test_an_answer_counts_the_units_of_notes_and_ends_where_the_time_is_up(monke
     world = begin_noting()
     # Five of the notes, and ten requests.
     assert world.ask(**ALL).cost.units == 10
-    monkeypatch.setattr("tidetable.query.noted._RANGES", 4)
+    monkeypatch.setattr("tidetable.query.indexed_series._RANGES", 4)
     assert world.ask(**ALL).cost.units == 10
     assert world.ask(lambda: 3.0, **ALL).cost.units == 10
     with pytest.raises(ProblemError) as error:
@@ -222,7 +222,7 @@ def test_a_table_that_is_missing_is_a_gap_where_its_series_are_noted() -> None:
 @pytest.mark.parametrize("ranges", [4, 6, 256])
 def test_a_period_that_is_read_by_noted_series_is_one_source(ranges: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its five series have two suffixes each: they are read in three steps, in two, or at once."""
-    monkeypatch.setattr("tidetable.query.noted._RANGES", ranges)
+    monkeypatch.setattr("tidetable.query.indexed_series._RANGES", ranges)
     assert [scan.entry.period.label for scan in begin_noting().ask(**ALL).sources] == [DAY_LABEL]
 
 

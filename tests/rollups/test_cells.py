@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from aws.sketches import DDSketches
 from tests.worlds.rolled import EVERYTHING, HOURS, MINUTES, START
 from tidetable.events import Event
-from tidetable.exact import canonical_json, decode_json
+from tidetable.exact_json import canonical_json, decode_json
 from tidetable.packs.numbers import settle_text
 from tidetable.ports import Mark
 from tidetable.rollups import bounds
@@ -28,7 +28,7 @@ from tidetable.rollups.cells import (
     parse_names,
 )
 from tidetable.rollups.definition import Definition
-from tidetable.rollups.groups import make_group_value
+from tidetable.rollups.group_values import make_group_value
 from tidetable.rollups.numbers import Numbers
 
 SKETCHES = DDSketches()

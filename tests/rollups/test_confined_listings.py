@@ -11,7 +11,7 @@ from tests.worlds.listings import ask_listing, at, roll_up
 from tests.worlds.rolled import PACKED, PLAIN, World, reading
 from tidetable.access import Access
 from tidetable.layout import Layout
-from tidetable.query.listings.page import Listed
+from tidetable.query.listings.listing_page import Listed
 
 EVENTS = (reading(65, 1, "a/1"), reading(70, 1, "b/1"), reading(200, 1, "a/1"), reading(340, 2, "a/2"))
 

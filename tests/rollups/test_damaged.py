@@ -36,7 +36,7 @@ def test_a_listing_of_fields_names_an_event_whose_data_is_damaged() -> None:
 
 def test_damaged_events_of_noted_series_are_gaps_whatever_step_reads_them(monkeypatch: pytest.MonkeyPatch) -> None:
     """Five series are read two at a time. The damaged events are of the first series and of the last."""
-    monkeypatch.setattr("tidetable.query.noted._RANGES", 4)
+    monkeypatch.setattr("tidetable.query.indexed_series._RANGES", 4)
     world = begin_noting()
     for minutes in (10, 14):
         damage_event(world, minutes)

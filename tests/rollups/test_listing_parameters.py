@@ -15,7 +15,7 @@ from tidetable.config import Stream
 from tidetable.events import Event
 from tidetable.problems import ProblemError
 from tidetable.query.listings import parse_values
-from tidetable.query.listings.parse import find_place
+from tidetable.query.listings.listing_parameters import find_place
 
 EVENTS = (
     reading(65, 1, "a", kind="x"),

@@ -17,8 +17,8 @@ from tidetable.events import Event
 from tidetable.layout import Layout
 from tidetable.problems import ProblemError
 from tidetable.query.listings import explain_listing
+from tidetable.query.listings.listing_parameters import find_place
 from tidetable.query.listings.names import Names, Seen
-from tidetable.query.listings.parse import find_place
 from tidetable.rollups.rebuild import rebuild_rollup
 
 EVENTS = (
@@ -225,7 +225,7 @@ def test_a_range_for_which_the_time_does_not_suffice_is_refused() -> None:
 
 def test_with_three_seconds_left_a_listing_and_an_aggregate_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """The range has sections of both rollups and of events, of which the last has several batches."""
-    monkeypatch.setattr("tidetable.query.sections.AT_ONCE", 1)
+    monkeypatch.setattr("tidetable.query.rollup_sources.AT_ONCE", 1)
     world = roll_up(*EVENTS)
     world.write(*[reading(362 + number / 20, 1, "young") for number in range(40)])
     span = {"from": at(64), "to": at(365)}

@@ -12,7 +12,7 @@ from tidetable.periods import Kind
 from tidetable.ports import Noting
 from tidetable.problems import ProblemError
 from tidetable.query.listings import find_listing, parse_fields, parse_series, parse_values
-from tidetable.query.listings.page import Listed
+from tidetable.query.listings.listing_page import Listed
 from tidetable.times import to_text
 
 DAY, MINUTE = timedelta(days=1), timedelta(minutes=1)

@@ -13,10 +13,10 @@ from tests.worlds.listings import ask_listing, at, names_of, roll_up
 from tests.worlds.noted import BY_DAY, CountedStore, make_noting_world
 from tests.worlds.rolled import HOURS, LENGTH, MINUTES, PACKED, PLAIN, START, World, reading
 from tidetable.events import Event
-from tidetable.exact import encode_json
+from tidetable.exact_json import encode_json
 from tidetable.layout import Layout
 from tidetable.rollups.cells import Bucket
-from tidetable.rollups.groups import make_group_value, shorten_name
+from tidetable.rollups.group_values import make_group_value, shorten_name
 from tidetable.rollups.rebuild import rebuild_rollup
 from tidetable.values import count_item_bytes
 

@@ -11,7 +11,7 @@ from tests.worlds.rolled import MINUTES, PLAIN, SERIES, World, begin_rollups, re
 from tidetable.layout import Layout
 from tidetable.periods import Kind
 from tidetable.problems import ProblemError
-from tidetable.query import noted, sections
+from tidetable.query import indexed_series, rollup_sources
 
 BY_DAY = replace(MINUTES, period=Kind.DAY)
 RANGE = {"from": "2026-03-02T01:00:00Z", "to": "2026-03-02T04:00:00Z"}
@@ -35,8 +35,8 @@ def expire_after(looks: int) -> Callable[[], float]:
 @pytest.mark.parametrize("layout", [PLAIN, SERIES], ids=["by time", "by series"])
 def test_an_aggregate_is_whole_or_refused(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
     """Pages of four events, so that a section takes many looks."""
-    monkeypatch.setattr(sections, "AT_ONCE", 4)
-    monkeypatch.setattr(noted, "_EVENTS", 4)
+    monkeypatch.setattr(rollup_sources, "AT_ONCE", 4)
+    monkeypatch.setattr(indexed_series, "_EVENTS", 4)
     world = make_world(layout)
     outcomes = []
     for looks in range(40):
@@ -53,8 +53,8 @@ def test_an_aggregate_is_whole_or_refused(layout: Layout, monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize("layout", [PLAIN, SERIES], ids=["by time", "by series"])
 def test_the_pages_of_an_aggregate_have_each_step_once(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sections, "AT_ONCE", 4)
-    monkeypatch.setattr(noted, "_EVENTS", 4)
+    monkeypatch.setattr(rollup_sources, "AT_ONCE", 4)
+    monkeypatch.setattr(indexed_series, "_EVENTS", 4)
     world = make_world(layout)
     whole = [(row["start"], row["count"]) for row in world.ask(step="10m", stat="count", **RANGE).rows]
     assert sum(number for _, number in whole) == 120
@@ -80,8 +80,8 @@ def test_the_pages_of_an_aggregate_have_each_step_once(layout: Layout, monkeypat
 @pytest.mark.parametrize("what", ["fields", "kind"])
 @pytest.mark.parametrize("layout", [PLAIN, SERIES], ids=["by time", "by series"])
 def test_a_listing_is_whole_or_refused(what: str, layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sections, "AT_ONCE", 4)
-    monkeypatch.setattr(noted, "_EVENTS", 4)
+    monkeypatch.setattr(rollup_sources, "AT_ONCE", 4)
+    monkeypatch.setattr(indexed_series, "_EVENTS", 4)
     world = make_world(layout)
     outcomes = []
     for looks in range(200):

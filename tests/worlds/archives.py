@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from aws.archive.between import read_between
 from aws.archive.parquet import Parquet
+from aws.archive.range_read import read_between
 from aws.dynamodb.codec import to_wire
 from tests.fakes import FakeCatalog, FakeClock
 from tests.fakes.serial import Serial

@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from bill.present import Sources, present_bill
+from bill.current_bill import Sources, present_bill
 from bill.workload import Workload, spread_by_hour
 from tests.fakes import FakeCatalog
 from tests.fakes.meters import FakeMeters

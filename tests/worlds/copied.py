@@ -59,7 +59,7 @@ def text(*replicas: str, capacity: str = ON_DEMAND, more: str = "", lifecycle: s
 def made(*replicas: str, **options: Any) -> Stage:
     """Make a stage that was deployed successfully. Its other Regions are the Regions of the copies."""
     stage = Stage(NOON, text(*replicas, **options), regions=replicas or (IRELAND,))
-    stage.catalog.mark_standing()
+    stage.catalog.mark_deployed()
     return stage
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from tests.fakes.stage import Stage
 from tests.worlds.configs import ROOT
 from tests.worlds.killed import copier_of
-from tidetable.exact import decode_json
+from tidetable.exact_json import decode_json
 
 NOW = datetime(2026, 3, 31, 10, tzinfo=UTC)
 # An event as it was sent, and in ``at`` its time as an instant.

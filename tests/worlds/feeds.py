@@ -16,7 +16,7 @@ from tidetable.errors import ChangesRefused
 from tidetable.events import Event, Item
 from tidetable.feed import Delivered, Record
 from tidetable.feed.feeds import Feeds
-from tidetable.feed.model import Message
+from tidetable.feed.targets import Message
 from tidetable.layout import Key, Layout, Packing
 from tidetable.periods import Kind, find_containing
 from tidetable.ports import Blob

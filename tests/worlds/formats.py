@@ -7,8 +7,8 @@ from datetime import datetime
 from io import BytesIO
 from typing import Any
 
-from aws.archive.between import read_between
 from aws.archive.parquet import Parquet
+from aws.archive.range_read import read_between
 from aws.objects import S3Values
 from tests.fakes.bucket import FakeBucketReader
 from tests.fakes.queue import Message

@@ -7,7 +7,7 @@ from tests.credentials.records import record
 from tests.fakes.stage import Stage
 from tidetable.catalog import ArchiveFacts, Backfill, Entry, Opened, RecordedPolicy, Seen, State
 from tidetable.config import TableClass
-from tidetable.credentials import KeyRecord, Secret
+from tidetable.credentials import CredentialRecord, Secret
 from tidetable.layout import Index, Layout, Packing
 from tidetable.periods import Kind, find_containing
 from tidetable.ports import Mark
@@ -77,7 +77,7 @@ EVERYTHING, TENANT = f"tt_everything_{_SECRET}", f"tt_tenantkey0_{_SECRET}"
 REVOKED, EXPIRED = f"tt_revokedkey_{_SECRET}", f"tt_expiredkey_{_SECRET}"
 ROTATED, ROTATED_NEW = f"tt_rotatedkey_{_SECRET}", f"tt_rotatedkey_{_NEW_SECRET}"
 OF_GATEWAY = "AbCdEfGhIjKlMnOpQrStUvWxYz0123456789AbCd"
-KEYS: list[KeyRecord] = [
+KEYS: list[CredentialRecord] = [
     record(EVERYTHING, rate=2.5, burst=10, gateway_key="gatewaykey", plan="plan01"),
     record(TENANT, {"times"}, ("read",), "tenant/"),
     record(REVOKED, revoked=NOON),

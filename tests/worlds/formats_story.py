@@ -23,9 +23,9 @@ from tests.worlds.formats_asked import LAST_DAY, WHOLE, ask_page
 from tests.worlds.formats_records import KEYS, record_rare_entries
 from tidetable.archive import archive_period
 from tidetable.errors import TargetBusy
-from tidetable.exact import encode_json
+from tidetable.exact_json import encode_json
 from tidetable.feed.feeds import Feeds
-from tidetable.feed.model import Message
+from tidetable.feed.targets import Message
 from tidetable.ingest.drain import TRIES
 from tidetable.ingest.saved import take_message
 
@@ -56,7 +56,7 @@ def make_files() -> Files:
     with steady_chance():
         stage = FormatStage(events.DEPLOYED, events.CONFIG)
         stage.catalog.ensure_secret()
-        stage.catalog.mark_standing()
+        stage.catalog.mark_deployed()
         stage.settle()
         run_for(stage, minutes=10)
         sleep_until(stage, events.SENT)

@@ -14,8 +14,8 @@ from tidetable.events import Item
 from tidetable.ingest.circuit import Circuit
 from tidetable.ingest.delivery import Drain
 from tidetable.ingest.drain import drain_message
-from tidetable.ingest.known import KnownPeriods
 from tidetable.ingest.outcome import Outcome
+from tidetable.ingest.recent_periods import RecentPeriods
 from tidetable.ingest.request import Ingest, IngestRequest, ingest_body
 from tidetable.ingest.writing import Jitter, Writer
 from tidetable.names import name_chunks_table
@@ -69,7 +69,7 @@ class World:
         body: bytes,
         *,
         seconds: float = 5,
-        known: KnownPeriods | None = None,
+        known: RecentPeriods | None = None,
         stream: str = "quakes",
         **request: Any,
     ) -> Outcome:
@@ -81,8 +81,8 @@ class World:
             lambda: (deadline - self.clock.now()).total_seconds(),
         )
 
-    def serving(self, known: KnownPeriods | None = None) -> Ingest:
-        return self.pipeline(known=known or KnownPeriods()).ingest
+    def serving(self, known: RecentPeriods | None = None) -> Ingest:
+        return self.pipeline(known=known or RecentPeriods()).ingest
 
     def drainer(self) -> Drain:
         return self.pipeline().drain
@@ -149,7 +149,7 @@ class Process(World):
 
     def __init__(self) -> None:
         super().__init__(replace(CONFIG, api=replace(CONFIG.api, max_body=10**6)))
-        self.known = KnownPeriods()
+        self.known = RecentPeriods()
         self.catalog.reads.clear()
 
     def serve(self, *ages: timedelta) -> Outcome:

@@ -14,7 +14,7 @@ from tidetable.config import Stream
 from tidetable.events import Event
 from tidetable.layout import Layout
 from tidetable.query.listings import find_listing, parse_fields, parse_series, parse_values
-from tidetable.query.listings.page import Listed
+from tidetable.query.listings.listing_page import Listed
 from tidetable.times import to_text
 
 BY_HOUR = replace(HOURS, by=("series", "kind"))

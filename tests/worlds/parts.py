@@ -7,8 +7,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from aws.archive.between import read_between
 from aws.archive.parquet import Parquet
+from aws.archive.range_read import read_between
 from aws.dynamodb.wire import decode_item, encode_value, plain
 from tests.worlds.places import stored_place
 from tidetable.events import Event

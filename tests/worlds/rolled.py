@@ -20,8 +20,8 @@ from tests.fakes.serial import Serial
 from tidetable.catalog import ArchiveFacts, Entry, GapReason, State
 from tidetable.config import Stream, parse
 from tidetable.events import Event
-from tidetable.exact import encode_json
-from tidetable.ingest.notes import Notes
+from tidetable.exact_json import encode_json
+from tidetable.ingest.series_index import SeriesIndex
 from tidetable.layout import Key, Layout, Packing
 from tidetable.packs import make_packs
 from tidetable.periods import Kind, find_containing
@@ -98,7 +98,7 @@ class World:
         rolled = Rolled(self.rollups, self.definitions)
         self.reader = Reader(self.catalog, self.store, self.archive, whole, SEAL, DDSketches(), Serial, rolled)
         self.writers: list[Writer] = []
-        self.notes = Notes(self.rollups)
+        self.notes = SeriesIndex(self.rollups)
         self.twin: World | None = None
         self.stream = STREAM
         if layout.partition_by == "series":

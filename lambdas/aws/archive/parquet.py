@@ -17,9 +17,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from aws.archive.columns import Column, infer_columns
-from aws.archive.derived import find_derived_indexes, is_derived, match_derived, name_attributes
-from aws.archive.keys import Keys
+from aws.archive.data_columns import Column, infer_columns
+from aws.archive.index_columns import find_derived_indexes, is_derived, match_derived, name_attributes
+from aws.archive.key_columns import KeyColumns
 from aws.archive.render import (
     concatenate,
     join_pieces,
@@ -31,10 +31,10 @@ from aws.archive.render import (
     value,
 )
 from aws.archive.rows import NOTE, Note, Rows, add_facts, join_chunks
-from aws.archive.shape import MAX_LEAVES, Irregular, Shape, read_page
+from aws.archive.to_arrow import MAX_LEAVES, Irregular, Shape, read_page
 from aws.archive.untyped import count_untyped
 from aws.dynamodb.wire import decode_item
-from tidetable.archive.facts import Facts
+from tidetable.archive.digest import ItemsDigest
 from tidetable.errors import ArchiveFailed
 from tidetable.events import Item
 from tidetable.layout import Layout
@@ -54,11 +54,11 @@ class ParquetWriter:
     """Writes one part. A page becomes Arrow arrays as soon as it is added, because its text takes more memory."""
 
     def __init__(self, layout: Layout, declared: Mapping[str, str]) -> None:
-        self.facts = Facts()
+        self.facts = ItemsDigest()
         self.size = 0
         self.untyped: Mapping[str, int] = {}
         self._derived = find_derived_indexes(layout)
-        self._keys = Keys(layout, self._derived)
+        self._keys = KeyColumns(layout, self._derived)
         self._declared = declared
         self._columns: list[Column] | None = None
         self._names: dict[str, Shape] = {}
@@ -234,18 +234,18 @@ class Parquet:
         """Make a new part."""
         return ParquetWriter(layout, columns)
 
-    def page_facts(self, items: bytes) -> Facts:
+    def page_facts(self, items: bytes) -> ItemsDigest:
         """Compute the facts of a page, item by item: a comparison needs no columns."""
-        facts, decoded = Facts(), _PAGE(items)
+        facts, decoded = ItemsDigest(), _PAGE(items)
         if decoded:
             keys = sorted(item["sk"]["S"] for item in decoded)
             partitions = Counter(item["pk"]["S"] for item in decoded)
             facts.add((render_canonical(item) for item in decoded), partitions, keys[0], keys[-1])
         return facts
 
-    def facts(self, part: bytes, layout: Layout) -> Facts:
+    def facts(self, part: bytes, layout: Layout) -> ItemsDigest:
         """Compute the facts of a finished part. It is read one row group at a time."""
-        facts = Facts()
+        facts = ItemsDigest()
         for rows in _read_row_groups(part, layout):
             rows.count_into(facts)
         return facts

@@ -12,12 +12,12 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from aws.archive.columns import Column
-from aws.archive.derived import derive_wire, find_derived_indexes, render_derived
-from aws.archive.keys import Keys, read_ids
+from aws.archive.data_columns import Column
+from aws.archive.index_columns import derive_wire, find_derived_indexes, render_derived
+from aws.archive.key_columns import KeyColumns, read_ids
 from aws.archive.render import concatenate, escape_json, join_pieces, quote_name, render_canonical, render_leaf
 from aws.dynamodb.wire import plain
-from tidetable.archive.facts import Facts
+from tidetable.archive.digest import ItemsDigest
 from tidetable.archive.reading import ArchivedEvent
 from tidetable.events import Event
 from tidetable.layout import Layout
@@ -62,7 +62,7 @@ class Rows:
 
     @cached_property
     def _keys(self) -> Mapping[str, pa.Array]:
-        return Keys(self._layout, self._derived).restore(self._arrays)
+        return KeyColumns(self._layout, self._derived).restore(self._arrays)
 
     @cached_property
     def _fields(self) -> Mapping[str, tuple[Column, pa.Array]]:
@@ -74,7 +74,7 @@ class Rows:
     def _at(self) -> pa.Array:
         return pc.cast(pc.cast(self._arrays["accepted_at"], pa.int64()), _TEXT)
 
-    def count_into(self, facts: Facts) -> None:
+    def count_into(self, facts: ItemsDigest) -> None:
         """Add the rows' facts: by columns for rows that columns describe completely, row by row for the others."""
         arrays, keys = self._arrays, self._keys
         plain = pc.and_(pc.equal(arrays["data"], "{}"), arrays["attributes"].is_null())
@@ -165,7 +165,7 @@ def join_chunks(column: pa.ChunkedArray) -> pa.Array:
     return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
 
 
-def add_facts(facts: Facts, texts: list[bytes], pk: pa.Array, sk: pa.Array) -> None:
+def add_facts(facts: ItemsDigest, texts: list[bytes], pk: pa.Array, sk: pa.Array) -> None:
     """Take items into account: their canonical texts, and their keys."""
     partitions = Counter({entry["values"]: entry["counts"] for entry in pk.value_counts().to_pylist()})
     edges = pc.min_max(sk).as_py()

@@ -8,7 +8,7 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from aws.archive.between import read_between
+from aws.archive.range_read import read_between
 from aws.objects import S3Objects
 from tidetable.archive.manifest import Manifest, Part
 from tidetable.archive.reading import ArchivedEvent, describe_damage

@@ -12,7 +12,7 @@ from zlib import crc32
 import msgspec
 from botocore.exceptions import ClientError
 
-from aws.archive.settled import SettledScan
+from aws.archive.unpack_packs import SettledScan
 from aws.dynamodb.codes import THROTTLED
 from aws.errors import name_missing_table, read_error_code
 from tidetable.archive.ports import RawPage

@@ -8,7 +8,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from aws.archive.columns import Column
+from aws.archive.data_columns import Column
 from aws.archive.render import quote_name
 
 _DECODE = msgspec.json.Decoder(dict[str, dict[str, msgspec.Raw]]).decode

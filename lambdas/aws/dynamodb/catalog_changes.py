@@ -113,11 +113,11 @@ class DynamoCatalog(CatalogTable):
         if self._get(catalog_items.SECRET_KEY) is None:
             self._put_if(NEW, {**catalog_items.SECRET_KEY, "secret": os.urandom(32).hex()})
 
-    def is_standing(self) -> bool:
-        return self._get(catalog_items.STANDING_KEY) is not None
+    def is_deployed(self) -> bool:
+        return self._get(catalog_items.DEPLOYED_KEY) is not None
 
-    def mark_standing(self) -> None:
-        self._put(catalog_items.STANDING_KEY)
+    def mark_deployed(self) -> None:
+        self._put(catalog_items.DEPLOYED_KEY)
 
     def list_policies(self) -> Sequence[RecordedPolicy]:
         """Send a consistent Query: a stream that was just added again must not look like a removed stream."""

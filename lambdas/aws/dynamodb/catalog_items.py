@@ -53,7 +53,7 @@ def make_lease_item(name: str) -> Item:
 
 SECRET_KEY = {"pk": "secret#cursors", "sk": "secret"}
 # This item exists after the first complete deployment of the stage.
-STANDING_KEY = {"pk": "stage#standing", "sk": "standing"}
+DEPLOYED_KEY = {"pk": "stage#standing", "sk": "standing"}
 
 
 def read_secret(items: Iterable[Item]) -> bytes:

@@ -9,24 +9,24 @@ from typing import Any
 from aws.dynamodb.catalog_table import NEW, CatalogTable
 from aws.dynamodb.codec import to_wire
 from aws.dynamodb.credential_items import PARTITION, make_record_item, make_record_key, read_record
-from tidetable.credentials import KeyRecord
+from tidetable.credentials import CredentialRecord
 from tidetable.times import to_text
 
 
-class DynamoKeys(CatalogTable):
+class DynamoCredentials(CatalogTable):
     """The keys of a stage."""
 
-    def all(self) -> Sequence[KeyRecord]:
+    def all(self) -> Sequence[CredentialRecord]:
         return list(map(read_record, self._read_partition(PARTITION)))
 
-    def find(self, id: str) -> KeyRecord | None:
+    def find(self, id: str) -> CredentialRecord | None:
         item = self._get(make_record_key(id))
         return None if item is None else read_record(item)
 
-    def add(self, record: KeyRecord) -> bool:
+    def add(self, record: CredentialRecord) -> bool:
         return self._put_if(NEW, make_record_item(record))
 
-    def rotate(self, record: KeyRecord, before: KeyRecord) -> bool:
+    def rotate(self, record: CredentialRecord, before: CredentialRecord) -> bool:
         condition, members = "attribute_not_exists(rotated)", dict[str, Any]()
         if before.rotated is not None:
             condition = "rotated = :before"

@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 from tidetable.access import SCOPES, Access
-from tidetable.credentials import KeyRecord, Secret
+from tidetable.credentials import CredentialRecord, Secret
 from tidetable.events import Item
 from tidetable.times import from_text, to_text
 
@@ -20,7 +20,7 @@ def make_record_key(id: str) -> Item:
     return {"pk": PARTITION, "sk": id}
 
 
-def make_record_item(record: KeyRecord) -> Item:
+def make_record_item(record: CredentialRecord) -> Item:
     """Make the item of a key. A field that is None or empty gets no attribute."""
     access = record.access
     times = {"expires": record.expires, "revoked": record.revoked, "rotated": record.rotated}
@@ -50,7 +50,7 @@ def _make_secret_item(secret: Secret) -> Item:
     return item if secret.until is None else item | {"until": to_text(secret.until)}
 
 
-def read_record(item: Item) -> KeyRecord:
+def read_record(item: Item) -> CredentialRecord:
     """Read the caller's key from an item.
 
     An item without a prefix has no such attribute. An empty prefix is a mistake of whoever wrote the item, and the key
@@ -60,7 +60,7 @@ def read_record(item: Item) -> KeyRecord:
     streams = frozenset(item["streams"]) if "streams" in item else None
     is_valid = item.get("series_prefix") != ""
     can = frozenset(scope for scope in SCOPES if is_valid and scope in item["can"])
-    return KeyRecord(
+    return CredentialRecord(
         id=id,
         name=item["name"],
         access=Access(id, streams, can, item.get("series_prefix", "")),

@@ -14,8 +14,8 @@ from datetime import timedelta
 
 import msgspec
 
+from tidetable.archive.digest import join_digests
 from tidetable.archive.exporter import Exporter, hold_period, open_source
-from tidetable.archive.facts import join_digests
 from tidetable.archive.manifest import (
     Manifest,
     Part,

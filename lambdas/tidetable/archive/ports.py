@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from tidetable.archive.facts import Facts
+from tidetable.archive.digest import ItemsDigest
 from tidetable.events import Item
 from tidetable.layout import Layout
 
@@ -82,7 +82,7 @@ class PartWriter(Protocol):
     After ``finish``, ``untyped`` counts by declared column the values that the column does not hold.
     """
 
-    facts: Facts
+    facts: ItemsDigest
     size: int
     untyped: Mapping[str, int]
 
@@ -102,11 +102,11 @@ class Format(Protocol):
         """Make a writer for a new part of a period; ``columns`` are the declared columns with their types."""
         ...
 
-    def facts(self, part: bytes, layout: Layout) -> Facts:
+    def facts(self, part: bytes, layout: Layout) -> ItemsDigest:
         """Compute the facts of a finished part from its content."""
         ...
 
-    def page_facts(self, items: bytes) -> Facts:
+    def page_facts(self, items: bytes) -> ItemsDigest:
         """Compute the facts of a page of a scan."""
         ...
 

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from tidetable.archive.manifest import Manifest, Part
 from tidetable.errors import ArchiveFailed
 from tidetable.events import Event
-from tidetable.exact import encode_json
+from tidetable.exact_json import encode_json
 from tidetable.layout import Layout, find_number
 from tidetable.ports import ArchivePage, ArchiveRange, Rank, Version
 from tidetable.times import EPOCH, to_text

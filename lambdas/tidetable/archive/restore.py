@@ -15,9 +15,9 @@ from typing import Any
 
 import msgspec
 
+from tidetable.archive.digest import join_digests
 from tidetable.archive.export import require_entry
 from tidetable.archive.exporter import Exporter, hold_period, open_source
-from tidetable.archive.facts import join_digests
 from tidetable.archive.manifest import Manifest, Part
 from tidetable.archive.portions import make_puts, split_items
 from tidetable.archive.reading import describe_damage
@@ -36,7 +36,7 @@ from tidetable.errors import (
     TableUnusable,
 )
 from tidetable.events import Item
-from tidetable.ingest.notes import Notes
+from tidetable.ingest.series_index import SeriesIndex
 from tidetable.ingest.writing import Jitter, Writer
 from tidetable.large.shrink import LargeValueServices, Shrinker
 from tidetable.leases import LIFECYCLE_LEASE, wait_for_lease
@@ -62,7 +62,7 @@ class Restorer:
     jitter: Jitter
     large: LargeValueServices
     # None if no stream has rollups.
-    notes: Notes | None = None
+    notes: SeriesIndex | None = None
 
 
 class Position(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from tidetable.events import Event
-from tidetable.exact import decode_json, encode_json
+from tidetable.exact_json import decode_json, encode_json
 from tidetable.ports import ArchivePage, ArchiveRange, Version
 from tidetable.times import from_text, to_text
 

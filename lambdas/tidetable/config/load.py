@@ -53,7 +53,7 @@ def parse(text: str, *, checked: bool = False) -> Config:
     groups = {name: _convert(document.pop(name, {}), kind, name, problems) for name, kind in _GROUPS.items()}
     tables = document.pop("streams", {})
     if document:
-        from tidetable.config.explain import explain_key
+        from tidetable.config.explain_table import explain_key
 
         problems += [explain_key(key, key, [*_GROUPS, "streams"]) for key in document]
     if not isinstance(tables, dict) or not tables:
@@ -111,7 +111,7 @@ def _convert(table: Any, kind: type[_Group], path: str, problems: list[str]) -> 
     try:
         return msgspec.convert(table, kind, dec_hook=read_duration)
     except msgspec.ValidationError as error:
-        from tidetable.config.explain import explain_table
+        from tidetable.config.explain_table import explain_table
 
         problems += list(explain_table(table, kind, path)) or [f"{path}: {error}"]
         return None

@@ -10,8 +10,8 @@ import msgspec
 
 from tidetable.access import Access, find_scopes
 from tidetable.credentials.presented import find_key_texts
-from tidetable.credentials.records import KeyRecord, refuse_unknown
-from tidetable.credentials.ring import KeyRing
+from tidetable.credentials.records import CredentialRecord, refuse_unknown
+from tidetable.credentials.ring import CredentialRing
 from tidetable.credentials.text import read_id
 
 
@@ -34,7 +34,7 @@ class Decision:
     """
 
     refusal: str = ""
-    record: KeyRecord | None = None
+    record: CredentialRecord | None = None
     text: str = field(default="", repr=False)
     former: bool = False
 
@@ -54,7 +54,7 @@ class Decision:
         return shown | ({"refusal": self.refusal} if self.refusal else {})
 
 
-def decide(call: Call, ring: KeyRing, now: datetime) -> Decision:
+def decide(call: Call, ring: CredentialRing, now: datetime) -> Decision:
     """Decide on a request at an instant. Errors of the ring are passed on."""
     texts = find_key_texts(call.headers, call.parameters, call.resource)
     if not texts:

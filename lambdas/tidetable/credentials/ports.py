@@ -6,25 +6,25 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Protocol
 
-from tidetable.credentials.records import KeyRecord
+from tidetable.credentials.records import CredentialRecord
 
 
-class Keys(Protocol):
+class CredentialStore(Protocol):
     """The keys of a stage. Reads are strongly consistent. A write returns False if its condition does not hold."""
 
-    def all(self) -> Sequence[KeyRecord]:
+    def all(self) -> Sequence[CredentialRecord]:
         """Read all keys, also revoked keys, in the order of their ids."""
         ...
 
-    def find(self, id: str) -> KeyRecord | None:
+    def find(self, id: str) -> CredentialRecord | None:
         """Read the key of an id; None if there is no such key."""
         ...
 
-    def add(self, record: KeyRecord) -> bool:
+    def add(self, record: CredentialRecord) -> bool:
         """Add a key; False if a key with this id exists."""
         ...
 
-    def rotate(self, record: KeyRecord, before: KeyRecord) -> bool:
+    def rotate(self, record: CredentialRecord, before: CredentialRecord) -> bool:
         """Give a key another secret; False if the key was rotated or revoked since ``before`` was read."""
         ...
 

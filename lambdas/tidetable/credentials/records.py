@@ -42,7 +42,7 @@ _NOBODY = Secret(b"\0" * SALT_BYTES, b"\0" * 32)
 
 
 @dataclass(frozen=True, slots=True)
-class KeyRecord:
+class CredentialRecord:
     """A key.
 
     ``access`` says what the key may do. ``secrets`` are the hashes of its texts, the newest first. The key is refused
@@ -88,7 +88,7 @@ class KeyRecord:
             return "rotated"
         return None
 
-    def rotate(self, secret: Secret, now: datetime, overlap: timedelta) -> KeyRecord:
+    def rotate(self, secret: Secret, now: datetime, overlap: timedelta) -> CredentialRecord:
         """Return the key with a new secret. The earlier secrets are accepted for at most ``overlap`` from now."""
         end = now + overlap
         former = tuple(

@@ -15,8 +15,8 @@ from tidetable.conditions import Condition
 from tidetable.config.stream import ChangeKind
 from tidetable.errors import TableMissing, ValueMissing
 from tidetable.events import Item, JsonObject
-from tidetable.exact import decode_json, encode_json
-from tidetable.large.whole import Unpacker
+from tidetable.exact_json import decode_json, encode_json
+from tidetable.large.unpack import Unpacker
 from tidetable.layout.period_layout import NEWEST
 from tidetable.layout.ref import encode_ref
 from tidetable.packs import open_item

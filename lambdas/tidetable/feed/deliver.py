@@ -12,8 +12,8 @@ from collections.abc import Sequence
 
 from tidetable.feed.changes import Record
 from tidetable.feed.intake import read_records
-from tidetable.feed.model import Delivered, Feed, FeedLetters, Message, Target
 from tidetable.feed.sending import TRIES, send_messages, send_to_target
+from tidetable.feed.targets import Delivered, Feed, FeedLetters, Message, Target
 from tidetable.remaining import Remaining
 
 __all__ = ["TRIES", "Delivered", "Feed", "FeedLetters", "Message", "Target", "deliver", "send_messages"]

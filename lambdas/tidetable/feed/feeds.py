@@ -12,10 +12,10 @@ from tidetable.errors import BadInvocation, NotReady, TableMissing
 from tidetable.feed.changes import Change, ChangeReader, Record
 from tidetable.feed.deliver import deliver
 from tidetable.feed.memory import Memory
-from tidetable.feed.model import Delivered, Feed, FeedLetters, Message, Target
 from tidetable.feed.sending import send_messages
+from tidetable.feed.targets import Delivered, Feed, FeedLetters, Message, Target
 from tidetable.feed.unread import UnreadRecord, parse_unread
-from tidetable.large.whole import Unpacker
+from tidetable.large.unpack import Unpacker
 from tidetable.names import parse_table_name
 from tidetable.ports import CatalogReader, Clock
 from tidetable.query.where import parse_conditions

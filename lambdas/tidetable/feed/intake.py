@@ -13,7 +13,7 @@ from typing import NamedTuple
 from tidetable.catalog import Entry
 from tidetable.errors import TidetableError, ValueMissing, describe_error
 from tidetable.feed.changes import Record
-from tidetable.feed.model import Delivered, Failure, Feed, ReadRecord
+from tidetable.feed.targets import Delivered, Failure, Feed, ReadRecord
 from tidetable.feed.unread import describe_unread
 from tidetable.packs import DamagedPack
 from tidetable.remaining import Remaining

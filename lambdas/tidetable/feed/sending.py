@@ -17,7 +17,7 @@ from typing import NamedTuple
 from tidetable.errors import ChangesRefused, TargetBusy, describe_error
 from tidetable.feed.intake import TIME_IS_UP
 from tidetable.feed.memory import ChangeKey
-from tidetable.feed.model import Delivered, Failure, Feed, Message, ReadRecord, Target
+from tidetable.feed.targets import Delivered, Failure, Feed, Message, ReadRecord, Target
 from tidetable.ports import Clock
 from tidetable.remaining import Remaining
 

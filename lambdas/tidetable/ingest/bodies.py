@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, NoReturn, TypeVar
 
 import msgspec
 
-from tidetable.exact import decode_json, parse_exact_number
+from tidetable.exact_json import decode_json, parse_exact_number
 from tidetable.ingest.unreadable import Unreadable, find_lone_surrogate, read_elements, read_line
 from tidetable.problems import refuse_request
 

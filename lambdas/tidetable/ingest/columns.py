@@ -16,7 +16,7 @@ from msgspec import Raw
 from tidetable.catalog import OPENING, Entry, find_entry_at
 from tidetable.errors import InvalidTime
 from tidetable.events import Event
-from tidetable.exact import decode_json, encode_json
+from tidetable.exact_json import decode_json, encode_json
 from tidetable.ingest.bodies import SentRaw
 from tidetable.ingest.context import RequestContext
 from tidetable.ingest.routing import Routed

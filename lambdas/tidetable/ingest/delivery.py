@@ -22,8 +22,8 @@ from tidetable.ingest.routing import make_put
 from tidetable.ingest.submission import Slot
 from tidetable.ingest.versions import add_fenced, is_repeat, write_all_forms
 from tidetable.ingest.writing import Jitter, Writer
-from tidetable.large.ports import Store
 from tidetable.large.shrink import LargeValueServices, Shrinker
+from tidetable.large.sweep_ports import Store
 from tidetable.ports import CatalogReader, Clock, DeadLetters, EventStore, Guarded, Put, Transacted, Written
 from tidetable.remaining import Remaining, limit_time
 from tidetable.window import Window

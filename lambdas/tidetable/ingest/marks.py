@@ -13,8 +13,8 @@ from datetime import datetime, timedelta
 
 from tidetable.config.model import Stream
 from tidetable.errors import StoreUnavailable, TableMissing, TableThrottled
-from tidetable.ingest.notes import Notes
 from tidetable.ingest.routing import Routed
+from tidetable.ingest.series_index import SeriesIndex
 from tidetable.ingest.submission import Slot
 from tidetable.ports.rollups import Rollups
 from tidetable.rollups.bounds import MARK_KEPT, needs_mark, to_millis
@@ -33,7 +33,7 @@ class Marks:
     def __init__(self, rollups: Rollups) -> None:
         self._rollups = rollups
         self._put: dict[tuple[str, datetime], datetime] = {}
-        self.notes = Notes(rollups)
+        self.notes = SeriesIndex(rollups)
         # Why marks were not put the last time that they failed.
         self.trouble = ""
 

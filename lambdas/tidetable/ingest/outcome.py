@@ -10,7 +10,7 @@ from typing import Any, Literal
 import msgspec
 
 from tidetable.catalog import Backfill
-from tidetable.exact import encode_json
+from tidetable.exact_json import encode_json
 from tidetable.ingest.context import RequestContext
 from tidetable.ingest.routing import Routed
 from tidetable.ingest.submission import Rejection, Slot, Submission, list_rejections

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from tidetable.events import Event
-from tidetable.exact import decode_json, encode_json
+from tidetable.exact_json import decode_json, encode_json
 from tidetable.groups import group_by_size
 from tidetable.layout import Key
 from tidetable.ports import Blob, Compressor, Values

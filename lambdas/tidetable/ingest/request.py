@@ -15,7 +15,6 @@ from tidetable.events import Event
 from tidetable.ingest.bodies import Body, SentRaw, decode_body, decode_raw, read_body
 from tidetable.ingest.circuit import Circuit
 from tidetable.ingest.context import RequestContext
-from tidetable.ingest.known import KnownPeriods
 from tidetable.ingest.outcome import (
     SURELY_ANSWERED,
     Outcome,
@@ -24,6 +23,7 @@ from tidetable.ingest.outcome import (
     refuse_long_answer,
     report_written,
 )
+from tidetable.ingest.recent_periods import RecentPeriods
 from tidetable.ingest.routing import Routed, route_submissions
 from tidetable.ingest.submission import Durable, Rejection, Slot, Submission, list_rejections
 from tidetable.ingest.verdicts import judge_all
@@ -74,7 +74,7 @@ class Ingest(msgspec.Struct):
     jitter: Jitter
     circuit: Circuit
     large: LargeValueServices
-    known: KnownPeriods = msgspec.field(default_factory=KnownPeriods)
+    known: RecentPeriods = msgspec.field(default_factory=RecentPeriods)
     # None if no stream has rollups.
     marks: Marks | None = None
 

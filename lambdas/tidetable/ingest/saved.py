@@ -18,7 +18,7 @@ from tidetable.ingest.delivery import Drain
 from tidetable.ingest.drain import TRIES, Drained, drain_message, drain_text, expand_message
 from tidetable.ingest.overflow import decode_message
 from tidetable.ingest.pace import SAVED_SHARE, Pace
-from tidetable.large.ports import Stored
+from tidetable.large.sweep_ports import Stored
 from tidetable.layout import Key
 from tidetable.ports import Blob
 from tidetable.remaining import Remaining

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from tidetable.exact import decode_json
+from tidetable.exact_json import decode_json
 
 
 class Unreadable(msgspec.Struct, frozen=True):

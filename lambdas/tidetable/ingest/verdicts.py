@@ -10,7 +10,7 @@ from typing import Any
 from tidetable.access import describe_prefix
 from tidetable.errors import InvalidTime
 from tidetable.events import Event, JsonObject
-from tidetable.exact import canonical_json
+from tidetable.exact_json import canonical_json
 from tidetable.ingest.bodies import Sent
 from tidetable.ingest.context import RequestContext
 from tidetable.ingest.submission import Code, Rejection, Submission

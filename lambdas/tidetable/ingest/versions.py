@@ -15,7 +15,7 @@ from hashlib import sha256
 from tidetable.catalog import Entry
 from tidetable.errors import CollectionFull, PutRefused, StoreUnavailable, TableMissing
 from tidetable.events import Item, JsonObject
-from tidetable.exact import canonical_json
+from tidetable.exact_json import canonical_json
 from tidetable.ingest.writing import Writer
 from tidetable.large.forms import strip_version
 from tidetable.layout import ATTRIBUTES

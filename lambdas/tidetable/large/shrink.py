@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from tidetable.catalog import Entry
 from tidetable.config import Stream
 from tidetable.events import Item
-from tidetable.exact import encode_json
+from tidetable.exact_json import encode_json
 from tidetable.large.forms import MAX_EVENT_BYTES, derive_version, make_blob_prefix, make_chunk_key, split_payload
 from tidetable.layout import Layout
 from tidetable.names import name_chunks_table

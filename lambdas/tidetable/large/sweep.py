@@ -27,8 +27,8 @@ from tidetable.catalog_steps import read_entry
 from tidetable.config import Config
 from tidetable.errors import StaleEntry, TableMissing, describe_error
 from tidetable.large.forms import list_earlier_keys, make_blob_prefix
-from tidetable.large.ports import Notes, Store, Stored
-from tidetable.lifecycle.known import find_known_streams
+from tidetable.large.sweep_ports import Notes, Store, Stored
+from tidetable.lifecycle.run_streams import find_run_streams
 from tidetable.periods import parse_label
 from tidetable.ports import Catalog, Clock, EventStore, Pools
 from tidetable.remaining import Remaining
@@ -114,7 +114,7 @@ class _Run:
         self._newest_swept = sweeper.clock.now() - GRACE
         self._last: Position | None = None
         # Removed streams still have tables, archives and objects for a long time.
-        known = find_known_streams(sweeper.config, sweeper.catalog, sweeper.clock.now())
+        known = find_run_streams(sweeper.config, sweeper.catalog, sweeper.clock.now())
         self._streams = sorted(known.config.streams)
 
     def remove_expired(self) -> bool:

@@ -34,7 +34,7 @@ def follow_catalog(run: Run, now: datetime, *, dry_run: bool = False) -> list[Ca
     A run makes one change. No copy is removed: other streams or a reader may use it. Nothing happens before the first
     complete deployment of the stage.
     """
-    if not run.config.replicas or not run.catalog.is_standing():
+    if not run.config.replicas or not run.catalog.is_deployed():
         return []
     table = run.tables.describe(run.catalog_table)
     if table is None:

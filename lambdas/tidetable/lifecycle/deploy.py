@@ -12,8 +12,8 @@ from tidetable.config import Stream
 from tidetable.errors import note_trouble
 from tidetable.leases import is_recorded, record_fact
 from tidetable.lifecycle.actions import Action, Create, Finding, Open, Reopen, SetCapacity
+from tidetable.lifecycle.conflicts import find_conflicts
 from tidetable.lifecycle.ladder import RAISED
-from tidetable.lifecycle.misuse import find_misuses
 from tidetable.lifecycle.outlook import measure_lead
 from tidetable.lifecycle.premake import find_missing_periods
 from tidetable.lifecycle.reconcile import reconcile
@@ -89,7 +89,7 @@ def deploy(run: Run, configuration: str, *, first: bool) -> Deployed:
 def _find_misuse(run: Run) -> str | None:
     """Find the errors that the configuration would make with existing tables, as one text; None if no error is known."""
     try:
-        return "; ".join(islice(find_misuses(run.config, run.catalog), _NAMED)) or None
+        return "; ".join(islice(find_conflicts(run.config, run.catalog), _NAMED)) or None
     except Exception:  # the first run reports a catalog that does not answer
         return None
 

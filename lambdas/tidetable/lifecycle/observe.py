@@ -16,10 +16,10 @@ from tidetable.catalog import OPENING, Backfill, Entry, State
 from tidetable.config import Config, Stream
 from tidetable.errors import NotReady, describe_error, note_trouble
 from tidetable.lifecycle.copies import find_copies_to_mark, is_ending, lacks_copies
-from tidetable.lifecycle.known import Known, find_known_streams
 from tidetable.lifecycle.ladder import choose_level
 from tidetable.lifecycle.marked import find_marked_tables
 from tidetable.lifecycle.run import CONCURRENCY, Run
+from tidetable.lifecycle.run_streams import RunStreams, find_run_streams
 from tidetable.period_tables import list_names
 from tidetable.ports import Catalog, Table, Tables
 from tidetable.times import EPOCH
@@ -58,7 +58,7 @@ class Observed:
 class Observation:
     """The observed streams, the ``known`` configuration, and the ``troubles``: why streams were not observed."""
 
-    known: Known
+    known: RunStreams
     streams: dict[str, Observed] = field(default_factory=dict)
     troubles: list[str] = field(default_factory=list)
 
@@ -78,7 +78,7 @@ class Observation:
 def observe(run: Run, now: datetime, planned: Sequence[Backfill] = (), only: str | None = None) -> Observation:
     """Observe all streams, or ``only`` one, from the oldest table on. ``planned`` backfills replace requested ones."""
     catalog = run.catalog
-    known = find_known_streams(run.config, catalog, now)
+    known = find_run_streams(run.config, catalog, now)
     config = known.config
     observation = Observation(known, troubles=known.troubles)
     entries: dict[str, Sequence[Entry]] = {}

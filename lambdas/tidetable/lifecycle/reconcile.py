@@ -13,12 +13,12 @@ from tidetable.leases import LEASE_MOST, LIFECYCLE_LEASE, hold_lease
 from tidetable.lifecycle.actions import Action, Archive, Copy, Create, Delete, Finding
 from tidetable.lifecycle.apply import apply
 from tidetable.lifecycle.catalog_copies import CatalogCopy, follow_catalog
-from tidetable.lifecycle.known import remember_policies
 from tidetable.lifecycle.observe import Observation, observe, remember_copies, remember_horizons, remember_tables
 from tidetable.lifecycle.outlook import derive_outlook
 from tidetable.lifecycle.plan import plan
 from tidetable.lifecycle.report import Done, Report
 from tidetable.lifecycle.run import CONCURRENCY, Run
+from tidetable.lifecycle.run_streams import remember_policies
 from tidetable.remaining import limit_time
 
 # The time that a run reserves for its records after the last action. That action may be an archive, which takes all
@@ -72,7 +72,7 @@ def _perform_run(
     existing = {name for view in observation.streams.values() for name in view.table_names}
     report.tables = len(existing)
     actions = plan(observation.config, run.stage, report.now, observation.streams)
-    if any(isinstance(action, Copy) for action in actions) and not _is_standing(run):
+    if any(isinstance(action, Copy) for action in actions) and not _is_deployed(run):
         actions = [action for action in actions if not isinstance(action, Copy)]
     if select is not None:
         actions = [action for action in actions if select(action)]
@@ -98,10 +98,10 @@ def _perform_run(
         run.catalog.ensure_secret()
 
 
-def _is_standing(run: Run) -> bool:
+def _is_deployed(run: Run) -> bool:
     """True if a deployment was ever completed. A failed first deployment deletes its tables; copies would delay it."""
     try:
-        return run.catalog.is_standing()
+        return run.catalog.is_deployed()
     except Exception:  # a later run makes the copies
         return False
 

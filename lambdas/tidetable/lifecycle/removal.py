@@ -11,8 +11,8 @@ from tidetable.catalog import Entry, State
 from tidetable.errors import NotOurs, NotReady, RemovalFailed, judge_failure
 from tidetable.leases import LIFECYCLE_LEASE, limit_lease_length, name_archive_lease, wait_for_lease
 from tidetable.lifecycle.apply import remove_table
-from tidetable.lifecycle.known import find_known_streams
 from tidetable.lifecycle.run import Run
+from tidetable.lifecycle.run_streams import find_run_streams
 from tidetable.period_tables import PeriodTables
 
 # A deletion takes 5 to 8 s (measured). Nearly all of this time is waiting, so many deletions run in parallel.
@@ -53,7 +53,7 @@ def remove(run: Run) -> Removed:
 def _find_entries(run: Run, now: datetime) -> Iterator[Entry]:
     """Find the entries whose tables must be deleted: archived and restored periods may have tables, too."""
     # For a removed stream, its last recorded policy decides.
-    known = find_known_streams(run.config, run.catalog, now)
+    known = find_run_streams(run.config, run.catalog, now)
     if not known.complete:
         raise RemovalFailed(f"{'; '.join(known.troubles)}. Delete the stack again")
     for stream in known.config.streams.values():

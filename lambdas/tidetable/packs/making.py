@@ -12,7 +12,7 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 from tidetable.events import Item, JsonObject
-from tidetable.exact import decode_json, encode_json
+from tidetable.exact_json import decode_json, encode_json
 from tidetable.layout import Layout, unescape
 from tidetable.layout.pack import PackName, hash_body, make_address, make_pack_key, shift_time
 from tidetable.packs.body import encode_body

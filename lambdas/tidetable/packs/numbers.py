@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from tidetable.exact import canonical_json, decode_json, encode_json
+from tidetable.exact_json import canonical_json, decode_json, encode_json
 from tidetable.layout import render_number
 from tidetable.values import count_item_bytes
 

@@ -14,7 +14,7 @@ import msgspec
 from tidetable.catalog import Entry
 from tidetable.conditions import Condition
 from tidetable.events import Event, Item
-from tidetable.exact import decode_json
+from tidetable.exact_json import decode_json
 from tidetable.layout import Index, Key
 
 # AWS: BatchGetItem takes 100 keys and answers 16 MB. Chunks are up to 400 KB each.

@@ -66,10 +66,10 @@ class Catalog(CatalogReader, Protocol):
     def ensure_secret(self) -> None:
         """Make the secret that seals cursors, unless there is a secret already."""
 
-    def is_standing(self) -> bool:
+    def is_deployed(self) -> bool:
         """True if a deployment of the stage was ever completed; strongly consistent."""
 
-    def mark_standing(self) -> None:
+    def mark_deployed(self) -> None:
         """Record that a deployment of the stage was completed."""
 
     def forget(self, entry: Entry) -> None:

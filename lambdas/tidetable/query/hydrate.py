@@ -14,7 +14,7 @@ from tidetable.catalog import Entry
 from tidetable.events import Item
 from tidetable.groups import group_by_size
 from tidetable.large.forms import list_earlier_keys
-from tidetable.large.whole import group_items
+from tidetable.large.unpack import group_items
 from tidetable.layout import Key
 from tidetable.ports import GET_CHUNKS, GET_ITEMS, Columns
 from tidetable.query.model import Projection

@@ -16,7 +16,7 @@ from tidetable.access import FULL, Access
 from tidetable.conditions import Condition, Names
 from tidetable.config import Stream
 from tidetable.events import JsonObject
-from tidetable.large.whole import Unpacker
+from tidetable.large.unpack import Unpacker
 from tidetable.ports import GET_ITEMS, ArchiveReader, CatalogReader, EventStore, Pools, Sketches
 from tidetable.query.cursor import Seal
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import msgspec
 
-from tidetable.exact import decode_json, encode_json
+from tidetable.exact_json import decode_json, encode_json
 from tidetable.query.model import ALL, Cost, Position, Projection
 from tidetable.query.rows import Row, Rows, count_escaped_bytes
 from tidetable.query.scans import Gap, Scan

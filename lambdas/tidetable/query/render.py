@@ -14,7 +14,7 @@ from math import inf
 from typing import Any, NamedTuple
 
 from tidetable.events import JsonObject
-from tidetable.exact import decode_json, encode_json
+from tidetable.exact_json import decode_json, encode_json
 from tidetable.ports import TableEncoder
 from tidetable.problems import refuse_parameter, refuse_request
 from tidetable.query.page import Answer, count_fitting_rows

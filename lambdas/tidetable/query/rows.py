@@ -16,9 +16,9 @@ import msgspec
 
 from tidetable.catalog import Entry
 from tidetable.events import Event, Item
-from tidetable.exact import decode_json, encode_json
+from tidetable.exact_json import decode_json, encode_json
 from tidetable.large.forms import strip_version
-from tidetable.large.whole import is_partial, measure_outside
+from tidetable.large.unpack import is_partial, measure_outside
 from tidetable.layout import encode_ref_head, encode_ref_tails, is_plain
 from tidetable.layout.period_layout import NEWEST
 from tidetable.ports import Version

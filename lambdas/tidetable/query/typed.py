@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from tidetable.config.columns import parse_decimal
-from tidetable.exact import EXACT, decode_json, encode_json, show_text
+from tidetable.exact_json import EXACT, decode_json, encode_json, show_text
 from tidetable.ports import TypedColumn
 from tidetable.query.model import ALL, Projection
 from tidetable.times import from_text, to_micros

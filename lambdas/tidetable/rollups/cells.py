@@ -20,7 +20,7 @@ from tidetable.layout import find_number, find_value
 from tidetable.packs.numbers import settle_text
 from tidetable.ports import Sketches
 from tidetable.rollups.definition import PERCENTILES, SERIES, TIMES, Definition
-from tidetable.rollups.groups import Group, make_group_value, measure_group, shorten_name
+from tidetable.rollups.group_values import Group, make_group_value, measure_group, shorten_name
 from tidetable.rollups.numbers import Numbers, Times, read_numbers
 from tidetable.times import TEXT_LENGTH
 

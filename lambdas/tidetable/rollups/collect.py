@@ -10,13 +10,13 @@ from tidetable.catalog import GONE, Entry, GapReason, State
 from tidetable.conditions import ANY, Names
 from tidetable.errors import TableMissing
 from tidetable.events import Event, Item
-from tidetable.large.whole import is_partial
+from tidetable.large.unpack import is_partial
 from tidetable.layout import escape
 from tidetable.ports import NotedSeries
 from tidetable.ports.rollups import Span
 from tidetable.query.batches import ArchiveBatch, Batch, EventRow, LiveBatch, TimeUp, list_events
+from tidetable.query.indexed_series import Stretch, find_stretches, is_noted, read_series, read_stretch
 from tidetable.query.model import AT_ONCE, Query, Reader
-from tidetable.query.noted import Stretch, find_stretches, is_noted, read_series, read_stretch
 from tidetable.query.plan import plan_query
 from tidetable.query.read import Scanner
 from tidetable.query.scans import Gap

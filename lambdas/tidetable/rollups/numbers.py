@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from tidetable.events import JsonObject
-from tidetable.exact import EXACT
+from tidetable.exact_json import EXACT
 from tidetable.packs.numbers import settle_text
 from tidetable.ports import Sketch, Sketches
 from tidetable.rollups.definition import PERCENTILES, TIMES

@@ -21,8 +21,8 @@ from tidetable.rollups.cells import Bucket
 from tidetable.rollups.collect import MOST_TOGETHER, collect_together, find_end_of_gone
 from tidetable.rollups.cover import Version, list_versions
 from tidetable.rollups.definition import Definition
-from tidetable.rollups.noting import begin_noting, find_noted_start, sweep_notes
 from tidetable.rollups.reseal import reseal_buckets, sweep_rested
+from tidetable.rollups.series_index_upkeep import begin_noting, find_noted_start, sweep_notes
 from tidetable.rollups.services import BucketBlocked, Services, Superseded, Unfinished
 
 

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from tidetable.catalog import Entry, State, find_entry_at
 from tidetable.errors import PutRefused, TableThrottled
 from tidetable.events import Event, Item
-from tidetable.exact import decode_json
+from tidetable.exact_json import decode_json
 from tidetable.groups import group_by_size
 from tidetable.layout.pack import find_key_range
 from tidetable.packs import make_packs, open_item, walk_packs

@@ -10,11 +10,11 @@ from typing import Any
 
 from tidetable.catalog import Entry
 from tidetable.config import Stream
-from tidetable.exact import EXACT
+from tidetable.exact_json import EXACT
 from tidetable.ports import Tables
-from tidetable.query.aggregates.parse import Aggregation
+from tidetable.query.aggregates.aggregate_parameters import Aggregation
+from tidetable.query.aggregates.aggregate_run import Run, refuse_parting
 from tidetable.query.aggregates.rolled import choose_sections
-from tidetable.query.aggregates.run import Run, refuse_parting
 from tidetable.query.model import Reader
 from tidetable.query.page import ComputedRows
 from tidetable.query.read import read_periods

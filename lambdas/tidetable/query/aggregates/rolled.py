@@ -13,13 +13,13 @@ from tidetable.config import Stream
 from tidetable.errors import StoreUnavailable, TableMissing, TableThrottled
 from tidetable.events import Event
 from tidetable.ports.rollups import Span
-from tidetable.query.aggregates.parse import SERIES, Aggregation
+from tidetable.query.aggregates.aggregate_parameters import SERIES, Aggregation
 from tidetable.query.aggregates.stats import parse_percentile
 from tidetable.query.aggregates.steps import find_fitting_spans
 from tidetable.query.batches import ArchiveBatch, LiveBatch
+from tidetable.query.indexed_series import find_stretches
 from tidetable.query.model import Reader
-from tidetable.query.noted import find_stretches
-from tidetable.query.sections import (
+from tidetable.query.rollup_sources import (
     Choice,
     choose_by_state,
     list_definitions,

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from tidetable.query.listings.parse import Place
+from tidetable.query.listings.listing_parameters import Place
 
 # At most this many names are held beyond the names of the page, before the last names are dropped.
 _SLACK = 5_000

@@ -11,17 +11,17 @@ from typing import Any
 
 from tidetable.durations import Duration
 from tidetable.events import Event, JsonObject
-from tidetable.exact import decode_json
+from tidetable.exact_json import decode_json
 from tidetable.layout import find_value
 from tidetable.query.batches import ArchiveBatch, LiveBatch, list_events
+from tidetable.query.listings.listing_parameters import Listing
 from tidetable.query.listings.names import EXACT, Seen
-from tidetable.query.listings.parse import Listing
 from tidetable.query.model import Reader
 from tidetable.query.scans import Gap
 from tidetable.rollups.cells import FIELDS_ID, name_kind, parse_names
 from tidetable.rollups.collect import read_batch_events
 from tidetable.rollups.definition import Definition
-from tidetable.rollups.groups import make_group_value, shorten_name
+from tidetable.rollups.group_values import make_group_value, shorten_name
 from tidetable.times import EPOCH, from_text, to_text
 
 _Batch = LiveBatch | ArchiveBatch

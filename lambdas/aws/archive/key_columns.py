@@ -1,0 +1,167 @@
+"""Keys as columns: time, series, id and suffix. Every key of an item can be calculated from them."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Mapping
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from aws.archive.render import concatenate, may_contain
+from tidetable.errors import ArchiveFailed
+from tidetable.layout import Index, Layout
+
+_TIME = 27
+_TIME_PATTERN = r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$"
+_VERSIONED = r"^v(?P<version>[0-9]{1,9})#(?P<rest>(?s:.*))$"
+_HEX = r"^[0-9a-f]+$"
+_TEXT = pa.string()
+_ZONE = pa.timestamp("us", tz="UTC")
+
+
+class KeyColumns:
+    """The keys of a period's items, by its layout.
+
+    A ranking's partition key is a column if its sort key is ``derived`` from the data; otherwise both keys stay among
+    the other attributes. A replica has no keys of its own.
+    """
+
+    def __init__(self, layout: Layout, derived: Iterable[Index]) -> None:
+        self._layout = layout
+        self._indexes = tuple(index for index in layout.indexes if index.timely)
+        self._ranking_pks = tuple(index.pk for index in derived if index.ranks)
+        timely = {name for index in self._indexes for name in (index.pk, index.sk)}
+        self.index_names = frozenset({*timely, *self._ranking_pks})
+
+    def index_columns(self, wire: Mapping[str, pa.Array], stored: Mapping[str, pa.Array]) -> dict[str, pa.Array]:
+        """Return the partition keys in indexes; ArchiveFailed for a sort key there that is not the item's own."""
+        count = len(wire["pk"])
+        columns = {}
+        for index in self._indexes:
+            pk, sk = (stored.get(name, pa.nulls(count, _TEXT)) for name in (index.pk, index.sk))
+            plain = self._split(wire["pk"], wire["sk"])[1]
+            expected = pc.if_else(pk.is_valid(), self._make_full_sort_key(wire["pk"], plain), pa.scalar(None, _TEXT))
+            if not sk.equals(expected):
+                raise ArchiveFailed(f"the table holds an item whose key in the index {index.name} is not an event's")
+            columns[index.pk] = pk
+        return columns | {name: stored.get(name, pa.nulls(count, _TEXT)) for name in self._ranking_pks}
+
+    def columns(self, arrays: Mapping[str, pa.Array]) -> dict[str, pa.Array]:
+        """Return the columns that replace the items' keys; ArchiveFailed for a key that they do not describe."""
+        pk = arrays["pk"]
+        version, sk = self._split(pk, arrays["sk"])
+        # A table has fewer partitions than items, so the partition keys' texts are processed once per partition.
+        encoded = pk.dictionary_encode()
+        pks, pk_numbers = encoded.dictionary, encoded.indices
+        has_time = pc.match_substring_regex(pc.utf8_slice_codeunits(sk, 0, _TIME), _TIME_PATTERN)
+        has_suffix = pc.match_substring_regex(pks, "#[0-9]{1,4}$").take(pk_numbers)
+        _refuse_others(pc.and_(has_time, has_suffix), pk, sk)
+        texts = pc.utf8_slice_codeunits(sk, 0, _TIME - 1)
+        shard = pc.cast(pc.replace_substring_regex(pks, "(?s)^.*#", ""), pa.int16()).take(pk_numbers)
+        names = pc.utf8_slice_codeunits(sk, _TIME + 1)
+        if self._layout.partition_by == "time":
+            _refuse_others(pc.match_substring(names, "#"), pk, sk)
+            pairs = pc.split_pattern(names, "#", max_splits=1)
+            series, id = (_unescape_names(pc.list_element(pairs, index)) for index in range(2))
+        else:
+            series = _unescape_names(pc.replace_substring_regex(pks, "#[0-9]+$", "")).take(pk_numbers)
+            id = _unescape_names(names)
+        try:
+            time = pc.cast(pc.cast(texts, pa.timestamp("us")), _ZONE)
+        except pa.ArrowInvalid as error:
+            raise ArchiveFailed(f"the table holds an item that is not an event: {error}") from error
+        id_text, id_hex = _encode_ids(id)
+        columns = {"time": time, "series": series, "id": id_text, "id_hex": id_hex, "shard": shard}
+        if version is not None:
+            columns["version"] = version
+        columns |= {name: arrays[name] for name in (*(index.pk for index in self._indexes), *self._ranking_pks)}
+        restored = self.restore(columns)
+        _refuse_others(pc.and_(pc.equal(restored["pk"], pk), pc.equal(restored["sk"], arrays["sk"])), pk, arrays["sk"])
+        return columns
+
+    def _split(self, pk: pa.Array, sk: pa.Array) -> tuple[pa.Array | None, pa.Array]:
+        """Split sort keys into the version, if the layout keeps versions, and the rest."""
+        if not self._layout.versioned:
+            return None, sk
+        match = pc.extract_regex(sk, _VERSIONED)
+        _refuse_others(match.is_valid(), pk, sk)
+        return pc.cast(match.field("version"), pa.int32()), match.field("rest")
+
+    def restore(self, columns: Mapping[str, pa.Array]) -> dict[str, pa.Array]:
+        """Calculate the keys from the columns, by attribute name."""
+        time = columns["time"].cast(pa.timestamp("us"))
+        series, id = _escape_names(columns["series"]), _escape_names(read_ids(columns))
+        stamp = _render_times(time)
+        if self._layout.partition_by == "time":
+            size = self._layout.bucket * 1_000_000
+            starts = pc.multiply(pc.divide(time.cast(pa.int64()), size), size).dictionary_encode()
+            head = _render_times(starts.dictionary.cast(pa.timestamp("us"))).take(starts.indices)
+            sk = concatenate(stamp, series, id, separator="#")
+        else:
+            head, sk = series, concatenate(stamp, id, separator="#")
+        if self._layout.versioned:
+            sk = concatenate("v", columns["version"].cast(_TEXT), "#", sk)
+        keys = {"pk": concatenate(head, columns["shard"].cast(_TEXT), separator="#"), "sk": sk}
+        for index in self._indexes:
+            pk = columns[index.pk]
+            long = concatenate(stamp, series, id, separator="#")
+            keys[index.pk] = pk
+            keys[index.sk] = pc.if_else(pk.is_valid(), long, pa.scalar(None, _TEXT))
+        return keys | {name: columns[name] for name in self._ranking_pks}
+
+    def _make_full_sort_key(self, pk: pa.Array, sk: pa.Array) -> pa.Array:
+        if self._layout.partition_by == "time":
+            return sk
+        series = pc.replace_substring_regex(pk, "#[0-9]+$", "")
+        return concatenate(
+            pc.utf8_slice_codeunits(sk, 0, _TIME), series, pc.utf8_slice_codeunits(sk, _TIME + 1), separator="#"
+        )
+
+
+def _render_times(time: pa.Array) -> pa.Array:
+    # Arrow's cast of a timestamp to text costs a tenth of its strftime.
+    return concatenate(pc.replace_substring(pc.cast(time, _TEXT), " ", "T"), "Z")
+
+
+def _escape_names(names: pa.Array) -> pa.Array:
+    if not may_contain(names, b"%#"):
+        return names
+    return pc.replace_substring(pc.replace_substring(names, "%", "%25"), "#", "%23")
+
+
+def _unescape_names(names: pa.Array) -> pa.Array:
+    if not may_contain(names, b"%"):
+        return names
+    return pc.replace_substring(pc.replace_substring(names, "%23", "#"), "%25", "%")
+
+
+def _encode_ids(ids: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """Encode ids as text or, if all ids are hexadecimal digits of one length, as bytes.
+
+    Bytes have half the size of digits. zstd does not compress digits to that size.
+    """
+    count = len(ids)
+    sizes = pc.min_max(pc.utf8_length(ids)).as_py()
+    length = sizes["min"] or 0
+    regular = length == sizes["max"] and length >= 16 and length % 2 == 0
+    if not regular or not pc.all(pc.match_substring_regex(ids, _HEX)).as_py():
+        return ids, pa.nulls(count, pa.binary())
+    raw = bytes.fromhex(pc.binary_join(pa.ListArray.from_arrays([0, count], ids), "")[0].as_py())
+    offsets = pa.py_buffer(array("i", range(0, (count + 1) * length // 2, length // 2)).tobytes())
+    return pa.nulls(count, _TEXT), pa.Array.from_buffers(pa.binary(), count, [None, offsets, pa.py_buffer(raw)])
+
+
+def read_ids(columns: Mapping[str, pa.Array]) -> pa.Array:
+    """Read the ids as text, whichever column holds them."""
+    packed = columns["id_hex"]
+    if packed.null_count == len(packed):
+        return columns["id"]
+    return pa.array([id.hex() for id in packed.to_pylist()], _TEXT)
+
+
+def _refuse_others(fine: pa.Array, pk: pa.Array, sk: pa.Array) -> None:
+    """Raise ArchiveFailed for the first key that is not ``fine``: only events may be archived as events."""
+    if pc.all(fine).as_py() is False:
+        row = pc.index(fine, pa.scalar(value=False)).as_py()
+        raise ArchiveFailed(f"the table holds an item that is not an event: {pk[row].as_py()!r}, {sk[row].as_py()!r}")

@@ -1,0 +1,105 @@
+"""Read a range of a part. It reads only the row groups that overlap the range and may have matching events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC
+from decimal import Decimal
+from io import RawIOBase
+from typing import IO, Any
+
+import pyarrow.parquet as pq
+
+from aws.archive.data_columns import Column
+from aws.archive.rows import Note, Rows, read_note
+from tidetable.archive.reading import ArchivedEvent
+from tidetable.conditions import Condition, read_numbers
+from tidetable.large.forms import strip_version
+from tidetable.layout import Layout
+from tidetable.ports import ArchiveRange
+from tidetable.times import from_text
+
+# The pipeline's own columns of an event; `data` has the fields that no column could store exactly.
+_OWN = ("time", "series", "id", "id_hex", "data")
+_VERSIONS = ("version", "attributes", "accepted_at")
+
+
+def read_between(
+    part: IO[bytes] | RawIOBase, keys: ArchiveRange, layout: Layout, *, ascending: bool = True
+) -> Iterator[ArchivedEvent]:
+    """Yield the events of the row groups that the range overlaps, in the order of their sort keys.
+
+    Other row groups are not fetched, and a row group is fetched only after the events of the previous group were used.
+    The answer has all events of each fetched group. So it also has events outside of the range, and events that do not
+    meet the conditions.
+    """
+    file = pq.ParquetFile(part)
+    note = read_note(file.schema_arrow)
+    low, high = (strip_version(edge) if layout.versioned else edge for edge in (keys.low, keys.high))
+    # A sort key begins with 27 characters of time; an edge of the range may be shorter.
+    first = from_text(_find_edge(low, "0001-01-01T00:00:00.000000Z"))
+    last = from_text(_find_edge(high, "9999-12-31T23:59:59.999999Z"))
+    fields = {field.partition(".")[0] for field in (*keys.fields, *(condition.field for condition in keys.conditions))}
+    names = None
+    if keys.fields:
+        present = set(file.schema_arrow.names)
+        names = [name for name in (*_OWN, *_VERSIONS, *sorted(fields - {*_OWN, *_VERSIONS})) if name in present]
+    groups = [
+        index
+        for index in range(file.num_row_groups)
+        if _overlaps_group(file.metadata.row_group(index), first, last)
+        and _may_match(file.metadata.row_group(index), note, keys)
+    ]
+    for index in groups if ascending else reversed(groups):
+        rows = list(Rows(file.read_row_group(index, columns=names), layout).events())
+        yield from rows if ascending else reversed(rows)
+
+
+def _overlaps_group(group: Any, first: Any, last: Any) -> bool:
+    times = group.column(0).statistics
+    return bool(times.min.replace(tzinfo=UTC) <= last and first <= times.max.replace(tzinfo=UTC))
+
+
+def _may_match(group: Any, note: Note, keys: ArchiveRange) -> bool:
+    """True if the range needs the row group: by its statistics, one of its events may meet all conditions.
+
+    If versions are requested, every row group is needed: an event's newest version decides for all its versions, and
+    those may be in other row groups.
+    """
+    if keys.versions:
+        return True
+    statistics = {group.column(at).path_in_schema: group.column(at).statistics for at in range(group.num_columns)}
+    rest = statistics.get("data")
+    if not keys.conditions or rest is None or not rest.has_min_max or not rest.min == rest.max == "{}":
+        return True
+    columns = {column.name: column for column in note.all()}
+    return all(
+        _may_meet(condition, columns[condition.field], statistics.get(condition.field), group.num_rows)
+        for condition in keys.conditions
+        if condition.field in columns
+    )
+
+
+def _may_meet(condition: Condition, column: Column, statistics: Any, rows: int) -> bool:
+    if statistics is None:
+        return True
+    if statistics.null_count == rows:
+        # An event without the field meets no condition.
+        return False
+    if not statistics.has_min_max or column.letter not in ("N", "S"):
+        return True
+    exact = column.letter == "N"
+    low, high = (Decimal(str(edge)) if exact else edge for edge in (statistics.min, statistics.max))
+    values: list[Any] = [value for text in condition.values for value in (read_numbers(text) if exact else [text])]
+    match condition.operator:
+        case "eq" | "in":
+            return any(low <= value <= high for value in values)
+        case "lt" | "le":
+            return any(low <= value for value in values)
+        case "gt" | "ge":
+            return any(value <= high for value in values)
+    return True
+
+
+def _find_edge(key: str, default: str) -> str:
+    return key[:27] if len(key) >= len(default) else default

@@ -1,0 +1,56 @@
+"""The periods that a process has just read from the catalog.
+
+They are remembered, so that not every request reads them again. A remembered entry may be two seconds old. It must not
+allow a write into a table that is being archived: the archive's scan would miss the event. These rules prevent that:
+
+- Only open entries (or entries that are being created) are remembered. Only a closed table can be archived, and the
+  lifecycle archives it 15 minutes (``SETTLE``) after it closed, at the earliest.
+- Remembered entries serve only events within the window. The window is that of the request's own time, not that of the
+  time of the read. A table is open as long as its period meets the window.
+- A request reads the catalog if it has events before the window (of a backfill), or events for which no open entry is
+  remembered. So a remembered entry never causes a refusal, and never queues an event because its table is missing.
+
+The remembered facts of an open entry never change: its period, its table and its layout. See docs/decisions/0033.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from tidetable.catalog import OPENING, Entry
+from tidetable.ports import CatalogReader
+
+KEPT = timedelta(seconds=2)
+
+
+class RecentPeriods:
+    """Remembers open entries of the catalog, each for two seconds, counted from a moment before it was read."""
+
+    def __init__(self) -> None:
+        self._entries: dict[str, dict[str, tuple[Entry, datetime]]] = {}
+
+    def find_covering(
+        self, catalog: CatalogReader, stream: str, oldest: datetime, newest: datetime, now: datetime
+    ) -> Sequence[Entry]:
+        """Return the entries of ``[oldest, newest]``, a range within the window; from memory if all are there."""
+        known = self._entries.setdefault(stream, {})
+        # If the clock was set back, an entry may seem younger than 0 s: it is not used then.
+        fresh = [entry for entry, at in known.values() if timedelta(0) <= now - at < KEPT]
+        if _holds_all(fresh, oldest, newest):
+            return fresh
+        entries = catalog.entries(stream, oldest, newest)
+        read = {entry.table for entry in entries}
+        self._entries[stream] = {entry.table: known[entry.table] for entry in fresh if entry.table not in read} | {
+            entry.table: (entry, now) for entry in entries if entry.state in OPENING
+        }
+        return entries
+
+
+def _holds_all(entries: Sequence[Entry], oldest: datetime, newest: datetime) -> bool:
+    """True if the entries' periods cover the time from ``oldest`` to ``newest`` without a gap."""
+    instant = oldest
+    for period in sorted((entry.period for entry in entries), key=lambda period: period.start):
+        if period.start <= instant < period.end:
+            instant = period.end
+    return instant > newest

@@ -1,0 +1,215 @@
+"""Reading a table with packs by its events: where a run may go on, how much it reads at once, and what it says that it read."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+import pytest
+
+from aws.archive.unpack_packs import SettledScan
+from aws.dynamodb.wire import encode_item
+from aws.zstd import Zstd
+from tidetable.archive.ports import RawPage, Source
+from tidetable.errors import TableThrottled
+from tidetable.events import Event
+from tidetable.layout import Layout, Packing
+from tidetable.packs import make_packs
+
+NOON = datetime(2026, 3, 15, 12, tzinfo=UTC)
+LAYOUT = Layout("series", 2, "id", pack=Packing(60, 65_536))
+COUNT = 60
+
+
+def make_events(seconds: int) -> list[Event]:
+    """Events of three series, one in so many seconds."""
+    return [
+        Event(f"s{number % 3}", NOON + timedelta(seconds=seconds * number), f"i{number}", {"n": number})
+        for number in range(COUNT)
+    ]
+
+
+@dataclass
+class Table:
+    """A table of packs of three series in memory. Each read takes a unit for each item, and one more."""
+
+    items: list[tuple[str, str, str]] = field(default_factory=list)
+    units: float = 0.0
+    count: int = 0
+    limits: list[int | None] = field(default_factory=list)
+    # The numbers of the reads that are refused.
+    refused: frozenset[int] = frozenset()
+    # How many items a read has at the most.
+    most: int = 50
+    seconds: int = 20
+
+    def __post_init__(self) -> None:
+        events = make_events(self.seconds)
+        for at in range(0, COUNT, 6):
+            packs = make_packs([LAYOUT.make_item(event, at=at) for event in events[at : at + 6]], LAYOUT, Zstd()).packs
+            self.items += [(pack.item["pk"], pack.item["sk"], encode_item(pack.item)) for pack in packs]
+        self.items.sort()
+
+    def page(
+        self, table: str, *, segment: int, segments: int, after: Mapping[str, Any] | None, limit: int | None
+    ) -> RawPage:
+        return self._read(self.items, after, limit)
+
+    def partition(
+        self, table: str, pk: str, *, low: str | None, after: Mapping[str, Any] | None, limit: int | None
+    ) -> RawPage:
+        return self._read([item for item in self.items if item[0] == pk and item[1] >= (low or "")], after, limit)
+
+    def settled(self, layout: Layout) -> Source:
+        return SettledScan(self, layout)
+
+    def _read(self, items: list[tuple[str, str, str]], after: Mapping[str, Any] | None, limit: int | None) -> RawPage:
+        self.limits.append(limit)
+        if len(self.limits) in self.refused:
+            raise TableThrottled("t")
+        if after is not None:
+            items = [item for item in items if item[:2] > (after["pk"]["S"], after["sk"]["S"])]
+        some = items[: min(limit or self.most, self.most)]
+        last = {"pk": {"S": some[-1][0]}, "sk": {"S": some[-1][1]}} if len(some) < len(items) else None
+        self.units += len(some) + 1
+        self.count += len(some)
+        return RawPage(f"[{','.join(text for _, _, text in some)}]".encode(), len(some), len(some) + 1.0, last)
+
+
+@pytest.fixture(autouse=True)
+def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make pages so small that most end in the middle of a logical partition."""
+    monkeypatch.setattr("aws.archive.unpack_packs._PAGE_BYTES", 300)
+
+
+def read(scan: Source, after: Mapping[str, Any] | None, limit: int | None = None) -> RawPage:
+    return scan.page("t", segment=0, segments=1, after=after, limit=limit)
+
+
+def read_on(scan: Source, after: Mapping[str, Any] | None, limit: int | None = None) -> Iterator[RawPage]:
+    """The pages from a position to the end."""
+    while True:
+        page = read(scan, after, limit)
+        yield page
+        after = page.after
+        if after is None:
+            return
+
+
+def read_ids(*pages: RawPage) -> list[str]:
+    return [item["sk"]["S"].rpartition("#")[2] for page in pages for item in msgspec.json.decode(page.items)]
+
+
+def everything() -> list[str]:
+    return sorted(f"i{number}" for number in range(COUNT))
+
+
+def test_every_event_is_read_once_and_all_that_was_read_is_counted() -> None:
+    """The pace of an export goes by these units: also those of packs that are read a second time."""
+    table = Table()
+    pages = list(read_on(table.settled(LAYOUT), None))
+    assert sorted(read_ids(*pages)) == everything()
+    assert sum(page.units for page in pages) == table.units
+    assert sum(page.count for page in pages) == table.count
+    # Once by the scan, once in order, and once to see whether it is its partition's first.
+    assert table.count <= 3 * len(table.items)
+
+
+@pytest.mark.parametrize("size", [300, 1_000, 1_000_000])
+def test_each_pack_is_counted_once_and_each_event_has_the_key_of_a_plain_item(
+    size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An event is looked up by the suffix of its own id, though its pack has the suffix of the pack."""
+    monkeypatch.setattr("aws.archive.unpack_packs._PAGE_BYTES", size)
+    table = Table(seconds=5)
+    assert len(table.items) < COUNT, "some packs have several events"
+    pages = list(read_on(table.settled(LAYOUT), None))
+    assert sum(page.packs for page in pages) == len(table.items)
+    held = {item["sk"]["S"]: item["pk"]["S"] for page in pages for item in msgspec.json.decode(page.items)}
+    plain = [LAYOUT.make_item(event) for event in make_events(5)]
+    assert held == {item["sk"]: item["pk"] for item in plain}
+    assert {pk.rpartition("#")[2] for pk in held.values()} == {"0", "1"}
+
+
+@pytest.mark.parametrize("limit", [None, 1, 2])
+def test_a_later_run_goes_on_after_any_page_whatever_the_limit_of_its_reads(limit: int | None) -> None:
+    pages = list(read_on(Table().settled(LAYOUT), None))
+    assert len(pages) > 8
+    for number, page in enumerate(pages[:-1], 1):
+        rest = list(read_on(Table().settled(LAYOUT), page.after, limit))
+        assert read_ids(*rest) == read_ids(*pages[number:]), page.after
+
+
+def test_runs_of_a_page_each_read_every_event_once_though_their_limits_differ() -> None:
+    """A run may end before it has come to the place where an earlier run, which read more at once, had ended."""
+    table, after = Table(), None
+    pages: list[RawPage] = []
+    while not pages or after is not None:
+        # An empty page says how far the scan came; the next run goes on from there.
+        pages.append(read(table.settled(LAYOUT), after, None if len(pages) % 5 == 0 else 1))
+        after = pages[-1].after
+    assert sorted(read_ids(*pages)) == everything()
+
+
+def test_a_page_may_be_asked_for_again_after_later_pages() -> None:
+    """A part that could not be written is begun anew."""
+    scan = Table().settled(LAYOUT)
+    first = read(scan, None)
+    assert first.after is not None
+    second = read(scan, first.after)
+    assert read_ids(second) != read_ids(first)
+    assert read_ids(read(scan, None)) == read_ids(first)
+    assert read_ids(read(scan, first.after)) == read_ids(second)
+
+
+def test_a_read_that_was_throttled_is_made_again() -> None:
+    for number in range(1, 30):
+        table = Table(refused=frozenset({number}))
+        scan, after = table.settled(LAYOUT), None
+        found: list[str] = []
+        throttled = 0
+        while True:
+            try:
+                page = read(scan, after)
+            except TableThrottled:
+                throttled += 1
+                continue
+            found += read_ids(page)
+            after = page.after
+            if after is None:
+                break
+        assert (sorted(found), throttled) == (everything(), 1), number
+
+
+def test_the_limit_of_a_page_holds_for_the_reads_of_that_page() -> None:
+    """The pace changes from page to page. Only the first item of a partition key is always read alone."""
+    table = Table()
+    scan = table.settled(LAYOUT)
+    page, limit = read(scan, None, 3), 3
+    assert set(table.limits) <= {1, 3}
+    while page.after is not None:
+        limit = 5 - limit
+        table.limits.clear()
+        page = read(scan, page.after, limit)
+        assert set(table.limits) <= {1, limit}
+
+
+def test_data_beside_an_event_counts_for_the_size_of_a_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page ends above a megabyte. Two of these events have 800,000 bytes, and three have more than that."""
+    monkeypatch.undo()
+    table = Table()
+    table.items = []
+    for number in range(6):
+        item = LAYOUT.make_item(Event("s", NOON + timedelta(seconds=number), f"i{number}", {}), at=1)
+        bare = {name: value for name, value in item.items() if name != "data"}
+        bare = bare | {"pk": "s#0", "out": {"o": f"large/{number}", "b": 400_000}}
+        table.items.append((bare["pk"], bare["sk"], encode_item(bare)))
+    scan, after, counts = table.settled(LAYOUT), None, []
+    while True:
+        page = read(scan, after)
+        counts.append(len(msgspec.json.decode(page.items)))
+        after = page.after
+        if after is None:
+            break
+    assert [count for count in counts if count] == [3, 3]

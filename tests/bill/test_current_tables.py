@@ -1,0 +1,100 @@
+"""The rows of a stage's periods: which are read, and their marks in the timeline."""
+
+from datetime import datetime
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from bill.consumed import ConsumedUnits
+from bill.current_tables import (
+    ObservedPeriod,
+    Row,
+    _estimate_bytes_per_unit,
+    make_row,
+    mark_period,
+    observe_periods,
+)
+from tests.fakes.serial import Serial
+from tests.lifecycle.world import NOON, configuration
+from tidetable.catalog import Entry, State
+from tidetable.config import TableClass
+from tidetable.periods import parse_label
+from tidetable.ports import Table
+
+MARKS = [
+    ("creating", ".", "yellow"),
+    ("open", "#", "green"),
+    ("closed", "=", "blue"),
+    ("archiving", ">", "yellow"),
+    ("restoring", ">", "yellow"),
+    ("archived", "a", "magenta"),
+    ("deleted", "-", "dim"),
+    ("LOST", "!", "bold red"),
+    ("unheard of", "?", ""),
+]
+
+
+def row(state: str, **facts: Any) -> Row:
+    return Row("s", "2026-03-15", state, 0, None, None, None, None, None, None, 0.0, **facts)
+
+
+@pytest.mark.parametrize(("state", "mark", "colour"), MARKS)
+def test_every_state_has_a_mark(state: str, mark: str, colour: str) -> None:
+    assert mark_period(row(state)) == (mark, colour)
+
+
+def test_an_open_period_may_be_ahead_or_late() -> None:
+    assert mark_period(row("open", ahead=True)) == (".", "cyan")
+    assert mark_period(row("open", late=True)) == ("+", "green")
+    assert mark_period(row("closed", ahead=True, late=True)) == ("=", "blue")
+
+
+@pytest.mark.parametrize(("all_periods", "start"), [(False, NOON), (True, None)])
+def test_periods_before_the_horizon_are_read_only_if_they_are_wanted(all_periods: bool, start: datetime | None) -> None:
+    """After some years there are very many of them, all deleted."""
+    starts: list[datetime | None] = []
+
+    def entries(_: str, start: datetime | None) -> list[Entry]:
+        starts.append(start)
+        return []
+
+    catalog = SimpleNamespace(read_horizon=lambda _: NOON, entries=entries)
+    tables = SimpleNamespace(describe=None)
+    stream = configuration().streams["s"]
+    assert observe_periods(stream, cast("Any", catalog), cast("Any", tables), Serial, all_periods=all_periods) == []
+    assert starts == [start]
+
+
+def test_the_periods_of_a_removed_stream_say_since_when_it_is_removed() -> None:
+    stream = configuration().streams["s"]
+    entry = Entry("s", parse_label("2026-03-15"), "t.s.2026-03-15", stream.layout, State.OPEN, NOON)
+    catalog = SimpleNamespace(read_horizon=lambda _: NOON, entries=lambda *_: [entry])
+    tables = SimpleNamespace(describe=lambda _: None)
+    for removed, shown in ((NOON, "2026-03-15T12:00:00.000000Z"), (None, None)):
+        (period,) = observe_periods(
+            stream, cast("Any", catalog), cast("Any", tables), Serial, all_periods=False, removed=removed
+        )
+        row = make_row(period, NOON, None)
+        assert (row.removed_since, row.state, row.bytes) == (shown, "LOST", None)
+
+
+def test_a_table_on_demand_whose_index_took_no_units_has_the_units_of_the_table() -> None:
+    index = '[[streams.s.index]]\nname = "status"\npartition_by = "status"'
+    stream = configuration(capacity='mode = "on-demand"', more=index).streams["s"]
+    name = "t.s.2026-03-15"
+    entry = Entry("s", parse_label("2026-03-15"), name, stream.layout, State.OPEN, NOON)
+    period = ObservedPeriod(entry, stream, {name: Table(name, "ACTIVE", None, None, TableClass.STANDARD)})
+    row = make_row(period, NOON, {(name, ""): ConsumedUnits(3.0, 2.0)})
+    assert (row.taken_write, row.taken_read) == (3.0, 2.0)
+    assert (make_row(period, NOON, {}).taken_write, make_row(period, NOON, None).taken_write) == (0, None)
+
+
+@pytest.mark.parametrize(
+    ("items", "size", "each"),
+    [(0, 0, 1024), (5, 0, 1024), (0, 5, 1024), (2, 200, 100), (1, 1024, 1024), (1, 1025, 512.5), (2, 6000, 1000)],
+)
+def test_a_write_unit_has_the_bytes_of_an_item_or_of_a_part_of_it(items: int, size: int, each: float) -> None:
+    """A unit writes up to 1,024 bytes. Before DynamoDB has counted the table, it counts as full."""
+    table = Table("t", "ACTIVE", None, None, TableClass.STANDARD, size_bytes=size, item_count=items)
+    assert _estimate_bytes_per_unit(table) == each
