@@ -23,6 +23,7 @@ from cli.forms import (
 )
 from cli.outputs import open_stdout, replace_file
 from tidetable.exact_json import encode_json
+from tidetable.rollups.definition import TIMES
 from tidetable_client import Client, Policy, Query, TidetableError
 
 # ``tail`` retries for a day, so that it survives an outage.
@@ -204,6 +205,9 @@ def _show_rows(rows: Any, form: str, file: Path | None, field: str | None, *, es
         if field is None:
             raise ValueError("a chart needs --field, or --stat for an aggregate")
         for name in field.split(","):
+            if name in TIMES:
+                warn(f"{name} is a time, which a chart does not draw: use --form table")
+                continue
             if "," in field:
                 out.print(name, style="bold", markup=False)
             out.print(make_chart(rows, name))

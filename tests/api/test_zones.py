@@ -173,6 +173,13 @@ def test_periods_have_local_edges_and_pages_keep_the_zone(app: Gateway) -> None:
     assert [period["period"] for period in json.loads(found)["periods"]] == [f"{NOON:%Y-%m-%d}"]
 
 
+def test_a_local_time_without_a_zone_is_refused_with_the_ways_to_say_it(app: Gateway) -> None:
+    status, _, body = get(app, "events", **{"from": "2026-03-15T10:00"})
+    assert status == "400"
+    assert "with an offset, such as 2026-01-31T12:00:00Z" in json.loads(body)["detail"]
+    assert "with tz= a time needs no offset" in json.loads(body)["detail"]
+
+
 @pytest.mark.parametrize("route", ["latest", "periods"])
 def test_an_unknown_zone_is_refused_by_every_route(app: Gateway, route: str) -> None:
     status, _, body = get(app, route, "m", **({"series": "pump"} if route == "latest" else {}), tz="Berlin")

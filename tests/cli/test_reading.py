@@ -188,6 +188,15 @@ def test_a_zone_that_there_is_not_is_refused(served: Served) -> None:
     assert (wrong.exit_code, "did you mean Europe/Berlin?" in " ".join(wrong.output.split())) == (1, True)
 
 
+def test_a_chart_names_the_statistics_that_it_does_not_draw(served: Served) -> None:
+    shown = run(
+        *(*BOILER, "--step", "1h", "--stat", "count,last_at", "--form", "chart"),
+        *("--url", served.url, "--key", "k"),
+    )
+    assert (shown.exit_code, shown.output.count("█") > 20) == (0, True)
+    assert "last_at is a time, which a chart does not draw: use --form table" in shown.output
+
+
 def test_a_chart_of_events_needs_a_field(served: Served) -> None:
     assert call(served, *BOILER, "--form", "chart", "--field", "celsius").output.count("█") > 200
     without = run(*BOILER, "--form", "chart", "--url", served.url, "--key", "k")

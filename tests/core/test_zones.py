@@ -36,6 +36,7 @@ POINTS = [
     ("an offset with seconds", "Africa/Monrovia", "1971-06-01", "1971-06-01T00:44:30Z"),
     ("a skipped midnight", "America/Sao_Paulo", "2018-11-04", "2018-11-04T03:00:00Z"),
     ("a midnight shown twice on one day", "America/Havana", "2020-11-01", "2020-11-01T04:00:00Z"),
+    ("the first instant of all", "Asia/Kolkata", "1970-01-01T05:30", "1970-01-01T00:00:00Z"),
     ("a midnight after which yesterday returns", "America/St_Johns", "2006-10-29", "2006-10-29T03:30:00Z"),
 ]
 

@@ -148,7 +148,8 @@ class Parameters(msgspec.Struct, frozen=True):
             return parse_point(self.values[name], now)
         except InvalidTime as error:
             raise refuse_parameter(
-                f"{name}: {error}; or an age such as -15m, epoch milliseconds, now, today or yesterday"
+                f"{name}: {error}; or an age such as -15m, epoch milliseconds, now, today or yesterday; with tz= a time"
+                " needs no offset"
             ) from error
 
     def parse_range(
