@@ -33,7 +33,7 @@ from tests.fakes import FakeStore, FakeValues, unpacker
 from tests.worlds.rolled import START, World
 from tidetable.layout import Layout
 from tidetable.layout.suffix import compute_suffix
-from tidetable.ports import Columns, Guard, KeyRange, Page, Put, RangeRead, Written
+from tidetable.ports import Guard, ItemColumns, KeyRange, Page, Put, RangeRead, Written
 from tidetable.query.aggregates.find import Aggregate
 from tidetable.rollups.definition import Definition
 from tidetable.times import to_text
@@ -90,7 +90,7 @@ class Counted(FakeStore):
         start = bisect_left(sks, str(read.keys.low)) if read.keys.after is None else bisect_right(sks, read.keys.after)
         stop = min(bisect_right(sks, str(read.keys.high)), start + read.limit, start + _PAGE // self.each)
         count = stop - start
-        columns = Columns([read.keys.pk] * count, sks[start:stop], datas[start:stop])
+        columns = ItemColumns([read.keys.pk] * count, sks[start:stop], datas[start:stop])
         more = stop < bisect_right(sks, str(read.keys.high))
         last = {"pk": read.keys.pk, "sk": sks[stop - 1]} if more else None
         return Page(columns, more, ceil(count * self.each / _UNIT) / share, last, count)

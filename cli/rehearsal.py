@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from tidetable.catalog import Backfill, Opened
+from tidetable.catalog import Backfill, Opening
 from tidetable.config import Config, Stream, parse
 from tidetable.exact_json import decode_json
 from tidetable.ingest.context import RequestContext
@@ -43,7 +43,7 @@ class Rehearsal:
         self._stamper, self._now = Stamper(), now
         (page, *_) = client.periods(stream, limit=1).pages()
         backfills = [
-            Backfill(stream, from_text(open_range["from"]), from_text(open_range["to"]), Opened(LATEST, None, None))
+            Backfill(stream, from_text(open_range["from"]), from_text(open_range["to"]), Opening(LATEST, None, None))
             for open_range in page.document.get("backfills", [])
         ]
         configured = config.streams.get(stream) if config is not None else None

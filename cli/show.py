@@ -15,7 +15,7 @@ from rich.text import Text
 
 from aws.meters import read_consumed_units
 from bill.consumed import ConsumedUnits
-from bill.current_tables import ObservedPeriod, Row, make_row, mark_period, observe_periods
+from bill.current_tables import ObservedPeriod, PeriodRow, make_row, mark_period, observe_periods
 from cli import clock
 from cli.account import Account
 from cli.common import (
@@ -106,7 +106,7 @@ def _observe_periods(known: RunStreams, account: Account, stream: str | None, *,
     ]
 
 
-def _draw_periods(rows: Sequence[Row], title: str) -> None:
+def _draw_periods(rows: Sequence[PeriodRow], title: str) -> None:
     """Print a timeline per stream, and a row per period."""
     grid = Grid(title=title)
     for heading in (
@@ -153,7 +153,7 @@ def _draw_periods(rows: Sequence[Row], title: str) -> None:
     out.print(grid)
 
 
-def _list_untyped(rows: Sequence[Row]) -> list[str]:
+def _list_untyped(rows: Sequence[PeriodRow]) -> list[str]:
     """List, per stream, the declared columns that do not hold all values of the archived periods."""
     lines = []
     for name in dict.fromkeys(row.stream for row in rows):

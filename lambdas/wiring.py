@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from tidetable.large.shrink import LargeValueServices
     from tidetable.large.unpack import Unpacker
     from tidetable.query import Reader, Seal
-    from tidetable.rollups.definition import Definition, Rolled
+    from tidetable.rollups.definition import Definition, QueryRollups
 
 
 class Pipeline:
@@ -227,7 +227,7 @@ class Pipeline:
         return {stream.name: [make_definition(stream, rollup) for rollup in stream.rollup] for stream in streams}
 
     @cached_property
-    def rolled(self) -> Rolled | None:
+    def rolled(self) -> QueryRollups | None:
         """The rollups from which queries read aggregates. None in a reader, and if no stream has rollups.
 
         AWS does not say in which order the writes to two tables reach another Region. A bucket could be sealed there
@@ -235,9 +235,9 @@ class Pipeline:
         """
         if not self.config.rolled_up or self.copies is not None:
             return None
-        from tidetable.rollups.definition import Rolled
+        from tidetable.rollups.definition import QueryRollups
 
-        return Rolled(self.rollups, self.definitions)
+        return QueryRollups(self.rollups, self.definitions)
 
     # Reading events.
 

@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from tidetable.archive import Exporter, Restorer
     from tidetable.archive.ports import Completer, Format, TableSource
     from tidetable.credentials import CredentialStore
-    from tidetable.feed.changes import Record
+    from tidetable.feed.changes import StreamRecord
     from tidetable.feed.feeds import Feeds
     from tidetable.large.sweep import Sweeper
     from tidetable.large.sweep_ports import Store
-    from tidetable.lifecycle import Run
+    from tidetable.lifecycle import LifecycleRun
     from tidetable.ports.feeds import Mappings
     from tidetable.rollups.services import Services
 
@@ -84,7 +84,7 @@ class Upkeep(Pipeline):
     # The feed of changes.
 
     @cached_property
-    def read_records(self) -> Callable[[Mapping[str, Any]], Sequence[Record]]:
+    def read_records(self) -> Callable[[Mapping[str, Any]], Sequence[StreamRecord]]:
         from aws.feed_records import read_records
 
         return read_records
@@ -153,12 +153,12 @@ class Upkeep(Pipeline):
 
         return EventBus(clients.find_eventbridge_client())
 
-    def begin_run(self, owner: str, remaining: Callable[[], float]) -> Run:
+    def begin_run(self, owner: str, remaining: Callable[[], float]) -> LifecycleRun:
         """Begin a run of the lifecycle. ``owner`` holds its leases, ``remaining`` returns the seconds that it has left."""
-        from tidetable.lifecycle import Run
+        from tidetable.lifecycle import LifecycleRun
 
         services = self.catalog, self.tables, self.scaling, self.archiver, self.clock, self.pools, self.catalog_table
-        return Run(self.config, self.stage, *services, owner, remaining, lambda: self.rollups, self.mappings)
+        return LifecycleRun(self.config, self.stage, *services, owner, remaining, lambda: self.rollups, self.mappings)
 
     # Archives, and the bucket.
 

@@ -90,7 +90,7 @@ _OWN_SECTIONS = (
         capacity.Capacity,
         stream.ArchivePolicy,
     ),
-    *(capacity.Step, stream.PackPolicy, stream.RollupPolicy, stream.FeedPolicy),
+    *(capacity.LadderStep, stream.PackPolicy, stream.RollupPolicy, stream.FeedPolicy),
     *(stream.InfluxPolicy, stream.OtlpPolicy, stream.CloudEventsPolicy, stream.FirehosePolicy),
 )
 
@@ -158,7 +158,7 @@ def default_text(field: msgspec.structs.FieldInfo) -> str:
         return "none"
     if isinstance(default, msgspec.Struct):
         return "its defaults"
-    if default == (capacity.Step(age=0),):
+    if default == (capacity.LadderStep(age=0),):
         return "one step, `age = 0`"
     if isinstance(default, bool):
         return f"`{str(default).lower()}`"

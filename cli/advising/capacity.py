@@ -14,7 +14,7 @@ import msgspec
 from cli.advising.finding import Confidence, Finding
 from cli.advising.lines import write_ladder, write_table
 from cli.advising.measured import Measured, Throttling
-from tidetable.config import Capacity, Step, Units
+from tidetable.config import Capacity, LadderStep, Units
 from tidetable.config.capacity import LATE
 
 # The peak of five minutes should take 70 percent of the units, which is also AWS's default target for auto scaling.
@@ -64,10 +64,10 @@ def choose_capacity(measured: Measured, *, enough: bool) -> tuple[Capacity, Find
 
 
 def _plan_on_demand(measured: Measured) -> _Plan:
-    steps: list[Step] = []
+    steps: list[LadderStep] = []
     for step in measured.stream.capacity.ladder:
         if not steps or steps[-1].table_class is not step.table_class:
-            steps.append(Step(age=step.age, table_class=step.table_class))
+            steps.append(LadderStep(age=step.age, table_class=step.table_class))
     return _price_plan(measured, Capacity(mode="on-demand", ladder=tuple(steps)))
 
 
@@ -99,7 +99,7 @@ def _plan_provisioned(measured: Measured, busy: Throttling, reads: Throttling, l
     else:
         classes = {step.age: step.table_class for step in capacity.ladder[1:]}
         rest = [
-            Step(age=age, mode="on-demand", table_class=kind)
+            LadderStep(age=age, mode="on-demand", table_class=kind)
             for age, kind in ({1: first.table_class} | classes).items()
         ]
         rest.sort(key=lambda step: step.rung)
@@ -110,16 +110,16 @@ def _plan_provisioned(measured: Measured, busy: Throttling, reads: Throttling, l
     yield _price_plan(measured, Capacity(mode="provisioned", ladder=(first, lowered, *rest)))
 
 
-def _make_first_step(measured: Measured, present: Step | None, busy: Throttling, reads: Throttling) -> Step:
+def _make_first_step(measured: Measured, present: LadderStep | None, busy: Throttling, reads: Throttling) -> LadderStep:
     write = _size_units(measured.find_peak("Write"), present.write if present else None, busy)
     read = _size_units(measured.find_peak("Read"), present.read if present else None, reads)
     units = {index.name: _size_index(measured, index.name, present) for index in measured.stream.index}
     same = {name: own for name, own in units.items() if own != (write, read) or (present and name in present.index)}
     index = {name: Units(write=own[0], read=own[1]) for name, own in same.items()}
-    return Step(age=0, write=write, read=read, index=index)
+    return LadderStep(age=0, write=write, read=read, index=index)
 
 
-def _size_index(measured: Measured, index: str, present: Step | None) -> tuple[int, int]:
+def _size_index(measured: Measured, index: str, present: LadderStep | None) -> tuple[int, int]:
     throttling = measured.find_throttling("Write", "ProvisionedThroughput", index)
     reads = measured.find_throttling("Read", "ProvisionedThroughput", index, late=None)
     units = _find_units(present, index)
@@ -127,14 +127,14 @@ def _size_index(measured: Measured, index: str, present: Step | None) -> tuple[i
     return write, _size_units(measured.find_peak("Read", index), units[1] if units else None, reads)
 
 
-def _find_units(step: Step | None, index: str) -> tuple[int, int] | None:
+def _find_units(step: LadderStep | None, index: str) -> tuple[int, int] | None:
     if step is None:
         return None
     own = step.index.get(index)
     return (own.write, own.read) if own is not None else (step.write or 1, step.read or 1)
 
 
-def _make_late_step(measured: Measured, first: Step, present: Step | None, late: Throttling) -> Step:
+def _make_late_step(measured: Measured, first: LadderStep, present: LadderStep | None, late: Throttling) -> LadderStep:
     """Make a step for late events: the present step, raised if it throttles, or a new step with units for the measured
     late events.
     """
@@ -151,7 +151,7 @@ def _make_late_step(measured: Measured, first: Step, present: Step | None, late:
         )
         for policy in measured.stream.index
     }
-    return Step(age=LATE, write=write, read=first.read, index=index, table_class=first.table_class)
+    return LadderStep(age=LATE, write=write, read=first.read, index=index, table_class=first.table_class)
 
 
 def _size_units(peak: float, present: int | None, throttling: Throttling) -> int:

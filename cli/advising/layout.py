@@ -14,7 +14,7 @@ from cli.advising.finding import Confidence, Finding
 from cli.advising.lines import write_ladder, write_table
 from cli.advising.measured import Measured
 from cli.advising.pricing import price_reads
-from tidetable.config import Capacity, Step, Stream
+from tidetable.config import Capacity, LadderStep, Stream
 from tidetable.config.stream import PackPolicy
 from tidetable.durations import Duration
 from tidetable.periods import LONGEST, Kind
@@ -151,7 +151,7 @@ def advise_period(measured: Measured, advised: Capacity) -> Iterator[Finding]:
     yield Finding("period", f"take a table per {longer.value}", evidence, saving, lines, "medium")
 
 
-def _stretch_ladder(ladder: tuple[Step, ...], ratio: float) -> tuple[Step, ...]:
+def _stretch_ladder(ladder: tuple[LadderStep, ...], ratio: float) -> tuple[LadderStep, ...]:
     """Convert a ladder to ages in longer periods. If several steps get the same age, the last of them is kept."""
     steps = {}
     for step in ladder:

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from tidetable.config.capacity import Step
+from tidetable.config.capacity import LadderStep
 from tidetable.config.stream import IndexPolicy
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
@@ -23,7 +23,7 @@ def write_table(stream: str, table: str, values: Mapping[str, Any]) -> str:
     return "\n".join([f"[{name}]", *(f"{key} = {_write_value(value)}" for key, value in values.items())])
 
 
-def write_ladder(stream: str, ladder: Iterable[Step], mode: str | None = None) -> str:
+def write_ladder(stream: str, ladder: Iterable[LadderStep], mode: str | None = None) -> str:
     """Write the whole ladder, one step per line, and the mode if it changes."""
     steps = [f"    {_write_value(_find_changed_keys(step))}," for step in ladder]
     table = write_table(stream, "capacity", {"mode": mode} if mode is not None else {})

@@ -8,23 +8,25 @@ from typing import Any
 
 from aws.dynamodb.wire import decode_item
 from tidetable.config.stream import ChangeKind
-from tidetable.feed.changes import Record
+from tidetable.feed.changes import StreamRecord
 
 _KINDS: Mapping[str, ChangeKind] = {"INSERT": "insert", "MODIFY": "replace"}
 
 
-def read_records(event: Mapping[str, Any]) -> Sequence[Record]:
+def read_records(event: Mapping[str, Any]) -> Sequence[StreamRecord]:
     """Read the records of an invocation. All come from one shard of the stream, in the shard's order."""
     return [_read_record(record) for record in event["Records"]]
 
 
-def _read_record(record: Mapping[str, Any]) -> Record:
+def _read_record(record: Mapping[str, Any]) -> StreamRecord:
     change = record["dynamodb"]
     image = change.get("NewImage")
     created = datetime.fromtimestamp(float(change.get("ApproximateCreationDateTime", 0)), UTC)
     _, table, _, label = record["eventSourceARN"].split("/", 3)
     item = None if image is None else decode_item(image)
-    return Record(change["SequenceNumber"], _KINDS.get(record["eventName"]), table, item, created, _read_label(label))
+    return StreamRecord(
+        change["SequenceNumber"], _KINDS.get(record["eventName"]), table, item, created, _read_label(label)
+    )
 
 
 def _read_label(label: str) -> int:

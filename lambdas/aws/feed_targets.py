@@ -13,7 +13,7 @@ from typing import Any
 from aws.errors import list_aws_errors, read_error_code, read_error_message
 from aws.messages import REASON, make_reason
 from tidetable.errors import ChangesRefused, TargetBusy
-from tidetable.feed.targets import Message, Target
+from tidetable.feed.targets import FeedMessage, Target
 from tidetable.groups import group_by_size
 
 # A client of a service in a Region.
@@ -77,7 +77,7 @@ class _LambdaTarget(_Target):
 
     most_bytes, most_messages, most_together = 900 * _KB, 1_000, 5 * _MB
 
-    def send(self, messages: Sequence[Message]) -> Sequence[int]:
+    def send(self, messages: Sequence[FeedMessage]) -> Sequence[int]:
         changes = b",".join(message.body for message in messages)
         payload = (
             b'{"source":"tidetable","stream":' + json.dumps(self._stream).encode() + b',"changes":[' + changes + b"]}"
@@ -100,7 +100,7 @@ class _QueueTarget(_Target):
     most_bytes, most_messages, most_together = 900 * _KB, 10, 900 * _KB
     _url = ""
 
-    def send(self, messages: Sequence[Message]) -> Sequence[int]:
+    def send(self, messages: Sequence[FeedMessage]) -> Sequence[int]:
         if not self._url:
             answer = self._client.get_queue_url(QueueName=self._name, QueueOwnerAWSAccountId=self._account)
             self._url = answer["QueueUrl"]
@@ -121,7 +121,7 @@ class _QueueTarget(_Target):
             raise (ChangesRefused if refused else TargetBusy)(reason, left)
         return ()
 
-    def _order(self, message: Message) -> dict[str, str]:
+    def _order(self, message: FeedMessage) -> dict[str, str]:
         if not self._name.endswith(".fifo"):
             return {}
         return {"MessageGroupId": _hash_identity(message), "MessageDeduplicationId": sha256(message.body).hexdigest()}
@@ -140,7 +140,7 @@ class _BusTarget(_Target):
         super().__init__(arn, stream, clients)
         self.most_bytes = self.most_together = (900 if arn.startswith("arn:aws:") else 200) * _KB
 
-    def send(self, messages: Sequence[Message]) -> Sequence[int]:
+    def send(self, messages: Sequence[FeedMessage]) -> Sequence[int]:
         common = {"Source": _SOURCE, "DetailType": _DETAIL_TYPE, "EventBusName": self.arn, "Resources": [self._stream]}
         entries = [{**common, "Detail": message.body.decode()} for message in messages]
         with _judge_refusal(messages):
@@ -153,7 +153,7 @@ class _KinesisTarget(_Target):
 
     most_bytes, most_messages, most_together = 900 * _KB, 500, 4 * _MB
 
-    def send(self, messages: Sequence[Message]) -> Sequence[int]:
+    def send(self, messages: Sequence[FeedMessage]) -> Sequence[int]:
         records = [{"Data": message.body, "PartitionKey": _hash_identity(message)} for message in messages]
         with _judge_refusal(messages):
             answer = self._client.put_records(StreamARN=self.arn, Records=records)
@@ -165,7 +165,7 @@ class _FirehoseTarget(_Target):
 
     most_bytes, most_messages, most_together = 900 * _KB, 500, 3 * _MB
 
-    def send(self, messages: Sequence[Message]) -> Sequence[int]:
+    def send(self, messages: Sequence[FeedMessage]) -> Sequence[int]:
         name = self._name.removeprefix("deliverystream/")
         records = [{"Data": message.body + b"\n"} for message in messages]
         with _judge_refusal(messages):
@@ -189,7 +189,7 @@ def _describe_codes(count: int, code: str, message: str) -> str:
 
 
 @contextmanager
-def _judge_refusal(messages: Sequence[Message]) -> Iterator[None]:
+def _judge_refusal(messages: Sequence[FeedMessage]) -> Iterator[None]:
     """Turn the refusal of a whole request for its content into ChangesRefused; other errors rise unchanged."""
     try:
         yield
@@ -200,7 +200,7 @@ def _judge_refusal(messages: Sequence[Message]) -> Iterator[None]:
         raise ChangesRefused(f"{code}: {read_error_message(error)}", range(len(messages))) from error
 
 
-def _hash_identity(message: Message) -> str:
+def _hash_identity(message: FeedMessage) -> str:
     """Compute a hash that identifies a message's event: the event's own identity may be longer than AWS accepts."""
     return sha256("\0".join(message.identity).encode()).hexdigest()[:32]
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from bill.prices import GB, REGION, TRANSFER, Cost
+from bill.prices import GB, REGION, TRANSFER, TableCost
 
 
 class Line(NamedTuple):
@@ -24,9 +24,9 @@ class Bill(msgspec.Struct, frozen=True):
     ``transfer`` has the dollars of the data that is sent between Regions.
     """
 
-    tables: Cost = Cost()
-    indexes: Cost = Cost()
-    copies: Cost = Cost()
+    tables: TableCost = TableCost()
+    indexes: TableCost = TableCost()
+    copies: TableCost = TableCost()
     transfer: float = 0.0
 
     def __add__(self, other: Bill) -> Bill:
@@ -44,7 +44,7 @@ class Bill(msgspec.Struct, frozen=True):
         )
 
     @property
-    def whole(self) -> Cost:
+    def whole(self) -> TableCost:
         """The cost of tables, indexes and copies together."""
         return self.tables + self.indexes + self.copies
 
@@ -58,12 +58,12 @@ class Bill(msgspec.Struct, frozen=True):
         return {**msgspec.structs.asdict(self.whole), "transfer": self.transfer}
 
 
-def price_copies(copied: Cost, count: int, sent: float) -> Bill:
+def price_copies(copied: TableCost, count: int, sent: float) -> Bill:
     """Price ``count`` copies: ``copied`` is the cost of one copy, and each copy receives ``sent`` bytes."""
     return Bill(copies=copied.scale(count), transfer=count * sent / GB * TRANSFER)
 
 
-def list_lines(subject: str, cost: Cost, *how: str) -> list[Line]:
+def list_lines(subject: str, cost: TableCost, *how: str) -> list[Line]:
     """List the lines of the subject's writes, reads and storage. Each needs an explanation."""
     kinds = zip(("writes", "reads", "storage"), (cost.writes, cost.reads, cost.storage), how, strict=True)
     return [Line(f"{subject}, {kind}", dollars, reason) for kind, dollars, reason in kinds]

@@ -13,7 +13,7 @@ from bill.consumed import Consumed, Meters, Traffic
 from bill.current_tables import ObservedPeriod, compute_bill, count_dimensions, describe_entries, measure_units
 from bill.extras import CommittedUnits, list_discounts, price_key_requests, price_scaling
 from bill.fixed import price_fixed
-from bill.measured import Facts, measure_workload
+from bill.measured import StreamFacts, measure_workload
 from bill.next_step import NextStep, find_next_step
 from bill.prices import GB, describe_prices
 from bill.walls import list_walls
@@ -45,7 +45,7 @@ _UNPRICED = (
 
 
 @dataclass(frozen=True)
-class Sources:
+class BillSources:
     """The sources of the figures. ``remaining`` returns the seconds that are left for the answer."""
 
     catalog: Catalog
@@ -73,7 +73,7 @@ class _Account:
 
 
 def present_bill(
-    config: Config, sources: Sources, now: datetime, sees: Callable[[str], bool], only: str | None = None
+    config: Config, sources: BillSources, now: datetime, sees: Callable[[str], bool], only: str | None = None
 ) -> dict[str, Any]:
     """Return the bill as JSON: per stream its lines, its periods with price and next step, and its measured workload.
 
@@ -127,7 +127,7 @@ def _describe_lines(lines: Sequence[Line]) -> dict[str, Any]:
     return {"dollars": sum(line.dollars for line in lines), "lines": [line._asdict() for line in lines]}
 
 
-def _read_accounts(known: RunStreams, sources: Sources, names: Sequence[str]) -> list[_Account]:
+def _read_accounts(known: RunStreams, sources: BillSources, names: Sequence[str]) -> list[_Account]:
     """Read the entries and tables of each stream, the newest first, within the limits of one answer."""
     share = MAX_TABLES // max(len(names), 1)
     accounts = []
@@ -141,7 +141,7 @@ def _read_accounts(known: RunStreams, sources: Sources, names: Sequence[str]) ->
     return accounts
 
 
-def _make_describer(sources: Sources, account: _Account) -> Callable[[str], Table | None]:
+def _make_describer(sources: BillSources, account: _Account) -> Callable[[str], Table | None]:
     """Return a function that describes a table; if little time is left, it returns None instead."""
 
     def describe(name: str) -> Table | None:
@@ -200,7 +200,7 @@ def _describe_stream(
     workload = None
     if account.removed is None and not stream.source:
         alone = sum(not other.source for other in config.streams.values()) == 1
-        facts = Facts(account.periods, account.entries, consumed, traffic, alone)
+        facts = StreamFacts(account.periods, account.entries, consumed, traffic, alone)
         measured = measure_workload(stream, facts, now, by_key=config.api.by_key)
         if measured is not None:
             wall = next(iter(list_walls(measured.workload, config)))

@@ -36,7 +36,7 @@ _MARKS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class PeriodRow:
     """A period with its table and, if it has one, the table of chunks beside it.
 
     ``dollars`` is the price for a month, with indexes and copies. Provisioned tables count their present units.
@@ -140,12 +140,12 @@ def describe_entries(
     ]
 
 
-def make_row(period: ObservedPeriod, now: datetime, consumed: Consumed | None) -> Row:
+def make_row(period: ObservedPeriod, now: datetime, consumed: Consumed | None) -> PeriodRow:
     """Return the row of a period; ``consumed`` is None if the consumed units are unknown."""
     entry, stream, table = period.entry, period.stream, period.main
     missing = table is None and entry.state not in (State.DELETED, State.ARCHIVED)
     closed = is_closed(entry.period, stream, now)
-    row = Row(
+    row = PeriodRow(
         stream=entry.stream,
         period=entry.period.label,
         state="LOST" if missing else entry.state.value,
@@ -181,7 +181,7 @@ def _sum_units(consumed: Consumed, table: str, indexes: Sequence[str]) -> Consum
     return ConsumedUnits(sum(unit.write for unit in units), sum(unit.read for unit in units))
 
 
-def mark_period(row: Row) -> tuple[str, str]:
+def mark_period(row: PeriodRow) -> tuple[str, str]:
     """Return a period's mark in a stream's timeline: a character and its colour."""
     if row.state == "open" and row.ahead:
         return ".", "cyan"

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from bill.workload import Workload
-from tidetable.config import Step, TableClass, Units
+from tidetable.config import LadderStep, TableClass, Units
 from tidetable.config.stream import PackPolicy
 from tidetable.durations import Duration
 
@@ -46,10 +46,10 @@ def list_ideas(workload: Workload) -> Iterator[Idea]:
         yield Idea(
             "on demand",
             "each event and each query is paid for, and idle tables cost their storage alone",
-            _write_capacity(name, "on-demand", (Step(age=0), _make_infrequent(Step(age=1)))),
+            _write_capacity(name, "on-demand", (LadderStep(age=0), _make_infrequent(LadderStep(age=1)))),
         )
         if capacity.late_step is None:
-            lowered = Step(age="late", write=1, read=capacity.ladder[0].read)
+            lowered = LadderStep(age="late", write=1, read=capacity.ladder[0].read)
             yield Idea(
                 "a step for late events",
                 "tables whose period is over need fewer write units",
@@ -73,7 +73,7 @@ def list_ideas(workload: Workload) -> Iterator[Idea]:
         )
 
 
-def _make_ladder(workload: Workload) -> list[Step]:
+def _make_ladder(workload: Workload) -> list[LadderStep]:
     """Make a ladder with the units that the workload needs."""
     peak, indexes = max(workload.events_per_second), workload.stream.global_indexes
     read = _round_up(workload.reads_per_second * workload.read_units)
@@ -81,9 +81,9 @@ def _make_ladder(workload: Workload) -> list[Step]:
     own = {index.name: Units(write=_round_up(peak * workload.count_units_in(index)), read=read) for index in indexes}
     late, closed = ({index.name: Units(write=1, read=units) for index in indexes} for units in (read, old))
     return [
-        Step(age=0, write=_round_up(peak * workload.event_units), read=read, index=own),
-        Step(age="late", write=1, read=read, index=late),
-        _make_infrequent(Step(age=1, write=1, read=old, index=closed)),
+        LadderStep(age=0, write=_round_up(peak * workload.event_units), read=read, index=own),
+        LadderStep(age="late", write=1, read=read, index=late),
+        _make_infrequent(LadderStep(age=1, write=1, read=old, index=closed)),
     ]
 
 
@@ -92,12 +92,12 @@ def _round_up(units: float) -> int:
     return max(1, ceil(units))
 
 
-def _make_infrequent(step: Step) -> Step:
-    cold: Step = msgspec.structs.replace(step, table_class=TableClass.INFREQUENT)
+def _make_infrequent(step: LadderStep) -> LadderStep:
+    cold: LadderStep = msgspec.structs.replace(step, table_class=TableClass.INFREQUENT)
     return cold
 
 
-def _write_capacity(name: str, mode: str, ladder: Sequence[Step]) -> str:
+def _write_capacity(name: str, mode: str, ladder: Sequence[LadderStep]) -> str:
     lines = [f"[streams.{name}.capacity]", f'mode = "{mode}"']
     for step in ladder:
         lines += [f"[[streams.{name}.capacity.ladder]]", f'age = "{step.age}"' if step.is_late else f"age = {step.age}"]

@@ -32,7 +32,7 @@ class Measured:
 
 
 @dataclass(frozen=True)
-class Facts:
+class StreamFacts:
     """The known facts of a stream.
 
     ``traffic`` is of the whole stage; ``alone`` is True if the stage has no other stream.
@@ -45,7 +45,7 @@ class Facts:
     alone: bool
 
 
-def measure_workload(stream: Stream, facts: Facts, now: datetime, *, by_key: bool) -> Measured | None:
+def measure_workload(stream: Stream, facts: StreamFacts, now: datetime, *, by_key: bool) -> Measured | None:
     """Return the stream's workload; None if too little is known, for example if the stream has no events."""
     counted = _count_stored(facts.periods, now)
     per_day, how = _count_events(stream, facts, counted, now)
@@ -113,7 +113,9 @@ def _count_stored(periods: Sequence[ObservedPeriod], now: datetime) -> _Stored |
     return _Stored(sum(table.item_count for _, table in newest), sum(table.size_bytes for _, table in newest), days)
 
 
-def _count_events(stream: Stream, facts: Facts, counted: _Stored | None, now: datetime) -> tuple[float | None, str]:
+def _count_events(
+    stream: Stream, facts: StreamFacts, counted: _Stored | None, now: datetime
+) -> tuple[float | None, str]:
     """Return the number of events per day, and a sentence on how they were counted."""
     if stream.pack is None:
         if counted is None:
@@ -141,7 +143,7 @@ def _measure_batch(traffic: Traffic) -> tuple[int, str]:
     return batch, f"{batch:,} events per request: the average of the whole stage in 30 days"
 
 
-def _measure_reads(facts: Facts, now: datetime) -> tuple[float, float]:
+def _measure_reads(facts: StreamFacts, now: datetime) -> tuple[float, float]:
     """Return the consumed read units per second of open tables, and of closed tables."""
     sums = {False: 0.0, True: 0.0}
     for period in facts.periods:
@@ -152,7 +154,7 @@ def _measure_reads(facts: Facts, now: datetime) -> tuple[float, float]:
     return sums[False] / seconds, sums[True] / seconds
 
 
-def _measure_span(facts: Facts, now: datetime) -> float:
+def _measure_span(facts: StreamFacts, now: datetime) -> float:
     """Return the seconds of this stream that the metrics cover: 30 days, or the stream's age if it is younger."""
     start = min((entry.created_at for entry in facts.entries), default=now)
     return max(min(SPAN, now - start).total_seconds(), 3600.0)

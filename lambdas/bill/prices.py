@@ -19,23 +19,23 @@ REGION, MONTH = str(_LIST["region"]), str(_LIST["month"])
 GB = 1e9
 
 
-class Cost(msgspec.Struct, frozen=True):
+class TableCost(msgspec.Struct, frozen=True):
     """Dollars of writes, of reads and of storage at DynamoDB."""
 
     writes: float = 0.0
     reads: float = 0.0
     storage: float = 0.0
 
-    def __add__(self, other: Cost) -> Cost:
-        return Cost(self.writes + other.writes, self.reads + other.reads, self.storage + other.storage)
+    def __add__(self, other: TableCost) -> TableCost:
+        return TableCost(self.writes + other.writes, self.reads + other.reads, self.storage + other.storage)
 
-    def scale(self, factor: float) -> Cost:
+    def scale(self, factor: float) -> TableCost:
         """Multiply all amounts by a factor."""
-        return Cost(self.writes * factor, self.reads * factor, self.storage * factor)
+        return TableCost(self.writes * factor, self.reads * factor, self.storage * factor)
 
-    def drop_reads(self) -> Cost:
+    def drop_reads(self) -> TableCost:
         """Return the cost of a copy on demand: the queries at a copy depend on the readers in its Region."""
-        return Cost(self.writes, storage=self.storage)
+        return TableCost(self.writes, storage=self.storage)
 
 
 class Rates(NamedTuple):
@@ -48,9 +48,9 @@ class Rates(NamedTuple):
     read: float
     byte: float
 
-    def price(self, writes: float, reads: float, size: float, hours: float = 1.0) -> Cost:
+    def price(self, writes: float, reads: float, size: float, hours: float = 1.0) -> TableCost:
         """Price write units and read units, for ``hours`` if they are provisioned, and a size in bytes for a month."""
-        return Cost(writes * self.write * hours, reads * self.read * hours, size * self.byte)
+        return TableCost(writes * self.write * hours, reads * self.read * hours, size * self.byte)
 
 
 def _read_rates(mode: str, table_class: TableClass, share: float) -> Rates:

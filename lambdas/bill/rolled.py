@@ -52,7 +52,7 @@ class CellWorkload(Workload):
         return 1.0
 
 
-class Rolled(NamedTuple):
+class RollupWorkload(NamedTuple):
     """A rollup, the workload of its stream, and the groups of a bucket; ``finer`` is the rollup from which it is
     computed.
     """
@@ -77,7 +77,7 @@ def size_bucket(rollup: RollupPolicy, groups: int) -> tuple[float, float]:
     return packs * size, packs * ceil(size / 1024) + _EDGE_UNITS
 
 
-def list_rollups(workload: Workload) -> list[Rolled]:
+def list_rollups(workload: Workload) -> list[RollupWorkload]:
     """List the rollups of a workload's stream. A bucket has at most as many groups as it has events."""
     source = workload.stream
     definitions = {rollup.name: make_definition(source, rollup) for rollup in source.rollup}
@@ -101,7 +101,7 @@ def list_rollups(workload: Workload) -> list[Rolled]:
         stream = derive_stream(source, rollup)
         hours = [1 / seconds] * 24
         cells = CellWorkload(hours, ceil(size), reads / 4096, 4096, 0.0, stream, bucket_bytes=size, bucket_units=units)
-        rollups.append(Rolled(stream.name, cells, counts[rollup.name], "" if finer is None else finer.stream))
+        rollups.append(RollupWorkload(stream.name, cells, counts[rollup.name], "" if finer is None else finer.stream))
     return rollups
 
 
@@ -136,7 +136,7 @@ def price_rollups(workload: Workload) -> list[Line]:
     return lines
 
 
-def _price_refresher(workload: Workload, rollups: list[Rolled]) -> Line:
+def _price_refresher(workload: Workload, rollups: list[RollupWorkload]) -> Line:
     events = workload.events_per_month * sum(not rollup.finer for rollup in rollups)
     seconds = _RUNS * prices.REFRESHER_SECONDS + events * prices.REFRESHER_EVENT_SECONDS
     state = _RUNS * _QUERIES * (_LOOKS + len(rollups)) * ON_DEMAND[TableClass.STANDARD].read

@@ -15,9 +15,9 @@ from statistics import fmean
 from typing import NamedTuple
 
 from bill.amounts import Bill, price_copies
-from bill.prices import HOURS, ON_DEMAND, PROVISIONED, Cost
+from bill.prices import HOURS, ON_DEMAND, PROVISIONED, TableCost
 from bill.workload import Workload
-from tidetable.config import Capacity, Step, Stream, TableClass
+from tidetable.config import Capacity, LadderStep, Stream, TableClass
 from tidetable.config.capacity import find_index_units
 from tidetable.lifecycle.expiry import compute_expiry
 from tidetable.lifecycle.ladder import Level, compute_level
@@ -117,7 +117,7 @@ def price_hour(workload: Workload, now: datetime, since: datetime | None = None)
 def _price_on_demand_hour(workload: Workload, now: datetime) -> Bill:
     """Price one hour's events and queries on the on-demand tables."""
     stream, events = workload.stream, workload.events_per_second[now.hour] * 3600
-    tables = indexes = Cost()
+    tables = indexes = TableCost()
     current = find_containing(now, stream.period)
     level = compute_level(current, stream, now)
     if level.write is None:
@@ -135,7 +135,7 @@ def _price_on_demand_hour(workload: Workload, now: datetime) -> Bill:
 
 def price_rolling_on_demand(workload: Workload) -> Bill:
     """Compute the bill of the rolling tables on demand, with the classes of the stream's ladder."""
-    steps = tuple(Step(age=step.age, table_class=step.table_class) for step in workload.stream.capacity.ladder)
+    steps = tuple(LadderStep(age=step.age, table_class=step.table_class) for step in workload.stream.capacity.ladder)
     return price_rolling(workload.change_stream(capacity=Capacity(mode="on-demand", ladder=steps)))
 
 
@@ -168,7 +168,7 @@ def price_one_on_demand(workload: Workload) -> Bill:
     return _copy_table(workload, table, table.whole.drop_reads())
 
 
-def _copy_table(workload: Workload, table: Bill, copied: Cost) -> Bill:
+def _copy_table(workload: Workload, table: Bill, copied: TableCost) -> Bill:
     """Add a copy of a single table in each of the stream's Regions; ``copied`` is the cost of one copy."""
     return table + price_copies(copied, len(workload.stream.replicas), workload.events_per_month * workload.event_bytes)
 

@@ -21,7 +21,7 @@ from bill.table_bill import price_plans, price_rolling, price_rolling_on_demand,
 from bill.walls import Wall, list_walls
 from bill.workload import Workload
 from tidetable.config import Config, Units
-from tidetable.config.capacity import LATE, Step
+from tidetable.config.capacity import LATE, LadderStep
 from tidetable.config.demand import COLLECTION_BYTES
 
 
@@ -171,7 +171,7 @@ def _price_late_step(workload: Workload, ours: float) -> list[str]:
     lowered = {
         index.name: Units(write=1, read=own.get(index.name, first.read)) for index in workload.stream.global_indexes
     }
-    late = Step(age=LATE, write=1, read=first.read, index=lowered, table_class=first.table_class)
+    late = LadderStep(age=LATE, write=1, read=first.read, index=lowered, table_class=first.table_class)
     saved = ours - _price_ladder(workload, (first, late, *capacity.ladder[1:]))
     if saved <= 0.05 * ours:
         return []
@@ -180,7 +180,7 @@ def _price_late_step(workload: Workload, ours: float) -> list[str]:
     ]
 
 
-def _price_ladder(workload: Workload, ladder: tuple[Step, ...]) -> float:
+def _price_ladder(workload: Workload, ladder: tuple[LadderStep, ...]) -> float:
     """Dollars per month of the rolling tables with another ladder."""
     capacity = msgspec.structs.replace(workload.stream.capacity, ladder=ladder)
     return price_rolling(workload.change_stream(capacity=capacity)).total

@@ -15,7 +15,7 @@ from itertools import islice
 from typing import Any
 
 from doors.cloudevents_rules import PAYLOAD, decode_header, find_problem
-from doors.door import Answer, Intake, Request
+from doors.door import DoorAnswer, DoorRequest, Intake
 from doors.reading import Limits, Reading, refuse_too_many
 from doors.series import fit_name
 from tidetable.config import Stream
@@ -49,10 +49,10 @@ class CloudEventsDoor:
     refused events.
     """
 
-    def find_stream(self, request: Request) -> str:
+    def find_stream(self, request: DoorRequest) -> str:
         return request.stream
 
-    def read(self, request: Request, body: bytes, stream: Stream, limits: Limits) -> Reading:
+    def read(self, request: DoorRequest, body: bytes, stream: Stream, limits: Limits) -> Reading:
         kind, headers = request.kind, request.headers
         if kind == _BATCH:
             events = _decode_batch(request, body, limits.most)
@@ -71,10 +71,10 @@ class CloudEventsDoor:
             reading.add(_read_event(event, stream.cloudevents), index)
         return reading
 
-    def answer(self, intake: Intake) -> Answer:
+    def answer(self, intake: Intake) -> DoorAnswer:
         outcome = intake.outcome
         if not outcome.rejections:
-            return Answer(202 if outcome.queued else 204)
+            return DoorAnswer(202 if outcome.queued else 204)
         refused = len(outcome.rejections)
         counts = {"accepted": outcome.accepted, "queued": outcome.queued, "rejected": refused}
         more = counts | {"errors": list_errors(outcome.rejections[:LISTED])}
@@ -84,8 +84,8 @@ class CloudEventsDoor:
             problem = Problem(422, "some_refused", f"{refused} events are refused; the others are stored", more)
         return self.refuse(intake.request, problem)
 
-    def refuse(self, _request: Request, problem: Problem) -> Answer:
-        return Answer(problem.status, encode_json(problem.document()), CONTENT_TYPE, problem.headers)
+    def refuse(self, _request: DoorRequest, problem: Problem) -> DoorAnswer:
+        return DoorAnswer(problem.status, encode_json(problem.document()), CONTENT_TYPE, problem.headers)
 
 
 def make_consent_headers(headers: Mapping[str, str], rate: float) -> Mapping[str, str]:
@@ -96,7 +96,7 @@ def make_consent_headers(headers: Mapping[str, str], rate: float) -> Mapping[str
     return {"WebHook-Allowed-Origin": origin, "WebHook-Allowed-Rate": str(max(int(rate * 60), 1))}
 
 
-def _decode_batch(request: Request, body: bytes, most: int) -> list[Any]:
+def _decode_batch(request: DoorRequest, body: bytes, most: int) -> list[Any]:
     """Decode the elements of a batch; ``Unreadable`` for an element that cannot be decoded."""
     try:
         text = _decode_text(request, body)
@@ -115,14 +115,14 @@ def _decode_batch(request: Request, body: bytes, most: int) -> list[Any]:
     return events
 
 
-def _decode_body(request: Request, body: bytes) -> Any:
+def _decode_body(request: DoorRequest, body: bytes) -> Any:
     try:
         return decode_json(_decode_text(request, body))
     except ValueError as error:
         raise refuse_request(400, "unparseable", f"the body is not JSON: {error}") from error
 
 
-def _decode_text(request: Request, body: bytes) -> str:
+def _decode_text(request: DoorRequest, body: bytes) -> str:
     """Decode a body by the character set of its type, by default UTF-8; ValueError if that fails."""
     charset = _CHARSET.search(request.content_type)
     name = charset[1].lower() if charset is not None else "utf-8"
@@ -131,7 +131,7 @@ def _decode_text(request: Request, body: bytes) -> str:
     return body.decode(_CHARSETS[name])
 
 
-def _read_binary(request: Request, body: bytes) -> JsonObject | Unreadable:
+def _read_binary(request: DoorRequest, body: bytes) -> JsonObject | Unreadable:
     """Return the attributes from the headers and the data from the body, in the form of the structured mode."""
     event: JsonObject = {}
     for header, value in request.headers.items():
@@ -151,7 +151,7 @@ def _read_binary(request: Request, body: bytes) -> JsonObject | Unreadable:
     return event | _read_payload(request, body)
 
 
-def _read_payload(request: Request, body: bytes) -> JsonObject:
+def _read_payload(request: DoorRequest, body: bytes) -> JsonObject:
     """Return the data of a body, as JSON, text or base64."""
     kind = request.kind
     if not body:

@@ -19,7 +19,7 @@ from tidetable.remaining import Remaining
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class DoorRequest:
     """A request: its route's path, the stream in the path (or empty), headers with names in lower case, and the query.
 
     ``body`` is the body as it was sent, and ``now`` the time of its arrival.
@@ -44,7 +44,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class DoorAnswer:
     """An answer in a dialect's own form."""
 
     status: int
@@ -53,7 +53,7 @@ class Answer:
     headers: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def json(cls, status: int, document: object, headers: Mapping[str, str] | None = None) -> Answer:
+    def json(cls, status: int, document: object, headers: Mapping[str, str] | None = None) -> DoorAnswer:
         """Return an answer in JSON."""
         return cls(status, encode_json(document), "application/json", headers or {})
 
@@ -62,7 +62,7 @@ class Answer:
 class Intake:
     """A request whose accepted events are durable: its body after decompression, its candidates, and their outcome."""
 
-    request: Request
+    request: DoorRequest
     body: bytes
     reading: Reading
     outcome: Outcome
@@ -76,26 +76,26 @@ class Intake:
 class Door(Protocol):
     """A dialect: it finds a request's stream, reads its events, and makes the answers."""
 
-    def find_stream(self, request: Request, /) -> str:
+    def find_stream(self, request: DoorRequest, /) -> str:
         """Return the stream's name; ProblemError if the request does not name a stream."""
         ...
 
-    def read(self, request: Request, body: bytes, stream: Stream, limits: Limits, /) -> Reading:
+    def read(self, request: DoorRequest, body: bytes, stream: Stream, limits: Limits, /) -> Reading:
         """Read the candidates in a decompressed body; ProblemError if the whole body is refused."""
         ...
 
-    def answer(self, intake: Intake, /) -> Answer:
+    def answer(self, intake: Intake, /) -> DoorAnswer:
         """Make the answer to a request whose accepted events are durable."""
         ...
 
-    def refuse(self, request: Request, problem: Problem, /) -> Answer:
+    def refuse(self, request: DoorRequest, problem: Problem, /) -> DoorAnswer:
         """Make the answer to a request that failed, or that is refused as a whole."""
         ...
 
 
 def ingest_request(
-    door: Door, request: Request, access: Access, ports: Ingest, remaining: Remaining
-) -> tuple[Answer, Outcome]:
+    door: Door, request: DoorRequest, access: Access, ports: Ingest, remaining: Remaining
+) -> tuple[DoorAnswer, Outcome]:
     """Make a request's events durable; ProblemError if the whole request is refused, and no event is acknowledged."""
     name = door.find_stream(request)
     access.require(name, "write")

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from doors.door import Answer, Intake, Request
+from doors.door import DoorAnswer, DoorRequest, Intake
 from doors.reading import Limits, Reading, describe_refusals, refuse_too_many
 from doors.series import fit_name
 from tidetable.config import Stream
@@ -34,17 +34,17 @@ _BEYOND = 10**38
 _NAMED = 5
 
 
-class Record(msgspec.Struct, gc=False):
+class FirehoseRecord(msgspec.Struct, gc=False):
     data: str
 
 
-class Delivery(msgspec.Struct, rename="camel"):
+class FirehoseDelivery(msgspec.Struct, rename="camel"):
     """A request: its records in base64, its id (the same in each attempt), and its time in epoch milliseconds.
 
     ``records`` has no default: the answer 200 to JSON that is not a request of Firehose would say that it is stored.
     """
 
-    records: Sequence[Record]
+    records: Sequence[FirehoseRecord]
     request_id: str = ""
     timestamp: int = 0
 
@@ -55,12 +55,12 @@ class FirehoseDoor:
     An event's place is the number of its record, from 0. A record may hold lines of JSON.
     """
 
-    def find_stream(self, request: Request) -> str:
+    def find_stream(self, request: DoorRequest) -> str:
         return request.stream
 
-    def read(self, _request: Request, body: bytes, stream: Stream, limits: Limits) -> Reading:
+    def read(self, _request: DoorRequest, body: bytes, stream: Stream, limits: Limits) -> Reading:
         try:
-            delivery = msgspec.json.decode(body.removeprefix(BOM_UTF8), type=Delivery)
+            delivery = msgspec.json.decode(body.removeprefix(BOM_UTF8), type=FirehoseDelivery)
         except (msgspec.DecodeError, ValueError, RecursionError) as error:
             raise refuse_request(400, "unparseable", f"the body is not a request of Firehose: {error}") from error
         reading = Reading()
@@ -71,7 +71,7 @@ class FirehoseDoor:
                 reading.add(value, number)
         return reading
 
-    def answer(self, intake: Intake) -> Answer:
+    def answer(self, intake: Intake) -> DoorAnswer:
         refusals = intake.refusals
         if not refusals:
             return _make_answer(intake.request, 200)
@@ -80,19 +80,19 @@ class FirehoseDoor:
         message = f"{len(refusals)} events are refused, {stored} are stored: {reasons}"
         return _make_answer(intake.request, 400, message)
 
-    def refuse(self, request: Request, problem: Problem) -> Answer:
+    def refuse(self, request: DoorRequest, problem: Problem) -> DoorAnswer:
         # After 413 Firehose loses the records; after any other error it keeps them in the delivery stream's bucket.
         status = 400 if problem.status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE else problem.status
         return _make_answer(request, status, problem.detail)
 
 
-def _make_answer(request: Request, status: int, message: str = "") -> Answer:
+def _make_answer(request: DoorRequest, status: int, message: str = "") -> DoorAnswer:
     id = request.headers.get("x-amz-firehose-request-id", "")
     document = {"requestId": id, "timestamp": to_micros(request.now) // 1000}
-    return Answer.json(status, document | ({"errorMessage": message} if message else {}))
+    return DoorAnswer.json(status, document | ({"errorMessage": message} if message else {}))
 
 
-def _read_record(record: Record, policy: FirehosePolicy, timestamp: int | None) -> Iterator[Sent | Unreadable]:
+def _read_record(record: FirehoseRecord, policy: FirehosePolicy, timestamp: int | None) -> Iterator[Sent | Unreadable]:
     try:
         content = b64decode(record.data, validate=True).removeprefix(BOM_UTF8)
     except ValueError:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from doors.door import Answer, Intake, Request
+from doors.door import DoorAnswer, DoorRequest, Intake
 from doors.influx import ParseLine, quote_lines, read_lines, read_precision
 from doors.reading import Limits, Reading, Refusal, describe_refusals
 from tidetable.config import Stream
@@ -50,7 +50,7 @@ class InfluxDoor:
 
     parse_line: ParseLine
 
-    def find_stream(self, request: Request) -> str:
+    def find_stream(self, request: DoorRequest) -> str:
         """Return the bucket or database. Older clients write a retention policy after the bucket."""
         parameter = _STREAM_PARAMETER[request.route]
         name = request.query.get(parameter, "").partition("/")[0]
@@ -58,18 +58,18 @@ class InfluxDoor:
             raise refuse_request(400, "bad_parameter", f"{parameter} is missing: name the stream in it")
         return name
 
-    def read(self, request: Request, body: bytes, stream: Stream, limits: Limits) -> Reading:
+    def read(self, request: DoorRequest, body: bytes, stream: Stream, limits: Limits) -> Reading:
         unit = read_precision(request.query.get("precision") or _PRECISION[request.route])
         now = to_micros(request.now) * 1000
         reading = read_lines(body, self.parse_line, unit=unit, policy=stream.influx, now=now, most=limits.most)
         reading.strict = request.route == WRITE_3 and request.query.get("accept_partial", "true").lower() == "false"
         return reading
 
-    def answer(self, intake: Intake) -> Answer:
+    def answer(self, intake: Intake) -> DoorAnswer:
         """Return 204, or an error with the refused lines. All other lines are stored, unless the request was strict."""
         request, refusals = intake.request, intake.refusals
         if not refusals:
-            return Answer(204)
+            return DoorAnswer(204)
         total, written = sum(map(len, intake.reading.places)), intake.outcome.accepted + intake.outcome.queued
         reasons = describe_refusals(refusals, "line", _NAMED, "more lines")
         message = f"{reasons}; {total - len(refusals)} of {total} lines are stored"
@@ -77,18 +77,18 @@ class InfluxDoor:
             malformed = next((refusal for refusal in refusals if refusal.malformed), None)
             status, code = (400, "invalid") if malformed else (422, "unprocessable entity")
             line = (malformed or refusals[0]).place
-            return Answer.json(status, {"code": code, "message": message, "line": line})
+            return DoorAnswer.json(status, {"code": code, "message": message, "line": line})
         if request.route == WRITE_3:
             error = _PARTIAL_3 if written else _NOTHING_3
-            return Answer.json(400, {"error": error, "data": _list_lines(intake.body, refusals)})
+            return DoorAnswer.json(400, {"error": error, "data": _list_lines(intake.body, refusals)})
         return _make_v1_error(400, f"partial write: {message} dropped={len(refusals)}")
 
-    def refuse(self, request: Request, problem: Problem) -> Answer:
+    def refuse(self, request: DoorRequest, problem: Problem) -> DoorAnswer:
         if request.route == WRITE_2:
             code = _CODES_2.get(problem.status, "invalid" if problem.status < 500 else "internal error")
-            return Answer.json(problem.status, {"code": code, "message": problem.detail}, problem.headers)
+            return DoorAnswer.json(problem.status, {"code": code, "message": problem.detail}, problem.headers)
         if request.route == WRITE_3:
-            return Answer.json(problem.status, {"error": problem.detail}, problem.headers)
+            return DoorAnswer.json(problem.status, {"error": problem.detail}, problem.headers)
         return _make_v1_error(problem.status, problem.detail, problem.headers)
 
 
@@ -100,7 +100,7 @@ def _list_lines(body: bytes, refusals: Sequence[Refusal]) -> list[dict[str, Any]
     ]
 
 
-def _make_v1_error(status: int, message: str, headers: Mapping[str, str] | None = None) -> Answer:
+def _make_v1_error(status: int, message: str, headers: Mapping[str, str] | None = None) -> DoorAnswer:
     # A header is one line of ASCII.
     text = " ".join(message.encode("ascii", "replace").decode().split())
-    return Answer.json(status, {"error": message}, {"X-Influxdb-Error": text[:500], **(headers or {})})
+    return DoorAnswer.json(status, {"error": message}, {"X-Influxdb-Error": text[:500], **(headers or {})})

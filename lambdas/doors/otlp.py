@@ -177,8 +177,8 @@ def _walk_logs(
                     yield source, record
 
 
-def _read_point(point: types.Point | types.Refused, common: JsonObject, source: _Source, labels: Labels) -> Sent:
-    if isinstance(point, types.Refused):
+def _read_point(point: types.Point | types.Undecodable, common: JsonObject, source: _Source, labels: Labels) -> Sent:
+    if isinstance(point, types.Undecodable):
         raise ValueError(point.problem)
     if source.problem:
         raise ValueError(source.problem)
@@ -201,8 +201,8 @@ def _read_point(point: types.Point | types.Refused, common: JsonObject, source: 
     return Sent(fit_name(series), time, make_id([common, start, source.identity, pairs], rest), data)
 
 
-def _read_record(record: types.LogRecord | types.Refused, source: _Source, labels: Labels | None) -> Sent:
-    if isinstance(record, types.Refused):
+def _read_record(record: types.LogRecord | types.Undecodable, source: _Source, labels: Labels | None) -> Sent:
+    if isinstance(record, types.Undecodable):
         raise ValueError(record.problem)
     if source.problem:
         raise ValueError(source.problem)

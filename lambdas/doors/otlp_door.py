@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from doors import otlp
-from doors.door import Answer, Intake, Request
+from doors.door import DoorAnswer, DoorRequest, Intake
 from doors.otlp_json import decode_request
 from doors.reading import Limits, Reading, describe_refusals
 from tidetable.config import Stream
@@ -43,7 +43,7 @@ class OtlpDoor:
     default_metrics: str | None = None
     default_logs: str | None = None
 
-    def find_stream(self, request: Request) -> str:
+    def find_stream(self, request: DoorRequest) -> str:
         is_metrics = _find_signal(request) is otlp.METRICS
         name = request.stream or (self.default_metrics if is_metrics else self.default_logs)
         if not name:
@@ -52,7 +52,7 @@ class OtlpDoor:
             raise refuse_request(404, "unknown_stream", detail)
         return name
 
-    def read(self, request: Request, body: bytes, stream: Stream, limits: Limits) -> Reading:
+    def read(self, request: DoorRequest, body: bytes, stream: Stream, limits: Limits) -> Reading:
         if request.kind not in (PROTOBUF, JSON):
             detail = f"Content-Type {request.kind[:64]!r} is not understood: send {PROTOBUF} or {JSON}"
             raise refuse_request(415, "unsupported_media_type", detail)
@@ -60,27 +60,27 @@ class OtlpDoor:
         decode = self.protobuf.parse_request if request.kind == PROTOBUF else decode_request
         return signal.read(decode(signal.request, body), stream.otlp, limits)
 
-    def answer(self, intake: Intake) -> Answer:
+    def answer(self, intake: Intake) -> DoorAnswer:
         signal, refusals = _find_signal(intake.request), intake.refusals
         message = _shorten(intake.request, describe_refusals(refusals, "number", _NAMED))
         if intake.request.kind == PROTOBUF:
-            return Answer(200, self.protobuf.encode_answer(signal.request, len(refusals), message), PROTOBUF)
-        return Answer.json(200, signal.describe_success(len(refusals), message))
+            return DoorAnswer(200, self.protobuf.encode_answer(signal.request, len(refusals), message), PROTOBUF)
+        return DoorAnswer.json(200, signal.describe_success(len(refusals), message))
 
-    def refuse(self, request: Request, problem: Problem) -> Answer:
+    def refuse(self, request: DoorRequest, problem: Problem) -> DoorAnswer:
         code = _CODES.get(problem.status, _UNKNOWN)
         headers: dict[str, Any] = dict(problem.headers)
         if "Retry-After" in headers:
             headers["Retry-After"] = RETRY_AFTER
         if request.kind == PROTOBUF:
-            answer = Answer(
+            answer = DoorAnswer(
                 problem.status, self.protobuf.encode_status(code, _shorten(request, problem.detail)), PROTOBUF
             )
             return replace(answer, headers=headers)
-        return Answer.json(problem.status, {"code": code, "message": problem.detail}, headers)
+        return DoorAnswer.json(problem.status, {"code": code, "message": problem.detail}, headers)
 
 
-def _shorten(request: Request, message: str) -> str:
+def _shorten(request: DoorRequest, message: str) -> str:
     """Shorten a message in protobuf to ASCII of ``_SHORT`` characters, if the request has no Accept header.
 
     Then the answer's bytes are text, unless more than 127 points are refused, and no gateway needs to decode them. Go's
@@ -91,5 +91,5 @@ def _shorten(request: Request, message: str) -> str:
     return message.encode("ascii", "replace").decode()[:_SHORT]
 
 
-def _find_signal(request: Request) -> otlp.Signal:
+def _find_signal(request: DoorRequest) -> otlp.Signal:
     return otlp.METRICS if request.route.endswith("/metrics") else otlp.LOGS

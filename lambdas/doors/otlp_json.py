@@ -113,7 +113,7 @@ def _decode_parts(request: _Request, kind: type) -> Any:
 
 def _decode_owner(owner: _Owner, kind: type) -> Any:
     resource = _decode_or_explain(owner.resource, types.Resource)
-    problem = resource.problem if isinstance(resource, types.Refused) else ""
+    problem = resource.problem if isinstance(resource, types.Undecodable) else ""
     scopes = owner.scope_metrics if kind is types.ResourceMetrics else owner.scope_logs
     return kind(None if problem else resource, [_decode_scope(scope, kind, problem) for scope in scopes or ()])
 
@@ -121,7 +121,7 @@ def _decode_owner(owner: _Owner, kind: type) -> Any:
 def _decode_scope(part: _Scope, kind: type, problem: str) -> Any:
     """Decode a scope. ``problem`` is the reason why everything in it is refused, or empty."""
     scope = _decode_or_explain(part.scope, types.InstrumentationScope)
-    if isinstance(scope, types.Refused):
+    if isinstance(scope, types.Undecodable):
         problem, scope = problem or scope.problem, None
     if kind is types.ResourceMetrics:
         return types.ScopeMetrics(scope, [_decode_metric(metric, problem) for metric in part.metrics or ()])
@@ -131,9 +131,9 @@ def _decode_scope(part: _Scope, kind: type, problem: str) -> Any:
 def _decode_metric(part: _Metric, problem: str) -> types.Metric:
     name, unit = _decode_or_explain(part.name, str), _decode_or_explain(part.unit, str)
     for value in (name, unit):
-        if isinstance(value, types.Refused):
+        if isinstance(value, types.Undecodable):
             problem = problem or value.problem
-    metric = types.Metric("" if isinstance(name, types.Refused) else name or "", "" if problem else unit or "")
+    metric = types.Metric("" if isinstance(name, types.Undecodable) else name or "", "" if problem else unit or "")
     for field, (kind, point) in _KINDS.items():
         measured: _Points | None = getattr(part, field)
         if measured is not None:
@@ -146,7 +146,7 @@ def _decode_measured(part: _Points, kind: type, point: type, problem: str) -> An
     for name, field in (("aggregation_temporality", part.aggregation_temporality), ("is_monotonic", part.is_monotonic)):
         if hasattr(measured, name) and field is not _ABSENT:
             value = _decode_or_explain(field, bool if name == "is_monotonic" else types.Enum)
-            if isinstance(value, types.Refused):
+            if isinstance(value, types.Undecodable):
                 problem = problem or value.problem
             elif value is not None:
                 setattr(measured, name, value)
@@ -155,14 +155,14 @@ def _decode_measured(part: _Points, kind: type, point: type, problem: str) -> An
 
 
 def _decode_all(raws: Sequence[msgspec.Raw] | None, kind: type, problem: str) -> list[Any]:
-    absent = types.Refused("it is null")
-    return [types.Refused(problem) if problem else _decode_or_explain(raw, kind, absent) for raw in raws or ()]
+    absent = types.Undecodable("it is null")
+    return [types.Undecodable(problem) if problem else _decode_or_explain(raw, kind, absent) for raw in raws or ()]
 
 
 def _decode_or_explain(raw: msgspec.Raw, kind: Any, absent: Any = None) -> Any:
     """Decode a value; ``Refused`` if it is not of this kind, and ``absent`` if it is null."""
     if _HALF in bytes(raw):
-        return types.Refused("a text has half of a surrogate pair, which is not a character: send both halves")
+        return types.Undecodable("a text has half of a surrogate pair, which is not a character: send both halves")
     try:
         try:
             value = msgspec.json.decode(raw, type=kind | None)
@@ -170,5 +170,5 @@ def _decode_or_explain(raw: msgspec.Raw, kind: Any, absent: Any = None) -> Any:
             text = _FIRST_NULL.sub(b"{", _NULL.sub(b"", bytes(raw)))
             value = msgspec.json.decode(text, type=kind | None, strict=False)
     except (ValueError, RecursionError) as error:
-        return types.Refused(f"it cannot be read: {error}")
+        return types.Undecodable(f"it cannot be read: {error}")
     return absent if value is None else value

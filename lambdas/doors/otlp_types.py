@@ -20,7 +20,7 @@ class _Message(msgspec.Struct, rename="camel", gc=False):
     """A message; every field has protobuf's default."""
 
 
-class Refused(_Message):
+class Undecodable(_Message):
     """A point or a record that cannot be decoded, and the reason."""
 
     problem: str

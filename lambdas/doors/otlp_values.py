@@ -45,7 +45,7 @@ def list_points(metric: types.Metric) -> Iterator[tuple[str, JsonObject, Sequenc
             if temporality := _TEMPORALITY.get(number):
                 more["temporality"] = temporality
         except ValueError as error:
-            points = [types.Refused(f"aggregationTemporality: {error}")] * len(points)
+            points = [types.Undecodable(f"aggregationTemporality: {error}")] * len(points)
         if isinstance(measured, types.Sum):
             more["monotonic"] = measured.is_monotonic
         yield kind, more, points

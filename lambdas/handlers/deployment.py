@@ -16,7 +16,7 @@ from handlers.lifecycle import publish_notices
 from machine import draw_salt
 from tidetable.credentials.first import admit_first, dismiss_first
 from tidetable.errors import TidetableError
-from tidetable.lifecycle import Run
+from tidetable.lifecycle import LifecycleRun
 from tidetable.lifecycle.catalog_copies import remove_catalog_copies
 from tidetable.lifecycle.deploy import deploy, list_unmade_tables
 from tidetable.lifecycle.deployed import finish_stage, mark_updated, protect, take_back
@@ -101,7 +101,7 @@ def _shorten_reason(reason: str) -> str:
     return reason
 
 
-def _deploy_tables(run: Run, configuration: str, *, first: bool) -> dict[str, str]:
+def _deploy_tables(run: LifecycleRun, configuration: str, *, first: bool) -> dict[str, str]:
     """Make the tables. Return the data of the answer, which names the tables that scheduled runs will make."""
     deployed = deploy(run, configuration, first=first)
     for report in deployed.reports:
@@ -115,14 +115,14 @@ def _deploy_tables(run: Run, configuration: str, *, first: bool) -> dict[str, st
     return {"TablesLeftToSchedule": str(len(later)), "Tables": ", ".join(later[:_NAMED])}
 
 
-def _leave_tables(event: dict[str, Any], run: Run) -> dict[str, Any]:
+def _leave_tables(event: dict[str, Any], run: LifecycleRun) -> dict[str, Any]:
     """Answer a deletion without a catalog: nobody knows the stage's tables and keys any more, so they stay."""
     _remove_mappings(run)
     logger.warning("the catalog does not exist, so no table is removed")
     return {"PhysicalResourceId": event["PhysicalResourceId"]}
 
 
-def _set_protection(event: dict[str, Any], run: Run) -> dict[str, Any]:
+def _set_protection(event: dict[str, Any], run: LifecycleRun) -> dict[str, Any]:
     protected = event["ResourceProperties"]["protected"] == "true"
     if event["RequestType"] != "Delete":
         finish_stage(run, protected=protected)
@@ -145,7 +145,7 @@ def _admit_first_key(event: dict[str, Any]) -> dict[str, Any]:
     return {"PhysicalResourceId": gateway_key, "Data": {"KeyId": id}}
 
 
-def _remove_mappings(run: Run) -> None:
+def _remove_mappings(run: LifecycleRun) -> None:
     """Remove the mappings of feeds, which would outlive their function. The next deletion removes changing mappings."""
     feeds = run.make_feed_tables()
     steps = feeds.remove_all() if feeds is not None else []
@@ -153,7 +153,7 @@ def _remove_mappings(run: Run) -> None:
         logger.info("mappings removed", steps=[step._asdict() for step in steps])
 
 
-def _take_back(run: Run) -> None:
+def _take_back(run: LifecycleRun) -> None:
     _remove_mappings(run)
     removed = take_back(run)
     if removed:

@@ -11,7 +11,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 import wiring
 from doors.cloudevents import CloudEventsDoor, make_consent_headers
-from doors.door import Answer, Door, Request, ingest_request
+from doors.door import Door, DoorAnswer, DoorRequest, ingest_request
 from doors.firehose import FirehoseDoor
 from doors.influx_door import HEALTH, WRITE_1, WRITE_2, WRITE_3
 from handlers._http import Response, complete_answers, make_problem_response, read_access, read_headers
@@ -57,11 +57,11 @@ def _serve_request(event: dict[str, Any], context: LambdaContext) -> Response:
         return _make_response(door.refuse(request, report_failure(error)))
 
 
-def _read_request(event: dict[str, Any], pipeline: wiring.Pipeline) -> Request:
+def _read_request(event: dict[str, Any], pipeline: wiring.Pipeline) -> DoorRequest:
     query = event.get("multiValueQueryStringParameters") or {}
     path = event.get("pathParameters") or {}
     body = event.get("body") or ""
-    return Request(
+    return DoorRequest(
         event["resource"],
         pipeline.clock.now(),
         unquote(path.get("stream", "")),
@@ -71,16 +71,16 @@ def _read_request(event: dict[str, Any], pipeline: wiring.Pipeline) -> Request:
     )
 
 
-def _answer_probe(request: Request, pipeline: wiring.Pipeline) -> Answer:
+def _answer_probe(request: DoorRequest, pipeline: wiring.Pipeline) -> DoorAnswer:
     """Answer InfluxDB's clients that look for a server, and the handshake of webhooks."""
     if request.route == "/health":
-        return Answer.json(200, HEALTH)
+        return DoorAnswer.json(200, HEALTH)
     if request.route == "/ping":
-        return Answer(204, headers={"X-Influxdb-Version": HEALTH["version"], "X-Influxdb-Build": "tidetable"})
-    return Answer(204, headers=make_consent_headers(request.headers, pipeline.config.api.rate_per_key))
+        return DoorAnswer(204, headers={"X-Influxdb-Version": HEALTH["version"], "X-Influxdb-Build": "tidetable"})
+    return DoorAnswer(204, headers=make_consent_headers(request.headers, pipeline.config.api.rate_per_key))
 
 
-def _make_response(answer: Answer) -> Response:
+def _make_response(answer: DoorAnswer) -> Response:
     """Write the answer in the gateway's form; a body that is not text is in Base64.
 
     AWS decodes Base64 by the request's Accept header. It is not documented what it does without that header, so bytes

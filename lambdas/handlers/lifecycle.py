@@ -19,9 +19,9 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 import wiring_upkeep
 from handlers._observe import logger, make_countdown, metrics, observe
 from settings import read_settings
-from tidetable.catalog import Backfill, Opened
+from tidetable.catalog import Backfill, Opening
 from tidetable.errors import BadInvocation, InvalidTime
-from tidetable.lifecycle import Report, reconcile
+from tidetable.lifecycle import RunReport, reconcile
 from tidetable.lifecycle.backfill import LONGEST_OPEN, end_backfills, open_backfill
 from tidetable.lifecycle.report import make_notices
 from tidetable.times import parse_instant
@@ -103,7 +103,7 @@ def _read_backfill(payload: Any) -> tuple[Backfill, bool]:
     if not 1 <= request.hours <= _MOST_HOURS:
         raise BadInvocation(f"backfill: hours must be within 1 to {_MOST_HOURS}; the same request again prolongs it")
     until = wiring_upkeep.pipeline().clock.now() + timedelta(hours=request.hours)
-    return Backfill(request.stream, start, end, Opened(until, request.write, request.read)), request.rebuild
+    return Backfill(request.stream, start, end, Opening(until, request.write, request.read)), request.rebuild
 
 
 def _read_end(payload: Any) -> tuple[str, tuple[datetime, datetime] | None]:
@@ -119,7 +119,7 @@ def _read_end(payload: Any) -> tuple[str, tuple[datetime, datetime] | None]:
         raise BadInvocation(f"end_backfill: {error}") from error
 
 
-def publish_notices(report: Report) -> None:
+def publish_notices(report: RunReport) -> None:
     """Publish the run's actions on the event bus."""
     notices = make_notices(report, read_settings().stage)
     losses = wiring_upkeep.pipeline().event_bus.publish(notices) if notices else 0
@@ -128,7 +128,7 @@ def publish_notices(report: Report) -> None:
         metrics.add_metric("NoticesLost", MetricUnit.Count, losses)
 
 
-def _publish_metrics(report: Report) -> None:
+def _publish_metrics(report: RunReport) -> None:
     if report.skipped is not None:
         metrics.add_metric("LifecycleSkipped", MetricUnit.Count, 1)
         return

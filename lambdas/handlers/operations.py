@@ -24,7 +24,7 @@ _ROWS = ("actions", "backfills", "removed_streams")
 _TEXTS = ("without_next_table", "archives_overdue", "changes")
 
 
-class Request(NamedTuple):
+class OperationsRequest(NamedTuple):
     """A request: its query string, the caller's rights, and a function that returns the seconds left for it."""
 
     parameters: Mapping[str, Sequence[str]]
@@ -32,28 +32,28 @@ class Request(NamedTuple):
     remaining: Callable[[], float]
 
 
-def show_plan(request: Request) -> dict[str, Any]:
+def show_plan(request: OperationsRequest) -> dict[str, Any]:
     """Show the report of a dry run."""
     _refuse_parameters(request)
     report = wiring_upkeep.pipeline().operations.plan(request.remaining())
     return {"plan": confine_report(report, request.access)}
 
 
-def list_alarms(request: Request) -> dict[str, Any]:
+def list_alarms(request: OperationsRequest) -> dict[str, Any]:
     """List the stage's alarms."""
     _refuse_parameters(request)
     return {"alarms": wiring_upkeep.pipeline().operations.alarms()}
 
 
-def show_activity(request: Request) -> dict[str, Any]:
+def show_activity(request: OperationsRequest) -> dict[str, Any]:
     """Show what the streams take in the present minutes. A process keeps an answer for a minute."""
     # Imported here, so that only this route waits for the import.
-    from tidetable.activity import Sources, describe_activity
+    from tidetable.activity import ActivitySources, describe_activity
 
     _refuse_parameters(request)
     pipeline, access = wiring_upkeep.pipeline(), request.access
     figures = pipeline.gauges, lambda: pipeline.rollups, pipeline.definitions
-    sources = Sources(pipeline.catalog, *figures, pipeline.pools)
+    sources = ActivitySources(pipeline.catalog, *figures, pipeline.pools)
     now = pipeline.clock.now()
     # The stage's figures are of all streams.
     whole = access.streams is None
@@ -62,21 +62,21 @@ def show_activity(request: Request) -> dict[str, Any]:
     )
 
 
-def show_cost(request: Request) -> dict[str, Any]:
+def show_cost(request: OperationsRequest) -> dict[str, Any]:
     """Show the bill of the present tables. A process keeps a bill for a minute."""
     # Imported here, so that only this route waits for the import.
-    from bill.current_bill import Sources, present_bill
+    from bill.current_bill import BillSources, present_bill
 
     only = _read_stream(request)
     pipeline = wiring_upkeep.pipeline()
     ports = pipeline.catalog, pipeline.table_reader, pipeline.meters, pipeline.pools
-    sources = Sources(*ports, read_settings().region, request.remaining)
+    sources = BillSources(*ports, read_settings().region, request.remaining)
     now, sees = pipeline.clock.now(), request.access.sees
     key = request.access.streams, only
     return pipeline.bills.find_or_compute(key, now, lambda: present_bill(pipeline.config, sources, now, sees, only))
 
 
-def simulate_change(request: Request) -> dict[str, Any]:
+def simulate_change(request: OperationsRequest) -> dict[str, Any]:
     """Compute the bill of a workload with the present and with a proposed configuration."""
     from bill.compare import parse_proposal, simulate_change
 
@@ -85,7 +85,7 @@ def simulate_change(request: Request) -> dict[str, Any]:
     return simulate_change(pipeline.config, proposal, pipeline.clock.now(), read_settings().region)
 
 
-ROUTES: Mapping[str, Callable[[Request], dict[str, Any]]] = {
+ROUTES: Mapping[str, Callable[[OperationsRequest], dict[str, Any]]] = {
     "/v1/plan": show_plan,
     "/v1/alarms": list_alarms,
     "/v1/activity": show_activity,
@@ -105,7 +105,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> Response:
         if access.series_prefix:
             raise forbid_series(access, "this route shows figures of all series")
         parameters = event.get("multiValueQueryStringParameters") or {}
-        request = Request(parameters, access, make_countdown(context, _RESERVE_SECONDS))
+        request = OperationsRequest(parameters, access, make_countdown(context, _RESERVE_SECONDS))
         return make_json_response(200, ROUTES[event["resource"]](request))
     except ProblemError as error:
         return make_problem_response(make_problem(error, "query"))
@@ -114,13 +114,13 @@ def handler(event: dict[str, Any], context: LambdaContext) -> Response:
         return make_problem_response(make_problem(error, "query"))
 
 
-def _refuse_parameters(request: Request) -> None:
+def _refuse_parameters(request: OperationsRequest) -> None:
     """Raise ProblemError for a request with parameters: an ignored stream= would look as if it had an effect."""
     for name in request.parameters:
         raise refuse_parameter(f"{name[:64]}: this route has no parameters")
 
 
-def _read_stream(request: Request) -> str | None:
+def _read_stream(request: OperationsRequest) -> str | None:
     """Read the stream that the request names, or None; ProblemError if the key may not see it."""
     for name, values in request.parameters.items():
         if name != "stream" or len(values) > 1:

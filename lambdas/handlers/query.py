@@ -61,7 +61,7 @@ from tidetable.version import VERSION
 _Query = TypeVar("_Query", bound=Selection)
 
 
-class Request(NamedTuple):
+class QueryRequest(NamedTuple):
     """A request: the parameters of its path and its query, its Accept header, the caller's rights and the gateway's
     resource. ``remaining`` returns the seconds that are left.
     """
@@ -90,14 +90,14 @@ class Request(NamedTuple):
         return confine_reader(wiring.get_pipeline().reader, self.access)
 
 
-def get_health(_: Request) -> Response:
+def get_health(_: QueryRequest) -> Response:
     """Answer that the function runs and that its configuration can be read, and its version."""
     pipeline = wiring.get_pipeline()
     document = {"status": "ok", "version": VERSION, "stage": pipeline.stage, "streams": len(pipeline.config.streams)}
     return make_json_response(200, document)
 
 
-def list_streams(request: Request) -> Response:
+def list_streams(request: QueryRequest) -> Response:
     """Answer the streams that the caller may see, and the caller's rights."""
     pipeline = wiring.get_pipeline()
     document = describe_streams(pipeline.config, pipeline.clock.now(), request.access.sees)
@@ -111,7 +111,7 @@ def list_streams(request: Request) -> Response:
     return make_json_response(200, document | rights)
 
 
-def list_periods(request: Request) -> Response:
+def list_periods(request: QueryRequest) -> Response:
     """Answer a page of a stream's periods."""
     pipeline, policy = wiring.get_pipeline(), request.stream
     now, seal = pipeline.clock.now(), pipeline.reader.seal
@@ -120,12 +120,12 @@ def list_periods(request: Request) -> Response:
     return make_json_response(200, describe_periods(query, policy, *ports, now, seal, pipeline.pools))
 
 
-def list_events(request: Request) -> Response:
+def list_events(request: QueryRequest) -> Response:
     """Answer a page of events."""
     return _answer_page(request, parse_query, explain_query, run_query)
 
 
-def rank_events(request: Request) -> Response:
+def rank_events(request: QueryRequest) -> Response:
     """Answer the first events of a ranking."""
     # Imported here, so that only this route waits for the import, and not every cold start.
     from tidetable.query.rankings import explain_top, find_top, parse_ranking
@@ -133,28 +133,28 @@ def rank_events(request: Request) -> Response:
     return _answer_page(request, parse_ranking, explain_top, find_top)
 
 
-def aggregate_events(request: Request) -> Response:
+def aggregate_events(request: QueryRequest) -> Response:
     """Statistics over steps and groups."""
     from tidetable.query.aggregates import explain_aggregate, find_aggregate, parse_aggregation
 
     return _answer_page(request, parse_aggregation, explain_aggregate, find_aggregate)
 
 
-def list_series(request: Request) -> Response:
+def list_series(request: QueryRequest) -> Response:
     """Answer a page of a stream's series."""
     from tidetable.query.listings import explain_listing, find_listing, parse_series
 
     return _answer_page(request, parse_series, explain_listing, find_listing)
 
 
-def list_fields(request: Request) -> Response:
+def list_fields(request: QueryRequest) -> Response:
     """Answer a page of the fields of a stream's data."""
     from tidetable.query.listings import explain_listing, find_listing, parse_fields
 
     return _answer_page(request, parse_fields, explain_listing, find_listing)
 
 
-def list_values(request: Request) -> Response:
+def list_values(request: QueryRequest) -> Response:
     """Answer a page of the values of a field."""
     from tidetable.query.listings import explain_listing, find_listing, parse_values
 
@@ -162,7 +162,7 @@ def list_values(request: Request) -> Response:
     return _answer_page(request, parse, explain_listing, find_listing)
 
 
-def list_latest(request: Request) -> Response:
+def list_latest(request: QueryRequest) -> Response:
     """Answer the latest event of each of some series."""
     now = wiring.get_pipeline().clock.now()
     latest = find_latest(request.stream, request.parameters, request.reader, now, request.remaining)
@@ -171,7 +171,7 @@ def list_latest(request: Request) -> Response:
     return make_json_response(200, latest.document(), count_cost(latest.cost, request.access))
 
 
-def show_event(request: Request) -> Response:
+def show_event(request: QueryRequest) -> Response:
     """One event."""
     ref = unquote(request.path["ref"])
     event = get_event(request.stream, ref, request.reader, request.parameters)
@@ -180,7 +180,7 @@ def show_event(request: Request) -> Response:
     return make_json_response(200, event)
 
 
-ROUTES: Mapping[str, Callable[[Request], Response]] = {
+ROUTES: Mapping[str, Callable[[QueryRequest], Response]] = {
     "/v1/health": get_health,
     "/v1/streams": list_streams,
     "/v1/streams/{stream}/periods": list_periods,
@@ -228,12 +228,12 @@ def _route_request(event: dict[str, Any], context: LambdaContext) -> Response:
         copies.refuse_consistent("true" in parameters.get("consistent", ()))
     parameters = confine_parameters(event["resource"], parameters, access)
     return route(
-        Request(path, parameters, headers.get("accept", ""), make_countdown(context), access, event["resource"])
+        QueryRequest(path, parameters, headers.get("accept", ""), make_countdown(context), access, event["resource"])
     )
 
 
 def _answer_page(
-    request: Request,
+    request: QueryRequest,
     parse: Callable[[Stream, Mapping[str, Sequence[str]], datetime, Seal], _Query],
     explain: Callable[[_Query, Stream, Reader, Tables, datetime], dict[str, Any]],
     run: Callable[[_Query, Stream, Reader, datetime, Callable[[], float]], Answer],

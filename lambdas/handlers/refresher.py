@@ -22,7 +22,7 @@ import wiring_upkeep
 from handlers._observe import logger, make_countdown, metrics, observe
 from tidetable.errors import BadInvocation, InvalidTime, TidetableError
 from tidetable.rollups.bounds import choose_lease_length
-from tidetable.rollups.bucket import Report
+from tidetable.rollups.bucket import RefreshReport
 from tidetable.rollups.definition import Definition
 from tidetable.rollups.rebuild import rebuild_rollup
 from tidetable.rollups.refresh import refresh_rollups
@@ -70,7 +70,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     return _report_refresh(report)
 
 
-def _report_refresh(report: Report) -> dict[str, Any]:
+def _report_refresh(report: RefreshReport) -> dict[str, Any]:
     lag = int(report.lag.total_seconds())
     metrics.add_metric("RollupLag", MetricUnit.Seconds, lag)
     metrics.add_metric("RollupBucketsSealed", MetricUnit.Count, report.sealed)

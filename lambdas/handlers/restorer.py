@@ -14,7 +14,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 import wiring_upkeep
 from handlers._observe import logger, make_countdown, observe
 from tidetable.archive import restore_period
-from tidetable.archive.restore import Position
+from tidetable.archive.restore import RestorePosition
 from tidetable.errors import BadInvocation
 
 _RESERVE_SECONDS = 10.0
@@ -30,7 +30,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     if type(keep) is not int or not 1 <= keep <= 3650:
         raise BadInvocation("keep_days is a whole number from 1 to 3650")
     try:
-        start = msgspec.convert(event.get("start") or {}, Position)
+        start = msgspec.convert(event.get("start") or {}, RestorePosition)
     except msgspec.ValidationError as error:
         raise BadInvocation("start must be the next of an earlier answer") from error
     result = restore_period(

@@ -57,7 +57,7 @@ class Gauges(Protocol):
         """Read the minutes of ``[start, end)``; StoreUnavailable if they cannot be read."""
 
 
-class Sources(NamedTuple):
+class ActivitySources(NamedTuple):
     """The sources of the figures. ``definitions`` has the rollups by the name of their stream."""
 
     catalog: CatalogReader
@@ -68,7 +68,7 @@ class Sources(NamedTuple):
 
 
 def describe_activity(
-    config: Config, sources: Sources, now: datetime, sees: Callable[[str], bool], *, whole: bool
+    config: Config, sources: ActivitySources, now: datetime, sees: Callable[[str], bool], *, whole: bool
 ) -> dict[str, Any]:
     """Return the activity as JSON: of the stage if the caller sees it ``whole``, and of each stream that it ``sees``.
 
@@ -105,7 +105,7 @@ def _find_tables(catalog: CatalogReader, now: datetime, stream: Stream) -> list[
     return [entry.table for entry in begun[-_TABLES:]]
 
 
-def _find_lag(sources: Sources, now: datetime, stream: Stream) -> int | None:
+def _find_lag(sources: ActivitySources, now: datetime, stream: Stream) -> int | None:
     """Measure for how many seconds the next bucket of the slowest rollup could have been sealed; None without rollups."""
     definitions = sources.definitions.get(stream.name)
     if not definitions:

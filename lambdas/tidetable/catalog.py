@@ -72,7 +72,7 @@ class ArchiveFacts(msgspec.Struct, frozen=True):
     untyped: Mapping[str, int] = {}
 
 
-class Seen(NamedTuple):
+class SeenTable(NamedTuple):
     """The last known state of a table: units (None on demand), its class, and the units of its indexes by name.
 
     ``changing`` is True if a run has begun to change the table since then, so the next run must look at the table.
@@ -85,7 +85,7 @@ class Seen(NamedTuple):
     changing: bool = False
 
 
-class Opened(NamedTuple):
+class Opening(NamedTuple):
     """The opening of a period for a backfill: until when it takes events, and its units (None: on demand)."""
 
     until: datetime
@@ -96,22 +96,22 @@ class Opened(NamedTuple):
         """True if the backfill has not ended at an instant."""
         return now < self.until
 
-    def joined(self, other: Opened) -> Opened:
+    def joined(self, other: Opening) -> Opening:
         """Merge two backfills of one period: the later end and the greater units."""
         units = [
             None if mine is None or theirs is None else max(mine, theirs)
             for mine, theirs in ((self.write, other.write), (self.read, other.read))
         ]
-        return Opened(max(self.until, other.until), *units)
+        return Opening(max(self.until, other.until), *units)
 
 
-class Facts(TypedDict, total=False):
+class EntryFacts(TypedDict, total=False):
     """Facts of an entry that a change of its state may record."""
 
     archive: ArchiveFacts
     deleted_at: datetime
     keep_until: datetime
-    opened: Opened
+    opened: Opening
 
 
 class RecordedPolicy(NamedTuple):
@@ -132,7 +132,7 @@ class Backfill(msgspec.Struct, frozen=True):
     stream: str
     start: datetime
     end: datetime
-    opened: Opened
+    opened: Opening
 
     def meets(self, period: Period) -> bool:
         """True if the backfill opens the period or a part of the period."""
@@ -171,10 +171,10 @@ class Entry(msgspec.Struct, frozen=True):
     created_at: datetime
     archive: ArchiveFacts | None = None
     deleted_at: datetime | None = None
-    seen: Seen | None = None
+    seen: SeenTable | None = None
     keep_until: datetime | None = None
     scaled: bool = False
-    opened: Opened | None = None
+    opened: Opening | None = None
     scaling: str = ""
     copies: tuple[str, ...] = ()
     replicas: tuple[str, ...] = ()

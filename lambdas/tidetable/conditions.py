@@ -68,11 +68,11 @@ class Condition(NamedTuple):
                 return any(_ORDERED[operator](value, other) for other in others)
 
 
-# The parameters of the API that set these conditions, in the order of the fields of ``Names``.
+# The parameters of the API that set these conditions, in the order of the fields of ``NameConditions``.
 NAMES = ("series", "id", "series:prefix", "id:prefix")
 
 
-class Names(NamedTuple):
+class NameConditions(NamedTuple):
     """Conditions on an event's series and id: each name must be in its list, and begin with its prefix.
 
     An empty list or prefix does not restrict anything.
@@ -99,7 +99,7 @@ class Names(NamedTuple):
         return [name for name, value in named if value]
 
 
-ANY = Names()
+ANY = NameConditions()
 
 
 def read_numbers(text: str) -> list[Decimal]:

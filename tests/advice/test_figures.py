@@ -20,7 +20,7 @@ from cli.advising.measured import Measured, Throttling
 from cli.advising.pricing import Workload, price, price_reads
 from tests.advice.hand_made import END, HOUR, history, plain
 from tests.worlds.advised import BY_KIND, BY_SERIES, stream
-from tidetable.config import Step, TableClass, Units, parse
+from tidetable.config import LadderStep, TableClass, Units, parse
 from tidetable.periods import Kind, find_containing
 
 NONE = Throttling(0.0, 0, 0.0)
@@ -175,7 +175,7 @@ def test_read_units_cost_by_the_million_on_demand_and_by_the_hour_at_seven_tenth
 
 def test_lines_are_toml_whatever_names_and_values_they_have() -> None:
     units = {"by.kind": Units(write=2, read=3)}
-    steps = (Step(age=0, write=5, read=6, index=units), Step(age=1, table_class=TableClass.INFREQUENT))
+    steps = (LadderStep(age=0, write=5, read=6, index=units), LadderStep(age=1, table_class=TableClass.INFREQUENT))
     policy = parse(stream(tail=f"{BY_KIND}\n[[streams.s.index]]\nname = 'again'\nreplica = true")).streams["s"]
     text = [write_table("a.b", "key", {"x": True, "y": [1, "z"], "n": {}}), write_ladder("c", steps, "on-demand")]
     text += [write_indexes("d", policy.index), write_indexes("e", ())]

@@ -15,7 +15,7 @@ from cli.advising.layout import _stretch_ladder, advise_bucket, advise_packs, ad
 from cli.advising.measured import Measured
 from tests.advice.hand_made import PER_UNIT, PROVISIONED, M, history, read, set_prices, use
 from tests.worlds.advised import BY_KIND, BY_SERIES, BY_TIME, stream
-from tidetable.config import Capacity, Step
+from tidetable.config import Capacity, LadderStep
 
 HOURLY = 'partition_by = "time"\nbucket = "1h"'
 BY_HOUR = 'period = "hour"\nlate = "15m"\nretention = 40'
@@ -139,7 +139,9 @@ def test_auto_scaling_keeps_the_period(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_longer_period_is_judged_with_the_advised_capacity(monkeypatch: pytest.MonkeyPatch) -> None:
-    advised = Capacity(mode="provisioned", ladder=(Step(age=0, write=7, read=7), Step(age=10, write=1, read=1)))
+    advised = Capacity(
+        mode="provisioned", ladder=(LadderStep(age=0, write=7, read=7), LadderStep(age=10, write=1, read=1))
+    )
     prices = {"day": 100.0, "week": 10.0}
     seen: Any = []
     set_prices(monkeypatch, 0, lambda policy: seen.append(policy) or prices[policy.period.value])
@@ -151,7 +153,7 @@ def test_a_longer_period_is_judged_with_the_advised_capacity(monkeypatch: pytest
 
 def test_ages_in_longer_periods_are_rounded_up_and_the_last_of_equal_ones_holds() -> None:
     ages: Any = (0, "late", 1, 7, 8)
-    steps = [Step(age=age, write=10 - number) for number, age in enumerate(ages)]
+    steps = [LadderStep(age=age, write=10 - number) for number, age in enumerate(ages)]
     assert [(step.age, step.write) for step in _stretch_ladder(tuple(steps), 7.0)] == [
         (0, 10),
         ("late", 9),

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.worlds.keyed import Door, open_door
-from tidetable.activity import Counted, Sources, describe_activity
+from tidetable.activity import ActivitySources, Counted, describe_activity
 
 SECRET = "abcdefghijklmnopqrstuvwxyz012345"
 ALL, ONE = f"tt_alloperate_{SECRET}", f"tt_oneoperate_{SECRET}"
@@ -149,7 +149,7 @@ key = { partition_by = "time", bucket = "1h", shards = 1 }
     stage.clock.time = at(120)
     stage.refresh()
     pipeline = stage.pipeline
-    sources = Sources(stage.catalog, stage.gauges, lambda: stage.rollups, pipeline.definitions, pipeline.pools)
+    sources = ActivitySources(stage.catalog, stage.gauges, lambda: stage.rollups, pipeline.definitions, pipeline.pools)
 
     def lags(now: datetime) -> list[int | None]:
         body = describe_activity(stage.config, sources, now, lambda _: True, whole=True)

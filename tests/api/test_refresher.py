@@ -18,7 +18,7 @@ from tidetable.errors import BadInvocation, TidetableError
 from tidetable.leases import hold_lease
 from tidetable.ports import Edge
 from tidetable.rollups.bounds import to_millis
-from tidetable.rollups.bucket import Report
+from tidetable.rollups.bucket import RefreshReport
 from tidetable.rollups.definition import make_definition
 from wiring_upkeep import Upkeep
 
@@ -205,7 +205,7 @@ def test_the_metrics_of_a_run_are_those_of_its_report(capsys: pytest.CaptureFixt
     @observe
     def measure(event: dict[str, Any], context: Any) -> None:
         refresher._report_refresh(
-            Report(sealed=1, resealed=2, blocked=["a"] * 3, over=["b"] * 4, marks=5, lag=timedelta(seconds=6.5))
+            RefreshReport(sealed=1, resealed=2, blocked=["a"] * 3, over=["b"] * 4, marks=5, lag=timedelta(seconds=6.5))
         )
 
     measure({}, Context())  # type: ignore[arg-type]

@@ -9,7 +9,7 @@ import pytest
 
 from tests.worlds.keyed import EVENTS, SECRET, TENANT, Answered, Door
 from tidetable.access import Access
-from tidetable.conditions import Condition, Names
+from tidetable.conditions import Condition, NameConditions
 from tidetable.problems import ProblemError
 from tidetable.query import confine_parameters, confine_query
 
@@ -138,7 +138,7 @@ def test_a_listing_of_series_begins_with_the_prefix() -> None:
 
 
 class _Selected(NamedTuple):
-    names: Names
+    names: NameConditions
     conditions: tuple[Condition, ...] = ()
     consistent: bool = False
     tz: str = ""
@@ -146,7 +146,7 @@ class _Selected(NamedTuple):
 
 def test_a_tenant_asks_its_own_series_alone_whatever_the_form_of_the_query() -> None:
     tenant = Access("x", None, frozenset({"read"}), "a/")
-    confine_query(_Selected(Names(series=("a/1",))), tenant)
-    for names in (Names(), Names(series=("a/1", "b")), Names(series_prefix="a"), None):
+    confine_query(_Selected(NameConditions(series=("a/1",))), tenant)
+    for names in (NameConditions(), NameConditions(series=("a/1", "b")), NameConditions(series_prefix="a"), None):
         with pytest.raises(ProblemError, match="other series"):
             confine_query(_Selected(names), tenant)  # type: ignore[arg-type]

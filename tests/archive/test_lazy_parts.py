@@ -18,7 +18,7 @@ from tidetable.conditions import Condition
 from tidetable.errors import ArchiveFailed
 from tidetable.events import Event
 from tidetable.layout import Layout
-from tidetable.ports import ArchiveRange, Rank, Version
+from tidetable.ports import ArchiveRange, EventVersion, Rank
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
 BY_TIME = Layout("time", 2, "id", 3_600)
@@ -68,7 +68,7 @@ class Parts:
         self.live += 1
         self.most = max(self.most, self.live)
         for event in self.parts[number] if ascending else self.parts[number][::-1]:
-            yield event, Version(1, 1, newest=True) if layout.versioned else None
+            yield event, EventVersion(1, 1, newest=True) if layout.versioned else None
         self.live -= 1
 
 

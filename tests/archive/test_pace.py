@@ -8,7 +8,7 @@ import pytest
 from tests.fakes import FakeClock
 from tests.worlds.archives import NOW, World, some
 from tidetable.archive.pacing import Pacer, compute_rate, count_segments
-from tidetable.catalog import Opened, State
+from tidetable.catalog import Opening, State
 from tidetable.config import ArchivePolicy, TableClass
 from tidetable.errors import ArchiveBusy, ArchiveFailed, StaleEntry, TableMissing
 from tidetable.ports import Table
@@ -210,7 +210,7 @@ def test_a_table_is_not_archived_while_a_write_that_began_before_it_closed_may_l
 def test_a_table_is_not_archived_while_a_write_of_its_backfill_may_land() -> None:
     world = World(some(10))
     (entry,) = world.catalog.entries("s")
-    world.catalog.move(entry, State.CLOSED, expected=[State.CLOSED], opened=Opened(NOW, None, None))
+    world.catalog.move(entry, State.CLOSED, expected=[State.CLOSED], opened=Opening(NOW, None, None))
     with pytest.raises(ArchiveBusy, match=r"archive it after 2026-03-20T00:15:00\.000000Z"):
         world.archive()
     assert (world.state, world.bucket) == (State.CLOSED, {})

@@ -15,7 +15,7 @@ from tidetable.archive.manifest import Manifest, Part
 from tidetable.archive.reading import ArchivedEvent, read_archive
 from tidetable.conditions import Condition
 from tidetable.layout import Layout
-from tidetable.ports import ArchiveRange, Version
+from tidetable.ports import ArchiveRange, EventVersion
 
 LAYOUT = Layout("series", 2, "id")
 KEPT = Layout("series", 2, "id", versioned=True)
@@ -244,8 +244,8 @@ def test_versions_have_their_numbers_and_times_although_few_fields_are_read() ->
     page = read_archive(keys, _Part(KEPT, write_part(KEPT, items)), limit=9, ascending=True)
     assert [event.data for event in page.events] == [{"kind": "new"}, {"kind": "old"}]
     assert page.versions == [
-        Version(4, 1_772_366_400_250, newest=True),
-        Version(3, 1_772_366_400_000, newest=False),
+        EventVersion(4, 1_772_366_400_250, newest=True),
+        EventVersion(3, 1_772_366_400_000, newest=False),
     ]
 
 

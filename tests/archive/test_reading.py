@@ -12,10 +12,10 @@ from tests.worlds.places import stored_place
 from tidetable.archive import reading
 from tidetable.archive.manifest import Part
 from tidetable.archive.reading import ArchivedEvent, read_archive
-from tidetable.conditions import Condition, Names
+from tidetable.conditions import Condition, NameConditions
 from tidetable.events import Event
 from tidetable.layout import Layout
-from tidetable.ports import ArchiveRange, Rank, Version
+from tidetable.ports import ArchiveRange, EventVersion, Rank
 from tidetable.times import from_text
 
 _START = datetime(2026, 3, 1, tzinfo=UTC)
@@ -34,7 +34,7 @@ class _Versions(FakeArchive):
     def events(self, part: Part, keys: ArchiveRange, layout: Layout, *, ascending: bool) -> Iterator[ArchivedEvent]:
         for event, _ in super().events(part, keys, layout, ascending=ascending):
             for number in (2, 1):
-                yield event, Version(number, 1, newest=number == 2)
+                yield event, EventVersion(number, 1, newest=number == 2)
 
 
 def _walk(keys: ArchiveRange, archive: FakeArchive, limit: int, *, ascending: bool) -> list[tuple[Event, int | None]]:
@@ -155,8 +155,8 @@ class _Corrected(FakeArchive):
 
     def events(self, part: Part, keys: ArchiveRange, layout: Layout, *, ascending: bool) -> Iterator[ArchivedEvent]:
         for event, _ in super().events(part, keys, layout, ascending=ascending):
-            yield event, Version(2, 2, newest=True)
-            yield Event(event.series, event.time, event.id, {"status": "old"}), Version(1, 1, newest=False)
+            yield event, EventVersion(2, 2, newest=True)
+            yield Event(event.series, event.time, event.id, {"status": "old"}), EventVersion(1, 1, newest=False)
 
 
 def test_an_event_is_found_by_its_newest_version_alone() -> None:
@@ -192,10 +192,10 @@ def test_events_of_several_series_come_by_time_then_series_then_id(ascending: bo
     ("chosen", "found"),
     [
         ({"conditions": (Condition("n", "ge", ("30",)),)}, "a31 a32 a!31 a!32 b31 b32"),
-        ({"names": Names(series=("b",))}, "b1 b2 b11 b12 b21 b22 b31 b32"),
-        ({"names": Names(ids=("2",)), "series": "a"}, "a2 a12 a22 a32"),
-        ({"names": Names(series_prefix="a!", id_prefix="1")}, "a!1 a!11 a!21 a!31"),
-        ({"conditions": (Condition("n", "lt", ("20",)),), "names": Names(("b",), ("1",))}, "b1 b11"),
+        ({"names": NameConditions(series=("b",))}, "b1 b2 b11 b12 b21 b22 b31 b32"),
+        ({"names": NameConditions(ids=("2",)), "series": "a"}, "a2 a12 a22 a32"),
+        ({"names": NameConditions(series_prefix="a!", id_prefix="1")}, "a!1 a!11 a!21 a!31"),
+        ({"conditions": (Condition("n", "lt", ("20",)),), "names": NameConditions(("b",), ("1",))}, "b1 b11"),
     ],
     ids=["condition", "series", "ids", "prefixes", "both"],
 )

@@ -17,7 +17,7 @@ from tidetable.archive.wire import encode_page
 from tidetable.events import Event
 from tidetable.exact_json import encode_json
 from tidetable.layout import Layout
-from tidetable.ports import ArchivePage, ArchiveRange, Rank, Version
+from tidetable.ports import ArchivePage, ArchiveRange, EventVersion, Rank
 from tidetable.times import from_text
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
@@ -157,7 +157,7 @@ class Versions(FakeArchive):
         rows = []
         for second, lengths in enumerate(self.lengths):
             for back, length in enumerate(lengths):
-                version = Version(len(lengths) - back, 1, newest=not back)
+                version = EventVersion(len(lengths) - back, 1, newest=not back)
                 rows.append((Event("a", at(second), "1", {"text": "x" * length}), version))
         # The part has the newest versions first, then the earlier ones from the first on.
         rows.sort(key=lambda row: (0 if row[1].newest else row[1].number, row[0].time))

@@ -11,7 +11,7 @@ from tests.worlds.killed import EVENTS, IDS, ids, killed_after_every_change
 from tests.worlds.restores import LABEL, TABLE, delete_first_tables, entry, items
 from tidetable.archive import restore
 from tidetable.archive.exporter import open_source
-from tidetable.archive.restore import Position
+from tidetable.archive.restore import RestorePosition
 from tidetable.catalog import State
 from tidetable.errors import ArchiveFailed, ArchiveMismatch
 from tidetable.events import Event
@@ -141,7 +141,7 @@ def test_a_comparison_goes_on_in_a_later_run_and_the_horizon_is_lowered_at_its_e
 ) -> None:
     stage = delete_first_tables()
     monkeypatch.setattr(restore, "open_source", lambda entry, ports: SlowPages(open_source(entry, ports), stage))
-    starts: list[Position] = []
+    starts: list[RestorePosition] = []
     done = stage.restore("s", LABEL, within=200)
     while done.next is not None and len(starts) < 100:
         starts.append(done.next)

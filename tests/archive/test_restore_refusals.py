@@ -17,8 +17,8 @@ from tests.worlds.restores import LABEL, TABLE, delete_first_tables, entry
 from tidetable.archive import portions, restore
 from tidetable.archive.portions import split_items
 from tidetable.archive.ports import RawPage
-from tidetable.archive.restore import Position
-from tidetable.catalog import Seen, State
+from tidetable.archive.restore import RestorePosition
+from tidetable.catalog import SeenTable, State
 from tidetable.config import TableClass, parse
 from tidetable.errors import ArchiveBusy, ArchiveFailed, ArchiveMismatch, TableRefused, TableThrottled
 from tidetable.layout import Layout
@@ -171,9 +171,9 @@ def test_a_restored_table_is_opened_only_between_two_runs_of_the_lifecycle() -> 
     assert entry(stage).state is State.RESTORING
     stage.catalog.release(LIFECYCLE_LEASE, "lifecycle")
     stage.clock.sleep(900)
-    stage.catalog.note(entry(stage), Seen(9, 9, TableClass.STANDARD))
+    stage.catalog.note(entry(stage), SeenTable(9, 9, TableClass.STANDARD))
     assert stage.restore("s", LABEL).next is None
-    assert entry(stage).seen == Seen(None, None, TableClass.INFREQUENT)
+    assert entry(stage).seen == SeenTable(None, None, TableClass.INFREQUENT)
 
 
 def test_a_table_that_the_lifecycle_deleted_while_it_was_restored_is_not_opened(
@@ -237,7 +237,7 @@ def test_series_are_noted_for_rollups_before_their_events_are_written() -> None:
     part: Any = SimpleNamespace(key="part", sha256=sha256(b"part").hexdigest())
     period: Any = SimpleNamespace(stream="s", period=SimpleNamespace(label=LABEL), table=TABLE, layout=layout)
     with pytest.raises(ArchiveBusy, match="series of s could not be noted"):
-        restore._Run(period, restorer, archive, lambda: 100.0).write_part(part, Position())
+        restore._Run(period, restorer, archive, lambda: 100.0).write_part(part, RestorePosition())
     assert noted == [("s", {LABEL: {"a"}})]
 
 

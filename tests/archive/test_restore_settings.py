@@ -11,7 +11,7 @@ from tests.fakes.stage import Stage
 from tests.worlds.killed import CONFIG, EVENTS, IDS, NOON, built, ids
 from tests.worlds.restores import LABEL, TABLE, delete_first_tables, entry, items
 from tidetable.archive.ports import RawPage
-from tidetable.catalog import Opened, State
+from tidetable.catalog import Opening, State
 from tidetable.config import parse
 from tidetable.errors import ArchiveBusy, ArchiveFailed, ArchiveMismatch, TableRefused
 from tidetable.times import from_text
@@ -199,7 +199,7 @@ def test_a_period_whose_backfill_has_just_ended_is_not_archived_on_request() -> 
     stage.clock.time = from_text("2026-03-18T12:00:00Z")
     stage.run_lifecycle()
     until = from_text("2026-03-18T12:30:00Z")
-    stage.catalog.move(entry(stage), State.CLOSED, expected=(State.CLOSED,), opened=Opened(until, None, None))
+    stage.catalog.move(entry(stage), State.CLOSED, expected=(State.CLOSED,), opened=Opening(until, None, None))
     for now, refused in (
         ("2026-03-18T12:29:00Z", True),
         ("2026-03-18T12:44:59Z", True),

@@ -11,7 +11,7 @@ from tests.worlds.killed import CONFIG, IDS, ids
 from tests.worlds.restores import LABEL, TABLE, delete_first_tables, entry, items
 from tidetable.archive import portions
 from tidetable.archive import restore as restoring
-from tidetable.archive.restore import Position
+from tidetable.archive.restore import RestorePosition
 from tidetable.catalog import State
 from tidetable.config import parse
 from tidetable.errors import ArchiveBusy, ArchiveFailed, TableThrottled
@@ -40,7 +40,7 @@ def test_each_part_is_read_once_however_many_runs_a_restore_takes(monkeypatch: p
     parts = sorted(key for key in stage.bucket.objects if LABEL in key and "/part-" in key)
     assert len(parts) > 2
     done = stage.restore("s", LABEL, within=120)
-    starts: list[Position] = []
+    starts: list[RestorePosition] = []
     while done.next is not None and len(starts) < 20:
         starts.append(done.next)
         done = stage.restore("s", LABEL, start=done.next, within=120)
@@ -63,7 +63,7 @@ def test_a_part_that_no_run_has_the_time_to_write_is_written_by_several_runs(mon
 
     monkeypatch.setattr(portions, "_PUTS", 1)
     monkeypatch.setattr(restoring, "Writer", Impatient)
-    starts = [Position()]
+    starts = [RestorePosition()]
     for _ in range(100):
         left = 1
         done = stage.restore("s", LABEL, start=starts[-1])

@@ -8,7 +8,7 @@ import pytest
 
 from tidetable.archive.wire import decode_page, encode_page
 from tidetable.events import Event
-from tidetable.ports import ArchivePage, Version
+from tidetable.ports import ArchivePage, EventVersion
 
 TIME = datetime(2026, 3, 1, 12, 0, 0, 250_000, tzinfo=UTC)
 EVENTS = [Event("a#1", TIME, "x", {"mag": Decimal("1.50"), "big": 12345678901234567890123, "text": "é"})]
@@ -17,7 +17,7 @@ PAGES = [
     ArchivePage(EVENTS, more=False, cut=True),
     ArchivePage([], more=True, reached="2026-03-01T13:00:00.000000Z", read=250_000),
     ArchivePage([], more=False),
-    ArchivePage(EVENTS, more=False, versions=[Version(3, 1_772_366_400_000, newest=True)]),
+    ArchivePage(EVENTS, more=False, versions=[EventVersion(3, 1_772_366_400_000, newest=True)]),
 ]
 
 

@@ -5,14 +5,14 @@ from dataclasses import replace
 import pytest
 
 from bill.amounts import Bill, list_copies, name_unpriced_copies
-from bill.prices import Cost
+from bill.prices import TableCost
 from bill.table_bill import price_one_on_demand, price_one_provisioned, price_rolling
 from bill.workload import Workload, spread_by_hour
 from bill.workload_bill import name_unpriced, price_lines
 from tests.lifecycle.world import configuration
 
 TWO = 'replicas = ["eu-west-1", "ap-northeast-1"]\n'
-BILL = Bill(Cost(1.0, 2.0, 3.0), Cost(4.0, 5.0, 6.0), Cost(7.0, 8.0, 9.0), transfer=0.5)
+BILL = Bill(TableCost(1.0, 2.0, 3.0), TableCost(4.0, 5.0, 6.0), TableCost(7.0, 8.0, 9.0), transfer=0.5)
 
 
 def workload(more: str = TWO) -> Workload:
@@ -30,7 +30,7 @@ def test_copies_have_a_line_for_each_kind_of_cost() -> None:
         # $0.50 at $0.02 per GB.
         ("copies, transfer", 0.5, "25.00 GB per month between Regions at $0.02"),
     ]
-    on_demand = list_copies(Bill(copies=Cost(7.0)), ["eu-west-1"])
+    on_demand = list_copies(Bill(copies=TableCost(7.0)), ["eu-west-1"])
     assert [name for name, *_ in on_demand] == ["copies, writes", "copies, storage", "copies, transfer"]
     assert list_copies(BILL, []) == []
 

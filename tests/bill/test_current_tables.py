@@ -9,7 +9,7 @@ import pytest
 from bill.consumed import ConsumedUnits
 from bill.current_tables import (
     ObservedPeriod,
-    Row,
+    PeriodRow,
     _estimate_bytes_per_unit,
     make_row,
     mark_period,
@@ -35,8 +35,8 @@ MARKS = [
 ]
 
 
-def row(state: str, **facts: Any) -> Row:
-    return Row("s", "2026-03-15", state, 0, None, None, None, None, None, None, 0.0, **facts)
+def row(state: str, **facts: Any) -> PeriodRow:
+    return PeriodRow("s", "2026-03-15", state, 0, None, None, None, None, None, None, 0.0, **facts)
 
 
 @pytest.mark.parametrize(("state", "mark", "colour"), MARKS)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from bill.amounts import Bill, price_copies
-from bill.prices import PROVISIONED, Cost
+from bill.prices import PROVISIONED, TableCost
 from bill.workload import Workload
 from bill.workload_bill import advise, compute_whole_bill, name_unpriced, price_lines, price_requests
 from tests.worlds.billed import INDEX, ON_DEMAND
@@ -75,13 +75,13 @@ def test_ten_write_and_twenty_read_units_of_an_hour(kind: TableClass, write: flo
 
 
 def test_copies_are_priced_each_and_by_what_travels_to_them() -> None:
-    copied = Bill(Cost(1.0, 2.0, 4.0), Cost(8.0, 16.0, 32.0))
-    assert copied.whole == Cost(9.0, 18.0, 36.0)
+    copied = Bill(TableCost(1.0, 2.0, 4.0), TableCost(8.0, 16.0, 32.0))
+    assert copied.whole == TableCost(9.0, 18.0, 36.0)
     found = price_copies(copied.whole, 2, 50e9)
-    assert found == Bill(copies=Cost(18.0, 36.0, 72.0), transfer=2.0)
-    assert (found.whole, found.total) == (Cost(18.0, 36.0, 72.0), 128.0)
+    assert found == Bill(copies=TableCost(18.0, 36.0, 72.0), transfer=2.0)
+    assert (found.whole, found.total) == (TableCost(18.0, 36.0, 72.0), 128.0)
     both = (copied + found).scale(2)
-    assert both == Bill(Cost(2.0, 4.0, 8.0), Cost(16.0, 32.0, 64.0), Cost(36.0, 72.0, 144.0), 4.0)
+    assert both == Bill(TableCost(2.0, 4.0, 8.0), TableCost(16.0, 32.0, 64.0), TableCost(36.0, 72.0, 144.0), 4.0)
     assert both.document() == {"writes": 54.0, "reads": 108.0, "storage": 216.0, "transfer": 4.0}
     assert price_copies(copied.whole, 0, 50e9) == Bill()
 
@@ -133,7 +133,7 @@ LATE = ' { age = "late", write = 1, read = 1 },'
 def test_a_mode_is_advised_if_it_is_cheaper_by_more_than_a_twentieth(ours: float, advised: bool) -> None:
     """$1.6425 of writes and $0.1188 of storage are less than 95% of $1.90, and more than that of $1.70."""
     found = workload(rate=1.0, reads=0.0, old=0.0)
-    plans = {"rolling": Bill(Cost(ours)), "provisioned": Bill(Cost(9.0)), "on demand": Bill(Cost(9.0))}
+    plans = {"rolling": Bill(TableCost(ours)), "provisioned": Bill(TableCost(9.0)), "on demand": Bill(TableCost(9.0))}
     assert any(text.startswith('mode = "on-demand" for') for text in advise(found, plans)) == advised
 
 
@@ -145,7 +145,7 @@ def test_a_plain_table_is_advised_if_it_is_the_cheapest_of_all(
     ours: float, plans: tuple[float, float], best: str
 ) -> None:
     found = workload(rate=1.0, reads=0.0, old=0.0)
-    bills = dict(zip(("rolling", "provisioned", "on demand"), map(Bill, map(Cost, (ours, *plans))), strict=True))
+    bills = dict(zip(("rolling", "provisioned", "on demand"), map(Bill, map(TableCost, (ours, *plans))), strict=True))
     texts = [text for text in advise(found, bills) if text.startswith("one plain")]
     assert len(texts) == bool(best)
     assert all(text.startswith(f"one plain {best} table would be cheaper") for text in texts)
@@ -156,7 +156,12 @@ def test_batches_are_advised_for_small_requests_that_cost_more_than_the_tables()
     for batch, ours, advised in ((1, 9.0, True), (1, 9.3, False), (9, 1.0, True), (10, 0.5, False)):
         found = workload(rate=batch, batch=batch, reads=0.0, old=0.0)
         texts = advise(
-            found, {"rolling": Bill(Cost(ours)), "provisioned": Bill(Cost(99.0)), "on demand": Bill(Cost(99.0))}
+            found,
+            {
+                "rolling": Bill(TableCost(ours)),
+                "provisioned": Bill(TableCost(99.0)),
+                "on demand": Bill(TableCost(99.0)),
+            },
         )
         assert any(text.startswith(f"send batches: at {batch} events") for text in texts) == advised
 
@@ -184,8 +189,12 @@ def test_the_step_for_late_events_lowers_indexes_too_and_keeps_their_read_units(
 def test_a_step_that_saves_a_twentieth_or_less_is_not_advised(
     then: float, advised: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bill.workload_bill.price_rolling", lambda _: Bill(Cost(then)))
-    plans = {"rolling": Bill(Cost(100.0)), "provisioned": Bill(Cost(999.0)), "on demand": Bill(Cost(999.0))}
+    monkeypatch.setattr("bill.workload_bill.price_rolling", lambda _: Bill(TableCost(then)))
+    plans = {
+        "rolling": Bill(TableCost(100.0)),
+        "provisioned": Bill(TableCost(999.0)),
+        "on demand": Bill(TableCost(999.0)),
+    }
     found = advise(workload(provisioned(50), rate=0.0), plans)
     assert any(text.startswith('a step age = "late"') for text in found) is advised
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from bill.consumed import ConsumedUnits, Traffic
 from bill.current_tables import ObservedPeriod
-from bill.measured import Facts, Measured, measure_workload
+from bill.measured import Measured, StreamFacts, measure_workload
 from tests.lifecycle.world import configuration
 from tidetable.catalog import ArchiveFacts, Entry, State
 from tidetable.config import Stream, TableClass
@@ -43,7 +43,7 @@ def measure(
     archived: list[Entry] | None = None,
 ) -> Measured | None:
     entries = [*(archived or []), *(measured.entry for measured in periods)]
-    facts = Facts(periods, entries, consumed or {}, traffic or Traffic(), alone)
+    facts = StreamFacts(periods, entries, consumed or {}, traffic or Traffic(), alone)
     return measure_workload(periods[0].stream, facts, NOON, by_key=True)
 
 
@@ -137,7 +137,7 @@ def test_events_in_packs_without_an_archive_are_those_of_the_stage_if_it_has_no_
 def test_sizes_that_dynamodb_has_not_counted_yet_are_not_used() -> None:
     policy = configuration().streams["s"]
     periods = [period("2026-03-14", 10, 1000, policy), period("2026-03-13", 86_400, 43_200_000, policy)]
-    facts = Facts(periods, [measured.entry for measured in periods], {}, Traffic(), alone=False)
+    facts = StreamFacts(periods, [measured.entry for measured in periods], {}, Traffic(), alone=False)
     found = measure_workload(policy, facts, datetime(2026, 3, 15, 2, tzinfo=UTC), by_key=True)
     assert found is not None
     assert found.workload.events_per_second[0] == 1.0
@@ -221,7 +221,7 @@ def test_a_count_is_used_from_six_hours_after_the_periods_end_on(hour: int, rate
     table = next(iter(periods[0].tables.values()))
     # The day before has one event.
     periods[0] = replace(periods[0], tables={table.name: replace(table, item_count=1, size_bytes=500)})
-    facts = Facts(periods, [own.entry for own in periods], {}, Traffic(), alone=False)
+    facts = StreamFacts(periods, [own.entry for own in periods], {}, Traffic(), alone=False)
     found = measure_workload(policy, facts, datetime(2026, 3, 15, hour, tzinfo=UTC), by_key=True)
     assert found is not None
     assert found.workload.events_per_second[0] == rate
@@ -296,7 +296,7 @@ def test_the_sentence_on_the_size_names_the_share_of_packs() -> None:
 def test_the_caller_says_whether_keys_are_checked(*, by_key: bool) -> None:
     days = daily(1)
     found = measure_workload(
-        days[0].stream, Facts(days, [days[0].entry], {}, Traffic(), alone=False), NOON, by_key=by_key
+        days[0].stream, StreamFacts(days, [days[0].entry], {}, Traffic(), alone=False), NOON, by_key=by_key
     )
     assert found is not None
     assert found.workload.by_key is by_key
@@ -314,7 +314,7 @@ def test_the_size_of_packs_is_that_of_a_day() -> None:
 def test_packs_without_a_counted_table_are_no_workload(entries: list[Entry]) -> None:
     """Neither the events of the stage nor those of an archive tell the size of a pack."""
     policy = configuration(**PACKED).streams["s"]
-    facts = Facts([], entries, {}, Traffic(12, 1_200), alone=True)
+    facts = StreamFacts([], entries, {}, Traffic(12, 1_200), alone=True)
     assert measure_workload(policy, facts, NOON, by_key=True) is None
 
 

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from bill.next_step import find_next_step
 from tests.lifecycle.world import configuration
-from tidetable.catalog import Entry, Opened, State
+from tidetable.catalog import Entry, Opening, State
 from tidetable.config import Stream
 from tidetable.layout import Layout
 from tidetable.lifecycle.expiry import is_expired
@@ -121,7 +121,7 @@ def test_a_table_that_expires_has_no_step_at_that_time_and_none_later() -> None:
 
 def test_a_backfill_ends() -> None:
     until = datetime(2026, 3, 18, 12, tzinfo=UTC)
-    raised = replace(ENTRY, state=State.CLOSED, opened=Opened(until, 50, 5))
+    raised = replace(ENTRY, state=State.CLOSED, opened=Opening(until, 50, 5))
     step = find_next_step(raised, stream(), datetime(2026, 3, 17, 12, tzinfo=UTC), timedelta(0))
     assert step is not None
     assert step.at == until

@@ -12,7 +12,7 @@ from bill.consumed import ConsumedUnits
 from bill.current_tables import ObservedPeriod, compute_bill, describe_entries, make_row, observe_periods
 from tests.fakes.serial import Serial
 from tests.lifecycle.world import configuration
-from tidetable.catalog import ArchiveFacts, Entry, Opened, State
+from tidetable.catalog import ArchiveFacts, Entry, Opening, State
 from tidetable.config import TableClass
 from tidetable.layout import Layout
 from tidetable.periods import parse_label
@@ -133,7 +133,7 @@ def test_a_table_is_late_from_its_periods_end_until_it_closes(now: str, late: bo
 
 def test_a_backfill_is_shown_until_it_ends() -> None:
     until = datetime(2026, 3, 20, 12, tzinfo=UTC)
-    found = period(None, entry("2026-03-10", State.CLOSED, opened=Opened(until, 50, 5)))
+    found = period(None, entry("2026-03-10", State.CLOSED, opened=Opening(until, 50, 5)))
     assert make_row(found, until - timedelta(minutes=1), {}).backfill_until == "2026-03-20T12:00:00.000000Z"
     assert make_row(found, until + timedelta(minutes=1), {}).backfill_until is None
 
@@ -194,7 +194,7 @@ def test_a_row_has_what_is_known_of_its_period() -> None:
 
 def test_a_row_is_shown_by_its_age_and_with_the_end_of_its_backfill() -> None:
     until = datetime(2026, 3, 20, 12, tzinfo=UTC)
-    row = make_row(period(None, entry("2026-03-10", opened=Opened(until, 50, 5))), until - timedelta(minutes=1), {})
+    row = make_row(period(None, entry("2026-03-10", opened=Opening(until, 50, 5))), until - timedelta(minutes=1), {})
     assert (row.shown_age, row.shown_state) == (str(row.age), "LOST for a backfill until 2026-03-20T12:00Z")
     table = Table(NAME, "ACTIVE", None, None, TableClass.STANDARD)
     row = make_row(period(table), NOON, {(NAME, ""): ConsumedUnits(2e6, 4e6)})

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from bill import table_bill
 from bill.amounts import Bill
-from bill.prices import Cost
+from bill.prices import TableCost
 from bill.table_bill import price_rolling, price_rolling_on_demand
 from bill.timeline import Day, simulate
 from bill.workload import Workload, spread_by_hour
@@ -102,7 +102,7 @@ def test_a_month_is_priced_by_the_middle_of_each_hour_until_tables_repeat(
     period: str, hours: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: Any = []
-    monkeypatch.setattr(table_bill, "price_hour", lambda _, at: seen.append(at) or Bill(Cost(1.0)))
+    monkeypatch.setattr(table_bill, "price_hour", lambda _, at: seen.append(at) or Bill(TableCost(1.0)))
     stream = make_stream(period=period, capacity=ON_DEMAND)
     bill = price_rolling(Workload([0.0] * 24, 100, 0.0, 4096, 0.0, stream))
     assert (seen[0], len(seen)) == (datetime(2026, 6, 1, 0, 30, tzinfo=UTC), hours)

@@ -7,7 +7,7 @@ import pytest
 
 from bill.amounts import Bill
 from bill.compare import Proposal, simulate_change
-from bill.prices import Cost
+from bill.prices import TableCost
 from bill.table_bill import price_one_on_demand, price_one_provisioned, price_rolling
 from bill.workload import Workload, spread_by_hour
 from bill.workload_bill import advise, compute_whole_bill
@@ -183,7 +183,7 @@ def test_a_partition_key_that_outgrows_ten_gigabytes_is_told(rate: float, advise
     index = '[[streams.s.index]]\nname = "near"\nlocal = true\nsort_by = "ms"'
     stream = parse(BUCKETS + index).streams["s"]
     found = Workload([rate] + [0.0] * 23, 500, 0.0, 4096, 0.0, stream, index_shares={"near": 0.0})
-    bills = {"rolling": Bill(Cost(1.0)), "provisioned": Bill(Cost(99.0)), "on demand": Bill(Cost(99.0))}
+    bills = {"rolling": Bill(TableCost(1.0)), "provisioned": Bill(TableCost(99.0)), "on demand": Bill(TableCost(99.0))}
     texts = [text for text in advise(found, bills) if text.startswith("a suffix of a bucket of 6h gets 10.0 GB")]
     assert bool(texts) is advised
 

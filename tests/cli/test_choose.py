@@ -12,7 +12,7 @@ from cli.choose import NoChoice, UnknownStream, check_stream, explain_open_perio
 from tests.fakes import FakeCatalog
 from tests.fakes.stage import Stage
 from tests.worlds.commands import FakeFunctions, run
-from tidetable.catalog import Entry, Opened, RecordedPolicy, State
+from tidetable.catalog import Entry, Opening, RecordedPolicy, State
 from tidetable.config import parse
 from tidetable.layout import Layout
 from tidetable.periods import parse_label
@@ -104,7 +104,7 @@ def test_a_period_that_has_just_closed_says_from_when_on_it_can_be_archived() ->
         "s 2026-03-15T10 has just closed, and writes may still land: archive it after 2026-03-15T12:15Z"
     )
     assert explain_open_period(entry, config, at + timedelta(minutes=15, seconds=1)) == ""
-    ended = replace(entry, opened=Opened(at + timedelta(hours=5), None, None))
+    ended = replace(entry, opened=Opening(at + timedelta(hours=5), None, None))
     assert "archive it after 2026-03-15T17:15Z" in explain_open_period(
         ended, config, at + timedelta(hours=5, minutes=1)
     )
@@ -153,7 +153,7 @@ def test_one_failure_does_not_stop_the_rest_of_a_range(functions: FakeFunctions)
         ({"state": State.CREATING}, 0, "is open: it closes at 2026-03-15T12:00Z, `late` after its end"),
         ({"state": State.OPEN}, 1, "has ended and is closed by the next run of the lifecycle: run `apply`"),
         (
-            {"state": State.CLOSED, "opened": Opened(datetime(2026, 3, 16, tzinfo=UTC), None, None)},
+            {"state": State.CLOSED, "opened": Opening(datetime(2026, 3, 16, tzinfo=UTC), None, None)},
             0,
             "is open for a backfill until 2026-03-16T00:00Z: close it with `backfill s --end`, or wait",
         ),

@@ -14,7 +14,7 @@ from cli.app import app
 from tests.fakes.stage import Stage
 from tests.worlds.commands import ROOT, FakeFunctions, FakeMetrics, run
 from tests.worlds.hours import CONFIG
-from tidetable.catalog import Backfill, Opened
+from tidetable.catalog import Backfill, Opening
 from tidetable.config import parse
 from tidetable.times import to_text
 
@@ -92,7 +92,7 @@ def test_open_backfills_are_listed_and_shown_in_plan_and_status(stage: Stage) ->
     assert "s has no open backfill; to open one: backfill s FROM TO" in run("backfill", "s").output
     start = (stage.clock.now() - timedelta(hours=3)).replace(minute=0, second=0, microsecond=0)
     until = stage.clock.now() + timedelta(hours=5)
-    request = Backfill("s", start, start + timedelta(hours=1), Opened(until, None, None))
+    request = Backfill("s", start, start + timedelta(hours=1), Opening(until, None, None))
     stage.catalog.put_backfill(request)
     listed = run("backfill", "s").output
     assert f"s: {to_text(start)} to {to_text(request.end)} is open until {to_text(until)}" in listed
@@ -106,7 +106,7 @@ def test_open_backfills_are_listed_and_shown_in_plan_and_status(stage: Stage) ->
 
 def test_a_backfill_that_has_closed_is_not_listed(stage: Stage) -> None:
     start = (stage.clock.now() - timedelta(hours=3)).replace(minute=0, second=0, microsecond=0)
-    closed = Backfill("s", start, start + timedelta(hours=1), Opened(stage.clock.now(), None, None))
+    closed = Backfill("s", start, start + timedelta(hours=1), Opening(stage.clock.now(), None, None))
     stage.catalog.put_backfill(closed)
     assert "s has no open backfill" in run("backfill", "s").output
     assert json.loads(run("backfill", "s", "--json").output) == []

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from bill.amounts import Bill, Line
-from bill.prices import Cost
+from bill.prices import TableCost
 from bill.workload import Workload
 from bill.workload_bill import WholeBill
 from cli import estimate
@@ -45,7 +45,7 @@ def priced(monkeypatch: pytest.MonkeyPatch) -> list[Workload]:
         lines = [Line("one", 1200.5, "x"), Line("two", 0.25, "y")]
         return WholeBill(
             lines,
-            {"rolling": Bill(Cost(1.0, 2.0, 3.0), transfer=0.5)},
+            {"rolling": Bill(TableCost(1.0, 2.0, 3.0), transfer=0.5)},
             ["retries"],
             ["send batches"],
             [Line("alarms", 2.5, "z")],

@@ -17,7 +17,7 @@ from tests.api.gateway import NOON
 from tests.worlds.commands import run
 from tests.worlds.imports import import_file, make_lines, read_series, send_inline, write_lines
 from tests.worlds.served import CONFIG, Served, serve
-from tidetable.catalog import Backfill, Opened
+from tidetable.catalog import Backfill, Opening
 from tidetable_client import Client
 
 
@@ -217,7 +217,7 @@ def test_a_dry_run_knows_the_ranges_that_are_open_for_imports(served: Served, tm
 
     file = write_lines(tmp_path / "old.ndjson", [{"series": "o", "time": "2026-02-01T00:00:00Z"}])
     assert import_file(served, str(file), "--stream", "stations", "--dry-run").exit_code == 1
-    opened = Opened(NOON + timedelta(days=1), 10, 10)
+    opened = Opening(NOON + timedelta(days=1), 10, 10)
     until = datetime(2026, 2, 2, tzinfo=UTC)
     served.stage.catalog.put_backfill(Backfill("stations", datetime(2026, 2, 1, tzinfo=UTC), until, opened))
     assert import_file(served, str(file), "--stream", "stations", "--dry-run").exit_code == 0

@@ -21,7 +21,7 @@ from cli.measure_logs import read_uses
 from cli.measure_units import read_hours
 from tests.fakes.serial import Serial
 from tests.worlds.commands import run
-from tidetable.catalog import Entry, Opened, State
+from tidetable.catalog import Entry, Opening, State
 from tidetable.config import TableClass, parse
 from tidetable.layout import Index, Layout, Packing
 from tidetable.periods import Kind, find_containing
@@ -46,7 +46,7 @@ def entry(days: int, layout: Layout = PLAIN, state: State = State.OPEN, **more: 
 ENTRIES = [
     entry(-3, state=State.DELETED),
     entry(-2, replace(PLAIN, pack=Packing(60, 9_000), indexes=())),
-    entry(-1, opened=Opened(NOW, 1, 1)),
+    entry(-1, opened=Opening(NOW, 1, 1)),
     entry(0),
     entry(1),
 ]

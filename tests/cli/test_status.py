@@ -8,9 +8,9 @@ from msgspec.structs import replace
 
 from aws.meters import read_consumed_units
 from bill.consumed import ConsumedUnits
-from bill.current_tables import ObservedPeriod, Row, make_row, mark_period
+from bill.current_tables import ObservedPeriod, PeriodRow, make_row, mark_period
 from tests.lifecycle.world import configuration
-from tidetable.catalog import Entry, Opened, State
+from tidetable.catalog import Entry, Opening, State
 from tidetable.config import TableClass
 from tidetable.layout import Index, Layout
 from tidetable.periods import parse_label
@@ -22,7 +22,7 @@ LAYOUT = Layout("series", 1, "id", indexes=(Index("one", "a", 1), Index("two", "
 BILLION = 1_000_000_000
 
 
-def row(*tables: Table, taken: dict[tuple[str, str], ConsumedUnits] | None = None, **changes: Any) -> Row:
+def row(*tables: Table, taken: dict[tuple[str, str], ConsumedUnits] | None = None, **changes: Any) -> PeriodRow:
     entry = Entry("s", parse_label("2026-03-15"), TABLE, LAYOUT, State.OPEN, NOON, **changes)
     return make_row(
         ObservedPeriod(entry, configuration().streams["s"], {table.name: table for table in tables}), NOON, taken
@@ -71,9 +71,9 @@ def test_an_on_demand_table_costs_what_it_its_indexes_and_its_parts_took() -> No
 
 
 def test_an_open_backfill_is_part_of_the_state() -> None:
-    shown_row = row(provisioned(), opened=Opened(NOON + timedelta(hours=1), 5, 5))
+    shown_row = row(provisioned(), opened=Opening(NOON + timedelta(hours=1), 5, 5))
     assert shown_row.shown_state == "open for a backfill until 2026-03-15T13:00Z"
-    assert row(provisioned(), opened=Opened(NOON, 5, 5)).shown_state == "open"
+    assert row(provisioned(), opened=Opening(NOON, 5, 5)).shown_state == "open"
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_a_table_that_is_lowered_for_late_events_is_shown_so(hours: float, shown
     now = NOON + timedelta(hours=hours)
     shown_row = make_row(ObservedPeriod(entry, stream, {TABLE: provisioned()}), now, None)
     assert (shown_row.shown_age, shown_row.late, mark_period(shown_row)[0]) == (shown, shown == "late", character)
-    raised = replace(entry, opened=Opened(now + timedelta(hours=1), 50, 5))
+    raised = replace(entry, opened=Opening(now + timedelta(hours=1), 50, 5))
     assert not make_row(ObservedPeriod(raised, stream, {TABLE: provisioned()}), now, None).late, (
         "it has a backfill's units"
     )

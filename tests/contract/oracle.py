@@ -22,7 +22,7 @@ from tidetable.catalog import WRITABLE, Entry
 from tidetable.errors import Outage, StoreUnavailable, TableMissing
 from tidetable.events import Item
 from tidetable.layout import Key
-from tidetable.ports import Columns, Guard, Guarded, Page, Put, RangeRead, Transacted, Written
+from tidetable.ports import Guard, Guarded, ItemColumns, Page, Put, RangeRead, Transacted, Written
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -159,7 +159,7 @@ class DynamoStore:
             items = [item for item in items if item[keys.index.sk] != keys.after]
         last = find_last_key(answer.get("LastEvaluatedKey"))
         units = answer.get("ConsumedCapacity", {}).get("CapacityUnits", 0.0)
-        return Page(Columns.of(items), last is not None, units, last, answer.get("ScannedCount", 0))
+        return Page(ItemColumns.of(items), last is not None, units, last, answer.get("ScannedCount", 0))
 
     def query_many(
         self,

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from tests.contract.conftest import ENGINES, LEAN, build
 from tests.contract.engines import Engine
-from tidetable.catalog import ArchiveFacts, Backfill, Entry, Opened, RecordedPolicy, Seen, State
+from tidetable.catalog import ArchiveFacts, Backfill, Entry, Opening, RecordedPolicy, SeenTable, State
 from tidetable.config import TableClass
 from tidetable.errors import StaleEntry
 from tidetable.layout import Index, Layout
@@ -93,9 +93,9 @@ def test_policies_are_recorded_for_each_stream_and_replaced(engine: Engine) -> N
 
 
 def test_a_move_leaves_alone_what_others_set_since_the_entry_was_read(engine: Engine) -> None:
-    first = replace(entry(engine), opened=Opened(NOW + DAY, 5, 6))
+    first = replace(entry(engine), opened=Opening(NOW + DAY, 5, 6))
     engine.catalog.add(first)
-    ended = Opened(NOW, 5, 6)
+    ended = Opening(NOW, 5, 6)
     engine.catalog.move(first, State.OPEN, expected=[State.CREATING], opened=ended)
     engine.catalog.move(first, State.CLOSED, expected=[State.OPEN])
     (held,) = engine.catalog.entries(engine.stream, consistent=True)
@@ -149,9 +149,9 @@ def test_what_was_seen_of_a_table_is_noted_and_survives_a_move(engine: Engine) -
     first = entry(engine)
     engine.catalog.add(first)
     for seen in (
-        Seen(5, 6, TableClass.STANDARD, (("one", (1, 2)), ("two", (3, 4)))),
-        Seen(5, 6, TableClass.STANDARD, changing=True),
-        Seen(None, None, TableClass.INFREQUENT),
+        SeenTable(5, 6, TableClass.STANDARD, (("one", (1, 2)), ("two", (3, 4)))),
+        SeenTable(5, 6, TableClass.STANDARD, changing=True),
+        SeenTable(None, None, TableClass.INFREQUENT),
     ):
         engine.catalog.note(first, seen)
         (held,) = engine.catalog.entries(engine.stream, consistent=True)
@@ -162,12 +162,12 @@ def test_what_was_seen_of_a_table_is_noted_and_survives_a_move(engine: Engine) -
 
 
 def test_backfills_are_recorded_prolonged_and_taken_back(engine: Engine) -> None:
-    first = Backfill(engine.stream, NOW, NOW + DAY, Opened(NOW + 2 * DAY, None, None))
-    second = Backfill(engine.stream, NOW - DAY, NOW, Opened(NOW + DAY, 5, 6))
+    first = Backfill(engine.stream, NOW, NOW + DAY, Opening(NOW + 2 * DAY, None, None))
+    second = Backfill(engine.stream, NOW - DAY, NOW, Opening(NOW + DAY, 5, 6))
     for backfill in (first, second):
         engine.catalog.put_backfill(backfill)
     assert list(engine.catalog.backfills(engine.stream)) == [second, first]
-    longer = replace(first, opened=Opened(NOW + 3 * DAY, 7, 8))
+    longer = replace(first, opened=Opening(NOW + 3 * DAY, 7, 8))
     engine.catalog.put_backfill(longer)
     engine.catalog.drop_backfill(second)
     engine.catalog.drop_backfill(second)
@@ -176,7 +176,7 @@ def test_backfills_are_recorded_prolonged_and_taken_back(engine: Engine) -> None
 
 
 def test_a_period_is_opened_for_a_backfill_when_it_is_recorded_or_later(engine: Engine) -> None:
-    opened = Opened(NOW + DAY, 5, 6)
+    opened = Opening(NOW + DAY, 5, 6)
     first = replace(entry(engine), opened=opened)
     engine.catalog.add(first)
     assert list(engine.catalog.entries(engine.stream, consistent=True)) == [first]
@@ -235,7 +235,7 @@ def test_no_copies_are_marked_of_a_period_that_was_never_recorded(engine: Engine
 
 def test_nothing_is_noted_of_a_period_that_was_never_recorded(engine: Engine) -> None:
     with pytest.raises(StaleEntry):
-        engine.catalog.note(entry(engine), Seen(1, 1, TableClass.STANDARD))
+        engine.catalog.note(entry(engine), SeenTable(1, 1, TableClass.STANDARD))
     assert list(engine.catalog.entries(engine.stream, consistent=True)) == []
 
 

@@ -14,7 +14,7 @@ from strict.client import StrictClient
 from strict.memory import MemoryEngine
 from tests.credentials.records import record
 from tests.lifecycle.world import NOON
-from tidetable.catalog import Backfill, Entry, Opened, RecordedPolicy, State
+from tidetable.catalog import Backfill, Entry, Opening, RecordedPolicy, State
 from tidetable.config import TableClass
 from tidetable.errors import StoreUnavailable
 from tidetable.layout import Index, Layout, Packing
@@ -63,7 +63,7 @@ def test_entries_are_current_where_that_is_demanded(catalog: DynamoCatalog) -> N
 
 
 def test_policies_backfills_horizon_and_standing_are_current(catalog: DynamoCatalog) -> None:
-    backfill, policy = Backfill("s", NOON, NOON + HOUR, Opened(NOON, 1, 2)), RecordedPolicy("s", "text")
+    backfill, policy = Backfill("s", NOON, NOON + HOUR, Opening(NOON, 1, 2)), RecordedPolicy("s", "text")
     assert not catalog.is_deployed()
     catalog.put_backfill(backfill)
     catalog.put_policy(policy)
@@ -103,7 +103,7 @@ def test_the_secret_of_cursors_is_made_once_of_32_bytes(
     "more",
     [
         {},
-        {"opened": Opened(NOON, None, None)},
+        {"opened": Opening(NOON, None, None)},
         {"copies": ("eu-west-1",), "replicas": ("us-west-2",), "copying": ("us-west-2", NOON)},
         {"deleted_at": NOON, "keep_until": NOON + HOUR},
     ],

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from aws.dynamodb.rollups import LeanRollups
-from aws.http.client import LeanClient, Request
+from aws.http.client import LeanClient, ServiceRequest
 from aws.http.credentials import Provider
 from local.emulator import REGION
 from local.stack import make_aws_client
@@ -212,7 +212,7 @@ class Watched:
         self._inner = inner
         self.bodies: list[dict[str, Any]] = []
 
-    def call_all(self, requests: Sequence[Request], *, insist: bool = True) -> Any:
+    def call_all(self, requests: Sequence[ServiceRequest], *, insist: bool = True) -> Any:
         self.bodies += [json.loads(request.body) for request in requests if request.operation == "Query"]
         return self._inner.call_all(requests, insist=insist)
 

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from tests.contract.conftest import ENGINES, STRICT, build
 from tests.contract.engines import TAGS, Engine
-from tidetable.catalog import Seen
+from tidetable.catalog import SeenTable
 from tidetable.config import TableClass
 from tidetable.errors import TableMissing, TableRefused
 from tidetable.layout import Index
@@ -68,7 +68,7 @@ def test_an_index_may_begin_with_units_of_its_own(engine: Engine) -> None:
     engine.tables.create(spec)
     table = engine.settled(spec.name)
     assert table.index_units == {"one": (3, 4), "two": (1, 9)}
-    assert table.seen == Seen(3, 4, TableClass.STANDARD, (("one", (3, 4)), ("two", (1, 9))))
+    assert table.seen == SeenTable(3, 4, TableClass.STANDARD, (("one", (3, 4)), ("two", (1, 9))))
 
 
 def test_warm_throughput_maxima_encryption_and_stream_are_taken(engine: Engine) -> None:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from tests.fakes.stage import Stage
 from tests.worlds.killed import killed_after_every_change
 from tests.worlds.operations import FIRST, age_stage, build_stage, read_events, settle, states, tables
-from tidetable.catalog import Backfill, Opened, State
+from tidetable.catalog import Backfill, Opening, State
 from tidetable.lifecycle.backfill import end_backfills, open_backfill
 from tidetable.lifecycle.removal import Removed, remove
 from tidetable.problems import ProblemError
@@ -45,7 +45,7 @@ def grown() -> Stage:
 
 
 def begin(stage: Stage) -> None:
-    backfill = Backfill("s", START, END, Opened(UNTIL, 50, 5))
+    backfill = Backfill("s", START, END, Opening(UNTIL, 50, 5))
     assert open_backfill(backfill, stage.begin_run("begin", lambda: 280.0)).healthy
 
 

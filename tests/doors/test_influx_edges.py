@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from doors.door import Request
+from doors.door import DoorRequest
 from doors.influx_door import InfluxDoor
 from doors.parsers.lines import parse_line
 from tests.worlds.doors import Doors, config
@@ -140,7 +140,7 @@ def test_the_header_of_version_1_is_a_line_of_ascii_of_at_most_500_characters() 
      (504, "internal error")],
 )  # fmt: skip
 def test_version_2_has_a_code_for_every_status(status: int, code: str) -> None:
-    request = Request(V2, datetime(2026, 3, 1, tzinfo=UTC))
+    request = DoorRequest(V2, datetime(2026, 3, 1, tzinfo=UTC))
     answer = InfluxDoor(parse_line).refuse(request, Problem(status, "x", "detail", headers={"Retry-After": "7"}))
     assert (answer.status, answer.headers) == (status, {"Retry-After": "7"})
     assert answer.body == f'{{"code":"{code}","message":"detail"}}'.encode()

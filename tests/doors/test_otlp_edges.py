@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import doors.parsers.otlp
-from doors.door import Request
+from doors.door import DoorRequest
 from doors.otlp_door import OtlpDoor
 from tests.worlds.doors import Doors, config
 from tests.worlds.otlp import JSON, LOGS, OLD, PROTOBUF, T, gauge, logs, metrics, point, send, text
@@ -219,12 +219,12 @@ def test_a_body_without_a_type_is_415(doors: Doors) -> None:
 
 def test_each_signal_has_a_default_stream_of_its_own() -> None:
     door = OtlpDoor(doors.parsers.otlp, "numbers", "texts")
-    assert door.find_stream(Request("/v1/metrics", AT)) == "numbers"
-    assert door.find_stream(Request("/v1/logs", AT)) == "texts"
-    assert door.find_stream(Request("/v1/streams/{stream}/otlp/v1/logs", AT, stream="own")) == "own"
+    assert door.find_stream(DoorRequest("/v1/metrics", AT)) == "numbers"
+    assert door.find_stream(DoorRequest("/v1/logs", AT)) == "texts"
+    assert door.find_stream(DoorRequest("/v1/streams/{stream}/otlp/v1/logs", AT, stream="own")) == "own"
     for route, key in (("/v1/metrics", "otlp_metrics"), ("/v1/logs", "otlp_logs")):
         with pytest.raises(ProblemError, match=f"set {key} in"):
-            OtlpDoor(doors.parsers.otlp).find_stream(Request(route, AT))
+            OtlpDoor(doors.parsers.otlp).find_stream(DoorRequest(route, AT))
 
 
 @pytest.mark.parametrize(
@@ -233,7 +233,7 @@ def test_each_signal_has_a_default_stream_of_its_own() -> None:
 )
 def test_every_status_has_a_code_of_rpc(status: int, code: int) -> None:
     """google.rpc.Code: INVALID_ARGUMENT 3, NOT_FOUND 5, PERMISSION_DENIED 7, RESOURCE_EXHAUSTED 8, INTERNAL 13, and so on."""
-    answer = OtlpDoor(doors.parsers.otlp).refuse(Request("/v1/logs", AT), Problem(status, "x", "why"))
+    answer = OtlpDoor(doors.parsers.otlp).refuse(DoorRequest("/v1/logs", AT), Problem(status, "x", "why"))
     assert (answer.status, json.loads(answer.body)) == (status, {"code": code, "message": "why"})
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from doors.door import Request
+from doors.door import DoorRequest
 from doors.reading import make_id, nest_attributes, set_number, split_nanos
 from doors.series import fit_name
 
@@ -114,7 +114,7 @@ def test_an_id_is_a_hash_of_sixteen_digits_and_the_nanoseconds_that_remain() -> 
 
 @pytest.mark.parametrize("kind", ["application/json", " Application/JSON ; charset=utf-8", "APPLICATION/JSON;"])
 def test_the_type_of_a_body_has_any_case_and_parameters(kind: str) -> None:
-    request = Request("/v1/metrics", datetime(2026, 3, 1, tzinfo=UTC), headers={"content-type": kind})
+    request = DoorRequest("/v1/metrics", datetime(2026, 3, 1, tzinfo=UTC), headers={"content-type": kind})
     assert (request.kind, request.content_type) == ("application/json", kind)
 
 

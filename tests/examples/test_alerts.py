@@ -21,7 +21,7 @@ from tidetable.catalog import Entry, State
 from tidetable.config import load
 from tidetable.events import Event
 from tidetable.exact_json import decode_json
-from tidetable.feed import ChangeReader, Record
+from tidetable.feed import ChangeReader, StreamRecord
 from tidetable.feed.feeds import read_conditions
 from tidetable.periods import Kind, find_containing
 
@@ -155,7 +155,7 @@ def test_the_feed_passes_new_readings_of_sensors_that_work(data: Any, kind: Any,
     entry = Entry("telemetry", find_containing(NOON, Kind.DAY), "table", STREAM.layout, State.OPEN, NOON)
     whole = unpacker(FakeStore(FakeCatalog()), FakeValues())
     reader = ChangeReader(whole, frozenset(STREAM.feed.kinds), read_conditions(STREAM, STREAM.feed))
-    record = Record(
+    record = StreamRecord(
         "1", kind, "table", STREAM.layout.make_item(Event("d2", NOON, "r1", decode_json(json.dumps(data))), at=1), NOON
     )
     assert bool(reader.read(record, entry)) is passes

@@ -24,8 +24,8 @@ from tests.worlds.configs import ROOT
 from tidetable.catalog import Entry, State
 from tidetable.config import load
 from tidetable.events import Event
-from tidetable.feed import ChangeReader, Record
-from tidetable.feed.deliver import Message
+from tidetable.feed import ChangeReader, StreamRecord
+from tidetable.feed.deliver import FeedMessage
 from tidetable.feed.feeds import Feeds
 from tidetable.periods import find_containing
 
@@ -80,7 +80,7 @@ class SqlTarget:
         self._connection = connection
         self._random = random
 
-    def send(self, messages: Sequence[Message]) -> Sequence[int]:
+    def send(self, messages: Sequence[FeedMessage]) -> Sequence[int]:
         self.calls += 1
         apply_changes(self._connection, [json.loads(message.body) for message in messages])
         if self._random.random() < 0.05:
@@ -113,7 +113,7 @@ def delivered_to(connection: Any, sent: Sequence[dict[str, Any]], random: Random
         table = f"tidetable-t.orders.{period.label}"
         catalog.items["orders", period] = Entry("orders", period, table, STREAM.layout, State.OPEN, NOW)
         item = STREAM.layout.make_item(event, at=at)
-        records += [Record(str(at), "insert", table, item, NOW, 1_774_915_200_000)] * copies
+        records += [StreamRecord(str(at), "insert", table, item, NOW, 1_774_915_200_000)] * copies
     random.shuffle(records)
     targets: list[SqlTarget] = []
 
@@ -200,7 +200,7 @@ def test_of_two_states_of_one_moment_the_newer_stays_in_whatever_order_they_come
     changes: list[Any] = []
     for sequence, at, total in (("999", 5_000, 1), ("1000", 4_000, 2)):
         item = STREAM.layout.make_item(Event("shop-1", NOW, "o1", {"total": total}), at=at)
-        (change,) = reader.read(Record(sequence, "replace", "t", item, NOW, 1_774_915_200_000), entry)
+        (change,) = reader.read(StreamRecord(sequence, "replace", "t", item, NOW, 1_774_915_200_000), entry)
         changes.append(json.loads(change.encode(10_000)))
     for number in order:
         apply_changes(connection, [changes[number]])

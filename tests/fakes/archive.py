@@ -14,7 +14,7 @@ from tidetable.errors import ArchiveFailed
 from tidetable.events import Event, Item
 from tidetable.exact_json import decode_json
 from tidetable.layout import Layout
-from tidetable.packs import DamagedPack, Opened, open_item
+from tidetable.packs import DamagedPack, OpenedItem, open_item
 from tidetable.ports import ArchivePage, ArchiveRange, Clock
 from tidetable.times import from_text
 
@@ -94,7 +94,7 @@ def _settled(items: Iterable[Item], layout: Layout) -> list[Event]:
     return [event for _, _, event in copies.values()]
 
 
-def _read_packed(opened: Opened, index: int, layout: Layout) -> Event:
+def _read_packed(opened: OpenedItem, index: int, layout: Layout) -> Event:
     """Read an event of a pack. Its data must be in the pack itself, as text."""
     time, series, id = layout.parse_names(opened.address, opened.places[index])
     value = opened.values[index]

@@ -6,7 +6,7 @@ from typing import Any, Unpack
 
 from msgspec.structs import replace
 
-from tidetable.catalog import Backfill, Entry, Facts, RecordedPolicy, Seen, State
+from tidetable.catalog import Backfill, Entry, EntryFacts, RecordedPolicy, SeenTable, State
 from tidetable.errors import Outage, StaleEntry, StoreUnavailable
 from tidetable.periods import Period
 
@@ -67,7 +67,7 @@ class FakeCatalog:
         self.items[entry.stream, entry.period] = entry
         return True
 
-    def move(self, entry: Entry, to: State, *, expected: Iterable[State], **facts: Unpack[Facts]) -> Entry:
+    def move(self, entry: Entry, to: State, *, expected: Iterable[State], **facts: Unpack[EntryFacts]) -> Entry:
         expected = list(expected)
         current = self.items.get((entry.stream, entry.period))
         if current is None or current.state not in expected:
@@ -85,7 +85,7 @@ class FakeCatalog:
     def mark_copying(self, entry: Entry, region: str, at: datetime) -> None:
         self._set(entry, copying=(region, at))
 
-    def note(self, entry: Entry, seen: Seen) -> None:
+    def note(self, entry: Entry, seen: SeenTable) -> None:
         self._set(entry, seen=seen)
 
     def _set(self, entry: Entry, **changes: Any) -> None:

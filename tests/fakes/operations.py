@@ -5,13 +5,13 @@ from collections.abc import Callable
 from typing import Any
 
 from tidetable.errors import Outage, StoreUnavailable
-from tidetable.lifecycle import Report
+from tidetable.lifecycle import RunReport
 
 
 class FakeOperations:
     """A dry run in this process, and alarms that a test sets; with ``fails`` neither answers."""
 
-    def __init__(self, dry_run: Callable[[], Report]) -> None:
+    def __init__(self, dry_run: Callable[[], RunReport]) -> None:
         self._dry_run = dry_run
         self.ringing: list[dict[str, Any]] = []
         self.fails = False

@@ -5,13 +5,15 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from aws.dynamodb.store import LeanStore
-from aws.http.client import LeanClient, NoAnswer, Refused, Reply, Request
+from aws.http.client import LeanClient, NoAnswer, Reply, RequestRefused, ServiceRequest
 
 # The longest allowed duration of each pause that the code under test made.
 PAUSES: list[float] = []
 
 
-def answer_in_turn(requests: Sequence[Request], answer: Callable[[Request], Reply], *, insist: bool) -> list[Reply]:
+def answer_in_turn(
+    requests: Sequence[ServiceRequest], answer: Callable[[ServiceRequest], Reply], *, insist: bool
+) -> list[Reply]:
     """The replies to requests that are sent one after another.
 
     Eight requests are under way, so without ``insist`` seven more are sent after a request without an answer.
@@ -33,17 +35,17 @@ class Script:
     def pause(self, most: float) -> None:
         PAUSES.append(most)
 
-    def call_all(self, requests: Sequence[Request], *, insist: bool = True) -> list[Reply]:
+    def call_all(self, requests: Sequence[ServiceRequest], *, insist: bool = True) -> list[Reply]:
         return answer_in_turn(requests, self._one, insist=insist)
 
     def call(self, operation: str, body: bytes) -> Reply:
-        return self.call_all([Request(operation, body)])[0]
+        return self.call_all([ServiceRequest(operation, body)])[0]
 
-    def _one(self, request: Request) -> Reply:
+    def _one(self, request: ServiceRequest) -> Reply:
         body = json.loads(request.body)
         self.sent.append((request.operation, body))
         reply = self._reply(len(self.sent), body)
-        if isinstance(reply, NoAnswer | Refused):
+        if isinstance(reply, NoAnswer | RequestRefused):
             return reply
         text = json.dumps(reply).encode()
         return text if request.decode is None else request.decode(text)

@@ -32,7 +32,7 @@ from tests.fakes.serial import Serial
 from tests.fakes.store import FakeValues, large_values
 from tests.fakes.transport import StrictTransport
 from tidetable.archive import Exporter, Restored, archive_period, restore_period
-from tidetable.archive.restore import Position
+from tidetable.archive.restore import RestorePosition
 from tidetable.config import Config, TableClass, parse
 from tidetable.credentials import CredentialRing
 from tidetable.errors import ArchiveBusy, ArchiveFailed
@@ -43,11 +43,11 @@ from tidetable.ingest.recent_periods import RecentPeriods
 from tidetable.ingest.request import IngestRequest, ingest_body
 from tidetable.ingest.saved import SavedRun, drain_saved, take_message
 from tidetable.large.sweep import Swept, sweep
-from tidetable.lifecycle import Report, Run, reconcile
+from tidetable.lifecycle import LifecycleRun, RunReport, reconcile
 from tidetable.ports import Pools, TableSpec
 from tidetable.query import Reader, Seal
 from tidetable.rollups.bounds import choose_lease_length
-from tidetable.rollups.bucket import Report as Refreshed
+from tidetable.rollups.bucket import RefreshReport as Refreshed
 from tidetable.rollups.refresh import refresh_rollups
 from wiring_upkeep import Upkeep
 
@@ -259,7 +259,7 @@ class Stage:
         """Write the saved messages as the drain's scheduled run does."""
         return drain_saved(self.pipeline.drain, self._remaining(DRAIN_SECONDS))
 
-    def run_lifecycle(self, *, dry_run: bool = False) -> Report:
+    def run_lifecycle(self, *, dry_run: bool = False) -> RunReport:
         """Run the lifecycle as its function does."""
         self.runs += 1
         return reconcile(self.begin_run(f"run-{self.runs}", self._remaining(LIFECYCLE_SECONDS)), dry_run=dry_run)
@@ -272,7 +272,7 @@ class Stage:
         length = choose_lease_length(timedelta(seconds=REFRESHER_SECONDS))
         return refresh_rollups(pipeline.definitions, services, f"refresh-{self.runs}", length)
 
-    def begin_run(self, owner: str, remaining: Callable[[], float]) -> Run:
+    def begin_run(self, owner: str, remaining: Callable[[], float]) -> LifecycleRun:
         """A run of the lifecycle."""
         run = self.pipeline.begin_run(owner, remaining)
         run.pools = self.pools
@@ -288,7 +288,7 @@ class Stage:
             raise ArchiveBusy(f"{done.events} events so far")
 
     def restore(
-        self, stream: str, label: str, *, keep_days: int = 7, start: Position | None = None, within: float = 800
+        self, stream: str, label: str, *, keep_days: int = 7, start: RestorePosition | None = None, within: float = 800
     ) -> Restored:
         """Restore a period as the restorer function does."""
         self.runs += 1
@@ -298,7 +298,7 @@ class Stage:
             self.pipeline.restorer,
             f"restore-{self.runs}",
             keep=timedelta(days=keep_days),
-            start=start or Position(),
+            start=start or RestorePosition(),
             remaining=self._remaining(within),
         )
 

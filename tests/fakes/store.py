@@ -19,10 +19,10 @@ from tidetable.large.unpack import Unpacker
 from tidetable.layout import Index, Key
 from tidetable.ports import (
     Blob,
-    Columns,
     EventStore,
     Guard,
     Guarded,
+    ItemColumns,
     KeyRange,
     Page,
     Put,
@@ -123,7 +123,7 @@ class FakeStore:
         more = len(page) < len(items)
         last = {name: page[-1][name] for name in dict.fromkeys((pk, *names))} if more else None
         items = [project(item, keys.index) for item in page if passes_filters(item, keys)]
-        return Page(Columns.of(items), more, 0.5, last, len(page))
+        return Page(ItemColumns.of(items), more, 0.5, last, len(page))
 
     def query_many(
         self,
@@ -140,7 +140,7 @@ class FakeStore:
             page = self._query(request.keys, limit=request.limit, ascending=ascending, consistent=consistent)
             if fields:
                 return replace(
-                    page, columns=Columns.of([keep_fields(item, fields, request.keys.index) for item in page.items])
+                    page, columns=ItemColumns.of([keep_fields(item, fields, request.keys.index) for item in page.items])
                 )
             are_plain = all(item.keys() <= {"pk", "sk", "at", "data"} for item in page.items)
             if not texts or request.keys.index is not None or not are_plain:

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from aws.http.client import NoAnswer, Refused, Reply, Request
+from aws.http.client import NoAnswer, Reply, RequestRefused, ServiceRequest
 from strict.faults import NoAnswer as Lost
 from strict.refusals import Refusal
 from strict.service import StrictDynamo
@@ -29,17 +29,17 @@ class StrictTransport:
         self._service.clock.sleep(self._chance.uniform(0, most))
 
     def call(self, operation: str, body: bytes) -> Reply:
-        return self.call_all([Request(operation, body)])[0]
+        return self.call_all([ServiceRequest(operation, body)])[0]
 
-    def call_all(self, requests: Sequence[Request], *, insist: bool = True) -> list[Reply]:
+    def call_all(self, requests: Sequence[ServiceRequest], *, insist: bool = True) -> list[Reply]:
         return answer_in_turn(requests, self._reply, insist=insist)
 
-    def _reply(self, request: Request) -> Reply:
+    def _reply(self, request: ServiceRequest) -> Reply:
         try:
             answer = self._service.call(request.operation, _read_body(request.body))
         except Refusal as refusal:
             body = msgspec.json.encode(refusal.document())
-            reply: Reply = Refused(refusal.code, refusal.message, body)
+            reply: Reply = RequestRefused(refusal.code, refusal.message, body)
         except Lost as lost:
             reply = NoAnswer(str(lost))
         else:

@@ -13,7 +13,7 @@ from tidetable.catalog import Entry, State
 from tidetable.conditions import Condition
 from tidetable.errors import ValueMissing
 from tidetable.events import Event
-from tidetable.feed import ChangeReader, Record
+from tidetable.feed import ChangeReader, StreamRecord
 from tidetable.layout import Key, Layout, Packing, Ref
 from tidetable.packs import make_packs
 from tidetable.periods import Kind, find_containing
@@ -39,8 +39,8 @@ def reader(**options: Any) -> ChangeReader:
     return ChangeReader(unpacker(FakeStore(FakeCatalog()), FakeValues()), **options)
 
 
-def record(item: Any, kind: Any = "insert") -> Record:
-    return Record("42", kind, TABLE, item, NOW, 1_772_323_200_000)
+def record(item: Any, kind: Any = "insert") -> StreamRecord:
+    return StreamRecord("42", kind, TABLE, item, NOW, 1_772_323_200_000)
 
 
 @pytest.mark.parametrize("layout", [PLAIN, SERIES])

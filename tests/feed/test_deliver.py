@@ -18,8 +18,8 @@ from tests.fakes.catalog import FakeCatalog
 from tests.fakes.clock import FakeClock
 from tidetable.catalog import Entry, State
 from tidetable.events import Event
-from tidetable.feed import ChangeReader, Feed, Record, deliver
-from tidetable.feed.deliver import Message, Target, send_messages
+from tidetable.feed import ChangeReader, Feed, StreamRecord, deliver
+from tidetable.feed.deliver import FeedMessage, Target, send_messages
 from tidetable.layout import Layout
 from tidetable.periods import Kind, find_containing
 
@@ -42,7 +42,7 @@ class FakeTarget:
     taken: list[tuple[str, int]] = field(default_factory=list)
     requests: list[int] = field(default_factory=list)
 
-    def send(self, messages: Sequence[Message]) -> Sequence[int]:
+    def send(self, messages: Sequence[FeedMessage]) -> Sequence[int]:
         # Delivery catches every Exception of a target; pytest.fail raises another.
         if not 0 < len(messages) <= self.most_messages:
             pytest.fail(f"a request of {len(messages)} messages")
@@ -70,7 +70,7 @@ class Refusing:
     most_together: int = 2_000
     sent: list[list[str]] = field(default_factory=list)
 
-    def send(self, messages: Sequence[Message]) -> Sequence[int]:
+    def send(self, messages: Sequence[FeedMessage]) -> Sequence[int]:
         ids = [json.loads(message.body)["id"] for message in messages]
         self.sent.append(ids)
         return [number for number, id in enumerate(ids) if id in self.ids]
@@ -96,9 +96,9 @@ class FakeLetters:
         self.reasons.append(reason)
 
 
-def record(number: int, id: str, *, kind: Any = "insert", created: datetime = NOW) -> Record:
+def record(number: int, id: str, *, kind: Any = "insert", created: datetime = NOW) -> StreamRecord:
     item = LAYOUT.make_item(Event("a", NOW, id, {"n": number}), at=number)
-    return Record(str(number), kind, ENTRY.table, item, created)
+    return StreamRecord(str(number), kind, ENTRY.table, item, created)
 
 
 def feed_to(*targets: Target, letters: FakeLetters | None = None, clock: FakeClock | None = None) -> Feed:
@@ -163,11 +163,11 @@ def test_a_request_has_as_many_bytes_as_the_target_takes_together() -> None:
 def test_a_change_that_is_too_large_goes_without_its_data() -> None:
     """Its ref names the event, which a query answers whole."""
     event = Event("a", NOW, "x", {"text": "x" * 2_000})
-    big = Record("1", "insert", ENTRY.table, LAYOUT.make_item(event, at=1), NOW)
+    big = StreamRecord("1", "insert", ENTRY.table, LAYOUT.make_item(event, at=1), NOW)
     bodies: list[Any] = []
 
     class Keeping(FakeTarget):
-        def send(self, messages: Sequence[Message]) -> Sequence[int]:
+        def send(self, messages: Sequence[FeedMessage]) -> Sequence[int]:
             bodies.extend(json.loads(message.body) for message in messages)
             return ()
 
@@ -286,7 +286,7 @@ def test_a_batch_begins_again_at_the_refused_record_whatever_lies_before_it() ->
 def test_a_request_may_have_exactly_the_bytes_that_the_target_takes_and_one_message_may_have_more() -> None:
     def requests(most_together: int) -> list[int]:
         target = FakeTarget("one", Random(1), most_messages=10, most_together=most_together)
-        messages = [Message(("", "", str(n)), b'{"id":"%d","data":{"n":0}}' % n) for n in range(4)]
+        messages = [FeedMessage(("", "", str(n)), b'{"id":"%d","data":{"n":0}}' % n) for n in range(4)]
         assert {len(message.body) for message in messages} == {25}
         assert send_messages(messages, target, FakeClock(NOW), lambda: 100.0) == ([], "")
         return target.requests
@@ -298,7 +298,7 @@ def test_a_request_may_have_exactly_the_bytes_that_the_target_takes_and_one_mess
 
 def test_messages_after_a_refused_request_are_left_too() -> None:
     target = Refusing("one", ids=frozenset("a"), most_messages=1)
-    messages = [Message(("", "", id), b'{"id":"%s"}' % id.encode()) for id in "xab"]
+    messages = [FeedMessage(("", "", id), b'{"id":"%s"}' % id.encode()) for id in "xab"]
     left, reason = send_messages(messages, target, FakeClock(NOW), lambda: 100.0)
     assert [message.body for message in left] == [b'{"id":"a"}', b'{"id":"b"}']
     assert reason == "the target did not take 1 of its messages"

@@ -22,8 +22,8 @@ from tidetable.catalog import Entry, State
 from tidetable.config import parse
 from tidetable.errors import BadInvocation, NotReady
 from tidetable.events import Event
-from tidetable.feed import Record
-from tidetable.feed.deliver import Message
+from tidetable.feed import StreamRecord
+from tidetable.feed.deliver import FeedMessage
 from tidetable.feed.feeds import Feeds
 from tidetable.layout import Layout, Packing, Ref
 from tidetable.packs import make_packs
@@ -61,7 +61,7 @@ class Target:
         self.bodies: list[bytes] = []
         self.requests: list[int] = []
 
-    def send(self, messages: Sequence[Message]) -> Sequence[int]:
+    def send(self, messages: Sequence[FeedMessage]) -> Sequence[int]:
         self.requests.append(len(messages))
         if self.shut:
             return range(len(messages))
@@ -325,8 +325,8 @@ def test_a_record_says_kind_table_and_time() -> None:
     del removal["dynamodb"]["NewImage"]
     first, second = read_records({"Records": [as_sent(item), removal]})
     # The last is the beginning of the change stream, 2026-03-01T00:00:00.
-    assert first == Record("1", "insert", TABLE, item, NOW, 1_772_323_200_000)
-    assert second == Record("2", None, TABLE, None, NOW, 1_772_323_200_000)
+    assert first == StreamRecord("1", "insert", TABLE, item, NOW, 1_772_323_200_000)
+    assert second == StreamRecord("2", None, TABLE, None, NOW, 1_772_323_200_000)
 
 
 def test_a_change_stream_whose_label_is_no_time_has_no_beginning() -> None:

@@ -12,8 +12,8 @@ from tests.fakes.clock import FakeClock
 from tidetable.catalog import Entry, State
 from tidetable.errors import ChangesRefused
 from tidetable.events import Event
-from tidetable.feed import ChangeReader, Delivered, Feed, Record, deliver
-from tidetable.feed.deliver import Message
+from tidetable.feed import ChangeReader, Delivered, Feed, StreamRecord, deliver
+from tidetable.feed.deliver import FeedMessage
 from tidetable.feed.memory import Memory
 from tidetable.layout import Layout
 from tidetable.periods import Kind, find_containing
@@ -50,7 +50,7 @@ class Shut:
     requests: list[list[int]] = field(default_factory=list)
     taken: list[int] = field(default_factory=list)
 
-    def send(self, messages: Sequence[Message]) -> Sequence[int]:
+    def send(self, messages: Sequence[FeedMessage]) -> Sequence[int]:
         numbers = [json.loads(message.body)["data"]["n"] for message in messages]
         self.requests.append(numbers)
         self.clock.time += timedelta(seconds=self.seconds)
@@ -82,9 +82,9 @@ class World:
         return self.send(*numbers, age=3_601)
 
     @staticmethod
-    def record(number: int, created: Any) -> Record:
+    def record(number: int, created: Any) -> StreamRecord:
         item = LAYOUT.make_item(Event("a", NOW, f"event {number}", {"n": number}), at=number)
-        return Record(str(number), "insert", ENTRY.table, item, created)
+        return StreamRecord(str(number), "insert", ENTRY.table, item, created)
 
     @property
     def letters_of_gone(self) -> list[int]:
@@ -143,7 +143,7 @@ def test_the_others_are_served_before_a_target_that_failed() -> None:
     seen: list[Any] = []
     take = world.well.send
 
-    def send(messages: Sequence[Message]) -> Sequence[int]:
+    def send(messages: Sequence[FeedMessage]) -> Sequence[int]:
         seen.append(world.clock.now())
         return take(messages)
 
@@ -216,7 +216,7 @@ def test_a_target_that_recovered_is_served_before_a_target_that_fails() -> None:
     seen: list[Any] = []
     take = world.well.send
 
-    def send(messages: Sequence[Message]) -> Sequence[int]:
+    def send(messages: Sequence[FeedMessage]) -> Sequence[int]:
         seen.append(world.clock.now())
         return take(messages)
 
@@ -225,8 +225,8 @@ def test_a_target_that_recovered_is_served_before_a_target_that_fails() -> None:
     assert seen == [begun]
 
 
-def record(sequence: int, table: str = "one") -> Record:
-    return Record(str(sequence), "insert", table, None, NOW)
+def record(sequence: int, table: str = "one") -> StreamRecord:
+    return StreamRecord(str(sequence), "insert", table, None, NOW)
 
 
 def test_a_batch_of_another_table_does_not_end_the_memory_of_a_batch() -> None:
@@ -298,7 +298,7 @@ def test_one_bad_change_is_the_only_dead_letter() -> None:
     world.gone.shut, world.gone.most_messages = False, 8
     take = world.gone.send
 
-    def send(messages: Sequence[Message]) -> Sequence[int]:
+    def send(messages: Sequence[FeedMessage]) -> Sequence[int]:
         numbers = [json.loads(message.body)["data"]["n"] for message in messages]
         if 2 in numbers:
             raise ChangesRefused("2 is bad", range(len(numbers)))

@@ -12,7 +12,7 @@ from tests.fakes import FakeStore, FakeTables
 from tests.fakes.catalog import FakeCatalog
 from tests.fakes.clock import FakeClock
 from tests.fakes.mappings import FakeMappings
-from tidetable.catalog import Entry, Opened, State
+from tidetable.catalog import Entry, Opening, State
 from tidetable.config import Config, TableClass, parse
 from tidetable.errors import TableMissing, TableRefused
 from tidetable.feed.mappings import FeedTables
@@ -258,7 +258,7 @@ def test_the_mapping_of_a_table_that_comes_back_from_its_archive_goes() -> None:
 def test_a_closed_table_that_a_backfill_had_opened_counts_from_the_end_of_that() -> None:
     world = World(days=1)
     until = datetime(2026, 3, 20, tzinfo=UTC)
-    world.entries[0] = replace(world.entries[0], state=State.CLOSED, opened=Opened(until, None, None))
+    world.entries[0] = replace(world.entries[0], state=State.CLOSED, opened=Opening(until, None, None))
     world.clock.time = until + timedelta(hours=24)
     assert world.follow() == [("map", "s.2026-03-05", "done")]
     world.clock.time = until + timedelta(hours=25)

@@ -14,7 +14,7 @@ from aws.zstd import Zstd
 from tests.worlds.feeds import NOW, ONE, PACKED, TWO, FeedTarget, FeedWorld, accept, fail, refuse, refuse_whole
 from tidetable.errors import TargetBusy
 from tidetable.events import Event
-from tidetable.feed.targets import Message
+from tidetable.feed.targets import FeedMessage
 from tidetable.packs import make_packs
 
 DOWN = [TimeoutError("no answer"), TargetBusy("throttled", range(4)), ClientError({"Error": {"Code": "500"}}, "Invoke")]
@@ -80,7 +80,7 @@ def test_a_target_that_is_throttled_for_some_of_its_messages_is_waited_for() -> 
     records = [world.record(n) for n in range(2)]
     send = target.send
 
-    def throttle(messages: Sequence[Message]) -> Sequence[int]:
+    def throttle(messages: Sequence[FeedMessage]) -> Sequence[int]:
         refused = send(messages)
         if refused:
             raise TargetBusy("ProvisionedThroughputExceededException", refused)

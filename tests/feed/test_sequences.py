@@ -16,7 +16,7 @@ from tests.fakes.stage import Stage
 from tests.worlds.large import NOON, ask, built, event, send
 from tidetable.catalog import Entry, State
 from tidetable.events import Event, Item
-from tidetable.feed import Change, ChangeReader, Record
+from tidetable.feed import Change, ChangeReader, StreamRecord
 from tidetable.layout import Layout, Packing
 from tidetable.packs import make_packs, open_item
 from tidetable.packs.walk import Walk
@@ -33,7 +33,7 @@ BEGUN = 1_772_323_200_000
 def read(item: Item, sequence: int, layout: Layout, begun: int = BEGUN) -> Sequence[Change]:
     entry = Entry("s", find_containing(NOW, Kind.DAY), TABLE, layout, State.OPEN, NOW)
     reader = ChangeReader(unpacker(FakeStore(FakeCatalog()), FakeValues()))
-    return reader.read(Record(str(sequence), "replace", TABLE, item, NOW, begun), entry)
+    return reader.read(StreamRecord(str(sequence), "replace", TABLE, item, NOW, begun), entry)
 
 
 def choose_newest(changes: Sequence[Change]) -> Any:
@@ -132,7 +132,7 @@ def test_of_two_versions_in_one_request_the_newer_has_the_greater_sequence() -> 
     changes = [
         change
         for number, (table, item) in enumerate(journal.items)
-        for change in reader.read(Record(str(number), "replace", table, item, NOON, BEGUN), entries[0])
+        for change in reader.read(StreamRecord(str(number), "replace", table, item, NOON, BEGUN), entries[0])
     ]
     assert [(change.data or {})["n"] for change in changes] == ["old", "new", "newest"]
     assert len({change.at for change in changes}) == 1

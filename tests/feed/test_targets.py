@@ -9,14 +9,14 @@ from botocore.exceptions import ClientError
 
 from aws.feed_targets import FeedDeadLetters, make_target
 from tidetable.errors import ChangesRefused, TargetBusy
-from tidetable.feed.deliver import Message
+from tidetable.feed.deliver import FeedMessage
 
 QUEUE = "arn:aws:sqs:eu-central-1:123456789012:changes"
 FUNCTION = "arn:aws:lambda:us-east-1:123456789012:function:upsert"
 BUS = "arn:aws:events:eu-central-1:123456789012:event-bus/orders"
 KINESIS = "arn:aws:kinesis:eu-central-1:123456789012:stream/orders"
 FIREHOSE = "arn:aws:firehose:eu-central-1:123456789012:deliverystream/orders"
-MESSAGES = [Message(("s", "2026-03-01", id), json.dumps({"id": id}).encode()) for id in "abc"]
+MESSAGES = [FeedMessage(("s", "2026-03-01", id), json.dumps({"id": id}).encode()) for id in "abc"]
 FAILED = {"ErrorCode": "InternalFailure"}
 REFUSED = {"ErrorCode": "MalformedDetail", "ErrorMessage": "Detail is malformed."}
 
@@ -123,7 +123,7 @@ def test_a_fifo_queue_keeps_the_changes_of_an_event_in_order_and_drops_a_change_
     client = Client(
         get_queue_url={"QueueUrl": "u"}, send_message_batch={"Successful": [{"Id": str(n)} for n in range(3)]}
     )
-    again = Message(MESSAGES[0].identity, b'{"id":"a","more":1}')
+    again = FeedMessage(MESSAGES[0].identity, b'{"id":"a","more":1}')
     target(QUEUE + ".fifo", client).send([MESSAGES[0], again, MESSAGES[1]])
     first, second, other = client.sent[1][1]["Entries"]
     assert first["MessageGroupId"] == second["MessageGroupId"] != other["MessageGroupId"]
@@ -295,7 +295,7 @@ def test_every_other_refusal_of_a_request_may_pass_with_time(code: str) -> None:
 
 def test_events_whose_names_join_to_the_same_text_are_different_events() -> None:
     client = Client(put_records={"Records": [{}, {}]})
-    target(KINESIS, client).send([Message(("ab", "c", "d"), b"{}"), Message(("a", "bc", "d"), b"{}")])
+    target(KINESIS, client).send([FeedMessage(("ab", "c", "d"), b"{}"), FeedMessage(("a", "bc", "d"), b"{}")])
     first, second = (record["PartitionKey"] for record in client.sent[0][1]["Records"])
     assert first != second
     assert len(first) == len(second) == 32

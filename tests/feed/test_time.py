@@ -10,8 +10,8 @@ from tests.fakes.catalog import FakeCatalog
 from tests.fakes.clock import FakeClock
 from tidetable.catalog import Entry, State
 from tidetable.events import Event
-from tidetable.feed import ChangeReader, Delivered, Feed, Record, deliver
-from tidetable.feed.deliver import Message
+from tidetable.feed import ChangeReader, Delivered, Feed, StreamRecord, deliver
+from tidetable.feed.deliver import FeedMessage
 from tidetable.layout import Layout
 from tidetable.periods import Kind, find_containing
 
@@ -32,7 +32,7 @@ class Slow:
     most_together: int = 2_000
     taken: list[int] = field(default_factory=list)
 
-    def send(self, messages: Sequence[Message]) -> Sequence[int]:
+    def send(self, messages: Sequence[FeedMessage]) -> Sequence[int]:
         self.clock.time += timedelta(seconds=self.later if self.taken else 50)
         self.taken += [json.loads(message.body)["data"]["n"] for message in messages]
         return []
@@ -45,9 +45,9 @@ class Letters:
         raise AssertionError(reason)
 
 
-def make_record(number: int) -> Record:
+def make_record(number: int) -> StreamRecord:
     item = LAYOUT.make_item(Event("a", NOW, f"event {number}", {"n": number}), at=number)
-    return Record(str(number), "insert", ENTRY.table, item, NOW)
+    return StreamRecord(str(number), "insert", ENTRY.table, item, NOW)
 
 
 def send(target: Slow, *numbers: int, seconds: float) -> Delivered:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from tests.ingest.streams import CONFIG, NOW
 from tests.worlds.intake import World, event, world
-from tidetable.catalog import Seen, State
+from tidetable.catalog import SeenTable, State
 from tidetable.config import TableClass
 from tidetable.config.stream import LargePolicy, PackPolicy
 from tidetable.durations import Duration
@@ -120,7 +120,7 @@ def test_the_drain_takes_a_share_of_what_a_table_was_seen_to_have(units: int | N
     world = World()
     entry = next(entry for entry in world.catalog.entries("quakes") if entry.period.label == "2026-03-01")
     # The units of reads say nothing of what may be written.
-    world.catalog.note(entry, Seen(units, 4000, TableClass.STANDARD))
+    world.catalog.note(entry, SeenTable(units, 4000, TableClass.STANDARD))
     begun = world.clock.now()
     parts = world.drainer()
     for number in range(2):
@@ -255,7 +255,7 @@ def test_packs_of_a_stream_that_is_no_longer_configured_are_written_too() -> Non
 def test_what_is_not_written_because_newer_is_there_costs_units_all_the_same() -> None:
     stage = World()
     entry = next(entry for entry in stage.catalog.entries("quakes") if entry.period.label == "2026-03-01")
-    stage.catalog.note(entry, Seen(200, 5, TableClass.STANDARD))
+    stage.catalog.note(entry, SeenTable(200, 5, TableClass.STANDARD))
     events = [decode_event(event(number)) for number in range(20)]
     drain_message(encode_message("quakes", events, 9), stage.drainer(), lambda: 60.0)
     begun = stage.clock.now()

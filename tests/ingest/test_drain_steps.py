@@ -8,7 +8,7 @@ import pytest
 
 from tests.ingest.streams import NOW
 from tests.worlds.intake import LABEL, World
-from tidetable.catalog import Seen, State
+from tidetable.catalog import SeenTable, State
 from tidetable.config import TableClass
 from tidetable.errors import NotDrained, Outage, StoreUnavailable, TableMissing
 from tidetable.events import Event
@@ -141,7 +141,7 @@ def test_what_one_table_took_lets_no_other_table_wait() -> None:
     first, second = stage.catalog.entries("quakes")[:2]
     pace = Pace(stage.clock)
     for entry in (first, second):
-        stage.catalog.note(entry, Seen(200, 80, TableClass.STANDARD))
+        stage.catalog.note(entry, SeenTable(200, 80, TableClass.STANDARD))
     pace.record_units(first, 1_000)
     pace.wait(second, lambda: 60.0)
     assert stage.clock.now() == NOW
@@ -154,7 +154,7 @@ def test_what_two_messages_took_of_a_table_is_waited_for_together() -> None:
     """Its consumer may write 10 units per second."""
     stage = World()
     entry = stage.catalog.entries("quakes")[0]
-    stage.catalog.note(entry, Seen(200, 80, TableClass.STANDARD))
+    stage.catalog.note(entry, SeenTable(200, 80, TableClass.STANDARD))
     entry = stage.catalog.entries("quakes")[0]
     pace = Pace(stage.clock)
     for _ in range(2):

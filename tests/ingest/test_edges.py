@@ -15,7 +15,7 @@ from tests.fakes.sqs import Sqs, overflow
 from tests.ingest.streams import NOW
 from tests.worlds.intake import LABEL, MINUTE, Process, World, event, numbered, versions, world
 from tidetable.access import Access
-from tidetable.catalog import Backfill, Entry, Opened, Seen, State
+from tidetable.catalog import Backfill, Entry, Opening, SeenTable, State
 from tidetable.config import TableClass
 from tidetable.config.stream import IndexPolicy, LargePolicy, PackPolicy
 from tidetable.durations import Duration
@@ -32,10 +32,10 @@ PAST = datetime(2026, 2, 20, 12, tzinfo=UTC)
 PAST_TABLE = "tidetable-t.quakes.2026-02-20"
 
 
-def backfilled(state: State, opened: Opened | None) -> World:
+def backfilled(state: State, opened: Opening | None) -> World:
     """A backfill of ten days ago was requested, and its period's table is there."""
     stage = World()
-    until = Opened(NOW + timedelta(hours=1), None, None)
+    until = Opening(NOW + timedelta(hours=1), None, None)
     stage.catalog.put_backfill(Backfill("quakes", PAST - timedelta(days=1), PAST + timedelta(days=1), until))
     layout = stage.config.streams["quakes"].layout
     period = find_containing(PAST, Kind.DAY)
@@ -52,7 +52,7 @@ def test_an_event_of_a_backfill_whose_table_is_not_open_for_it_waits_for_the_dra
     state: State, until: datetime | None
 ) -> None:
     """The lifecycle may archive such a table at any moment: a write could come behind the scan. The drain has a fence."""
-    stage = backfilled(state, None if until is None else Opened(until, None, None))
+    stage = backfilled(state, None if until is None else Opening(until, None, None))
     past = event(1, days=0) | {"time": "2026-02-20T12:00:00Z"}
     outcome = stage.send(past, event(2))
     assert (outcome.accepted, outcome.queued, outcome.rejections) == (1, 1, [])
@@ -71,14 +71,14 @@ def test_an_event_of_a_backfill_whose_period_takes_nothing_is_refused_with_the_s
 
 
 def test_an_event_of_a_backfill_whose_table_is_open_for_it_is_written() -> None:
-    stage = backfilled(State.OPEN, Opened(NOW + timedelta(hours=1), None, None))
+    stage = backfilled(State.OPEN, Opening(NOW + timedelta(hours=1), None, None))
     assert stage.send(event(1) | {"time": "2026-02-20T12:00:00Z"}).accepted == 1
     assert len(stage.store.tables[PAST_TABLE]) == 1
 
 
 def test_an_event_of_a_backfill_whose_table_is_closed_waits_for_the_drain() -> None:
     """An archive that began before may scan the table, although it is open for the backfill."""
-    stage = backfilled(State.CLOSED, Opened(NOW + timedelta(hours=1), None, None))
+    stage = backfilled(State.CLOSED, Opening(NOW + timedelta(hours=1), None, None))
     outcome = stage.send(event(1) | {"time": "2026-02-20T12:00:00Z"}, event(2))
     assert (outcome.accepted, outcome.queued, outcome.rejections) == (1, 1, [])
     assert (stage.store.tables[PAST_TABLE], [queued.id for queued in stage.overflow.queued]) == ({}, ["1"])
@@ -202,7 +202,7 @@ def test_what_is_credited_to_a_table_does_not_pile_up_while_nothing_is_drained()
     stage = World()
     entry = replace(
         next(entry for entry in stage.catalog.entries("quakes") if entry.period.label == LABEL),
-        seen=Seen(200, 80, TableClass.STANDARD),
+        seen=SeenTable(200, 80, TableClass.STANDARD),
     )
     pace = Pace(stage.clock)
     for _ in range(2):
@@ -217,7 +217,7 @@ def test_a_write_that_its_condition_refused_has_cost_its_unit() -> None:
     """AWS charges a conditional write that fails, too. Ten of them take the second that ten written items take."""
     stage = World()
     entry = next(entry for entry in stage.catalog.entries("quakes") if entry.period.label == LABEL)
-    stage.catalog.note(entry, Seen(200, 80, TableClass.STANDARD))
+    stage.catalog.note(entry, SeenTable(200, 80, TableClass.STANDARD))
     sent, ports = [Event("a", NOW, str(number), {}) for number in range(20)], stage.drainer()
     for at, seconds in ((5, 1), (4, 2)):
         begun = stage.clock.now()

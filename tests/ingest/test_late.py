@@ -14,8 +14,8 @@ from tests.api.gateway import Context
 from tests.ingest.streams import NOW
 from tests.worlds.functions import SENT, environment, record
 from tests.worlds.intake import World, event, world
-from tidetable.catalog import Opened, State
-from tidetable.config import Capacity, Step
+from tidetable.catalog import Opening, State
+from tidetable.config import Capacity, LadderStep
 from tidetable.config.stream import LargePolicy, PackPolicy
 from tidetable.durations import Duration
 from tidetable.errors import NotDrained, Undrainable
@@ -26,7 +26,7 @@ from tidetable.ports import Guard, Put, Written
 
 __all__ = ["environment"]
 
-LADDER = (Step(age=0, write=5, read=5), Step(age="late", write=1, read=5))
+LADDER = (LadderStep(age=0, write=5, read=5), LadderStep(age="late", write=1, read=5))
 LATE = Capacity(mode="provisioned", ladder=LADDER)
 # Now is five minutes past midnight of 1 March: 28 February is not lowered yet, 27 February is.
 TODAY, YESTERDAY, LOWERED = (f"tidetable-t.quakes.2026-{day}" for day in ("03-01", "02-28", "02-27"))
@@ -78,7 +78,7 @@ def test_without_the_step_every_table_is_tried_for_the_time_of_the_request() -> 
 def test_a_lowered_table_that_is_open_for_a_backfill_is_one_like_the_others() -> None:
     stage = world(capacity=LATE)
     entry = next(entry for entry in stage.catalog.entries("quakes") if entry.table == LOWERED)
-    stage.catalog.move(entry, entry.state, expected=(entry.state,), opened=Opened(NOW + timedelta(hours=1), 50, 5))
+    stage.catalog.move(entry, entry.state, expected=(entry.state,), opened=Opening(NOW + timedelta(hours=1), 50, 5))
     stage.store.throttles = {LOWERED}
     outcome = stage.send(event(1, hours=30), seconds=5)
     assert stage.clock.now() - NOW > timedelta(seconds=3)

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from tests.ingest.streams import CONFIG, NOW
 from tests.worlds.intake import LABEL, MINUTE, Process, event
-from tidetable.catalog import Backfill, Entry, Opened, State
+from tidetable.catalog import Backfill, Entry, Opening, State
 from tidetable.ingest.overflow import encode_message
 from tidetable.ingest.recent_periods import KEPT
 from tidetable.periods import Kind, find_containing
@@ -127,7 +127,7 @@ def test_what_leaves_the_window_is_refused_though_its_open_entry_is_kept() -> No
 
 def backfilled(process: Process) -> Entry:
     """A past day that is open for a backfill."""
-    opened = Opened(NOW + HOUR, None, None)
+    opened = Opening(NOW + HOUR, None, None)
     period = find_containing(NOW - 5 * DAY, Kind.DAY)
     table = f"tidetable-t.quakes.{period.label}"
     entry = Entry("quakes", period, table, CONFIG.streams["quakes"].layout, State.OPEN, NOW, opened=opened)

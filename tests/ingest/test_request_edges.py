@@ -10,7 +10,7 @@ from tests.fakes.noise import noise
 from tests.ingest.streams import NOW
 from tests.worlds.intake import LABEL, World, event, numbered, world
 from tidetable.access import Access
-from tidetable.catalog import Backfill, Opened, State
+from tidetable.catalog import Backfill, Opening, State
 from tidetable.config.stream import IndexPolicy, LargePolicy, PackPolicy
 from tidetable.durations import Duration
 from tidetable.ingest.bodies import Sent
@@ -123,7 +123,7 @@ def test_backfills_are_read_once_and_only_for_events_before_the_window(days: lis
 @pytest.mark.parametrize("strict", [False, True])
 def test_a_request_that_is_refused_whole_says_which_backfills_are_open(strict: bool) -> None:
     stage = World()
-    opened = Opened(NOW + timedelta(hours=1), None, None)
+    opened = Opening(NOW + timedelta(hours=1), None, None)
     stage.catalog.put_backfill(Backfill("quakes", NOW - timedelta(days=9), NOW - timedelta(days=8), opened))
     with pytest.raises(ProblemError) as refused:
         stage.send(event(1, days=5), strict=strict)

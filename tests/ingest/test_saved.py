@@ -10,7 +10,7 @@ import pytest
 from aws.zstd import Zstd
 from tests.fakes.stage import Stage
 from tests.worlds.saved import DAY, NOON, TWO, list_saved, queue_events, read_events, stage_of
-from tidetable.catalog import Seen
+from tidetable.catalog import SeenTable
 from tidetable.config import TableClass
 from tidetable.errors import NotDrained
 from tidetable.events import Event
@@ -214,7 +214,7 @@ def test_a_run_ends_in_time_and_the_next_one_goes_on() -> None:
     stage = stage_of()
     (entry,) = stage.catalog.entries("s", NOON, NOON, consistent=True)
     # An eighth is 50 units per second.
-    stage.catalog.note(entry, Seen(400, 400, TableClass.STANDARD))
+    stage.catalog.note(entry, SeenTable(400, 400, TableClass.STANDARD))
     for number in range(20):
         queue_events(stage, *[f"{number}-{n}" for n in range(500)])
         stage.clock.sleep(1)
@@ -282,7 +282,7 @@ def test_saved_messages_take_an_eighth_of_a_tables_units(units: int | None, seco
     """A hundred units in rounds of ten: the last round is not waited for. On demand a table is taken for 4,000 units."""
     stage = stage_of()
     (entry,) = stage.catalog.entries("s", NOON, NOON, consistent=True)
-    stage.catalog.note(entry, Seen(units, 4_000, TableClass.STANDARD))
+    stage.catalog.note(entry, SeenTable(units, 4_000, TableClass.STANDARD))
     queue_events(stage, *map(str, range(100)))
     stage.clock.sleep(11 * 86_400)
     stage.drain()

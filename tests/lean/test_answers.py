@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from aws.dynamodb.answers import decode_query
 from tidetable.layout import Index
-from tidetable.ports import Columns, KeyRange
+from tidetable.ports import ItemColumns, KeyRange
 
 RANGE = KeyRange("t", "p#0", None, None)
 ITEMS: list[dict[str, Any]] = [
@@ -24,7 +24,7 @@ def body(items: list[dict[str, Any]]) -> bytes:
 def test_a_page_of_plain_events_is_columns() -> None:
     page = decode_query(RANGE, body(ITEMS), texts=True)
     texts = ['{"mag":1.50}', '{"place":"sea"}']
-    assert page.columns == Columns(["p#0", "p#0"], ["2026#s#1", "2026#s#2"], texts)
+    assert page.columns == ItemColumns(["p#0", "p#0"], ["2026#s#1", "2026#s#2"], texts)
     assert (page.more, page.units, page.read) == (False, 1.5, 7)
 
 

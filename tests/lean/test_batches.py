@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from aws.http.client import NoAnswer, Refused
+from aws.http.client import NoAnswer, RequestRefused
 from tests.fakes.script import Script
 from tidetable.errors import StoreUnavailable
 from tidetable.layout import Key
@@ -69,7 +69,7 @@ def test_a_batch_is_no_longer_than_dynamodb_takes() -> None:
 
 
 def test_a_table_that_is_not_there_is_named_and_its_puts_are_not_written() -> None:
-    script = Script(lambda *_: Refused("ResourceNotFoundException", "not found", b"{}"))
+    script = Script(lambda *_: RequestRefused("ResourceNotFoundException", "not found", b"{}"))
     puts = [Put("t", {"pk": "p", "sk": str(number), "at": 1, "data": {}}) for number in range(3)]
     for written in (script.store.write(puts), script.store.write_each(puts, "newer")):
         assert (written.missing_tables, written.unwritten, written.throttled) == ({"t"}, puts, 0)

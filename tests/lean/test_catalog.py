@@ -11,7 +11,7 @@ from aws.dynamodb.catalog import LeanCatalog
 from aws.dynamodb.catalog_items import make_attributes, make_period_key
 from aws.dynamodb.codec import to_wire
 from aws.dynamodb.credentials import find_credential
-from aws.http.client import NoAnswer, Refused
+from aws.http.client import NoAnswer, RequestRefused
 from tests.fakes.script import Script
 from tests.ingest.streams import QUAKES
 from tidetable.access import Access
@@ -206,6 +206,6 @@ def test_every_read_of_the_catalog_that_has_no_answer_is_read_again(name: str) -
 
 @pytest.mark.parametrize("name", READS)
 def test_a_catalog_that_is_not_there_is_named(name: str) -> None:
-    script = Script(lambda *_: Refused("ResourceNotFoundException", "not found", b"{}"))
+    script = Script(lambda *_: RequestRefused("ResourceNotFoundException", "not found", b"{}"))
     with pytest.raises(TableMissing, match="table catalog does not exist"):
         READS[name][0](script)

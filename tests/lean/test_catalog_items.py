@@ -24,7 +24,7 @@ from aws.dynamodb.catalog_items import (
 )
 from aws.dynamodb.codec import to_wire
 from aws.dynamodb.wire import decode_item
-from tidetable.catalog import ArchiveFacts, Backfill, Entry, Opened, RecordedPolicy, Seen, State
+from tidetable.catalog import ArchiveFacts, Backfill, Entry, Opening, RecordedPolicy, SeenTable, State
 from tidetable.config import TableClass
 from tidetable.errors import StoreUnavailable
 from tidetable.events import Item
@@ -53,7 +53,7 @@ FULL = replace(
     archive=ArchiveFacts("m.json", 12, 3456, NOON + DAY, NOON + 2 * DAY),
     deleted_at=NOON + 3 * DAY,
     keep_until=NOON + 4 * DAY,
-    opened=Opened(NOON + 5 * DAY, 7, 8),
+    opened=Opening(NOON + 5 * DAY, 7, 8),
     copies=("eu-west-1",),
     replicas=("us-west-2", "eu-west-1"),
     copying=("us-west-2", NOON + 6 * DAY),
@@ -71,7 +71,7 @@ def stored(item: Item) -> Item:
         PLAIN,
         FULL,
         replace(PLAIN, layout=Layout("series", 1, "id")),
-        replace(PLAIN, archive=ArchiveFacts("m.json", 12, 3456, NOON), opened=Opened(NOON, None, None)),
+        replace(PLAIN, archive=ArchiveFacts("m.json", 12, 3456, NOON), opened=Opening(NOON, None, None)),
         *(replace(PLAIN, layout=replace(PLAIN.layout, indexes=(index,))) for index in INDEXES),
     ],
 )
@@ -92,7 +92,7 @@ def test_an_entry_of_an_older_release_is_read() -> None:
     found = read_entry(item)
     assert found.layout.indexes == (Index("by_status", "status", 4),)
     assert (found.layout.pack, found.scaled, found.scaling) == (None, False, "")
-    assert found.seen == Seen(5, 6, TableClass.STANDARD)
+    assert found.seen == SeenTable(5, 6, TableClass.STANDARD)
     written = make_attributes(FULL)["layout"]["indexes"]
     assert [len(index) for index in written] == [8, 8, 8, 8, 8, 10, 10]
     assert written[0] == ["by_status", "status", 4, "time", None, "", [], False]
@@ -124,7 +124,7 @@ def test_every_key_of_the_catalog_is_written_out() -> None:
     assert make_period_key("quakes", PLAIN.period) == {"pk": "stream#quakes", "sk": f"{midnight}#2026-03-05"}
     assert make_lease_item("lifecycle") == {"pk": "lease#lifecycle", "sk": "lease"}
     assert make_horizon_item("quakes") == {"pk": "horizon#quakes", "sk": "horizon"}
-    backfill = Backfill("quakes", NOON, NOON + DAY, Opened(NOON + DAY, 5, 6))
+    backfill = Backfill("quakes", NOON, NOON + DAY, Opening(NOON + DAY, 5, 6))
     key = {"pk": "backfill#quakes", "sk": f"{start}#2026-03-06T12:00:00.000000Z"}
     assert make_backfill_key(backfill) == key
     assert read_backfill(stored(key | {"opened": make_opened_item(backfill.opened)})) == backfill

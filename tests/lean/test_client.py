@@ -7,7 +7,7 @@ import pytest
 
 from aws.http import client as lean
 from aws.http import connection
-from aws.http.client import LeanClient, NoAnswer, Refused, Request
+from aws.http.client import LeanClient, NoAnswer, RequestRefused, ServiceRequest
 from aws.http.credentials import Provider
 from tests.lean.scripted_server import CHUNKED, NOW, answer, refusal, served
 
@@ -110,10 +110,10 @@ def test_a_refusal_is_told_by_code_message_and_body() -> None:
         client,
     ):
         reply = client.call("Query", b"{}")
-        assert isinstance(reply, Refused)
+        assert isinstance(reply, RequestRefused)
         assert (reply.code, reply.message) == ("ValidationException", "why")
         bad = client.call("Query", b"{}")
-        assert isinstance(bad, Refused)
+        assert isinstance(bad, RequestRefused)
         assert bad.code == "HTTP 502"
 
 
@@ -121,7 +121,7 @@ def test_a_refusal_without_a_code_has_that_of_http() -> None:
     """A proxy may answer in JSON, too: such a read passes, as those of the service do."""
     with served((answer(b"{}", 503), False), (answer(b'{"message":"wait"}', 502), False)) as (_, client):
         replies = [client.call("Query", b"one"), client.call("Query", b"two")]
-    assert replies == [Refused("HTTP 503", "", b"{}"), Refused("HTTP 502", "wait", b'{"message":"wait"}')]
+    assert replies == [RequestRefused("HTTP 503", "", b"{}"), RequestRefused("HTTP 502", "wait", b'{"message":"wait"}')]
 
 
 def test_an_answer_is_wanted_as_it_is() -> None:
@@ -177,7 +177,7 @@ def test_a_refusal_that_says_no_other_time_is_passed_on(header: tuple[str, ...])
     """The service accepts five minutes: a difference of less is no reason of a refusal."""
     with served((refusal("InvalidSignatureException", *header), False)) as (server, client):
         reply = client.call("Query", b"one")
-    assert isinstance(reply, Refused)
+    assert isinstance(reply, RequestRefused)
     assert (reply.code, len(server.seen)) == ("InvalidSignatureException", 1)
 
 
@@ -197,7 +197,7 @@ def test_a_clock_that_was_set_is_no_reason_of_a_later_refusal() -> None:
     refused = (refusal("InvalidSignatureException", now), False)
     with served(refused, (answer(b"1"), False), refused, clock=lambda: NOW - timedelta(hours=3)) as (server, client):
         assert client.call("Query", b"one") == b"1"
-        assert isinstance(client.call("Query", b"two"), Refused)
+        assert isinstance(client.call("Query", b"two"), RequestRefused)
     assert server.seen == [b"one", b"one", b"two"]
 
 
@@ -212,7 +212,7 @@ def test_a_request_is_signed_for_its_host_and_region() -> None:
 def test_a_signature_that_is_wrong_for_another_reason_is_refused_once() -> None:
     now = f"Date: {NOW:%a, %d %b %Y %H:%M:%S} GMT"
     with served((refusal("InvalidSignatureException", now), False)) as (server, client):
-        assert isinstance(client.call("Query", b"one"), Refused)
+        assert isinstance(client.call("Query", b"one"), RequestRefused)
     assert len(server.seen) == 1
 
 
@@ -221,7 +221,7 @@ def test_a_clock_that_stays_wrong_is_a_refusal() -> None:
     hours = [f"Date: {NOW + timedelta(hours=hour):%a, %d %b %Y %H:%M:%S} GMT" for hour in (1, 5, 9)]
     steps = [(refusal("RequestTimeTooSkewed", hour), False) for hour in hours]
     with served(*steps) as (server, client):
-        assert isinstance(client.call("Query", b"one"), Refused)
+        assert isinstance(client.call("Query", b"one"), RequestRefused)
     assert server.seen == [b"one", b"one"]
 
 
@@ -237,9 +237,9 @@ def test_a_message_may_have_a_capital_and_a_page_of_a_proxy_is_cut() -> None:
     capital = answer(b'{"__type":"x#AccessDeniedException","Message":"not you"}', 400)
     with served((capital, False), (answer(b"<" + b"h" * 5_000, 503), False)) as (_, client):
         denied, page = client.call("Query", b"{}"), client.call("Query", b"{}")
-    assert isinstance(denied, Refused)
+    assert isinstance(denied, RequestRefused)
     assert (denied.code, denied.message) == ("AccessDeniedException", "not you")
-    assert isinstance(page, Refused)
+    assert isinstance(page, RequestRefused)
     assert (page.code, len(page.message)) == ("HTTP 503", 200)
 
 
@@ -265,7 +265,7 @@ def test_whatever_fails_while_an_answer_is_decoded_there_is_none(error: Exceptio
         raise error
 
     with served() as (_, client):
-        replies = client.call_all([Request("Query", b"one", decode), Request("Query", b"two")])
+        replies = client.call_all([ServiceRequest("Query", b"one", decode), ServiceRequest("Query", b"two")])
     assert isinstance(replies[0], NoAnswer)
     assert replies[1] == b"two"
 
@@ -273,7 +273,7 @@ def test_whatever_fails_while_an_answer_is_decoded_there_is_none(error: Exceptio
 def test_an_answer_whose_body_cannot_be_read_is_none_and_the_others_are_kept() -> None:
     decode = msgspec.json.Decoder(dict[str, int]).decode
     with served((answer(b'{"n":1'), False), (answer(b'{"n":"x"}'), False), (answer(b'{"n":3}'), False)) as (_, client):
-        replies = [client.call_all([Request("Query", b"{}", decode)])[0] for _ in range(3)]
+        replies = [client.call_all([ServiceRequest("Query", b"{}", decode)])[0] for _ in range(3)]
     assert [isinstance(reply, NoAnswer) for reply in replies] == [True, True, False]
     assert replies[2] == {"n": 3}
     assert "cannot be read" in replies[0].why

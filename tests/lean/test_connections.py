@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from aws.http import client as lean
-from aws.http.client import LeanClient, NoAnswer, Request
+from aws.http.client import LeanClient, NoAnswer, ServiceRequest
 from aws.http.credentials import Provider
 from aws.http.roots import AMAZON_ROOTS
 from tests.lean.scripted_server import KEYS, NOW, answer, served
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("patience")
 def test_answers_come_in_the_order_of_the_requests_over_few_connections() -> None:
     with served() as (server, client):
         for _ in range(3):
-            requests = [Request("Query", str(number).encode()) for number in range(50)]
+            requests = [ServiceRequest("Query", str(number).encode()) for number in range(50)]
             assert client.call_all(requests) == [request.body for request in requests]
     assert server.connections <= lean.CONNECTIONS
 
@@ -39,7 +39,7 @@ def test_all_are_sent_before_the_first_answer_is_read() -> None:
             return head
 
         server._head = waiting  # type: ignore[method-assign]
-        assert len(client.call_all([Request("Query", b"{}")] * lean.CONNECTIONS)) == lean.CONNECTIONS
+        assert len(client.call_all([ServiceRequest("Query", b"{}")] * lean.CONNECTIONS)) == lean.CONNECTIONS
 
 
 def test_a_connection_that_was_closed_while_it_was_idle_is_replaced_and_the_request_sent_again() -> None:
@@ -170,7 +170,7 @@ def test_a_connection_that_was_idle_for_more_than_a_minute_is_not_used_again(sec
 def test_after_a_freeze_no_connection_of_before_is_tried() -> None:
     clock = Moving()
     with served(clock=clock) as (server, client):
-        client.call_all([Request("Query", b"{}")] * lean.CONNECTIONS)
+        client.call_all([ServiceRequest("Query", b"{}")] * lean.CONNECTIONS)
         before = server.connections
         clock.time += timedelta(hours=1)
         client.call("Query", b"{}")
@@ -181,7 +181,7 @@ def test_after_a_freeze_no_connection_of_before_is_tried() -> None:
 def test_connections_that_the_other_end_closed_are_found_before_anything_is_sent() -> None:
     """Otherwise each dead connection would cost a request without an answer."""
     with served(*[(answer(), True)] * lean.CONNECTIONS) as (_, client):
-        client.call_all([Request("Query", b"{}")] * lean.CONNECTIONS)
+        client.call_all([ServiceRequest("Query", b"{}")] * lean.CONNECTIONS)
         idle = [connection for connection, _ in client._idle]
         assert len(idle) == lean.CONNECTIONS
         for connection in idle:  # Until each connection is closed.

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from aws.http import client as lean
-from aws.http.client import LeanClient, NoAnswer, Request
-from aws.http.connection import Answer, Broken, Connection
+from aws.http.client import LeanClient, NoAnswer, ServiceRequest
+from aws.http.connection import Broken, Connection, HttpAnswer
 from aws.http.credentials import Credentials, NoCredentials, Provider
 
 KEYS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
@@ -163,7 +163,7 @@ def test_only_a_connection_that_answered_before_can_have_lost_a_request_unseen(u
 
 
 def make_answering_connection() -> Any:
-    return SimpleNamespace(send=lambda _: None, receive=lambda: Answer(200, {}, b"new"), reusable=True)
+    return SimpleNamespace(send=lambda _: None, receive=lambda: HttpAnswer(200, {}, b"new"), reusable=True)
 
 
 def test_a_request_whose_answer_is_late_is_not_sent_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -204,7 +204,7 @@ def test_the_connection_that_was_idle_for_the_shortest_time_is_used(monkeypatch:
 def test_a_request_that_cannot_be_sent_keeps_no_other_from_its_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     connections = [make_answering_connection(), ConnectionRefusedError("refused"), make_answering_connection()]
     client = opened(monkeypatch, *connections)
-    requests = [Request("Query", b"{}", str) for _ in range(3)]
+    requests = [ServiceRequest("Query", b"{}", str) for _ in range(3)]
     assert client.call_all(requests) == ["b'new'", NoAnswer("refused"), "b'new'"]
 
 
@@ -212,7 +212,7 @@ def test_a_connection_whose_answer_was_damaged_is_closed(monkeypatch: pytest.Mon
     closed: list[bool] = []
     damaged = SimpleNamespace(
         send=lambda _: None,
-        receive=lambda: Answer(200, {b"x-amz-crc32": b"1"}, b"{}"),
+        receive=lambda: HttpAnswer(200, {b"x-amz-crc32": b"1"}, b"{}"),
         reusable=True,
         close=lambda: closed.append(True),
     )

@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 
 from aws.dynamodb.rollups import LeanRollups
-from aws.http.client import NoAnswer, Refused
+from aws.http.client import NoAnswer, RequestRefused
 from tests.fakes.script import PAUSES, Script
 from tidetable.errors import StoreUnavailable, TableThrottled
 from tidetable.layout import compute_suffix
 
 DAY = "2026-03-01"
-THROTTLED = Refused("ThrottlingException", "slow down", b"{}")
+THROTTLED = RequestRefused("ThrottlingException", "slow down", b"{}")
 RESET = NoAnswer("connection reset")
 
 
@@ -69,7 +69,7 @@ def test_a_series_that_is_named_twice_is_noted_once() -> None:
     assert [put["PutRequest"]["Item"]["sk"]["S"] for put in body["RequestItems"]["rollups"]] == ["a", "b"]
 
 
-@pytest.mark.parametrize("reply", [RESET, Refused("AccessDeniedException", "no right", b"{}")])
+@pytest.mark.parametrize("reply", [RESET, RequestRefused("AccessDeniedException", "no right", b"{}")])
 def test_a_note_without_an_answer_is_not_waited_for_and_is_no_note(reply: Any) -> None:
     rollups, script = scripted(reply)
     with pytest.raises(StoreUnavailable):
@@ -98,7 +98,7 @@ def test_every_partition_is_read_to_its_end(consistent: bool) -> None:
 
 
 def test_a_note_that_was_put_again_meanwhile_stays() -> None:
-    failed = Refused("ConditionalCheckFailedException", "no", b"{}")
+    failed = RequestRefused("ConditionalCheckFailedException", "no", b"{}")
 
     def reply(number: int, body: dict[str, Any]) -> Any:
         if "Key" in body:
@@ -115,7 +115,7 @@ def test_a_note_that_was_put_again_meanwhile_stays() -> None:
 
 def test_no_more_notes_are_removed_than_asked_although_some_of_them_stay() -> None:
     """Whoever removes them has a number of writes to spend, and comes again."""
-    failed = Refused("ConditionalCheckFailedException", "no", b"{}")
+    failed = RequestRefused("ConditionalCheckFailedException", "no", b"{}")
 
     def reply(_: int, body: dict[str, Any]) -> Any:
         if "Key" in body:
@@ -146,7 +146,7 @@ def cleared(reply: Any) -> tuple[int, Script]:
 
 
 def test_a_note_that_was_put_again_meanwhile_stays_and_counts_not() -> None:
-    count, script = cleared(Refused("ConditionalCheckFailedException", "no", b"{}"))
+    count, script = cleared(RequestRefused("ConditionalCheckFailedException", "no", b"{}"))
     assert count == 0
     assert script.sent[-1] == (
         "DeleteItem",
@@ -163,7 +163,7 @@ def test_a_note_that_was_put_again_meanwhile_stays_and_counts_not() -> None:
 def test_a_deletion_that_is_refused_otherwise_is_no_deletion() -> None:
     assert cleared({})[0] == 1
     with pytest.raises(StoreUnavailable, match="AccessDenied"):
-        cleared(Refused("AccessDeniedException", "no right", b"{}"))
+        cleared(RequestRefused("AccessDeniedException", "no right", b"{}"))
 
 
 def test_the_names_alone_are_read() -> None:

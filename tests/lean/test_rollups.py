@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 
 from aws.dynamodb.rollups import LeanRollups
-from aws.http.client import NoAnswer, Refused
+from aws.http.client import NoAnswer, RequestRefused
 from tests.fakes.script import PAUSES, Script
 from tidetable.errors import StoreUnavailable
 from tidetable.ports import Edge, Mark, Noting
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
-THROTTLED = Refused("ThrottlingException", "slow down", b"{}")
-FAILED = Refused("ConditionalCheckFailedException", "no", b"{}")
+THROTTLED = RequestRefused("ThrottlingException", "slow down", b"{}")
+FAILED = RequestRefused("ConditionalCheckFailedException", "no", b"{}")
 RESET = NoAnswer("connection reset")
 FIRST, MOVED = Edge("hours", NOON, NOON, "{}"), Edge("hours", NOON, NOON + HOUR, "{}")
 
@@ -54,7 +54,7 @@ def test_marks_that_stay_throttled_are_no_marks() -> None:
     assert len(script.sent) == 3
 
 
-@pytest.mark.parametrize("reply", [RESET, Refused("AccessDeniedException", "no right", b"{}")])
+@pytest.mark.parametrize("reply", [RESET, RequestRefused("AccessDeniedException", "no right", b"{}")])
 def test_a_mark_without_an_answer_is_not_waited_for_and_is_no_mark(reply: Any) -> None:
     rollups, script = scripted(reply)
     with pytest.raises(StoreUnavailable):
@@ -126,10 +126,10 @@ def test_a_state_is_sorted_by_time_whatever_the_order_of_its_keys() -> None:
 
 
 def test_a_transaction_that_meets_another_one_raises_and_one_whose_condition_fails_does_not() -> None:
-    def canceled(*codes: str) -> Refused:
+    def canceled(*codes: str) -> RequestRefused:
         reasons = ",".join(f'{{"Code":"{code}"}}' for code in codes)
         body = f'{{"CancellationReasons":[{reasons}]}}'.encode()
-        return Refused("TransactionCanceledException", "canceled", body)
+        return RequestRefused("TransactionCanceledException", "canceled", body)
 
     earlier = FIRST._replace(start=NOON - HOUR)
     assert not scripted(canceled("ConditionalCheckFailed", "None"))[0].put_edge("s", earlier, FIRST)

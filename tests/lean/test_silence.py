@@ -9,13 +9,13 @@ import pytest
 from aws.dynamodb.rollups import LeanRollups
 from aws.http import client as lean
 from aws.http import connection
-from aws.http.client import LeanClient, NoAnswer, Request
+from aws.http.client import LeanClient, NoAnswer, ServiceRequest
 from aws.http.connection import Connection
 from aws.http.credentials import Provider
 from tests.lean.scripted_server import KEYS, NOW, answer
 from tidetable.errors import StoreUnavailable
 
-QUERY = Request("Query", b"{}")
+QUERY = ServiceRequest("Query", b"{}")
 # The time of an answer counts from its request; at the last moment, it is waited for a tenth of a second.
 ONE_TIME_OUT = 5 + 7 * 0.1
 

@@ -10,7 +10,7 @@ import pytest
 
 from aws.dynamodb.catalog import LeanCatalog
 from aws.dynamodb.store import LeanStore
-from aws.http.client import LeanClient, NoAnswer, Refused, Reply
+from aws.http.client import LeanClient, NoAnswer, Reply, RequestRefused
 from tests.fakes.script import PAUSES, Script
 from tests.ingest.streams import QUAKES
 from tidetable.catalog import Entry, State
@@ -20,7 +20,7 @@ from tidetable.periods import Kind, find_containing
 from tidetable.ports import Guarded, KeyRange, Put, RangeRead, Transacted
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
-THROTTLED = Refused("ProvisionedThroughputExceededException", "slow down", b"{}")
+THROTTLED = RequestRefused("ProvisionedThroughputExceededException", "slow down", b"{}")
 RESET = NoAnswer("connection reset")
 
 
@@ -43,16 +43,16 @@ def answer_keys(body: dict[str, Any]) -> dict[str, Any]:
 
 PASSING = [
     RESET,
-    Refused("InternalServerError", "", b""),
-    Refused("InternalFailure", "", b""),
-    Refused("ServiceUnavailable", "", b""),
-    Refused("ServiceUnavailableException", "", b""),
-    Refused("HTTP 500", "", b""),
-    Refused("HTTP 502", "", b""),
-    Refused("HTTP 503", "", b""),
-    Refused("HTTP 504", "", b""),
-    Refused("ThrottlingException", "", b""),
-    Refused("RequestLimitExceeded", "", b""),
+    RequestRefused("InternalServerError", "", b""),
+    RequestRefused("InternalFailure", "", b""),
+    RequestRefused("ServiceUnavailable", "", b""),
+    RequestRefused("ServiceUnavailableException", "", b""),
+    RequestRefused("HTTP 500", "", b""),
+    RequestRefused("HTTP 502", "", b""),
+    RequestRefused("HTTP 503", "", b""),
+    RequestRefused("HTTP 504", "", b""),
+    RequestRefused("ThrottlingException", "", b""),
+    RequestRefused("RequestLimitExceeded", "", b""),
     THROTTLED,
 ]
 ONE = [RangeRead(KeyRange("t", "a", None, None), 1)]
@@ -82,7 +82,7 @@ def test_every_read_that_fails_for_a_moment_is_read_again(name: str, failure: Re
 
 
 @pytest.mark.parametrize(
-    "failure", [RESET, Refused("InternalServerError", "connection reset", b"")], ids=["none", "500"]
+    "failure", [RESET, RequestRefused("InternalServerError", "connection reset", b"")], ids=["none", "500"]
 )
 @pytest.mark.parametrize("name", READS)
 def test_a_read_without_an_answer_is_given_up_after_three_tries(name: str, failure: Reply, pauses: list[float]) -> None:
@@ -96,7 +96,7 @@ def test_a_read_without_an_answer_is_given_up_after_three_tries(name: str, failu
 @pytest.mark.parametrize("name", READS)
 def test_a_read_that_is_wrong_or_of_no_table_is_tried_once(name: str) -> None:
     for code, error in (("ValidationException", StoreUnavailable), ("ResourceNotFoundException", TableMissing)):
-        script = Script(lambda *_, code=code: Refused(code, "", b""))
+        script = Script(lambda *_, code=code: RequestRefused(code, "", b""))
         if name == "Query" and error is TableMissing:
             (page,) = script.store.query_many([RangeRead(KeyRange("t", "a", None, None), 1)], ascending=True)
             assert page is None
@@ -241,14 +241,14 @@ def test_a_cancelled_transaction_says_which_condition_failed(
     name: str, reasons: list[dict[str, str]], outcome: Transacted
 ) -> None:
     body = json.dumps({"CancellationReasons": reasons}).encode()
-    script = Script(lambda *_: Refused("TransactionCanceledException", "cancelled", body))
+    script = Script(lambda *_: RequestRefused("TransactionCanceledException", "cancelled", body))
     entry = Entry("quakes", find_containing(NOON, Kind.DAY), "t", QUAKES.layout, State.CLOSED, NOON)
     assert script.store.transact([Guarded(puts(1)[0], "newer")], entry) is outcome
 
 
 def test_a_transaction_that_was_cancelled_for_another_reason_is_no_answer() -> None:
     body = json.dumps({"CancellationReasons": [{"Code": "TransactionConflict"}, NONE]}).encode()
-    script = Script(lambda *_: Refused("TransactionCanceledException", "cancelled", body))
+    script = Script(lambda *_: RequestRefused("TransactionCanceledException", "cancelled", body))
     with pytest.raises(StoreUnavailable):
         script.store.transact([Guarded(puts(1)[0])])
 

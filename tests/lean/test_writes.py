@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from aws.http.client import NoAnswer, Refused, Reply
+from aws.http.client import NoAnswer, Reply, RequestRefused
 from tests.fakes.script import PAUSES, Script
 from tidetable.errors import CollectionFull, PutRefused, StoreUnavailable, TableMissing
 from tidetable.layout import Index, Key
 from tidetable.ports import Guarded, KeyRange, Put, RangeRead, Transacted
 
-FULL = Refused("ItemCollectionSizeLimitExceededException", "an item collection is full", b"{}")
+FULL = RequestRefused("ItemCollectionSizeLimitExceededException", "an item collection is full", b"{}")
 FAILED = "ConditionalCheckFailedException"
 ONE_UNIT = {"ConsumedCapacity": {"CapacityUnits": 1.0}}
 OTHER = {"pk": {"S": "p0"}, "sk": {"S": "s"}, "at": {"N": "9"}}
@@ -74,7 +74,7 @@ def test_a_part_that_was_left_unprocessed_is_not_written() -> None:
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b'{"ThrottlingReasons":7}', b'{"ThrottlingReasons":[{"reason":""}]}'])
 def test_a_throttle_without_readable_reasons_counts_by_its_code(body: bytes) -> None:
-    written = Script(lambda *_: Refused("ThrottlingException", "slow down", body)).store.write(puts(3))
+    written = Script(lambda *_: RequestRefused("ThrottlingException", "slow down", body)).store.write(puts(3))
     assert (dict(written.reasons), dict(written.throttles)) == ({"ThrottlingException": 1}, {"t": 3})
 
 
@@ -86,7 +86,7 @@ def test_puts_on_a_condition_are_each_sent_with_it_and_their_units_are_added_up(
 
 
 def test_a_put_that_is_refused_for_another_reason_than_its_condition_is_not_held() -> None:
-    script = Script(lambda *_: Refused("ProvisionedThroughputExceededException", "slow down", b"{}"))
+    script = Script(lambda *_: RequestRefused("ProvisionedThroughputExceededException", "slow down", b"{}"))
     written = script.store.write_each(puts(2), "newer")
     assert (written.conflicts, written.unwritten, written.throttled) == ([], puts(2), 2)
 
@@ -96,7 +96,7 @@ HELD: list[tuple[str, bytes, Reply, dict[str, Any]]] = [
     ("no JSON", b"<html>", {"Responses": {"t": [OTHER]}}, {"pk": "p0", "sk": "s", "at": 9}),
     ("deleted meanwhile", b"{}", {"Responses": {"t": []}}, {}),
     ("no answer", b"{}", NoAnswer("connection reset"), {}),
-    ("no table", b"{}", Refused("ResourceNotFoundException", "", b""), {}),
+    ("no table", b"{}", RequestRefused("ResourceNotFoundException", "", b""), {}),
 ]
 
 
@@ -105,7 +105,7 @@ def test_what_is_there_instead_of_a_put_is_read_if_the_refusal_does_not_show_it(
     body: bytes, reply: Reply, present: dict[str, Any]
 ) -> None:
     PAUSES.clear()
-    script = Script(lambda number, _: Refused(FAILED, "", body) if number == 1 else reply)
+    script = Script(lambda number, _: RequestRefused(FAILED, "", body) if number == 1 else reply)
     written = script.store.write_each(puts(1), "newer")
     assert written.conflicts == [(puts(1)[0], present)]
     operation, asked = script.sent[1]
@@ -113,14 +113,14 @@ def test_what_is_there_instead_of_a_put_is_read_if_the_refusal_does_not_show_it(
 
 
 def test_what_a_refusal_shows_is_not_read() -> None:
-    script = Script(lambda *_: Refused(FAILED, "", json.dumps({"Item": OTHER}).encode()))
+    script = Script(lambda *_: RequestRefused(FAILED, "", json.dumps({"Item": OTHER}).encode()))
     assert script.store.write_each(puts(1), "newer").conflicts == [(puts(1)[0], {"pk": "p0", "sk": "s", "at": 9})]
     assert sent_by(script) == ["PutItem"]
 
 
-def cancelled(*codes: str) -> Refused:
+def cancelled(*codes: str) -> RequestRefused:
     body = json.dumps({"CancellationReasons": [{"Code": code} for code in codes]}).encode()
-    return Refused("TransactionCanceledException", "cancelled", body)
+    return RequestRefused("TransactionCanceledException", "cancelled", body)
 
 
 def test_a_transaction_names_the_table_whose_collection_is_full() -> None:
@@ -145,7 +145,7 @@ def test_a_transaction_without_an_answer_is_not_sent_again() -> None:
 
 
 def test_a_transaction_with_a_table_that_is_gone_says_so() -> None:
-    script = Script(lambda *_: Refused("ResourceNotFoundException", "not found", b"{}"))
+    script = Script(lambda *_: RequestRefused("ResourceNotFoundException", "not found", b"{}"))
     with pytest.raises(TableMissing, match="table t does not exist"):
         script.store.transact([Guarded(puts(1)[0])])
 
@@ -154,13 +154,13 @@ def test_a_transaction_with_a_table_that_is_gone_says_so() -> None:
     "code", ["ProvisionedThroughputExceededException", "ThrottlingException", "RequestLimitExceeded"]
 )
 def test_each_code_of_throttling_counts_as_throttled(code: str) -> None:
-    written = Script(lambda *_: Refused(code, "slow down", b"{}")).store.write(puts(2))
+    written = Script(lambda *_: RequestRefused(code, "slow down", b"{}")).store.write(puts(2))
     assert (dict(written.throttles), dict(written.reasons)) == ({"t": 2}, {code: 1})
 
 
 def test_a_batch_that_is_refused_otherwise_is_not_written_and_not_throttled() -> None:
     """A table that is throttled is left alone for a while; one refusal of another kind says nothing of it."""
-    script = Script(lambda *_: Refused("AccessDeniedException", "no", b"{}"))
+    script = Script(lambda *_: RequestRefused("AccessDeniedException", "no", b"{}"))
     written = script.store.write(puts(2))
     assert (written.unwritten, written.throttled, dict(written.reasons)) == (puts(2), 0, {})
     assert (written.missing_tables, written.full, written.refused) == (set(), set(), {})
@@ -174,7 +174,7 @@ def test_a_batch_with_one_item_that_is_refused_is_written_put_by_put(code: str) 
 
     def answer(_: int, body: Any) -> Reply:
         refuses = "RequestItems" in body or body["Item"]["pk"] == {"S": "p1"}
-        return Refused(code, "too large", b"{}") if refuses else ONE_UNIT
+        return RequestRefused(code, "too large", b"{}") if refuses else ONE_UNIT
 
     script = Script(answer)
     written = script.store.write(puts(3))
@@ -185,7 +185,7 @@ def test_a_batch_with_one_item_that_is_refused_is_written_put_by_put(code: str) 
 
 
 def test_a_single_put_that_is_refused_is_not_sent_again() -> None:
-    script = Script(lambda *_: Refused("ValidationException", "no", b"{}"))
+    script = Script(lambda *_: RequestRefused("ValidationException", "no", b"{}"))
     written = script.store.write(puts(1))
     assert (written.refused, sent_by(script)) == ({("t", "p0", "s"): "ValidationException: no"}, ["BatchWriteItem"])
 
@@ -198,15 +198,15 @@ def test_two_versions_of_an_event_are_refused_each_for_itself() -> None:
 @pytest.mark.parametrize(
     "refused",
     [
-        Refused("ValidationException", "no", b"{}"),
-        Refused(
+        RequestRefused("ValidationException", "no", b"{}"),
+        RequestRefused(
             "TransactionCanceledException",
             "cancelled",
             b'{"CancellationReasons":[{"Code":"None"},{"Code":"ValidationError","Message":"no"}]}',
         ),
     ],
 )
-def test_a_transaction_with_an_item_that_is_refused_says_why(refused: Refused) -> None:
+def test_a_transaction_with_an_item_that_is_refused_says_why(refused: RequestRefused) -> None:
     with pytest.raises(PutRefused, match=r"^Validation\w+: no$"):
         Script(lambda *_: refused).store.transact([Guarded(put) for put in puts(2)])
 

@@ -8,10 +8,10 @@ from msgspec.structs import replace
 
 from tests.fakes import FakeTables
 from tests.lifecycle.world import INDEXED, NOON, SCALED, World
-from tidetable.catalog import Entry, Opened, State
+from tidetable.catalog import Entry, Opening, State
 from tidetable.config import TableClass
 from tidetable.errors import NotOurs, NotReady, StaleEntry, TableRefused
-from tidetable.lifecycle import Run
+from tidetable.lifecycle import LifecycleRun
 from tidetable.lifecycle.actions import Archive, Close, Delete, Reopen, SetCapacity, SetClass
 from tidetable.lifecycle.apply import apply
 from tidetable.lifecycle.ladder import Level
@@ -33,7 +33,7 @@ def entry(world: World, label: str = TODAY) -> Entry:
     return next(entry for entry in world.catalog.entries("s") if entry.period.label == label)
 
 
-def acting(world: World, seconds: float = 1000.0) -> Run:
+def acting(world: World, seconds: float = 1000.0) -> LifecycleRun:
     """The ports of actions, with a number of seconds left of the run."""
     return world.begin_run("owner", lambda: seconds)
 
@@ -51,7 +51,7 @@ def test_a_period_that_was_archived_since_the_plan_is_not_opened_for_a_backfill(
     world = lived()
     closed = world.catalog.move(entry(world), State.CLOSED, expected=State)
     world.catalog.move(closed, state, expected=State)
-    opened = Opened(NOON + timedelta(days=1), None, None)
+    opened = Opening(NOON + timedelta(days=1), None, None)
     with pytest.raises(StaleEntry):
         act(world, Reopen(closed, "", opened))
     assert (entry(world).state, entry(world).opened) == (state, None)

@@ -7,11 +7,11 @@ import pytest
 from msgspec.structs import replace
 
 from tests.lifecycle.world import NOON, World
-from tidetable.catalog import Backfill, Opened, State
+from tidetable.catalog import Backfill, Opening, State
 from tidetable.config import parse
 from tidetable.config.demand import list_demands
 from tidetable.errors import BadBackfill
-from tidetable.lifecycle import Report
+from tidetable.lifecycle import RunReport
 from tidetable.lifecycle.backfill import end_backfills, open_backfill
 from tidetable.periods import Kind, find_containing
 
@@ -40,8 +40,8 @@ def make_world(text: str) -> World:
     return world
 
 
-def ask(world: World, start: datetime, end: datetime, *, dry_run: bool = False, **changes: Any) -> Report:
-    opened = Opened(world.clock.now() + DAY, None, None)._replace(**changes)
+def ask(world: World, start: datetime, end: datetime, *, dry_run: bool = False, **changes: Any) -> RunReport:
+    opened = Opening(world.clock.now() + DAY, None, None)._replace(**changes)
     return open_backfill(Backfill("s", start, end, opened), world.begin_run("me", lambda: 300.0), dry_run=dry_run)
 
 

@@ -19,7 +19,7 @@ from tests.worlds.backfills import (
     write_units,
 )
 from tests.worlds.killed import CONFIG
-from tidetable.catalog import Backfill, Entry, Opened, State
+from tidetable.catalog import Backfill, Entry, Opening, State
 from tidetable.config import parse
 from tidetable.errors import ArchiveBusy, ArchiveFailed, BadBackfill, StaleEntry
 from tidetable.layout import Layout
@@ -37,7 +37,7 @@ EARLY = HISTORY[0]
 
 def test_a_backfill_opens_the_periods_that_it_overlaps_and_not_its_neighbours() -> None:
     start, end = from_text("2026-02-10T00:00:00Z"), from_text("2026-02-13T00:00:00Z")
-    backfill = Backfill("s", start, end, Opened(NOON, None, None))
+    backfill = Backfill("s", start, end, Opening(NOON, None, None))
     labels = ["2026-02-09", "2026-02-10", "2026-02-12", "2026-02-13", "2026-02-12T23", "2026-02-13T00"]
     assert [backfill.meets(parse_label(label)) for label in labels] == [False, True, True, False, True, False]
 
@@ -82,7 +82,7 @@ def test_the_end_of_a_backfill_leaves_a_period_open_that_another_meets(stage: An
     wider = make_backfill(stage, first.start, first.start + timedelta(hours=5), hours=10, write=20, read=4)
     start_backfill(stage, first)
     start_backfill(stage, wider)
-    assert entries(stage)["2026-02-10"].opened == Opened(first.opened.until, 30, 9)
+    assert entries(stage)["2026-02-10"].opened == Opening(first.opened.until, 30, 9)
     stop_backfills(stage, span=(first.start, first.end))
     assert entries(stage)["2026-02-10"].opened == wider.opened
     assert send(stage, [EARLY]).accepted == 1
@@ -193,7 +193,7 @@ def test_an_expired_period_that_is_reopened_is_not_archived_in_the_same_run() ->
     world.archiver.fails = False
     period = parse_label(oldest)
     until = world.clock.now() + timedelta(hours=3)
-    world.catalog.put_backfill(Backfill("s", period.start, period.end, Opened(until, 7, 7)))
+    world.catalog.put_backfill(Backfill("s", period.start, period.end, Opening(until, 7, 7)))
     report = world.after(minutes=5)
     mine = [result.action.name for result in report.done if result.action.entry.period.label == oldest]
     assert mine == ["reopen", "capacity"]
@@ -231,17 +231,17 @@ def test_what_an_import_writes_as_its_backfill_ends_is_not_left_out_of_an_archiv
 
 def test_a_backfill_that_is_over_makes_no_tables() -> None:
     config = parse(TWO).streams["s"]
-    over = Backfill("s", *SECOND, Opened(NOON, None, None))
+    over = Backfill("s", *SECOND, Opening(NOON, None, None))
     assert [period.label for period, _ in find_missing_periods(config, NOON, [], [over])] == [
         "2026-03-14", "2026-03-15", "2026-03-16", "2026-03-17",
     ]  # fmt: skip
-    running = replace(over, opened=Opened(NOON + timedelta(seconds=1), None, None))
+    running = replace(over, opened=Opening(NOON + timedelta(seconds=1), None, None))
     labels = [period.label for period, _ in find_missing_periods(config, NOON, [], [running])]
     assert labels[0] == "2026-02-20"
 
 
 def test_a_backfill_takes_events_until_its_very_end_and_in_its_range_only() -> None:
-    held = Backfill("s", *SECOND, Opened(NOON, None, None))
+    held = Backfill("s", *SECOND, Opening(NOON, None, None))
     second = timedelta(seconds=1)
     assert held.is_open(NOON - second)
     assert not held.is_open(NOON)
@@ -252,7 +252,7 @@ def test_a_backfill_takes_events_until_its_very_end_and_in_its_range_only() -> N
 
 def test_only_a_table_that_takes_writes_is_open_for_a_backfill() -> None:
     period = parse_label("2026-02-20")
-    entry = Entry("s", period, "t", Layout("series", 1, "id"), State.CLOSED, NOON, opened=Opened(NOON, None, None))
+    entry = Entry("s", period, "t", Layout("series", 1, "id"), State.CLOSED, NOON, opened=Opening(NOON, None, None))
     second = timedelta(seconds=1)
     writable = {state for state in State if replace(entry, state=state).is_open(NOON - second)}
     assert writable == {State.CREATING, State.OPEN, State.CLOSED}
@@ -261,12 +261,12 @@ def test_only_a_table_that_takes_writes_is_open_for_a_backfill() -> None:
 
 def test_backfills_that_meet_get_the_later_end_and_the_greater_units() -> None:
     period, second = parse_label("2026-02-20"), timedelta(seconds=1)
-    first = Backfill("s", *SECOND, Opened(NOON, 5, 9))
-    second_backfill = Backfill("s", *SECOND, Opened(NOON + second, 7, 3))
-    demand = Backfill("s", *SECOND, Opened(NOON, None, None))
-    elsewhere = Backfill("s", SECOND[1], SECOND[1] + timedelta(days=1), Opened(NOON + 2 * second, 99, 99))
-    assert find_opening(period, [first, second_backfill, elsewhere]) == Opened(NOON + second, 7, 9)
-    assert find_opening(period, [first, demand]) == Opened(NOON, None, None)
+    first = Backfill("s", *SECOND, Opening(NOON, 5, 9))
+    second_backfill = Backfill("s", *SECOND, Opening(NOON + second, 7, 3))
+    demand = Backfill("s", *SECOND, Opening(NOON, None, None))
+    elsewhere = Backfill("s", SECOND[1], SECOND[1] + timedelta(days=1), Opening(NOON + 2 * second, 99, 99))
+    assert find_opening(period, [first, second_backfill, elsewhere]) == Opening(NOON + second, 7, 9)
+    assert find_opening(period, [first, demand]) == Opening(NOON, None, None)
     assert find_opening(period, [elsewhere]) is None
 
 

@@ -15,7 +15,7 @@ from tests.fakes.stage import CATALOG, ROLLUPS, Stage
 from tests.worlds.copied import IRELAND, NOON, TOKYO, copies, describe, made, run, text
 from tidetable.config import parse
 from tidetable.errors import NotReady
-from tidetable.lifecycle import Report
+from tidetable.lifecycle import RunReport
 from tidetable.lifecycle.catalog_copies import remove_catalog_copies
 
 BARE: dict[str, Any] = {
@@ -26,7 +26,7 @@ BARE: dict[str, Any] = {
 }
 
 
-def steps(report: Report) -> list[tuple[str, str, str]]:
+def steps(report: RunReport) -> list[tuple[str, str, str]]:
     return [(step.action, step.region, step.outcome) for step in report.catalog_copies]
 
 

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from aws.dynamodb.catalog_changes import DynamoCatalog
 from tests.fakes.boto import Client
-from tidetable.catalog import ArchiveFacts, Backfill, Entry, Opened, RecordedPolicy, Seen, State
+from tidetable.catalog import ArchiveFacts, Backfill, Entry, Opening, RecordedPolicy, SeenTable, State
 from tidetable.config import TableClass
 from tidetable.errors import StaleEntry
 from tidetable.layout import Index, Layout, Packing
@@ -55,7 +55,7 @@ def test_a_period_is_recorded_once_and_changed_on_conditions_alone() -> None:
     client = Client()
     held = catalog(client)
     assert held.add(ENTRY)
-    held.move(ENTRY, State.CLOSED, expected=(State.OPEN, State.CLOSED), opened=Opened(NOON, 1, None))
+    held.move(ENTRY, State.CLOSED, expected=(State.OPEN, State.CLOSED), opened=Opening(NOON, 1, None))
     held.mark_scaled(ENTRY, scaled=True, policy="p")
     (_, added), (_, moved), (_, scaled) = client.sent
     assert (added["ConditionExpression"], added["Item"]["state"]) == ("attribute_not_exists(pk)", {"S": "open"})
@@ -116,7 +116,7 @@ FULL = replace(
     layout=Layout("time", 4, "series", 21_600, (Index("l", local=True, levels=("kind",)), Index("g", "a", project=("b",))),
                   versioned=True, parts=True, pack=Packing(60, 1_000)),
     archive=ArchiveFacts("m", 12, 345, NOON, NOON + HOUR), deleted_at=NOON + 2 * HOUR, keep_until=NOON + 3 * HOUR,
-    opened=Opened(NOON + 4 * HOUR, 1, 2), copies=("eu-west-1",), replicas=("eu-west-1", "us-west-2"),
+    opened=Opening(NOON + 4 * HOUR, 1, 2), copies=("eu-west-1",), replicas=("eu-west-1", "us-west-2"),
     copying=("us-west-2", NOON + 5 * HOUR),
 )  # fmt: skip
 
@@ -124,8 +124,8 @@ FULL = replace(
 def test_the_catalog_reads_what_it_has_written() -> None:
     client = Client()
     held = catalog(client)
-    seen = Seen(5, 6, TableClass.INFREQUENT, (("g", (7, 8)),))
-    backfill = Backfill("s", NOON, NOON + HOUR, Opened(NOON + 2 * HOUR, 3, 4))
+    seen = SeenTable(5, 6, TableClass.INFREQUENT, (("g", (7, 8)),))
+    backfill = Backfill("s", NOON, NOON + HOUR, Opening(NOON + 2 * HOUR, 3, 4))
     policy = RecordedPolicy("s", "{}", NOON)
     held.add(FULL)
     held.note(FULL, seen)

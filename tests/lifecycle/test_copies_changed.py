@@ -25,7 +25,7 @@ from tests.worlds.copied import (
     table_of,
     text,
 )
-from tidetable.catalog import Backfill, Opened, State
+from tidetable.catalog import Backfill, Opening, State
 from tidetable.config import parse
 from tidetable.lifecycle.backfill import open_backfill
 from tidetable.lifecycle.removal import remove
@@ -111,7 +111,7 @@ def test_a_table_that_is_made_for_a_backfill_has_copies_and_is_on_demand() -> No
     stage = made(IRELAND)
     run(stage, 3)
     start = NOON.replace(day=10, hour=0)
-    backfill = Backfill("s", start, start + timedelta(days=1), Opened(NOON + timedelta(days=2), 500, 500))
+    backfill = Backfill("s", start, start + timedelta(days=1), Opening(NOON + timedelta(days=2), 500, 500))
     open_backfill(backfill, stage.begin_run("backfill", lambda: 200.0))
     stage.clock.sleep(60)
     assert steps(run(stage)) == [("copy", "2026-03-10", "done")]

@@ -12,13 +12,13 @@ from tests.worlds.standing import CATALOG, deployed
 from tidetable.catalog import State
 from tidetable.config import Config, TableClass
 from tidetable.errors import NotReady, TableRefused
-from tidetable.lifecycle import Run
+from tidetable.lifecycle import LifecycleRun
 from tidetable.lifecycle.deployed import finish_stage, protect, take_back
 from tidetable.period_tables import make_table_tags
 from tidetable.ports import TableSpec
 
 
-def applied(world: World) -> Run:
+def applied(world: World) -> LifecycleRun:
     return world.begin_run("owner", lambda: 1000.0)
 
 

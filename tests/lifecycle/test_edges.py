@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from tests.lifecycle.world import NOON, World, configuration
 from tests.worlds.copied import text
-from tidetable.catalog import Backfill, Entry, Opened, State
+from tidetable.catalog import Backfill, Entry, Opening, State
 from tidetable.config import TableClass, parse
 from tidetable.errors import BadBackfill, NotReady, TableRefused
 from tidetable.lifecycle.actions import Copy, CopyTrouble, Deferred, Lost, SetCapacity, SetClass
@@ -204,7 +204,7 @@ def test_a_copy_of_the_catalog_that_is_going_is_not_deleted_again() -> None:
 
 def asked(world: World, start: datetime, end: datetime, *, hours: float = 24) -> None:
     until = world.clock.now() + timedelta(hours=hours)
-    open_backfill(Backfill("s", start, end, Opened(until, None, None)), world.begin_run("me", lambda: 300.0))
+    open_backfill(Backfill("s", start, end, Opening(until, None, None)), world.begin_run("me", lambda: 300.0))
 
 
 def test_a_backfill_may_reach_up_to_now_and_no_further() -> None:

@@ -10,9 +10,9 @@ import pytest
 import settings
 import wiring
 from tests.lifecycle.world import NOON, World
-from tidetable.catalog import Backfill, Opened
+from tidetable.catalog import Backfill, Opening
 from tidetable.errors import BadBackfill, BadInvocation
-from tidetable.lifecycle import Report
+from tidetable.lifecycle import RunReport
 from tidetable.lifecycle.actions import Delete
 from tidetable.lifecycle.outlook import Outlook, RemovedStream
 from tidetable.lifecycle.report import Done, Notice
@@ -75,7 +75,7 @@ def test_a_run_measures_the_numbers_of_its_report(function: Function, monkeypatc
     (action, *_) = [done.action for done in function.world.run(dry_run=True).done]
     done = [Done(action, outcome) for outcome in ("done",) * 5 + ("deferred",) * 6 + ("failed",) * 7 + ("lost",) * 8]
     removed = (RemovedStream("x", NOON, 1),) * 4
-    report = Report(NOON, False, 9, done, outlook=Outlook(("a",) * 2, ("b",) * 3, removed=removed))
+    report = RunReport(NOON, False, 9, done, outlook=Outlook(("a",) * 2, ("b",) * 3, removed=removed))
     monkeypatch.setattr("handlers.lifecycle.reconcile", lambda *_, **__: report)
     actions = [("done", 5), ("deferred", 6), ("failed", 7), ("lost", 8)]
     always = [("LifecycleRuns", "Count", 1), ("LifecycleHealthy", "Count", 0)]
@@ -104,7 +104,7 @@ def test_a_run_measures_the_tables_that_were_deleted_though_rollups_needed_them(
         *(Done(marked, outcome) for outcome in ("done", "done", "failed", "planned")),
         Done(Delete(action.entry, "why", unarchived=True), "done"),
     ]
-    monkeypatch.setattr("handlers.lifecycle.reconcile", lambda *_, **__: Report(NOON, False, 9, done))
+    monkeypatch.setattr("handlers.lifecycle.reconcile", lambda *_, **__: RunReport(NOON, False, 9, done))
     function()
     assert ("DeletedWithMarks", "Count", 2) in function.measured
 
@@ -177,12 +177,12 @@ def test_a_payload_that_is_wrong_says_why_and_does_nothing(function: Function) -
 @pytest.mark.parametrize(
     ("given", "opened"),
     [
-        ({}, Opened(NOON + DAY, None, None)),
-        ({"hours": 1, "write": 30, "read": 4}, Opened(NOON + timedelta(hours=1), 30, 4)),
-        ({"hours": 720}, Opened(NOON + 30 * DAY, None, None)),
+        ({}, Opening(NOON + DAY, None, None)),
+        ({"hours": 1, "write": 30, "read": 4}, Opening(NOON + timedelta(hours=1), 30, 4)),
+        ({"hours": 720}, Opening(NOON + 30 * DAY, None, None)),
     ],
 )
-def test_a_backfill_is_recorded_as_it_was_asked_for(function: Function, given: dict[str, Any], opened: Opened) -> None:
+def test_a_backfill_is_recorded_as_it_was_asked_for(function: Function, given: dict[str, Any], opened: Opening) -> None:
     planned = function(backfill=SPAN | given, dry_run=True)
     assert (len(planned["backfills"]), function.backfills) == (1, [])
     function(backfill=SPAN | given)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.lifecycle.world import World, configuration, outcomes
-from tidetable.catalog import Backfill, Opened, State
+from tidetable.catalog import Backfill, Opening, State
 from tidetable.lifecycle.backfill import end_backfills, open_backfill
 from tidetable.lifecycle.ladder import compute_level
 from tidetable.lifecycle.run_streams import lower_fully
@@ -126,7 +126,7 @@ def test_a_table_may_be_on_demand_for_late_events() -> None:
 
 def request(world: World, first: int, last: int, **units: Any) -> Backfill:
     until = world.clock.now() + timedelta(hours=5)
-    return Backfill("s", at(first), at(last), Opened(until, units.get("write"), units.get("read")))
+    return Backfill("s", at(first), at(last), Opening(until, units.get("write"), units.get("read")))
 
 
 def test_a_backfill_raises_tables_that_are_lowered_and_gives_them_back() -> None:

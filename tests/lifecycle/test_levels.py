@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from tests.fakes.rollups import FakeRollups
 from tests.lifecycle.world import LADDER, NOON, World, configuration
 from tests.worlds.copied import text
-from tidetable.catalog import Entry, Opened, RecordedPolicy, Seen, State
+from tidetable.catalog import Entry, Opening, RecordedPolicy, SeenTable, State
 from tidetable.config import Config, TableClass, parse
 from tidetable.lifecycle import reconcile
 from tidetable.lifecycle.expiry import compute_entry_expiry
@@ -43,8 +43,8 @@ def test_a_table_suits_a_level_whose_units_it_has(
     write: int, read: int, table_class: TableClass, index: tuple[int, int], *, suits: bool
 ) -> None:
     level = Level(10, 20, STANDARD, "", {"status": (7, 2)})
-    assert level.suits(Seen(write, read, table_class, (("status", index),))) is suits
-    assert not replace_class(level).suits(Seen(10, 20, STANDARD, (("status", (7, 2)),)))
+    assert level.suits(SeenTable(write, read, table_class, (("status", index),))) is suits
+    assert not replace_class(level).suits(SeenTable(10, 20, STANDARD, (("status", (7, 2)),)))
 
 
 def replace_class(level: Level) -> Level:
@@ -115,7 +115,7 @@ def test_only_a_table_that_takes_events_of_its_period_is_scaled(
 def test_a_backfill_gives_units_and_leaves_the_class() -> None:
     config = configuration(capacity=LADDER)
     late = START + 5 * DAY
-    held = recorded(config, opened=Opened(late + DAY, 7, 8))
+    held = recorded(config, opened=Opening(late + DAY, 7, 8))
     level = choose_level(held, config.streams["s"], late)
     assert (level.write, level.read, level.table_class) == (7, 8, INFREQUENT)
 
@@ -135,7 +135,7 @@ def test_a_table_is_exported_from_its_expiry_until_it_is_deleted(on_expiry: str,
 def test_a_backfill_keeps_a_table_for_a_quarter_of_an_hour_after_its_end() -> None:
     config = configuration()
     until = START + 20 * DAY
-    held = recorded(config, opened=Opened(until, None, None))
+    held = recorded(config, opened=Opening(until, None, None))
     assert compute_entry_expiry(held, config.streams["s"]) == until + timedelta(minutes=15)
     assert compute_entry_expiry(recorded(config), config.streams["s"]) == START + 6 * DAY
 

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.lifecycle.world import LADDER, NOON, World, configuration
-from tidetable.catalog import ArchiveFacts, Backfill, Entry, Opened, RecordedPolicy, State
+from tidetable.catalog import ArchiveFacts, Backfill, Entry, Opening, RecordedPolicy, State
 from tidetable.config import Config, parse
 from tidetable.config.record import render_policy
 from tidetable.lifecycle.conflicts import find_conflicts
@@ -38,7 +38,7 @@ def note_looks(world: World) -> list[str]:
 
 def make_backfill(days: int) -> Backfill:
     start = NOON.replace(hour=0) - days * DAY
-    return Backfill("s", start, start + DAY, Opened(NOON + DAY, None, None))
+    return Backfill("s", start, start + DAY, Opening(NOON + DAY, None, None))
 
 
 def test_a_deleted_table_is_not_looked_at() -> None:

@@ -8,7 +8,7 @@ from tests.fakes.rollups import FakeRollups
 from tests.lifecycle.world import NOON, World, outcomes
 from tidetable.config import Config, parse
 from tidetable.errors import StoreUnavailable
-from tidetable.lifecycle import Report, Run, reconcile
+from tidetable.lifecycle import LifecycleRun, RunReport, reconcile
 from tidetable.lifecycle.actions import Delete
 
 TEXT = """
@@ -48,17 +48,17 @@ class Marked:
         # The day before the first day expires a day earlier.
         self.run(EXPIRY - HOUR)
 
-    def begin_run(self) -> Run:
+    def begin_run(self) -> LifecycleRun:
         return self.world.begin_run("run", lambda: 1000.0, config=self.config, find_rollups=lambda: self.rollups)
 
-    def run(self, now: datetime, *, dry_run: bool = False) -> Report:
+    def run(self, now: datetime, *, dry_run: bool = False) -> RunReport:
         self.world.clock.time = now
         return reconcile(self.begin_run(), dry_run=dry_run)
 
     def put_mark(self, bucket: datetime) -> None:
         self.rollups.put_marks("s", [bucket], 7, HOUR)
 
-    def deleted(self, report: Report) -> list[str]:
+    def deleted(self, report: RunReport) -> list[str]:
         """The streams whose tables this run has deleted."""
         deletions = [done for done in report.done if isinstance(done.action, Delete) and done.outcome == "done"]
         return sorted(done.action.entry.stream for done in deletions)

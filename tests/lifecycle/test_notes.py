@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from tests.lifecycle.world import NOON, World, configuration
 from tests.worlds.copied import text
-from tidetable.catalog import Backfill, Entry, Opened, State
+from tidetable.catalog import Backfill, Entry, Opening, State
 from tidetable.config import Config, TableClass, parse
 from tidetable.lifecycle.observe import (
     Observation,
@@ -155,7 +155,7 @@ def test_the_outlook_has_the_backfills_of_all_streams() -> None:
     config = configuration()
     other = msgspec.structs.replace(config.streams["s"], name="other")
     both = msgspec.structs.replace(config, streams={**config.streams, "other": other})
-    opened = Opened(NOON + DAY, None, None)
+    opened = Opening(NOON + DAY, None, None)
     backfills = {name: Backfill(name, START - DAY, START, opened) for name in ("s", "other")}
     seen = {name: Observed([], {}, backfills=[backfill]) for name, backfill in backfills.items()}
     assert derive_outlook(both, seen, NOON).backfills == tuple(backfills.values())

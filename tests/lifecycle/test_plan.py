@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.lifecycle.world import INDEXED, SCALED, World, configuration, outcomes
-from tidetable.catalog import ArchiveFacts, Backfill, Entry, Opened, Seen, State
+from tidetable.catalog import ArchiveFacts, Backfill, Entry, Opening, SeenTable, State
 from tidetable.config import Config, TableClass, parse
 from tidetable.lifecycle.actions import Action, Close, Create, Deferred, Reopen, SetCapacity
 from tidetable.lifecycle.backfill import open_backfill
@@ -51,7 +51,7 @@ def names(actions: Sequence[Action]) -> list[str]:
 
 
 def backfill(until: datetime) -> Backfill:
-    return Backfill("s", START, START + timedelta(days=1), Opened(until, None, None))
+    return Backfill("s", START, START + timedelta(days=1), Opening(until, None, None))
 
 
 # Tables that are of no use
@@ -160,7 +160,7 @@ def test_a_closed_period_is_opened_until_the_backfill_ends_and_closed_after_it()
 def test_a_backfill_that_still_runs_leaves_the_units_of_a_table_that_is_young_again() -> None:
     """A longer window has made the period open for live events, too."""
     longer = configuration(late="5d")
-    opened = Opened(CLOSES + 5 * HOUR, 1, 1)
+    opened = Opening(CLOSES + 5 * HOUR, 1, 1)
     entry = recorded(longer, State.OPEN, opened=opened)
     assert planned(longer, entry, table(10, 10), CLOSES + HOUR, [Backfill("s", START, CLOSES, opened)]) == []
 
@@ -330,7 +330,7 @@ def test_a_table_is_scaled_when_it_is_open_and_not_before() -> None:
 
 def test_a_class_that_was_changed_by_hand_is_put_back() -> None:
     config = configuration()
-    seen = Seen(1, 1, TableClass.INFREQUENT)
+    seen = SeenTable(1, 1, TableClass.INFREQUENT)
     entry, now = recorded(config, State.CLOSED, seen=seen), START + timedelta(days=5, hours=1)
     assert names(planned(config, entry, table(1, 1), now)) == ["class"]
     assert names(planned(config, entry, table(1, 1, table_class=TableClass.INFREQUENT), now)) == []
@@ -345,7 +345,7 @@ def test_a_class_that_was_changed_by_hand_is_put_back() -> None:
 )
 def test_a_closing_says_what_ended_last(until: datetime, reason: str) -> None:
     config = configuration()
-    entry = recorded(config, State.OPEN, opened=Opened(until, None, None))
+    entry = recorded(config, State.OPEN, opened=Opening(until, None, None))
     actions = planned(config, entry, table(), CLOSES + 2 * HOUR)
     assert [action.reason for action in actions if isinstance(action, Close)] == [reason]
 
@@ -361,5 +361,5 @@ def test_a_table_has_its_units_twenty_minutes_before_its_period() -> None:
 @pytest.mark.parametrize(("write", "most"), [(None, (500, 600)), (7, None)])
 def test_a_table_of_a_backfill_on_demand_has_the_maxima_of_its_stream(write: int | None, most: Any) -> None:
     config = configuration(capacity='mode = "on-demand"\nmax = { write = 500, read = 600 }')
-    entry = recorded(config, State.OPEN, opened=Opened(CLOSES + 9 * HOUR, write, write))
+    entry = recorded(config, State.OPEN, opened=Opening(CLOSES + 9 * HOUR, write, write))
     assert choose_level(entry, config.streams["s"], CLOSES + HOUR).most == most

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.lifecycle.world import NOON, configuration
-from tidetable.catalog import Backfill, Entry, Opened, State
+from tidetable.catalog import Backfill, Entry, Opening, State
 from tidetable.config import Config, TableClass
 from tidetable.lifecycle.actions import Action, Create, Lost, Open, SetCapacity
 from tidetable.lifecycle.observe import Observed
@@ -56,7 +56,7 @@ def test_a_table_in_the_making_is_opened_as_soon_as_it_is_active() -> None:
 
 def test_the_table_of_a_new_period_is_recorded_with_its_backfill() -> None:
     config = configuration()
-    opened = Opened(START + 10 * DAY, 3, 4)
+    opened = Opening(START + 10 * DAY, 3, 4)
     now = START + 9 * DAY
     (made,) = planned(config, None, None, now, [Backfill("s", START, START + DAY, opened)])
     assert isinstance(made, Create)
@@ -68,7 +68,7 @@ def test_the_table_of_a_new_period_is_recorded_with_its_backfill() -> None:
 def test_a_period_that_is_open_is_opened_again_for_longer(hours: int, names: list[str]) -> None:
     config = configuration()
     now = START + 3 * DAY
-    opened, asked = (Opened(now + timedelta(hours=more), None, None) for more in (5, hours))
+    opened, asked = (Opening(now + timedelta(hours=more), None, None) for more in (5, hours))
     entry = recorded(config, State.OPEN, opened=opened)
     actions = planned(config, entry, make_table(None, None), now, [Backfill("s", START, START + DAY, asked)])
     assert [action.name for action in actions] == names
@@ -124,11 +124,11 @@ def test_an_expired_table_that_is_missing_is_lost_unless_it_was_to_be_deleted_wi
 def test_a_period_of_two_backfills_has_the_greater_units_and_the_later_end() -> None:
     stream, now = configuration().streams["s"], START + 9 * DAY
     some = [
-        Backfill("s", START, START + DAY, Opened(now + hours * timedelta(hours=1), write, 5))
+        Backfill("s", START, START + DAY, Opening(now + hours * timedelta(hours=1), write, 5))
         for hours, write in ((1, 9), (2, 3))
     ]
     (_, opened), *_ = find_missing_periods(stream, now, [], some)
-    assert opened == Opened(now + timedelta(hours=2), 9, 5)
+    assert opened == Opening(now + timedelta(hours=2), 9, 5)
 
 
 def test_days_fill_a_month_of_which_a_day_has_its_table() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from strict import ManualClock
 from tests.fakes.stage import Stage
-from tidetable.catalog import Backfill, Entry, Opened, State
+from tidetable.catalog import Backfill, Entry, Opening, State
 from tidetable.errors import BadBackfill
 from tidetable.lifecycle.backfill import end_backfills, open_backfill
 from tidetable.problems import ProblemError
@@ -44,7 +44,7 @@ def stage_of(period: str, now: datetime = NOON) -> Stage:
 
 def open_for(stage: Stage, start: datetime, end: datetime, hours: float = 24) -> Any:
     until = stage.clock.now() + timedelta(hours=hours)
-    request = Backfill("s", start, end, Opened(until, None, None))
+    request = Backfill("s", start, end, Opening(until, None, None))
     report = open_backfill(request, stage.begin_run("b", lambda: 280.0))
     # Eventually consistent reads of the catalog see it two seconds later; until then events are queued.
     stage.clock.sleep(5)

@@ -6,7 +6,7 @@ from typing import Any, cast
 from tests.fakes.stage import Stage
 from tests.lifecycle.world import World
 from tests.worlds.copied import IRELAND, NOON, TODAY, copies, run, table_of, text
-from tidetable.catalog import Entry, Seen, State
+from tidetable.catalog import Entry, SeenTable, State
 
 LABEL = "2026-03-14"
 TABLE = f"tidetable-t.s.{LABEL}"
@@ -87,7 +87,7 @@ def test_what_a_table_has_and_cannot_be_noted_is_told_and_stops_no_other_note() 
     world.run()
     note = world.catalog.note
 
-    def refuse_one(entry: Entry, seen: Seen) -> None:
+    def refuse_one(entry: Entry, seen: SeenTable) -> None:
         if entry.period.label == LABEL:
             raise ConnectionError("no answer")
         note(entry, seen)

@@ -4,7 +4,7 @@ from typing import Any
 
 from tests.lifecycle.world import NOON, World
 from tidetable.feed.mappings import FeedStep
-from tidetable.lifecycle import Report, actions
+from tidetable.lifecycle import RunReport, actions
 from tidetable.lifecycle.catalog_copies import CatalogCopy
 from tidetable.lifecycle.report import Done, Notice, make_notices
 
@@ -82,8 +82,8 @@ def test_a_run_is_healthy_if_nothing_failed_was_lost_or_was_not_seen() -> None:
             assert make_report(**(good | {name: case}), skipped="another run").healthy is None
 
 
-def make_report(**found: Any) -> Report:
-    return Report(NOON, dry_run=False, **found)
+def make_report(**found: Any) -> RunReport:
+    return RunReport(NOON, dry_run=False, **found)
 
 
 def test_a_notice_says_which_period_and_why() -> None:

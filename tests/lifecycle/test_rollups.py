@@ -7,11 +7,11 @@ import pytest
 
 from tests.fakes.rollups import FakeRollups
 from tests.lifecycle.world import NOON, World
-from tidetable.catalog import Backfill, Opened
+from tidetable.catalog import Backfill, Opening
 from tidetable.config import Config, parse
 from tidetable.config.demand import list_demands
 from tidetable.errors import BadBackfill, Outage, StoreUnavailable
-from tidetable.lifecycle import Run, reconcile
+from tidetable.lifecycle import LifecycleRun, reconcile
 from tidetable.lifecycle.backfill import end_backfills, open_backfill
 from tidetable.ports import Edge, Mark, Noting
 
@@ -43,7 +43,7 @@ class Rolled:
         self.rollups = FakeRollups()
         self.config: Config = parse(text)
 
-    def begin_run(self, owner: str, remaining: Callable[[], float]) -> Run:
+    def begin_run(self, owner: str, remaining: Callable[[], float]) -> LifecycleRun:
         return self.world.begin_run(owner, remaining, config=self.config, find_rollups=lambda: self.rollups)
 
     def run(self) -> None:
@@ -54,7 +54,7 @@ class Rolled:
 
 
 def backfill(stream: str = "s") -> Backfill:
-    return Backfill(stream, START, END, Opened(NOON + DAY, None, None))
+    return Backfill(stream, START, END, Opening(NOON + DAY, None, None))
 
 
 def test_the_tables_of_a_stream_and_of_its_rollups_must_fit_into_the_quota_together() -> None:
@@ -92,7 +92,7 @@ def test_the_end_of_one_span_leaves_the_other_spans_of_the_rollup() -> None:
     stage = Rolled()
     stage.run()
     open_backfill(backfill(), stage.begin_run("me", lambda: 300.0))
-    earlier = Backfill("s", START - 2 * DAY, START - DAY, Opened(NOON + DAY, None, None))
+    earlier = Backfill("s", START - 2 * DAY, START - DAY, Opening(NOON + DAY, None, None))
     open_backfill(earlier, stage.begin_run("me", lambda: 300.0))
     end_backfills("s", stage.begin_run("me", lambda: 300.0), span=(START, END))
     assert stage.spans("s") == stage.spans("s-hours") == [(START - 2 * DAY, START - DAY)]

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.lifecycle.world import INDEXED, NOON, World, outcomes
-from tidetable.catalog import Entry, Opened, State
+from tidetable.catalog import Entry, Opening, State
 from tidetable.config import Autoscaling, TableClass, parse
 from tidetable.config.capacity import Range
 from tidetable.errors import ArchiveBusy, NotOurs, NotReady, StaleEntry, TableUnusable
@@ -262,7 +262,7 @@ def test_a_tables_writes_have_settled_a_quarter_of_an_hour_after_window_and_back
     """A period of the window may be open for a backfill that ends before the window does."""
     world = lived()
     held = entry(world)
-    held = replace(held, opened=Opened(held.period.end + timedelta(hours=hours), None, None))
+    held = replace(held, opened=Opening(held.period.end + timedelta(hours=hours), None, None))
     assert compute_settling(held, timedelta(days=1)) == held.period.end + timedelta(hours=ends, minutes=15)
 
 

@@ -14,7 +14,7 @@ from tidetable.catalog import Entry, State
 from tidetable.config import TableClass
 from tidetable.errors import NotOurs, NotReady
 from tidetable.events import Event
-from tidetable.lifecycle import Run
+from tidetable.lifecycle import LifecycleRun
 from tidetable.lifecycle.actions import Delete
 from tidetable.lifecycle.apply import apply
 from tidetable.lifecycle.deployed import take_back
@@ -45,7 +45,7 @@ SLOW = Timings(seen=20, tagged=40)
 SEEDS = range(8)
 
 
-def world(stage: Stage, seconds: float = 500) -> Run:
+def world(stage: Stage, seconds: float = 500) -> LifecycleRun:
     end = stage.clock.now() + timedelta(seconds=seconds)
 
     def remaining() -> float:

@@ -9,7 +9,7 @@ from tests.fakes.mappings import FakeMappings
 from tests.fakes.serial import Serial
 from tidetable.catalog import State
 from tidetable.config import Config, parse
-from tidetable.lifecycle import Report, Run, reconcile
+from tidetable.lifecycle import LifecycleRun, RunReport, reconcile
 from tidetable.ports import Pools
 from tidetable.remaining import Remaining
 from wiring_upkeep import Upkeep
@@ -86,7 +86,7 @@ class World:
         self.config = configuration(**changes)
         self.pools: Pools = Serial
 
-    def begin_run(self, owner: str = "owner", remaining: Remaining = lambda: 1000.0, **changes: Any) -> Run:
+    def begin_run(self, owner: str = "owner", remaining: Remaining = lambda: 1000.0, **changes: Any) -> LifecycleRun:
         return replace(self.pipeline().begin_run(owner, remaining), **changes)
 
     def pipeline(self, **ports: Any) -> Upkeep:
@@ -106,15 +106,15 @@ class World:
         }
         return Upkeep(**(held | ports))
 
-    def run(self, *, dry_run: bool = False) -> Report:
+    def run(self, *, dry_run: bool = False) -> RunReport:
         # A run may take long by the fake clock, because every wait moves it; other tests check the time of a run.
         return reconcile(self.begin_run(), dry_run=dry_run)
 
-    def at(self, now: datetime) -> Report:
+    def at(self, now: datetime) -> RunReport:
         self.clock.time = now
         return self.run()
 
-    def after(self, **length: float) -> Report:
+    def after(self, **length: float) -> RunReport:
         return self.at(self.clock.time + timedelta(**length))
 
     def states(self) -> dict[str, State]:
@@ -131,6 +131,6 @@ class World:
         return tables
 
 
-def outcomes(report: Report) -> list[tuple[str, str, str]]:
+def outcomes(report: RunReport) -> list[tuple[str, str, str]]:
     """The actions of a run: action, period, outcome."""
     return [(result.action.name, result.action.entry.period.label, result.outcome) for result in report.done]

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from aws.zstd import Zstd
 from tidetable.events import Event, Item
 from tidetable.layout import Layout, Packing
-from tidetable.packs import Opened, Settled, make_packs, open_item, walk_packs
+from tidetable.packs import OpenedItem, Settled, make_packs, open_item, walk_packs
 
 NOON = datetime(2026, 3, 5, 12, tzinfo=UTC)
 TIMELY = Layout("time", 1, "id", 3600, pack=Packing(60, 65_536))
@@ -46,7 +46,7 @@ class PackTable:
         """The logical partitions, in order."""
         return sorted({pk.rpartition("#")[0] for pk, _ in self.items})
 
-    def range(self, logical: str, low: str, high: str, *, ascending: bool) -> Iterator[Opened]:
+    def range(self, logical: str, low: str, high: str, *, ascending: bool) -> Iterator[OpenedItem]:
         """The items of a logical partition with ``low <= sk < high``, as merged pages of its suffixes give them."""
         items_in_range = [
             (sk, pk, item)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tidetable.conditions import Condition, Names
+from tidetable.conditions import Condition, NameConditions
 from tidetable.layout import Index, Layout
 from tidetable.query.access_path import choose_access_path, suggest_index
 
@@ -11,7 +11,7 @@ def way(shards: int, *conditions: Condition, low: bool = False, consistent: bool
     """The path path into a period that is partitioned by time, with an index over ``kind`` of ``shards`` suffixes."""
     indexes = (Index("by_kind", "kind", shards), *([Index("copy", replica=True)] if replica else []))
     layout = Layout("time", 4, "id", 3_600, indexes)
-    path = choose_access_path(layout, Names(), conditions, consistent=consistent, low=low)
+    path = choose_access_path(layout, NameConditions(), conditions, consistent=consistent, low=low)
     assert path is not None
     return (
         None if path.index is None else path.index.name,
@@ -67,7 +67,7 @@ def test_a_query_of_a_small_part_reads_the_table_rather_than_gather_a_value() ->
     layout = Layout("time", 4, "id", 3_600, (Index("places", "*", 2, levels=("state", "status")),))
     condition = Condition("state", "eq", ("CA",))
     for share, index in ((1.0, "places"), (0.15, "places"), (0.1, "places"), (0.09, None)):
-        path = choose_access_path(layout, Names(), (condition,), consistent=False, low=False, share=share)
+        path = choose_access_path(layout, NameConditions(), (condition,), consistent=False, low=False, share=share)
         assert path is not None
         assert (None if path.index is None else path.index.name) == index
 
@@ -76,7 +76,9 @@ def test_a_query_of_a_small_part_reads_the_table_rather_than_gather_a_value() ->
 def test_a_value_is_looked_for_by_levels_whatever_the_number_of_shards(value: str, heads: int) -> None:
     """The text of a number stands for the number, too, which are two ranges for each shard."""
     layout = Layout("time", 4, "id", 3_600, (Index("places", "*", 150, levels=("state",)),))
-    path = choose_access_path(layout, Names(), (Condition("state", "eq", (value,)),), consistent=False, low=False)
+    path = choose_access_path(
+        layout, NameConditions(), (Condition("state", "eq", (value,)),), consistent=False, low=False
+    )
     assert path is not None
     assert (None if path.index is None else path.index.name, len(path.heads)) == ("places", heads)
 
@@ -85,7 +87,7 @@ def test_a_value_is_looked_for_by_levels_whatever_the_number_of_shards(value: st
 def test_thirty_values_are_looked_for_by_levels_and_no_more(values: int, index: str | None) -> None:
     layout = Layout("time", 1, "id", 3_600, (Index("places", "*", 1, levels=("state",)),))
     states = Condition("state", "in", tuple(f"s{number}" for number in range(values)))
-    path = choose_access_path(layout, Names(), (states,), consistent=False, low=False)
+    path = choose_access_path(layout, NameConditions(), (states,), consistent=False, low=False)
     assert path is not None
     assert (None if path.index is None else path.index.name) == index
 
@@ -93,8 +95,8 @@ def test_thirty_values_are_looked_for_by_levels_and_no_more(values: int, index: 
 def test_no_global_index_answers_a_consistent_query() -> None:
     """AWS: a global index is read eventually, and DynamoDB refuses ConsistentRead of it."""
     layout = Layout("series", 1, "id", 0, (Index("all", "*", 2),))
-    assert choose_access_path(layout, Names(), (), consistent=True, low=False) is None
-    path = choose_access_path(layout, Names(), (), consistent=False, low=False)
+    assert choose_access_path(layout, NameConditions(), (), consistent=True, low=False) is None
+    path = choose_access_path(layout, NameConditions(), (), consistent=False, low=False)
     assert path is not None
     assert path.index is not None
     assert (path.index.name, list(path.partitions)) == ("all", ["*"])
@@ -104,7 +106,7 @@ def test_no_global_index_answers_a_consistent_query() -> None:
 def test_values_are_looked_for_by_levels_as_long_as_that_is_at_most_200_ranges(values: int, index: str | None) -> None:
     layout = Layout("time", 1, "id", 3_600, (Index("places", "*", 10, levels=("state",)),))
     states = Condition("state", "in", tuple(f"s{number}" for number in range(values)))
-    path = choose_access_path(layout, Names(), (states,), consistent=False, low=False)
+    path = choose_access_path(layout, NameConditions(), (states,), consistent=False, low=False)
     assert path is not None
     assert (None if path.index is None else path.index.name) == index
 
@@ -113,7 +115,7 @@ def test_without_series_a_small_part_is_gathered_too() -> None:
     """A table that is partitioned by series cannot be read instead."""
     layout = Layout("series", 1, "id", indexes=(Index("places", "*", 2, levels=("state", "status")),))
     condition = Condition("state", "eq", ("CA",))
-    path = choose_access_path(layout, Names(), (condition,), consistent=False, low=False, share=0.01)
+    path = choose_access_path(layout, NameConditions(), (condition,), consistent=False, low=False, share=0.01)
     assert path is not None
     assert path.index is not None
     assert (path.index.name, path.gathers) == ("places", True)

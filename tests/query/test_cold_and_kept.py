@@ -14,7 +14,7 @@ from tidetable.errors import TableMissing
 from tidetable.events import Event, Item
 from tidetable.layout import Key, Layout, Packing, Ref
 from tidetable.periods import parse_label
-from tidetable.ports import ArchivePage, ArchiveRange, Version
+from tidetable.ports import ArchivePage, ArchiveRange, EventVersion
 from tidetable.problems import ProblemError
 from tidetable.query import find_latest, get_event, parse_query, run_query
 
@@ -243,7 +243,7 @@ def test_an_archived_version_is_asked_for_by_its_number(
         first = min(keys.version or 3, 3)
         numbers = range(first, 1, -1) if keys.versions else [3]
         events = [Event("a", NOON, "1", {"n": number}) for number in numbers]
-        return ArchivePage(events, more=False, versions=[Version(n, 1_000 * n, newest=n == 3) for n in numbers])
+        return ArchivePage(events, more=False, versions=[EventVersion(n, 1_000 * n, newest=n == 3) for n in numbers])
 
     days.reader.archive.read = read  # type: ignore[method-assign]
     query_string = {name: [value] for name, value in parameters.items()}
@@ -267,7 +267,7 @@ def test_of_archived_versions_an_answer_has_as_many_as_it_has_room_for(monkeypat
 
     def read(keys: ArchiveRange, *, limit: int, ascending: bool) -> ArchivePage:
         events = [Event("a", NOON, "1", {"n": number, "text": "x" * 1_000}) for number in (3, 2, 1)]
-        versions = [Version(number, 1_000 * number, newest=number == 3) for number in (3, 2, 1)]
+        versions = [EventVersion(number, 1_000 * number, newest=number == 3) for number in (3, 2, 1)]
         return ArchivePage(events, more=False, versions=versions)
 
     days.reader.archive.read = read  # type: ignore[method-assign]

@@ -8,7 +8,7 @@ import pytest
 from tests.fakes import SEAL
 from tests.fakes.serial import Serial
 from tests.worlds.days import Days
-from tidetable.catalog import ArchiveFacts, Entry, Opened, State
+from tidetable.catalog import ArchiveFacts, Entry, Opening, State
 from tidetable.config import TableClass, parse
 from tidetable.layout import Layout
 from tidetable.periods import parse_label
@@ -147,7 +147,7 @@ class Tables:
 def test_a_period_is_described_by_the_catalog_and_by_its_table() -> None:
     days, tables = Days(), Tables()
     facts = ArchiveFacts("manifest", 5, 700, NOON)
-    opened = Opened(NOON + timedelta(hours=1), 5, None)
+    opened = Opening(NOON + timedelta(hours=1), 5, None)
     for number, facts_of_day in (
         (4, {"state": State.OPEN, "opened": opened}),
         (3, {"state": State.ARCHIVED, "archive": facts}),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidetable.ports import Columns, KeyRange, Page, RangeRead
+from tidetable.ports import ItemColumns, KeyRange, Page, RangeRead
 from tidetable.query.merge import Demand, Placed, compute_share, merge_ranges
 
 
@@ -35,7 +35,7 @@ class Table:
         sort_keys = rest[: min(limit, self._cuts.pop() if self._cuts else limit)]
         self.read += len(sort_keys)
         return Page(
-            Columns.of([{"pk": keys.pk, "sk": sort_key} for sort_key in sort_keys]), more=len(sort_keys) < len(rest)
+            ItemColumns.of([{"pk": keys.pk, "sk": sort_key} for sort_key in sort_keys]), more=len(sort_keys) < len(rest)
         )
 
 
@@ -101,13 +101,13 @@ def test_a_range_goes_on_behind_what_a_filter_left_out() -> None:
     """A page may be empty although much was read: what was read last is where the range goes on, and how far it is known."""
     keys, other = ranges(2)
     reads = [RangeRead(keys, 10), RangeRead(other, 10)]
-    empty = Page(Columns((), (), ()), more=True, last={"pk": "0", "sk": "05"})
-    whole = Page(Columns.of([{"pk": "1", "sk": place} for place in ("03", "05", "07")]), more=False)
+    empty = Page(ItemColumns((), (), ()), more=True, last={"pk": "0", "sk": "05"})
+    whole = Page(ItemColumns.of([{"pk": "1", "sk": place} for place in ("03", "05", "07")]), more=False)
     fetched: list[str | None] = []
 
     def fetch(due: Sequence[RangeRead]) -> list[Page]:
         fetched.extend(entry.keys.after for entry in due)
-        return [Page(Columns.of([{"pk": "0", "sk": "06"}]), more=False)]
+        return [Page(ItemColumns.of([{"pk": "0", "sk": "06"}]), more=False)]
 
     merged = merge_ranges(reads, [empty, whole], fetch, Demand(9, filtered=True).choose_limit, ascending=True)
     assert [([entry[0] for entry in entries], edge) for entries, edge in merged] == [

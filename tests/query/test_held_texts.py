@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from tests.fakes import SEAL
 from tests.query.stored_events import DAYS, NOW, START, StoredEvents, stream
 from tidetable.events import Event
-from tidetable.ports import Columns, KeyRange, Page, RangeRead
+from tidetable.ports import ItemColumns, KeyRange, Page, RangeRead
 from tidetable.problems import ProblemError
 from tidetable.query import parse_query, run_query
 from tidetable.query import waves as waves_module
@@ -25,7 +25,7 @@ POLICY = stream('key = { partition_by = "series", shards = 2 }', "")
 NAMES = [f"s{n:03}" for n in range(100)]
 # 200 ranges, of which each holds 3,000 bytes.
 BYTES = 600_000
-EMPTY = Columns((), (), ())
+EMPTY = ItemColumns((), (), ())
 
 
 class Waves:
@@ -125,7 +125,7 @@ def test_texts_are_measured_by_their_memory(text: str, kept: str, pages: list[in
     waves = cut_reads(reads, found, decoded=False, consistent=False, ranges=200)
     # The other pages are empty.
     for number, some in enumerate(waves):
-        filled = Page(Columns(["p"] * 5, list("abcde"), [text] * 5), more=False, last={"sk": "e"}, read=5)
+        filled = Page(ItemColumns(["p"] * 5, list("abcde"), [text] * 5), more=False, last={"sk": "e"}, read=5)
         found += [filled if not (number or at) else replace(filled, columns=EMPTY) for at in range(len(some))]
     first = found[0]
     assert "".join(first.columns.sks) == kept

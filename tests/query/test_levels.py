@@ -12,7 +12,7 @@ from tests.fakes import SEAL
 from tests.query.random_queries import KINDS, NAMES, clauses, events, make_parameters, ranges, walk
 from tests.query.stored_events import BY_SERIES, BY_TIME, DAYS, NOW, START, StoredEvents, stream
 from tidetable.archive import reading
-from tidetable.conditions import Condition, Names
+from tidetable.conditions import Condition, NameConditions
 from tidetable.events import Event
 from tidetable.layout import Index, Key, Layout
 from tidetable.problems import ProblemError
@@ -196,7 +196,7 @@ def prefix(field: str, value: str) -> Condition:
 def test_the_planner_takes_as_many_levels_as_the_conditions_name(
     conditions: list[Condition], wanted: tuple[Any, ...]
 ) -> None:
-    path = choose_access_path(LAYOUT, Names(), tuple(conditions), consistent=False, low=False)
+    path = choose_access_path(LAYOUT, NameConditions(), tuple(conditions), consistent=False, low=False)
     assert path is not None
     name = None if path.index is None else path.index.name
     left = [condition.field for condition in path.conditions]
@@ -207,7 +207,7 @@ def test_a_consistent_query_takes_a_local_index_and_one_of_low_priority_the_repl
     both = (eq("region", "CA"), eq("kind", "x"))
 
     def taken(layout: Layout, **options: Any) -> str | None:
-        path = choose_access_path(layout, Names(), both, **{"consistent": False, "low": False, **options})
+        path = choose_access_path(layout, NameConditions(), both, **{"consistent": False, "low": False, **options})
         return None if path is None or path.index is None else path.index.name
 
     copied = Layout("time", 4, "id", 3_600, (*LAYOUT.indexes, Index("copy", replica=True)))
@@ -219,14 +219,14 @@ def test_a_short_range_is_read_from_the_table_rather_than_gathered() -> None:
     """A gathered range has all of its bucket or period, a table a minute of it."""
     part = (eq("region", "CA"),)
     for share, index in ((0.05, None), (0.2, "near")):
-        path = choose_access_path(LAYOUT, Names(), part, consistent=False, low=False, share=share)
+        path = choose_access_path(LAYOUT, NameConditions(), part, consistent=False, low=False, share=share)
         assert path is not None
         assert (path.index.name if path.index else None) == index
 
 
 def test_a_series_has_its_local_index_and_no_global_one() -> None:
     layout = Layout("series", 2, "id", indexes=LAYOUT.indexes)
-    for names, index in ((Names(series=("a",)), "near"), (Names(), None)):
+    for names, index in ((NameConditions(series=("a",)), "near"), (NameConditions(), None)):
         path = choose_access_path(layout, names, (eq("region", "CA"), eq("kind", "x")), consistent=False, low=False)
         assert (path and path.index and path.index.name) == index
 

@@ -15,13 +15,13 @@ from tidetable.problems import ProblemError
 from tidetable.query.aggregates import find_aggregate, parse_aggregation
 from tidetable.query.aggregates.find import Aggregate
 from tidetable.query.listings.listing_parameters import find_place
-from tidetable.query.listings.names import EXACT, Names, Seen
+from tidetable.query.listings.names import EXACT, NameCollector, SeenTimes
 from tidetable.times import to_text
 
 SPAN = {"from": to_text(START), "to": to_text(START + timedelta(days=DAYS))}
 # The first day is an archive.
 LIVE = START + timedelta(days=1)
-SEEN = Seen(to_text(START), to_text(START), EXACT)
+SEEN = SeenTimes(to_text(START), to_text(START), EXACT)
 
 
 def make_text(number: int) -> str:
@@ -101,7 +101,7 @@ def test_a_listing_holds_long_values_for_a_page_and_its_pages_have_every_value()
     values = [f"{number:03}".ljust(300_000, "x") for number in range(100)]
     found, after, held = list[str](), None, 0
     while True:
-        names = Names(1000, after)
+        names = NameCollector(1000, after)
         for value in reversed(values):
             place = find_place(value)
             assert place is not None

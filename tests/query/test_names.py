@@ -13,7 +13,7 @@ from tests.fakes import SEAL
 from tests.query.positions import find_position
 from tests.query.stored_events import BY_SERIES, DAYS, NOW, SERIAL, START, TIMELY, StoredEvents, stream
 from tidetable.archive.wire import decode_request, encode_request
-from tidetable.conditions import Names
+from tidetable.conditions import NameConditions
 from tidetable.events import Event
 from tidetable.layout import Layout
 from tidetable.ports import ArchiveRange
@@ -143,7 +143,7 @@ def test_a_cursor_takes_the_same_names_in_any_order_and_no_others() -> None:
 
 
 def test_a_range_of_an_archive_is_the_same_on_its_way_to_the_reader() -> None:
-    names = Names(("a", "ü%"), ("1",), "a", "\x01")
+    names = NameConditions(("a", "ü%"), ("1",), "a", "\x01")
     keys = ArchiveRange("m", "low", "high", None, "after", versions=True, names=names, version=3)
     request = encode_request(keys, 10, ascending=True)
     assert decode_request(json.loads(json.dumps(request))) == (keys, 10, True)

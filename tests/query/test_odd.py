@@ -18,7 +18,7 @@ from tidetable.config import Stream, parse
 from tidetable.events import Event
 from tidetable.layout import Key
 from tidetable.periods import Kind, find_containing
-from tidetable.ports import ArchivePage, ArchiveRange, Version
+from tidetable.ports import ArchivePage, ArchiveRange, EventVersion
 from tidetable.problems import ProblemError
 from tidetable.query import Form, parse_query, render_answer, run_query
 from tidetable.query.aggregates import find_aggregate, parse_aggregation
@@ -252,7 +252,7 @@ def test_the_newest_version_decides_for_all_of_an_archived_event(kept: Stream) -
         for number, status in enumerate(versions[event.id]):
             copy = Event(event.series, event.time, event.id, {"status": status})
             count = len(versions[event.id])
-            placed.append((copy, Version(count - number, 1, newest=number == 0)))
+            placed.append((copy, EventVersion(count - number, 1, newest=number == 0)))
     base = StoredEvents(kept, [], [kept.layout] * DAYS)
 
     archive: Any = base.reader.archive
@@ -293,7 +293,7 @@ def test_an_archived_event_of_many_large_versions_shows_as_many_as_a_page_of_the
         event = make_event(0, number)
         for version in range(5, 0, -1):
             copy = Event(event.series, event.time, event.id, {"text": "x" * 400, "version": version})
-            placed.append((copy, Version(version, 1, newest=version == 5)))
+            placed.append((copy, EventVersion(version, 1, newest=version == 5)))
     base = StoredEvents(kept, [], [kept.layout] * DAYS)
     archive: Any = base.reader.archive
     pages: list[int] = []

@@ -18,7 +18,7 @@ from tidetable.query.pack_reading import find_newest
 from tidetable.query.page import Events
 from tidetable.query.scans import PackScan
 from tidetable.query.session import ReadSession
-from tidetable.rollups.bucket import Report
+from tidetable.rollups.bucket import RefreshReport
 from tidetable.rollups.refresh import refresh_rollups
 from tidetable.times import to_text
 
@@ -175,7 +175,7 @@ def test_the_refresher_leaves_a_bucket_that_takes_too_long_to_its_next_run(crowd
         report = refresh_rollups(pipeline.definitions, services, "run", LENGTH)
     finally:
         services.reader.store.query_many = reads  # type: ignore[method-assign]
-    assert isinstance(report, Report)
+    assert isinstance(report, RefreshReport)
     assert (report.finished, report.failed) == (False, [])
     (edge,) = crowded.rollups.read_state("s").edges
     assert edge.sealed <= START < edge.sealed + timedelta(hours=3)

@@ -10,7 +10,7 @@ import pytest
 
 from tests.fakes import SEAL
 from tests.worlds.days import NOW, STREAM
-from tidetable.conditions import Condition, Names, Operator, read_numbers
+from tidetable.conditions import Condition, NameConditions, Operator, read_numbers
 from tidetable.config import parse
 from tidetable.problems import ProblemError
 from tidetable.query import Seal, parse_query, refuse_unwritable
@@ -25,7 +25,13 @@ BEFORE = NOW - timedelta(days=1)
 def cursor(stream: str = "s", series: str | None = "a", *, consistent: bool = False) -> str:
     """The cursor at the end of a query's page."""
     query = Query(
-        stream, BEFORE, NOW, Names(() if series is None else (series,)), ascending=True, limit=1, consistent=consistent
+        stream,
+        BEFORE,
+        NOW,
+        NameConditions(() if series is None else (series,)),
+        ascending=True,
+        limit=1,
+        consistent=consistent,
     )
     return SEAL.seal(query.make_cursor(Position(NOW)))
 
@@ -34,7 +40,7 @@ CURSOR = cursor()
 OTHER = cursor("other", None)
 TOUCHED = CURSOR.replace(CURSOR[40], "A" if CURSOR[40] != "A" else "B", 1)
 FORGED = Seal(lambda: b"a guess").seal(
-    Query("s", BEFORE, NOW, Names(("a",)), ascending=True, limit=1).make_cursor(Position(NOW))
+    Query("s", BEFORE, NOW, NameConditions(("a",)), ascending=True, limit=1).make_cursor(Position(NOW))
 )
 
 REFUSED = [
@@ -270,7 +276,7 @@ def test_a_cold_field_is_not_searched_nor_what_is_in_it(field: str) -> None:
 
 def test_a_cursor_goes_on_though_a_query_without_one_would_now_need_an_index() -> None:
     """Its periods may have an index that a deploy removed from the stream."""
-    query = Query("d", BEFORE, NOW, Names(), ascending=True, limit=1)
+    query = Query("d", BEFORE, NOW, NameConditions(), ascending=True, limit=1)
     text = SEAL.seal(query.make_cursor(Position(NOW)))
     assert parse_query(BY_SERIES, {"cursor": [text]}, NOW, SEAL).after == Position(NOW)
 
@@ -341,8 +347,8 @@ def test_a_value_is_a_number_as_far_as_an_event_may_have_it(text: str, number: s
 
 
 def test_an_id_is_compared_with_ids_alone() -> None:
-    names = Names(series=("a", "b"), ids=("1", "2"), series_prefix="a", id_prefix="2")
+    names = NameConditions(series=("a", "b"), ids=("1", "2"), series_prefix="a", id_prefix="2")
     assert [(series, id) for series in "ab12" for id in "ab12" if names.hold(series, id)] == [("a", "2")]
-    assert Names(ids=("a",)).hold("a", "1") is False
-    assert Names(id_prefix="a").hold("a", "1") is False
-    assert Names(series_prefix="a").hold("b", "a") is False
+    assert NameConditions(ids=("a",)).hold("a", "1") is False
+    assert NameConditions(id_prefix="a").hold("a", "1") is False
+    assert NameConditions(series_prefix="a").hold("b", "a") is False

@@ -11,7 +11,7 @@ from tests.fakes.catalog import FakeCatalog
 from tests.fakes.serial import Serial
 from tests.lifecycle.world import configuration
 from tidetable.archive_expiry import PresentCatalog
-from tidetable.catalog import ArchiveFacts, Backfill, Entry, Opened, State
+from tidetable.catalog import ArchiveFacts, Backfill, Entry, Opening, State
 from tidetable.config import parse
 from tidetable.layout import Layout
 from tidetable.periods import Kind, find_containing
@@ -118,9 +118,9 @@ def test_a_backfill_is_shown_on_its_periods_and_beside_them(tables: Tables) -> N
     catalog = hours(3, State.OPEN)
     entry = catalog.entries("s")[0]
     until = NOON + timedelta(hours=1)
-    catalog.move(entry, State.OPEN, expected=[State.OPEN], opened=Opened(until, 5, 6))
-    running = Backfill("s", NOON - timedelta(hours=2), NOON - timedelta(hours=1), Opened(until, 5, 6))
-    over = Backfill("s", NOON - timedelta(hours=9), NOON - timedelta(hours=8), Opened(NOON, 5, 6))
+    catalog.move(entry, State.OPEN, expected=[State.OPEN], opened=Opening(until, 5, 6))
+    running = Backfill("s", NOON - timedelta(hours=2), NOON - timedelta(hours=1), Opening(until, 5, 6))
+    over = Backfill("s", NOON - timedelta(hours=9), NOON - timedelta(hours=8), Opening(NOON, 5, 6))
     for backfill in (running, over):
         catalog.put_backfill(backfill)
     answer = page(catalog, tables)
@@ -168,10 +168,10 @@ def test_a_cursor_is_good_for_its_own_stream_and_query_only(tables: Tables) -> N
 
 def test_a_backfill_that_is_over_is_not_shown_on_its_period(tables: Tables) -> None:
     catalog = hours(1, State.OPEN)
-    catalog.move(catalog.entries("s")[0], State.OPEN, expected=[State.OPEN], opened=Opened(NOON, 5, 6))
+    catalog.move(catalog.entries("s")[0], State.OPEN, expected=[State.OPEN], opened=Opening(NOON, 5, 6))
     assert page(catalog, tables)["periods"][0]["backfill"] is None
     catalog.move(
-        catalog.entries("s")[0], State.OPEN, expected=[State.OPEN], opened=Opened(NOON + timedelta(seconds=1), 5, 6)
+        catalog.entries("s")[0], State.OPEN, expected=[State.OPEN], opened=Opening(NOON + timedelta(seconds=1), 5, 6)
     )
     assert page(catalog, tables)["periods"][0]["backfill"] is not None
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tidetable.catalog import ArchiveFacts, Entry, State
-from tidetable.conditions import ANY, Condition, Names
+from tidetable.conditions import ANY, Condition, NameConditions
 from tidetable.layout import Index, Layout
 from tidetable.layout.period_layout import Packing
 from tidetable.periods import parse_label
@@ -19,7 +19,7 @@ NEXT = datetime(2026, 3, 6, tzinfo=UTC)
 NOON = datetime(2026, 3, 5, 12, tzinfo=UTC)
 
 
-def scans_of(layout: Layout, after: Position | None, *, ascending: bool, names: Names = ANY) -> list[Scan]:
+def scans_of(layout: Layout, after: Position | None, *, ascending: bool, names: NameConditions = ANY) -> list[Scan]:
     """The scans of a day that is read from a place on."""
     entry = Entry("s", parse_label("2026-03-05"), "t", layout, State.OPEN, DAY)
     query = Query("s", DAY, NEXT, names, ascending=ascending, limit=10, after=after)
@@ -29,7 +29,7 @@ def scans_of(layout: Layout, after: Position | None, *, ascending: bool, names: 
 @pytest.mark.parametrize("ascending", [True, False])
 def test_of_several_series_each_goes_on_where_the_order_of_all_is(ascending: bool) -> None:
     """The place is an event of b at noon. Of that time, a comes before it and c after it, whichever way the page reads."""
-    after, names = Position(NOON, "b", "5"), Names(series=("a", "b", "c"))
+    after, names = Position(NOON, "b", "5"), NameConditions(series=("a", "b", "c"))
     (scan,) = scans_of(Layout("series", 1, "id"), after, ascending=ascending, names=names)
     assert isinstance(scan, TableScan)
     assert {keys.pk: keys.after for keys in scan.ranges} == {
@@ -119,7 +119,7 @@ def test_dynamodb_filters_only_by_fields_that_the_index_holds() -> None:
 
 def test_each_of_several_series_is_read_in_its_own_suffix() -> None:
     """All events of a series are in one suffix where the suffixes follow from the series."""
-    names = Names(series=("a", "b", "c", "d"))
+    names = NameConditions(series=("a", "b", "c", "d"))
     (scan,) = scans_of(Layout("series", 64, "series"), None, ascending=True, names=names)
     assert isinstance(scan, TableScan)
     assert [keys.pk.partition("#")[0] for keys in scan.ranges] == ["a", "b", "c", "d"]
@@ -136,12 +136,12 @@ NEAR = Index("near", local=True, levels=("region", "kind"))
         (Layout("time", 1, "id", 21_600, (NEAR,)), ANY, 0.5, False),
         (Layout("time", 1, "id", 21_600, (NEAR,)), ANY, 1, True),
         # Two hours are a twelfth of a day, and three are an eighth.
-        (Layout("series", 1, "id", indexes=(NEAR,)), Names(series=("a",)), 2, False),
-        (Layout("series", 1, "id", indexes=(NEAR,)), Names(series=("a",)), 3, True),
+        (Layout("series", 1, "id", indexes=(NEAR,)), NameConditions(series=("a",)), 2, False),
+        (Layout("series", 1, "id", indexes=(NEAR,)), NameConditions(series=("a",)), 3, True),
     ],
 )
 def test_an_index_is_gathered_for_a_tenth_of_a_bucket_or_of_a_period_without_buckets(
-    layout: Layout, names: Names, hours: float, gathered: bool
+    layout: Layout, names: NameConditions, hours: float, gathered: bool
 ) -> None:
     entry = Entry("s", parse_label("2026-03-05"), "t", layout, State.OPEN, DAY)
     end = DAY + timedelta(hours=hours)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tidetable.catalog import ArchiveFacts, Entry, GapReason, State
-from tidetable.conditions import ANY, Names
+from tidetable.conditions import ANY, NameConditions
 from tidetable.config import parse
 from tidetable.layout import Index, Layout, Packing
 from tidetable.periods import Kind, find_containing
@@ -146,9 +146,9 @@ def test_an_archive_needs_no_index() -> None:
 
 def test_names_are_shown_as_they_were_queried() -> None:
     assert show_names(ANY) == {"series": None}
-    assert show_names(Names(series=("a",), ids=("1",))) == {"series": "a", "id": ["1"]}
-    assert show_names(Names(series=("a", "b"), id_prefix="x")) == {"series": ["a", "b"], "id:prefix": "x"}
-    assert show_names(Names(series_prefix="p")) == {"series": None, "series:prefix": "p"}
+    assert show_names(NameConditions(series=("a",), ids=("1",))) == {"series": "a", "id": ["1"]}
+    assert show_names(NameConditions(series=("a", "b"), id_prefix="x")) == {"series": ["a", "b"], "id:prefix": "x"}
+    assert show_names(NameConditions(series_prefix="p")) == {"series": None, "series:prefix": "p"}
 
 
 def test_series_are_noted_of_periods_that_begin_then_or_later_and_a_prefix_chooses_among_them() -> None:
@@ -157,7 +157,7 @@ def test_series_are_noted_of_periods_that_begin_then_or_later_and_a_prefix_choos
         True,
         False,
     ]
-    query = Query("s", START, NOON, Names(series_prefix="a"), ascending=True, limit=1, consistent=True)
+    query = Query("s", START, NOON, NameConditions(series_prefix="a"), ascending=True, limit=1, consistent=True)
     asked: list[Any] = []
 
     def read_notes(stream: str, label: str, *, consistent: bool) -> NotedSeries:
@@ -171,7 +171,7 @@ def test_series_are_noted_of_periods_that_begin_then_or_later_and_a_prefix_choos
 
 def test_scans_name_what_is_filtered_after_reading() -> None:
     scan = PackScan.of(entry(layout=PACKED), START, NOON, ["p"])
-    query = Query("s", START, NOON, Names(series=("a",), ids=("1",)), ascending=True, limit=1)
+    query = Query("s", START, NOON, NameConditions(series=("a",), ids=("1",)), ascending=True, limit=1)
     assert list_filters(scan, query) == ["series", "id"]
     series = PackScan.of(entry(layout=Layout("series", 1, "id", pack=Packing(60, 9_000))), START, NOON, ["p"])
     assert list_filters(series, query) == ["id"]

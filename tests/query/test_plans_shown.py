@@ -5,7 +5,7 @@ from typing import Any
 
 from tests.fakes import SEAL
 from tests.worlds.days import Days
-from tidetable.conditions import Condition, Names
+from tidetable.conditions import Condition, NameConditions
 from tidetable.config import parse
 from tidetable.layout import Index, Layout
 from tidetable.periods import parse_label
@@ -103,7 +103,7 @@ def test_a_plan_shows_the_query_its_scans_and_what_is_not_there() -> None:
 
 def test_the_log_names_conditions_on_names_and_fields_once_each() -> None:
     conditions = (Condition("mag", "ge", ("1",)), Condition("mag", "ge", ("2",)), Condition("a", "in", ("x",)))
-    query = Query("s", NOON, NOON, Names(("a",), ("1",)), ascending=True, limit=1, conditions=conditions)
+    query = Query("s", NOON, NOON, NameConditions(("a",), ("1",)), ascending=True, limit=1, conditions=conditions)
     assert name_conditions(query) == "a:in&id:eq&mag:ge&series:eq"
 
 

@@ -29,7 +29,7 @@ from tidetable.query.batches import LiveBatch, TimeUp
 from tidetable.query.indexed_series import Stretch, read_stretch
 from tidetable.query.listings import parse_series
 from tidetable.query.listings.listing_parameters import Place, refuse_unrolled
-from tidetable.query.listings.names import Names, Seen
+from tidetable.query.listings.names import NameCollector, SeenTimes
 from tidetable.query.model import Position, Query
 from tidetable.query.rollup_sources import Choice, read_events_alone, refuse_unnoted, refuse_unordered
 from tidetable.query.scans import Gap
@@ -195,12 +195,12 @@ def test_events_of_unknown_series_are_refused_with_the_time_from_which_series_ar
     refuse_unordered(STREAM, Choice((), {}), Copies("eu-west-1", "us-east-1"))
 
 
-def seen(first: int, last: int, within: str) -> Seen:
-    return Seen(f"{first}", f"{last}", within, (within,))
+def seen(first: int, last: int, within: str) -> SeenTimes:
+    return SeenTimes(f"{first}", f"{last}", within, (within,))
 
 
 def test_a_name_is_shown_from_its_first_to_its_last_sighting() -> None:
-    names = Names(2, Place("text", "a"))
+    names = NameCollector(2, Place("text", "a"))
     for head, sighting in (
         ("a", seen(1, 9, "1h")),
         ("b", seen(5, 6, "1h")),
@@ -218,7 +218,7 @@ def test_a_name_is_shown_from_its_first_to_its_last_sighting() -> None:
 def test_of_many_names_those_of_the_page_and_one_more_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """A name that was dropped cannot come back, as its first sightings are forgotten."""
     monkeypatch.setattr("tidetable.query.listings.names._SLACK", 2)
-    names = Names(2, None)
+    names = NameCollector(2, None)
     for head in "fedcba" + "df":
         names.add(Place("text", head), head, seen(1, 1, "1h"))
     assert [place.head for place, _ in names.list_sorted()] == ["a", "b", "c"]

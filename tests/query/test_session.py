@@ -11,7 +11,7 @@ from tidetable.conditions import Condition
 from tidetable.large.unpack import Wholes
 from tidetable.layout import Index, Key, Layout
 from tidetable.periods import Kind, find_containing
-from tidetable.ports import Columns, Page
+from tidetable.ports import ItemColumns, Page
 from tidetable.query.hydrate import match_conditions, read_base_items
 from tidetable.query.scans import Gap
 from tidetable.query.session import ReadSession
@@ -36,7 +36,7 @@ def test_each_lost_event_is_one_gap_and_each_missing_table_one_gap_of_a_range() 
     for series in ("a", "b", "a"):
         session.note_lost(entry(), {"pk": "p", "sk": LAYOUT.make_sort_key(NOON, series, "1")})
     for end in (NOON, NOON, START + DAY):
-        assert session.take_page(None, entry(), START, end) == Page(Columns((), (), ()), more=False)
+        assert session.take_page(None, entry(), START, end) == Page(ItemColumns((), (), ()), more=False)
     lost = Gap(NOON, NOON + timedelta(microseconds=1), GapReason("damaged data"))
     missing = [Gap(START, end, GapReason("table missing")) for end in (NOON, START + DAY)]
     assert session.gaps == [lost, lost, *missing]
@@ -58,7 +58,7 @@ def test_of_data_that_is_elsewhere_forty_chunks_are_a_request_and_cold_data_is_n
     unpacker: Any = SimpleNamespace(complete_items=complete_items, inflate_or_keep=lambda item: item)
     reader: Any = SimpleNamespace(unpacker=unpacker)
     session = ReadSession(reader)
-    assert match_conditions(Columns.of(some), scan, session).sks == ["7"]
+    assert match_conditions(ItemColumns.of(some), scan, session).sks == ["7"]
     cost = session.cost
     assert (cost.requests, cost.units, asked) == (2, 82.0, [("t0", False)])
 

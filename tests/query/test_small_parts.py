@@ -14,13 +14,13 @@ from tests.worlds.days import STREAM, Days
 from tests.worlds.packed import STREAMS as PACKED_STREAMS
 from tests.worlds.packed import items_of
 from tidetable.catalog import Entry, State
-from tidetable.conditions import Names
+from tidetable.conditions import NameConditions
 from tidetable.copies import Copies
 from tidetable.errors import TableMissing
 from tidetable.events import Event
 from tidetable.layout import Index, Key, Layout, Packing, Ref
 from tidetable.periods import Kind, find_containing
-from tidetable.ports import Columns, KeyRange, Page, RangeRead, Version
+from tidetable.ports import EventVersion, ItemColumns, KeyRange, Page, RangeRead
 from tidetable.problems import ProblemError
 from tidetable.query import find_latest, page
 from tidetable.query import gather as gathering
@@ -101,7 +101,7 @@ def test_ranges_are_read_again_for_what_did_not_fit_and_the_time_is_looked_at_be
     monkeypatch.setattr(gathering, "KEPT_BYTES", 100)
     items = [{"pk": "p", "sk": f"{n}#a#{n}", "at": f"{n}", "data": {"x": "y" * 500}} for n in (3, 1, 2)]
     items.append({"pk": "p", "sk": "0#b#0", "at": "0", "data": {}})
-    halves = [Page(Columns.of(items[:2]), more=True, last={"pk": "p"}), Page(Columns.of(items[2:]), more=False)]
+    halves = [Page(ItemColumns.of(items[:2]), more=True, last={"pk": "p"}), Page(ItemColumns.of(items[2:]), more=False)]
     calls: list[str] = []
 
     def fetch(reads: Any) -> list[Page]:
@@ -116,7 +116,13 @@ def test_ranges_are_read_again_for_what_did_not_fit_and_the_time_is_looked_at_be
     )
     reads = [RangeRead(KeyRange("t", "p", None, None), 10)]
     merged = gather_events(
-        scan, reads, [halves[0]], fetch, Names(series=("a",)), ascending=True, check_time=lambda: calls.append("time")
+        scan,
+        reads,
+        [halves[0]],
+        fetch,
+        NameConditions(series=("a",)),
+        ascending=True,
+        check_time=lambda: calls.append("time"),
     )
     assert [([own[0] for own in entries], edge) for entries, edge in merged] == [
         (["1"], "1"),
@@ -299,7 +305,7 @@ def test_the_latest_event_is_read_as_consistently_as_the_request_wants(
 
 
 def test_what_an_archives_page_had_no_room_for_is_the_oldest() -> None:
-    versions = [Version(3, 9, newest=True), Version(2, 8, newest=False), Version(1, 7, newest=True)]
+    versions = [EventVersion(3, 9, newest=True), EventVersion(2, 8, newest=False), EventVersion(1, 7, newest=True)]
     events = [EVENT, EVENT, Event("a", NOON, "2", {})]
     first, second = make_archive_rows(events, versions, entry(), EVERYTHING)
     assert ([row.version.number for row in first.earlier if row.version], first.left_out) == ([2], 1)
@@ -335,7 +341,7 @@ def test_text_takes_its_bytes_and_one_more_for_what_is_escaped(text: str, size: 
 def test_members_that_plain_events_do_not_have_are_shown_when_they_say_something() -> None:
     item = {"pk": "p#0", "sk": LAYOUT.make_sort_key(NOON, "a", "1"), "data": {}}
     assert Row(entry(), item).write_members() == ""
-    row = Row(entry(), item, EVERYTHING, Version(2, 1000, newest=True), incomplete=True, left_out=3)
+    row = Row(entry(), item, EVERYTHING, EventVersion(2, 1000, newest=True), incomplete=True, left_out=3)
     assert row.write_members() == (
         ',"version":2,"newest":true,"accepted":"1970-01-01T00:00:01.000000Z","incomplete":true,"versions_left_out":3'
     )

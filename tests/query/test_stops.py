@@ -9,7 +9,7 @@ import pytest
 
 from tests.fakes import SEAL
 from tests.query.stored_events import DAYS, NOW, START, TIMELY, StoredEvents
-from tidetable.conditions import ANY, Names
+from tidetable.conditions import ANY, NameConditions
 from tidetable.events import Event
 from tidetable.query import parse_query, run_query
 from tidetable.query.events import find_stop
@@ -19,7 +19,7 @@ from tidetable.query.rows import Row, Rows
 from tidetable.times import to_text
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
-MINE = Names(series_prefix="a/")
+MINE = NameConditions(series_prefix="a/")
 LAYOUT = StoredEvents(TIMELY, [], [TIMELY.layout] * DAYS).reader.catalog.entries("s")[1]
 
 
@@ -37,7 +37,11 @@ def fill_page(*shown: Position) -> EventsPage:
 
 
 def find(
-    ascending: bool, reached: Position | None, *shown: Position, names: Names = MINE, after: Position | None = None
+    ascending: bool,
+    reached: Position | None,
+    *shown: Position,
+    names: NameConditions = MINE,
+    after: Position | None = None,
 ) -> Position | None:
     query = Query("s", at(-3600), at(3600), names, ascending, 100, after)
     return find_stop(query, fill_page(*shown), reached)

@@ -6,7 +6,7 @@ import pytest
 
 from tests.fakes.stage import Stage
 from tests.worlds.busy import MINUTE, START, make_events, make_stage
-from tidetable.ports import Columns, KeyRange, Page, RangeRead
+from tidetable.ports import ItemColumns, KeyRange, Page, RangeRead
 from tidetable.query.aggregates import find_aggregate, parse_aggregation
 from tidetable.query.aggregates.find import Aggregate
 from tidetable.query.batches import LiveBatch
@@ -75,14 +75,14 @@ def test_a_page_of_a_whole_read_is_as_long_as_64_mb_for_all_ranges_allow(
     item_bytes: int, ranges: int, limit: int
 ) -> None:
     pages = WholePages(ranges)
-    pages.note_pages([Page(Columns((), (), ()), more=True, units=100 * item_bytes / 4096, read=100)], 4096)
+    pages.note_pages([Page(ItemColumns((), (), ()), more=True, units=100 * item_bytes / 4096, read=100)], 4096)
     assert pages.choose_limit(28, 10_000, 3) == limit
 
 
 def test_items_of_different_sizes_count_by_their_mean() -> None:
     pages = WholePages(100)
-    pages.note_pages([Page(Columns((), (), ()), more=True, units=25.0, read=1)], 4096)
-    pages.note_pages([Page(Columns((), (), ()), more=True, units=3.0, read=99)], 8192)
+    pages.note_pages([Page(ItemColumns((), (), ()), more=True, units=25.0, read=1)], 4096)
+    pages.note_pages([Page(ItemColumns((), (), ()), more=True, units=3.0, read=99)], 8192)
     # (102,400 + 24,576) / 100 + 400 bytes for each event; 640,000 for each range
     assert pages.choose_limit(28, 0, 100) == 383
 
@@ -98,7 +98,7 @@ def test_a_whole_read_reads_ranges_together_before_they_are_used_up() -> None:
         for keys, limit in reads:
             rest = [sk for sk in held[keys.pk] if keys.after is None or sk > keys.after]
             some = rest[:limit]
-            columns = Columns([keys.pk] * len(some), some, ["{}"] * len(some))
+            columns = ItemColumns([keys.pk] * len(some), some, ["{}"] * len(some))
             pages.append(Page(columns, len(rest) > limit, 1.0, {"sk": some[-1]} if some else None, len(some)))
         return pages
 

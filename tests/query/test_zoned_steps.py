@@ -14,7 +14,7 @@ from tidetable.events import Event
 from tidetable.problems import ProblemError
 from tidetable.query.aggregates import find_aggregate, parse_aggregation
 from tidetable.query.aggregates.find import Aggregate
-from tidetable.query.aggregates.steps import Step, find_fitting_spans, parse_step
+from tidetable.query.aggregates.steps import TimeStep, find_fitting_spans, parse_step
 from tidetable.times import from_text
 
 ZONES = [
@@ -78,14 +78,14 @@ LENGTHS = [
 
 @pytest.mark.parametrize(("zone", "at", "hours"), LENGTHS)
 def test_a_day_has_the_hours_of_its_zone(zone: str, at: str, hours: float) -> None:
-    start, end = Step(days=1).find_whole(from_text(at), zone)
+    start, end = TimeStep(days=1).find_whole(from_text(at), zone)
     assert (end - start) / timedelta(hours=1) == hours
 
 
 def test_where_the_clocks_go_back_over_midnight_steps_have_no_hole() -> None:
     # At 00:01 on 29 October 2006 the clocks of St John's went back to 23:01: the 28th returned for 59 minutes.
     edges = [
-        Step(days=1).find_whole(from_text(f"2006-10-29T{at}Z"), "America/St_Johns")
+        TimeStep(days=1).find_whole(from_text(f"2006-10-29T{at}Z"), "America/St_Johns")
         for at in ("02:30", "03:29", "03:30")
     ]
     assert [edge[0].isoformat()[:16] for edge in edges] == ["2006-10-28T02:30", "2006-10-28T02:30", "2006-10-29T03:30"]
@@ -107,11 +107,11 @@ def test_a_text_that_is_no_step_is_refused(text: str) -> None:
 
 
 def test_hours_are_lengths_of_time_in_every_zone() -> None:
-    assert parse_step("24h", local=True) == Step(timedelta(hours=24))
-    assert parse_step("1d", local=True) == Step(days=1)
-    assert parse_step("1w", local=True) == Step(days=7)
-    assert parse_step("1d", local=False) == Step(timedelta(days=1))
-    assert parse_step("1mo", local=False) == Step(months=1)
+    assert parse_step("24h", local=True) == TimeStep(timedelta(hours=24))
+    assert parse_step("1d", local=True) == TimeStep(days=1)
+    assert parse_step("1w", local=True) == TimeStep(days=7)
+    assert parse_step("1d", local=False) == TimeStep(timedelta(days=1))
+    assert parse_step("1mo", local=False) == TimeStep(months=1)
 
 
 FITTING = [
@@ -126,7 +126,7 @@ FITTING = [
 @pytest.mark.parametrize(("zone", "minutes", "fitting"), FITTING)
 def test_a_rollup_fits_where_its_buckets_have_the_edges_of_steps(zone: str, minutes: int, fitting: str) -> None:
     start, end = datetime(2026, 3, 20, tzinfo=UTC), datetime(2026, 4, 20, tzinfo=UTC)
-    spans = find_fitting_spans(Step(days=1), zone, start, end, timedelta(minutes=minutes))
+    spans = find_fitting_spans(TimeStep(days=1), zone, start, end, timedelta(minutes=minutes))
     if fitting == "none":
         assert spans == []
     else:

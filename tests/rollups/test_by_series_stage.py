@@ -15,7 +15,7 @@ from tidetable.ports import Noting
 from tidetable.problems import ProblemError
 from tidetable.query.aggregates import find_aggregate, parse_aggregation
 from tidetable.rollups.bounds import choose_lease_length
-from tidetable.rollups.bucket import Report
+from tidetable.rollups.bucket import RefreshReport
 from tidetable.rollups.refresh import refresh_rollups
 from tidetable.times import to_text
 
@@ -51,7 +51,7 @@ class Rolled(Stage):
         super().__init__(NOON, config)
         self.sent: list[dict[str, Any]] = []
 
-    def refresh(self) -> Report:
+    def refresh(self) -> RefreshReport:
         pipeline = self.pipeline
         services = pipeline.refresher(lambda: 100.0)
         report = refresh_rollups(pipeline.definitions, services, "run", choose_lease_length(timedelta(seconds=300)))

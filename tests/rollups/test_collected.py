@@ -7,11 +7,11 @@ import pytest
 from msgspec.structs import replace
 
 from tests.worlds.rolled import HOURS, MINUTES, PACKED_SERIES, SERIES, START, World, begin_rollups, reading, show_edges
-from tidetable.catalog import Seen
+from tidetable.catalog import SeenTable
 from tidetable.config import TableClass
 from tidetable.periods import Kind
 from tidetable.rollups.collect import collect_bucket, collect_together
-from tidetable.rollups.cover import Segment
+from tidetable.rollups.cover import CoveredSpan
 from tidetable.rollups.services import BucketBlocked
 from tidetable.rollups.writing import Present, read_present, write_cells
 
@@ -22,16 +22,16 @@ BY_DAY = replace(MINUTES, period=Kind.DAY, ahead=timedelta(minutes=5))
 def test_a_period_that_never_had_a_table_has_no_events_and_yet_may_lack_cells() -> None:
     world = World()
     start = START + 40 * DAY
-    assert collect_bucket(HOURS, [Segment(start, start + HOUR, None)], world.services()).groups == {}
+    assert collect_bucket(HOURS, [CoveredSpan(start, start + HOUR, None)], world.services()).groups == {}
     with pytest.raises(BucketBlocked, match=r"s-m cannot be read from 2026-04-11T00:00:00.000000Z on: no table"):
-        collect_bucket(HOURS, [Segment(start, start + HOUR, MINUTES)], world.services())
+        collect_bucket(HOURS, [CoveredSpan(start, start + HOUR, MINUTES)], world.services())
 
 
 def test_a_period_that_was_deleted_is_not_taken_for_one_without_events() -> None:
     world = World()
     world.forget("s", START)
     with pytest.raises(BucketBlocked, match=r"^s cannot be read from 2026-03-02T00:00:00.000000Z on: deleted$"):
-        collect_bucket(HOURS, [Segment(START, START + HOUR, None)], world.services())
+        collect_bucket(HOURS, [CoveredSpan(START, START + HOUR, None)], world.services())
 
 
 def test_a_damaged_pack_of_a_series_keeps_its_bucket_from_being_sealed() -> None:
@@ -54,7 +54,7 @@ def test_a_bucket_with_too_many_groups_is_read_no_further() -> None:
     few = replace(MINUTES, max_groups=2)
     world = World((few,))
     world.write(*(reading(21 + n / 10, n, f"s{n}") for n in range(9)))
-    segment = Segment(START + 20 * MINUTE, START + 30 * MINUTE, None)
+    segment = CoveredSpan(START + 20 * MINUTE, START + 30 * MINUTE, None)
     bucket = collect_bucket(few, [segment], world.services())
     assert (bucket.is_over, len(bucket.groups)) == (True, 3)
 
@@ -107,7 +107,7 @@ def test_a_bucket_is_read_at_the_pace_that_leaves_units_to_queries(
     world = World((BY_DAY,), SERIES)
     world.write(*(reading(21 + n, n, f"s{n}") for n in range(5)))
     entry = world.entry("s", START)
-    seen = None if units == "unseen" else Seen(5, units, TableClass.STANDARD)
+    seen = None if units == "unseen" else SeenTable(5, units, TableClass.STANDARD)
     world.catalog.items["s", entry.period] = replace(entry, seen=seen)
     read: list[bool] = []
     query_many = world.store.query_many
@@ -118,7 +118,7 @@ def test_a_bucket_is_read_at_the_pace_that_leaves_units_to_queries(
 
     world.store.query_many = note_read  # type: ignore[method-assign]
     before = world.time
-    segment = Segment(START + 20 * MINUTE, START + 30 * MINUTE, None)
+    segment = CoveredSpan(START + 20 * MINUTE, START + 30 * MINUTE, None)
     services = replace(world.services(), reader=world.reader, remaining=lambda: remaining if read else 100.0)
     collect_bucket(BY_DAY, [segment], services)
     assert (world.time - before).total_seconds() == seconds

@@ -13,9 +13,9 @@ from tests.fakes.serial import Serial
 from tidetable.config import parse
 from tidetable.errors import BadInvocation, TidetableError
 from tidetable.ports import Edge
-from tidetable.rollups.bucket import Report
+from tidetable.rollups.bucket import RefreshReport
 from tidetable.rollups.definition import make_definition
-from tidetable.rollups.rebuild import Progress
+from tidetable.rollups.rebuild import RebuildProgress
 from wiring_upkeep import Upkeep
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -91,7 +91,7 @@ def function(monkeypatch: pytest.MonkeyPatch) -> Function:
 
 
 def test_a_run_answers_and_measures_its_report(function: Function, monkeypatch: pytest.MonkeyPatch) -> None:
-    report = Report(1, 2, 3, ["a"] * 4, ["b"] * 5, [], 6, timedelta(seconds=7.5), finished=False)
+    report = RefreshReport(1, 2, 3, ["a"] * 4, ["b"] * 5, [], 6, timedelta(seconds=7.5), finished=False)
     monkeypatch.setattr("handlers.refresher.refresh_rollups", lambda *_: report)
     assert function(source="schedule") == {
         "sealed": 1,
@@ -156,7 +156,7 @@ def test_a_status_and_a_plan_change_nothing(function: Function) -> None:
 
 def test_a_rebuild_answers_how_far_it_came(function: Function, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        "handlers.refresher.rebuild_rollup", lambda *_: Progress(NOON, 1, 2, marked=3, problem="it is blocked")
+        "handlers.refresher.rebuild_rollup", lambda *_: RebuildProgress(NOON, 1, 2, marked=3, problem="it is blocked")
     )
     assert function(rebuild=SPAN) == {
         "reached": "2026-03-01T12:00:00.000000Z",

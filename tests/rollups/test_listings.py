@@ -18,7 +18,7 @@ from tidetable.layout import Layout
 from tidetable.problems import ProblemError
 from tidetable.query.listings import explain_listing
 from tidetable.query.listings.listing_parameters import find_place
-from tidetable.query.listings.names import Names, Seen
+from tidetable.query.listings.names import NameCollector, SeenTimes
 from tidetable.rollups.rebuild import rebuild_rollup
 
 EVENTS = (
@@ -289,9 +289,9 @@ def test_a_plan_says_which_rollups_are_used() -> None:
 
 @pytest.mark.parametrize("turned", [False, True])
 def test_of_two_sightings_that_end_at_one_time_the_exact_one_counts(turned: bool) -> None:
-    held, place = Names(10, None), find_place("a")
+    held, place = NameCollector(10, None), find_place("a")
     assert place is not None
-    sightings = [Seen("1", "2", "10m"), Seen("2", "2", "0s")]
+    sightings = [SeenTimes("1", "2", "10m"), SeenTimes("2", "2", "0s")]
     for seen in sightings[::-1] if turned else sightings:
         held.add(place, "a", seen)
     ((_, record),) = held.list_sorted()
@@ -309,12 +309,12 @@ def test_many_names_are_held_no_longer_than_a_page_needs_them(step: int) -> None
     names = [f"s{n * step % 20_011:05d}" for n in range(20_011)]
     after, found = None, []
     while True:
-        held = Names(3_000, after)
+        held = NameCollector(3_000, after)
         for time in ("1", "2"):
             for name in names:
                 place = find_place(name)
                 assert place is not None
-                held.add(place, name, Seen(time, time, "1h"))
+                held.add(place, name, SeenTimes(time, time, "1h"))
                 assert len(held.list_sorted()) <= 8_001 if name == names[-1] else True
         page = held.list_sorted()
         found += [(row.value, row.earliest.first, row.latest.last) for _, row in page[:3_000]]

@@ -11,14 +11,14 @@ from msgspec.structs import replace
 from aws.sketches import DDSketches
 from tests.worlds.rolled import MINUTES, START, World, begin_rollups, reading, show_edges
 from tidetable.packs.numbers import settle_text
-from tidetable.rollups.bucket import Report
+from tidetable.rollups.bucket import RefreshReport
 from tidetable.rollups.cells import Bucket
 
 SENSORS = tuple(f"sensor_{number:02}" for number in range(64))
 BUCKET = START + timedelta(minutes=40)
 
 
-def refresh_sensors(decades: int) -> tuple[World, Report]:
+def refresh_sensors(decades: int) -> tuple[World, RefreshReport]:
     """Write 64 equal fields whose numbers fill so many decades; the rollup keeps every statistic of each."""
     world = begin_rollups((replace(MINUTES, fields=SENSORS),))
     events = []

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from tests.worlds.rolled import LENGTH, MINUTES, QUERIES, START, World, begin_rollups, reading
 from tidetable.ports import Mark, RollupState
 from tidetable.rollups import reseal as resealing
-from tidetable.rollups.bucket import Report, compute_bucket
+from tidetable.rollups.bucket import RefreshReport, compute_bucket
 from tidetable.rollups.rebuild import rebuild_rollup
 from tidetable.rollups.refresh import refresh_rollups
 
@@ -25,7 +25,7 @@ def refresh_slowly(
         return compute_bucket(*details)
 
     monkeypatch.setattr(resealing, "compute_bucket", compute_slowly)
-    reports: list[Report] = []
+    reports: list[RefreshReport] = []
     for _ in range(runs):
         spent.clear()
         services = replace(world.services(), remaining=lambda: seconds - 10 * len(spent))

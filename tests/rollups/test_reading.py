@@ -23,7 +23,7 @@ from tests.worlds.rolled import (
 from tidetable.catalog import ArchiveFacts, State
 from tidetable.layout import Key, Layout, Packing
 from tidetable.ports import Blob
-from tidetable.rollups.bucket import Report
+from tidetable.rollups.bucket import RefreshReport
 from tidetable.rollups.rebuild import rebuild_rollup
 from tidetable.rollups.refresh import refresh_rollups
 
@@ -32,7 +32,7 @@ DAILY = replace(HOURS, name="d", stream="s-d", every=timedelta(days=1))
 DAYS_LAYOUT = Layout("time", 1, "id", 86_400, pack=Packing(86_400, 65_536))
 
 
-def run(world: World, remaining: Callable[[], float] = lambda: 100.0) -> Report:
+def run(world: World, remaining: Callable[[], float] = lambda: 100.0) -> RefreshReport:
     report = refresh_rollups(world.definitions, replace(world.services(), remaining=remaining), "run", LENGTH)
     assert report is not None
     return report

@@ -12,12 +12,12 @@ from tidetable.errors import Outage, StoreUnavailable, TableThrottled
 from tidetable.layout import Layout, Packing
 from tidetable.ports import Edge
 from tidetable.rollups.bounds import to_millis
-from tidetable.rollups.rebuild import Progress, rebuild_rollup
+from tidetable.rollups.rebuild import RebuildProgress, rebuild_rollup
 from tidetable.rollups.status import describe_rollup, plan_rebuild
 from tidetable.times import to_text
 
 
-def rebuilt(world: World, hours: float, to: float = 100) -> Progress:
+def rebuilt(world: World, hours: float, to: float = 100) -> RebuildProgress:
     begin, end = START + timedelta(hours=hours), START + timedelta(hours=to)
     some = world.definitions["s"]
     found = rebuild_rollup(some[0], begin, end, some, world.services(), "rebuild", LENGTH)

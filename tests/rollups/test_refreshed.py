@@ -18,7 +18,7 @@ from tests.worlds.rolled import (
     reading,
     show_edges,
 )
-from tidetable.catalog import Seen
+from tidetable.catalog import SeenTable
 from tidetable.config import TableClass
 from tidetable.errors import Outage, StoreUnavailable
 from tidetable.periods import Kind
@@ -101,7 +101,7 @@ def test_cells_are_as_old_as_the_events_that_they_were_read_from(monkeypatch: py
     world.time = began = START + 100 * MINUTE + 211 * SECOND
     # Two read units per second are the refresher's, so reading takes time too.
     entry = world.entry("s", START)
-    world.catalog.items["s", entry.period] = replace(entry, seen=Seen(5, 4, TableClass.STANDARD))
+    world.catalog.items["s", entry.period] = replace(entry, seen=SeenTable(5, 4, TableClass.STANDARD))
     instants: list[int] = []
     write_each = world.store.write_each
 

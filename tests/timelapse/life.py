@@ -17,8 +17,8 @@ from tests.timelapse.course import START
 from tests.timelapse.rolled import RollupChecks
 from tests.timelapse.traffic import Traffic
 from tests.timelapse.vocabulary import configuration, derive_rollups
-from tidetable.archive.restore import Position
-from tidetable.catalog import Backfill, Opened
+from tidetable.archive.restore import RestorePosition
+from tidetable.catalog import Backfill, Opening
 from tidetable.config import Stream, parse
 from tidetable.errors import ArchiveMismatch, BadBackfill
 from tidetable.lifecycle.backfill import end_backfills, open_backfill
@@ -43,7 +43,7 @@ class Restore:
     stream: str
     label: str
     days: int
-    position: Position = field(default_factory=Position)
+    position: RestorePosition = field(default_factory=RestorePosition)
 
 
 class Life:
@@ -330,7 +330,7 @@ class Life:
     ) -> bool:
         stage = self.stage
         until = stage.clock.now() + length
-        backfill = Backfill(stream, *span, Opened(until, *units))
+        backfill = Backfill(stream, *span, Opening(until, *units))
         try:
             report = open_backfill(backfill, stage.begin_run("import", lambda: BACKFILL_SECONDS))
         except Exception as error:

@@ -8,7 +8,7 @@ import pytest
 
 from tests.fakes.stage import Stage
 from tests.worlds.killed import CONFIG, NOON
-from tidetable.catalog import Backfill, Entry, Opened
+from tidetable.catalog import Backfill, Entry, Opening
 from tidetable.lifecycle.backfill import end_backfills, open_backfill
 from tidetable.times import from_text, to_text
 
@@ -30,7 +30,7 @@ def make_backfill(
     stage: Stage, start: datetime = START, end: datetime = END, hours: int = 24, **units: Any
 ) -> Backfill:
     until = stage.clock.now() + timedelta(hours=hours)
-    return Backfill("s", start, end, Opened(until, units.get("write"), units.get("read")))
+    return Backfill("s", start, end, Opening(until, units.get("write"), units.get("read")))
 
 
 def start_backfill(stage: Stage, request: Backfill | None = None, *, dry_run: bool = False) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from bill.current_bill import Sources, present_bill
+from bill.current_bill import BillSources, present_bill
 from bill.workload import Workload, spread_by_hour
 from tests.fakes import FakeCatalog
 from tests.fakes.meters import FakeMeters
@@ -61,7 +61,7 @@ class BilledStage:
     ) -> Any:
         """Ask for the bill. Whenever the code looks at the remaining time, it gets the next number of ``seconds``."""
         tables: Any = type("Tables", (), {"describe": staticmethod(self.tables.get)})
-        sources = Sources(self.catalog, tables, self.meters, Serial, self.region, lambda: next(seconds))
+        sources = BillSources(self.catalog, tables, self.meters, Serial, self.region, lambda: next(seconds))
         return present_bill(self.config, sources, NOON, sees, only)
 
     def stream(self, name: str = "s") -> Any:

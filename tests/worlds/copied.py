@@ -10,7 +10,7 @@ from strict import StrictDynamo
 from strict.client import StrictClient
 from tests.fakes.stage import STAGE, Stage
 from tidetable.catalog import Entry
-from tidetable.lifecycle import Report
+from tidetable.lifecycle import RunReport
 from tidetable.times import to_text
 
 NOON = datetime(2026, 3, 15, 12, tzinfo=UTC)
@@ -63,7 +63,7 @@ def made(*replicas: str, **options: Any) -> Stage:
     return stage
 
 
-def run(stage: Stage, runs: int = 1, minutes: float = 5) -> Report:
+def run(stage: Stage, runs: int = 1, minutes: float = 5) -> RunReport:
     """Run the lifecycle ``runs`` times, as scheduled; return the last report. The clock goes on after a run."""
     for _ in range(runs):
         report = stage.run_lifecycle()
@@ -94,7 +94,7 @@ def copies(stage: Stage, name: str) -> dict[str, str]:
     return {replica["RegionName"]: replica["ReplicaStatus"] for replica in replicas}
 
 
-def steps(report: Report) -> list[tuple[str, str, str]]:
+def steps(report: RunReport) -> list[tuple[str, str, str]]:
     """The actions of a run: action, period, outcome."""
     return [(result.action.name, result.action.entry.period.label, result.outcome) for result in report.done]
 

@@ -14,9 +14,9 @@ from tidetable.catalog import Entry, State
 from tidetable.config import parse
 from tidetable.errors import ChangesRefused
 from tidetable.events import Event, Item
-from tidetable.feed import Delivered, Record
+from tidetable.feed import Delivered, StreamRecord
 from tidetable.feed.feeds import Feeds
-from tidetable.feed.targets import Message
+from tidetable.feed.targets import FeedMessage
 from tidetable.layout import Key, Layout, Packing
 from tidetable.periods import Kind, find_containing
 from tidetable.ports import Blob
@@ -59,7 +59,7 @@ class FeedTarget:
     bodies: list[Any] = field(default_factory=list)
     requests: list[list[int]] = field(default_factory=list)
 
-    def send(self, messages: Sequence[Message]) -> Sequence[int]:
+    def send(self, messages: Sequence[FeedMessage]) -> Sequence[int]:
         bodies = [json.loads(message.body) for message in messages]
         numbers = [read_number(body) for body in bodies]
         self.requests.append(numbers)
@@ -103,7 +103,7 @@ class FeedWorld:
         whole = unpacker(self.store, self.values)
         self.feeds = Feeds(config, "t", self.catalog, whole, self.letters, self.clock, lambda arn, _: self.targets[arn])
 
-    def deliver(self, *records: Record, seconds: float = 100.0) -> Delivered:
+    def deliver(self, *records: StreamRecord, seconds: float = 100.0) -> Delivered:
         return self.feeds.deliver(list(records), lambda: seconds)
 
     def redeliver(self) -> int:
@@ -111,16 +111,16 @@ class FeedWorld:
         kept, self.letters.kept = self.letters.kept, []
         return sum(self.feeds.redeliver("orders", target, [body], lambda: 100.0) for target, body in kept)
 
-    def record(self, number: int, age: timedelta = OLD, *, id: str = "", **attributes: Any) -> Record:
+    def record(self, number: int, age: timedelta = OLD, *, id: str = "", **attributes: Any) -> StreamRecord:
         """A record of an event that is in the table; its number is its id or, if it has data, in ``n``."""
         item = {**self.layout.make_item(Event("a", NOW, id or str(number), {"n": number}), at=number), **attributes}
         return self.put(item, number, age)
 
-    def put(self, item: Item, number: int, age: timedelta = OLD) -> Record:
+    def put(self, item: Item, number: int, age: timedelta = OLD) -> StreamRecord:
         self.store.tables[TABLE][Key(item["pk"], item["sk"])] = item
-        return Record(str(number), "insert", TABLE, item, self.clock.now() - age)
+        return StreamRecord(str(number), "insert", TABLE, item, self.clock.now() - age)
 
-    def large(self, number: int, age: timedelta = OLD) -> Record:
+    def large(self, number: int, age: timedelta = OLD) -> StreamRecord:
         """A record of an event whose data is in the bucket."""
         body = b'{"n":%d}' % number
         self.values.put(Blob(f"large/{number}", Zstd().compress(body), Key("a", "b")))
@@ -129,7 +129,7 @@ class FeedWorld:
         del record.item["data"]
         return record
 
-    def chunked(self, number: int) -> Record:
+    def chunked(self, number: int) -> StreamRecord:
         """A record of an event whose data is in chunks."""
         record = self.record(number, out={"v": "0" * 32, "n": 1, "b": 8})
         assert record.item is not None

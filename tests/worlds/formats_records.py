@@ -5,7 +5,7 @@ from typing import Any
 
 from tests.credentials.records import record
 from tests.fakes.stage import Stage
-from tidetable.catalog import ArchiveFacts, Backfill, Entry, Opened, RecordedPolicy, Seen, State
+from tidetable.catalog import ArchiveFacts, Backfill, Entry, Opening, RecordedPolicy, SeenTable, State
 from tidetable.config import TableClass
 from tidetable.credentials import CredentialRecord, Secret
 from tidetable.layout import Index, Layout, Packing
@@ -33,7 +33,7 @@ def _make_entry(day: int, state: State, layout: Layout = _PLAIN, kind: Kind = Ki
 
 _ARCHIVE = ArchiveFacts("stream=former/period=2026-02-04/_manifest.json", 7, 1234, NOON, None, {"n": 2})
 _EXPIRED = ArchiveFacts("stream=former/period=2026-02-06/_manifest.json", 7, 1234, NOON, NOON + timedelta(days=1))
-_UNITS = Opened(NOON + timedelta(days=2), 50, 5)
+_UNITS = Opening(NOON + timedelta(days=2), 50, 5)
 # One entry for each state, with every layout and every fact.
 ENTRIES = [
     _make_entry(1, State.CREATING),
@@ -45,8 +45,8 @@ ENTRIES = [
     _make_entry(7, State.RESTORING, archive=_ARCHIVE, keep_until=NOON, copying=("eu-west-1", NOON)),
     _make_entry(8, State.DELETED, kind=Kind.HOUR, deleted_at=NOON),
 ]
-SEEN = Seen(5, 4, TableClass.INFREQUENT, (("kinds", (3, 2)),), changing=True)
-BACKFILL = Backfill(FORMER, NOON - timedelta(days=40), NOON - timedelta(days=30), Opened(NOON, None, None))
+SEEN = SeenTable(5, 4, TableClass.INFREQUENT, (("kinds", (3, 2)),), changing=True)
+BACKFILL = Backfill(FORMER, NOON - timedelta(days=40), NOON - timedelta(days=30), Opening(NOON, None, None))
 POLICY = RecordedPolicy(FORMER, '{"period":"day"}', NOON)
 # Buckets of a rollup: with too many groups, computed anew, and without its events.
 HOUR = timedelta(hours=1)

@@ -25,7 +25,7 @@ from tidetable.archive import archive_period
 from tidetable.errors import TargetBusy
 from tidetable.exact_json import encode_json
 from tidetable.feed.feeds import Feeds
-from tidetable.feed.targets import Message
+from tidetable.feed.targets import FeedMessage
 from tidetable.ingest.drain import TRIES
 from tidetable.ingest.saved import take_message
 
@@ -153,7 +153,7 @@ class FeedTarget(_BusyTarget):
 
     taken: list[Any] = field(default_factory=list)
 
-    def send(self, messages: list[Message]) -> Any:
+    def send(self, messages: list[FeedMessage]) -> Any:
         self.taken += [json.loads(message.body) for message in messages]
         return ()
 

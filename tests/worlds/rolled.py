@@ -30,8 +30,8 @@ from tidetable.query import Reader
 from tidetable.query.aggregates import explain_aggregate, find_aggregate, parse_aggregation
 from tidetable.query.aggregates.find import Aggregate
 from tidetable.rollups import bounds
-from tidetable.rollups.bucket import Report
-from tidetable.rollups.definition import Definition, Rolled
+from tidetable.rollups.bucket import RefreshReport
+from tidetable.rollups.definition import Definition, QueryRollups
 from tidetable.rollups.refresh import refresh_rollups
 from tidetable.rollups.services import Services
 from tidetable.times import to_text
@@ -95,7 +95,7 @@ class World:
         self.definitions: dict[str, Sequence[Definition]] = {"s": list(definitions)}
         self.values = FakeValues()
         whole = unpacker(self.store, self.values)
-        rolled = Rolled(self.rollups, self.definitions)
+        rolled = QueryRollups(self.rollups, self.definitions)
         self.reader = Reader(self.catalog, self.store, self.archive, whole, SEAL, DDSketches(), Serial, rolled)
         self.writers: list[Writer] = []
         self.notes = SeriesIndex(self.rollups)
@@ -207,7 +207,7 @@ class World:
 
     def refresh(
         self, error: float = 0.0, strike: Callable[[], None] = lambda: None, owner: str = "run"
-    ) -> Report | None:
+    ) -> RefreshReport | None:
         return refresh_rollups(self.definitions, self.services(error, strike), owner, LENGTH)
 
     # Queries

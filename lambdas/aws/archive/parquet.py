@@ -30,7 +30,7 @@ from aws.archive.render import (
     take_letter,
     value,
 )
-from aws.archive.rows import NOTE, Note, Rows, add_facts, join_chunks
+from aws.archive.rows import NOTE, Note, PartRows, add_facts, join_chunks
 from aws.archive.to_arrow import MAX_LEAVES, Irregular, Shape, read_page
 from aws.archive.untyped import count_untyped
 from aws.dynamodb.wire import decode_item
@@ -256,9 +256,9 @@ class Parquet:
             yield from map(decode_item, rows.wire())
 
 
-def _read_row_groups(part: bytes, layout: Layout) -> Iterator[Rows]:
+def _read_row_groups(part: bytes, layout: Layout) -> Iterator[PartRows]:
     file = pq.ParquetFile(BytesIO(part))
-    return (Rows(file.read_row_group(group), layout) for group in range(file.num_row_groups))
+    return (PartRows(file.read_row_group(group), layout) for group in range(file.num_row_groups))
 
 
 def _read_times(items: pa.StructArray) -> pa.Array:

@@ -11,7 +11,7 @@ from typing import IO, Any
 import pyarrow.parquet as pq
 
 from aws.archive.data_columns import Column
-from aws.archive.rows import Note, Rows, read_note
+from aws.archive.rows import Note, PartRows, read_note
 from tidetable.archive.reading import ArchivedEvent
 from tidetable.conditions import Condition, read_numbers
 from tidetable.large.forms import strip_version
@@ -51,7 +51,7 @@ def read_between(
         and _may_match(file.metadata.row_group(index), note, keys)
     ]
     for index in groups if ascending else reversed(groups):
-        rows = list(Rows(file.read_row_group(index, columns=names), layout).events())
+        rows = list(PartRows(file.read_row_group(index, columns=names), layout).events())
         yield from rows if ascending else reversed(rows)
 
 

@@ -21,7 +21,7 @@ from tidetable.archive.digest import ItemsDigest
 from tidetable.archive.reading import ArchivedEvent
 from tidetable.events import Event
 from tidetable.layout import Layout
-from tidetable.ports import Version
+from tidetable.ports import EventVersion
 
 NOTE = b"tidetable"
 _TEXT = pa.string()
@@ -49,7 +49,7 @@ def read_note(schema: pa.Schema) -> Note:
     return msgspec.json.decode(metadata[NOTE], type=Note)
 
 
-class Rows:
+class PartRows:
     """Rows of a part, converted back to items, events or facts."""
 
     def __init__(self, table: pa.Table, layout: Layout) -> None:
@@ -134,7 +134,7 @@ class Rows:
             event = Event(series[row], times[row].astimezone(UTC), ids[row], values)
             yield event, versions[row] if versions is not None else None
 
-    def _read_versions(self) -> list[Version] | None:
+    def _read_versions(self) -> list[EventVersion] | None:
         """Read each row's version, if the layout keeps versions; the newest version's number is in its attributes."""
         if not self._versioned:
             return None
@@ -142,7 +142,7 @@ class Rows:
         versions = []
         for number, attributes, at in zip(*(column.to_pylist() for column in columns), strict=True):
             stored = msgspec.json.decode(attributes or "{}").get("version", {}).get("N", number)
-            versions.append(Version(int(stored), int(at or 0), number == 0))
+            versions.append(EventVersion(int(stored), int(at or 0), number == 0))
         return versions
 
     def _read_data(self, only: set[int] | None) -> Iterator[tuple[int, dict[str, Any]]]:

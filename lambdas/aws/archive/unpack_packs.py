@@ -25,7 +25,7 @@ from tidetable.events import Item
 from tidetable.exact_json import decode_json
 from tidetable.large.unpack import measure_outside
 from tidetable.layout import Layout
-from tidetable.packs import Opened, Run, open_item, walk_packs
+from tidetable.packs import OpenedItem, WalkedRun, open_item, walk_packs
 
 if TYPE_CHECKING:
     from tidetable.archive.ports import TableSource
@@ -124,7 +124,7 @@ class _Pass:
                     texts, size = [], 0
         yield self._make_page(texts, replace(position, done=position.done + 1), len(self.ends))
 
-    def _open(self, pk: str, low: str | None) -> Iterator[Opened]:
+    def _open(self, pk: str, low: str | None) -> Iterator[OpenedItem]:
         """Open the items of a partition key, in order."""
         after: Mapping[str, Any] | None = None
         while True:
@@ -135,7 +135,7 @@ class _Pass:
             if after is None:
                 return
 
-    def _render_events(self, run: Run, logical: str) -> Iterator[tuple[str, str, int]]:
+    def _render_events(self, run: WalkedRun, logical: str) -> Iterator[tuple[str, str, int]]:
         """Events as plain items in DynamoDB JSON, with their sort keys and the bytes of their data beside the items."""
         for place, copy in zip(run.places, run.copies, strict=True):
             item: Item
@@ -162,7 +162,7 @@ class _Pass:
         self.units, self.count = 0.0, 0
         return page
 
-    def _note_ends(self, items: Iterator[Opened], after: str) -> Iterator[Opened]:
+    def _note_ends(self, items: Iterator[OpenedItem], after: str) -> Iterator[OpenedItem]:
         """Yield the items unchanged, and note the last sort key of each pack that ends after ``after``."""
         for item in items:
             if item.hash and item.places and item.places[-1] > after:

@@ -9,8 +9,8 @@ import msgspec
 from aws.dynamodb.item_texts import PlainItem, render_texts
 from aws.dynamodb.queries import find_last_key
 from aws.dynamodb.wire import decode_item
-from aws.http.client import Refused
-from tidetable.ports import Columns, KeyRange, Page
+from aws.http.client import RequestRefused
+from tidetable.ports import ItemColumns, KeyRange, Page
 
 
 class _Units(msgspec.Struct):
@@ -99,15 +99,17 @@ def decode_query(keys: KeyRange, body: bytes, *, texts: bool) -> Page:
         read = _PLAIN(body)
         contents = render_texts(read.Items)
         if contents is not None:
-            return _make_page(read, Columns([keys.pk] * len(contents), [item.sk.S for item in read.Items], contents))
+            return _make_page(
+                read, ItemColumns([keys.pk] * len(contents), [item.sk.S for item in read.Items], contents)
+            )
     answer = ITEMS(body)
     items = [decode_item(item) for item in answer.Items]
     if index is not None and keys.after is not None:
         items = [item for item in items if item[index.sk] != keys.after]
-    return _make_page(answer, Columns.of(items))
+    return _make_page(answer, ItemColumns.of(items))
 
 
-def _make_page(read: _Read, columns: Columns) -> Page:
+def _make_page(read: _Read, columns: ItemColumns) -> Page:
     units = read.ConsumedCapacity.CapacityUnits if read.ConsumedCapacity is not None else 0.0
     last = find_last_key(read.LastEvaluatedKey)
     return Page(columns, read.LastEvaluatedKey is not None, units, last, read.ScannedCount)
@@ -119,13 +121,13 @@ def decode_put(body: bytes) -> Wrote:
     return Wrote(ConsumedCapacity=[capacity] if capacity is not None else [])
 
 
-def find_throttling_reasons(refused: Refused) -> list[str]:
+def find_throttling_reasons(refused: RequestRefused) -> list[str]:
     """DynamoDB's names of the reasons for throttling, such as ``TableWriteKeyRangeThroughputExceeded``."""
     why = read_reasons(refused)
     return [reason.reason for reason in (*why.ThrottlingReasons, *why.other_reasons) if reason.reason]
 
 
-def read_reasons(refused: Refused) -> _Why:
+def read_reasons(refused: RequestRefused) -> _Why:
     """Read the reasons of a refusal; empty if their form is unknown."""
     try:
         return _WHY(refused.body)

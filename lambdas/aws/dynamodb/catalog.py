@@ -21,7 +21,7 @@ from aws.dynamodb.catalog_items import (
 )
 from aws.dynamodb.reads import decode_answer, make_range_body, read_all, read_pages
 from aws.dynamodb.wire import decode_item
-from aws.http.client import LeanClient, Request
+from aws.http.client import LeanClient, ServiceRequest
 from tidetable.catalog import Backfill, Entry
 from tidetable.events import Item
 
@@ -44,7 +44,7 @@ class LeanCatalog:
         before = make_range_body(self._table, key, first, low, consistent=consistent)
         within = make_range_body(self._table, key, low, high, consistent=consistent)
         requests = [
-            Request("Query", msgspec.json.encode(body), ITEMS)
+            ServiceRequest("Query", msgspec.json.encode(body), ITEMS)
             for body in (before | {"ScanIndexForward": False, "Limit": 1}, within)
         ]
         last, page = [decode_answer(reply, self._table) for reply in read_all(self._client, requests)]

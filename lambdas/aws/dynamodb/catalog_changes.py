@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from aws.dynamodb import catalog_items
 from aws.dynamodb.catalog_table import NEW, CatalogTable
 from aws.dynamodb.codec import to_wire
-from tidetable.catalog import Backfill, Entry, Facts, RecordedPolicy, Seen, State
+from tidetable.catalog import Backfill, Entry, EntryFacts, RecordedPolicy, SeenTable, State
 from tidetable.errors import StaleEntry
 from tidetable.events import Item
 from tidetable.times import from_text, to_text
@@ -51,7 +51,7 @@ class DynamoCatalog(CatalogTable):
         key = catalog_items.make_period_key(entry.stream, entry.period)
         return self._put_if(NEW, key | catalog_items.make_attributes(entry))
 
-    def move(self, entry: Entry, to: State, *, expected: Iterable[State], **facts: Unpack[Facts]) -> Entry:
+    def move(self, entry: Entry, to: State, *, expected: Iterable[State], **facts: Unpack[EntryFacts]) -> Entry:
         """Update only the state and these facts: other callers may have changed other attributes meanwhile."""
         expected = sorted(expected)
         moved = replace(entry, state=to, **facts)
@@ -62,7 +62,7 @@ class DynamoCatalog(CatalogTable):
             raise StaleEntry(entry.stream, entry.period.label, expected)
         return moved
 
-    def note(self, entry: Entry, seen: Seen) -> None:
+    def note(self, entry: Entry, seen: SeenTable) -> None:
         self._set(entry, seen=catalog_items.make_seen_item(seen))
 
     def mark_scaled(self, entry: Entry, *, scaled: bool, policy: str = "") -> None:

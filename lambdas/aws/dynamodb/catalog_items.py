@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec.structs import astuple, replace
 
-from tidetable.catalog import ArchiveFacts, Backfill, Entry, Opened, RecordedPolicy, Seen, State
+from tidetable.catalog import ArchiveFacts, Backfill, Entry, Opening, RecordedPolicy, SeenTable, State
 from tidetable.config import TableClass
 from tidetable.errors import Outage, StoreUnavailable
 from tidetable.events import Item
@@ -208,22 +208,22 @@ def read_policy(item: Item) -> RecordedPolicy:
     return RecordedPolicy(item["sk"], item["policy"], _read_time(item, "removed"))
 
 
-def make_opened_item(opened: Opened) -> Item:
+def make_opened_item(opened: Opening) -> Item:
     return {"until": to_text(opened.until), "write": opened.write, "read": opened.read}
 
 
-def _read_opened(item: Mapping[str, Any]) -> Opened:
+def _read_opened(item: Mapping[str, Any]) -> Opening:
     write, read = (None if item[name] is None else int(item[name]) for name in ("write", "read"))
-    return Opened(from_text(item["until"]), write, read)
+    return Opening(from_text(item["until"]), write, read)
 
 
-def make_seen_item(seen: Seen) -> Item:
+def make_seen_item(seen: SeenTable) -> Item:
     units = {"write": seen.write, "read": seen.read, "class": seen.table_class.value}
     item: Item = units | {"indexes": [[name, *units] for name, units in seen.indexes]}
     return item | {"changing": True} if seen.changing else item
 
 
-def _read_seen(item: Mapping[str, Any]) -> Seen:
+def _read_seen(item: Mapping[str, Any]) -> SeenTable:
     write, read = (None if item[name] is None else int(item[name]) for name in ("write", "read"))
     indexes = tuple((name, (int(wr), int(rd))) for name, wr, rd in item.get("indexes", ()))
-    return Seen(write, read, TableClass(item["class"]), indexes, item.get("changing", False))
+    return SeenTable(write, read, TableClass(item["class"]), indexes, item.get("changing", False))

@@ -10,7 +10,7 @@ import msgspec
 from aws.dynamodb.answers import GET_ANSWER
 from aws.dynamodb.codes import BROKEN, NOT_FOUND, THROTTLED, UNPROCESSED, find_outage
 from aws.dynamodb.wire import decode_item
-from aws.http.client import LeanClient, NoAnswer, Refused, Reply, Request
+from aws.http.client import LeanClient, NoAnswer, Reply, RequestRefused, ServiceRequest
 from tidetable.errors import Outage, StoreUnavailable, TableMissing
 from tidetable.events import Item
 from tidetable.layout import Key
@@ -23,7 +23,7 @@ _ROUNDS = 8
 FIRST_PAUSE = 0.05
 
 
-def read_all(client: LeanClient, requests: Sequence[Request]) -> list[Reply]:
+def read_all(client: LeanClient, requests: Sequence[ServiceRequest]) -> list[Reply]:
     """Send several reads at once. Reads whose failure may pass are repeated a few times, with full jitter."""
     replies: list[Reply] = [NoAnswer("not sent")] * len(requests)
     for number, reply in _collect_replies(client, requests, lambda _: None, _ATTEMPTS):
@@ -32,7 +32,7 @@ def read_all(client: LeanClient, requests: Sequence[Request]) -> list[Reply]:
 
 
 def read_whole(
-    client: LeanClient, requests: Sequence[Request], rest: Callable[[Any], Request | None]
+    client: LeanClient, requests: Sequence[ServiceRequest], rest: Callable[[Any], ServiceRequest | None]
 ) -> Iterator[Reply]:
     """Read answers that may be partial: ``rest`` makes the request for the remainder. Replies come in any order.
 
@@ -42,13 +42,13 @@ def read_whole(
 
 
 def _collect_replies(
-    client: LeanClient, requests: Sequence[Request], rest: Callable[[Any], Request | None], rounds: int
+    client: LeanClient, requests: Sequence[ServiceRequest], rest: Callable[[Any], ServiceRequest | None], rounds: int
 ) -> Iterator[tuple[int, Reply]]:
     """Yield final replies with the numbers of their requests; only failures and remainders are sent again."""
     waiting = [(number, request, 0) for number, request in enumerate(requests)]
     for turn in range(1, rounds + 1):
         replies = client.call_all([request for _, request, _ in waiting])
-        again: list[tuple[int, Request, int]] = []
+        again: list[tuple[int, ServiceRequest, int]] = []
         for (number, request, failures), reply in zip(waiting, replies, strict=True):
             # A throttled table answers at once. A broken table may take a time-out per attempt: it gets fewer attempts.
             most = rounds if is_throttled(reply) else _ATTEMPTS
@@ -56,13 +56,13 @@ def _collect_replies(
                 again.append((number, request, failures + 1))
                 continue
             yield number, reply
-            remainder = None if isinstance(reply, NoAnswer | Refused) else rest(reply)
+            remainder = None if isinstance(reply, NoAnswer | RequestRefused) else rest(reply)
             if remainder is None:
                 continue
             if turn < rounds:
                 again.append((number, remainder, failures))
             else:
-                yield number, Refused(UNPROCESSED, f"after {rounds} rounds something is still unprocessed", b"")
+                yield number, RequestRefused(UNPROCESSED, f"after {rounds} rounds something is still unprocessed", b"")
         if not again:
             return
         waiting = again
@@ -72,7 +72,7 @@ def _collect_replies(
 def read_item(client: LeanClient, table: str, key: Key, **options: bool) -> Item | None:
     """Read an item by one GetItem with these options; None if there is no item."""
     body = {"TableName": table, "Key": {"pk": {"S": key.pk}, "sk": {"S": key.sk}}, **options}
-    (reply,) = read_all(client, [Request("GetItem", msgspec.json.encode(body), GET_ANSWER)])
+    (reply,) = read_all(client, [ServiceRequest("GetItem", msgspec.json.encode(body), GET_ANSWER)])
     item = decode_answer(reply, table).Item
     return None if item is None else decode_item(item)
 
@@ -94,26 +94,26 @@ def read_pages(
     page = first
     while page is None or page.LastEvaluatedKey is not None:
         more = {} if page is None else {"ExclusiveStartKey": page.LastEvaluatedKey}
-        (reply,) = read_all(client, [Request("Query", msgspec.json.encode(body | more), decode)])
+        (reply,) = read_all(client, [ServiceRequest("Query", msgspec.json.encode(body | more), decode)])
         page = decode_answer(reply, body["TableName"])
         yield page
 
 
 def is_throttled(reply: Reply) -> bool:
     """True if DynamoDB refused a request because of its rate."""
-    return isinstance(reply, Refused) and reply.code in THROTTLED
+    return isinstance(reply, RequestRefused) and reply.code in THROTTLED
 
 
 def _is_temporary(reply: Reply) -> bool:
     """True if the same request may succeed later."""
-    return isinstance(reply, NoAnswer) or (isinstance(reply, Refused) and reply.code in THROTTLED | BROKEN)
+    return isinstance(reply, NoAnswer) or (isinstance(reply, RequestRefused) and reply.code in THROTTLED | BROKEN)
 
 
 def decode_answer(reply: Reply, table: str) -> Any:
     """Return the decoded answer, or its body; TableMissing or StoreUnavailable after a refusal or without an answer."""
     if isinstance(reply, NoAnswer):
         raise StoreUnavailable(Outage.NO_ANSWER, reply.why)
-    if not isinstance(reply, Refused):
+    if not isinstance(reply, RequestRefused):
         return reply
     if reply.code == NOT_FOUND:
         raise TableMissing(table)

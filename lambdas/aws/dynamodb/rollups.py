@@ -18,7 +18,7 @@ from aws.dynamodb.answers import read_reasons
 from aws.dynamodb.codes import CONDITION_FAILED, TRANSACTION_CANCELED
 from aws.dynamodb.reads import FIRST_PAUSE, decode_answer, is_throttled, make_range_body, read_all, read_pages
 from aws.dynamodb.series_index import Attribute, Found, LeanNotes, decode_found, make_key
-from aws.http.client import Refused, Reply, Request
+from aws.http.client import Reply, RequestRefused, ServiceRequest
 from tidetable.ports import Edge, Mark, Noting, RollupState
 from tidetable.ports.rollups import Span
 from tidetable.times import from_text, to_text
@@ -94,7 +94,7 @@ class LeanRollups(LeanNotes):
         }
         keys = [_make_mark_key(bucket, length) for bucket in dict.fromkeys(buckets)]
         bodies = [self._name_item(stream, key) | change for key in keys]
-        requests = [Request("UpdateItem", msgspec.json.encode(body)) for body in bodies]
+        requests = [ServiceRequest("UpdateItem", msgspec.json.encode(body)) for body in bodies]
         for turn in range(_ROUNDS):
             replies = self._client.call_all(requests, insist=False)
             throttled = [is_throttled(reply) for reply in replies]
@@ -189,16 +189,16 @@ class LeanRollups(LeanNotes):
 
         DynamoDB would refuse a second request after the first request.
         """
-        (reply,) = self._client.call_all([Request(operation, msgspec.json.encode(body))])
+        (reply,) = self._client.call_all([ServiceRequest(operation, msgspec.json.encode(body))])
         return self._is_done(reply)
 
     def _repeat_changes(self, operation: str, bodies: Iterable[dict[str, Any]]) -> None:
-        for reply in read_all(self._client, [Request(operation, msgspec.json.encode(body)) for body in bodies]):
+        for reply in read_all(self._client, [ServiceRequest(operation, msgspec.json.encode(body)) for body in bodies]):
             self._is_done(reply)
 
     def _is_done(self, reply: Reply) -> bool:
         """True if DynamoDB made the change; False if its condition did not hold."""
-        if isinstance(reply, Refused):
+        if isinstance(reply, RequestRefused):
             if reply.code == CONDITION_FAILED:
                 return False
             if reply.code == TRANSACTION_CANCELED:

@@ -13,7 +13,7 @@ import msgspec
 
 from aws.dynamodb.codes import CONDITION_FAILED
 from aws.dynamodb.reads import FIRST_PAUSE, decode_answer, is_throttled, read_all
-from aws.http.client import LeanClient, Refused, Request
+from aws.http.client import LeanClient, RequestRefused, ServiceRequest
 from tidetable.errors import TableThrottled
 from tidetable.layout import compute_suffix
 from tidetable.ports import NotedSeries
@@ -68,7 +68,9 @@ class LeanNotes:
         for turn in range(_ROUNDS):
             batches = [waiting[start : start + _BATCH] for start in range(0, len(waiting), _BATCH)]
             bodies = [msgspec.json.encode({"RequestItems": {self._table: batch}}) for batch in batches]
-            replies = self._client.call_all([Request("BatchWriteItem", body, _WROTE) for body in bodies], insist=False)
+            replies = self._client.call_all(
+                [ServiceRequest("BatchWriteItem", body, _WROTE) for body in bodies], insist=False
+            )
             waiting = []
             for batch, reply in zip(batches, replies, strict=True):
                 if is_throttled(reply):
@@ -106,7 +108,7 @@ class LeanNotes:
                     "ReturnConsumedCapacity": "TOTAL",
                 }
                 more = {} if key is None else {"ExclusiveStartKey": key}
-                requests.append(Request("Query", msgspec.json.encode(body | more), decode_found))
+                requests.append(ServiceRequest("Query", msgspec.json.encode(body | more), decode_found))
             pages = [decode_answer(reply, self._table) for reply in read_all(self._client, requests)]
             yield from pages
             following = zip(after, (page.LastEvaluatedKey for page in pages), strict=True)
@@ -121,9 +123,9 @@ class LeanNotes:
         for page in self._read_pages(stream, period, consistent=True):
             names = [item["sk"].S for item in page.Items][: most - count]
             bodies = [self._name_item(*_place_note(stream, period, name)) | put_before(before) for name in names]
-            requests = [Request("DeleteItem", msgspec.json.encode(body)) for body in bodies]
+            requests = [ServiceRequest("DeleteItem", msgspec.json.encode(body)) for body in bodies]
             for reply in read_all(self._client, requests):
-                if isinstance(reply, Refused) and reply.code == CONDITION_FAILED:
+                if isinstance(reply, RequestRefused) and reply.code == CONDITION_FAILED:
                     continue
                 decode_answer(reply, self._table)
                 count += 1

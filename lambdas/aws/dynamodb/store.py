@@ -24,7 +24,7 @@ from aws.dynamodb.codes import (
 from aws.dynamodb.queries import make_query
 from aws.dynamodb.reads import decode_answer, read_all, read_item, read_whole
 from aws.dynamodb.wire import decode_item, encode_item, encode_put, encode_transaction_put, make_requests
-from aws.http.client import LeanClient, NoAnswer, Refused, Reply, Request
+from aws.http.client import LeanClient, NoAnswer, Reply, RequestRefused, ServiceRequest
 from tidetable.catalog import WRITABLE, Entry
 from tidetable.errors import CollectionFull, PutRefused, StoreUnavailable, TableMissing
 from tidetable.events import Item
@@ -50,10 +50,10 @@ class LeanStore:
         """
         requests = list(make_requests(puts))
         total = Written()
-        replies = self._client.call_all([Request("BatchWriteItem", body, answers.WROTE) for _, body in requests])
+        replies = self._client.call_all([ServiceRequest("BatchWriteItem", body, answers.WROTE) for _, body in requests])
         mixed: list[Put] = []
         for (batch, _), reply in zip(requests, replies, strict=True):
-            if len(batch) > 1 and isinstance(reply, Refused) and reply.code in _OF_ONE_PUT:
+            if len(batch) > 1 and isinstance(reply, RequestRefused) and reply.code in _OF_ONE_PUT:
                 # The refusal does not name the put that caused it. The other puts of the batch must still be written.
                 mixed += batch
             else:
@@ -66,10 +66,10 @@ class LeanStore:
         """Send one PutItem per put, several under way at once."""
         total = Written()
         replies = self._client.call_all(
-            [Request("PutItem", encode_put(put, guard), answers.decode_put) for put in puts]
+            [ServiceRequest("PutItem", encode_put(put, guard), answers.decode_put) for put in puts]
         )
         for put, reply in zip(puts, replies, strict=True):
-            if isinstance(reply, Refused) and reply.code == CONDITION_FAILED:
+            if isinstance(reply, RequestRefused) and reply.code == CONDITION_FAILED:
                 total.conflicts.append((put, self._read_present(put, reply)))
             else:
                 _add_outcome([put], reply, total)
@@ -82,7 +82,7 @@ class LeanStore:
             actions.append(f'{{"ConditionCheck":{self._make_fence(entry)}}}')
         body = f'{{"TransactItems":[{",".join(actions)}]}}'
         reply = self._client.call("TransactWriteItems", body.encode())
-        if isinstance(reply, Refused) and reply.code == TRANSACTION_CANCELED:
+        if isinstance(reply, RequestRefused) and reply.code == TRANSACTION_CANCELED:
             reasons = answers.read_reasons(reply).CancellationReasons
             codes = [reason.Code for reason in reasons]
             full, failed = COLLECTION_FULL.removesuffix("Exception"), CONDITION_FAILED.removesuffix("Exception")
@@ -94,8 +94,8 @@ class LeanStore:
                 return Transacted.CONFLICT
             for reason in reasons:
                 if reason.Code == _INVALID_ACTION:
-                    raise PutRefused(_describe_refusal(Refused(reason.Code, reason.Message or "", b"")))
-        if isinstance(reply, Refused) and reply.code in INVALID:
+                    raise PutRefused(_describe_refusal(RequestRefused(reason.Code, reason.Message or "", b"")))
+        if isinstance(reply, RequestRefused) and reply.code in INVALID:
             raise PutRefused(_describe_refusal(reply))
         decode_answer(reply, puts[0].put.table)
         return Transacted.DONE
@@ -109,7 +109,7 @@ class LeanStore:
             f'"ExpressionAttributeValues":{encode_item(states)}}}'
         )
 
-    def _read_present(self, put: Put, refused: Refused) -> Item:
+    def _read_present(self, put: Put, refused: RequestRefused) -> Item:
         """Return the present item, which made the condition fail: from the refusal, or by a read."""
         try:
             item = answers.GET_ANSWER(refused.body).Item
@@ -133,7 +133,7 @@ class LeanStore:
     ) -> Sequence[Page | None]:
         """Send one Query per read, several under way at once. A page ends at its limit or at DynamoDB's 1 MB."""
         requests = [
-            Request(
+            ServiceRequest(
                 "Query",
                 msgspec.json.encode(make_query(read, ascending=ascending, consistent=consistent, fields=fields)),
                 # The client decodes an answer as soon as it has come: only one undecoded answer is in memory at a time.
@@ -163,11 +163,11 @@ class LeanStore:
     def _get_all(
         self, table: str, keys: list[dict[str, Any]], most: int = GET_ITEMS, *, consistent: bool = True
     ) -> Iterator[dict[str, dict[str, Any]]]:
-        def request(chunk: list[dict[str, Any]]) -> Request:
+        def request(chunk: list[dict[str, Any]]) -> ServiceRequest:
             body = {"RequestItems": {table: {"Keys": chunk, "ConsistentRead": consistent}}}
-            return Request("BatchGetItem", msgspec.json.encode(body), answers.BATCH_GET_ANSWER)
+            return ServiceRequest("BatchGetItem", msgspec.json.encode(body), answers.BATCH_GET_ANSWER)
 
-        def rest(answer: answers.BatchGetAnswer) -> Request | None:
+        def rest(answer: answers.BatchGetAnswer) -> ServiceRequest | None:
             unread = [key for unprocessed in answer.UnprocessedKeys.values() for key in unprocessed.Keys]
             return request(unread) if unread else None
 
@@ -191,7 +191,7 @@ def _add_outcome(batch: list[Put], reply: Reply, total: Written) -> None:
         total.unwritten += batch
         total.troubles[table] = f"no answer: {reply.why}"
         return
-    if isinstance(reply, Refused):
+    if isinstance(reply, RequestRefused):
         total.unwritten += batch
         total.troubles[table] = _describe_refusal(reply)
         if reply.code == NOT_FOUND:
@@ -215,5 +215,5 @@ def _add_outcome(batch: list[Put], reply: Reply, total: Written) -> None:
         total.troubles[table] = f"{UNPROCESSED}: the table's units did not suffice for all of a batch"
 
 
-def _describe_refusal(refused: Refused) -> str:
+def _describe_refusal(refused: RequestRefused) -> str:
     return f"{refused.code}: {refused.message}" if refused.message else refused.code

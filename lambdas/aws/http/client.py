@@ -21,7 +21,7 @@ from zlib import crc32
 
 import msgspec
 
-from aws.http.connection import Answer, Broken, Connection
+from aws.http.connection import Broken, Connection, HttpAnswer
 from aws.http.credentials import NoCredentials, Provider
 from aws.http.endpoints import DOMAIN, DUAL_DOMAIN, read_endpoint
 from aws.http.roots import AMAZON_ROOTS
@@ -50,7 +50,7 @@ IDLE = timedelta(seconds=60)
 _UNREADABLE = (ValueError, TypeError, LookupError, ArithmeticError, RecursionError)
 
 
-class Request(NamedTuple):
+class ServiceRequest(NamedTuple):
     """An operation, such as ``Query``, its body, and the decoder of the answer's body."""
 
     operation: str
@@ -58,7 +58,7 @@ class Request(NamedTuple):
     decode: Callable[[bytes], Any] | None = None
 
 
-class Refused(NamedTuple):
+class RequestRefused(NamedTuple):
     """DynamoDB's refusal: its code, its message, and the whole body, which may say more."""
 
     code: str
@@ -122,9 +122,9 @@ class LeanClient:
 
     def call(self, operation: str, body: bytes) -> Reply:
         """Send one request."""
-        return self.call_all([Request(operation, body)])[0]
+        return self.call_all([ServiceRequest(operation, body)])[0]
 
-    def call_all(self, requests: Sequence[Request], *, insist: bool = True) -> list[Reply]:
+    def call_all(self, requests: Sequence[ServiceRequest], *, insist: bool = True) -> list[Reply]:
         """Send requests and return the replies in the same order. Up to ``CONNECTIONS`` requests are under way at once.
 
         The reply to a request that failed is a Refused or a NoAnswer; no exception is raised. If ``insist`` is false,
@@ -147,13 +147,15 @@ class LeanClient:
             self._finish(requests, replies, under_way.popleft())
         return replies
 
-    def _finish(self, requests: Sequence[Request], replies: list[Reply], under_way: tuple[int, Connection]) -> bool:
+    def _finish(
+        self, requests: Sequence[ServiceRequest], replies: list[Reply], under_way: tuple[int, Connection]
+    ) -> bool:
         """Put the reply to a request into the replies; return True if it is NoAnswer."""
         index, connection = under_way
         replies[index] = self._receive(requests[index], connection)
         return isinstance(replies[index], NoAnswer)
 
-    def _send(self, request: Request) -> Connection | NoAnswer:
+    def _send(self, request: ServiceRequest) -> Connection | NoAnswer:
         """Send over an idle connection or, if no connection is open, over a new connection."""
         try:
             message = self._make_message(request)
@@ -179,7 +181,7 @@ class LeanClient:
         connection.send(message)
         return connection
 
-    def _receive(self, request: Request, connection: Connection, *, again: bool = True) -> Reply:
+    def _receive(self, request: ServiceRequest, connection: Connection, *, again: bool = True) -> Reply:
         try:
             answer = connection.receive()
         except (OSError, Broken) as error:
@@ -200,20 +202,20 @@ class LeanClient:
             return self._repeat_request(request)
         return refused
 
-    def _repeat_request(self, request: Request) -> Reply:
+    def _repeat_request(self, request: ServiceRequest) -> Reply:
         """Repeat a request over a new connection."""
         try:
             return self._receive(request, self._send_anew(self._make_message(request)), again=False)
         except (OSError, Broken, NoCredentials) as error:
             return NoAnswer(str(error))
 
-    def _make_message(self, request: Request) -> bytes:
+    def _make_message(self, request: ServiceRequest) -> bytes:
         now = self._clock() + self._skew
         target = f"{_VERSION}.{request.operation}"
         headers = self._signer.make_headers(target, request.body, now, self._credentials.get())
         return b"%sContent-Length: %d\r\n%s\r\n%s" % (self._head, len(request.body), headers, request.body)
 
-    def _set_clock(self, answer: Answer) -> bool:
+    def _set_clock(self, answer: HttpAnswer) -> bool:
         """Use the service's time if it differs from ours so much that this explains a refusal; return True if it does."""
         from email.utils import parsedate_to_datetime
 
@@ -249,7 +251,7 @@ class LeanClient:
             connection.close()
 
 
-def _decode_body(body: bytes, request: Request) -> Reply:
+def _decode_body(body: bytes, request: ServiceRequest) -> Reply:
     """Decode an answer's body; NoAnswer if that fails, because such a body shows that something is broken."""
     if request.decode is None:
         return body
@@ -259,13 +261,13 @@ def _decode_body(body: bytes, request: Request) -> Reply:
         return NoAnswer(f"the answer cannot be read: {error}")
 
 
-def _read_refusal(answer: Answer) -> Refused:
+def _read_refusal(answer: HttpAnswer) -> RequestRefused:
     try:
         error = _ERROR(answer.body)
     except msgspec.DecodeError:
-        return Refused(f"HTTP {answer.status}", answer.body[:200].decode(errors="replace"), answer.body)
+        return RequestRefused(f"HTTP {answer.status}", answer.body[:200].decode(errors="replace"), answer.body)
     code = error.type.rpartition("#")[2] or f"HTTP {answer.status}"
-    return Refused(code, error.message or error.Message, answer.body)
+    return RequestRefused(code, error.message or error.Message, answer.body)
 
 
 def _make_context(host: str) -> ssl.SSLContext:

@@ -33,7 +33,7 @@ class Broken(Exception):
         super().__init__(why)
 
 
-class Answer(NamedTuple):
+class HttpAnswer(NamedTuple):
     """Status, headers by lower-case name, body."""
 
     status: int
@@ -73,7 +73,7 @@ class Connection:
         except OSError as error:
             raise Broken(str(error), unanswered=self.used) from error
 
-    def receive(self) -> Answer:
+    def receive(self) -> HttpAnswer:
         """Read the answer to the last request; Broken if the connection ended, TimeoutError if it was late."""
         begun = False
         try:
@@ -91,7 +91,7 @@ class Connection:
         self.used = True
         closing = headers.get(b"connection", b"").lower() == b"close" or status_line.startswith(b"HTTP/1.0")
         self.reusable = not closing
-        return Answer(status, headers, body)
+        return HttpAnswer(status, headers, body)
 
     def quiet(self) -> bool:
         """True if the other end still has the connection open and has sent nothing since its answer.

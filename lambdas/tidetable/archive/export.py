@@ -17,10 +17,10 @@ import msgspec
 from tidetable.archive.digest import join_digests
 from tidetable.archive.exporter import Exporter, hold_period, open_source
 from tidetable.archive.manifest import (
+    ExportPlan,
     Manifest,
     Part,
-    Plan,
-    Progress,
+    SegmentProgress,
     make_manifest_key,
     make_plan_key,
     make_prefix,
@@ -128,7 +128,9 @@ def _require_active_table(entry: Entry, exporter: Exporter) -> Table:
     return table
 
 
-def _export_segments(entry: Entry, exporter: Exporter, remaining: Remaining) -> tuple[Plan, list[Progress], float]:
+def _export_segments(
+    entry: Entry, exporter: Exporter, remaining: Remaining
+) -> tuple[ExportPlan, list[SegmentProgress], float]:
     """Export every segment as far as the time and the table's pace allow. Returns the plan, the progress and the wait."""
     table, stream = _require_active_table(entry, exporter), exporter.stream(entry.stream)
     policy, maxima = (stream.archive, stream.capacity.maxima) if stream is not None else (ArchivePolicy(), None)
@@ -136,10 +138,10 @@ def _export_segments(entry: Entry, exporter: Exporter, remaining: Remaining) -> 
     key = make_plan_key(entry.stream, entry.period.label)
     stored = exporter.objects.find(key)
     if stored is None:
-        plan = Plan(segments=count_segments(rate, policy), columns=policy.columns)
+        plan = ExportPlan(segments=count_segments(rate, policy), columns=policy.columns)
         exporter.objects.put(key, msgspec.json.encode(plan))
     else:
-        plan = msgspec.json.decode(stored, type=Plan)
+        plan = msgspec.json.decode(stored, type=ExportPlan)
     burst = SMOOTH_SECONDS if table.on_demand else BURST_SECONDS
     pacer = Pacer(rate, exporter.clock, burst=burst, free=from_text(plan.free) if plan.free else None)
     source = open_source(entry, exporter)
@@ -153,7 +155,7 @@ def _export_segments(entry: Entry, exporter: Exporter, remaining: Remaining) -> 
     return plan, progress, pacer.measure_time_to_full_burst()
 
 
-def _complete_archive(entry: Entry, plan: Plan, written: list[Part], exporter: Exporter) -> Entry:
+def _complete_archive(entry: Entry, plan: ExportPlan, written: list[Part], exporter: Exporter) -> Entry:
     """Check that the prefix holds only the written parts, write the manifest, and mark the period."""
     stream, label = entry.stream, entry.period.label
     sizes = exporter.objects.sizes(make_prefix(stream, label))

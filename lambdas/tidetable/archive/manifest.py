@@ -71,7 +71,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
         return manifest
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
+class ExportPlan(msgspec.Struct, frozen=True, kw_only=True):
     """The settings with which an export began; later runs of the same export follow them.
 
     ``free`` is the last noted instant at which the export's pace has granted all units that were read (see Pacer).
@@ -82,7 +82,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     free: str | None = None
 
 
-class Progress(msgspec.Struct, frozen=True, kw_only=True):
+class SegmentProgress(msgspec.Struct, frozen=True, kw_only=True):
     """The progress of one segment: its verified parts, and the key after which to go on."""
 
     parts: tuple[Part, ...] = ()

@@ -17,7 +17,7 @@ from tidetable.errors import ArchiveFailed
 from tidetable.events import Event
 from tidetable.exact_json import encode_json
 from tidetable.layout import Layout, find_number
-from tidetable.ports import ArchivePage, ArchiveRange, Rank, Version
+from tidetable.ports import ArchivePage, ArchiveRange, EventVersion, Rank
 from tidetable.times import EPOCH, to_text
 
 # Half of the largest answer of a Lambda function: wrapping and escaping make the events larger on their way.
@@ -35,7 +35,7 @@ _LAST = "\U0010ffff"
 _UNOPENED = Event("", EPOCH, "", {})
 
 # An archived event and, in a period that keeps every version, its version.
-ArchivedEvent = tuple[Event, Version | None]
+ArchivedEvent = tuple[Event, EventVersion | None]
 
 
 class PartReader(Protocol):
@@ -60,7 +60,7 @@ class _SortedEvent(NamedTuple):
     sort_key: str
     version_rank: int
     event: Event
-    version: Version | None
+    version: EventVersion | None
 
 
 @dataclass(slots=True)
@@ -233,7 +233,7 @@ def _select_fields(event: Event, fields: Sequence[str]) -> Event:
     return Event(event.series, event.time, event.id, data)
 
 
-def _add_sort_key(event: Event, version: Version | None, layout: Layout) -> _SortedEvent:
+def _add_sort_key(event: Event, version: EventVersion | None, layout: Layout) -> _SortedEvent:
     rank = 0 if version is None or version.newest else -version.number
     return _SortedEvent(layout.make_sort_key(event.time, event.series, event.id), rank, event, version)
 

@@ -22,7 +22,7 @@ from tidetable.archive.manifest import Manifest, Part
 from tidetable.archive.portions import make_puts, split_items
 from tidetable.archive.reading import describe_damage
 from tidetable.archive_expiry import mark_expired
-from tidetable.catalog import LIVE, Entry, Seen, State
+from tidetable.catalog import LIVE, Entry, SeenTable, State
 from tidetable.catalog_steps import lower_horizon
 from tidetable.config import TableClass
 from tidetable.errors import (
@@ -65,7 +65,7 @@ class Restorer:
     notes: SeriesIndex | None = None
 
 
-class Position(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class RestorePosition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The position of a restore: in a part or, after all parts are written, in the comparison of table and manifest.
 
     In a part, ``items`` counts its events that are written. In the comparison, ``after`` is the key after which it goes
@@ -84,7 +84,7 @@ class Restored:
 
     entry: Entry
     parts: int
-    next: Position | None
+    next: RestorePosition | None
 
 
 def restore_period(
@@ -94,7 +94,7 @@ def restore_period(
     owner: str,
     *,
     keep: timedelta,
-    start: Position = Position(),  # noqa: B008 - frozen
+    start: RestorePosition = RestorePosition(),  # noqa: B008 - frozen
     remaining: Remaining,
 ) -> Restored:
     """Write a period's archive into a table, as far as the time allows, and open it to queries when it is complete.
@@ -151,7 +151,7 @@ class _Run:
         except (NotOurs, TableUnusable) as error:
             raise ArchiveFailed(str(error)) from error
 
-    def write_parts(self, manifest: Manifest, start: Position) -> Position | None:
+    def write_parts(self, manifest: Manifest, start: RestorePosition) -> RestorePosition | None:
         """Write the parts and compare the table with the manifest. Return None, or the position for the next run."""
         position = start
         while position.part < len(manifest.parts):
@@ -166,7 +166,7 @@ class _Run:
             position = reached
         return self.compare_table(manifest, position)
 
-    def write_part(self, part: Part, start: Position) -> Position:
+    def write_part(self, part: Part, start: RestorePosition) -> RestorePosition:
         """Write a part's events into the table, from a position in it.
 
         Return the beginning of the next part, or a position in this part if the time was too short.
@@ -186,9 +186,9 @@ class _Run:
             for reason in written.refused.values():
                 raise ArchiveFailed(f"DynamoDB refuses an event of {part.key}: {reason}")
             if written.unwritten:
-                return Position(start.part, items=count)
+                return RestorePosition(start.part, items=count)
             count += len(portion)
-        return Position(start.part + 1)
+        return RestorePosition(start.part + 1)
 
     def note_series(self, items: Sequence[Item]) -> None:
         """If rollups read the period by its series, note the series of items before the items are written.
@@ -203,7 +203,7 @@ class _Run:
         if not notes.note(entry.stream, {entry.period.label: series}, self.exporter.clock.now()):
             raise ArchiveBusy(f"series of {entry.stream} could not be noted for its rollups; restore again")
 
-    def compare_table(self, manifest: Manifest, start: Position) -> Position | None:
+    def compare_table(self, manifest: Manifest, start: RestorePosition) -> RestorePosition | None:
         """Compare the table with the manifest by a scan.
 
         Return None, or the position for the next run if the time is up.
@@ -212,7 +212,7 @@ class _Run:
         source = open_source(self.entry, self.exporter)
         while True:
             if self.remaining() < _PART_SECONDS:
-                return Position(len(manifest.parts), after, items, digest)
+                return RestorePosition(len(manifest.parts), after, items, digest)
             try:
                 page = source.page(table, segment=0, segments=1, after=after, limit=None)
                 whole = self.exporter.complete(page.items, table)
@@ -259,7 +259,7 @@ class _Run:
             # A run that had begun may have raised the horizon again.
             lower_horizon(exporter.catalog, entry.stream, entry.period.start)
             # The catalog's last observation describes the table before it was deleted.
-            exporter.catalog.note(entry, Seen(None, None, self._make_spec({}).table_class))
+            exporter.catalog.note(entry, SeenTable(None, None, self._make_spec({}).table_class))
             return exporter.catalog.move(entry, State.CLOSED, expected=(State.RESTORING,), keep_until=keep_until)
 
     def _tables(self) -> PeriodTables:

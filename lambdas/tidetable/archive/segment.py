@@ -9,7 +9,7 @@ from hashlib import sha256
 import msgspec
 
 from tidetable.archive.exporter import Exporter
-from tidetable.archive.manifest import Part, Plan, Progress, make_part_key, make_progress_key
+from tidetable.archive.manifest import ExportPlan, Part, SegmentProgress, make_part_key, make_progress_key
 from tidetable.archive.pacing import Pacer
 from tidetable.archive.ports import PartWriter, RawPage, Source
 from tidetable.catalog import Entry
@@ -27,18 +27,18 @@ class Segment:
 
     entry: Entry
     number: int
-    plan: Plan
+    plan: ExportPlan
     exporter: Exporter
     source: Source
     pacer: Pacer
     remaining: Remaining
     packs: int = 0
 
-    def run(self) -> Progress:
+    def run(self) -> SegmentProgress:
         """Write parts until the segment ends or the time is up."""
         key = make_progress_key(self.entry.stream, self.entry.period.label, self.number)
         stored = self.exporter.objects.find(key)
-        progress = msgspec.json.decode(stored, type=Progress) if stored is not None else Progress()
+        progress = msgspec.json.decode(stored, type=SegmentProgress) if stored is not None else SegmentProgress()
         while not progress.done:
             writer, self.packs = self.exporter.format.writer(self.entry.layout, self.plan.columns), 0
             after, ended = self._fill_part(writer, progress.after)
@@ -48,7 +48,7 @@ class Segment:
             parts = progress.parts
             if writer.facts.items:
                 parts = (*parts, self._write_verified_part(writer, len(parts)))
-            progress = Progress(parts=parts, after=after, done=ended)
+            progress = SegmentProgress(parts=parts, after=after, done=ended)
             self.exporter.objects.put(key, msgspec.json.encode(progress))
         return progress
 

@@ -8,7 +8,7 @@ import msgspec
 
 from tidetable.events import Event
 from tidetable.exact_json import decode_json, encode_json
-from tidetable.ports import ArchivePage, ArchiveRange, Version
+from tidetable.ports import ArchivePage, ArchiveRange, EventVersion
 from tidetable.times import from_text, to_text
 
 
@@ -33,6 +33,6 @@ def decode_page(payload: Any) -> ArchivePage:
     """Decode the page that ``encode_page`` wrote."""
     events = [Event(series, from_text(time), id, decode_json(data)) for series, time, id, data in payload["events"]]
     versions = payload.get("versions")
-    known = None if versions is None else [Version(*version) for version in versions]
+    known = None if versions is None else [EventVersion(*version) for version in versions]
     cut, read = payload.get("cut", False), payload.get("read", len(events))
     return ArchivePage(events, payload["more"], known, payload.get("reached"), cut, read)

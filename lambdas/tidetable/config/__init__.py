@@ -1,6 +1,6 @@
 """The configuration: ``tidetable.toml`` parsed into frozen, typed, validated structures."""
 
-from tidetable.config.capacity import Autoscaling, Capacity, Range, Step, TableClass, Units
+from tidetable.config.capacity import Autoscaling, Capacity, LadderStep, Range, TableClass, Units
 from tidetable.config.load import load, parse
 from tidetable.config.model import Config, Stream
 from tidetable.config.stage import LifecyclePolicy
@@ -16,7 +16,7 @@ __all__ = [
     "LifecyclePolicy",
     "Range",
     "RollupPolicy",
-    "Step",
+    "LadderStep",
     "Stream",
     "TableClass",
     "Units",

@@ -63,7 +63,7 @@ class Autoscaling(Group, frozen=True, kw_only=True):
         return " ".join(f"{side} {units.min}-{units.max}@{units.target}" for side, units in self.sides.items())
 
 
-class Step(Group, frozen=True, kw_only=True):
+class LadderStep(Group, frozen=True, kw_only=True):
     """One step of the ladder. Age 0 holds from the start, age 1 from the table's closing, age 2 one period later.
 
     A table has the age "late" if its period is over, but it still takes late events (``tidetable.late``). ``write`` and
@@ -100,9 +100,9 @@ class Capacity(Group, frozen=True, kw_only=True):
     warm: Units | None = None
     most: Units | None = msgspec.field(name="max", default=None)
     autoscaling: Autoscaling | None = None
-    ladder: tuple[Step, ...] = (Step(age=0),)
+    ladder: tuple[LadderStep, ...] = (LadderStep(age=0),)
 
-    def step_at(self, age: int, *, lowered: bool = False) -> Step:
+    def step_at(self, age: int, *, lowered: bool = False) -> LadderStep:
         """Return the step that holds at an age in periods.
 
         ``lowered`` says that the period is over and the late step holds.
@@ -121,7 +121,7 @@ class Capacity(Group, frozen=True, kw_only=True):
         return units if scaled is None else max(units, scaled.max)
 
     @property
-    def late_step(self) -> Step | None:
+    def late_step(self) -> LadderStep | None:
         """The step for tables whose period is over and which still take late events."""
         return next((step for step in self.ladder if step.is_late), None)
 
@@ -130,7 +130,7 @@ class Capacity(Group, frozen=True, kw_only=True):
         """The greatest numbers of write units and read units that an on-demand table may use."""
         return None if self.most is None else (self.most.write, self.most.read)
 
-    def on_demand(self, step: Step) -> bool:
+    def on_demand(self, step: LadderStep) -> bool:
         """True if a step of this ladder is on demand."""
         return (step.mode or self.mode) == "on-demand"
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 from msgspec.structs import asdict
 
 from tidetable.config.bounds import MAX_UNITS, check_bounds
-from tidetable.config.capacity import LATE, Autoscaling, Capacity, Step, TableClass
+from tidetable.config.capacity import LATE, Autoscaling, Capacity, LadderStep, TableClass
 from tidetable.config.model import Stream
 
 # AWS: every on-demand table can serve these units at once, so a smaller warm throughput is refused.
@@ -42,7 +42,7 @@ def check_capacity(stream: Stream) -> Iterator[str]:
     yield from _check_beginning(capacity)
 
 
-def _check_late_step(late: Step, capacity: Capacity) -> Iterator[str]:
+def _check_late_step(late: LadderStep, capacity: Capacity) -> Iterator[str]:
     """Check the step for late events: it must change the table, and have at most the write units of the first step."""
     at, first = f".capacity.ladder (age = {late.age})", capacity.ladder[0]
     if capacity.on_demand(late) and capacity.begins_on_demand and late.table_class is first.table_class:
@@ -61,7 +61,7 @@ def _check_late_step(late: Step, capacity: Capacity) -> Iterator[str]:
             yield f"{at}.index.{name}.write: {own.write} is more than the {most} of age = 0; write {most} at the most"
 
 
-def _check_step(step: Step, stream: Stream, *, on_demand: bool) -> Iterator[str]:
+def _check_step(step: LadderStep, stream: Stream, *, on_demand: bool) -> Iterator[str]:
     at = f".capacity.ladder (age = {step.age})"
     if on_demand:
         if step.write is not None or step.read is not None or step.index:
@@ -102,7 +102,7 @@ def _check_beginning(capacity: Capacity) -> Iterator[str]:
         yield from _check_scaling(capacity.autoscaling, first)
 
 
-def _check_scaling(scaling: Autoscaling, first: Step) -> Iterator[str]:
+def _check_scaling(scaling: Autoscaling, first: LadderStep) -> Iterator[str]:
     if not scaling.sides:
         yield ".capacity.autoscaling: says neither write nor read; give one of them min and max"
     for side, scaled in scaling.sides.items():

@@ -28,7 +28,7 @@ NEAR = 0.8
 
 
 @dataclass(frozen=True, slots=True)
-class Demand:
+class TableDemand:
     """The greatest number of tables that a stream has at once: its period tables and the tables beside them.
 
     ``yearly`` is the number of tables that are added each year if the stream's tables are never deleted, otherwise 0.
@@ -40,7 +40,7 @@ class Demand:
     yearly: int = 0
 
 
-def compute_demand(stream: Stream, policy: LifecyclePolicy) -> Demand:
+def compute_demand(stream: Stream, policy: LifecyclePolicy) -> TableDemand:
     """Count the tables that a stream has at the same time.
 
     These are the tables of the kept periods, of the present period, and of the periods that may get events ahead of the
@@ -50,7 +50,7 @@ def compute_demand(stream: Stream, policy: LifecyclePolicy) -> Demand:
     tables_per_period = 2 if stream.layout.parts else 1
     ahead = stream.ahead // length + stream.premake
     tables = (-(-measure_keeping(stream, policy) // length) + 1 + ahead + 1) * tables_per_period
-    return Demand(
+    return TableDemand(
         stream.name, tables, 0 if is_ever_deleted(stream, policy) else -(-_YEAR // length) * tables_per_period
     )
 
@@ -66,7 +66,7 @@ def measure_keeping(stream: Stream, policy: LifecyclePolicy) -> timedelta:
     return max(stream.retention * SHORTEST[stream.period], stream.late) + grace
 
 
-def list_demands(config: Config) -> list[Demand]:
+def list_demands(config: Config) -> list[TableDemand]:
     """List the tables that each stream needs."""
     return [compute_demand(stream, config.lifecycle) for stream in config.streams.values()]
 

@@ -22,7 +22,7 @@ from tidetable.layout.ref import encode_ref
 from tidetable.packs import open_item
 
 
-class Record(NamedTuple):
+class StreamRecord(NamedTuple):
     """A record of a table's stream. ``sequence`` names it within its shard, ``item`` is None after a deletion.
 
     ``begun`` is when the table's change stream was turned on, in epoch milliseconds.
@@ -83,7 +83,7 @@ class ChangeReader:
     kinds: frozenset[ChangeKind] = field(default_factory=lambda: frozenset({"insert", "replace"}))
     conditions: Sequence[Condition] = ()
 
-    def read(self, record: Record, entry: Entry) -> list[Change]:
+    def read(self, record: StreamRecord, entry: Entry) -> list[Change]:
         """Return the changes in a record of the entry's table, in the order of their events.
 
         A deletion is not a change: the lifecycle deletes whole tables, and nobody deletes events. If an event keeps its
@@ -106,7 +106,7 @@ class ChangeReader:
             if change.data is None or all(condition.holds(change.data) for condition in self.conditions)
         ]
 
-    def _read_item(self, record: Record, item: Item, kind: ChangeKind, entry: Entry) -> Change:
+    def _read_item(self, record: StreamRecord, item: Item, kind: ChangeKind, entry: Entry) -> Change:
         at = int(item.get("at", 0))
         packed = entry.layout.pack is not None
         sequence = f"{at:015d}{_make_pack_tail(record, '')}" if packed else _make_sequence(record)
@@ -121,7 +121,7 @@ class ChangeReader:
         data: JsonObject | None = None if whole.missing else whole.items[0]["data"]
         return data
 
-    def _read_pack(self, record: Record, item: Item, kind: ChangeKind, entry: Entry) -> Iterator[Change]:
+    def _read_pack(self, record: StreamRecord, item: Item, kind: ChangeKind, entry: Entry) -> Iterator[Change]:
         opened = open_item(item, entry.layout, self.unpacker.compressor)
         if opened.problem is not None:
             raise ValueMissing(opened.problem)
@@ -140,7 +140,7 @@ def _make_change(
     return Change(kind, entry.stream, series, time, id, at, data, ref, sequence)
 
 
-def _make_sequence(record: Record) -> str:
+def _make_sequence(record: StreamRecord) -> str:
     """Make the sequence of a plain item's state: the order in which DynamoDB wrote the states of the item.
 
     AWS: the records of an item are in the order of its changes, and a sequence number has up to 40 digits (API
@@ -149,7 +149,7 @@ def _make_sequence(record: Record) -> str:
     return f"{record.begun:015d}{record.sequence:0>40}"
 
 
-def _make_pack_tail(record: Record, hash: str) -> str:
+def _make_pack_tail(record: StreamRecord, hash: str) -> str:
     """Make the part of a sequence that follows the time of acceptance, in a table with packs.
 
     States of an event may be in several items there. As in queries, the state that was accepted last counts, then the

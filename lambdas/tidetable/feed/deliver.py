@@ -10,16 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tidetable.feed.changes import Record
+from tidetable.feed.changes import StreamRecord
 from tidetable.feed.intake import read_records
 from tidetable.feed.sending import TRIES, send_messages, send_to_target
-from tidetable.feed.targets import Delivered, Feed, FeedLetters, Message, Target
+from tidetable.feed.targets import Delivered, Feed, FeedLetters, FeedMessage, Target
 from tidetable.remaining import Remaining
 
-__all__ = ["TRIES", "Delivered", "Feed", "FeedLetters", "Message", "Target", "deliver", "send_messages"]
+__all__ = ["TRIES", "Delivered", "Feed", "FeedLetters", "FeedMessage", "Target", "deliver", "send_messages"]
 
 
-def deliver(records: Sequence[Record], feed: Feed, remaining: Remaining) -> Delivered:
+def deliver(records: Sequence[StreamRecord], feed: Feed, remaining: Remaining) -> Delivered:
     """Deliver the changes of records. The records are in the order of their shard."""
     delivered = Delivered()
     read, unread = read_records(records, feed, remaining, delivered)

@@ -9,11 +9,11 @@ from tidetable.catalog import Entry
 from tidetable.conditions import Condition
 from tidetable.config import Config, FeedPolicy, Stream
 from tidetable.errors import BadInvocation, NotReady, TableMissing
-from tidetable.feed.changes import Change, ChangeReader, Record
+from tidetable.feed.changes import Change, ChangeReader, StreamRecord
 from tidetable.feed.deliver import deliver
 from tidetable.feed.memory import Memory
 from tidetable.feed.sending import send_messages
-from tidetable.feed.targets import Delivered, Feed, FeedLetters, Message, Target
+from tidetable.feed.targets import Delivered, Feed, FeedLetters, FeedMessage, Target
 from tidetable.feed.unread import UnreadRecord, parse_unread
 from tidetable.large.unpack import Unpacker
 from tidetable.names import parse_table_name
@@ -39,7 +39,7 @@ class Feeds:
     _entries: dict[str, Entry] = field(default_factory=dict)
     _memories: dict[str, Memory] = field(default_factory=dict)
 
-    def deliver(self, records: Sequence[Record], remaining: Remaining) -> Delivered:
+    def deliver(self, records: Sequence[StreamRecord], remaining: Remaining) -> Delivered:
         """Deliver the records of one table's stream; none without a feed, as its mappings will be deleted."""
         stream, _ = parse_table_name(self.stage, records[0].table)
         policy = self.config.streams.get(stream)
@@ -65,7 +65,7 @@ class Feeds:
         if not target:
             return self._redeliver_unread(policy, policy.feed, bodies, remaining)
         self._send_again(
-            stream, target, [Message(("", "", str(number)), body) for number, body in enumerate(bodies)], remaining
+            stream, target, [FeedMessage(("", "", str(number)), body) for number, body in enumerate(bodies)], remaining
         )
         return len(bodies)
 
@@ -74,7 +74,7 @@ class Feeds:
         changes = [change for unread in parse_unread(bodies) for change in self._read_again(unread, reader)]
         for arn in feed.targets:
             target = self._find_target(arn, stream.name)
-            messages = [Message(change.identity, change.encode(target.most_bytes)) for change in changes]
+            messages = [FeedMessage(change.identity, change.encode(target.most_bytes)) for change in changes]
             self._send_again(stream.name, arn, messages, remaining)
         return len(bodies)
 
@@ -91,7 +91,7 @@ class Feeds:
             raise NotReady(f"table {entry.table} has no item {unread.key.pk}, {unread.key.sk}")
         return reader.read(unread.make_record(item), entry)
 
-    def _send_again(self, stream: str, target: str, messages: Sequence[Message], remaining: Remaining) -> None:
+    def _send_again(self, stream: str, target: str, messages: Sequence[FeedMessage], remaining: Remaining) -> None:
         refused, reason = send_messages(messages, self._find_target(target, stream), self.clock, remaining)
         if refused:
             raise NotReady(f"{target} did not take {len(refused)} of {len(messages)} changes: {reason}")

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from tidetable.catalog import Entry
 from tidetable.errors import TidetableError, ValueMissing, describe_error
-from tidetable.feed.changes import Record
+from tidetable.feed.changes import StreamRecord
 from tidetable.feed.targets import Delivered, Failure, Feed, ReadRecord
 from tidetable.feed.unread import describe_unread
 from tidetable.packs import DamagedPack
@@ -35,7 +35,7 @@ class _Trouble(NamedTuple):
 
 
 def read_records(
-    records: Sequence[Record], feed: Feed, remaining: Remaining, delivered: Delivered
+    records: Sequence[StreamRecord], feed: Feed, remaining: Remaining, delivered: Delivered
 ) -> tuple[list[ReadRecord], Failure | None]:
     """Read records in order. Return them up to the first that must come again, and the failure of that one."""
     read: list[ReadRecord] = []
@@ -93,14 +93,14 @@ def _is_wrong(error: Exception) -> bool:
     return isinstance(error, UnknownPeriod | ValueMissing | DamagedPack | ValueError | LookupError | TypeError)
 
 
-def _is_due(record: Record, trouble: _Trouble, feed: Feed) -> bool:
+def _is_due(record: StreamRecord, trouble: _Trouble, feed: Feed) -> bool:
     """True if a record that cannot be read becomes a dead letter now."""
     if feed.is_last_call(record):
         return True
     return trouble.wrong and feed.clock.now() - record.created > feed.max_age
 
 
-def _bury_record(record: Record, trouble: _Trouble, feed: Feed) -> str | None:
+def _bury_record(record: StreamRecord, trouble: _Trouble, feed: Feed) -> str | None:
     """Make a record a dead letter; return the reason if that fails."""
     try:
         feed.letters.bury(feed.stream, "", trouble.reason, [describe_unread(record)])

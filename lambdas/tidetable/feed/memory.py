@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from tidetable.feed.changes import Record
+from tidetable.feed.changes import StreamRecord
 
 # Tries of a target that is out of order may take a tenth of the time: a hanging target takes a minute per request.
 _SHARE = 10
@@ -86,7 +86,7 @@ class Memory:
         accepted, failed = self._accepted.get(target), self._failures.get(target, {}).get(change)
         return accepted is not None and failed is not None and accepted > failed
 
-    def count_taken(self, target: str, records: Sequence[Record]) -> int:
+    def count_taken(self, target: str, records: Sequence[StreamRecord]) -> int:
         """Return how many of a batch's first records a target accepted when the batch came before, and forget the
         batch.
 
@@ -98,7 +98,7 @@ class Memory:
         self._taken[target] = {key: end for key, end in ends.items() if key[0] != table or key[1] < first}
         return 0 if last is None else sum(_make_order(record) <= last for record in records)
 
-    def note_taken(self, target: str, records: Sequence[Record]) -> None:
+    def note_taken(self, target: str, records: Sequence[StreamRecord]) -> None:
         """Remember that a target accepted all changes of these records. The next batch will begin with them."""
         if not records:
             return
@@ -108,5 +108,5 @@ class Memory:
         ends[records[0].table, _make_order(records[0])] = _make_order(records[-1])
 
 
-def _make_order(record: Record) -> _Order:
+def _make_order(record: StreamRecord) -> _Order:
     return len(record.sequence), record.sequence

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from tidetable.errors import ChangesRefused, TargetBusy, describe_error
 from tidetable.feed.intake import TIME_IS_UP
 from tidetable.feed.memory import ChangeKey
-from tidetable.feed.targets import Delivered, Failure, Feed, Message, ReadRecord, Target
+from tidetable.feed.targets import Delivered, Failure, Feed, FeedMessage, ReadRecord, Target
 from tidetable.ports import Clock
 from tidetable.remaining import Remaining
 
@@ -32,7 +32,7 @@ _MOST_SUSPECTS = 10
 class _Attempt(NamedTuple):
     """The outcome of a request: the messages that were not accepted, the reason, and if the target was busy."""
 
-    refused: Sequence[Message]
+    refused: Sequence[FeedMessage]
     reason: str
     busy: bool
 
@@ -52,7 +52,7 @@ def send_to_target(
     """
     taken_count = feed.memory.count_taken(target.arn, [record for record, _ in read]) if read else 0
     pending = [
-        Message(change.identity, change.encode(target.most_bytes), number)
+        FeedMessage(change.identity, change.encode(target.most_bytes), number)
         for number, (_, changes) in enumerate(read)
         if number >= taken_count
         for change in changes
@@ -70,8 +70,8 @@ def send_to_target(
 
 
 def send_messages(
-    messages: Sequence[Message], target: Target, clock: Clock, remaining: Remaining
-) -> tuple[Sequence[Message], str]:
+    messages: Sequence[FeedMessage], target: Target, clock: Clock, remaining: Remaining
+) -> tuple[Sequence[FeedMessage], str]:
     """Send messages to a target until it refuses one. Return the messages that were not accepted, and the reason."""
     pending = messages
     while pending:
@@ -96,8 +96,8 @@ class _Sending:
     feed: Feed
     remaining: Remaining
     delivered: Delivered
-    pending: Sequence[Message]
-    suspects: list[Message] = field(default_factory=list)
+    pending: Sequence[FeedMessage]
+    suspects: list[FeedMessage] = field(default_factory=list)
     width: int = 0
     slowest: float | None = None
     reason: str = ""
@@ -148,7 +148,7 @@ class _Sending:
             return self._give_up()
         return self._look_for_refused(chunk, rest)
 
-    def _note_accepted(self, chunk: Sequence[Message], attempt: _Attempt) -> None:
+    def _note_accepted(self, chunk: Sequence[FeedMessage], attempt: _Attempt) -> None:
         """Note the accepted messages. They show that the target works, and that the suspects are wrong themselves."""
         accepted = _leave_out(chunk, attempt.refused)
         if not accepted:
@@ -158,7 +158,7 @@ class _Sending:
         self._bury(self.suspects, self.reason)
         self.suspects = []
 
-    def _bury_overdue(self, attempt: _Attempt, rest: Sequence[Message]) -> Failure | None:
+    def _bury_overdue(self, attempt: _Attempt, rest: Sequence[FeedMessage]) -> Failure | None:
         """Go on after a request of which the target accepted some messages."""
         # A busy target refuses any of its messages.
         overdue = self._find_last(attempt.refused) if attempt.busy else self._find_overdue(attempt.refused)
@@ -171,7 +171,7 @@ class _Sending:
         self.pending = rest
         return None
 
-    def _look_for_refused(self, chunk: Sequence[Message], rest: Sequence[Message]) -> Failure | None:
+    def _look_for_refused(self, chunk: Sequence[FeedMessage], rest: Sequence[FeedMessage]) -> Failure | None:
         """Go on after a request that was refused as a whole, for longer than ``max_age``."""
         if len(chunk) > 1:
             self.width = len(chunk) // 2
@@ -214,7 +214,7 @@ class _Sending:
         self._bury(due, reason)
         self.pending = _leave_out(self.pending, due)
 
-    def _find_overdue(self, messages: Sequence[Message]) -> list[Message]:
+    def _find_overdue(self, messages: Sequence[FeedMessage]) -> list[FeedMessage]:
         """Find the messages that have failed for longer than ``max_age``, or are in their last hour."""
         feed, arn, now = self.feed, self.target.arn, self.feed.clock.now()
         overdue = []
@@ -224,14 +224,14 @@ class _Sending:
                 overdue.append(message)
         return overdue
 
-    def _find_key(self, message: Message) -> ChangeKey:
+    def _find_key(self, message: FeedMessage) -> ChangeKey:
         record = self.read[message.record].record
         return record.table, record.sequence, message.identity
 
-    def _find_last(self, messages: Sequence[Message]) -> list[Message]:
+    def _find_last(self, messages: Sequence[FeedMessage]) -> list[FeedMessage]:
         return [message for message in messages if self.feed.is_last_call(self.read[message.record].record)]
 
-    def _bury(self, messages: Sequence[Message], reason: str) -> None:
+    def _bury(self, messages: Sequence[FeedMessage], reason: str) -> None:
         if not messages:
             return
         bodies = [message.body for message in messages]
@@ -242,7 +242,7 @@ class _Sending:
         self.delivered.buried += len(messages)
 
 
-def _leave_out(messages: Sequence[Message], others: Sequence[Message]) -> Sequence[Message]:
+def _leave_out(messages: Sequence[FeedMessage], others: Sequence[FeedMessage]) -> Sequence[FeedMessage]:
     if not others:
         return messages
     # The same objects: to compare the bodies would take long.
@@ -251,8 +251,8 @@ def _leave_out(messages: Sequence[Message], others: Sequence[Message]) -> Sequen
 
 
 def _cut_request(
-    pending: Sequence[Message], target: Target, width: int, identities: set[tuple[str, str, str]] | None = None
-) -> tuple[Sequence[Message], Sequence[Message]]:
+    pending: Sequence[FeedMessage], target: Target, width: int, identities: set[tuple[str, str, str]] | None = None
+) -> tuple[Sequence[FeedMessage], Sequence[FeedMessage]]:
     """Split off the next request: one change per event, because a target might accept only the second of two.
 
     It ends before a change of the ``identities``, and has at most ``width`` messages.
@@ -268,7 +268,7 @@ def _cut_request(
 
 
 def _send_chunk(
-    chunk: Sequence[Message], target: Target, clock: Clock, remaining: Remaining, *, tries: int = TRIES
+    chunk: Sequence[FeedMessage], target: Target, clock: Clock, remaining: Remaining, *, tries: int = TRIES
 ) -> _Attempt:
     """Send changes, and send the refused changes again."""
     reason, busy = "", False

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import NamedTuple, Protocol
 
 from tidetable.catalog import Entry
-from tidetable.feed.changes import Change, ChangeReader, Record
+from tidetable.feed.changes import Change, ChangeReader, StreamRecord
 from tidetable.feed.memory import Memory
 from tidetable.ports import Clock
 
@@ -17,7 +17,7 @@ from tidetable.ports import Clock
 LAST_AGE = timedelta(hours=23)
 
 
-class Message(NamedTuple):
+class FeedMessage(NamedTuple):
     """A change on its way to a target: the identity of its event, its body, and the number of its ``record``."""
 
     identity: tuple[str, str, str]
@@ -33,7 +33,7 @@ class Target(Protocol):
     most_messages: int
     most_together: int
 
-    def send(self, messages: Sequence[Message]) -> Sequence[int]:
+    def send(self, messages: Sequence[FeedMessage]) -> Sequence[int]:
         """Send messages in one request; return the numbers of the messages that the target refused for themselves.
 
         ChangesRefused does the same, with a reason. TargetBusy and every other error mean that the target could not
@@ -64,7 +64,7 @@ class Feed:
     find_entry: Callable[[str], Entry | None]
     memory: Memory = field(default_factory=Memory)
 
-    def is_last_call(self, record: Record) -> bool:
+    def is_last_call(self, record: StreamRecord) -> bool:
         """True if a record is so old that it must not fail once more: it becomes a dead letter instead."""
         return self.clock.now() - record.created > LAST_AGE
 
@@ -89,5 +89,5 @@ class Failure(NamedTuple):
 class ReadRecord(NamedTuple):
     """A record with its changes."""
 
-    record: Record
+    record: StreamRecord
     changes: Sequence[Change]

@@ -12,7 +12,7 @@ import msgspec
 from tidetable.config.stream import ChangeKind
 from tidetable.errors import BadInvocation
 from tidetable.events import Item
-from tidetable.feed.changes import Record
+from tidetable.feed.changes import StreamRecord
 from tidetable.layout import Key
 from tidetable.times import EPOCH
 
@@ -28,7 +28,7 @@ class _Unread(msgspec.Struct, frozen=True):
     begun: int = 0
 
 
-def describe_unread(record: Record) -> bytes:
+def describe_unread(record: StreamRecord) -> bytes:
     """Describe a record for a dead letter."""
     item = record.item or {}
     return msgspec.json.encode(
@@ -45,13 +45,13 @@ class UnreadRecord(msgspec.Struct, frozen=True):
     sequence: str
     begun: int
 
-    def make_record(self, item: Item) -> Record:
+    def make_record(self, item: Item) -> StreamRecord:
         """Make the record of the item's present state.
 
         It has the position of the buried record. If the item has a newer state, a record with a later position shows
         this state, too.
         """
-        return Record(self.sequence, self.kind, self.table, item, EPOCH, self.begun)
+        return StreamRecord(self.sequence, self.kind, self.table, item, EPOCH, self.begun)
 
 
 def parse_unread(bodies: Sequence[bytes]) -> list[UnreadRecord]:

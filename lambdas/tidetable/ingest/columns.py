@@ -23,7 +23,7 @@ from tidetable.ingest.routing import Routed
 from tidetable.ingest.submission import Slot
 from tidetable.ingest.verdicts import SURELY_SHORT
 from tidetable.layout import encode_refs, escape
-from tidetable.packs import Columns, Rows, derive_ids, list_places, pack_rows
+from tidetable.packs import EventColumns, PackColumns, derive_ids, list_places, pack_rows
 from tidetable.ports import Compressor, Put
 from tidetable.times import from_text, identify_time, parse_stamps, to_text
 from tidetable.values import MAX_ITEM_BYTES
@@ -87,9 +87,9 @@ def route_batch(
     None if any event must take the general way. All events are within the window.
     """
     layout, at = context.layout, context.at
-    places = list_places(Columns(batch.times, batch.series, batch.ids, ()), layout)
+    places = list_places(PackColumns(batch.times, batch.series, batch.ids, ()), layout)
     owners = list(map(escape, batch.series)) if layout.partition_by == "series" else batch.series
-    rows = Rows(places, owners, batch.datas, at)
+    rows = EventColumns(places, owners, batch.datas, at)
     routed, members_of = Routed(entries), dict[Slot, Sequence[int]]()
     labels, pks = list[str](), list[str]()
     oldest, newest = min(batch.times), max(batch.times)

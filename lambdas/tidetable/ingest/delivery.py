@@ -16,7 +16,7 @@ from tidetable.catalog import OPENING, Entry, find_entry_at
 from tidetable.config import Config
 from tidetable.errors import CollectionFull, NotDrained, PutRefused, StoreUnavailable, TableMissing, Undrainable
 from tidetable.events import Event, Item
-from tidetable.ingest.overflow import Message
+from tidetable.ingest.overflow import OverflowMessage
 from tidetable.ingest.pace import Pace
 from tidetable.ingest.routing import make_put
 from tidetable.ingest.submission import Slot
@@ -65,7 +65,7 @@ class _Group(NamedTuple):
 class Delivery:
     """One delivery of a message, at the time at which it began."""
 
-    def __init__(self, message: Message, ports: Drain, remaining: Remaining) -> None:
+    def __init__(self, message: OverflowMessage, ports: Drain, remaining: Remaining) -> None:
         self._message, self._stream, self._ports, self._remaining = message, message.stream, ports, remaining
         # None if the stream has left the configuration.
         self._policy = ports.config.streams.get(message.stream)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from tidetable.errors import NotDrained, StoreUnavailable, Undrainable
 from tidetable.ingest.delivery import Delivery, Drain
-from tidetable.ingest.overflow import MAX_MESSAGE_BYTES, Message, decode_message, encode_message, keep_message
+from tidetable.ingest.overflow import MAX_MESSAGE_BYTES, OverflowMessage, decode_message, encode_message, keep_message
 from tidetable.remaining import Remaining
 
 # The number of times that the queue delivers a message, twelve hours in all.
@@ -43,7 +43,7 @@ def drain_message(body: str, ports: Drain, remaining: Remaining, *, received: in
     return drain_text(text, decode_message(text), ports, remaining, received=received)
 
 
-def drain_text(text: str, message: Message, ports: Drain, remaining: Remaining, *, received: int) -> Drained:
+def drain_text(text: str, message: OverflowMessage, ports: Drain, remaining: Remaining, *, received: int) -> Drained:
     """Write the events of a message, whose text holds all of them, as ``drain_message`` does."""
     try:
         return Drained(Delivery(message, ports, remaining).write(repeated=received > 1))
@@ -74,7 +74,7 @@ def expand_message(body: str, ports: Drain) -> str:
         raise Undrainable(f"the message cannot be read: {error}") from error
 
 
-def _bury(letter: str, reason: str, message: Message, ports: Drain) -> bool:
+def _bury(letter: str, reason: str, message: OverflowMessage, ports: Drain) -> bool:
     """Put a letter into the queue of dead letters; False if it is not certain that it was kept."""
     if len(letter.encode()) > MAX_MESSAGE_BYTES:
         large = ports.large

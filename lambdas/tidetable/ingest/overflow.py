@@ -24,7 +24,7 @@ MAX_MESSAGE_BYTES = 1_000_000
 OVERFLOW_PREFIX = "overflow/"
 
 
-class Message(NamedTuple):
+class OverflowMessage(NamedTuple):
     """Events that wait to be written.
 
     ``at`` is the time when they were accepted, in epoch milliseconds, or 0 if it is not known. If the events are too
@@ -86,7 +86,7 @@ def keep_message(stream: str, text: str, first: Event, values: Values, compresso
     return encode_ticket(stream, key)
 
 
-def decode_message(body: str | bytes) -> Message:
+def decode_message(body: str | bytes) -> OverflowMessage:
     """Read a message; ValueError if it is not a message of the overflow."""
     message = decode_json(body)
     if not isinstance(message, dict) or message.get("version") not in _KNOWN:
@@ -95,7 +95,7 @@ def decode_message(body: str | bytes) -> Message:
     events = [Event(series, parse_stamp(time)[0], id, data) for series, time, id, data in form.events]
     if not events and form.kept is None:
         raise ValueError("it holds no event")
-    return Message(form.stream, events, form.at, form.kept)
+    return OverflowMessage(form.stream, events, form.at, form.kept)
 
 
 def _encode_row(event: Event) -> str:

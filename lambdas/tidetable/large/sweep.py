@@ -58,7 +58,7 @@ class Sweeper:
     pools: Pools
 
 
-class Position(msgspec.Struct, frozen=True):
+class SweepPosition(msgspec.Struct, frozen=True):
     """The position of a sweep over the live periods: the stream, and the last key that was checked in it."""
 
     stream: str = ""
@@ -112,7 +112,7 @@ class _Run:
         self._remaining = remaining
         self.swept = swept
         self._newest_swept = sweeper.clock.now() - GRACE
-        self._last: Position | None = None
+        self._last: SweepPosition | None = None
         # Removed streams still have tables, archives and objects for a long time.
         known = find_run_streams(sweeper.config, sweeper.catalog, sweeper.clock.now())
         self._streams = sorted(known.config.streams)
@@ -141,7 +141,7 @@ class _Run:
 
     def remove_orphans(self) -> None:
         """Remove the objects of live periods to which no item refers, from where the last run ended."""
-        start = Position() if self.swept.dry_run else self._read_position()
+        start = SweepPosition() if self.swept.dry_run else self._read_position()
         numbers = count(1)
         for stream in [name for name in self._streams if name >= start.stream]:
             after = start.key if stream == start.stream else ""
@@ -161,9 +161,9 @@ class _Run:
                     self.swept.seen += len(group)
                     self._attempt(group[0].key, partial(self._sweep, stream, label, group))
                     if next(numbers) % _NOTE_EVERY == 0:
-                        self._note(Position(stream, group[-1].key))
-                    self._last = Position(stream, group[-1].key)
-        self._note(Position())
+                        self._note(SweepPosition(stream, group[-1].key))
+                    self._last = SweepPosition(stream, group[-1].key)
+        self._note(SweepPosition())
 
     def _is_up(self) -> bool:
         """True if the time is up; if it is, note the position of the sweep."""
@@ -180,14 +180,14 @@ class _Run:
         except Exception as error:  # whatever the error is, the other objects are swept
             self.swept.failures.append(f"{what}: {describe_error(error)}")
 
-    def _read_position(self) -> Position:
+    def _read_position(self) -> SweepPosition:
         stored = self._sweeper.notes.find(POSITION_KEY)
         try:
-            return msgspec.json.decode(stored, type=Position) if stored is not None else Position()
+            return msgspec.json.decode(stored, type=SweepPosition) if stored is not None else SweepPosition()
         except msgspec.DecodeError:
-            return Position()
+            return SweepPosition()
 
-    def _note(self, position: Position) -> None:
+    def _note(self, position: SweepPosition) -> None:
         if not self.swept.dry_run:
             self._sweeper.notes.put(POSITION_KEY, msgspec.json.encode(position))
 

@@ -5,7 +5,7 @@ table closes and expires. ``plan`` turns these rules and an observation into act
 """
 
 from tidetable.lifecycle.reconcile import reconcile
-from tidetable.lifecycle.report import Report
-from tidetable.lifecycle.run import Run
+from tidetable.lifecycle.report import RunReport
+from tidetable.lifecycle.run import LifecycleRun
 
-__all__ = ["Report", "Run", "reconcile"]
+__all__ = ["RunReport", "LifecycleRun", "reconcile"]

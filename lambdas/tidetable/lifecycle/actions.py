@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from tidetable.catalog import Entry, Opened, State
+from tidetable.catalog import Entry, Opening, State
 from tidetable.config import Autoscaling, TableClass
 from tidetable.lifecycle.ladder import Level
 from tidetable.period_tables import make_chunks_spec
@@ -53,7 +53,7 @@ class Open(Action, name="open", rank=1):
 class Reopen(Action, name="reopen", rank=2):
     """Let a backfill write to a period that has its table."""
 
-    opened: Opened
+    opened: Opening
 
     @property
     def state(self) -> State:

@@ -8,7 +8,7 @@ from tidetable.catalog import Entry, State
 from tidetable.catalog_steps import read_entry
 from tidetable.errors import NotReady, TableUnusable
 from tidetable.lifecycle import actions
-from tidetable.lifecycle.run import Run
+from tidetable.lifecycle.run import LifecycleRun
 from tidetable.names import name_chunks_table
 from tidetable.period_tables import PeriodTables, describe_changing_copies, list_names, passes
 from tidetable.ports import Table
@@ -21,7 +21,7 @@ _CHANGE_SECONDS = 30.0
 _CHANGING = "changing"
 
 
-def apply(action: actions.Action, run: Run, now: datetime) -> None:
+def apply(action: actions.Action, run: LifecycleRun, now: datetime) -> None:
     """Carry out an action, and wait for the tables that it needs. The caller reports the errors."""
     entry = action.entry
     match action:
@@ -46,7 +46,7 @@ def apply(action: actions.Action, run: Run, now: datetime) -> None:
 
 
 def _change_settings(
-    action: actions.SetCapacity | actions.SetClass | actions.Scale | actions.Unscale, run: Run
+    action: actions.SetCapacity | actions.SetClass | actions.Scale | actions.Unscale, run: LifecycleRun
 ) -> None:
     """Change the capacity, the class or the scaling of the entry's table, if the table is ours."""
     entry = action.entry
@@ -87,7 +87,7 @@ def _change_settings(
             run.catalog.mark_scaled(entry, scaled=True, policy=action.policy.text)
 
 
-def _create_tables(action: actions.Create, run: Run) -> None:
+def _create_tables(action: actions.Create, run: LifecycleRun) -> None:
     """Record the period, then make its tables and open it: without an entry nobody would know whose table it is."""
     entry, tables = action.entry, run.make_period_tables()
     if not run.catalog.add(entry):
@@ -102,13 +102,13 @@ def _create_tables(action: actions.Create, run: Run) -> None:
     run.catalog.move(entry, State.OPEN, expected=(State.CREATING, State.OPEN))
 
 
-def _open_period(action: actions.Open, run: Run) -> None:
+def _open_period(action: actions.Open, run: LifecycleRun) -> None:
     if action.recoverable:
         run.make_period_tables().make_recoverable(action.entry.table)
     run.catalog.move(action.entry, State.OPEN, expected=(State.CREATING, State.OPEN))
 
 
-def _set_capacity(action: actions.SetCapacity, table: Table, run: Run) -> None:
+def _set_capacity(action: actions.SetCapacity, table: Table, run: LifecycleRun) -> None:
     """Change only units that differ: an earlier run's change may have ended by now, and AWS refuses unchanged units."""
     level, current = action.level, (table.write, table.read)
     target = level.units(current)
@@ -126,7 +126,7 @@ def _set_capacity(action: actions.SetCapacity, table: Table, run: Run) -> None:
         run.tables.set_maxima(table.name, level.most, [index.name for index in action.entry.layout.global_indexes])
 
 
-def _begin_copy(action: actions.Copy, run: Run) -> None:
+def _begin_copy(action: actions.Copy, run: LifecycleRun) -> None:
     """Begin the next copy that is missing in the Region. The table beside the period table is copied first."""
     entry, region, tables = action.entry, action.region, run.make_period_tables()
     for name in list_names(entry):
@@ -145,14 +145,14 @@ def _begin_copy(action: actions.Copy, run: Run) -> None:
         return
 
 
-def _delete_copy(action: actions.DeleteCopy, run: Run) -> None:
+def _delete_copy(action: actions.DeleteCopy, run: LifecycleRun) -> None:
     """Delete a copy if the catalog, read anew, allows it. The catalog forgets it first, so that nobody reads it."""
     entry = _find_deletable(action, run)
     _prepare_removal(entry, run)
     run.make_period_tables().delete_copy(entry)
 
 
-def _prepare_removal(entry: Entry, run: Run) -> None:
+def _prepare_removal(entry: Entry, run: LifecycleRun) -> None:
     """Let the catalog forget the copies of the entry's table, and take the table from Application Auto Scaling."""
     if entry.copies:
         run.catalog.mark_copies(entry, ())
@@ -160,12 +160,12 @@ def _prepare_removal(entry: Entry, run: Run) -> None:
         _remove_scaling(entry, run)
 
 
-def _remove_scaling(entry: Entry, run: Run) -> None:
+def _remove_scaling(entry: Entry, run: LifecycleRun) -> None:
     run.scaling.deregister(entry.table, [index.name for index in entry.layout.global_indexes], entry.replicas)
     run.catalog.mark_scaled(entry, scaled=False)
 
 
-def _await_units(entry: Entry, run: Run) -> None:
+def _await_units(entry: Entry, run: LifecycleRun) -> None:
     """Wait for a table that this run has made faster for its export: the wait costs less here than in the archiver."""
     spare = limit_time(_CHANGE_SECONDS, run.clock, lambda: run.remaining() - _ARCHIVE_SECONDS)
     tables = PeriodTables(run.stage, run.tables, run.clock, spare)
@@ -174,7 +174,7 @@ def _await_units(entry: Entry, run: Run) -> None:
     )
 
 
-def _archive_period(entry: Entry, run: Run) -> None:
+def _archive_period(entry: Entry, run: LifecycleRun) -> None:
     _await_units(entry, run)
     within = run.remaining()
     if within < _ARCHIVE_SECONDS:
@@ -182,14 +182,14 @@ def _archive_period(entry: Entry, run: Run) -> None:
     run.archiver.archive(entry.stream, entry.period.label, within=within)
 
 
-def _delete_tables(action: actions.Delete, run: Run, now: datetime) -> None:
+def _delete_tables(action: actions.Delete, run: LifecycleRun, now: datetime) -> None:
     """Delete the entry's tables if the catalog, read anew, says that they may be deleted. Then record the tombstone."""
     entry = _find_deletable(action, run)
     remove_table(entry, run)
     run.catalog.move(entry, State.DELETED, expected=(entry.state,), deleted_at=now)
 
 
-def _find_deletable(action: actions.Delete | actions.DeleteCopy, run: Run) -> Entry:
+def _find_deletable(action: actions.Delete | actions.DeleteCopy, run: LifecycleRun) -> Entry:
     """Return the present entry; NotReady if its table must not be deleted."""
     entry = read_entry(run.catalog, action.entry.stream, action.entry.period)
     if entry is None or (entry.state is not State.ARCHIVED and not action.unarchived):
@@ -198,7 +198,7 @@ def _find_deletable(action: actions.Delete | actions.DeleteCopy, run: Run) -> En
     return entry
 
 
-def remove_table(entry: Entry, run: Run, tables: PeriodTables | None = None) -> bool:
+def remove_table(entry: Entry, run: LifecycleRun, tables: PeriodTables | None = None) -> bool:
     """Delete the entry's tables if they are ours, and wait for it. False if none existed. ``tables`` limits the wait."""
     _prepare_removal(entry, run)
     return (tables or run.make_period_tables()).delete(entry)

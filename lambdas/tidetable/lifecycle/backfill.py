@@ -20,8 +20,8 @@ from tidetable.errors import BadBackfill
 from tidetable.leases import LIFECYCLE_LEASE, hold_lease
 from tidetable.lifecycle.premake import find_opening
 from tidetable.lifecycle.reconcile import reconcile
-from tidetable.lifecycle.report import Report
-from tidetable.lifecycle.run import Run
+from tidetable.lifecycle.report import RunReport
+from tidetable.lifecycle.run import LifecycleRun
 from tidetable.periods import LONGEST
 from tidetable.ports import Catalog
 from tidetable.times import to_text
@@ -31,11 +31,11 @@ LONGEST_OPEN = timedelta(days=30)
 
 def open_backfill(
     backfill: Backfill,
-    run: Run,
+    run: LifecycleRun,
     *,
     dry_run: bool = False,
     rebuilt: bool = False,
-) -> Report:
+) -> RunReport:
     """Record the request and make the tables that it needs, in a run for its stream alone.
 
     BadBackfill says why the request is refused. A stream may have several backfills. A request with the same span and a
@@ -73,7 +73,7 @@ def open_backfill(
 
 def end_backfills(
     stream: str,
-    run: Run,
+    run: LifecycleRun,
     *,
     span: tuple[datetime, datetime] | None = None,
     dry_run: bool = False,
@@ -103,7 +103,7 @@ def end_backfills(
     return [backfill for backfill in ending if backfill.is_open(now)]
 
 
-def _take_back(stream: str, ending: Sequence[Backfill], run: Run, now: datetime) -> None:
+def _take_back(stream: str, ending: Sequence[Backfill], run: LifecycleRun, now: datetime) -> None:
     if not ending:
         return
     other_backfills = [backfill for backfill in list_open_backfills(run.catalog, stream, now) if backfill not in ending]
@@ -119,7 +119,7 @@ def _take_back(stream: str, ending: Sequence[Backfill], run: Run, now: datetime)
 
 
 @contextmanager
-def _keep_runs_out(run: Run) -> Iterator[None]:
+def _keep_runs_out(run: LifecycleRun) -> Iterator[None]:
     """Hold the lease of the lifecycle during the block; BadBackfill if a run has it."""
     now, length = run.clock.now(), timedelta(seconds=run.remaining())
     with hold_lease(run.catalog, LIFECYCLE_LEASE, run.owner, now, length) as free:
@@ -147,7 +147,7 @@ def _find_ending(
     return ending
 
 
-def _find_problems(backfill: Backfill, run: Run) -> Iterator[str]:
+def _find_problems(backfill: Backfill, run: LifecycleRun) -> Iterator[str]:
     now, opened = run.clock.now(), backfill.opened
     policy = run.config.streams.get(backfill.stream)
     if policy is None:
@@ -179,7 +179,7 @@ def _find_problems(backfill: Backfill, run: Run) -> Iterator[str]:
         yield f"{names} are archived or gone: restore them first"
 
 
-def _find_quota_problems(requests: Sequence[Backfill], run: Run) -> Iterator[str]:
+def _find_quota_problems(requests: Sequence[Backfill], run: LifecycleRun) -> Iterator[str]:
     """Check that backfills leave enough of the quota of tables: at the quota, the next period's table cannot be made."""
     now, config = run.clock.now(), run.config
     spans = {(request.stream, request.start, request.end) for request in requests}

@@ -10,7 +10,7 @@ from tidetable.config import Config
 from tidetable.errors import TableRefused, judge_failure
 from tidetable.lifecycle.copies import LISTED
 from tidetable.lifecycle.observe import RUN_SECONDS
-from tidetable.lifecycle.run import Run
+from tidetable.lifecycle.run import LifecycleRun
 from tidetable.period_tables import POLL_SECONDS, describe_changing_copies, passes, pause
 from tidetable.ports import Table
 from tidetable.times import to_text
@@ -28,7 +28,7 @@ class CatalogCopy(NamedTuple):
     detail: str = ""
 
 
-def follow_catalog(run: Run, now: datetime, *, dry_run: bool = False) -> list[CatalogCopy]:
+def follow_catalog(run: LifecycleRun, now: datetime, *, dry_run: bool = False) -> list[CatalogCopy]:
     """Begin the next copy of the catalog that a stream's ``replicas`` asks for, and report copies that cannot be used.
 
     A run makes one change. No copy is removed: other streams or a reader may use it. Nothing happens before the first
@@ -59,7 +59,7 @@ def _find_next_step(config: Config, table: Table, now: datetime) -> CatalogCopy 
     return CatalogCopy("copy" if table.stream_arn else "stream", region)
 
 
-def _attempt_step(step: CatalogCopy, run: Run, now: datetime) -> CatalogCopy:
+def _attempt_step(step: CatalogCopy, run: LifecycleRun, now: datetime) -> CatalogCopy:
     try:
         if step.action == "stream":
             run.tables.set_stream(run.catalog_table, _SHOWS)
@@ -74,7 +74,7 @@ def _attempt_step(step: CatalogCopy, run: Run, now: datetime) -> CatalogCopy:
     return step._replace(outcome="done")
 
 
-def remove_catalog_copies(run: Run) -> list[str]:
+def remove_catalog_copies(run: LifecycleRun) -> list[str]:
     """Before a catalog is deleted, delete its copies, one after another, and wait until they do not exist any more.
 
     Return their Regions; NotReady if the time is not enough. The call may be repeated. DynamoDB would refuse to delete
@@ -95,7 +95,7 @@ def remove_catalog_copies(run: Run) -> list[str]:
     return removed
 
 
-def _wait_until_alone(run: Run) -> Iterator[Table]:
+def _wait_until_alone(run: LifecycleRun) -> Iterator[Table]:
     """Yield the catalog's table again and again, until it has no copies; NotReady if the time is not enough."""
     while True:
         table = run.tables.describe(run.catalog_table)

@@ -17,8 +17,8 @@ from tidetable.lifecycle.ladder import RAISED
 from tidetable.lifecycle.outlook import measure_lead
 from tidetable.lifecycle.premake import find_missing_periods
 from tidetable.lifecycle.reconcile import reconcile
-from tidetable.lifecycle.report import Report
-from tidetable.lifecycle.run import Run
+from tidetable.lifecycle.report import RunReport
+from tidetable.lifecycle.run import LifecycleRun
 from tidetable.names import name_table
 from tidetable.periods import Period
 from tidetable.times import MOMENT
@@ -48,13 +48,13 @@ class Unmade:
 class Deployed:
     """The result of a deploy: its runs, the tables that scheduled runs will make, and its failure, if it failed."""
 
-    reports: list[Report] = field(default_factory=list)
+    reports: list[RunReport] = field(default_factory=list)
     unmade: list[Unmade] = field(default_factory=list)
     troubles: list[str] = field(default_factory=list)
     failure: str | None = None
 
 
-def deploy(run: Run, configuration: str, *, first: bool) -> Deployed:
+def deploy(run: LifecycleRun, configuration: str, *, first: bool) -> Deployed:
     """Make the tables that the configuration needs, in one run after another, until all tables exist or the time is up.
 
     ``configuration`` is the digest of the deployed configuration. ``first`` says that the stack is being created. Only
@@ -68,7 +68,7 @@ def deploy(run: Run, configuration: str, *, first: bool) -> Deployed:
     if deployed.failure is not None:
         return deployed
     while True:
-        report = Report(run.clock.now(), dry_run=False)
+        report = RunReport(run.clock.now(), dry_run=False)
         # For example, the catalog may not answer for a moment.
         with note_trouble("a run ended early", report.troubles):
             report = reconcile(run, select=is_urgent)
@@ -86,7 +86,7 @@ def deploy(run: Run, configuration: str, *, first: bool) -> Deployed:
     return deployed
 
 
-def _find_misuse(run: Run) -> str | None:
+def _find_misuse(run: LifecycleRun) -> str | None:
     """Find the errors that the configuration would make with existing tables, as one text; None if no error is known."""
     try:
         return "; ".join(islice(find_conflicts(run.config, run.catalog), _NAMED)) or None
@@ -102,7 +102,7 @@ def is_urgent(action: Action) -> bool:
     return isinstance(action, Create | Open | Reopen | Finding)
 
 
-def _note_unmade_tables(run: Run, report: Report, deployed: Deployed) -> None:
+def _note_unmade_tables(run: LifecycleRun, report: RunReport, deployed: Deployed) -> None:
     details = {result.action.entry.table: result.detail for result in report.done if result.detail}
     deployed.unmade, deployed.troubles = [], list(report.troubles)
     for stream in run.config.streams.values():
@@ -111,7 +111,7 @@ def _note_unmade_tables(run: Run, report: Report, deployed: Deployed) -> None:
             deployed.unmade += _find_unmade(run, stream, details)
 
 
-def _find_unmade(run: Run, stream: Stream, details: dict[str, str]) -> Iterator[Unmade]:
+def _find_unmade(run: LifecycleRun, stream: Stream, details: dict[str, str]) -> Iterator[Unmade]:
     now = run.clock.now()
     entries = run.catalog.entries(stream.name, Window.of(stream, now).oldest, consistent=True)
     for period, _ in find_missing_periods(stream, now, entries):
@@ -129,7 +129,7 @@ def _is_needed(period: Period, stream: Stream, now: datetime) -> bool:
     return not (window.is_too_old(period.end - MOMENT) or window.is_too_new(period.start - measure_lead(period)))
 
 
-def _judge_unfinished(report: Report, deployed: Deployed) -> tuple[bool, bool]:
+def _judge_unfinished(report: RunReport, deployed: Deployed) -> tuple[bool, bool]:
     """Decide if another run could make more tables, and if AWS refused a request."""
     creates = [result for result in report.done if isinstance(result.action, Create | Open)]
     refused = any(result.outcome == "failed" for result in creates) or bool(deployed.troubles)
@@ -138,7 +138,7 @@ def _judge_unfinished(report: Report, deployed: Deployed) -> tuple[bool, bool]:
     return waits, refused
 
 
-def _find_failure(run: Run, deployed: Deployed, name: str, *, first: bool, began: datetime) -> str | None:
+def _find_failure(run: LifecycleRun, deployed: Deployed, name: str, *, first: bool, began: datetime) -> str | None:
     if not first and _has_stood(run, name):
         # A rollback must not fail: that leaves the stack in UPDATE_ROLLBACK_FAILED. Alarms report the missing tables.
         return None
@@ -153,13 +153,13 @@ def _find_failure(run: Run, deployed: Deployed, name: str, *, first: bool, began
     return f"{len(missing)} tables that events need now could not be made; {named}"
 
 
-def _was_missing(table: Unmade, run: Run, began: datetime) -> bool:
+def _was_missing(table: Unmade, run: LifecycleRun, began: datetime) -> bool:
     """True if the stage lacked this table before the deploy. The deploy may be the remedy: a shorter retention."""
     stands = any(entry.state is not State.CREATING for entry in run.catalog.entries(table.stream, consistent=True))
     return stands and table.since is not None and table.since < began
 
 
-def _has_stood(run: Run, name: str) -> bool:
+def _has_stood(run: LifecycleRun, name: str) -> bool:
     """True if this configuration was deployed successfully before."""
     try:
         return is_recorded(run.catalog, name, run.clock.now())

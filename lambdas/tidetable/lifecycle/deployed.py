@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from tidetable.catalog import Entry, State
 from tidetable.errors import TableRefused
 from tidetable.lifecycle.apply import remove_table
-from tidetable.lifecycle.run import Run
+from tidetable.lifecycle.run import LifecycleRun
 from tidetable.period_tables import POLL_SECONDS, pause
 
 _AT_ONCE = 8
@@ -20,7 +20,7 @@ _CLOCKS_APART = timedelta(minutes=1)
 _YOUNG = frozenset({State.CREATING, State.OPEN, State.CLOSED})
 
 
-def take_back(run: Run) -> list[str]:
+def take_back(run: LifecycleRun) -> list[str]:
     """Delete the tables of a stage that never stood. Return their names.
 
     Without a catalog nobody would know which stage the tables belong to. Nothing happens to a stage that stands or once
@@ -43,7 +43,7 @@ def take_back(run: Run) -> list[str]:
     return [attempt.result() for attempt in attempts]
 
 
-def finish_stage(run: Run, *, protected: bool) -> None:
+def finish_stage(run: LifecycleRun, *, protected: bool) -> None:
     """Turn the catalog's deletion protection on or off, and then record that the stage stands. May be repeated.
 
     If the first call fails, the stage does not stand, and its catalog has no protection: so its tables can be deleted
@@ -59,7 +59,7 @@ def finish_stage(run: Run, *, protected: bool) -> None:
         raise
 
 
-def mark_updated(run: Run) -> None:
+def mark_updated(run: LifecycleRun) -> None:
     """Record that a stage stands whose stack is updated. May be repeated.
 
     CloudFormation updates a resource only after it made it, so the stage may have events, also if a version made it that
@@ -70,7 +70,7 @@ def mark_updated(run: Run) -> None:
         run.catalog.mark_deployed()
 
 
-def protect(run: Run, *, protected: bool) -> None:
+def protect(run: LifecycleRun, *, protected: bool) -> None:
     """Turn the catalog's deletion protection on or off, as soon as no other change is under way."""
     while True:
         table = run.tables.describe(run.catalog_table)
@@ -87,12 +87,12 @@ def protect(run: Run, *, protected: bool) -> None:
         pause(POLL_SECONDS, why, run.clock, run.remaining)
 
 
-def _is_young(entry: Entry, run: Run, since: datetime) -> bool:
+def _is_young(entry: Entry, run: LifecycleRun, since: datetime) -> bool:
     tables = [table for table in map(run.tables.describe, entry.tables) if table is not None]
     return all(table.created is not None and table.created >= since for table in tables)
 
 
-def _take_back(entry: Entry, run: Run) -> str:
+def _take_back(entry: Entry, run: LifecycleRun) -> str:
     remove_table(entry, run)
     # Afterwards the entry goes, too: an entry without its table would count as a lost table.
     run.catalog.forget(entry)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from hashlib import sha256
 
-from tidetable.catalog import Entry, Seen, State
+from tidetable.catalog import Entry, SeenTable, State
 from tidetable.config import Autoscaling, Stream, TableClass
 from tidetable.config.capacity import find_index_units
 from tidetable.late import is_lowered
@@ -62,7 +62,7 @@ class Level:
         """
         return current if current is TableClass.INFREQUENT else self.table_class
 
-    def suits(self, seen: Seen) -> bool:
+    def suits(self, seen: SeenTable) -> bool:
         """True if a table in this last known state needs no change."""
         current = seen.write, seen.read
         indexes = self.write is None or all(

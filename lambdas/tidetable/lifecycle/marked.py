@@ -13,11 +13,11 @@ from tidetable.catalog import Entry
 from tidetable.config import Config
 from tidetable.errors import note_trouble
 from tidetable.lifecycle.expiry import is_expired
-from tidetable.lifecycle.run import Run
+from tidetable.lifecycle.run import LifecycleRun
 
 
 def find_marked_tables(
-    entries: Iterable[Entry], config: Config, run: Run, now: datetime, troubles: list[str]
+    entries: Iterable[Entry], config: Config, run: LifecycleRun, now: datetime, troubles: list[str]
 ) -> Mapping[str, str]:
     """Find the tables of one stream that are due for deletion and have marked buckets; each with the reason.
 

@@ -18,7 +18,7 @@ from tidetable.errors import NotReady, describe_error, note_trouble
 from tidetable.lifecycle.copies import find_copies_to_mark, is_ending, lacks_copies
 from tidetable.lifecycle.ladder import choose_level
 from tidetable.lifecycle.marked import find_marked_tables
-from tidetable.lifecycle.run import CONCURRENCY, Run
+from tidetable.lifecycle.run import CONCURRENCY, LifecycleRun
 from tidetable.lifecycle.run_streams import RunStreams, find_run_streams
 from tidetable.period_tables import list_names
 from tidetable.ports import Catalog, Table, Tables
@@ -75,7 +75,7 @@ class Observation:
                     yield entry, observed.tables[entry.table]
 
 
-def observe(run: Run, now: datetime, planned: Sequence[Backfill] = (), only: str | None = None) -> Observation:
+def observe(run: LifecycleRun, now: datetime, planned: Sequence[Backfill] = (), only: str | None = None) -> Observation:
     """Observe all streams, or ``only`` one, from the oldest table on. ``planned`` backfills replace requested ones."""
     catalog = run.catalog
     known = find_run_streams(run.config, catalog, now)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from functools import reduce
 
-from tidetable.catalog import Backfill, Entry, Opened
+from tidetable.catalog import Backfill, Entry, Opening
 from tidetable.config import Stream
 from tidetable.periods import Kind, Period, find_containing
 from tidetable.window import Window
@@ -22,7 +22,7 @@ _FINER: dict[Kind, tuple[Kind, ...]] = {
 
 def find_missing_periods(
     stream: Stream, now: datetime, entries: Sequence[Entry], backfills: Sequence[Backfill] = ()
-) -> list[tuple[Period, Opened | None]]:
+) -> list[tuple[Period, Opening | None]]:
     """Find the periods that need a table and are not in the catalog, oldest first.
 
     Each period is returned with its opening by backfills, or with None. Every instant of the writable window and of an
@@ -35,7 +35,7 @@ def find_missing_periods(
     claims = [entry.period for entry in entries]
     open_now = [backfill for backfill in backfills if backfill.is_open(now)]
     ranges = [(window.oldest, end), *((backfill.start, backfill.end) for backfill in open_now)]
-    missing: list[tuple[Period, Opened | None]] = []
+    missing: list[tuple[Period, Opening | None]] = []
     for start, stop in ranges:
         at = start
         while at < stop:
@@ -48,10 +48,10 @@ def find_missing_periods(
     return sorted(missing, key=lambda period_and_backfill: period_and_backfill[0].start)
 
 
-def find_opening(period: Period, backfills: Sequence[Backfill]) -> Opened | None:
+def find_opening(period: Period, backfills: Sequence[Backfill]) -> Opening | None:
     """Find the end and the units of a period's opening by the backfills that meet it; None if no backfill meets it."""
     opened = [backfill.opened for backfill in backfills if backfill.meets(period)]
-    return reduce(Opened.joined, opened) if opened else None
+    return reduce(Opening.joined, opened) if opened else None
 
 
 def _find_fitting(kind: Kind, at: datetime, claims: Sequence[Period]) -> Period:

@@ -16,8 +16,8 @@ from tidetable.lifecycle.catalog_copies import CatalogCopy, follow_catalog
 from tidetable.lifecycle.observe import Observation, observe, remember_copies, remember_horizons, remember_tables
 from tidetable.lifecycle.outlook import derive_outlook
 from tidetable.lifecycle.plan import plan
-from tidetable.lifecycle.report import Done, Report
-from tidetable.lifecycle.run import CONCURRENCY, Run
+from tidetable.lifecycle.report import Done, RunReport
+from tidetable.lifecycle.run import CONCURRENCY, LifecycleRun
 from tidetable.lifecycle.run_streams import remember_policies
 from tidetable.remaining import limit_time
 
@@ -32,14 +32,14 @@ SKIPPED = "another run is under way; if it died, its lease runs out within 5 min
 
 
 def reconcile(
-    run: Run,
+    run: LifecycleRun,
     *,
     at: datetime | None = None,
     dry_run: bool = False,
     planned: Sequence[Backfill] = (),
     only: str | None = None,
     select: Callable[[Action], bool] | None = None,
-) -> Report:
+) -> RunReport:
     """Bring the tables to the state that the configuration wants at an instant, by default now.
 
     A dry run may have backfills that are only ``planned``. With ``only``, the run is for that stream alone. Actions
@@ -49,7 +49,7 @@ def reconcile(
     """
     run = replace(run, remaining=limit_time((LEASE_MOST - _ENDING).total_seconds(), run.clock, run.remaining))
     real = run.clock.now()
-    report = Report(now=at or real, dry_run=dry_run, only=only)
+    report = RunReport(now=at or real, dry_run=dry_run, only=only)
     if dry_run:
         _perform_run(run, report, select, planned)
         return report
@@ -64,7 +64,7 @@ def reconcile(
 
 
 def _perform_run(
-    run: Run, report: Report, select: Callable[[Action], bool] | None, planned: Sequence[Backfill] = ()
+    run: LifecycleRun, report: RunReport, select: Callable[[Action], bool] | None, planned: Sequence[Backfill] = ()
 ) -> None:
     observation = observe(run, report.now, planned, report.only)
     report.troubles = observation.troubles
@@ -98,7 +98,7 @@ def _perform_run(
         run.catalog.ensure_secret()
 
 
-def _is_deployed(run: Run) -> bool:
+def _is_deployed(run: LifecycleRun) -> bool:
     """True if a deployment was ever completed. A failed first deployment deletes its tables; copies would delay it."""
     try:
         return run.catalog.is_deployed()
@@ -106,7 +106,7 @@ def _is_deployed(run: Run) -> bool:
         return False
 
 
-def _follow_feeds(run: Run, observation: Observation, report: Report) -> None:
+def _follow_feeds(run: LifecycleRun, observation: Observation, report: RunReport) -> None:
     """Fit the mappings of feeds to all tables, also to new tables. A run for one stream leaves this to the next run."""
     feeds = run.make_feed_tables()
     if feeds is None or report.only is not None:
@@ -122,7 +122,7 @@ def _follow_feeds(run: Run, observation: Observation, report: Report) -> None:
         report.feeds = feeds.follow(periods, report.now, dry_run=report.dry_run)
 
 
-def _follow_catalog(run: Run, report: Report) -> None:
+def _follow_catalog(run: LifecycleRun, report: RunReport) -> None:
     """Begin the catalog's next copy in another Region. A run for one stream leaves this to the next scheduled run."""
     if report.only is not None or not run.config.replicas:
         return
@@ -143,7 +143,7 @@ def _predict_tables(there: set[str], done: Sequence[Done]) -> set[str]:
     return tables
 
 
-def _attempt_all(actions: Sequence[Action], run: Run, now: datetime) -> list[Done]:
+def _attempt_all(actions: Sequence[Action], run: LifecycleRun, now: datetime) -> list[Done]:
     """Attempt the actions of one rank in parallel, so that the wait for one table does not delay the others.
 
     If AWS refuses a creation because too many are under way, it is tried again, with half as many in parallel, down to
@@ -161,7 +161,7 @@ def _attempt_all(actions: Sequence[Action], run: Run, now: datetime) -> list[Don
     return done
 
 
-def _attempt_action(action: Action, run: Run, now: datetime) -> Done:
+def _attempt_action(action: Action, run: LifecycleRun, now: datetime) -> Done:
     outcome = _report_finding(action)
     if outcome is not None:
         return outcome

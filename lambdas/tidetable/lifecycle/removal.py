@@ -11,7 +11,7 @@ from tidetable.catalog import Entry, State
 from tidetable.errors import NotOurs, NotReady, RemovalFailed, judge_failure
 from tidetable.leases import LIFECYCLE_LEASE, limit_lease_length, name_archive_lease, wait_for_lease
 from tidetable.lifecycle.apply import remove_table
-from tidetable.lifecycle.run import Run
+from tidetable.lifecycle.run import LifecycleRun
 from tidetable.lifecycle.run_streams import find_run_streams
 from tidetable.period_tables import PeriodTables
 
@@ -30,7 +30,7 @@ class Removed:
     failed: dict[str, str] = field(default_factory=dict)
 
 
-def remove(run: Run) -> Removed:
+def remove(run: LifecycleRun) -> Removed:
     """Delete the tables of every stream whose ``removal`` is "delete", whatever their state; archives stay.
 
     It first waits for the end of a run of the lifecycle, which would make tables meanwhile. It attempts every table.
@@ -50,7 +50,7 @@ def remove(run: Run) -> Removed:
     return removed
 
 
-def _find_entries(run: Run, now: datetime) -> Iterator[Entry]:
+def _find_entries(run: LifecycleRun, now: datetime) -> Iterator[Entry]:
     """Find the entries whose tables must be deleted: archived and restored periods may have tables, too."""
     # For a removed stream, its last recorded policy decides.
     known = find_run_streams(run.config, run.catalog, now)
@@ -62,7 +62,7 @@ def _find_entries(run: Run, now: datetime) -> Iterator[Entry]:
             yield from (entry for entry in entries if entry.state is not State.DELETED)
 
 
-def _attempt_removal(entry: Entry, run: Run, now: datetime, removed: Removed) -> None:
+def _attempt_removal(entry: Entry, run: LifecycleRun, now: datetime, removed: Removed) -> None:
     """Attempt to remove one entry's tables. An error is noted, and does not stop the removal of the others."""
     try:
         # Renew the lease: a removal may take longer than a lease lasts.
@@ -84,7 +84,7 @@ def _attempt_removal(entry: Entry, run: Run, now: datetime, removed: Removed) ->
             removed.tables.append(entry.table)
 
 
-def _wait_for_lease(run: Run, lease: str, leases: ExitStack) -> None:
+def _wait_for_lease(run: LifecycleRun, lease: str, leases: ExitStack) -> None:
     """Take a lease as soon as it is free; NotReady if it is not free in time."""
     wait = wait_for_lease(run.catalog, lease, run.owner, run.clock, run.remaining, _WAIT_SECONDS)
     if not leases.enter_context(wait):

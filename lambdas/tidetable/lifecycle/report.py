@@ -41,7 +41,7 @@ class Done:
 
 
 @dataclass(slots=True)
-class Report:
+class RunReport:
     """The observations and actions of a run.
 
     ``skipped`` is the reason why it did nothing; ``troubles`` says what it could not observe. ``tables`` counts the
@@ -106,7 +106,7 @@ class Notice:
     detail: dict[str, Any]
 
 
-def make_notices(report: Report, stage: str) -> list[Notice]:
+def make_notices(report: RunReport, stage: str) -> list[Notice]:
     """Make the notices of a run, in the order of its actions."""
     return [
         Notice(

@@ -17,7 +17,7 @@ CONCURRENCY = 8
 
 
 @dataclass(slots=True)
-class Run:
+class LifecycleRun:
     """A run over the tables of a stage: by schedule, by hand, or for a deployment.
 
     ``owner`` is the name by which the run holds leases, ``catalog_table`` the name of the catalog's table.

@@ -4,18 +4,18 @@ Ingest and query import this package when they meet the first pack: most cold st
 are in ``layout/pack.py``.
 """
 
-from tidetable.packs.body import Columns, DamagedPack, decode_body, derive_ids, encode_body
-from tidetable.packs.items import Opened, list_places, open_item
-from tidetable.packs.making import PackSet, Rows, make_packs, pack_rows
-from tidetable.packs.walk import Run, Settled, Walk, walk_packs
+from tidetable.packs.body import DamagedPack, PackColumns, decode_body, derive_ids, encode_body
+from tidetable.packs.items import OpenedItem, list_places, open_item
+from tidetable.packs.making import EventColumns, PackSet, make_packs, pack_rows
+from tidetable.packs.walk import Settled, Walk, WalkedRun, walk_packs
 
 __all__ = [
-    "Columns",
+    "PackColumns",
     "DamagedPack",
-    "Rows",
-    "Opened",
+    "EventColumns",
+    "OpenedItem",
     "PackSet",
-    "Run",
+    "WalkedRun",
     "Settled",
     "Walk",
     "decode_body",

@@ -35,7 +35,7 @@ class DamagedPack(TidetableError):
     """The body of a pack cannot be read."""
 
 
-class Columns(NamedTuple):
+class PackColumns(NamedTuple):
     """Events as columns, in the order of their places: the time as text, the series, the id, and canonical JSON of the
     data.
 
@@ -112,7 +112,7 @@ def encode_body(
     )
 
 
-def decode_body(body: bytes, format: int = FORMAT) -> Columns:
+def decode_body(body: bytes, format: int = FORMAT) -> PackColumns:
     """Decode the events of a body that ``encode_body`` wrote; DamagedPack for any other bytes."""
     if format != FORMAT:
         raise DamagedPack(
@@ -128,7 +128,7 @@ def decode_body(body: bytes, format: int = FORMAT) -> Columns:
         ids = _unpack_ids(decoded, times, series, texts)
     except (msgspec.DecodeError, ValueError, IndexError, TypeError, StopIteration) as error:
         raise DamagedPack(f"its body cannot be read: {error}") from error
-    columns = Columns(times, series, ids, texts, decoded.ats or None)
+    columns = PackColumns(times, series, ids, texts, decoded.ats or None)
     if any(len(column) != count for column in columns if column is not None):
         raise DamagedPack("its columns differ in length")
     return columns

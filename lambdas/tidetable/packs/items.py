@@ -16,13 +16,13 @@ from typing import NamedTuple
 from tidetable.events import Item
 from tidetable.layout import Key, Layout, escape
 from tidetable.layout.pack import is_pack, make_address, parse_sort_key
-from tidetable.packs.body import FORMAT, Columns, DamagedPack, decode_body
+from tidetable.packs.body import FORMAT, DamagedPack, PackColumns, decode_body
 from tidetable.packs.numbers import settle_text
 from tidetable.ports import Compressor
 from tidetable.times import TEXT_LENGTH
 
 
-class Opened(NamedTuple):
+class OpenedItem(NamedTuple):
     """The events of an item, as columns and in the order of their places.
 
     ``address`` replaces the partition key in their refs. ``places`` are the sort keys that the events have, or would
@@ -47,7 +47,7 @@ def pack_item(key: Key, at: int, count: int, oldest: str, body: bytes) -> Item:
     return {"pk": key.pk, "sk": key.sk, "at": at, "n": count, "oldest": oldest, "format": FORMAT, "pack": body}
 
 
-def open_item(item: Item, layout: Layout, compressor: Compressor) -> Opened:
+def open_item(item: Item, layout: Layout, compressor: Compressor) -> OpenedItem:
     """Open an item and return its events.
 
     For a damaged pack, return no events but a ``problem``, so that other packs can be read.
@@ -57,22 +57,22 @@ def open_item(item: Item, layout: Layout, compressor: Compressor) -> Opened:
     if not is_pack(item):
         plain = "data" in item and not ({"z", "out", "cold"} & item.keys())
         value = settle_text(item["data"]) if plain else item
-        return Opened(pk, time, time, "", at, [sk], [value])
+        return OpenedItem(pk, time, time, "", at, [sk], [value])
     name = parse_sort_key(sk)
     where = f"the pack {pk}, {sk}"
     if name is None:
-        return Opened(pk, time, time, "", at, [], [], problem=f"{where} has the key of a plain item")
+        return OpenedItem(pk, time, time, "", at, [], [], problem=f"{where} has the key of a plain item")
     oldest = str(item.get("oldest", name.newest))
     try:
         body = compressor.expand(bytes(item["pack"]))
         columns = decode_body(body, int(item.get("format", 0)))
     except (DamagedPack, ValueError) as error:
-        return Opened(pk, name.newest, oldest, name.hash, at, [], [], problem=f"{where} is damaged: {error}")
+        return OpenedItem(pk, name.newest, oldest, name.hash, at, [], [], problem=f"{where} is damaged: {error}")
     places = list_places(columns, layout)
-    return Opened(make_address(pk, name), name.newest, oldest, name.hash, at, places, columns.texts, columns.ats)
+    return OpenedItem(make_address(pk, name), name.newest, oldest, name.hash, at, places, columns.texts, columns.ats)
 
 
-def list_places(columns: Columns, layout: Layout) -> list[str]:
+def list_places(columns: PackColumns, layout: Layout) -> list[str]:
     """List the sort keys that events would have as plain items."""
     names = [columns.series, columns.ids] if layout.partition_by == "time" else [columns.ids]
     return list(map("#".join, zip(columns.times, *map(_escape_all, names), strict=True)))

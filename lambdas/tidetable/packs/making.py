@@ -41,7 +41,7 @@ class PackSet:
     alone: list[int] = field(default_factory=list)
 
 
-class Rows(NamedTuple):
+class EventColumns(NamedTuple):
     """Events as columns: their sort keys as plain items, their data, and the times when they were accepted.
 
     ``ats`` are epoch milliseconds: one per event, or one for all. ``owners`` are the events' logical partitions if the
@@ -62,11 +62,11 @@ def make_packs(items: Sequence[Item], layout: Layout, compressor: Compressor) ->
     """
     owners = [item["pk"].rpartition("#")[0] for item in items] if layout.partition_by == "series" else ()
     ats = [int(item.get("at", 0)) for item in items]
-    rows = Rows([item["sk"] for item in items], owners, [item["data"] for item in items], ats)
+    rows = EventColumns([item["sk"] for item in items], owners, [item["data"] for item in items], ats)
     return pack_rows(rows, layout, compressor, range(len(items)))
 
 
-def pack_rows(rows: Rows, layout: Layout, compressor: Compressor, numbers: Sequence[int]) -> PackSet:
+def pack_rows(rows: EventColumns, layout: Layout, compressor: Compressor, numbers: Sequence[int]) -> PackSet:
     """Make packs of the rows with these ascending numbers; ValueError if DynamoDB would refuse a value not yet decoded."""
     if layout.pack is None:
         raise ValueError("the layout has no packs")
@@ -79,7 +79,7 @@ def pack_rows(rows: Rows, layout: Layout, compressor: Compressor, numbers: Seque
 
 
 def _partition_rows(
-    rows: Rows, numbers: Sequence[int], layout: Layout
+    rows: EventColumns, numbers: Sequence[int], layout: Layout
 ) -> Iterator[tuple[str, Mapping[str, int], Sequence[str]]]:
     """Yield each logical partition, a map from places to the numbers of events, and the partition's places in order."""
     places, owners = rows.places, rows.owners
@@ -131,7 +131,7 @@ def _divide_large(places: Sequence[str], datas: Sequence[JsonObject], count: int
 class _Packer:
     """Packs some events of one logical partition; ``number_of`` maps a place to the number of its event."""
 
-    rows: Rows
+    rows: EventColumns
     layout: Layout
     compressor: Compressor
     logical: str

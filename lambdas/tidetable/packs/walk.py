@@ -15,7 +15,7 @@ from itertools import repeat
 from typing import NamedTuple
 
 from tidetable.events import Item
-from tidetable.packs.items import Opened
+from tidetable.packs.items import OpenedItem
 from tidetable.times import from_text, to_text
 
 # Sorts after the "#" that follows the time in a place, and before every later time.
@@ -33,7 +33,7 @@ class Settled(NamedTuple):
     value: str | Item
 
 
-class Run(NamedTuple):
+class WalkedRun(NamedTuple):
     """Events in the order of the walk, as columns, and the problems of the damaged packs between them."""
 
     places: Sequence[str]
@@ -100,7 +100,7 @@ class Walk:
         ready, self._order = self._order[:cut], self._order[cut:]
         self._settle_events(ready)
 
-    def add_item(self, item: Opened) -> None:
+    def add_item(self, item: OpenedItem) -> None:
         """Add an item's events."""
         if item.problem is not None:
             self._problems.append(item.problem)
@@ -126,9 +126,9 @@ class Walk:
         ready, self._order = self._order if self._ascending else self._order[::-1], []
         self._settle_events(ready)
 
-    def pop_settled(self) -> Run:
+    def pop_settled(self) -> WalkedRun:
         """Return the events that were settled since the last call."""
-        run = Run(self._places, self._copies, self._problems)
+        run = WalkedRun(self._places, self._copies, self._problems)
         self._places, self._copies, self._problems = [], [], []
         return run
 
@@ -138,7 +138,9 @@ class Walk:
             self._places += ready
 
 
-def walk_packs(items: Iterable[Opened], *, span: int, ascending: bool, low: str = "", high: str = "~") -> Iterator[Run]:
+def walk_packs(
+    items: Iterable[OpenedItem], *, span: int, ascending: bool, low: str = "", high: str = "~"
+) -> Iterator[WalkedRun]:
     """Yield the runs of a ``Walk`` over all items of a ``find_key_range``. No item is read before it is needed."""
     walked = Walk(span=span, ascending=ascending, low=low, high=high)
     for item in items:

@@ -1,16 +1,16 @@
 """The core's ports: ``aws/`` implements them on AWS, the tests bring fakes that pass the same contract."""
 
-from tidetable.ports.archives import ArchivePage, Archiver, ArchiveRange, ArchiveReader, Rank, Version
+from tidetable.ports.archives import ArchivePage, Archiver, ArchiveRange, ArchiveReader, EventVersion, Rank
 from tidetable.ports.data import (
     GET_CHUNKS,
     GET_ITEMS,
     Blob,
-    Columns,
     Compressor,
     DeadLetters,
     EventStore,
     Guard,
     Guarded,
+    ItemColumns,
     KeyRange,
     Overflow,
     Page,
@@ -29,8 +29,8 @@ from tidetable.ports.typed import TableEncoder, TypedColumn
 
 __all__ = [
     "GET_CHUNKS", "GET_ITEMS", "ArchivePage", "ArchiveRange", "ArchiveReader", "Archiver", "Blob", "Catalog", "CatalogReader",
-    "Clock", "Columns", "Compressor", "DeadLetters", "Edge", "EventStore", "Guard", "Guarded", "KeyRange", "Mark",
+    "Clock", "ItemColumns", "Compressor", "DeadLetters", "Edge", "EventStore", "Guard", "Guarded", "KeyRange", "Mark",
     "NotedSeries", "Noting",
     "Overflow", "Page", "Pools", "Put", "RangeRead", "Rank", "RollupState", "Rollups", "Scaling", "Sketch", "Sketches", "Table",
-    "TableEncoder", "TableSpec", "Tables", "Transacted", "TypedColumn", "Values", "Version", "Written",
+    "TableEncoder", "TableSpec", "Tables", "Transacted", "TypedColumn", "Values", "EventVersion", "Written",
 ]  # fmt: skip

@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from tidetable.conditions import ANY, Condition, Names
+from tidetable.conditions import ANY, Condition, NameConditions
 from tidetable.events import Event
 
 
@@ -50,11 +50,11 @@ class ArchiveRange(msgspec.Struct, frozen=True):
     conditions: tuple[Condition, ...] = ()
     fields: tuple[str, ...] = ()
     rank: Rank | None = None
-    names: Names = ANY
+    names: NameConditions = ANY
     version: int | None = None
 
 
-class Version(NamedTuple):
+class EventVersion(NamedTuple):
     """The number of an event's version, from 1, and the time when the version was accepted, in epoch milliseconds."""
 
     number: int
@@ -73,7 +73,7 @@ class ArchivePage(msgspec.Struct, frozen=True):
 
     events: Sequence[Event]
     more: bool
-    versions: Sequence[Version] | None = None
+    versions: Sequence[EventVersion] | None = None
     reached: str | None = None
     cut: bool = False
     read: int = 0

@@ -146,7 +146,7 @@ class RangeRead(NamedTuple):
     limit: int
 
 
-class Columns(NamedTuple):
+class ItemColumns(NamedTuple):
     """Items in order, as columns: their partition keys, their sort keys, and their contents.
 
     The content of a plain event may be its data as JSON text; the content of any other item is the item. They are columns,
@@ -158,7 +158,7 @@ class Columns(NamedTuple):
     contents: Sequence[str | Item]
 
     @classmethod
-    def of(cls, items: Sequence[Item]) -> Columns:
+    def of(cls, items: Sequence[Item]) -> ItemColumns:
         return cls([item["pk"] for item in items], [item["sk"] for item in items], items)
 
     @property
@@ -166,12 +166,12 @@ class Columns(NamedTuple):
         """True if all contents are the JSON text of plain events."""
         return set(map(type, self.contents)) <= {str}
 
-    def first(self, count: int) -> Columns:
-        return Columns(self.pks[:count], self.sks[:count], self.contents[:count])
+    def first(self, count: int) -> ItemColumns:
+        return ItemColumns(self.pks[:count], self.sks[:count], self.contents[:count])
 
-    def where(self, chosen: Sequence[bool]) -> Columns:
+    def where(self, chosen: Sequence[bool]) -> ItemColumns:
         pks, sks, contents = self
-        return Columns(list(compress(pks, chosen)), list(compress(sks, chosen)), list(compress(contents, chosen)))
+        return ItemColumns(list(compress(pks, chosen)), list(compress(sks, chosen)), list(compress(contents, chosen)))
 
     def items(self) -> list[Item]:
         """Return the items. The item of a plain event whose content is text has only the keys and the decoded data."""
@@ -188,7 +188,7 @@ class Page(msgspec.Struct, frozen=True):
     read.
     """
 
-    columns: Columns
+    columns: ItemColumns
     more: bool
     units: float = 0.0
     last: Item | None = None

@@ -7,7 +7,7 @@ from concurrent.futures import Executor
 from datetime import datetime, timedelta
 from typing import Protocol, Unpack
 
-from tidetable.catalog import Backfill, Entry, Facts, RecordedPolicy, Seen, State
+from tidetable.catalog import Backfill, Entry, EntryFacts, RecordedPolicy, SeenTable, State
 
 # Makes a pool that runs at most this number of tasks at once. The caller closes the pool.
 Pools = Callable[[int], Executor]
@@ -44,7 +44,7 @@ class Catalog(CatalogReader, Protocol):
     def add(self, entry: Entry) -> bool:
         """Record a new period. If the catalog already has the period, return False and leave its record unchanged."""
 
-    def move(self, entry: Entry, to: State, *, expected: Iterable[State], **facts: Unpack[Facts]) -> Entry:
+    def move(self, entry: Entry, to: State, *, expected: Iterable[State], **facts: Unpack[EntryFacts]) -> Entry:
         """Change an entry's state and these facts, and return it; StaleEntry if its state is not ``expected``."""
 
     def mark_scaled(self, entry: Entry, *, scaled: bool, policy: str = "") -> None:
@@ -60,7 +60,7 @@ class Catalog(CatalogReader, Protocol):
     def mark_copying(self, entry: Entry, region: str, at: datetime) -> None:
         """Record that a copy was begun in a Region, and when; StaleEntry if there is no such entry."""
 
-    def note(self, entry: Entry, seen: Seen) -> None:
+    def note(self, entry: Entry, seen: SeenTable) -> None:
         """Record the last known units and class of the entry's table; StaleEntry if there is no such entry."""
 
     def ensure_secret(self) -> None:

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import msgspec
 
-from tidetable.catalog import Seen
+from tidetable.catalog import SeenTable
 from tidetable.config import Autoscaling, TableClass
 from tidetable.layout import Index
 
@@ -80,11 +80,11 @@ class Table(msgspec.Struct, frozen=True):
         return sum(size for _, size in self.index_sizes.values())
 
     @property
-    def seen(self) -> Seen | None:
+    def seen(self) -> SeenTable | None:
         """The facts of the table that the catalog records; None while the table changes."""
         if self.status != "ACTIVE":
             return None
-        return Seen(self.write, self.read, self.table_class, tuple(sorted(self.index_units.items())))
+        return SeenTable(self.write, self.read, self.table_class, tuple(sorted(self.index_units.items())))
 
 
 class Tables(Protocol):

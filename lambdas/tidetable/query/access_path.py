@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 from msgspec.structs import replace
 
-from tidetable.conditions import Condition, Names, read_numbers
+from tidetable.conditions import Condition, NameConditions, read_numbers
 from tidetable.layout import WHOLE, Index, Layout
 from tidetable.layout.hierarchy import join_levels, make_level, make_text_level
 from tidetable.layout.index import MAX_VALUE_BYTES
@@ -41,7 +41,13 @@ class AccessPath(msgspec.Struct, frozen=True):
 
 
 def choose_access_path(
-    layout: Layout, names: Names, conditions: tuple[Condition, ...], *, consistent: bool, low: bool, share: float = 1.0
+    layout: Layout,
+    names: NameConditions,
+    conditions: tuple[Condition, ...],
+    *,
+    consistent: bool,
+    low: bool,
+    share: float = 1.0,
 ) -> AccessPath | None:
     """Choose the cheapest path to read a period without a scan of its table; None if there is no such path.
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from tidetable.events import Item, JsonObject
-from tidetable.ports import ArchivePage, Columns
+from tidetable.ports import ArchivePage, ItemColumns
 from tidetable.query.model import Position
 from tidetable.query.scans import ArchiveScan, LiveScan
 from tidetable.times import to_text
@@ -19,7 +19,7 @@ class LiveBatch(NamedTuple):
     """
 
     scan: LiveScan
-    columns: Columns
+    columns: ItemColumns
     reached: Position | None
 
 

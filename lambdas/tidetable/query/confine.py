@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 
 from tidetable.access import Access, forbid_series
-from tidetable.conditions import Names
+from tidetable.conditions import NameConditions
 from tidetable.config import Stream
 from tidetable.query.model import Reader, Selection
 
@@ -101,7 +101,7 @@ def confine_query(query: Selection, access: Access) -> None:
         return
     # A kind of query that has no names is refused, too.
     names = getattr(query, "names", None)
-    covered = isinstance(names, Names) and (
+    covered = isinstance(names, NameConditions) and (
         access.covers(names.series_prefix) or (bool(names.series) and all(map(access.covers, names.series)))
     )
     if not covered:

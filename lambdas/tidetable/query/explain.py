@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from tidetable.catalog import Entry
-from tidetable.conditions import Condition, Names
+from tidetable.conditions import Condition, NameConditions
 from tidetable.config import Stream
 from tidetable.ports import Pools, Table, Tables
 from tidetable.query.estimate import Estimate, estimate_query
@@ -94,7 +94,7 @@ def show_since(stream: Stream, entries: Sequence[Entry], end: datetime) -> dict[
     return {"indexes_since": starts} if starts else {}
 
 
-def show_names(names: Names) -> dict[str, Any]:
+def show_names(names: NameConditions) -> dict[str, Any]:
     """Show the conditions on names in a plan: a single series as a text, several series as a list."""
     series = list(names.series)
     shown: dict[str, Any] = {"series": series if len(series) > 1 else series[0] if series else None}

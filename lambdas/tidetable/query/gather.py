@@ -12,7 +12,7 @@ from operator import itemgetter
 
 from msgspec.structs import replace
 
-from tidetable.conditions import ANY, Names
+from tidetable.conditions import ANY, NameConditions
 from tidetable.layout.hierarchy import skip_levels
 from tidetable.ports import Page, RangeRead
 from tidetable.query.merge import Fetch, Merged, Placed
@@ -28,7 +28,7 @@ def gather_events(
     reads: Sequence[RangeRead],
     pages: Sequence[Page],
     fetch: Fetch,
-    names: Names,
+    names: NameConditions,
     *,
     ascending: bool,
     check_time: Callable[[], None],
@@ -63,7 +63,7 @@ def gather_events(
         pages = fetch(reads)
 
 
-def _place_items(page: Page, scan: GatherScan, names: Names) -> Iterator[Placed]:
+def _place_items(page: Page, scan: GatherScan, names: NameConditions) -> Iterator[Placed]:
     """Yield the items of a page that meet the query's names, each with its place."""
     levels, attribute, names_of = len(scan.index.levels), scan.index.sk, scan.entry.layout.parse_names
     for item in page.items:

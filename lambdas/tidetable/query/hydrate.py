@@ -16,7 +16,7 @@ from tidetable.groups import group_by_size
 from tidetable.large.forms import list_earlier_keys
 from tidetable.large.unpack import group_items
 from tidetable.layout import Key
-from tidetable.ports import GET_CHUNKS, GET_ITEMS, Columns
+from tidetable.ports import GET_CHUNKS, GET_ITEMS, ItemColumns
 from tidetable.query.model import Projection
 from tidetable.query.page import take_earlier
 from tidetable.query.rows import Row
@@ -51,7 +51,9 @@ def _fetch_items(
     return items
 
 
-def match_conditions(columns: Columns, scan: LiveScan, session: ReadSession, fields: Sequence[str] = ()) -> Columns:
+def match_conditions(
+    columns: ItemColumns, scan: LiveScan, session: ReadSession, fields: Sequence[str] = ()
+) -> ItemColumns:
     """Return the events that meet the scan's conditions.
 
     If ``fields`` are named, they have only these fields of their data. An event whose data is needed and is missing or
@@ -65,14 +67,14 @@ def match_conditions(columns: Columns, scan: LiveScan, session: ReadSession, fie
     if isinstance(scan, IndexScan):
         items = [scan.add_data(item) for item in items]
     if not (scan.conditions or fields):
-        return Columns.of([session.reader.unpacker.inflate_or_keep(item) for item in items])
+        return ItemColumns.of([session.reader.unpacker.inflate_or_keep(item) for item in items])
     if any("out" in item or "z" in item for item in items):
         groups = group_items(items, cold=False)
-        return Columns.of([item for group in groups for item in _match_items(group, scan, session, fields)])
+        return ItemColumns.of([item for group in groups for item in _match_items(group, scan, session, fields)])
     if isinstance(scan, PackScan):
         # Events of packs that are text stay text.
         return columns.where([_meets_conditions(scan, item) for item in items])
-    return Columns.of([item for item in items if _meets_conditions(scan, item)])
+    return ItemColumns.of([item for item in items if _meets_conditions(scan, item)])
 
 
 def _match_items(items: Sequence[Item], scan: LiveScan, session: ReadSession, fields: Sequence[str]) -> Iterator[Item]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import msgspec
 
 from tidetable.access import FULL, Access
-from tidetable.conditions import Condition, Names
+from tidetable.conditions import Condition, NameConditions
 from tidetable.config import Stream
 from tidetable.events import JsonObject
 from tidetable.large.unpack import Unpacker
@@ -22,7 +22,7 @@ from tidetable.query.cursor import Seal
 
 if TYPE_CHECKING:
     from tidetable.copies import Copies
-    from tidetable.rollups.definition import Rolled
+    from tidetable.rollups.definition import QueryRollups
 
 ALL = "*"
 # Seconds of a request that are reserved for merging and encoding.
@@ -119,7 +119,7 @@ class Query(msgspec.Struct, frozen=True, array_like=True, tag="events"):
     stream: str
     start: datetime
     end: datetime
-    names: Names
+    names: NameConditions
     ascending: bool
     limit: int
     after: Position | None = None
@@ -144,7 +144,7 @@ class Selection(Protocol):
     """The selection of a query of any route: the events that meet its names and its conditions."""
 
     @property
-    def names(self) -> Names: ...
+    def names(self) -> NameConditions: ...
 
     @property
     def conditions(self) -> tuple[Condition, ...]: ...
@@ -186,7 +186,7 @@ class QueryBased:
         return self.query.stream
 
     @property
-    def names(self) -> Names:
+    def names(self) -> NameConditions:
         return self.query.names
 
     @property
@@ -230,6 +230,6 @@ class Reader(msgspec.Struct):
     seal: Seal
     sketches: Sketches
     pools: Pools
-    rolled: Rolled | None = None
+    rolled: QueryRollups | None = None
     copies: Copies | None = None
     access: Access = FULL

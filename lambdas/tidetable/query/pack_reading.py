@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tidetable.events import Item
 from tidetable.layout import Layout
 from tidetable.layout.pack import is_pack
-from tidetable.ports import Columns, Compressor, Page, RangeRead
+from tidetable.ports import Compressor, ItemColumns, Page, RangeRead
 from tidetable.problems import refuse_request
 from tidetable.query.merge import HALF_UNITS, Demand, Fetch, Merged, WholePages, compute_share, merge_ranges
 from tidetable.query.model import Position
@@ -25,7 +25,7 @@ from tidetable.query.session import ReadSession, count_events
 from tidetable.times import MOMENT, TEXT_LENGTH, from_text, to_text
 
 if TYPE_CHECKING:
-    from tidetable.packs import Opened
+    from tidetable.packs import OpenedItem
 
 # Before the first page, nobody knows how many events a pack holds. By default a request has at most 1,000 events, so a
 # pack has at most 1,000, too. At least two packs are needed to settle the events of the first pack.
@@ -86,7 +86,7 @@ class PackWalk:
 
     def read(
         self, reads: Sequence[RangeRead], pages: Sequence[Page], fetch: Fetch
-    ) -> Iterator[tuple[Columns, Position | None]]:
+    ) -> Iterator[tuple[ItemColumns, Position | None]]:
         """Yield the events in order, some at a time, each in its last accepted copy.
 
         Each time, yield also the position up to which all events are settled; None at the scan's end. ``pages`` answer
@@ -216,13 +216,13 @@ class PackWalk:
         """True if the walk has advanced since the last page."""
         return self._reached > self._shown if self._ascending else self._reached < self._shown
 
-    def _make_page(self) -> tuple[Columns, Position]:
+    def _make_page(self) -> tuple[ItemColumns, Position]:
         self._stuck = False
         self._shown = self._reached
         self.position = Position(from_text(self._reached[:TEXT_LENGTH]))
         return self._make_columns(), self.position
 
-    def _make_columns(self) -> Columns:
+    def _make_columns(self) -> ItemColumns:
         """Make columns of plain items from the settled events.
 
         Instead of a partition key they have the pack's address.
@@ -231,7 +231,7 @@ class PackWalk:
         places: Sequence[str] = run.places
         if self._of_series:
             places = [f"{place[:TEXT_LENGTH]}{place[place.rindex('#') :]}" for place in places]
-        return Columns([copy.address for copy in run.copies], places, [copy.value for copy in run.copies])
+        return ItemColumns([copy.address for copy in run.copies], places, [copy.value for copy in run.copies])
 
 
 class Lookup(NamedTuple):
@@ -275,11 +275,11 @@ def find_event_in_pack(item: Item, place: str, layout: Layout, compressor: Compr
     number = bisect_left(opened.places, place)
     if opened.places[number : number + 1] != [place]:
         return Lookup(None, opened.problem is not None)
-    columns = Columns([opened.address], [place], [opened.values[number]])
+    columns = ItemColumns([opened.address], [place], [opened.values[number]])
     return Lookup(columns.items()[0], damaged=False)
 
 
-def _place_across(opened: Opened) -> Opened:
+def _place_across(opened: OpenedItem) -> OpenedItem:
     """Give a plain item of a table that is partitioned by series its place in the order of all series."""
     (sk,) = opened.places
     series = opened.address.rpartition("#")[0]

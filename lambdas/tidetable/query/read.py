@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from tidetable.catalog import Entry
 from tidetable.conditions import ANY
 from tidetable.errors import ArchiveBusy, TableMissing
-from tidetable.ports import ArchivePage, ArchiveRange, CatalogReader, Columns, Page, RangeRead
+from tidetable.ports import ArchivePage, ArchiveRange, CatalogReader, ItemColumns, Page, RangeRead
 from tidetable.problems import refuse_request
 from tidetable.query.archives import ARCHIVES, read_archive_pages, wait_for_page
 from tidetable.query.batches import ArchiveBatch, Batch, LiveBatch, TimeUp
@@ -224,7 +224,7 @@ class Scanner:
                 # For a moment, an index may hold an event twice: under its old value and under its new value.
                 entries = list({entry[1:3]: entry for entry in entries}.values())
             for some, last in self._cut_entries(entries, edge) if fetches or self._whole else [(entries, edge)]:
-                columns = Columns(*list(zip(*some, strict=True))[1:]) if some else Columns((), (), ())
+                columns = ItemColumns(*list(zip(*some, strict=True))[1:]) if some else ItemColumns((), (), ())
                 yield self._make_batch(scan, columns, None if last is None else scan.find_position(last, query.series))
 
     def _cut_entries(
@@ -254,16 +254,16 @@ class Scanner:
         )
         raise refuse_request(422, "too_much", detail)
 
-    def _make_batch(self, scan: LiveScan, columns: Columns, reached: Position | None) -> LiveBatch:
+    def _make_batch(self, scan: LiveScan, columns: ItemColumns, reached: Position | None) -> LiveBatch:
         """Make a batch of the events that meet all conditions, completed with the data that the index lacks."""
         query, session, packed = self._query, self._session, isinstance(scan, PackScan)
         if isinstance(scan, IndexScan) and scan.fetches:
             items = read_base_items(columns.items(), scan, session, consistent=query.consistent)
-            columns = Columns.of(items)
+            columns = ItemColumns.of(items)
         if not columns.are_text or (packed and scan.conditions):
             columns = match_conditions(columns, scan, session, self._fields)
         if packed and not query.projection.as_stored:
-            columns = Columns.of(columns.items())
+            columns = ItemColumns.of(columns.items())
         return LiveBatch(scan, columns, reached)
 
     def _read_page(self, keys: ArchiveRange) -> ArchivePage:

@@ -25,7 +25,7 @@ from tidetable.query.read import Scanner
 from tidetable.query.scans import Gap, Plan
 from tidetable.query.session import ReadSession
 from tidetable.rollups.collect import make_query
-from tidetable.rollups.cover import Segment, Usable, cover_with_rollups, intersect_spans, list_usable, list_versions
+from tidetable.rollups.cover import CoveredSpan, Usable, cover_with_rollups, intersect_spans, list_usable, list_versions
 from tidetable.rollups.definition import Definition
 from tidetable.times import to_text
 
@@ -225,7 +225,7 @@ def _limit_usable(usable: Sequence[Usable], find_spans: FindSpans) -> list[Usabl
 
 
 def _make_sections(
-    query: Query, segment: Segment, entries_of: Mapping[str, Sequence[Entry]], state: RollupState
+    query: Query, segment: CoveredSpan, entries_of: Mapping[str, Sequence[Entry]], state: RollupState
 ) -> list[Section]:
     start, end, definition = segment
     if definition is None:

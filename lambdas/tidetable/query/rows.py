@@ -21,7 +21,7 @@ from tidetable.large.forms import strip_version
 from tidetable.large.unpack import is_partial, measure_outside
 from tidetable.layout import encode_ref_head, encode_ref_tails, is_plain
 from tidetable.layout.period_layout import NEWEST
-from tidetable.ports import Version
+from tidetable.ports import EventVersion
 from tidetable.query.model import EVERYTHING, Position, Projection
 from tidetable.times import from_micros, from_text, to_text
 
@@ -44,7 +44,7 @@ class Row(msgspec.Struct, gc=False):
     entry: Entry
     item: Item
     projection: Projection = EVERYTHING
-    version: Version | None = None
+    version: EventVersion | None = None
     earlier: tuple[Row, ...] = ()
     partial: bool = False
     incomplete: bool = False
@@ -107,9 +107,9 @@ class Row(msgspec.Struct, gc=False):
         return f",{encode_json(members).decode()[1:-1]}" if members else ""
 
 
-def read_version(item: Item) -> Version:
+def read_version(item: Item) -> EventVersion:
     """Read the version number of an item, in a table that keeps versions."""
-    return Version(int(item.get("version", 1)), int(item.get("at", 0)), newest=item["sk"].startswith("v0#"))
+    return EventVersion(int(item.get("version", 1)), int(item.get("at", 0)), newest=item["sk"].startswith("v0#"))
 
 
 class Rows(msgspec.Struct):
@@ -246,7 +246,7 @@ def count_escaped_bytes(text: str) -> int:
 
 
 def make_archive_rows(
-    events: Sequence[Event], versions: Sequence[Version] | None, entry: Entry, projection: Projection
+    events: Sequence[Event], versions: Sequence[EventVersion] | None, entry: Entry, projection: Projection
 ) -> list[Row]:
     """Make the rows of a page of an archive.
 

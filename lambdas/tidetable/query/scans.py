@@ -13,7 +13,7 @@ import msgspec
 from msgspec.structs import asdict, replace
 
 from tidetable.catalog import FAULTS, Entry, GapReason
-from tidetable.conditions import ANY, Condition, Names
+from tidetable.conditions import ANY, Condition, NameConditions
 from tidetable.events import Item
 from tidetable.layout import Index, escape, unescape
 from tidetable.layout.pack import find_key_range
@@ -103,7 +103,7 @@ class _KeyScan(_Scan, frozen=True, kw_only=True):
     def _make_ranges(self) -> list[KeyRange]:
         return [replace(self.keys, pk=f"{name}#{suffix}") for name in self.partitions for suffix in self.suffixes]
 
-    def find_names_left(self, query: Query) -> Names:
+    def find_names_left(self, query: Query) -> NameConditions:
         """Find the conditions on names that the key ranges do not imply."""
         return query.names._replace(series=()) if self.entry.layout.partition_by == "series" else query.names
 
@@ -150,7 +150,7 @@ class IndexScan(_KeyScan, frozen=True, kw_only=True):
         time, name, id = sort_key.split("#")
         return Position(from_text(time), unescape(name), unescape(id))
 
-    def find_names_left(self, query: Query) -> Names:
+    def find_names_left(self, query: Query) -> NameConditions:
         """Return all conditions on names: the key ranges of an index do not imply any of them."""
         return query.names
 

@@ -10,12 +10,12 @@ import msgspec
 from tidetable.catalog import Entry, GapReason
 from tidetable.errors import TableMissing
 from tidetable.events import Item
-from tidetable.ports import Columns, Page
+from tidetable.ports import ItemColumns, Page
 from tidetable.query.model import RESERVE, Cost, Reader
 from tidetable.query.scans import Gap, Scan
 from tidetable.remaining import Remaining
 
-_EMPTY = Page(Columns((), (), ()), more=False)
+_EMPTY = Page(ItemColumns((), (), ()), more=False)
 
 
 def count_events(page: Page) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from tidetable.conditions import OPERATORS, Condition, Names, Operator
+from tidetable.conditions import OPERATORS, Condition, NameConditions, Operator
 from tidetable.config import Stream
 from tidetable.layout import MAX_NAME_BYTES
 from tidetable.problems import refuse_parameter
@@ -104,7 +104,7 @@ def _estimate_length(condition: Condition) -> int:
     return paths * path + 3 * 6 * len(condition.values) + 100
 
 
-def parse_names(parameters: Mapping[str, Sequence[str]]) -> Names:
+def parse_names(parameters: Mapping[str, Sequence[str]]) -> NameConditions:
     """Parse the conditions on names; ProblemError says what to change.
 
     Lists are sorted, so that a cursor can be used with the same values in any order.
@@ -118,4 +118,4 @@ def parse_names(parameters: Mapping[str, Sequence[str]]) -> Names:
     series, ids, *prefixes = values.values()
     # ``read_single`` checks that a prefix is given only once.
     series_prefix, id_prefix = (next(iter(texts), "") for texts in prefixes)
-    return Names(tuple(series), tuple(ids), series_prefix, id_prefix)
+    return NameConditions(tuple(series), tuple(ids), series_prefix, id_prefix)

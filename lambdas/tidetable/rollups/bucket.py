@@ -11,7 +11,14 @@ import msgspec
 from tidetable.ports.rollups import RollupState
 from tidetable.rollups.cells import Bucket
 from tidetable.rollups.collect import collect_bucket
-from tidetable.rollups.cover import Segment, Usable, Version, cover_with_rollups, list_usable, list_versions
+from tidetable.rollups.cover import (
+    CoveredSpan,
+    DefinitionVersion,
+    Usable,
+    cover_with_rollups,
+    list_usable,
+    list_versions,
+)
 from tidetable.rollups.definition import Definition
 from tidetable.rollups.services import BucketOver, Services
 from tidetable.rollups.writing import find_table, read_present, write_cells
@@ -19,7 +26,7 @@ from tidetable.times import to_text
 
 
 @dataclass(slots=True)
-class Report:
+class RefreshReport:
     """The report of a run: the numbers of sealed and resealed buckets, and the reasons why it did not handle others.
 
     ``over`` are the buckets that are not kept: they have too many or too long groups. ``marks`` counts the
@@ -38,17 +45,21 @@ class Report:
     finished: bool = True
 
 
-class Run(msgspec.Struct, frozen=True):
+class RefreshRun(msgspec.Struct, frozen=True):
     """The work of one run on the rollups of the stream ``source``."""
 
     source: str
     definitions: Sequence[Definition]
     services: Services
-    report: Report
+    report: RefreshReport
 
 
 def compute_bucket(
-    version: Version, bucket: datetime, run: Run, state: RollupState, collected: tuple[datetime, Bucket] | None = None
+    version: DefinitionVersion,
+    bucket: datetime,
+    run: RefreshRun,
+    state: RollupState,
+    collected: tuple[datetime, Bucket] | None = None,
 ) -> bool:
     """Compute a bucket and write its cells.
 
@@ -77,8 +88,8 @@ def compute_bucket(
 
 
 def choose_segments(
-    definition: Definition, start: datetime, end: datetime, run: Run, state: RollupState
-) -> list[Segment]:
+    definition: Definition, start: datetime, end: datetime, run: RefreshRun, state: RollupState
+) -> list[CoveredSpan]:
     """Choose the segments from which a bucket is computed: cells of finer rollups if they fit, otherwise events."""
     usable = list[Usable]()
     state = state._replace(marks=[mark for mark in state.marks if mark.meets(start, end)])

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 
 from tidetable.catalog import GONE, Entry, GapReason, State
-from tidetable.conditions import ANY, Names
+from tidetable.conditions import ANY, NameConditions
 from tidetable.errors import TableMissing
 from tidetable.events import Event, Item
 from tidetable.large.unpack import is_partial
@@ -22,7 +22,7 @@ from tidetable.query.read import Scanner
 from tidetable.query.scans import Gap
 from tidetable.query.session import ReadSession
 from tidetable.rollups.cells import MAX_TEXTS, Bucket, parse_cell, parse_names
-from tidetable.rollups.cover import Segment
+from tidetable.rollups.cover import CoveredSpan
 from tidetable.rollups.definition import PERCENTILES, Definition
 from tidetable.rollups.services import BucketBlocked, Services, Unfinished
 from tidetable.times import from_text, to_text
@@ -37,7 +37,7 @@ _UNKNOWN = 4_000.0
 MOST_TOGETHER, MOST_GROUPS, MOST_SKETCHES = 10, 200_000, 20_000
 
 
-def make_query(stream: str, start: datetime, end: datetime, names: Names = ANY) -> Query:
+def make_query(stream: str, start: datetime, end: datetime, names: NameConditions = ANY) -> Query:
     """Make a strongly consistent query for all events of a stream in a range, in order."""
     return Query(stream, start, end, names, ascending=True, limit=0, consistent=True)
 
@@ -152,7 +152,7 @@ def list_gone(stream: str, start: datetime, end: datetime, services: Services) -
     ]
 
 
-def collect_bucket(definition: Definition, segments: Iterable[Segment], services: Services) -> Bucket:
+def collect_bucket(definition: Definition, segments: Iterable[CoveredSpan], services: Services) -> Bucket:
     """Compute a bucket from the events or cells of its segments. Stop as soon as there are too many groups.
 
     Raises BucketBlocked if the bucket cannot be read completely, Unfinished if the time is up.

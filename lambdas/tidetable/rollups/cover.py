@@ -16,7 +16,7 @@ from tidetable.rollups.definition import Definition
 _FIRST, _LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 
 
-class Version(NamedTuple):
+class DefinitionVersion(NamedTuple):
     """A present or former definition of a rollup, and the buckets ``[start, end)`` that are sealed under it.
 
     ``limit`` is the instant where the next version begins; None for the newest version.
@@ -36,7 +36,7 @@ class Usable(NamedTuple):
     spans: Sequence[Span]
 
 
-class Segment(NamedTuple):
+class CoveredSpan(NamedTuple):
     """A span of a range, and the definition of the rollup that answers it; None if the events answer it."""
 
     start: datetime
@@ -44,30 +44,30 @@ class Segment(NamedTuple):
     definition: Definition | None
 
 
-def list_versions(definition: Definition, state: RollupState) -> list[Version]:
+def list_versions(definition: Definition, state: RollupState) -> list[DefinitionVersion]:
     """List the versions of a rollup, the newest first.
 
     Where the ranges of two versions overlap, the newer version counts. A newer version is sealed up to a later time. If
     this time is the same for two versions, the newer version has not sealed a bucket yet, and starts later.
     """
     edges = [edge for edge in state.edges if edge.rollup == definition.name]
-    versions: list[Version] = []
+    versions: list[DefinitionVersion] = []
     limit: datetime | None = None
     for edge in sorted(edges, key=lambda edge: (edge.sealed, edge.start), reverse=True):
         definition_then = definition.parse_former(edge.definition)
         end = edge.sealed if limit is None else min(edge.sealed, limit)
-        versions.append(Version(edge, definition_then, edge.start, max(edge.start, end), limit))
+        versions.append(DefinitionVersion(edge, definition_then, edge.start, max(edge.start, end), limit))
         limit = edge.start if limit is None else min(limit, edge.start)
     return versions
 
 
-def find_present(definition: Definition, state: RollupState) -> Version | None:
+def find_present(definition: Definition, state: RollupState) -> DefinitionVersion | None:
     """Find the newest version of a rollup; None if the rollup has not begun under its present definition."""
     versions = list_versions(definition, state)
     return versions[0] if versions and versions[0].edge.definition == definition.text else None
 
 
-def find_marked_buckets(version: Version, marks: Iterable[Mark]) -> set[datetime]:
+def find_marked_buckets(version: DefinitionVersion, marks: Iterable[Mark]) -> set[datetime]:
     """Find the buckets of a version that marks cover; they need not be sealed.
 
     A mark covers a bucket of the finest rollup in its writer's configuration. This bucket may contain several buckets
@@ -83,7 +83,7 @@ def find_marked_buckets(version: Version, marks: Iterable[Mark]) -> set[datetime
     return buckets
 
 
-def find_unusable_buckets(version: Version, state: RollupState) -> list[Span]:
+def find_unusable_buckets(version: DefinitionVersion, state: RollupState) -> list[Span]:
     """Find the buckets of a version that must be read from the events: they have a mark, or too many groups."""
     every, name = version.definition.every, version.definition.name
     buckets = find_marked_buckets(version, state.marks) | {bucket for rollup, bucket in state.over if rollup == name}
@@ -95,28 +95,28 @@ def find_readable_spans(entries: Iterable[Entry]) -> list[Span]:
     return [(entry.period.start, entry.period.end) for entry in entries if entry.live or entry.archived is not None]
 
 
-def find_usable_spans(version: Version, state: RollupState, readable: Sequence[Span]) -> list[Span]:
+def find_usable_spans(version: DefinitionVersion, state: RollupState, readable: Sequence[Span]) -> list[Span]:
     """Find the spans in which a version's cells can be read instead of the events."""
     spans = intersect_spans([(version.start, version.end)], join_spans(readable))
     return subtract_spans(spans, find_unusable_buckets(version, state))
 
 
-def list_usable(versions: Iterable[Version], state: RollupState, entries: Iterable[Entry]) -> list[Usable]:
+def list_usable(versions: Iterable[DefinitionVersion], state: RollupState, entries: Iterable[Entry]) -> list[Usable]:
     """List versions of a rollup with the spans that their cells answer. ``entries`` are of the rollup's own stream."""
     readable = find_readable_spans(entries)
     return [Usable(version.definition, find_usable_spans(version, state, readable)) for version in versions]
 
 
-def cover_with_rollups(start: datetime, end: datetime, usable: Iterable[Usable]) -> list[Segment]:
+def cover_with_rollups(start: datetime, end: datetime, usable: Iterable[Usable]) -> list[CoveredSpan]:
     """Divide a range into segments, in order of time. The coarsest rollup answers whole buckets, events the rest."""
     uncovered: list[Span] = [(start, end)]
-    segments: list[Segment] = []
+    segments: list[CoveredSpan] = []
     for definition, spans in sorted(usable, key=lambda rollup: rollup.definition.every, reverse=True):
         whole = [(definition.ceil(first), definition.floor(last)) for first, last in intersect_spans(uncovered, spans)]
         covered = [(first, last) for first, last in whole if first < last]
-        segments += [Segment(first, last, definition) for first, last in covered]
+        segments += [CoveredSpan(first, last, definition) for first, last in covered]
         uncovered = subtract_spans(uncovered, covered)
-    segments += [Segment(first, last, None) for first, last in uncovered]
+    segments += [CoveredSpan(first, last, None) for first, last in uncovered]
     return sorted(segments, key=lambda segment: segment.start)
 
 

@@ -118,7 +118,7 @@ def make_definition(source: Stream, policy: RollupPolicy) -> Definition:
 
 
 @dataclass(frozen=True, slots=True)
-class Rolled:
+class QueryRollups:
     """The rollups that queries may use: access to their state, and the definitions by the name of the source stream."""
 
     rollups: Rollups

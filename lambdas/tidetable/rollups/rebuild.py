@@ -13,8 +13,8 @@ from tidetable.leases import hold_lease
 from tidetable.ports.rollups import RollupState
 from tidetable.query.model import RESERVE
 from tidetable.rollups.bounds import LEASE, REBUILT, can_seal, to_millis
-from tidetable.rollups.bucket import Report, Run, compute_bucket
-from tidetable.rollups.cover import Version, find_present, list_versions
+from tidetable.rollups.bucket import RefreshReport, RefreshRun, compute_bucket
+from tidetable.rollups.cover import DefinitionVersion, find_present, list_versions
 from tidetable.rollups.definition import Definition
 from tidetable.rollups.services import BucketBlocked, Services, Unfinished
 from tidetable.times import to_text
@@ -25,7 +25,7 @@ NOT_BEGUN = "the rollup has not begun: wait for the refresher's next run"
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class RebuildProgress:
     """The progress of a rebuild: the buckets from ``reached`` on need no more work.
 
     This run computed ``buckets`` buckets. ``left`` buckets must still be computed or marked. The refresher computes
@@ -48,7 +48,7 @@ def rebuild_rollup(
     services: Services,
     owner: str,
     length: timedelta,
-) -> Progress | None:
+) -> RebuildProgress | None:
     """Seal the buckets of ``[start, end)`` under a rollup's present definition. Returns None while the refresher runs.
 
     Buckets before the rollup's beginning are computed here, the newest first. The beginning moves to a bucket after the
@@ -63,22 +63,24 @@ def rebuild_rollup(
         state = services.rollups.read_state(definition.source)
         newest = find_present(definition, state)
         if newest is None:
-            return Progress(end, 0, 1, problem=NOT_BEGUN)
+            return RebuildProgress(end, 0, 1, problem=NOT_BEGUN)
         early = not can_seal(newest.start, services.clock.now())
         if early or any(version.edge.sealed >= newest.edge.sealed for version in list_versions(definition, state)[1:]):
             problem = f"the rollup begins at {to_text(newest.start)}: rebuild it when its first bucket is sealed"
-            return Progress(newest.start, 0, 1, problem=problem)
+            return RebuildProgress(newest.start, 0, 1, problem=problem)
         first = definition.floor(start)
         sealed = _list_sealed(newest, first, end)
         marked, failure = _mark_buckets(definition.source, sealed, services)
         if marked < len(sealed):
             reached = sealed[marked - 1] if marked else min(end, newest.end)
             left = len(sealed) - marked + max((newest.start - first) // definition.every, 0)
-            return Progress(reached, 0, left, marked, failure)
-        return _extend_back(newest, first, Run(definition.source, definitions, services, Report()), state, marked)
+            return RebuildProgress(reached, 0, left, marked, failure)
+        return _extend_back(
+            newest, first, RefreshRun(definition.source, definitions, services, RefreshReport()), state, marked
+        )
 
 
-def _list_sealed(version: Version, first: datetime, end: datetime) -> list[datetime]:
+def _list_sealed(version: DefinitionVersion, first: datetime, end: datetime) -> list[datetime]:
     """List the sealed buckets of a range, the newest first."""
     begin, last, every = max(first, version.start), min(end, version.end), version.definition.every
     count = -((begin - last) // every)
@@ -98,7 +100,9 @@ def _mark_buckets(stream: str, buckets: Sequence[datetime], services: Services) 
     return len(buckets), None
 
 
-def _extend_back(version: Version, start: datetime, run: Run, state: RollupState, marked: int) -> Progress:
+def _extend_back(
+    version: DefinitionVersion, start: datetime, run: RefreshRun, state: RollupState, marked: int
+) -> RebuildProgress:
     """Compute buckets back to ``start``, and move the beginning of the version back with each computed bucket."""
     definition, edge = version.definition, version.edge
     count, problem = 0, None
@@ -116,4 +120,4 @@ def _extend_back(version: Version, start: datetime, run: Run, state: RollupState
             problem = f"the edge of {definition.stream} was moved by another run"
             break
         edge, count = moved, count + 1
-    return Progress(edge.start, count, max((edge.start - start) // definition.every, 0), marked, problem)
+    return RebuildProgress(edge.start, count, max((edge.start - start) // definition.every, 0), marked, problem)

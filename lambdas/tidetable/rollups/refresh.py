@@ -16,10 +16,10 @@ from tidetable.leases import hold_lease
 from tidetable.ports.rollups import Edge, RollupState
 from tidetable.query.model import RESERVE
 from tidetable.rollups.bounds import DEFINED_AHEAD, LEASE, SEALED_AFTER, can_seal, find_due
-from tidetable.rollups.bucket import Report, Run, choose_segments, compute_bucket
+from tidetable.rollups.bucket import RefreshReport, RefreshRun, choose_segments, compute_bucket
 from tidetable.rollups.cells import Bucket
 from tidetable.rollups.collect import MOST_TOGETHER, collect_together, find_end_of_gone
-from tidetable.rollups.cover import Version, list_versions
+from tidetable.rollups.cover import DefinitionVersion, list_versions
 from tidetable.rollups.definition import Definition
 from tidetable.rollups.reseal import reseal_buckets, sweep_rested
 from tidetable.rollups.series_index_upkeep import begin_noting, find_noted_start, sweep_notes
@@ -28,7 +28,7 @@ from tidetable.rollups.services import BucketBlocked, Services, Superseded, Unfi
 
 def refresh_rollups(
     definitions: Mapping[str, Sequence[Definition]], services: Services, owner: str, length: timedelta
-) -> Report | None:
+) -> RefreshReport | None:
     """Refresh the rollups of all streams. ``definitions`` has them by the name of their source stream.
 
     Returns None while another run holds the lease. ``length`` is the longest time for which this run holds the lease
@@ -38,12 +38,12 @@ def refresh_rollups(
     with hold_lease(services.catalog, LEASE, owner, services.clock.now(), length) as free:
         if not free:
             return None
-        report = Report()
+        report = RefreshReport()
         ordered = list(definitions.items())
         first = crc32(owner.encode()) % max(len(ordered), 1)
         for source, rollups in ordered[first:] + ordered[:first]:
             try:
-                _refresh_stream(Run(source, sorted(rollups, key=attrgetter("every")), services, report))
+                _refresh_stream(RefreshRun(source, sorted(rollups, key=attrgetter("every")), services, report))
             except Unfinished:
                 report.finished = False
             except (StoreUnavailable, TableThrottled, Superseded) as error:
@@ -58,7 +58,7 @@ def refresh_rollups(
         return report
 
 
-def _refresh_stream(run: Run) -> None:
+def _refresh_stream(run: RefreshRun) -> None:
     """Seal and reseal the due buckets of one stream.
 
     The definitions have the finest rollup first, because coarser rollups are computed from finer rollups.
@@ -110,7 +110,7 @@ def _begin_definition(definition: Definition, state: RollupState, services: Serv
     services.rollups.put_edge(definition.source, Edge(definition.name, start, start, definition.text), None)
 
 
-def _seal_buckets(version: Version, run: Run, state: RollupState) -> RollupState:
+def _seal_buckets(version: DefinitionVersion, run: RefreshRun, state: RollupState) -> RollupState:
     """Seal the due buckets of a version, the oldest first; return the state with the moved edge."""
     definition, edge, services = version.definition, version.edge, run.services
     together: dict[datetime, tuple[datetime, Bucket]] = {}
@@ -142,7 +142,7 @@ def _seal_buckets(version: Version, run: Run, state: RollupState) -> RollupState
 
 
 def _read_together(
-    version: Version, bucket: datetime, run: Run, state: RollupState
+    version: DefinitionVersion, bucket: datetime, run: RefreshRun, state: RollupState
 ) -> dict[datetime, tuple[datetime, Bucket]]:
     """If that is cheaper, read several due buckets in one pass, each with the instant when reading began."""
     definition, now = version.definition, run.services.clock.now()

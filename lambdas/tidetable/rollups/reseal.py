@@ -8,9 +8,9 @@ from datetime import datetime
 from tidetable.ports.rollups import Mark, RollupState
 from tidetable.query.model import RESERVE
 from tidetable.rollups.bounds import REBUILT, can_reseal, can_rest, is_forgotten, to_millis
-from tidetable.rollups.bucket import Run, compute_bucket
+from tidetable.rollups.bucket import RefreshRun, compute_bucket
 from tidetable.rollups.collect import list_gone
-from tidetable.rollups.cover import Version, find_marked_buckets, join_spans, list_versions, subtract_spans
+from tidetable.rollups.cover import DefinitionVersion, find_marked_buckets, join_spans, list_versions, subtract_spans
 from tidetable.rollups.services import BucketBlocked, Unfinished
 from tidetable.times import to_text
 
@@ -18,7 +18,7 @@ from tidetable.times import to_text
 SWEPT_AT_ONCE = 1_000
 
 
-def reseal_buckets(run: Run) -> None:
+def reseal_buckets(run: RefreshRun) -> None:
     """Compute marked sealed buckets anew. Then their marks rest, unless a writer may still be writing.
 
     All due marks within one bucket of the coarsest rollup are handled together, the newest bucket first.
@@ -46,7 +46,7 @@ def reseal_buckets(run: Run) -> None:
         state = state._replace(marks=other_marks)
 
 
-def sweep_rested(run: Run, state: RollupState) -> None:
+def sweep_rested(run: RefreshRun, state: RollupState) -> None:
     """Remove marks that have rested for long enough, some in each run, until the time is up."""
     services = run.services
     now = services.clock.now()
@@ -56,7 +56,7 @@ def sweep_rested(run: Run, state: RollupState) -> None:
         services.rollups.clear_mark(run.source, mark)
 
 
-def _drop_gone(marks: Sequence[Mark], run: Run, state: RollupState) -> list[Mark]:
+def _drop_gone(marks: Sequence[Mark], run: RefreshRun, state: RollupState) -> list[Mark]:
     """Take out the marks whose events are deleted for ever, and return the other marks. The cells are not changed.
 
     The cells are now the only trace of those events, and may lack late ones: answers have a gap there. The mark of a
@@ -85,7 +85,7 @@ def _drop_gone(marks: Sequence[Mark], run: Run, state: RollupState) -> list[Mark
     return remaining_marks
 
 
-def _reseal_group(due: Sequence[Mark], run: Run, state: RollupState) -> Collection[Mark]:
+def _reseal_group(due: Sequence[Mark], run: RefreshRun, state: RollupState) -> Collection[Mark]:
     """Compute the buckets of the marks ``due`` anew, the finest rollup first; return the marks that stay.
 
     The marks of blocked buckets stay. If the finest buckets would take more than half of the time, the marks of the
@@ -123,7 +123,7 @@ def _reseal_group(due: Sequence[Mark], run: Run, state: RollupState) -> Collecti
     return staying
 
 
-def _group_marks(version: Version, marks: Iterable[Mark]) -> dict[datetime, list[Mark]]:
+def _group_marks(version: DefinitionVersion, marks: Iterable[Mark]) -> dict[datetime, list[Mark]]:
     """Group marks by bucket: the marked buckets that are sealed under a version, each with its marks."""
     marks_of: dict[datetime, list[Mark]] = {}
     for mark in marks:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from tidetable.config import Stream
 from tidetable.problems import refuse_parameter
 from tidetable.query.aggregates.stats import OF_EVENTS, PLAIN, is_stat, parse_percentile
-from tidetable.query.aggregates.steps import Step, parse_step
+from tidetable.query.aggregates.steps import TimeStep, parse_step
 from tidetable.query.cursor import Seal, refuse_long
 from tidetable.query.model import EVERYTHING, Position, Projection, Query, QueryBased
 from tidetable.query.parse import MAX_FIELDS_BYTES, Parameters, refuse_scan
@@ -61,7 +61,7 @@ class Aggregation(QueryBased, msgspec.Struct, frozen=True, array_like=True, tag=
     query: Query
     stats: tuple[str, ...]
     field: str | None = None
-    step: Step | None = None
+    step: TimeStep | None = None
     by: tuple[str, ...] = ()
     top: int | None = None
     ascending: bool = False
@@ -201,7 +201,7 @@ def _parse_groups(values: Mapping[str, str]) -> tuple[str, ...]:
     return by
 
 
-def _parse_step(values: Mapping[str, str], query: Query) -> Step | None:
+def _parse_step(values: Mapping[str, str], query: Query) -> TimeStep | None:
     if "step" not in values:
         return None
     try:
@@ -221,7 +221,7 @@ def _parse_align(request: Parameters) -> bool:
     return aligned
 
 
-def _align(at: datetime, step: Step, query: Query) -> datetime:
+def _align(at: datetime, step: TimeStep, query: Query) -> datetime:
     """Move an edge of a range back to the beginning of its step."""
     return max(step.find_whole(at, query.tz)[0], EPOCH)
 

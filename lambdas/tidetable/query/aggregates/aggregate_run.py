@@ -39,7 +39,7 @@ def refuse_parting(aggregation: Aggregation) -> None:
         raise refuse_request(422, "too_much", detail)
 
 
-class Run:
+class AggregatePass:
     """One pass over the sections of a range. ``stopped`` is the start of the first step that is not in ``result``."""
 
     def __init__(self, aggregation: Aggregation, session: ReadSession) -> None:
@@ -62,7 +62,7 @@ class Run:
         self.result: list[dict[str, Any]] = []
         self.stopped: datetime | None = None
 
-    def read_sections(self, sections: Iterable[Section]) -> Run:
+    def read_sections(self, sections: Iterable[Section]) -> AggregatePass:
         """Read until the range ends, the page is full or the time is up."""
         for section in sections:
             if self.sections.has_begun and not self._session.has_time:
@@ -109,7 +109,7 @@ class Run:
                 raise
             yield TimeUp(Position(section.start))
 
-    def _end_page(self, reached: Position | None) -> Run:
+    def _end_page(self, reached: Position | None) -> AggregatePass:
         """End the page because the time is up.
 
         The answer has the complete steps; ProblemError if no step is complete.

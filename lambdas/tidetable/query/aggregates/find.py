@@ -13,7 +13,7 @@ from tidetable.config import Stream
 from tidetable.exact_json import EXACT
 from tidetable.ports import Tables
 from tidetable.query.aggregates.aggregate_parameters import Aggregation
-from tidetable.query.aggregates.aggregate_run import Run, refuse_parting
+from tidetable.query.aggregates.aggregate_run import AggregatePass, refuse_parting
 from tidetable.query.aggregates.rolled import choose_sections
 from tidetable.query.model import Reader
 from tidetable.query.page import ComputedRows
@@ -74,7 +74,7 @@ def find_aggregate(
         choice = choose_sections(aggregation, stream, reader, entries, consistent=forgiving or query.consistent)
         session = ReadSession(reader, remaining, forgiving)
         with localcontext(EXACT):
-            run = Run(aggregation, session).read_sections(choice.sections)
+            run = AggregatePass(aggregation, session).read_sections(choice.sections)
         return Aggregate(
             rows=run.result,
             next=None if run.stopped is None else reader.seal.seal(aggregation.make_cursor(run.stopped)),

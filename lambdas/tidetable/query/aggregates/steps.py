@@ -28,7 +28,7 @@ _MOST_MONTHS = 99_999
 _MONTH = timedelta(days=28)
 
 
-class Step(msgspec.Struct, frozen=True, array_like=True):
+class TimeStep(msgspec.Struct, frozen=True, array_like=True):
     """The step of an aggregate: either a ``length`` of time, or some ``days`` or some ``months`` of a calendar.
 
     Steps of the calendar follow the clocks of a zone: a day may have 23 or 25 hours. Lengths are counted from the epoch,
@@ -94,14 +94,14 @@ class Step(msgspec.Struct, frozen=True, array_like=True):
         return begin_day(date(year, month + 1, 1).toordinal(), zone)
 
 
-def parse_step(text: str, *, local: bool) -> Step:
+def parse_step(text: str, *, local: bool) -> TimeStep:
     """Read a step: a duration, weeks, or months such as ``1mo``; ValueError says what they look like.
 
     With ``local``, days and weeks are those of a zone's calendar. Months always are.
     """
     count = text.removesuffix(_MONTHS)
     if text.endswith(_MONTHS) and count.isascii() and count.isdigit() and 0 < int(count[:9]) <= _MOST_MONTHS:
-        return Step(months=int(count))
+        return TimeStep(months=int(count))
     try:
         # Convert to a plain timedelta: a cursor cannot hold a subclass.
         length = timedelta(0) + parse_length(text)
@@ -109,11 +109,11 @@ def parse_step(text: str, *, local: bool) -> Step:
         raise ValueError(f"{error}; or months, such as 1mo") from error
     if length < timedelta(seconds=1):
         raise ValueError("a step is one second at the least, such as 5m")
-    return Step(days=length.days) if local and text.endswith(_CALENDAR) else Step(length)
+    return TimeStep(days=length.days) if local and text.endswith(_CALENDAR) else TimeStep(length)
 
 
 @lru_cache(maxsize=4)
-def list_steps(step: Step, zone: str, start: datetime, end: datetime) -> tuple[Span, ...]:
+def list_steps(step: TimeStep, zone: str, start: datetime, end: datetime) -> tuple[Span, ...]:
     """List the whole steps of a calendar that hold instants of a range."""
     steps, at = [], start
     while at < end:
@@ -122,7 +122,7 @@ def list_steps(step: Step, zone: str, start: datetime, end: datetime) -> tuple[S
     return tuple(steps)
 
 
-def find_fitting_spans(step: Step, zone: str, start: datetime, end: datetime, every: timedelta) -> list[Span]:
+def find_fitting_spans(step: TimeStep, zone: str, start: datetime, end: datetime, every: timedelta) -> list[Span]:
     """Find the spans of a range whose steps begin and end where buckets of the length ``every`` do."""
     return join_spans(
         (first, last)

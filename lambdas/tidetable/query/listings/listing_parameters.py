@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from tidetable.conditions import ANY, Names
+from tidetable.conditions import ANY, NameConditions
 from tidetable.config import Stream
 from tidetable.layout import MAX_NAME_BYTES
 from tidetable.problems import ProblemError, refuse_parameter, refuse_request
@@ -138,7 +138,7 @@ def _parse_listing(
     if cursor is not None:
         return msgspec.structs.replace(cursor, limit=limit)
     start, end = request.parse_range(now, EPOCH)
-    names = Names(series_prefix=prefix) if kind == "series" else ANY
+    names = NameConditions(series_prefix=prefix) if kind == "series" else ANY
     query = Query(stream.name, start, end, names, ascending=True, limit=0, consistent=consistent, tz=request.tz)
     return Listing(query, kind, field, prefix, "from" not in request.values, limit=limit)
 

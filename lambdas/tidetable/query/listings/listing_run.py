@@ -21,7 +21,7 @@ from tidetable.query.batches import TimeUp
 from tidetable.query.indexed_series import Stretch
 from tidetable.query.listings.listing_page import Listed, show_row
 from tidetable.query.listings.listing_parameters import Listing, find_place, refuse_unrolled
-from tidetable.query.listings.names import Names, Seen
+from tidetable.query.listings.names import NameCollector, SeenTimes
 from tidetable.query.listings.sightings import list_of_cells, list_of_events, make_widener
 from tidetable.query.model import Query, Reader
 from tidetable.query.read import read_periods
@@ -29,7 +29,7 @@ from tidetable.query.rollup_sources import Choice, Section, SectionReader, choos
 from tidetable.query.scans import Gap, find_visible_gaps
 from tidetable.query.session import ReadSession
 from tidetable.remaining import Remaining
-from tidetable.rollups.cover import Version, find_readable_spans, intersect_spans, join_spans, list_versions
+from tidetable.rollups.cover import DefinitionVersion, find_readable_spans, intersect_spans, join_spans, list_versions
 from tidetable.rollups.definition import Definition
 from tidetable.times import to_text
 
@@ -103,7 +103,7 @@ def _resolve_range(listing: Listing, stream: Stream, reader: Reader, now: dateti
     return msgspec.structs.replace(listing, query=msgspec.structs.replace(query, start=start))
 
 
-def _list_versions(listing: Listing, definition: Definition, state: RollupState) -> list[Version]:
+def _list_versions(listing: Listing, definition: Definition, state: RollupState) -> list[DefinitionVersion]:
     """List the versions of a rollup whose cells can answer the listing."""
     return [version for version in list_versions(definition, state) if listing.find_misfit(version.definition) is None]
 
@@ -128,12 +128,12 @@ class _Run:
         self._listing = listing
         self._cold = stream.cold
         self._session = session
-        self.names = Names(listing.limit, listing.place)
+        self.names = NameCollector(listing.limit, listing.place)
         # The noted series, each with the first and the last period in which it is noted.
-        self._noted: dict[str, tuple[Seen, Seen]] = {}
+        self._noted: dict[str, tuple[SeenTimes, SeenTimes]] = {}
         self.sections = SectionReader(session)
         self.lost: list[Gap] = []
-        self.widen: Callable[[Seen], Seen] | None = None
+        self.widen: Callable[[SeenTimes], SeenTimes] | None = None
 
     def read_sections(self, sections: Iterable[Section]) -> None:
         """Read all sections. Raises ProblemError if the time is not enough."""
@@ -175,12 +175,12 @@ class _Run:
         noted = self.sections.read_noted(query, stretch)
         period = stretch.entry.period
         within = str(Duration(seconds=(period.end - period.start) // Duration(seconds=1)))
-        sighting = Seen(to_text(period.start), to_text(period.end), within)
+        sighting = SeenTimes(to_text(period.start), to_text(period.end), within)
         for series in noted.series:
             first, _ = self._noted.get(series, (sighting, sighting))
             self._noted[series] = first, sighting
 
-    def _add_sighting(self, value: Any, seen: Seen) -> None:
+    def _add_sighting(self, value: Any, seen: SeenTimes) -> None:
         listing = self._listing
         if listing.prefix and not (isinstance(value, str) and value.startswith(listing.prefix)):
             return

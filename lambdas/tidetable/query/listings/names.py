@@ -17,7 +17,7 @@ _MOST_TEXTS, _KEPT_TEXTS = 20_000_000, 5_000_000
 EXACT = "0s"
 
 
-class Seen(NamedTuple):
+class SeenTimes(NamedTuple):
     """The times when a name or value was seen: the earliest and the latest time that its event may have, as texts.
 
     ``within`` is the length of time between the two. ``types`` are the types of a field's values.
@@ -34,12 +34,12 @@ class NameRecord:
     """A name or value, its earliest and its latest sighting, and the types of all sightings."""
 
     value: Any
-    earliest: Seen
-    latest: Seen
+    earliest: SeenTimes
+    latest: SeenTimes
     types: set[str]
 
 
-class Names:
+class NameCollector:
     """Collects the first ``limit + 1`` names and values after a place, each with the times at which it was seen.
 
     A name is dropped if more than ``limit`` other names come before it. A dropped name cannot come back.
@@ -52,7 +52,7 @@ class Names:
         self._records: dict[Place, NameRecord] = {}
         self._texts = 0
 
-    def add(self, place: Place, value: Any, seen: Seen) -> None:
+    def add(self, place: Place, value: Any, seen: SeenTimes) -> None:
         """Add a sighting of a name or value."""
         if (self._after is not None and place <= self._after) or (self._bound is not None and place >= self._bound):
             return

@@ -15,7 +15,7 @@ from tidetable.exact_json import decode_json
 from tidetable.layout import find_value
 from tidetable.query.batches import ArchiveBatch, LiveBatch, list_events
 from tidetable.query.listings.listing_parameters import Listing
-from tidetable.query.listings.names import EXACT, Seen
+from tidetable.query.listings.names import EXACT, SeenTimes
 from tidetable.query.model import Reader
 from tidetable.query.scans import Gap
 from tidetable.rollups.cells import FIELDS_ID, name_kind, parse_names
@@ -32,32 +32,32 @@ _MAYBE_EMPTY = re.compile(r'"count":\s*0').search
 
 def list_of_events(
     listing: Listing, batch: _Batch, reader: Reader, note_lost: Callable[[Gap], None]
-) -> Iterator[tuple[Any, Seen]]:
+) -> Iterator[tuple[Any, SeenTimes]]:
     """Yield the sightings in events, with the events' own times.
 
     ``note_lost`` gets the gap of each event whose needed data is lost.
     """
     if listing.kind == "series":
         for time, series in _list_series(batch):
-            yield series, Seen(time, time, EXACT)
+            yield series, SeenTimes(time, time, EXACT)
     elif listing.field is not None:
         for time, _, _, data in list_events(batch):
-            yield make_group_value(find_value(data, listing.field))[1], Seen(time, time, EXACT)
+            yield make_group_value(find_value(data, listing.field))[1], SeenTimes(time, time, EXACT)
     else:
         for time, _, _, data in read_batch_events(batch, reader, note_lost):
             for name, value in data.items():
-                yield shorten_name(name), Seen(time, time, EXACT, (name_kind(value),))
+                yield shorten_name(name), SeenTimes(time, time, EXACT, (name_kind(value),))
 
 
 def list_of_cells(
     listing: Listing, batch: _Batch, definition: Definition, reader: Reader
-) -> Iterator[tuple[Any, Seen]]:
+) -> Iterator[tuple[Any, SeenTimes]]:
     """Yield the sightings in cells. The times of a sighting are the beginning and the end of the cell's bucket."""
     within = str(Duration(seconds=definition.every // Duration(seconds=1)))
-    start, sighting = "", Seen("", "", within)
+    start, sighting = "", SeenTimes("", "", within)
     for time, series, id, content in _list_cells(batch, reader):
         if time != start:
-            start, sighting = time, Seen(time, to_text(from_text(time) + definition.every), within)
+            start, sighting = time, SeenTimes(time, to_text(from_text(time) + definition.every), within)
         if listing.kind == "fields":
             if id == FIELDS_ID:
                 names = parse_names(definition, Event(series, from_text(time), id, _decode_content(content)))
@@ -72,7 +72,7 @@ def list_of_cells(
             yield series, sighting
 
 
-def make_widener(definitions: Iterable[Definition]) -> Callable[[Seen], Seen]:
+def make_widener(definitions: Iterable[Definition]) -> Callable[[SeenTimes], SeenTimes]:
     """Make a function that widens the times of a sighting to whole buckets of all ``definitions``.
 
     Whether a cell or an event was read depends on the events of all series, for example on late events. Widened times
@@ -82,9 +82,9 @@ def make_widener(definitions: Iterable[Definition]) -> Callable[[Seen], Seen]:
     within = str(Duration(seconds=length // _SECOND))
 
     @lru_cache(maxsize=4096)
-    def widen(first: str) -> Seen:
+    def widen(first: str) -> SeenTimes:
         start = EPOCH + (from_text(first) - EPOCH) // length * length
-        return Seen(to_text(start), to_text(start + length), within)
+        return SeenTimes(to_text(start), to_text(start + length), within)
 
     return lambda seen: widen(seen.first)._replace(types=seen.types)
 

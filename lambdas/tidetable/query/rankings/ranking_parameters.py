@@ -11,7 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from tidetable.catalog import Entry, GapReason
-from tidetable.conditions import ANY, Condition, Names, read_numbers
+from tidetable.conditions import ANY, Condition, NameConditions, read_numbers
 from tidetable.config import Stream
 from tidetable.layout import WHOLE, Index, Layout, escape
 from tidetable.periods import find_containing
@@ -72,7 +72,7 @@ class Ranking(msgspec.Struct, frozen=True, array_like=True, tag="top"):
         return False
 
     @property
-    def names(self) -> Names:
+    def names(self) -> NameConditions:
         """An empty condition on names: a ranking has events of all series with the value of its index."""
         return ANY
 
@@ -218,7 +218,7 @@ def plan_ranking(ranking: Ranking, entries: Sequence[Entry]) -> Plan:
         index = _find_same_order(ranking, layout)
         if not entry.live and entry.archived is not None:
             conditions, rank = ranking.list_all_conditions(), ranking.make_archive_rank()
-            names = ANY if ranking.of_series is None else Names(series=(ranking.of_series,))
+            names = ANY if ranking.of_series is None else NameConditions(series=(ranking.of_series,))
             keys = ArchiveRange(entry.archived.manifest, *edges, conditions=conditions, rank=rank, names=names)
             scans.append(ArchiveScan(entry=entry, start=start, end=end, conditions=ranking.conditions, keys=keys))
         elif not entry.live:

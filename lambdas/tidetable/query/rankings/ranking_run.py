@@ -21,7 +21,7 @@ from tidetable.catalog import Entry
 from tidetable.config import Stream
 from tidetable.events import Item
 from tidetable.layout import find_number
-from tidetable.ports import ArchivePage, ArchiveRange, Columns, KeyRange, Page, RangeRead
+from tidetable.ports import ArchivePage, ArchiveRange, ItemColumns, KeyRange, Page, RangeRead
 from tidetable.problems import ProblemError, refuse_request
 from tidetable.query.archives import ARCHIVES, read_archive_pages
 from tidetable.query.gather import KEPT_BYTES
@@ -194,7 +194,7 @@ class _Run:
             reading.keys = replace(reading.keys, start=page.last)
         items = [scan.add_data(item) for item in items if self._is_ahead(self._make_key(item, scan))]
         if scan.conditions:
-            items = match_conditions(Columns.of(items), scan, self._session).items()
+            items = match_conditions(ItemColumns.of(items), scan, self._session).items()
         self._candidates += [_Candidate(self._make_key(item, scan), scan, item, whole=whole) for item in items]
 
     def _read_base(self, items: Sequence[Item], scan: IndexScan) -> list[Item]:
