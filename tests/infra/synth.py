@@ -30,6 +30,7 @@ Properties = dict[str, Any]
 SIGNED = ('auth = "api-key"', 'auth = "iam"')
 BOTH = ('auth = "api-key"', 'auth = ["api-key", "iam"]')
 TRACED = ("tracing = false", "tracing = true")
+LOGGED = (("log_retention_days = 30", "log_retention_days = 7"), ('log_level = "INFO"', 'log_level = "DEBUG"'))
 SCALED = ('mode = "provisioned"', 'mode = "provisioned"\nautoscaling = { write = { min = 1, max = 40 } }')
 KEY = "arn:aws:kms:us-east-1:000000000000:key/1234abcd-12ab-34cd-56ef-1234567890ab"
 PAGER = "arn:aws:sns:us-east-1:000000000000:pager"
@@ -53,6 +54,27 @@ ROLLED_UP = uncomment("[[streams.quakes.rollup]]")
 DOORS = tuple((f"{name} = false", f"{name} = true") for name in ("influx", "otlp", "cloudevents", "firehose"))
 COPIED = ("[streams.stations]", '[streams.stations]\nreplicas = ["ap-northeast-1", "eu-west-1"]')
 PROTECTED = ("termination_protection = false", "termination_protection = true")
+# A synth takes a second, so switches that do not touch each other are changed together, and each test looks at its own.
+NO_COLUMNS = ('columns = { mag = "double", place = "string" }', "columns = {}")
+LIMITED = (
+    NO_COLUMNS,
+    ('log_level = "INFO"', 'log_level = "WARNING"'),
+    ('logging_role = "stage"', 'logging_role = "account"'),
+    ("snap_start = false", "snap_start = false\nconcurrency = 100\nkey_rate = 3.5\nkey_burst = 9"),
+    ("table_quota = 2500", "table_quota = 5000"),
+    ('tls = "1.2" ', 'tls = "1.0" '),
+    *DOORS,
+)
+EXPIRES = ('expire_after = "0s" ', 'expire_after = "365d" ')
+MOVED = ('storage_class = "standard" ', 'storage_class = "infrequent-access" ')
+AGEING = (
+    EXPIRES,
+    MOVED,
+    ('storage_class_after = "30d"', 'storage_class_after = "45d"'),
+    ('log_level = "INFO"', 'log_level = "ERROR"'),
+    ("console = true", "console = false"),
+    ("cors = []", 'cors = ["*"]'),
+)
 # All at once, for what checks whole templates.
 EVERYTHING = (
     SIGNED,
@@ -71,6 +93,12 @@ EVERYTHING = (
     *ROLLED_UP,
     *DOORS,
 )
+# The same with both addresses, and with the storage's own key: the template with the most resources.
+LARGEST = (BOTH, *(change for change in EVERYTHING if change != SIGNED), STORED_BY_KEY)
+# Every key of KMS, present and former, with every function.
+KEYS = (ENCRYPTED, STORED_BY_KEY, FORMER, *ROLLED_UP, *DOORS)
+# Targets of alarms, with every alarm.
+WATCHED = (NOTIFYING, BOTH, *DOORS, *ROLLED_UP)
 
 
 def temporary_folder(what: str) -> str:
@@ -110,6 +138,8 @@ class Template:
     document: dict[str, Any]
     # Where the synth wrote the template and its assets.
     folder: Path | None = None
+    # The notes and warnings of the synth.
+    messages: tuple[str, ...] = ()
 
     @property
     def resources(self) -> dict[str, dict[str, Any]]:
@@ -180,7 +210,9 @@ def located(region: str = "eu-west-1", *changes: tuple[str, str]) -> Template:
 
 
 def _synthesised(made: cdk.App, stack: TidetableStack) -> Template:
-    return Template(made.synth().get_stack_by_name(stack.stack_name).template, Path(made.outdir))
+    artifact = made.synth().get_stack_by_name(stack.stack_name)
+    messages = tuple(str(message.entry.data) for message in artifact.messages)
+    return Template(artifact.template, Path(made.outdir), messages)
 
 
 def checked(made: cdk.App) -> cdk.App:

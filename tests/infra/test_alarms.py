@@ -19,13 +19,11 @@ from infra.targets import Targets
 from tests.infra.synth import (
     BOTH,
     CONFIG,
-    DOORS,
-    NOTIFYING,
+    LIMITED,
     PAGER,
-    ROLLED_UP,
     SIGNED,
+    WATCHED,
     Template,
-    app,
     template,
 )
 from tidetable.config import parse
@@ -142,8 +140,8 @@ def test_there_is_no_other_alarm(dev: Template) -> None:
         (),
         (SIGNED,),
         (BOTH,),
-        (('columns = { mag = "double", place = "string" }', "columns = {}"),),
-        (NOTIFYING, BOTH, *DOORS, *ROLLED_UP),
+        LIMITED,
+        WATCHED,
     ],
     ids=["example", "signed", "both", "no columns", "all"],
 )
@@ -158,7 +156,7 @@ def test_the_bill_counts_the_alarms_and_the_keys_of_the_template(changes: tuple[
 
 
 def test_columns_are_watched_only_where_they_are_declared() -> None:
-    plain = template("dev", ('columns = { mag = "double", place = "string" }', "columns = {}"))
+    plain = template("dev", *LIMITED)
     assert "untypedvalues" not in alarms(plain)
 
 
@@ -187,7 +185,7 @@ def test_an_alarm_on_runs_is_made_when_runs_are_due_and_goes_before_they_end(dev
 
 
 def test_every_alarm_notifies_every_target_when_it_begins_and_when_it_ends() -> None:
-    made = template("dev", NOTIFYING)
+    made = template("dev", *WATCHED)
     (topic,) = made.all("AWS::SNS::Topic")
     for one in made.all("AWS::CloudWatch::Alarm").values():
         assert one["AlarmActions"] == [PAGER, {"Ref": topic}]
@@ -197,7 +195,7 @@ def test_every_alarm_notifies_every_target_when_it_begins_and_when_it_ends() -> 
 
 
 def test_addresses_are_subscribed_to_a_topic_of_the_stack() -> None:
-    made = template("dev", NOTIFYING)
+    made = template("dev", *WATCHED)
     (topic,) = made.all("AWS::SNS::Topic")
     subscriptions = made.all("AWS::SNS::Subscription").values()
     assert {(subscription["Protocol"], subscription["Endpoint"]) for subscription in subscriptions} == {
@@ -208,7 +206,7 @@ def test_addresses_are_subscribed_to_a_topic_of_the_stack() -> None:
 
 
 def test_cloudwatch_may_publish_to_the_encrypted_topic_for_alarms_of_this_account() -> None:
-    made = template("dev", NOTIFYING)
+    made = template("dev", *WATCHED)
     ((id, topic),) = made.all("AWS::SNS::Topic").items()
     ((key_id, key),) = made.all("AWS::KMS::Key").items()
     assert topic["KmsMasterKeyId"] == {"Fn::GetAtt": [key_id, "Arn"]}
@@ -269,9 +267,7 @@ def test_topics_of_another_region_leave_room_for_the_topic_of_an_app() -> None:
 
 
 def _notes(stage: str, *changes: tuple[str, str]) -> list[str]:
-    made, stack = app(stage, *changes)
-    artifact = made.synth().get_stack_by_name(stack.stack_name)
-    return [str(message.entry.data) for message in artifact.messages if "notifies" in str(message.entry.data)]
+    return [message for message in template(stage, *changes).messages if "notifies" in message]
 
 
 def test_the_synth_says_so_if_alarms_notify_nobody(dev: Template) -> None:

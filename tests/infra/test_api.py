@@ -7,7 +7,7 @@ import json
 import pytest
 
 from tests.infra.routes import OPEN, ROUTES, answers_of, make_settings, methods_of, path_of
-from tests.infra.synth import BOTH, Template, template
+from tests.infra.synth import AGEING, BOTH, Template, template
 from tests.worlds.configs import ROOT
 
 RETRIED = {"429": "'1'", "500": "'5'", "503": "'5'", "504": "'5'"}
@@ -289,7 +289,7 @@ def test_no_mapping_of_an_event_source_has_tags(dev: Template, rolled: Template)
 
 
 def test_the_console_can_be_left_out() -> None:
-    made = template("dev", ("console = true", "console = false"))
+    made = template("dev", *AGEING)
     operated = {path for (_, path), handler in ROUTES.items() if handler == "operations"}
     assert not [path for _, path in methods_of(made) if "console" in path or path in operated]
     assert not {"console", "operations"} & made.functions().keys()

@@ -9,7 +9,7 @@ from aws_cdk import aws_s3 as s3
 
 from infra.function import convert_retention
 from infra.storage import Storage, make_archive_rules
-from tests.infra.synth import ALL_GOES, NOTIFYING, Properties, Template, template
+from tests.infra.synth import ALL_GOES, WATCHED, Properties, Template, template
 from tidetable.config import parse
 
 STREAM = 'period = "day"\nlate = "1h"\nretention = 3\nkey = { partition_by = "series" }\n'
@@ -86,7 +86,7 @@ def test_changes_that_no_target_took_are_kept_as_the_data_is_and_notes_of_failed
 
 
 def test_the_key_of_the_topic_goes_with_the_topic_a_week_later() -> None:
-    made = template("dev", NOTIFYING)
+    made = template("dev", *WATCHED)
     (key,) = (one for one in made.resources.values() if one["Type"] == "AWS::KMS::Key")
     assert (key["DeletionPolicy"], key["Properties"]["PendingWindowInDays"]) == ("Delete", 7)
 

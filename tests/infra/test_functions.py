@@ -9,7 +9,7 @@ import re
 import pytest
 
 from bill import prices
-from tests.infra.synth import DOORS, EVERYTHING, ROLLED_UP, ROOT, Template, template
+from tests.infra.synth import EVERYTHING, LARGEST, LIMITED, LOGGED, ROOT, Template, template
 
 # The environment variables of every function; {name} is its own name.
 EVERYWHERE = {
@@ -25,7 +25,6 @@ BUCKET = {"TIDETABLE_ARCHIVE_BUCKET": "-> StorageArchive"}
 TIME = {"TIDETABLE_ALLOW_TIME_TRAVEL": "off"}
 STATE = {"TIDETABLE_ROLLUPS_TABLE": "-> StorageRollups"}
 CONTROL = {"TIDETABLE_ARCHIVER_FUNCTION": "-> archiver", "TIDETABLE_FEED_FUNCTION": "-> feed", **TIME, **STATE}
-LOGGED = (("log_retention_days = 30", "log_retention_days = 7"), ('log_level = "INFO"', 'log_level = "DEBUG"'))
 READER = {"TIDETABLE_ARCHIVE_READER_FUNCTION": "-> archive_reader"}
 MORE = {
     "ingest": {"TIDETABLE_OVERFLOW_QUEUE_URL": "-> IngestOverflow", **BUCKET, **STATE, **ALLOCATOR},
@@ -209,7 +208,7 @@ def test_functions_behind_the_api_start_from_a_snapshot_if_the_configuration_say
 
 def test_only_functions_that_callers_wait_for_all_day_have_a_snapshot() -> None:
     """A snapshot is paid for by the second, called or not: $0.0000015046 per GB and second."""
-    made = template("dev", ("snap_start = false", "snap_start = true"), *DOORS, *ROLLED_UP)
+    made = template("dev", *LARGEST)
     snapped = {name: one["MemorySize"] for name, one in made.functions().items() if "SnapStart" in one}
     assert snapped == {"ingest": 512, "query": 1024, "authorizer": 512, "doors": 1024}
     assert len(made.all("AWS::Lambda::Version")) == len(made.all("AWS::Lambda::Alias")) == 4
@@ -224,7 +223,7 @@ def test_no_executions_are_reserved_by_default(dev: Template) -> None:
 
 
 def test_concurrency_reserves_executions_for_each_function_that_answers_requests() -> None:
-    made = template("dev", *DOORS, ("snap_start = false", "concurrency = 100\nsnap_start = false"))
+    made = template("dev", *LIMITED)
     reserved = {
         handler: function["ReservedConcurrentExecutions"]
         for handler, function in made.functions().items()
@@ -234,6 +233,6 @@ def test_concurrency_reserves_executions_for_each_function_that_answers_requests
 
 
 def test_a_key_without_a_rate_has_what_the_configuration_says() -> None:
-    made = template("dev", ("snap_start = false", "key_rate = 3.5\nkey_burst = 9\nsnap_start = false"))
+    made = template("dev", *LIMITED)
     (plan,) = made.all("AWS::ApiGateway::UsagePlan").values()
     assert plan["Throttle"] == {"RateLimit": 3.5, "BurstLimit": 9}

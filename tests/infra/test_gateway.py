@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from typing import Any
 
-from tests.infra.synth import BOTH, DOORS, PAGES, ROLLED_UP, Template, template
+from tests.infra.synth import BOTH, LARGEST, Template, template
 
 AGAIN = "Send the request again, which is harmless."
 # Kind of answer: status, title, code, and what the caller should do.
@@ -92,7 +92,7 @@ def test_each_api_has_one_permission_per_function_and_for_the_deployed_stage_onl
 
 
 def test_the_second_api_has_permissions_of_its_own_and_snapshots_are_called_by_their_alias() -> None:
-    made = template("dev", BOTH, *DOORS, ("snap_start = false", "snap_start = true"))
+    made = template("dev", *LARGEST)
     sources = list_sources(made)
     apis = set(made.all("AWS::ApiGateway::RestApi"))
     aliases = made.all("AWS::Lambda::Alias")
@@ -106,7 +106,7 @@ def test_the_second_api_has_permissions_of_its_own_and_snapshots_are_called_by_t
 
 def test_the_policy_of_a_function_is_far_below_the_20_kb_of_aws() -> None:
     """AWS Lambda, "Quotas": function resource-based policy, 20 KB. Each permission is one statement of it."""
-    made = template("dev", BOTH, *DOORS, *ROLLED_UP, PAGES)
+    made = template("dev", *LARGEST)
     sizes = Counter(json.dumps(one["FunctionName"]) for one in made.all("AWS::Lambda::Permission").values())
     assert max(sizes.values()) == 2
 

@@ -19,9 +19,9 @@ from tests.infra.synth import (
     FORMER,
     FORMER_KEY,
     KEY,
+    KEYS,
     ROLLED_UP,
     SCALED,
-    STORED_BY_KEY,
     Template,
     actions,
     resources,
@@ -73,9 +73,7 @@ USES = {
 THROUGH = {"Fn::Join": ["", ["dynamodb.", {"Ref": "AWS::Region"}, ".", {"Ref": "AWS::URLSuffix"}]]}
 
 
-@pytest.mark.parametrize(
-    "changes, keys", [((ENCRYPTED,), {KEY}), ((ENCRYPTED, FORMER), {KEY, FORMER_KEY}), ((FORMER,), {FORMER_KEY})]
-)
+@pytest.mark.parametrize("changes, keys", [((ENCRYPTED,), {KEY}), (KEYS, {KEY, FORMER_KEY}), ((FORMER,), {FORMER_KEY})])
 def test_keys_of_tables_present_and_former_are_used_through_dynamodb_only(
     changes: tuple[tuple[str, str], ...], keys: set[str]
 ) -> None:
@@ -91,7 +89,7 @@ def test_keys_of_tables_present_and_former_are_used_through_dynamodb_only(
 
 
 def test_only_who_makes_tables_may_let_dynamodb_keep_using_a_key() -> None:
-    made = synth.template("dev", ENCRYPTED, FORMER, *ROLLED_UP, *DOORS)
+    made = synth.template("dev", *KEYS)
     may = {}
     for name in RIGHTS:
         for statement in made.statements(name):
@@ -106,7 +104,7 @@ def test_only_who_makes_tables_may_let_dynamodb_keep_using_a_key() -> None:
 
 
 def test_every_function_uses_keys_through_a_service_only() -> None:
-    made = synth.template("dev", ENCRYPTED, STORED_BY_KEY, FORMER, *ROLLED_UP, *DOORS)
+    made = synth.template("dev", *KEYS)
     bare = {
         name: statement
         for name in RIGHTS

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.infra.synth import ALL_GOES, Template, template
+from tests.infra.synth import ALL_GOES, LIMITED, Template, template
 
 ROOT = Path(__file__).parents[2]
 
@@ -131,7 +131,7 @@ def test_the_quotas_alarm_rings_at_four_fifths_of_the_accounts_quota(dev: Templa
         return alarm["MetricName"], alarm["Threshold"]
 
     assert threshold(dev) == ("PeriodTables", 2000)
-    assert threshold(template("dev", ("table_quota = 2500", "table_quota = 5000"))) == ("PeriodTables", 4000)
+    assert threshold(template("dev", *LIMITED)) == ("PeriodTables", 4000)
 
 
 @pytest.mark.parametrize("handler, seconds", [("lifecycle", 300), ("deployment", 840), ("archiver", 900)])

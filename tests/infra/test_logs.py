@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from bill import prices
-from tests.infra.synth import Template, located, template
+from tests.infra.synth import AGEING, LIMITED, LOGGED, Template, located, template
 from tidetable.credentials.decide import Call, decide
 from tidetable.credentials.ring import CredentialRing
 
@@ -28,10 +28,14 @@ def list_logging(made: Template) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(
-    ("level", "logging"), [("DEBUG", DETAILED), ("INFO", QUIET), ("WARNING", QUIET), ("ERROR", QUIET)]
+    ("changes", "logging"),
+    [(LOGGED, DETAILED), ((), QUIET), (LIMITED, QUIET), (AGEING, QUIET)],
+    ids=["DEBUG", "INFO", "WARNING", "ERROR"],
 )
-def test_functions_leave_out_lambdas_own_lines_unless_they_log_details(level: str, logging: dict[str, str]) -> None:
-    made = template("dev", ('log_level = "INFO"', f'log_level = "{level}"'))
+def test_functions_leave_out_lambdas_own_lines_unless_they_log_details(
+    changes: tuple[tuple[str, str], ...], logging: dict[str, str]
+) -> None:
+    made = template("dev", *changes)
     assert list_logging(made) == [logging] * len(made.functions())
 
 

@@ -9,11 +9,8 @@ from typing import Any
 import pytest
 
 from tests.infra.synth import (
-    BOTH,
-    EVERYTHING,
-    ROLLED_UP,
-    SIGNED,
-    STORED_BY_KEY,
+    AGEING,
+    LARGEST,
     Properties,
     Template,
     actions,
@@ -46,16 +43,14 @@ FUNCTIONS = {
 
 def test_cloudformation_takes_the_largest_template() -> None:
     """CloudFormation takes 1,000,000 bytes and 500 resources. The CDK indents by 1, and adds the path of each resource."""
-    changes = [change for change in EVERYTHING if change != SIGNED]
-    made = template("dev", BOTH, *changes, STORED_BY_KEY)
+    made = template("dev", *LARGEST)
     assert len(json.dumps(made.document, indent=1)) < 700_000
     # A stream or a rollup is one more table; `check` warns with the greatest number of the others.
     others = len(made.resources) - len(made.all("AWS::Glue::Table"))
     assert 0 <= RESOURCES_BESIDE_STREAMS - others < 25
 
 
-def test_each_stream_and_each_rollup_is_one_more_resource(dev: Template) -> None:
-    rolled = template("dev", *ROLLED_UP)
+def test_each_stream_and_each_rollup_is_one_more_resource(dev: Template, rolled: Template) -> None:
     more = '[streams.more]\nperiod = "day"\nlate = "1d"\nretention = 1\n[streams.more.key]\npartition_by = "series"\n\n'
     stream = ("[streams.stations]", f"{more}[streams.stations]")
     assert len(template("dev", stream).resources) - len(dev.resources) == 1
@@ -145,11 +140,7 @@ def test_access_logs_are_kept_for_ninety_days(dev: Template) -> None:
 
 
 def test_archives_change_class_after_the_days_of_the_configuration() -> None:
-    made = template(
-        "dev",
-        ('storage_class = "standard" ', 'storage_class = "infrequent-access" '),
-        ('storage_class_after = "30d"', 'storage_class_after = "45d"'),
-    )
+    made = template("dev", *AGEING)
     moves = [rule["Transitions"] for rule in _rules(made, "StorageArchive") if "Transitions" in rule]
     # A rule for each of the three streams.
     assert moves == [[{"StorageClass": "STANDARD_IA", "TransitionInDays": 45}]] * 3
