@@ -5,10 +5,11 @@ import { showBusy, showEmpty, showProblem } from "./parts/problem.js";
 import { forgetRecent } from "./parts/recent.js";
 import { commandFor, lackOf, setAccess } from "./rights.js";
 import { hashOf, readState } from "./state.js";
-import { setZone, zone } from "./times.js";
+import { setZone, zone, zoneName } from "./times.js";
 import { showCost } from "./views/cost.js";
 import { showExplore } from "./views/explore.js";
 import { showLatest } from "./views/latest.js";
+import { showNow } from "./views/now.js";
 import { showRanking } from "./views/ranking.js";
 import { showRunbook } from "./views/runbook.js";
 import { showSend } from "./views/send.js";
@@ -18,6 +19,7 @@ import { showTide } from "./views/tide.js";
 
 /** @type {Record<string, { title: string, show: View }>} */
 const VIEWS = {
+  now: { title: "Now", show: showNow },
   tide: { title: "Tide", show: showTide },
   explore: { title: "Explore", show: showExplore },
   rankings: { title: "Rankings", show: showRanking },
@@ -43,7 +45,7 @@ async function show() {
   const { view, values } = readState();
   try {
     if (!streams) {
-      drawTabs(VIEWS[view] ? view : "tide");
+      drawTabs(VIEWS[view] ? view : "now");
       fill(main, showBusy("Reading the list of streams…"));
       const { body } = await get("v1/streams");
       // It may be the answer to a former key.
@@ -52,7 +54,7 @@ async function show() {
       setAccess(body);
     }
     // A key that may not look at tables begins with what it may do.
-    const chosen = VIEWS[view] ? view : (Object.keys(VIEWS).find((name) => !lackOf(name)) ?? "tide");
+    const chosen = VIEWS[view] ? view : (Object.keys(VIEWS).find((name) => !lackOf(name)) ?? "now");
     drawTabs(chosen);
     document.title = `${VIEWS[chosen].title} – Tidetable`;
     const lack = lackOf(chosen);
@@ -117,7 +119,7 @@ function drawTools() {
   const place = /** @type {HTMLElement} */ (document.getElementById("tools"));
   // The texts change, so the focus finds its button by a name.
   keepFocus(place, () => fill(place,
-    h("button.quiet", { type: "button", name: "zone", title: "The zone in which times are shown", onclick: () => { setZone(zone() === "utc" ? "local" : "utc"); drawTools(); show(); } }, zone() === "utc" ? "UTC" : "Local time"),
+    h("button.quiet", { type: "button", name: "zone", title: `Times, days and weeks are those of ${zoneName()}`, onclick: () => { setZone(zone() === "utc" ? "local" : "utc"); drawTools(); show(); } }, zone() === "utc" ? "UTC" : "Local time"),
     h("button.quiet", { type: "button", name: "theme", "aria-label": "Light or dark", onclick: () => setTheme(isDark() ? "light" : "dark") }, isDark() ? "☀" : "☾"),
     h("button.quiet", { type: "button", name: "key", "aria-pressed": String(Boolean(key())), onclick: () => openKey("") }, key() ? "Key ✓" : "Key")));
 }

@@ -3,7 +3,7 @@
 import { streamPath } from "./api.js";
 import { conditionParameters, parseCondition } from "./parts/conditions.js";
 import { rangeText } from "./parts/range.js";
-import { instantOf, lengthText, secondsOf, stepFor } from "./times.js";
+import { instantOf, isCalendar, isDay, lengthText, moveTime, secondsOf, stepFor, zoneOfRequests } from "./times.js";
 
 export const MOST_POINTS = 10000;
 
@@ -54,7 +54,9 @@ export function stepOf(question) {
 /** The request of a question. @param {Question} question @returns {{ path: string, parameters: import("./api.js").Parameters }} */
 export function requestOf(question) {
   const series = question.series.split(",").map((name) => name.trim()).filter(Boolean);
-  const common = { from: question.from, to: question.to, series, ...conditionParameters(question.where.map(parseCondition)) };
+  // The API answers in the zone, too. The console shows instants in any zone, so it names the zone only where days depend on it.
+  const days = isDay(question.from) || isDay(question.to) || (question.ask !== "events" && isCalendar(stepOf(question)));
+  const common = { from: question.from, to: question.to, tz: days ? zoneOfRequests() : "", series, ...conditionParameters(question.where.map(parseCondition)) };
   if (question.ask === "events")
     return { path: streamPath(question.stream, "events"),
       parameters: { ...common, order: question.order === "desc" ? "" : question.order, limit: question.limit, fields: question.fields } };
@@ -77,8 +79,9 @@ export function distanceOf(question) {
 
 /** The same question about an earlier range. @param {Question} question @param {number} seconds @returns {Question} */
 export function earlierOf(question, seconds) {
-  const [from, to] = instantsOf(question).map((instant) => new Date(instant.getTime() - seconds * 1000).toISOString());
-  return { ...question, from, to, step: lengthText(stepOf(question)) };
+  const step = stepOf(question);
+  const [from, to] = instantsOf(question).map((instant) => new Date(moveTime(instant.getTime() / 1000, -seconds, step) * 1000).toISOString());
+  return { ...question, from, to, step: lengthText(step) };
 }
 
 /**

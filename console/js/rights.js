@@ -28,9 +28,9 @@ export function lackOf(view) {
   if (view === "send") return may("write") ? null : { text: "This key may not send events.", needs: "write" };
   if (view === "runbook") return null;
   if (view === "cost") return may("operate") ? null : { text: "The bill is for the operators of the stage.", needs: "operate" };
-  if (view === "tide") {
+  if (view === "now" || view === "tide") {
     if (may("operate") || (may("read") && !access.prefix)) return null;
-    if (access.prefix) return { text: `${only()} Tide shows the sizes and states of whole tables, which hold the series of others, too.`, needs: "operate" };
+    if (access.prefix) return { text: `${only()} ${view === "now" ? "Now shows how fast all series together come" : "Tide shows the sizes and states of whole tables, which hold the series of others, too"}.`, needs: "operate" };
     return { text: "This key may not look at tables.", needs: "read" };
   }
   if (!may("read")) return { text: "This key may not read events.", needs: "read" };

@@ -15,6 +15,12 @@ export function setZone(name) {
   localStorage.setItem(ZONE, name);
 }
 
+/** The zone as the API takes it; empty for UTC, in which it counts without a zone. @returns {string} */
+export function zoneOfRequests() {
+  const name = zone() === "utc" ? "" : Intl.DateTimeFormat().resolvedOptions().timeZone;
+  return name === "UTC" ? "" : (name ?? "");
+}
+
 /** The zone's name, for headings. */
 export function zoneName() {
   return zone() === "utc" ? "UTC" : Intl.DateTimeFormat().resolvedOptions().timeZone || "local time";
@@ -42,7 +48,7 @@ function formatter(options) {
 export function showTime(instant) {
   const date = new Date(instant);
   if (Number.isNaN(date.getTime())) return String(instant);
-  const fraction = typeof instant === "string" ? (/\.(\d+)Z$/.exec(instant)?.[1] ?? "").replace(/0+$/, "") : "";
+  const fraction = typeof instant === "string" ? (/\.(\d+)(?:Z|[+-]\d\d:\d\d)$/.exec(instant)?.[1] ?? "").replace(/0+$/, "") : "";
   const text = formatter(TO_THE_SECOND).format(date);
   return fraction ? `${text}.${fraction}` : text;
 }
@@ -95,10 +101,8 @@ export function secondsOf(text) {
  * @param {string} text @param {Date} [now] @returns {Date | null}
  */
 export function instantOf(text, now = new Date()) {
-  const day = Date.UTC(now.getUTCFullYear(), now.getUTCMonth(), now.getUTCDate());
   if (text === "now") return now;
-  if (text === "today") return new Date(day);
-  if (text === "yesterday") return new Date(day - 86400000);
+  if (isDay(text)) return new Date(instantOfWall(alignTime(wallOf(now.getTime() / 1000), 86400) - (text === "today" ? 0 : 86400)) * 1000);
   if (text.startsWith("-")) {
     const seconds = secondsOf(text.slice(1));
     return seconds === null ? null : new Date(now.getTime() - seconds * 1000);
@@ -135,6 +139,41 @@ export function instantOfField(value) {
   if (!value) return null;
   const date = new Date(zone() === "utc" ? `${value}Z` : value);
   return Number.isNaN(date.getTime()) ? null : date;
+}
+
+/** Whether a bound is the beginning of a day, which depends on the zone. @param {string} text */
+export function isDay(text) {
+  return text === "today" || text === "yesterday";
+}
+
+/** Whether steps are days or weeks of the zone's calendar, which the clocks make longer or shorter. @param {number} step seconds */
+export function isCalendar(step) {
+  return step % 86400 === 0;
+}
+
+/** What the clocks of the zone show at an instant, as if it were UTC. @param {number} seconds since 1970 */
+export function wallOf(seconds) {
+  if (zone() === "utc") return seconds;
+  const date = new Date(seconds * 1000);
+  return Date.UTC(date.getFullYear(), date.getMonth(), date.getDate(), date.getHours(), date.getMinutes(), date.getSeconds(), date.getMilliseconds()) / 1000;
+}
+
+/** The instant at which the clocks of the zone show this. @param {number} wall @returns {number} */
+export function instantOfWall(wall) {
+  if (zone() === "utc") return wall;
+  const date = new Date(wall * 1000);
+  return new Date(date.getUTCFullYear(), date.getUTCMonth(), date.getUTCDate(), date.getUTCHours(), date.getUTCMinutes(), date.getUTCSeconds(), date.getUTCMilliseconds()).getTime() / 1000;
+}
+
+/** An instant moved by whole steps: days keep the time of the day. @param {number} seconds since 1970 @param {number} distance @param {number} step */
+export function moveTime(seconds, distance, step) {
+  return isCalendar(step) ? instantOfWall(wallOf(seconds) + distance) : seconds + distance;
+}
+
+/** The beginning of the step that holds a time: steps count from 1970, whole weeks from Mondays. @param {number} seconds @param {number} step */
+export function alignTime(seconds, step) {
+  const origin = step % 604800 === 0 ? 4 * 86400 : 0;
+  return Math.floor((seconds - origin) / step) * step + origin;
 }
 
 /** A step that gives about as many points as wanted. @param {number} seconds the range's @param {number} [points] */

@@ -24,9 +24,6 @@ MINUTE = timedelta(minutes=1)
 SHOWN, MEASURED = 30, 5
 # AWS: DynamoDB's metrics of a minute arrive one to three minutes later. The newest minutes would seem quiet.
 SETTLED = 2
-# Most events are written to the table of the present period, and around its start to the table before. A stream whose
-# events may come weeks late has more open tables, and each would be a metric more.
-_TABLES = 2
 # A catalog's page and the state of rollups take about 10 ms each.
 _CONCURRENCY = 16
 
@@ -98,11 +95,14 @@ def describe_activity(
 
 
 def _find_tables(catalog: CatalogReader, now: datetime, stream: Stream) -> list[str]:
-    """Find the tables of the present period and of the period before, as far as they exist."""
+    """Find the tables of the present period and of the period before, as far as they exist.
+
+    Most events are written to the first, and around its start to the second. A stream whose events may come weeks late
+    has more open tables, and each would be a metric more.
+    """
     present = find_containing(now, stream.period)
     entries: Sequence[Entry] = catalog.entries(stream.name, present.shift(-1).start, now)
-    begun = [entry for entry in entries if entry.period.start <= now and entry.state is not State.DELETED]
-    return [entry.table for entry in begun[-_TABLES:]]
+    return [entry.table for entry in entries if entry.period.start <= now and entry.state is not State.DELETED]
 
 
 def _find_lag(sources: ActivitySources, now: datetime, stream: Stream) -> int | None:

@@ -23,10 +23,11 @@ from tests.worlds.showcase import CONFIG, showcase
 # File, width, height, theme and view.
 PICTURES = (
     ("console", 1280, 780, "light", "explore?stream=buoys&from=-7d&by=series&stat=avg&field=level&step=1h"),
+    ("console-now", 1280, 640, "light", "now"),
     ("console-tide", 1280, 1000, "dark", "tide"),
     ("console-heat", 1280, 640, "light", "explore?stream=quakes&from=-7d&by=series&top=10&step=3h&form=heat"),
     ("console-cost", 1280, 1000, "light", "cost?stream=quakes"),
-    ("console-phone", 390, 844, "light", "tide"),
+    ("console-phone", 390, 844, "light", "now"),
 )
 
 

@@ -274,7 +274,7 @@ def test_an_alarm_leads_to_its_section_of_the_runbook(chromium: Browser, console
         console.stage.operations.ringing = []
     chromium("settle")
     assert "Tables are made two periods ahead" in chromium.text("main")
-    assert chromium.evaluate("document.querySelectorAll('#tabs a').length") == 6, "the runbook has no tab"
+    assert chromium.evaluate("document.querySelectorAll('#tabs a').length") == 7, "the runbook has no tab"
     assert {urlsplit(request["url"]).netloc for request in chromium("log")["requests"]} == {
         urlsplit(console.url).netloc
     }

@@ -129,6 +129,7 @@ def test_names_of_alarms_plans_periods_and_indexes_are_text(chromium: Browser, c
         "removed_streams": [{"stream": text, "tables": 1}],
         "skipped": None,
     }
+    quiet = {"write_units_per_second": 0, "write_units": [0] * 30, "written": text, "rollup_lag_seconds": None}
     period = {
         "period": text,
         "state": text,
@@ -142,11 +143,12 @@ def test_names_of_alarms_plans_periods_and_indexes_are_text(chromium: Browser, c
         "/v1/streams": (200, {"streams": [hostile], "can": ["read", "write", "operate"]}),
         "/v1/alarms": (200, {"alarms": [{"name": text, "state": "ALARM", "since": text, "description": text}]}),
         "/v1/plan": (200, {"plan": plan}),
+        "/v1/activity": (200, {"stage": None, "streams": [{**quiet, "stream": text}]}),
         f"/v1/streams/{text}/periods": (200, {"periods": [period], "next": None}),
         f"/v1/streams/{text}/latest": (500, {"code": text, "detail": text}),
     }
     try:
-        for view in ("tide", "tide?show=table", "rankings", f"latest?series={quote(text)}", "explore", "send"):
+        for view in ("now", "tide", "tide?show=table", "rankings", f"latest?series={quote(text)}", "explore", "send"):
             look(chromium, console, view)
             assert_harmless(chromium)
             assert text in chromium.evaluate("document.querySelector('main').textContent"), view

@@ -22,7 +22,7 @@ def test_the_bar_keeps_the_view_and_the_focus(chromium: Browser, console: Locked
     press_at(chromium, ".skip")
     skipped = chromium.evaluate("[location.hash, document.activeElement.id]")
     found = [press_at(chromium, f".tools button:nth-of-type({number})") for number in (1, 2)]
-    found.append(press_at(chromium, "nav a:nth-of-type(5)"))
+    found.append(press_at(chromium, "nav a:nth-of-type(6)"))
     assert (skipped, found) == ([before, "main"], ["button UTC", "button ☀", "a Send"])
 
 

@@ -49,13 +49,13 @@ def links(browser: Browser) -> list[str]:
 def test_a_key_for_everything_has_no_closed_view(chromium: Browser, console: Guarded) -> None:
     open_view(chromium, console, "", "everything")
     assert closed_views(chromium) == []
-    assert chromium.text("nav [aria-current]") == "Tide"
+    assert chromium.text("nav [aria-current]") == "Now"
 
 
 def test_a_key_that_only_writes_begins_with_sending_and_is_led_there(chromium: Browser, console: Guarded) -> None:
     open_view(chromium, console, "", "writesonly")
     assert chromium.text("nav [aria-current]") == "Send"
-    assert closed_views(chromium) == ["Tide", "Explore", "Rankings", "Latest", "Cost"]
+    assert closed_views(chromium) == ["Now", "Tide", "Explore", "Rankings", "Latest", "Cost"]
     chromium("type", selector="textarea", text='{"series": "s", "data": {}}')
     chromium("click", selector=".send .primary")
     chromium.wait("document.querySelectorAll('.verdicts li').length === 1")
@@ -88,6 +88,13 @@ def test_the_command_for_another_key_names_every_stream(chromium: Browser, conso
 
 def test_a_key_that_only_operates_sees_the_tide(chromium: Browser, console: Guarded) -> None:
     open_view(chromium, console, "", "operatorkk")
+    # It begins with what it may see of the present: the last writes, and no event.
+    chromium.wait(
+        "document.querySelector('.pulse') && document.querySelector('main .status').innerText.startsWith('As of')"
+    )
+    assert "Last write" in chromium.text(".pulses")
+    assert "Newest event" not in chromium.text(".pulses")
+    chromium.evaluate("location.hash = '#tide'")
     chromium.wait("document.querySelectorAll('.period').length > 0")
     assert closed_views(chromium) == ["Explore", "Rankings", "Latest", "Send"]
 
@@ -96,7 +103,7 @@ def test_a_key_that_reads_cannot_send(chromium: Browser, console: Guarded) -> No
     open_view(chromium, console, "send", "readsatall")
     assert "This key may not send events." in chromium.text("main")
     assert "--can read,write" in chromium.text("main")
-    assert links(chromium) == ["Tide", "Explore", "Rankings", "Latest"]
+    assert links(chromium) == ["Now", "Tide", "Explore", "Rankings", "Latest"]
     assert chromium("axe") == []
 
 
@@ -113,7 +120,7 @@ def test_a_key_of_one_stream_sees_it_and_is_led_away_from_others(chromium: Brows
 
 def test_a_tenants_key_explores_its_own_series_alone(chromium: Browser, console: Guarded) -> None:
     open_view(chromium, console, "explore?stream=doors&ask=events&show=table", "tenantkeyy")
-    assert closed_views(chromium) == ["Tide", "Rankings", "Cost"]
+    assert closed_views(chromium) == ["Now", "Tide", "Rankings", "Cost"]
     assert "tenant7/a" in chromium.text("tbody")
     assert "tenant8" not in chromium.text("main")
     assert chromium.evaluate("document.querySelector('input[name=series]').placeholder") == "tenant7/…"

@@ -144,3 +144,78 @@ def test_large_numbers_are_sorted_by_all_their_digits() -> None:
 def test_a_chart_has_whole_steps_if_its_range_has(span: str, step: str, align: str) -> None:
     asked = json.dumps(QUESTION | {"from": span, "to": "", "step": step, "stat": "count", "field": "", "where": []})
     assert evaluate("question.js", f"m.requestOf({asked}).parameters.align") == align
+
+
+BERLIN = "Europe/Berlin"
+
+
+@pytest.mark.parametrize(
+    ("zone", "question", "tz"),
+    [
+        (BERLIN, {"step": "1d"}, "Europe/Berlin"),
+        (BERLIN, {"step": "1w"}, "Europe/Berlin"),
+        # An hour is as long everywhere.
+        (BERLIN, {"step": "1h"}, ""),
+        (BERLIN, {"step": "1h", "from": "today"}, "Europe/Berlin"),
+        (BERLIN, {"ask": "events", "from": "yesterday", "to": "today"}, "Europe/Berlin"),
+        (BERLIN, {"ask": "events", "step": "1d"}, ""),
+        ("", {"step": "1d"}, ""),
+    ],
+)
+def test_the_zone_is_named_where_days_depend_on_it(zone: str, question: dict[str, str], tz: str) -> None:
+    asked = json.dumps(QUESTION | {"from": "-30d", "to": "", "stat": "count", "field": "", "where": []} | question)
+    assert evaluate("question.js", f"m.requestOf({asked}).parameters.tz", zone) == tz
+
+
+def test_today_is_that_of_the_zone() -> None:
+    """At half past midnight in Berlin it is still yesterday in UTC; the day before has 23 hours."""
+    days = "['today', 'yesterday'].map((day) => m.instantOf(day, new Date('2026-03-29T22:30:00Z')).toISOString())"
+    assert evaluate("times.js", days, BERLIN) == ["2026-03-29T22:00:00.000Z", "2026-03-28T23:00:00.000Z"]
+    assert evaluate("times.js", days) == ["2026-03-29T00:00:00.000Z", "2026-03-28T00:00:00.000Z"]
+
+
+def test_days_of_23_hours_have_a_place_each() -> None:
+    starts = ["2026-03-28T00:00:00+01:00", "2026-03-29T00:00:00+01:00", "2026-03-31T00:00:00+02:00"]
+    rows = json.dumps([{"start": start, "count": number + 1} for number, start in enumerate(starts)])
+    points = evaluate("parts/points.js", f"m.linesOf({rows}, ['count'], 86400)", BERLIN)
+    # 28 March 23:00Z begins the short day, which ends at 29 March 22:00Z. The 30th has no events.
+    assert points["times"] == [1774652400, 1774738800, 1774821600, 1774908000]
+    assert points["lines"] == [{"name": "count", "values": [1, 2, 0, 3]}]
+
+
+def test_a_week_before_the_clocks_change_lies_under_the_week_after() -> None:
+    now = "{ times: [1774821600, 1774908000], lines: [{ name: 'a', values: [1, 2] }] }"
+    earlier = "{ times: [1774220400, 1774306800], lines: [{ name: 'a', values: [3, 4] }] }"
+    over = evaluate("parts/points.js", f"m.overlay({now}, {earlier}, 604800, 86400)", BERLIN)
+    assert over["times"] == [1774821600, 1774908000]
+    assert [line["values"] for line in over["lines"]] == [[1, 2], [3, 4]]
+
+
+NOW = 1774952400000
+
+
+@pytest.mark.parametrize(
+    ("ages", "more", "rate", "seconds"),
+    [
+        # A hundred events in four seconds.
+        ([number / 25 for number in range(1, 101)], True, 25.0, 4.0),
+        # More than five minutes: the last five count.
+        ([10.0 * number for number in range(1, 101)], True, 0.1, 300.0),
+        # Too few in five minutes: the hour counts.
+        ([60.0, 200.0, 1800.0], False, 3 / 3600, 3600.0),
+        ([], False, 0.0, 3600.0),
+    ],
+)
+def test_a_rate_is_that_of_the_newest_events(ages: list[float], more: bool, rate: float, seconds: float) -> None:
+    times = json.dumps([NOW - age * 1000 for age in ages])
+    found = evaluate("parts/rate.js", f"m.rateOf({times}, {json.dumps(more)}, {NOW})")
+    assert (found["rate"], found["seconds"]) == (pytest.approx(rate), pytest.approx(seconds))
+
+
+def test_rates_and_ages_are_words() -> None:
+    rates = evaluate("parts/rate.js", "[1234.5, 12.34, 0.5, 0.001, 0].map(m.rateWords)")
+    assert rates == [
+        ["1,235", "per second"], ["12", "per second"], ["30", "per minute"], ["3.6", "per hour"], ["0", "per second"],
+    ]  # fmt: skip
+    ages = evaluate("parts/rate.js", "[200, 59_000, 119_400, 120_000, 7_300_000, 200_000_000, -90_000].map(m.ageWords)")
+    assert ages == ["just now", "59 s ago", "119 s ago", "2 min ago", "2 h ago", "2 d ago", "90 s ahead"]

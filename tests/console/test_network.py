@@ -72,6 +72,7 @@ def test_without_motion_nothing_moves(chromium: Browser, console: Locked) -> Non
 @pytest.mark.parametrize(
     "view",
     [
+        "now",
         "tide?show=table",
         "explore?stream=access&from=-14d&by=path&form=bars&step=1d",
         "explore?stream=access&from=-14d&by=path&form=heat&step=1d",
@@ -91,7 +92,21 @@ def test_nothing_is_cut_off_at_390_pixels(chromium: Browser, console: Locked, vi
     wide = f"""[...document.querySelectorAll('main *')].filter((each) => each.offsetParent && !each.closest('{scrolling}')
         && each.getBoundingClientRect().right > 391).map((each) => each.className || each.localName)"""
     assert chromium.evaluate(wide) == []
+    # A thumb needs 44 pixels. Links in a sentence, and in a table, have the height of their text.
+    small = """[...document.querySelectorAll('button, .button, nav a, select, summary, input:not([type=checkbox])')]
+        .filter((each) => { const box = each.getBoundingClientRect();
+            return box.width && (box.height < 43.9 || box.width < 43.9) && !each.matches('.calendar'); })
+        .map((each) => [each.localName, each.className, each.textContent.slice(0, 20)])"""
+    assert chromium.evaluate(small) == []
     assert find_axe_problems(chromium) == {}
+
+
+def test_conditions_and_columns_of_a_log_are_seen_on_a_phone(chromium: Browser, console: Locked) -> None:
+    visit(chromium, console, "explore?stream=access&ask=events&show=table", width=390, height=844)
+    assert "+ Condition" in chromium.text(".question")
+    columns = """[...document.querySelectorAll('thead th')].filter((each) =>
+        each.getBoundingClientRect().right <= innerWidth).map((each) => each.innerText.trim())"""
+    assert len(chromium.evaluate(columns)) >= 4
 
 
 def test_a_narrow_page_begins_with_the_first_fields_and_shows_all(chromium: Browser, console: Locked) -> None:

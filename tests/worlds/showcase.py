@@ -18,6 +18,7 @@ from examples.earthquakes.data import make_earthquakes
 from examples.weblogs.data import make_events as make_weblogs
 from tests.fakes.stage import Stage
 from tests.worlds.examples import NOW
+from tidetable.activity import Counted
 
 DAYS = 31
 CONFIG = """
@@ -209,4 +210,34 @@ def meter(stage: Stage) -> None:
         writes = 3e6 * chance.uniform(0.7, 1.3)
         stage.meters.units[(table, "")] = ConsumedUnits(writes, writes / 4)
         stage.meters.units[(table, "by_error")] = ConsumedUnits(writes / 40, writes / 90)
+    stage.gauges.counted = make_minutes(chance)
+    send_newest(stage)
     stage.meters.counted = Traffic(requests=2e6, events=2e7, queries=4e5, read_units=1e6)
+
+
+def make_minutes(chance: random.Random) -> Counted:
+    """Make the counts of the last half hour."""
+    minutes = [NOW.replace(second=0, microsecond=0) - timedelta(minutes=back) for back in range(1, 34)]
+    rates = {"access.2026-03-31": 60.0, "buoys.2026-W14": 180.0}
+    units = {
+        f"tidetable-lapse.{table}": {minute: rate * chance.uniform(0.6, 1.4) for minute in minutes}
+        for table, rate in rates.items()
+    }
+    units["tidetable-lapse.quakes.2026-03-31"] = dict.fromkeys(minutes[1::5], 1.0)
+    events = {minute: 240 * chance.uniform(0.8, 1.2) for minute in minutes}
+    return Counted(units, events, {}, dict.fromkeys(minutes, 1.4), {}, dict.fromkeys(minutes, 0.0))
+
+
+def send_newest(stage: Stage) -> None:
+    """Send events of the last minutes, a moment before the pictures are taken."""
+    stage.clock.time = NOW - timedelta(seconds=5)
+    access = [("shop.example", age, {"path": "/cart", "status": 200, "ms": 12}) for age in range(6, 400)]
+    quakes = [("nc", age, {"mag": 1.9, "place": "Geysers"}) for age in range(40, 3600, 300)]
+    for stream, rows in (("access", access), ("quakes", quakes)):
+        events = [
+            {"series": series, "id": f"newest-{age}", "time": (NOW - timedelta(seconds=age)).isoformat(), "data": data}
+            for series, age, data in rows
+        ]
+        stage.send(stream, json.dumps(events).encode())
+        stage.drain()
+    stage.clock.time = NOW

@@ -4,7 +4,7 @@ import { h, fill } from "../dom.js";
 import { flatten, isNumber, plural, showNumber } from "../format.js";
 import { MOST_POINTS, stepOf } from "../question.js";
 import { note } from "../state.js";
-import { lengthText, showTime } from "../times.js";
+import { lengthText, showTime, zoneName } from "../times.js";
 import { openEvent } from "../views/event.js";
 import { drawChart } from "./chart.js";
 import { choice } from "./controls.js";
@@ -50,7 +50,7 @@ export function showEvents(content, { rows, body, question, stream, change }) {
     { name: "id", cell: (/** @type {any} */ { row }) => h("code", {}, row.id), value: (/** @type {any} */ { row }) => row.id },
   ];
   fill(content, question.show === "chart" ? h("p.hint", {}, "These events have no number to draw.") : null,
-    showTable(columns, flat, { caption: `Events of ${question.stream}`, open: ({ row }) => openEvent(stream, row), ...order(question) }),
+    showTable(columns, flat, { caption: `Events of ${question.stream}`, open: ({ row }) => openEvent(stream, row), ...order(question) }), h("p.hint", {}, `Times: ${zoneName()}.`),
     paths.length > MOST_COLUMNS ? h("p.hint", {}, `The first ${MOST_COLUMNS} of ${plural(paths.length, "field")}; an event that is opened shows all.`) : null, more);
   return null;
 }
@@ -77,7 +77,7 @@ export function showAggregate(content, { rows, before, question, change }) {
     const other = linesOf(earlier, drawable, step);
     const matching = drawn.lines.length ? drawn.lines.map((line) => other.lines.find(({ name }) => name === line.name) ?? { name: line.name, values: other.times.map(() => null) })
       : other.lines.filter((line) => names.has(line.name) || !names.size).slice(0, MOST_LINES);
-    drawn = overlay(drawn, { times: other.times, lines: matching }, before.distance);
+    drawn = overlay(drawn, { times: other.times, lines: matching }, before.distance, step);
   }
   const place = h("div");
   fill(content,
@@ -104,7 +104,7 @@ function order(question) {
 }
 
 function hint() {
-  return h("p.hint.drag", {}, "Drag over the chart to look closer.");
+  return h("p.hint", {}, h("span.drag", {}, "Drag over the chart to look closer. "), `Times: ${zoneName()}.`);
 }
 
 /** A part of the range. @param {(changes: Partial<Question>) => void} change @param {string} step empty for one that suits the part */

@@ -1,6 +1,7 @@
 // Answers of the API as the times and lines of a chart.
 
 import { isNumber } from "../format.js";
+import { alignTime, instantOfWall, isCalendar, moveTime, wallOf } from "../times.js";
 
 /**
  * A line of a chart: its name, and a number or null for each time.
@@ -20,8 +21,10 @@ const MOST_SERIES = 10;
  * @param {any[]} rows @param {string[]} stats @param {number} step seconds @returns {Points}
  */
 export function linesOf(rows, stats, step) {
+  // Days of the zone are counted on its clocks: some have 23 or 25 hours.
+  const [shown, instant] = isCalendar(step) ? [wallOf, instantOfWall] : [same, same];
   // The first step may be cut at the beginning of the range.
-  const starts = rows.map((row) => alignTime(Date.parse(row.start) / 1000, step));
+  const starts = rows.map((row) => alignTime(shown(Date.parse(row.start) / 1000), step));
   const [first, last] = starts.reduce(([low, high], start) => [Math.min(low, start), Math.max(high, start)], [Infinity, -Infinity]);
   const count = Math.round((last - first) / step) + 1;
   const times = count <= MOST_STEPS ? Array.from({ length: count }, (_, number) => first + number * step) : [...new Set(starts)].sort((a, b) => a - b);
@@ -39,7 +42,12 @@ export function linesOf(rows, stats, step) {
       line.values[index.get(starts[number]) ?? 0] = isNumber(row[stat]) ? Number(row[stat]) : null;
     }
   });
-  return { times, lines: [...lines.values()] };
+  return { times: times.map(instant), lines: [...lines.values()] };
+}
+
+/** @param {number} seconds */
+function same(seconds) {
+  return seconds;
 }
 
 /** The names that groups of different kinds share, such as 1 and "1". @param {any[]} rows @returns {Set<string>} */
@@ -58,7 +66,7 @@ function sharedNames(rows) {
 export function pointsOf(flat, path) {
   const points = flat.filter((row) => isNumber(row.flat[path]));
   // Each event has a time of its own in the chart: of events at the same time none hides another.
-  const ordered = [...points].sort((a, b) => (a.row.time < b.row.time ? -1 : Number(a.row.time > b.row.time)));
+  const ordered = [...points].sort((a, b) => Date.parse(a.row.time) - Date.parse(b.row.time) || (a.row.time < b.row.time ? -1 : Number(a.row.time > b.row.time)));
   const index = new Map(ordered.map((point, number) => [point, number]));
   /** @type {Map<string, Line>} */
   const lines = new Map();
@@ -74,10 +82,10 @@ export function pointsOf(flat, path) {
 
 /**
  * Points with those of an earlier range laid over them, moved forward by the distance of the ranges.
- * @param {Points} now @param {Points} earlier @param {number} distance seconds @returns {Points}
+ * @param {Points} now @param {Points} earlier @param {number} distance seconds @param {number} step seconds @returns {Points}
  */
-export function overlay(now, earlier, distance) {
-  const moved = earlier.times.map((time) => time + distance);
+export function overlay(now, earlier, distance, step) {
+  const moved = earlier.times.map((time) => moveTime(time, distance, step));
   const times = [...new Set([...now.times, ...moved])].sort((a, b) => a - b);
   /** @param {number[]} own @param {Line} line */
   const spread = (own, line) => {
@@ -86,12 +94,6 @@ export function overlay(now, earlier, distance) {
   };
   return { times, lines: [...now.lines.map((line) => ({ ...line, values: spread(now.times, line) })),
     ...earlier.lines.map((line) => ({ name: `${line.name}, earlier`, earlier: true, values: spread(moved, line) }))] };
-}
-
-/** The beginning of the step that holds a time: steps count from 1970, whole weeks from Mondays. @param {number} seconds @param {number} step */
-export function alignTime(seconds, step) {
-  const origin = step % 604800 === 0 ? 4 * 86400 : 0;
-  return Math.floor((seconds - origin) / step) * step + origin;
 }
 
 /** @param {Record<string, unknown> | null | undefined} group @param {boolean} [quoted] texts in quotation marks @returns {string} */

@@ -30,7 +30,7 @@ export function questionForm(question, stream, streams, change) {
     seriesField(stream, question.series, (series) => change({ series }), { kind: second(question.series) }),
     field("Show", choice([["aggregate", "Statistics"], ["events", "Events"]], question.ask, (ask) => change({ ask }), "ask")),
     aggregate ? aggregateFields(question, change) : eventFields(question, change),
-    h("div.field.wide", { class: second(question.where.length) }, h("span.label", {}, "Conditions"),
+    h("div.field.wide", {}, h("span.label", {}, "Conditions"),
       conditionBuilder(list.id, question.where.map(parseCondition), (where) => change({ where: where.map(conditionText) }))),
     field("Refresh", choice(EVERY, question.every, (every) => change({ every }), "every"), second(question.every)),
     h("div.buttons.run", {}, allFields(), recentMenu(), h("button.primary", { title: "Ctrl + Enter" }, "Run")), list);

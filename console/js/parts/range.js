@@ -3,7 +3,7 @@ import { boundOf, fieldOf, instantOf, instantOfField, lengthWords, showMinute, z
 
 const QUICK = /** @type {const} */ ([
   ["15 minutes", "-15m", ""], ["1 hour", "-1h", ""], ["6 hours", "-6h", ""], ["24 hours", "-24h", ""], ["7 days", "-7d", ""],
-  ["30 days", "-30d", ""], ["90 days", "-90d", ""], ["Today (UTC)", "today", ""], ["Yesterday (UTC)", "yesterday", "today"],
+  ["30 days", "-30d", ""], ["90 days", "-90d", ""], ["Today", "today", ""], ["Yesterday", "yesterday", "today"],
 ]);
 
 /** The words for a range. @param {string} from @param {string} to */
