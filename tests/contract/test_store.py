@@ -76,6 +76,30 @@ def test_packs_are_in_the_order_of_time_between_plain_items_and_keep_their_bytes
     assert bytes(held["pack"]) == body
 
 
+def test_packs_whose_oldest_event_lies_within_times_are_left_out_but_count_as_read(engine: Engine) -> None:
+    """Both edges belong to the times. A plain item has no oldest event, and a pack may say anything of its oldest."""
+    table = engine.create_table()
+    minutes = [f"2026-02-28T00:0{minute}:00.000000Z" for minute in range(6)]
+    packs = [
+        {"pk": "b#0", "sk": f"{minutes[5]}##{name}", "at": 5, "n": 1, "format": 1, "pack": b"body"} | oldest
+        for name, oldest in {
+            "before": {"oldest": minutes[1]},
+            "low": {"oldest": minutes[2]},
+            "within": {"oldest": minutes[3]},
+            "high": {"oldest": minutes[4]},
+            "later": {"oldest": minutes[5]},
+            "none": {},
+            "odd": {"oldest": "no time"},
+        }.items()
+    ]
+    plain = {"pk": "b#0", "sk": f"{minutes[3]}#a#a", "at": 1, "data": {}}
+    assert engine.store.write([Put(table, item) for item in [*packs, plain]]).unwritten == []
+    keys = KeyRange(table, "b#0", LOW, HIGH, skip_oldest=(minutes[2], minutes[4]))
+    page = read_page(engine, keys, 9, consistent=True)
+    names = [item["sk"].rpartition("#")[2] for item in page.items]
+    assert (names, page.read, page.more) == (["a", "before", "later", "none", "odd"], 8, False)
+
+
 @pytest.mark.parametrize("at, held", [(4, 1), (5, 0), (6, 0)])
 def test_a_pack_that_waited_does_not_replace_itself_as_it_was_accepted_later(
     engine: Engine, at: int, held: int

@@ -163,6 +163,8 @@ def passes_filters(item: Item, keys: KeyRange) -> bool:
     """Whether an item passes a range's filters."""
     if keys.times is not None and not keys.times[0] <= item["sk"] <= keys.times[1]:
         return False
+    if keys.skip_oldest is not None and keys.skip_oldest[0] <= item.get("oldest", "") <= keys.skip_oldest[1]:
+        return False
     data = item.get("data", {})
     return "z" in item or "out" in item or all(condition.holds(data) for condition in keys.conditions)
 

@@ -119,6 +119,16 @@ def test_an_event_whose_data_no_filter_can_see_is_answered_whatever_the_conditio
     assert list(body["ExpressionAttributeValues"].values()) == values
 
 
+def test_a_pack_is_left_out_by_the_time_of_its_oldest_event() -> None:
+    body = request(skip_oldest=("2026-03-01", "2026-03-02"))
+    assert body["FilterExpression"] == "attribute_not_exists(#n1) OR #n1 < :v1 OR #n1 > :v2"
+    assert body["ExpressionAttributeNames"]["#n1"] == "oldest"
+    assert [body["ExpressionAttributeValues"][name] for name in (":v1", ":v2")] == [
+        {"S": "2026-03-01"},
+        {"S": "2026-03-02"},
+    ]
+
+
 BEST = Index("best", partition_by="*", sort_by="mag")
 PLACES = Index("places", "*", levels=("state",))
 

@@ -16,8 +16,8 @@ from tidetable.periods import Kind, find_containing
 from tidetable.ports import KeyRange
 from tidetable.query import parse_query, run_query
 from tidetable.query.aggregates import find_aggregate, parse_aggregation
+from tidetable.query.first_reads import make_first_reads
 from tidetable.query.gather import Nearest
-from tidetable.query.read import make_first_reads
 from tidetable.query.scans import GatherScan
 from tidetable.times import to_text
 

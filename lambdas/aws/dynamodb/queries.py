@@ -130,6 +130,11 @@ def _make_filters(keys: KeyRange, names: _Names, values: _Values) -> Iterator[_T
     if keys.times is not None:
         low, high = (values.add("S", edge) for edge in keys.times)
         yield [f"{names.add(['sk'])} BETWEEN {low} AND {high}"]
+    if keys.skip_oldest is not None:
+        low, high = (values.add("S", edge) for edge in keys.skip_oldest)
+        oldest = names.add(["oldest"])
+        # A plain item beside packs has no such attribute.
+        yield [f"attribute_not_exists({oldest})", f"{oldest} < {low}", f"{oldest} > {high}"]
     if not keys.conditions:
         return
     root = _find_root(keys.index)

@@ -5,6 +5,7 @@ are in ``layout/pack.py``.
 """
 
 from tidetable.packs.body import DamagedPack, PackColumns, decode_body, derive_ids, encode_body
+from tidetable.packs.first import FirstEvents
 from tidetable.packs.items import OpenedItem, list_places, open_item
 from tidetable.packs.making import EventColumns, PackSet, make_packs, pack_rows
 from tidetable.packs.walk import Settled, Walk, WalkedRun, walk_packs
@@ -12,6 +13,7 @@ from tidetable.packs.walk import Settled, Walk, WalkedRun, walk_packs
 __all__ = [
     "PackColumns",
     "DamagedPack",
+    "FirstEvents",
     "EventColumns",
     "OpenedItem",
     "PackSet",

@@ -124,7 +124,8 @@ class KeyRange(msgspec.Struct, frozen=True):
     ended: only items after it, in the direction of the query, are read. If sort keys are not unique, as in a ranking,
     ``start`` is the whole key of that item instead. An event is answered only if its sort key in the table lies within
     ``times`` and it meets all ``conditions``. Conditions on data that is not in the item are not checked. With a
-    ``prefix`` the range has only sort keys that begin with it.
+    ``prefix`` the range has only sort keys that begin with it. A pack is left out if its oldest event lies within the
+    times ``skip_oldest``.
     """
 
     table: str
@@ -137,6 +138,7 @@ class KeyRange(msgspec.Struct, frozen=True):
     times: tuple[str, str] | None = None
     start: Item | None = None
     prefix: str = ""
+    skip_oldest: tuple[str, str] | None = None
 
 
 class RangeRead(NamedTuple):

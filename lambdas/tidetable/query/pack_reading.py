@@ -1,7 +1,7 @@
 """Read events out of packs. The ranges of a scan are read in parallel.
 
-Events are answered up to the position that all ranges have reached. Of all modules that read, only this module opens
-packs. docs/decisions/0050 says when an event is settled. 0053 says how much is read.
+Events are answered up to the position that all ranges have reached. Pages of the oldest events have a way of their own
+(``oldest_first.py``). docs/decisions/0050 says when an event is settled. 0053 says how much is read.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 from math import ceil
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from tidetable.events import Item
 from tidetable.layout import Layout
@@ -19,13 +19,12 @@ from tidetable.ports import Compressor, ItemColumns, Page, RangeRead
 from tidetable.problems import refuse_request
 from tidetable.query.merge import HALF_UNITS, Demand, Fetch, Merged, WholePages, compute_share, merge_ranges
 from tidetable.query.model import Position
+from tidetable.query.pack_opening import PackOpener, find_oldest
 from tidetable.query.pending_packs import PendingPacks
-from tidetable.query.scans import PackScan, find_span, make_damaged_gap
+from tidetable.query.scans import PackScan, find_span
 from tidetable.query.session import ReadSession, count_events
+from tidetable.query.waves import cut_reads
 from tidetable.times import MOMENT, TEXT_LENGTH, from_text, to_text
-
-if TYPE_CHECKING:
-    from tidetable.packs import OpenedItem
 
 # Before the first page, nobody knows how many events a pack holds. By default a request has at most 1,000 events, so a
 # pack has at most 1,000, too. At least two packs are needed to settle the events of the first pack.
@@ -60,18 +59,15 @@ class PackWalk:
     """
 
     def __init__(self, scan: PackScan, session: ReadSession, demand: Demand, *, ascending: bool) -> None:
-        from tidetable.packs import Walk, open_item
+        from tidetable.packs import Walk
 
         self._scan = scan
         self._session = session
-        self._open_item = open_item
+        self._opener = PackOpener(scan, session)
         self._demand = demand
         self._ascending = ascending
         self.damaged = self.stopped = False
         self.position: Position | None = None
-        # Several series are walked together, in the order of all their events.
-        self._of_series = len(scan.partitions) > 1
-        self._layout = scan.entry.layout.find_ordering_layout(None if self._of_series else "")
         self._walk = Walk(span=find_span(scan.entry), ascending=ascending, low=scan.low, high=scan.high)
         self._pending = PendingPacks()
         self._pages = WholePages(max(scan.count, 1))
@@ -183,32 +179,22 @@ class PackWalk:
 
     def _take_item(self, item: Any) -> None:
         """Take an item if it may hold events of the scan. In an ascending walk, a pack waits until it is needed."""
-        newest, oldest = item["sk"][:TEXT_LENGTH], str(item.get("oldest", ""))
-        scan = self._scan
-        # An ``oldest`` after the newest event is wrong. Such a pack is opened, so that its events or its damage are
-        # found.
-        is_credible = len(oldest) == TEXT_LENGTH and oldest <= newest
-        begins_behind = oldest <= newest and oldest + "#" >= scan.high
-        if is_pack(item) and (begins_behind or newest + "$" <= scan.low):
+        if not self._opener.may_hold(item):
             self._taken += 1
             return
         self._taken += _OPENED_AS
-        if self._ascending and is_pack(item) and is_credible:
+        oldest = find_oldest(item)
+        if self._ascending and is_pack(item) and oldest:
             self._pending.add(item, oldest)
         else:
             self._open_item_of(item)
 
     def _open_item_of(self, item: Any) -> None:
         """Open an item and add its events to the walk."""
-        scan = self._scan
-        opened = self._open_item(item, self._layout, self._session.reader.unpacker.compressor)
+        opened = self._opener.open(item)
         if opened.problem is not None:
             self.damaged = True
-            gap = make_damaged_gap(scan, item)
-            if gap is not None:
-                self._session.note_gap(gap, scan.entry, item["pk"], item["sk"])
-        elif self._of_series and not opened.hash:
-            opened = _place_across(opened)
+            self._opener.note_damaged(item)
         self._walk.add_item(opened)
 
     @property
@@ -223,15 +209,7 @@ class PackWalk:
         return self._make_columns(), self.position
 
     def _make_columns(self) -> ItemColumns:
-        """Make columns of plain items from the settled events.
-
-        Instead of a partition key they have the pack's address.
-        """
-        run = self._walk.pop_settled()
-        places: Sequence[str] = run.places
-        if self._of_series:
-            places = [f"{place[:TEXT_LENGTH]}{place[place.rindex('#') :]}" for place in places]
-        return ItemColumns([copy.address for copy in run.copies], places, [copy.value for copy in run.copies])
+        return self._opener.make_columns(self._walk.pop_settled())
 
 
 class Lookup(NamedTuple):
@@ -251,9 +229,11 @@ def find_newest(scans: Sequence[PackScan], session: ReadSession, *, consistent: 
     """
 
     def fetch(reads: Sequence[RangeRead]) -> list[Page]:
-        answers = session.reader.store.query_many(reads, ascending=False, consistent=consistent)
-        scan = scans[0]
-        return [session.take_page(page, scan.entry, scan.start, scan.end, packs=True) for page in answers]
+        scan, pages = scans[0], list[Page]()
+        for some in cut_reads(reads, pages, decoded=False, consistent=consistent, ranges=len(reads)):
+            answers = session.reader.store.query_many(some, ascending=False, consistent=consistent)
+            pages += [session.take_page(page, scan.entry, scan.start, scan.end, packs=True) for page in answers]
+        return pages
 
     reads = [[RangeRead(keys, count_first_packs(scan, 1)) for keys in scan.ranges] for scan in scans]
     pages = iter(fetch(list(chain(*reads))))
@@ -277,13 +257,6 @@ def find_event_in_pack(item: Item, place: str, layout: Layout, compressor: Compr
         return Lookup(None, opened.problem is not None)
     columns = ItemColumns([opened.address], [place], [opened.values[number]])
     return Lookup(columns.items()[0], damaged=False)
-
-
-def _place_across(opened: OpenedItem) -> OpenedItem:
-    """Give a plain item of a table that is partitioned by series its place in the order of all series."""
-    (sk,) = opened.places
-    series = opened.address.rpartition("#")[0]
-    return opened._replace(places=[f"{sk[:TEXT_LENGTH]}#{series}{sk[TEXT_LENGTH:]}"])
 
 
 def _find_reached(border: str) -> str:

@@ -22,6 +22,7 @@ from tidetable.ports import ArchivePage, ArchiveRange, CatalogReader, ItemColumn
 from tidetable.problems import refuse_request
 from tidetable.query.archives import ARCHIVES, read_archive_pages, wait_for_page
 from tidetable.query.batches import ArchiveBatch, Batch, LiveBatch, TimeUp
+from tidetable.query.first_reads import is_page_of_oldest, make_first_reads, reads_in_waves
 from tidetable.query.gather import gather_events
 from tidetable.query.hydrate import match_conditions, read_base_items
 from tidetable.query.merge import (
@@ -31,11 +32,11 @@ from tidetable.query.merge import (
     Fetch,
     Placed,
     WholePages,
-    compute_share,
     merge_ranges,
 )
 from tidetable.query.model import Position, Query
-from tidetable.query.pack_reading import PackWalk, count_first_packs
+from tidetable.query.oldest_first import OldestFirst
+from tidetable.query.pack_reading import PackWalk
 from tidetable.query.scans import ArchiveScan, GatherScan, IndexScan, LiveScan, PackScan, Scan, TableScan
 from tidetable.query.session import ReadSession
 from tidetable.query.waves import cut_reads
@@ -45,8 +46,6 @@ _Answer = TypeVar("_Answer")
 AHEAD = 8
 # At most this many ranges are begun at once. A single scan of many series may have more.
 _RANGES = 512
-# Events that are gathered are read to their end. AWS: a page of a query ends at 1 MB, whatever its limit.
-GATHERED = 10_000
 # The events per page of an archive, if only some fields are needed: fields take less space than whole events, and each
 # page of an archive costs a call of a function.
 _EVENTS_OF_FIELDS = 50_000
@@ -80,17 +79,6 @@ class _Opening(NamedTuple):
     reads: Sequence[RangeRead]
     pages: Sequence[Page]
     archived: Future[ArchivePage] | None
-
-
-def make_first_reads(scan: Scan, count: int) -> list[RangeRead]:
-    """Make the reads of the first page of each range, if ``count`` events are wanted; empty for an archive."""
-    if isinstance(scan, ArchiveScan) or not scan.count:
-        return []
-    if isinstance(scan, PackScan):
-        limit = count_first_packs(scan, count)
-    else:
-        limit = GATHERED if isinstance(scan, GatherScan) else compute_share(count, scan.count)
-    return [RangeRead(keys, limit) for keys in scan.ranges]
 
 
 class Scanner:
@@ -150,11 +138,17 @@ class Scanner:
         # Packs are read by requests of their own. The other scans of a range are before or after those of packs.
         for packs, group in groupby(zip(scans, archived, strict=True), lambda pair: isinstance(pair[0], PackScan)):
             begun = [(scan, make_first_reads(scan, self.demand.count), reading) for scan, reading in group]
-            due = [read for _, reads, _ in begun for read in reads]
-            whole = packs or any(isinstance(scan, GatherScan) for scan, *_ in begun)
+            due = [
+                read
+                for scan, reads, _ in begun
+                if not reads_in_waves(scan, self._query, whole=self._whole)
+                for read in reads
+            ]
+            whole = any(isinstance(scan, GatherScan) for scan, *_ in begun)
             pages = iter(self._fetch_pages(due, packs=packs, ranges=0 if whole else len(due)))
             for scan, reads, reading in begun:
-                yield _Opening(scan, reads, list(islice(pages, len(reads))), reading)
+                count = 0 if reads_in_waves(scan, self._query, whole=self._whole) else len(reads)
+                yield _Opening(scan, reads, list(islice(pages, count)), reading)
 
     def _fetch_pages(self, reads: Sequence[RangeRead], *, packs: bool = False, ranges: int = 0) -> list[Page]:
         """Fetch the pages of some ranges. ``ranges`` are merged; 0 if the pages must be whole."""
@@ -184,8 +178,14 @@ class Scanner:
         self._session.note_source(scan)
         names, names_of = scan.find_names_left(self._query), scan.entry.layout.parse_names
         self.demand.filtered = names != ANY or bool(scan.conditions)
-        walk = PackWalk(scan, self._session, self.demand, ascending=self._query.ascending)
-        for columns, reached in walk.read(opening.reads, opening.pages, partial(self._fetch_pages, packs=True)):
+        walk: PackWalk | OldestFirst
+        if is_page_of_oldest(scan, self._query, whole=self._whole):
+            holds, names = None if names == ANY else names.hold, ANY
+            walk, ranges = OldestFirst(scan, self._session, self.demand, holds), 0
+        else:
+            walk, ranges = PackWalk(scan, self._session, self.demand, ascending=self._query.ascending), scan.count
+        fetch = partial(self._fetch_pages, packs=True, ranges=ranges)
+        for columns, reached in walk.read(opening.reads, opening.pages, fetch):
             if names != ANY:
                 columns = columns.where([names.hold(*names_of(*key)[1:]) for key in zip(*columns[:2], strict=True)])
             yield self._make_batch(scan, columns, reached)

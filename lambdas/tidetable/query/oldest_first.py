@@ -1,0 +1,203 @@
+"""Read the oldest events of a scan of packs: a page in ascending order.
+
+An event of time t lies in packs whose newest event is in [t, t + span). So the packs of [from, t + span) are read, where
+t is the time of the last event of the page. As soon as enough events are known, t can only become earlier. Then the
+range ends at t + span, and DynamoDB leaves out the packs whose oldest event comes after t. Only the events that can
+still be in the page are in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import timedelta
+from math import ceil
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from tidetable.events import Item
+from tidetable.layout.pack import shift_time
+from tidetable.ports import ItemColumns, Page, RangeRead
+from tidetable.query.merge import Demand, Fetch, compute_share
+from tidetable.query.model import Position
+from tidetable.query.pack_opening import PackOpener, find_oldest
+from tidetable.query.scans import PackScan, find_span
+from tidetable.query.session import ReadSession
+from tidetable.query.waves import AT_ONCE, measure_item
+from tidetable.times import MOMENT, TEXT_LENGTH, from_text, to_text
+
+if TYPE_CHECKING:
+    from tidetable.packs import FirstEvents
+
+# The events of a page take at most this many bytes of memory. An answer has 5 MB at most.
+_MOST_BYTES = 16 * 1024 * 1024
+# AWS: a page ends at 1 MB. Each read of a wave holds that at most.
+_WHOLE_PAGE = 1_000_000
+# A read of each range takes at least this many packs: the second shows if the first ends the page.
+_LEAST = 2
+# Without time, a pass that could not settle any event takes this many packs before it stops: that needs less than
+# ``RESERVE``. A pack that is opened counts as many packs as its opening takes.
+_TAKEN_ANYWAY, _OPENED_AS = 5_000, 25
+
+
+class _StoppedError(Exception):
+    """There is no time for more packs."""
+
+
+class OldestFirst:
+    """Reads the oldest events of a scan, ``demand.count`` at a time. Each time is a pass of its own.
+
+    ``holds`` decides by the names of an event (time, series, id) if it is wanted; None if every event is. ``stopped``
+    says that the reading ended before the scan's end, because the time was up. Then all events up to ``position`` were
+    yielded; it is None if no event could be settled.
+    """
+
+    def __init__(
+        self,
+        scan: PackScan,
+        session: ReadSession,
+        demand: Demand,
+        holds: Callable[[str, str], bool] | None,
+    ) -> None:
+        self._scan = scan
+        self._session = session
+        self._demand = demand
+        self._opener = PackOpener(scan, session)
+        self._holds = self._make_holds(holds)
+        self._span = find_span(scan.entry)
+        self._low = scan.low
+        self.stopped = False
+        self.position: Position | None = None
+        self._begin_pass()
+
+    def _make_holds(self, holds: Callable[[str, str], bool] | None) -> Callable[[str, str], bool] | None:
+        read_names = self._opener.read_names
+        return None if holds is None else lambda address, place: holds(*read_names(address, place)[1:])
+
+    def _begin_pass(self) -> None:
+        from tidetable.packs import FirstEvents
+
+        self._first: FirstEvents = FirstEvents(
+            max(self._demand.count, 1),
+            low=self._low,
+            high=self._scan.high,
+            holds=self._holds,
+            measure_item=measure_item,
+            most_bytes=_MOST_BYTES,
+        )
+        self._damaged: list[Item] = []
+        self._packs = self._taken = 0
+
+    def read(
+        self, reads: Sequence[RangeRead], pages: Sequence[Page], fetch: Fetch
+    ) -> Iterator[tuple[ItemColumns, Position | None]]:
+        """Yield the events in order, each in its last accepted copy, with the position up to which all were yielded;
+        None at the scan's end.
+
+        ``pages`` answer the first ``reads``, and are used whatever time is left. Without pages, the reads are still to be
+        done.
+        """
+        unread = list(self._take_pages(reads, pages, lambda: None) if pages else reads)
+        while True:
+            try:
+                self._collect(unread, fetch)
+            except _StoppedError:
+                self.stopped = True
+                yield from self._settle_some()
+                return
+            last = self._first.last
+            if last is None:
+                yield self._settle(None), None
+                return
+            self.position = self._opener.find_position(last)
+            yield self._settle(f"{last}\0"), self.position
+            self._low = f"{last}\0"
+            self._begin_pass()
+            unread = [RangeRead(replace(keys, low=last[:TEXT_LENGTH]), _LEAST) for keys in self._scan.ranges]
+
+    def _collect(self, unread: list[RangeRead], fetch: Fetch) -> None:
+        """Read the ranges to their end, or to the last pack that may hold an event of the page."""
+        while unread := self._narrow(unread):
+            self._unread = unread
+            self._check_time()
+            some = unread[:AT_ONCE]
+            following = list(self._take_pages(some, fetch(some), self._check_time))
+            # The other ranges are read next, so that all ranges advance together.
+            unread = unread[AT_ONCE:] + following
+
+    def _narrow(self, unread: Sequence[RangeRead]) -> list[RangeRead]:
+        """Narrow the reads to the packs that may hold an event of the page."""
+        last = self._first.last
+        if last is None:
+            limit = self._choose_limit(len(unread))
+            return [read if read.keys.after is None else RangeRead(read.keys, limit) for read in unread]
+        after_last = to_text(from_text(last[:TEXT_LENGTH]) + MOMENT)
+        end = shift_time(after_last, self._span)
+        narrowed = []
+        for keys, _ in unread:
+            high = min(str(keys.high), end)
+            if (keys.after or str(keys.low)) < high:
+                keys = replace(keys, high=high, skip_oldest=(after_last, high))
+                narrowed.append(RangeRead(keys, _WHOLE_PAGE))
+        return narrowed
+
+    def _choose_limit(self, ranges: int) -> int:
+        """Choose how many packs of each range to read: an estimate from the packs before, but at most twice as many."""
+        known, most = len(self._first), 2 * max(self._packs, 1)
+        missing = max(self._demand.count, 1) - known
+        packs = min(ceil(missing * self._packs / known) + 1, most) if known else most
+        return max(compute_share(packs, max(ranges, 1)), _LEAST)
+
+    def _take_pages(
+        self, reads: Sequence[RangeRead], pages: Sequence[Page], check_time: Callable[[], None]
+    ) -> Iterator[RangeRead]:
+        """Open the packs of pages that may hold an event of the page, the oldest first; yield the reads that go on."""
+        items = [item for page in pages for item in page.items if self._opener.may_hold(item)]
+        self._packs += len(items)
+        self._taken += sum(max(page.read, len(page.columns.sks)) for page in pages) - len(items)
+        for oldest, number in sorted((find_oldest(item), number) for number, item in enumerate(items)):
+            last = self._first.last
+            if last is not None and oldest > last:
+                self._taken += 1
+                continue
+            check_time()
+            self._taken += _OPENED_AS
+            opened = self._opener.open(items[number])
+            if opened.problem is not None:
+                self._damaged.append(items[number])
+            self._first.add_item(opened)
+        for (keys, limit), page in zip(reads, pages, strict=True):
+            after = page.last["sk"] if page.last is not None else page.columns.sks[-1] if page.columns.sks else None
+            if page.more and after is not None:
+                yield RangeRead(replace(keys, after=after), limit)
+
+    def _check_time(self) -> None:
+        """Raise _StoppedError if the time is up, and events are settled or enough packs were taken anyway."""
+        if self._session.has_time:
+            return
+        if self.position is not None or self._taken > _TAKEN_ANYWAY or self._find_reached() > self._low:
+            raise _StoppedError
+
+    def _find_reached(self) -> str:
+        """Find the instant before which all events are settled: every range was read one ``span`` beyond it."""
+        newest = min((keys.after or str(keys.low))[:TEXT_LENGTH] for keys, _ in self._unread)
+        # Later packs may have the same newest time, and hold events that are less than ``span`` older.
+        return to_text(from_text(newest) - timedelta(seconds=self._span) + MOMENT)
+
+    def _settle_some(self) -> Iterator[tuple[ItemColumns, Position]]:
+        """Yield the events that are settled when the time is up."""
+        reached, last = self._find_reached(), self._first.last
+        if last is not None and last < reached:
+            self.position = self._opener.find_position(last)
+            yield self._settle(f"{last}\0"), self.position
+        elif reached > self._low:
+            self.position = Position(from_text(reached))
+            yield self._settle(reached), self.position
+
+    def _settle(self, end: str | None) -> ItemColumns:
+        """Return the events before the place ``end``, and note the damaged packs that may have held some of them."""
+        for item in self._damaged:
+            oldest = find_oldest(item)
+            if end is None or not oldest or oldest < end:
+                self._opener.note_damaged(item)
+        return self._opener.make_columns(self._first.list_events(end))
