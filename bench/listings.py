@@ -19,7 +19,7 @@ from bench.rollups import build_world
 from tests.fakes import SEAL
 from tests.worlds.rolled import START, STREAM
 from tidetable.query.listings import find_listing, parse_series
-from tidetable.rollups.definition import Definition
+from tidetable.rollup_model.definition import Definition
 from tidetable.times import to_text
 
 SERIES = 100_000

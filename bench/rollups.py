@@ -35,7 +35,7 @@ from tidetable.layout import Layout
 from tidetable.layout.suffix import compute_suffix
 from tidetable.ports import Guard, ItemColumns, KeyRange, Page, Put, RangeRead, Written
 from tidetable.query.aggregates.find import Aggregate
-from tidetable.rollups.definition import Definition
+from tidetable.rollup_model.definition import Definition
 from tidetable.times import to_text
 
 _PAGE, _UNIT = 1_048_576, 4_096

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from tidetable.catalog import Entry, State
 from tidetable.config import Config
 from tidetable.errors import InvalidName
-from tidetable.lifecycle.expiry import compute_closing, compute_settling
+from tidetable.expiry import compute_closing, compute_settling
 from tidetable.periods import Kind, Period, find_containing, parse_label
 from tidetable.ports import Catalog
 from tidetable.problems import describe_unknown_stream

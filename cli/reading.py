@@ -23,7 +23,7 @@ from cli.forms import (
 )
 from cli.outputs import open_stdout, replace_file
 from tidetable.exact_json import encode_json
-from tidetable.rollups.definition import TIMES
+from tidetable.rollup_model.definition import TIMES
 from tidetable_client import Client, Policy, Query, TidetableError
 
 # ``tail`` retries for a day, so that it survives an outage.

@@ -40,8 +40,8 @@ from cli.completion import complete_stream
 from cli.feed_status import describe_feeds
 from cli.overflow_status import describe_overflow
 from tidetable.config import Config
-from tidetable.lifecycle.run_streams import RunStreams, find_run_streams
 from tidetable.problems import describe_unknown_stream
+from tidetable.run_streams import RunStreams, find_run_streams
 from tidetable.times import to_text
 
 

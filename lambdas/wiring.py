@@ -28,16 +28,16 @@ if TYPE_CHECKING:
     from tidetable.config import Config
     from tidetable.copies import Copies
     from tidetable.credentials import CredentialRing
+    from tidetable.event_writing import Jitter
     from tidetable.ingest.circuit import Circuit
     from tidetable.ingest.delivery import Drain
     from tidetable.ingest.marks import Marks
     from tidetable.ingest.recent_periods import RecentPeriods
     from tidetable.ingest.request import Ingest
-    from tidetable.ingest.writing import Jitter
     from tidetable.large.shrink import LargeValueServices
     from tidetable.large.unpack import Unpacker
     from tidetable.query import Reader, Seal
-    from tidetable.rollups.definition import Definition, QueryRollups
+    from tidetable.rollup_model.definition import Definition, QueryRollups
 
 
 class Pipeline:
@@ -221,7 +221,7 @@ class Pipeline:
     @cached_property
     def definitions(self) -> Mapping[str, Sequence[Definition]]:
         """The rollups of each stream that has rollups."""
-        from tidetable.rollups.definition import make_definition
+        from tidetable.rollup_model.definition import make_definition
 
         streams = self.config.rolled_up
         return {stream.name: [make_definition(stream, rollup) for rollup in stream.rollup] for stream in streams}
@@ -235,7 +235,7 @@ class Pipeline:
         """
         if not self.config.rolled_up or self.copies is not None:
             return None
-        from tidetable.rollups.definition import QueryRollups
+        from tidetable.rollup_model.definition import QueryRollups
 
         return QueryRollups(self.rollups, self.definitions)
 

@@ -143,48 +143,6 @@ def test_the_modules_beside_the_handlers_import_each_other_in_no_circle() -> Non
     assert [stem for stem, tops in reached.items() if stem in tops] == []
 
 
-def find_circle(arrows: dict[str, set[str]]) -> list[str]:
-    """The modules of circles: whoever reads one of them needs the others. Empty if imports go one way."""
-    while ends := {module for module, imported in arrows.items() if not imported & arrows.keys()}:
-        arrows = {module: imported for module, imported in arrows.items() if module not in ends}
-    while begins := set(arrows) - {module for imported in arrows.values() for module in imported}:
-        arrows = {module: imported for module, imported in arrows.items() if module not in begins}
-    return sorted(arrows)
-
-
-@pytest.mark.parametrize(
-    ("arrows", "circle"),
-    [
-        ({"a": {"b"}, "b": {"c"}, "c": set()}, []),
-        ({"a": {"b"}, "b": {"c"}, "c": {"b", "d"}, "d": set()}, ["b", "c"]),
-    ],
-    ids=["one way", "a circle of two"],
-)
-def test_a_circle_is_found(arrows: dict[str, set[str]], circle: list[str]) -> None:
-    assert find_circle(arrows) == circle
-
-
-def test_no_modules_of_the_functions_import_each_other_in_a_circle() -> None:
-    """Imports inside of functions and for types count, too. A name that a package passes on counts as its own module's."""
-    modules = {str(file.relative_to(LAMBDAS).with_suffix("")).replace("/", "."): file for file in LAMBDAS.rglob("*.py")}
-    origins: dict[str, str] = {}
-    arrows: dict[str, set[str]] = {}
-    # Packages come first: they say where the names that they pass on come from.
-    for module, file in sorted(modules.items(), key=lambda item: not item[0].endswith(".__init__")):
-        package = module.removesuffix(".__init__")
-        arrows[package] = set()
-        for imported, taken in read_module(file).pairs:
-            name = f"{imported}.{taken}"
-            if package != module:
-                origins[f"{package}.{taken}"] = name
-                continue
-            while name in origins:
-                name = origins[name]
-            arrows[module].add(name if name in modules else name.rpartition(".")[0])
-    assert len(arrows) > 250
-    assert find_circle(arrows) == []
-
-
 @pytest.mark.parametrize("handler", ["ingest", "query"])
 def test_what_a_caller_waits_for_imports_no_boto3_pydantic_or_x_ray(handler: str) -> None:
     """Runs in a separate process with everything that the first request needs. Powertools imports only the name of

@@ -23,10 +23,10 @@ from tidetable.catalog import Entry, State
 from tidetable.config import Config, Stream
 from tidetable.config.stream import Keeping
 from tidetable.errors import StoreUnavailable
-from tidetable.lifecycle.run_streams import RunStreams, find_run_streams
 from tidetable.ports import Catalog, Pools, Table, Tables
 from tidetable.problems import refuse_unknown_stream
 from tidetable.remaining import Remaining
+from tidetable.run_streams import RunStreams, find_run_streams
 from tidetable.times import to_text
 
 # The greatest number of tables in one answer. A DescribeTable takes 20 ms and a function describes 16 tables at once,

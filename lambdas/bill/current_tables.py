@@ -15,9 +15,9 @@ from bill.extras import CommittedUnits
 from bill.prices import HOURS, ON_DEMAND, PROVISIONED
 from tidetable.catalog import Entry, State
 from tidetable.config import Stream, TableClass
+from tidetable.expiry import is_closed
+from tidetable.ladder import compute_age
 from tidetable.late import is_lowered
-from tidetable.lifecycle.expiry import is_closed
-from tidetable.lifecycle.ladder import compute_age
 from tidetable.ports import Catalog, Pools, Table, Tables
 from tidetable.times import to_text
 

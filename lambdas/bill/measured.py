@@ -12,7 +12,7 @@ from bill.request_puts import PACKED_SHARE
 from bill.workload import PACK_BYTES, Workload, count_series
 from tidetable.catalog import Entry
 from tidetable.config import Stream
-from tidetable.lifecycle.expiry import is_closed
+from tidetable.expiry import is_closed
 
 # DynamoDB counts the items and bytes of a table about every six hours.
 _COUNTED = timedelta(hours=6)

@@ -11,9 +11,9 @@ from datetime import datetime, timedelta
 
 from tidetable.catalog import Entry, State
 from tidetable.config import Stream
+from tidetable.expiry import compute_entry_expiry
+from tidetable.ladder import RAISE_AHEAD, Level, choose_level, compute_stagger
 from tidetable.late import find_lowering
-from tidetable.lifecycle.expiry import compute_entry_expiry
-from tidetable.lifecycle.ladder import RAISE_AHEAD, Level, choose_level, compute_stagger
 
 # The rules of the ladder compare by "later than", so a level holds only from a moment after its instant.
 _MOMENT = timedelta(milliseconds=1)

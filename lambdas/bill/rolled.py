@@ -14,7 +14,7 @@ from bill.workload import PACK_BYTES, Workload
 from tidetable.config import TableClass
 from tidetable.config.derive import derive_stream
 from tidetable.config.stream import RollupPolicy
-from tidetable.rollups.definition import PERCENTILES, TIMES, make_definition
+from tidetable.rollup_model.definition import PERCENTILES, TIMES, make_definition
 
 # Bytes in a pack: of a cell, of each of its fields, of a field's first or last value, and of a field's percentiles.
 # Packs of 100 and 1,000 groups have 4 to 8, 11 to 13, 13, and 7 to 42 bytes; many different values take the most.

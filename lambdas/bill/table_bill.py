@@ -19,8 +19,8 @@ from bill.prices import HOURS, ON_DEMAND, PROVISIONED, TableCost
 from bill.workload import Workload
 from tidetable.config import Capacity, LadderStep, Stream, TableClass
 from tidetable.config.capacity import find_index_units
-from tidetable.lifecycle.expiry import compute_expiry
-from tidetable.lifecycle.ladder import Level, compute_level
+from tidetable.expiry import compute_expiry
+from tidetable.ladder import Level, compute_level
 from tidetable.periods import Kind, Period, find_containing
 
 # After these hours a stream has the same tables as at the beginning, each one period later. So the rest of a month need

@@ -13,9 +13,9 @@ from typing import Any
 from bill.table_bill import list_existing_periods, price_hour, price_level, sum_index_units
 from bill.workload import Workload
 from tidetable.config import Stream, TableClass
+from tidetable.expiry import compute_closing
+from tidetable.ladder import compute_level
 from tidetable.late import is_lowered
-from tidetable.lifecycle.expiry import compute_closing
-from tidetable.lifecycle.ladder import compute_level
 
 
 @dataclass(frozen=True, slots=True)

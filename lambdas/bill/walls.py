@@ -14,7 +14,7 @@ from tidetable.config import Config
 from tidetable.config.capacity import find_index_units
 from tidetable.config.demand import PARTITION_UNITS
 from tidetable.layout import WHOLE
-from tidetable.rollups.definition import make_definition
+from tidetable.rollup_model.definition import make_definition
 
 # AWS: the write units per second of a table, on demand and provisioned, until the quota is raised (us-east-1).
 TABLE_UNITS = 40_000

@@ -21,9 +21,9 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 import wiring_upkeep
 from handlers._observe import logger, make_countdown, metrics, observe
 from tidetable.errors import BadInvocation, InvalidTime, TidetableError
-from tidetable.rollups.bounds import choose_lease_length
+from tidetable.rollup_model.bounds import choose_lease_length
+from tidetable.rollup_model.definition import Definition
 from tidetable.rollups.bucket import RefreshReport
-from tidetable.rollups.definition import Definition
 from tidetable.rollups.rebuild import rebuild_rollup
 from tidetable.rollups.refresh import refresh_rollups
 from tidetable.rollups.services import Services

@@ -15,7 +15,7 @@ from tidetable.catalog import Entry, State
 from tidetable.config import Config, Stream
 from tidetable.periods import find_containing
 from tidetable.ports import CatalogReader, Pools, Rollups
-from tidetable.rollups.definition import Definition
+from tidetable.rollup_model.definition import Definition
 from tidetable.rollups.refresh import measure_lag
 from tidetable.times import to_text
 

@@ -63,7 +63,7 @@ if TYPE_CHECKING:
 # Requests of boto3's clients that fail are repeated by botocore: aws/clients.py has the number of attempts per client.
 # http/client.py repeats a request once if the other end had closed the idle connection, or refused the request's time.
 # Requests to the targets of feeds do not raise: feed/sending.py tries each change three times, then the batch comes again.
-# Writes of events do not raise: ingest/writing.py repeats the items that a store did not take until the time is up.
+# Writes of events do not raise: event_writing.py repeats the items that a store did not take until the time is up.
 # problems.py makes an answer of each error that a caller of the API can meet. Any other exception is a fault of this
 # project: 503 with Retry-After and a log line with its trace, or the function's own error.
 

@@ -7,18 +7,12 @@ step are queued, and the drain writes them: if the step is too low, no event is 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from tidetable.catalog import Entry
 from tidetable.config import Stream
+from tidetable.config.capacity import LATE_SETTLE
 from tidetable.periods import Period
-
-# A table keeps its units for 15 minutes after its period's end. Until then events of the busy period still come: from
-# senders whose clocks are slow (5 minutes; for fast clocks ``ahead`` allows the same by default), from requests under
-# way (half a minute), and from the overflow, whose drain tries a message again after 6 and after 12 minutes. The table
-# does not wait for a longer backlog: the drain writes it with the units of the late step. A backfill of the period
-# raises the table meanwhile.
-LATE_SETTLE = timedelta(minutes=15)
 
 
 def find_lowering(period: Period, stream: Stream) -> datetime | None:

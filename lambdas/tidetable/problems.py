@@ -9,6 +9,7 @@ from typing import Any, Literal
 import msgspec
 
 from tidetable.errors import ArchiveBusy, ArchiveFailed, Outage, StoreUnavailable, TidetableError
+from tidetable.similar import find_similar
 
 CONTENT_TYPE = "application/problem+json"
 
@@ -59,9 +60,6 @@ def refuse_unknown_stream(stream: str, known: Mapping[str, object]) -> ProblemEr
 
 def describe_unknown_stream(stream: str, known: Collection[str]) -> str:
     """Say that there is no such stream, and which streams there are."""
-    # Imported only for a refusal: functions need it at no other time.
-    from tidetable.config.explain_table import find_similar
-
     meant = find_similar(stream[:64], known)
     suggestion = f"; did you mean {meant}?" if meant else ""
     return f"there is no stream {stream[:64]!r}; there are: {', '.join(sorted(known))}{suggestion}"

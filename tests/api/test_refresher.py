@@ -17,9 +17,9 @@ from tidetable.config import parse
 from tidetable.errors import BadInvocation, TidetableError
 from tidetable.leases import hold_lease
 from tidetable.ports import Edge
-from tidetable.rollups.bounds import to_millis
+from tidetable.rollup_model.bounds import to_millis
+from tidetable.rollup_model.definition import make_definition
 from tidetable.rollups.bucket import RefreshReport
-from tidetable.rollups.definition import make_definition
 from wiring_upkeep import Upkeep
 
 __all__ = ["environment"]

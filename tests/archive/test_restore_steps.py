@@ -15,7 +15,7 @@ from tidetable.archive.restore import RestorePosition
 from tidetable.catalog import State
 from tidetable.config import parse
 from tidetable.errors import ArchiveBusy, ArchiveFailed, TableThrottled
-from tidetable.ingest.writing import Writer
+from tidetable.event_writing import Writer
 from tidetable.large.unpack import Unpacker
 from tidetable.leases import LIFECYCLE_LEASE
 from tidetable.periods import parse_label

@@ -9,9 +9,9 @@ from bill.next_step import find_next_step
 from tests.lifecycle.world import configuration
 from tidetable.catalog import Entry, Opening, State
 from tidetable.config import Stream
+from tidetable.expiry import is_expired
+from tidetable.ladder import choose_level
 from tidetable.layout import Layout
-from tidetable.lifecycle.expiry import is_expired
-from tidetable.lifecycle.ladder import choose_level
 from tidetable.periods import parse_label
 
 MINUTE = timedelta(minutes=1)

@@ -11,7 +11,7 @@ from tidetable.durations import Duration
 from tidetable.errors import ConfigError
 from tidetable.layout import Layout, Packing
 from tidetable.periods import Kind
-from tidetable.rollups.definition import make_definition
+from tidetable.rollup_model.definition import make_definition
 
 QUAKES = (
     '[streams.quakes]\nperiod = "day"\nlate = "7d"\nretention = 14\nremoval = "delete"\n'

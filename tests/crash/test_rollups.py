@@ -8,7 +8,7 @@ from tests.fakes.stage import Stage
 from tests.worlds.aggregates import Rows, ask_aggregate, rollups_of, rows_of, tally
 from tests.worlds.killed import CONFIG, NOON, killed_after_every_change
 from tidetable.events import Event
-from tidetable.rollups.bounds import to_millis
+from tidetable.rollup_model.bounds import to_millis
 from tidetable.times import from_text, to_text
 
 ROLLED = (

@@ -22,8 +22,8 @@ from tidetable.config import load
 from tidetable.events import Event
 from tidetable.exact_json import decode_json
 from tidetable.feed import ChangeReader, StreamRecord
-from tidetable.feed.feeds import read_conditions
 from tidetable.periods import Kind, find_containing
+from tidetable.where import read_feed_conditions
 
 NOON = datetime(2026, 3, 31, 12, tzinfo=UTC)
 FOLDER = ROOT / "examples" / "alerts"
@@ -154,7 +154,7 @@ def test_the_feed_passes_new_readings_of_sensors_that_work(data: Any, kind: Any,
     assert STREAM.feed is not None
     entry = Entry("telemetry", find_containing(NOON, Kind.DAY), "table", STREAM.layout, State.OPEN, NOON)
     whole = unpacker(FakeStore(FakeCatalog()), FakeValues())
-    reader = ChangeReader(whole, frozenset(STREAM.feed.kinds), read_conditions(STREAM, STREAM.feed))
+    reader = ChangeReader(whole, frozenset(STREAM.feed.kinds), read_feed_conditions(STREAM, STREAM.feed.where))
     record = StreamRecord(
         "1", kind, "table", STREAM.layout.make_item(Event("d2", NOON, "r1", decode_json(json.dumps(data))), at=1), NOON
     )

@@ -46,7 +46,7 @@ from tidetable.large.sweep import Swept, sweep
 from tidetable.lifecycle import LifecycleRun, RunReport, reconcile
 from tidetable.ports import Pools, TableSpec
 from tidetable.query import Reader, Seal
-from tidetable.rollups.bounds import choose_lease_length
+from tidetable.rollup_model.bounds import choose_lease_length
 from tidetable.rollups.bucket import RefreshReport as Refreshed
 from tidetable.rollups.refresh import refresh_rollups
 from wiring_upkeep import Upkeep

@@ -11,9 +11,9 @@ from tests.lifecycle.calls import call
 from tests.lifecycle.world import NOON, World
 from tidetable.catalog import State
 from tidetable.config import TableClass
+from tidetable.ladder import Level
 from tidetable.lifecycle import reconcile
-from tidetable.lifecycle.ladder import Level
-from tidetable.lifecycle.specs import make_filling_spec, make_table_spec
+from tidetable.table_specs import make_filling_spec, make_table_spec
 
 QUEUE = "arn:aws:sqs:eu-central-1:123456789012:changes"
 FEED = f'feed = {{ targets = ["{QUEUE}"] }}'

@@ -18,7 +18,7 @@ from tests.infra.synth import (
     template,
 )
 from tidetable.config.demand import RESOURCES_BESIDE_STREAMS
-from tidetable.rollups.bounds import FUNCTION_LIFE
+from tidetable.rollup_model.bounds import FUNCTION_LIFE
 
 # Seconds and megabytes. API Gateway gives up after 29 seconds, so the functions behind the API end earlier; the archive
 # reader ends before the query function that waits for it.

@@ -11,10 +11,10 @@ from tests.lifecycle.world import INDEXED, NOON, SCALED, World
 from tidetable.catalog import Entry, Opening, State
 from tidetable.config import TableClass
 from tidetable.errors import NotOurs, NotReady, StaleEntry, TableRefused
+from tidetable.ladder import Level
 from tidetable.lifecycle import LifecycleRun
 from tidetable.lifecycle.actions import Archive, Close, Delete, Reopen, SetCapacity, SetClass
 from tidetable.lifecycle.apply import apply
-from tidetable.lifecycle.ladder import Level
 from tidetable.period_tables import PeriodTables, make_chunks_spec, make_table_tags
 from tidetable.ports import TableSpec
 

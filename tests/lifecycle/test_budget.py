@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from tidetable.config import TableClass
-from tidetable.lifecycle.ladder import find_next_decrease
+from tidetable.ladder import find_next_decrease
 from tidetable.ports import Table
 
 NOW = datetime(2026, 3, 15, 12, tzinfo=UTC)

@@ -14,7 +14,7 @@ from aws.dynamodb.scaling import ApplicationScaling
 from tests.lifecycle.world import INDEXED, NOON, SCALED, World, configuration, outcomes
 from tidetable.config import Autoscaling, Range
 from tidetable.errors import ConfigError
-from tidetable.lifecycle.ladder import choose_level
+from tidetable.ladder import choose_level
 from tidetable.periods import Kind, find_containing
 
 TODAY = "tidetable-t.s.2026-03-15"

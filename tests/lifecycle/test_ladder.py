@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.lifecycle.world import configuration
-from tidetable.lifecycle.expiry import compute_closing
-from tidetable.lifecycle.ladder import compute_age
+from tidetable.expiry import compute_closing
+from tidetable.ladder import compute_age
 from tidetable.periods import Kind, find_containing
 
 instants = st.datetimes(datetime(2024, 1, 1), datetime(2030, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001 - bounds

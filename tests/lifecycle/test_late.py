@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from tests.lifecycle.world import World, configuration, outcomes
 from tidetable.catalog import Backfill, Opening, State
+from tidetable.ladder import compute_level
 from tidetable.lifecycle.backfill import end_backfills, open_backfill
-from tidetable.lifecycle.ladder import compute_level
-from tidetable.lifecycle.run_streams import lower_fully
 from tidetable.periods import Kind, find_containing
+from tidetable.run_streams import lower_fully
 
 LATE = """
         mode = "provisioned"

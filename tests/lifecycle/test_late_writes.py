@@ -10,7 +10,7 @@ from strict.refusals import Refusal
 from tests.fakes.stage import Stage
 from tests.lifecycle.world import outcomes
 from tests.worlds.killed import CONFIG, NOON
-from tidetable.late import LATE_SETTLE
+from tidetable.config.capacity import LATE_SETTLE
 from tidetable.times import to_text
 
 FIRST = "    { age = 0, write = 10, read = 10 },\n"

@@ -11,9 +11,9 @@ from tests.lifecycle.world import LADDER, NOON, World, configuration
 from tests.worlds.copied import text
 from tidetable.catalog import Entry, Opening, RecordedPolicy, SeenTable, State
 from tidetable.config import Config, TableClass, parse
+from tidetable.expiry import compute_entry_expiry
+from tidetable.ladder import Level, choose_level, compute_level, compute_stagger, is_exported
 from tidetable.lifecycle import reconcile
-from tidetable.lifecycle.expiry import compute_entry_expiry
-from tidetable.lifecycle.ladder import Level, choose_level, compute_level, compute_stagger, is_exported
 from tidetable.periods import parse_label
 from tidetable.ports import Edge, Table
 

@@ -21,9 +21,9 @@ from tidetable.lifecycle.observe import (
     remember_tables,
 )
 from tidetable.lifecycle.outlook import derive_outlook
-from tidetable.lifecycle.run_streams import RunStreams
 from tidetable.periods import parse_label
 from tidetable.ports import Table
+from tidetable.run_streams import RunStreams
 
 DAY, MOMENT = timedelta(days=1), timedelta(microseconds=1)
 START = NOON.replace(hour=0)

@@ -11,14 +11,14 @@ from msgspec.structs import replace
 from tests.lifecycle.world import INDEXED, SCALED, World, configuration, outcomes
 from tidetable.catalog import ArchiveFacts, Backfill, Entry, Opening, SeenTable, State
 from tidetable.config import Config, TableClass, parse
+from tidetable.ladder import choose_level, compute_level
 from tidetable.lifecycle.actions import Action, Close, Create, Deferred, Reopen, SetCapacity
 from tidetable.lifecycle.backfill import open_backfill
-from tidetable.lifecycle.ladder import choose_level, compute_level
 from tidetable.lifecycle.observe import Observation, Observed, observe, remember_horizons
 from tidetable.lifecycle.plan import plan
-from tidetable.lifecycle.run_streams import RunStreams
 from tidetable.periods import parse_label
 from tidetable.ports import Table
+from tidetable.run_streams import RunStreams
 from tidetable.times import to_text
 
 DAY = "2026-03-15"

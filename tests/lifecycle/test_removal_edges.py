@@ -11,10 +11,10 @@ from tests.lifecycle.world import NOON, World
 from tidetable.catalog import Entry, RecordedPolicy, State
 from tidetable.config import TableClass, parse
 from tidetable.errors import RemovalFailed
-from tidetable.lifecycle.ladder import Level
+from tidetable.ladder import Level
 from tidetable.lifecycle.removal import Removed, remove
-from tidetable.lifecycle.specs import make_filling_spec, make_table_spec
 from tidetable.ports import TableSpec
+from tidetable.table_specs import make_filling_spec, make_table_spec
 
 GOING = 'removal = "delete"'
 TODAY = "tidetable-t.s.2026-03-15"

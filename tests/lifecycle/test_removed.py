@@ -13,7 +13,7 @@ from tidetable.catalog import RecordedPolicy, State
 from tidetable.config import Config, parse
 from tidetable.config.record import parse_policy, render_policy
 from tidetable.lifecycle.removal import remove
-from tidetable.lifecycle.run_streams import find_recorded_policy, lower_fully
+from tidetable.run_streams import find_recorded_policy, lower_fully
 
 OTHER = """
 [streams.other]

@@ -9,6 +9,7 @@ from tests.lifecycle.world import INDEXED, World
 from tidetable.catalog import Entry, State
 from tidetable.config import Autoscaling, Range, TableClass
 from tidetable.errors import NotOurs, NotReady, StaleEntry
+from tidetable.ladder import Level
 from tidetable.lifecycle.actions import (
     Archive,
     Close,
@@ -22,7 +23,6 @@ from tidetable.lifecycle.actions import (
     Unscale,
 )
 from tidetable.lifecycle.apply import apply
-from tidetable.lifecycle.ladder import Level
 
 TODAY = "2026-03-15"
 TABLE = f"tidetable-t.s.{TODAY}"

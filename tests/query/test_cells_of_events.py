@@ -15,7 +15,7 @@ from tidetable.query.aggregates import parse_aggregation, unordered
 from tidetable.query.aggregates.find import Aggregate
 from tidetable.query.aggregates.stats import compute_stat, make_adder
 from tidetable.query.scans import Gap, make_damaged_gap
-from tidetable.rollups.numbers import Numbers
+from tidetable.rollup_model.numbers import Numbers
 from tidetable.times import to_text
 
 

@@ -34,8 +34,8 @@ from tidetable.query.model import Position, Query
 from tidetable.query.rollup_sources import Choice, read_events_alone, refuse_unnoted, refuse_unordered
 from tidetable.query.scans import Gap
 from tidetable.query.session import ReadSession
-from tidetable.rollups.definition import Definition
-from tidetable.rollups.numbers import Numbers
+from tidetable.rollup_model.definition import Definition
+from tidetable.rollup_model.numbers import Numbers
 
 START = datetime(2026, 3, 5, tzinfo=UTC)
 NOON = START + timedelta(hours=12)

@@ -21,7 +21,7 @@ from tidetable.query.aggregates.stats import compute_stat
 from tidetable.query.listings import parse_series
 from tidetable.query.model import Cost
 from tidetable.query.rankings import parse_ranking
-from tidetable.rollups.numbers import Numbers
+from tidetable.rollup_model.numbers import Numbers
 from tidetable.times import to_text
 
 RICH = parse(

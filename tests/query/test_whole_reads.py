@@ -9,12 +9,12 @@ from tests.worlds.busy import MINUTE, START, make_events, make_stage
 from tidetable.ports import ItemColumns, KeyRange, Page, RangeRead
 from tidetable.query.aggregates import find_aggregate, parse_aggregation
 from tidetable.query.aggregates.find import Aggregate
+from tidetable.query.batch_events import make_query
 from tidetable.query.batches import LiveBatch
 from tidetable.query.merge import Demand, WholePages, merge_ranges
 from tidetable.query.plan import plan_query
 from tidetable.query.read import Scanner
 from tidetable.query.session import ReadSession
-from tidetable.rollups.collect import make_query
 from tidetable.times import to_text
 
 COUNT = 20_000

@@ -14,8 +14,7 @@ from tidetable.errors import Outage, StoreUnavailable, TableThrottled
 from tidetable.events import Event
 from tidetable.periods import Kind
 from tidetable.ports import Mark
-from tidetable.rollups import rebuild as rebuilding
-from tidetable.rollups.bounds import (
+from tidetable.rollup_model.bounds import (
     NOTE_KEPT,
     NOTES_LEFT,
     can_reseal,
@@ -25,9 +24,10 @@ from tidetable.rollups.bounds import (
     needs_mark,
     to_millis,
 )
-from tidetable.rollups.cells import Bucket, is_removed, parse_cell
-from tidetable.rollups.cover import find_readable_spans
-from tidetable.rollups.definition import make_definition
+from tidetable.rollup_model.cells import Bucket, is_removed, parse_cell
+from tidetable.rollup_model.cover import find_readable_spans
+from tidetable.rollup_model.definition import make_definition
+from tidetable.rollups import rebuild as rebuilding
 from tidetable.rollups.status import plan_rebuild
 from tidetable.rollups.writing import read_present
 

@@ -15,7 +15,7 @@ from tidetable.config import TableClass
 from tidetable.errors import Outage, StoreUnavailable
 from tidetable.ports import Edge, Noting, RangeRead
 from tidetable.problems import ProblemError
-from tidetable.rollups.bounds import NOTE_KEPT, to_millis
+from tidetable.rollup_model.bounds import NOTE_KEPT, to_millis
 from tidetable.rollups.rebuild import rebuild_rollup
 from tidetable.rollups.series_index_upkeep import sweep_notes
 from tidetable.times import to_text

@@ -14,7 +14,7 @@ from tidetable.errors import ArchiveBusy, TableThrottled
 from tidetable.ports import Noting
 from tidetable.problems import ProblemError
 from tidetable.query.aggregates import find_aggregate, parse_aggregation
-from tidetable.rollups.bounds import choose_lease_length
+from tidetable.rollup_model.bounds import choose_lease_length
 from tidetable.rollups.bucket import RefreshReport
 from tidetable.rollups.refresh import refresh_rollups
 from tidetable.times import to_text

@@ -16,8 +16,8 @@ from tidetable.events import Event
 from tidetable.exact_json import canonical_json, decode_json
 from tidetable.packs.numbers import settle_text
 from tidetable.ports import Mark
-from tidetable.rollups import bounds
-from tidetable.rollups.cells import (
+from tidetable.rollup_model import bounds
+from tidetable.rollup_model.cells import (
     Bucket,
     Cell,
     GroupState,
@@ -27,9 +27,9 @@ from tidetable.rollups.cells import (
     parse_cell,
     parse_names,
 )
-from tidetable.rollups.definition import Definition
-from tidetable.rollups.group_values import make_group_value
-from tidetable.rollups.numbers import Numbers
+from tidetable.rollup_model.definition import Definition
+from tidetable.rollup_model.group_values import make_group_value
+from tidetable.rollup_model.numbers import Numbers
 
 SKETCHES = DDSketches()
 

@@ -10,8 +10,8 @@ from tests.worlds.rolled import HOURS, MINUTES, PACKED_SERIES, SERIES, START, Wo
 from tidetable.catalog import SeenTable
 from tidetable.config import TableClass
 from tidetable.periods import Kind
+from tidetable.rollup_model.cover import CoveredSpan
 from tidetable.rollups.collect import collect_bucket, collect_together
-from tidetable.rollups.cover import CoveredSpan
 from tidetable.rollups.services import BucketBlocked
 from tidetable.rollups.writing import Present, read_present, write_cells
 

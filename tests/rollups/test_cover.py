@@ -12,7 +12,7 @@ from tidetable.catalog import ArchiveFacts, Entry, State
 from tidetable.layout import Layout
 from tidetable.periods import Kind, find_containing
 from tidetable.ports import Edge, Mark, RollupState
-from tidetable.rollups.cover import (
+from tidetable.rollup_model.cover import (
     Usable,
     cover_with_rollups,
     find_marked_buckets,
@@ -23,7 +23,7 @@ from tidetable.rollups.cover import (
     list_versions,
     subtract_spans,
 )
-from tidetable.rollups.definition import Definition
+from tidetable.rollup_model.definition import Definition
 
 DAY = replace(HOURS, name="d", every=timedelta(days=1), stream="s-d")
 

@@ -13,8 +13,8 @@ from tests.fakes.serial import Serial
 from tidetable.config import parse
 from tidetable.errors import BadInvocation, TidetableError
 from tidetable.ports import Edge
+from tidetable.rollup_model.definition import make_definition
 from tidetable.rollups.bucket import RefreshReport
-from tidetable.rollups.definition import make_definition
 from tidetable.rollups.rebuild import RebuildProgress
 from wiring_upkeep import Upkeep
 

@@ -9,7 +9,7 @@ from tests.worlds.rolled import HOURS, MINUTES, PLAIN, START, World, reading
 from tidetable.catalog import ArchiveFacts, State
 from tidetable.periods import Kind, find_containing
 from tidetable.ports import Mark
-from tidetable.rollups.definition import Definition
+from tidetable.rollup_model.definition import Definition
 from tidetable.times import to_text
 
 DAYS = replace(HOURS, name="d", every=timedelta(days=1), stream="s-d")

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from tests.worlds.rolled import HOURS, LENGTH, MINUTES, START, Killed, World, begin_rollups, reading
 from tidetable.ports import Mark
+from tidetable.rollup_model.bounds import can_reseal, can_rest, choose_pause, find_due, to_millis
 from tidetable.rollups import reseal as resealing
-from tidetable.rollups.bounds import can_reseal, can_rest, choose_pause, find_due, to_millis
 from tidetable.rollups.refresh import measure_waiting, refresh_rollups
 from tidetable.rollups.services import BucketBlocked
 

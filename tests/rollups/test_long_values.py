@@ -15,8 +15,8 @@ from tests.worlds.rolled import HOURS, LENGTH, MINUTES, PACKED, PLAIN, START, Wo
 from tidetable.events import Event
 from tidetable.exact_json import encode_json
 from tidetable.layout import Layout
-from tidetable.rollups.cells import Bucket
-from tidetable.rollups.group_values import make_group_value, shorten_name
+from tidetable.rollup_model.cells import Bucket
+from tidetable.rollup_model.group_values import make_group_value, shorten_name
 from tidetable.rollups.rebuild import rebuild_rollup
 from tidetable.values import count_item_bytes
 
@@ -154,7 +154,7 @@ def test_a_bucket_whose_groups_have_too_many_characters_is_over_and_the_next_is_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Ten groups of 2,081 characters are fewer than 20,811, eleven are more; a short kind and series count, too."""
-    monkeypatch.setattr("tidetable.rollups.cells.MAX_TEXTS", 20_819)
+    monkeypatch.setattr("tidetable.rollup_model.cells.MAX_TEXTS", 20_819)
     world = World((replace(MINUTES, by=("kind",)),))
     world.refresh()
     world.sleep(3_600)

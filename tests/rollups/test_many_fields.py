@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from aws.sketches import DDSketches
 from tests.worlds.rolled import MINUTES, START, World, begin_rollups, reading, show_edges
 from tidetable.packs.numbers import settle_text
+from tidetable.rollup_model.cells import Bucket
 from tidetable.rollups.bucket import RefreshReport
-from tidetable.rollups.cells import Bucket
 
 SENSORS = tuple(f"sensor_{number:02}" for number in range(64))
 BUCKET = START + timedelta(minutes=40)

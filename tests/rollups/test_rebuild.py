@@ -11,7 +11,7 @@ from tests.worlds.rolled import HOURS, LENGTH, MINUTES, QUERIES, START, World, b
 from tidetable.errors import Outage, StoreUnavailable, TableThrottled
 from tidetable.layout import Layout, Packing
 from tidetable.ports import Edge
-from tidetable.rollups.bounds import to_millis
+from tidetable.rollup_model.bounds import to_millis
 from tidetable.rollups.rebuild import RebuildProgress, rebuild_rollup
 from tidetable.rollups.status import describe_rollup, plan_rebuild
 from tidetable.times import to_text

@@ -24,8 +24,8 @@ from tidetable.errors import Outage, StoreUnavailable
 from tidetable.periods import Kind
 from tidetable.ports import Edge, Noting, RollupState
 from tidetable.ports.rollups import Mark
+from tidetable.rollup_model.bounds import to_millis
 from tidetable.rollups import reseal as resealing
-from tidetable.rollups.bounds import to_millis
 from tidetable.rollups.rebuild import rebuild_rollup
 from tidetable.rollups.refresh import measure_lag
 from tidetable.rollups.services import BucketBlocked

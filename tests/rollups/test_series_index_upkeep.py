@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from tests.worlds.rolled import MINUTES, SERIES, START, World
 from tidetable.catalog import State
 from tidetable.ports import Noting
-from tidetable.rollups.bounds import to_millis
+from tidetable.rollup_model.bounds import to_millis
 from tidetable.rollups.series_index_upkeep import begin_noting, sweep_notes
 
 DAY, HOUR, MOMENT = timedelta(days=1), timedelta(hours=1), timedelta(microseconds=1)

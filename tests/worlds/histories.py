@@ -10,7 +10,7 @@ from math import ceil
 
 from cli.advising.history import History, Hour, Reason, Resource, Use, Writing
 from tidetable.config import Stream, parse
-from tidetable.lifecycle.ladder import compute_level
+from tidetable.ladder import compute_level
 from tidetable.periods import Period, find_containing, list_covering
 
 # The end of every history, a Monday.

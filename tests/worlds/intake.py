@@ -10,6 +10,7 @@ from tests.fakes import FakeCatalog, FakeClock, FakeOverflow, FakeStore, FakeVal
 from tests.ingest.streams import CONFIG, NOW
 from tidetable.catalog import Entry, State
 from tidetable.config import Config
+from tidetable.event_writing import Jitter, Writer
 from tidetable.events import Item
 from tidetable.ingest.circuit import Circuit
 from tidetable.ingest.delivery import Drain
@@ -17,7 +18,6 @@ from tidetable.ingest.drain import drain_message
 from tidetable.ingest.outcome import Outcome
 from tidetable.ingest.recent_periods import RecentPeriods
 from tidetable.ingest.request import Ingest, IngestRequest, ingest_body
-from tidetable.ingest.writing import Jitter, Writer
 from tidetable.names import name_chunks_table
 from tidetable.periods import Kind, find_containing
 from tidetable.times import to_text

@@ -29,9 +29,9 @@ from tidetable.ports import Noting
 from tidetable.query import Reader
 from tidetable.query.aggregates import explain_aggregate, find_aggregate, parse_aggregation
 from tidetable.query.aggregates.find import Aggregate
-from tidetable.rollups import bounds
+from tidetable.rollup_model import bounds
+from tidetable.rollup_model.definition import Definition, QueryRollups
 from tidetable.rollups.bucket import RefreshReport
-from tidetable.rollups.definition import Definition, QueryRollups
 from tidetable.rollups.refresh import refresh_rollups
 from tidetable.rollups.services import Services
 from tidetable.times import to_text

@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.fakes.rollups import FakeRollups
 from tests.fakes.stage import Stage
-from tidetable.rollups.bounds import choose_lease_length
+from tidetable.rollup_model.bounds import choose_lease_length
 from tidetable.rollups.refresh import refresh_rollups
 from wiring_upkeep import Upkeep
 

@@ -28,8 +28,8 @@ from tidetable.periods import Kind, find_containing
 from tidetable.problems import ProblemError
 from tidetable.query import choose_form, parse_query, render_answer, run_query
 from tidetable.query.aggregates import find_aggregate, parse_aggregation
-from tidetable.rollups.cells import Bucket
-from tidetable.rollups.definition import Definition
+from tidetable.rollup_model.cells import Bucket
+from tidetable.rollup_model.definition import Definition
 
 # The processor seconds after which a case is ended, on a machine that may be busy. Each case takes less than 10.
 _SECONDS = 90

@@ -32,7 +32,7 @@ from tidetable.catalog import ArchiveFacts, Entry, State
 from tidetable.catalog_steps import read_entry
 from tidetable.config import ArchivePolicy
 from tidetable.errors import ArchiveBusy, ArchiveFailed, ArchiveMismatch
-from tidetable.lifecycle.expiry import compute_settling
+from tidetable.expiry import compute_settling
 from tidetable.periods import parse_label
 from tidetable.ports import Catalog, Table
 from tidetable.remaining import Remaining

@@ -12,9 +12,9 @@ from tidetable.catalog import Entry
 from tidetable.config import Config, Stream
 from tidetable.errors import ArchiveBusy
 from tidetable.leases import hold_lease, name_archive_lease
-from tidetable.lifecycle.run_streams import find_recorded_policy
 from tidetable.ports import Catalog, Clock, Pools, Tables
 from tidetable.remaining import Remaining
+from tidetable.run_streams import find_recorded_policy
 
 
 @dataclass(slots=True)

@@ -35,16 +35,16 @@ from tidetable.errors import (
     TableThrottled,
     TableUnusable,
 )
+from tidetable.event_writing import Jitter, Writer
 from tidetable.events import Item
 from tidetable.ingest.series_index import SeriesIndex
-from tidetable.ingest.writing import Jitter, Writer
+from tidetable.ladder import choose_level
 from tidetable.large.shrink import LargeValueServices, Shrinker
 from tidetable.leases import LIFECYCLE_LEASE, wait_for_lease
-from tidetable.lifecycle.ladder import choose_level
-from tidetable.lifecycle.specs import make_filling_spec
 from tidetable.period_tables import PeriodTables, make_chunks_spec, make_table_tags
 from tidetable.ports import EventStore, TableSpec
 from tidetable.remaining import Remaining
+from tidetable.table_specs import make_filling_spec
 from tidetable.times import to_text
 
 _POLL_SECONDS = 1.0

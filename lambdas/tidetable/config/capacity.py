@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import timedelta
 from enum import StrEnum
 from typing import Literal, TypeVar
 
@@ -12,6 +13,12 @@ from tidetable.config.groups import Group
 
 _Units = TypeVar("_Units", bound=tuple[int | None, int | None])
 Mode = Literal["provisioned", "on-demand"]
+# A table keeps its units for 15 minutes after its period's end. Until then events of the busy period still come: from
+# senders whose clocks are slow (5 minutes; for fast clocks ``ahead`` allows the same by default), from requests under
+# way (half a minute), and from the overflow, whose drain tries a message again after 6 and after 12 minutes. The table
+# does not wait for a longer backlog: the drain writes it with the units of the late step. A backfill of the period
+# raises the table meanwhile.
+LATE_SETTLE = timedelta(minutes=15)
 # Whole periods since a table closed; or "late", for the time between the period's end and the table's closing.
 Age = int | Literal["late"]
 LATE: Literal["late"] = "late"

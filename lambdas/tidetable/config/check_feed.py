@@ -59,11 +59,11 @@ def _check_targets(feed: FeedPolicy) -> Iterator[str]:
 
 def _check_where(stream: Stream, feed: FeedPolicy) -> Iterator[str]:
     # The query's own parser reads the conditions. It is imported here, so that only streams with a feed load it.
-    from tidetable.feed.feeds import read_conditions
     from tidetable.problems import ProblemError
+    from tidetable.where import read_feed_conditions
 
     try:
-        conditions = read_conditions(stream, feed)
+        conditions = read_feed_conditions(stream, feed.where)
     except ProblemError as error:
         yield f".feed.where: {error.problem.detail}"
         return

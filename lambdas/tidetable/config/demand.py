@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 
+from tidetable.config.capacity import LATE_SETTLE
 from tidetable.config.model import Config, Stream
 from tidetable.config.stage import LifecyclePolicy
-from tidetable.late import LATE_SETTLE
 from tidetable.layout import TIME, WHOLE
 from tidetable.periods import LONGEST, Kind
 

@@ -11,6 +11,7 @@ import msgspec
 
 from tidetable.config.model import KEYLESS
 from tidetable.durations import read_duration
+from tidetable.similar import find_similar
 
 # The meaning of a whole number, for keys for which a user may write a duration by mistake.
 _COUNTS = {
@@ -91,15 +92,6 @@ def explain_key(path: str, key: str, known: Collection[str]) -> str:
     """Explain that the configuration does not have a key."""
     meant = find_similar(key, known)
     return f"{path}: unknown key; known here: {', '.join(known)}{f'; did you mean {meant}?' if meant else ''}"
-
-
-def find_similar(word: str, known: Collection[str]) -> str | None:
-    """Return the known word that the user probably meant."""
-    # Imported only after a typing mistake: functions load the configuration at every start.
-    from difflib import get_close_matches
-
-    matches = get_close_matches(word, known, n=1, cutoff=0.7)
-    return matches[0] if matches else None
 
 
 def _list_types(kind: Any) -> tuple[Any, ...]:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from tidetable.catalog import Entry
-from tidetable.conditions import Condition
 from tidetable.config import Config, FeedPolicy, Stream
 from tidetable.errors import BadInvocation, NotReady, TableMissing
 from tidetable.feed.changes import Change, ChangeReader, StreamRecord
@@ -18,8 +17,8 @@ from tidetable.feed.unread import UnreadRecord, parse_unread
 from tidetable.large.unpack import Unpacker
 from tidetable.names import parse_table_name
 from tidetable.ports import CatalogReader, Clock
-from tidetable.query.where import parse_conditions
 from tidetable.remaining import Remaining
+from tidetable.where import read_feed_conditions
 
 MakeTarget = Callable[[str, str], Target]
 
@@ -97,7 +96,7 @@ class Feeds:
             raise NotReady(f"{target} did not take {len(refused)} of {len(messages)} changes: {reason}")
 
     def _make_reader(self, stream: Stream, feed: FeedPolicy) -> ChangeReader:
-        return ChangeReader(self.unpacker, frozenset(feed.kinds), read_conditions(stream, feed))
+        return ChangeReader(self.unpacker, frozenset(feed.kinds), read_feed_conditions(stream, feed.where))
 
     def _find_target(self, arn: str, stream: str) -> Target:
         if (arn, stream) not in self._targets:
@@ -111,8 +110,3 @@ class Feeds:
             entries = self.catalog.entries(stream, period.start, period.start)
             self._entries |= {entry.table: entry for entry in entries}
         return self._entries.get(table)
-
-
-def read_conditions(stream: Stream, feed: FeedPolicy) -> tuple[Condition, ...]:
-    """Return the conditions of a feed; ProblemError says what to change."""
-    return parse_conditions(stream, {f"where.{name}": value for name, value in feed.where.items()})

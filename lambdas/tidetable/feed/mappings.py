@@ -15,7 +15,7 @@ from tidetable.catalog import Entry, State
 from tidetable.catalog_steps import read_entry
 from tidetable.config import Config, FeedPolicy
 from tidetable.errors import InvalidName, NotReady, TableMissing, judge_failure
-from tidetable.lifecycle.expiry import compute_settling
+from tidetable.expiry import compute_settling
 from tidetable.names import parse_table_name
 from tidetable.ports import CatalogReader, Tables
 from tidetable.ports.feeds import FeedSettings, Mappings, StreamMapping

@@ -15,13 +15,13 @@ from msgspec.structs import replace
 from tidetable.catalog import OPENING, Entry, find_entry_at
 from tidetable.config import Config
 from tidetable.errors import CollectionFull, NotDrained, PutRefused, StoreUnavailable, TableMissing, Undrainable
+from tidetable.event_writing import Jitter, Writer
 from tidetable.events import Event, Item
 from tidetable.ingest.overflow import OverflowMessage
 from tidetable.ingest.pace import Pace
 from tidetable.ingest.routing import make_put
 from tidetable.ingest.submission import Slot
 from tidetable.ingest.versions import add_fenced, is_repeat, write_all_forms
-from tidetable.ingest.writing import Jitter, Writer
 from tidetable.large.shrink import LargeValueServices, Shrinker
 from tidetable.large.sweep_ports import Store
 from tidetable.ports import CatalogReader, Clock, DeadLetters, EventStore, Guarded, Put, Transacted, Written

@@ -3,7 +3,7 @@
 Queries read a marked bucket from the events, so an aggregate shows an event as soon as it is acknowledged. The order
 is: the mark, the event, the acknowledgement. A writer that dies in between leaves a mark that is not needed, but never
 an event without a mark. On-time events need no mark: their bucket is sealed only when all of its writers have ended
-(``tidetable.rollups.bounds``).
+(``tidetable.rollup_model.bounds``).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tidetable.ingest.routing import Routed
 from tidetable.ingest.series_index import SeriesIndex
 from tidetable.ingest.submission import Slot
 from tidetable.ports.rollups import Rollups
-from tidetable.rollups.bounds import MARK_KEPT, needs_mark, to_millis
+from tidetable.rollup_model.bounds import MARK_KEPT, needs_mark, to_millis
 from tidetable.times import EPOCH
 
 # The number of buckets that a process remembers. Beyond it, the process forgets buckets that it must mark again anyway.

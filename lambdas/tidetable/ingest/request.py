@@ -11,6 +11,7 @@ import msgspec
 from tidetable.access import FULL, Access
 from tidetable.catalog import Entry
 from tidetable.config import Config
+from tidetable.event_writing import Jitter, Writer
 from tidetable.events import Event
 from tidetable.ingest.bodies import Body, SentRaw, decode_body, decode_raw, read_body
 from tidetable.ingest.circuit import Circuit
@@ -28,7 +29,6 @@ from tidetable.ingest.routing import Routed, route_submissions
 from tidetable.ingest.submission import Durable, Rejection, Slot, Submission, list_rejections
 from tidetable.ingest.verdicts import judge_all
 from tidetable.ingest.versions import write_all_forms
-from tidetable.ingest.writing import Jitter, Writer
 from tidetable.large.shrink import LargeValueServices, Shrinker
 from tidetable.late import find_lowered_tables
 from tidetable.layout import Layout

@@ -15,7 +15,7 @@ from tidetable.catalog import Entry
 from tidetable.errors import StoreUnavailable, TableMissing, TableThrottled
 from tidetable.ingest.submission import Slot
 from tidetable.ports.rollups import Rollups
-from tidetable.rollups.bounds import NOTE_KEPT, to_millis
+from tidetable.rollup_model.bounds import NOTE_KEPT, to_millis
 
 # A process remembers at least this number of its last notes, and at most twice the number, at about 150 bytes per note.
 MOST = 150_000

@@ -14,9 +14,9 @@ from hashlib import sha256
 
 from tidetable.catalog import Entry
 from tidetable.errors import CollectionFull, PutRefused, StoreUnavailable, TableMissing
+from tidetable.event_writing import Writer
 from tidetable.events import Item, JsonObject
 from tidetable.exact_json import canonical_json
-from tidetable.ingest.writing import Writer
 from tidetable.large.forms import strip_version
 from tidetable.layout import ATTRIBUTES
 from tidetable.ports import EventStore, Guarded, Put, Transacted, Written

@@ -28,10 +28,10 @@ from tidetable.config import Config
 from tidetable.errors import StaleEntry, TableMissing, describe_error
 from tidetable.large.forms import list_earlier_keys, make_blob_prefix
 from tidetable.large.sweep_ports import Notes, Store, Stored
-from tidetable.lifecycle.run_streams import find_run_streams
 from tidetable.periods import parse_label
 from tidetable.ports import Catalog, Clock, EventStore, Pools
 from tidetable.remaining import Remaining
+from tidetable.run_streams import find_run_streams
 
 # An object's item follows within the time of a request. A day leaves room for clocks that are wrong.
 GRACE = timedelta(days=1)

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from tidetable.catalog import Entry, Opening, State
 from tidetable.config import Autoscaling, TableClass
-from tidetable.lifecycle.ladder import Level
+from tidetable.ladder import Level
 from tidetable.period_tables import make_chunks_spec
 from tidetable.ports import TableSpec
 

@@ -10,8 +10,8 @@ import json
 from collections.abc import Iterator
 
 from tidetable.config import Config, Stream
-from tidetable.lifecycle.run_streams import read_recorded_policies
 from tidetable.ports import Catalog
+from tidetable.run_streams import read_recorded_policies
 
 
 def find_conflicts(config: Config, catalog: Catalog) -> Iterator[str]:

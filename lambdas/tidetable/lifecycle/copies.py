@@ -7,9 +7,9 @@ from datetime import datetime, timedelta
 
 from tidetable.catalog import Entry, State
 from tidetable.config import Stream
+from tidetable.expiry import is_expired
+from tidetable.ladder import choose_level
 from tidetable.lifecycle import actions
-from tidetable.lifecycle.expiry import is_expired
-from tidetable.lifecycle.ladder import choose_level
 from tidetable.period_tables import describe_changing_copies, list_own_copies, passes
 from tidetable.ports import Table
 from tidetable.times import to_text

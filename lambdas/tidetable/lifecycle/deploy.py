@@ -10,10 +10,10 @@ from itertools import islice
 from tidetable.catalog import State
 from tidetable.config import Stream
 from tidetable.errors import note_trouble
+from tidetable.ladder import RAISED
 from tidetable.leases import is_recorded, record_fact
 from tidetable.lifecycle.actions import Action, Create, Finding, Open, Reopen, SetCapacity
 from tidetable.lifecycle.conflicts import find_conflicts
-from tidetable.lifecycle.ladder import RAISED
 from tidetable.lifecycle.outlook import measure_lead
 from tidetable.lifecycle.premake import find_missing_periods
 from tidetable.lifecycle.reconcile import reconcile

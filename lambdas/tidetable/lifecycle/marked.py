@@ -12,7 +12,7 @@ from datetime import datetime
 from tidetable.catalog import Entry
 from tidetable.config import Config
 from tidetable.errors import note_trouble
-from tidetable.lifecycle.expiry import is_expired
+from tidetable.expiry import is_expired
 from tidetable.lifecycle.run import LifecycleRun
 
 

@@ -15,13 +15,13 @@ from itertools import takewhile
 from tidetable.catalog import OPENING, Backfill, Entry, State
 from tidetable.config import Config, Stream
 from tidetable.errors import NotReady, describe_error, note_trouble
+from tidetable.ladder import choose_level
 from tidetable.lifecycle.copies import find_copies_to_mark, is_ending, lacks_copies
-from tidetable.lifecycle.ladder import choose_level
 from tidetable.lifecycle.marked import find_marked_tables
 from tidetable.lifecycle.run import CONCURRENCY, LifecycleRun
-from tidetable.lifecycle.run_streams import RunStreams, find_run_streams
 from tidetable.period_tables import list_names
 from tidetable.ports import Catalog, Table, Tables
+from tidetable.run_streams import RunStreams, find_run_streams
 from tidetable.times import EPOCH
 from tidetable.window import Window
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from tidetable.catalog import Backfill, Entry, State, find_entry_at
 from tidetable.config import Config, Stream
-from tidetable.lifecycle.expiry import compute_entry_expiry
+from tidetable.expiry import compute_entry_expiry
 from tidetable.lifecycle.observe import Observed
 from tidetable.periods import Period
 from tidetable.times import to_text

@@ -10,9 +10,7 @@ from msgspec.structs import replace
 
 from tidetable.catalog import OPENING, Entry, State
 from tidetable.config import Config, Stream
-from tidetable.lifecycle import actions
-from tidetable.lifecycle.copies import fit_copies
-from tidetable.lifecycle.expiry import (
+from tidetable.expiry import (
     MARKS_AWAITED,
     compute_closing,
     compute_deletion,
@@ -20,13 +18,15 @@ from tidetable.lifecycle.expiry import (
     is_closed,
     is_expired,
 )
-from tidetable.lifecycle.ladder import RAISED, Level, choose_level, find_next_decrease, is_past
+from tidetable.ladder import RAISED, Level, choose_level, find_next_decrease, is_past
+from tidetable.lifecycle import actions
+from tidetable.lifecycle.copies import fit_copies
 from tidetable.lifecycle.observe import Observed
 from tidetable.lifecycle.premake import find_missing_periods, find_opening
-from tidetable.lifecycle.specs import make_table_spec
 from tidetable.names import name_table
 from tidetable.period_tables import make_table_tags, passes
 from tidetable.ports import Table
+from tidetable.table_specs import make_table_spec
 from tidetable.times import to_text
 
 # A table is made in seconds. If its KMS key is lost meanwhile, DynamoDB gives the table up after an hour (measured).

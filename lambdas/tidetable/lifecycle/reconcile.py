@@ -18,8 +18,8 @@ from tidetable.lifecycle.outlook import derive_outlook
 from tidetable.lifecycle.plan import plan
 from tidetable.lifecycle.report import Done, RunReport
 from tidetable.lifecycle.run import CONCURRENCY, LifecycleRun
-from tidetable.lifecycle.run_streams import remember_policies
 from tidetable.remaining import limit_time
+from tidetable.run_streams import remember_policies
 
 # The time that a run reserves for its records after the last action. That action may be an archive, which takes all
 # other time.

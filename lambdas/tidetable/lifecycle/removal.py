@@ -12,8 +12,8 @@ from tidetable.errors import NotOurs, NotReady, RemovalFailed, judge_failure
 from tidetable.leases import LIFECYCLE_LEASE, limit_lease_length, name_archive_lease, wait_for_lease
 from tidetable.lifecycle.apply import remove_table
 from tidetable.lifecycle.run import LifecycleRun
-from tidetable.lifecycle.run_streams import find_run_streams
 from tidetable.period_tables import PeriodTables
+from tidetable.run_streams import find_run_streams
 
 # A deletion takes 5 to 8 s (measured). Nearly all of this time is waiting, so many deletions run in parallel.
 _AT_ONCE = 32

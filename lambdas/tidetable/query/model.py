@@ -22,7 +22,7 @@ from tidetable.query.cursor import Seal
 
 if TYPE_CHECKING:
     from tidetable.copies import Copies
-    from tidetable.rollups.definition import QueryRollups
+    from tidetable.rollup_model.definition import QueryRollups
 
 ALL = "*"
 # Seconds of a request that are reserved for merging and encoding.

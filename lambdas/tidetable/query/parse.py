@@ -16,8 +16,8 @@ from tidetable.problems import ProblemError, refuse_parameter, refuse_request
 from tidetable.query.access_path import choose_access_path, suggest_index
 from tidetable.query.cursor import Cursor, Seal, refuse_long
 from tidetable.query.model import Position, Projection, Query, RangeSelection
-from tidetable.query.where import REPEATED, WHERE, is_condition, parse_conditions, parse_names, parse_path
 from tidetable.times import EPOCH, parse_point
+from tidetable.where import REPEATED, WHERE, is_condition, parse_conditions, parse_names, parse_path
 
 KNOWN = (
     "from", "to", "tz", "series", "series:prefix", "id", "id:prefix", "order", "limit", "fields", "versions", "consistent",

@@ -16,6 +16,7 @@ from tidetable.config import Stream
 from tidetable.ports import NotedSeries, Rollups, RollupState, Tables
 from tidetable.ports.rollups import Span
 from tidetable.problems import refuse_request
+from tidetable.query.batch_events import make_query
 from tidetable.query.batches import Batch
 from tidetable.query.explain import explain_query
 from tidetable.query.indexed_series import Stretch, find_stretches, is_noted, read_series, read_stretch
@@ -24,9 +25,15 @@ from tidetable.query.plan import plan_query
 from tidetable.query.read import Scanner
 from tidetable.query.scans import Gap, Plan
 from tidetable.query.session import ReadSession
-from tidetable.rollups.collect import make_query
-from tidetable.rollups.cover import CoveredSpan, Usable, cover_with_rollups, intersect_spans, list_usable, list_versions
-from tidetable.rollups.definition import Definition
+from tidetable.rollup_model.cover import (
+    CoveredSpan,
+    Usable,
+    cover_with_rollups,
+    intersect_spans,
+    list_usable,
+    list_versions,
+)
+from tidetable.rollup_model.definition import Definition
 from tidetable.times import to_text
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 from tidetable.conditions import OPERATORS
 from tidetable.query.model import Selection
-from tidetable.query.where import WHERE, is_condition
+from tidetable.where import WHERE, is_condition
 
 
 def name_conditions(query: Selection) -> str:

@@ -1,4 +1,4 @@
-"""Rollups: aggregates of buckets, stored as a stream of their own. docs/design/rollups.md says how they stay exact.
+"""The refresher of rollups: it seals buckets, and computes buckets anew. docs/design/rollups.md says how they stay exact.
 
-This file imports nothing: queries import some modules of this package, and the refresher imports queries.
+It reads events by the modules of queries. No query imports this package.
 """

@@ -9,9 +9,8 @@ from datetime import datetime, timedelta
 import msgspec
 
 from tidetable.ports.rollups import RollupState
-from tidetable.rollups.cells import Bucket
-from tidetable.rollups.collect import collect_bucket
-from tidetable.rollups.cover import (
+from tidetable.rollup_model.cells import Bucket
+from tidetable.rollup_model.cover import (
     CoveredSpan,
     DefinitionVersion,
     Usable,
@@ -19,7 +18,8 @@ from tidetable.rollups.cover import (
     list_usable,
     list_versions,
 )
-from tidetable.rollups.definition import Definition
+from tidetable.rollup_model.definition import Definition
+from tidetable.rollups.collect import collect_bucket
 from tidetable.rollups.services import BucketOver, Services
 from tidetable.rollups.writing import find_table, read_present, write_cells
 from tidetable.times import to_text

@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 
 from tidetable.catalog import GONE, Entry, GapReason, State
-from tidetable.conditions import ANY, NameConditions
 from tidetable.errors import TableMissing
-from tidetable.events import Event, Item
-from tidetable.large.unpack import is_partial
+from tidetable.events import Event
 from tidetable.layout import escape
 from tidetable.ports import NotedSeries
 from tidetable.ports.rollups import Span
-from tidetable.query.batches import ArchiveBatch, Batch, EventRow, LiveBatch, TimeUp, list_events
+from tidetable.query.batch_events import make_query, read_batch_events
+from tidetable.query.batches import Batch, EventRow, TimeUp
 from tidetable.query.indexed_series import Stretch, find_stretches, is_noted, read_series, read_stretch
 from tidetable.query.model import AT_ONCE, Query, Reader
 from tidetable.query.plan import plan_query
 from tidetable.query.read import Scanner
 from tidetable.query.scans import Gap
 from tidetable.query.session import ReadSession
-from tidetable.rollups.cells import MAX_TEXTS, Bucket, parse_cell, parse_names
-from tidetable.rollups.cover import CoveredSpan
-from tidetable.rollups.definition import PERCENTILES, Definition
+from tidetable.rollup_model.cells import MAX_TEXTS, Bucket, parse_cell, parse_names
+from tidetable.rollup_model.cover import CoveredSpan
+from tidetable.rollup_model.definition import PERCENTILES, Definition
 from tidetable.rollups.services import BucketBlocked, Services, Unfinished
 from tidetable.times import from_text, to_text
 
@@ -35,27 +34,6 @@ _UNKNOWN = 4_000.0
 # At most this many buckets are read together. At most this many groups are in memory, without and with sketches (9 KB
 # each).
 MOST_TOGETHER, MOST_GROUPS, MOST_SKETCHES = 10, 200_000, 20_000
-
-
-def make_query(stream: str, start: datetime, end: datetime, names: NameConditions = ANY) -> Query:
-    """Make a strongly consistent query for all events of a stream in a range, in order."""
-    return Query(stream, start, end, names, ascending=True, limit=0, consistent=True)
-
-
-def read_batch_events(
-    batch: LiveBatch | ArchiveBatch, reader: Reader, note_lost: Callable[[Gap], None] = lambda _: None
-) -> Iterator[EventRow]:
-    """Read the events of a batch, each with its time as text, its series, its id and its data.
-
-    ``note_lost`` is called with the gap of each event whose data is missing or damaged.
-    """
-    items: Sequence[Item] = () if isinstance(batch, ArchiveBatch) else batch.columns.items()
-    if any(is_partial(item, cold=False) for item in items):
-        wholes = reader.unpacker.complete_items(items, batch.scan.entry.table, cold=False)
-        for number in wholes.missing:
-            note_lost(Gap.of_lost(batch.scan.entry, items[number]))
-        items = wholes.items
-    return list_events(batch, items)
 
 
 def _read_events(query: Query, entries: Sequence[Entry], services: Services, *, never: bool) -> Iterator[EventRow]:

@@ -12,10 +12,10 @@ from tidetable.errors import StoreUnavailable, TableThrottled
 from tidetable.leases import hold_lease
 from tidetable.ports.rollups import RollupState
 from tidetable.query.model import RESERVE
-from tidetable.rollups.bounds import LEASE, REBUILT, can_seal, to_millis
+from tidetable.rollup_model.bounds import LEASE, REBUILT, can_seal, to_millis
+from tidetable.rollup_model.cover import DefinitionVersion, find_present, list_versions
+from tidetable.rollup_model.definition import Definition
 from tidetable.rollups.bucket import RefreshReport, RefreshRun, compute_bucket
-from tidetable.rollups.cover import DefinitionVersion, find_present, list_versions
-from tidetable.rollups.definition import Definition
 from tidetable.rollups.services import BucketBlocked, Services, Unfinished
 from tidetable.times import to_text
 

@@ -15,12 +15,12 @@ from tidetable.errors import StoreUnavailable, TableThrottled, describe_error
 from tidetable.leases import hold_lease
 from tidetable.ports.rollups import Edge, RollupState
 from tidetable.query.model import RESERVE
-from tidetable.rollups.bounds import DEFINED_AHEAD, LEASE, SEALED_AFTER, can_seal, find_due
+from tidetable.rollup_model.bounds import DEFINED_AHEAD, LEASE, SEALED_AFTER, can_seal, find_due
+from tidetable.rollup_model.cells import Bucket
+from tidetable.rollup_model.cover import DefinitionVersion, list_versions
+from tidetable.rollup_model.definition import Definition
 from tidetable.rollups.bucket import RefreshReport, RefreshRun, choose_segments, compute_bucket
-from tidetable.rollups.cells import Bucket
 from tidetable.rollups.collect import MOST_TOGETHER, collect_together, find_end_of_gone
-from tidetable.rollups.cover import DefinitionVersion, list_versions
-from tidetable.rollups.definition import Definition
 from tidetable.rollups.reseal import reseal_buckets, sweep_rested
 from tidetable.rollups.series_index_upkeep import begin_noting, find_noted_start, sweep_notes
 from tidetable.rollups.services import BucketBlocked, Services, Superseded, Unfinished

@@ -7,10 +7,16 @@ from datetime import datetime
 
 from tidetable.ports.rollups import Mark, RollupState
 from tidetable.query.model import RESERVE
-from tidetable.rollups.bounds import REBUILT, can_reseal, can_rest, is_forgotten, to_millis
+from tidetable.rollup_model.bounds import REBUILT, can_reseal, can_rest, is_forgotten, to_millis
+from tidetable.rollup_model.cover import (
+    DefinitionVersion,
+    find_marked_buckets,
+    join_spans,
+    list_versions,
+    subtract_spans,
+)
 from tidetable.rollups.bucket import RefreshRun, compute_bucket
 from tidetable.rollups.collect import list_gone
-from tidetable.rollups.cover import DefinitionVersion, find_marked_buckets, join_spans, list_versions, subtract_spans
 from tidetable.rollups.services import BucketBlocked, Unfinished
 from tidetable.times import to_text
 

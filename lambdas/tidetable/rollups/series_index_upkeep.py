@@ -13,7 +13,7 @@ from tidetable.catalog import Entry, State
 from tidetable.periods import Kind, find_containing
 from tidetable.ports.rollups import Noting, RollupState
 from tidetable.query.model import RESERVE
-from tidetable.rollups.bounds import DEFINED_AHEAD, NOTE_KEPT, NOTES_LEFT, NOTING_PAUSE, to_millis
+from tidetable.rollup_model.bounds import DEFINED_AHEAD, NOTE_KEPT, NOTES_LEFT, NOTING_PAUSE, to_millis
 from tidetable.rollups.services import Services
 from tidetable.times import MOMENT
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from tidetable.durations import Duration
 from tidetable.ports.rollups import RollupState
-from tidetable.rollups.cover import find_present, list_versions
-from tidetable.rollups.definition import Definition
+from tidetable.rollup_model.cover import find_present, list_versions
+from tidetable.rollup_model.definition import Definition
 from tidetable.rollups.rebuild import NOT_BEGUN
 from tidetable.rollups.refresh import measure_lag, measure_waiting
 from tidetable.times import to_text

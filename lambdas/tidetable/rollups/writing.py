@@ -18,9 +18,9 @@ from tidetable.layout.pack import find_key_range
 from tidetable.packs import make_packs, open_item, walk_packs
 from tidetable.packs.numbers import settle_text
 from tidetable.ports import EventStore, Guarded, KeyRange, Put, RangeRead, Transacted
-from tidetable.rollups.bounds import to_millis
-from tidetable.rollups.cells import FIELDS_ID, is_removed, make_removed_cell
-from tidetable.rollups.definition import Definition
+from tidetable.rollup_model.bounds import to_millis
+from tidetable.rollup_model.cells import FIELDS_ID, is_removed, make_removed_cell
+from tidetable.rollup_model.definition import Definition
 from tidetable.rollups.services import BucketBlocked, BucketOver, Services, Superseded
 from tidetable.times import MOMENT, from_text, to_text
 from tidetable.values import MAX_ITEM_BYTES, count_item_bytes

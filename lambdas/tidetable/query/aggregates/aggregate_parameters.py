@@ -16,9 +16,9 @@ from tidetable.query.aggregates.steps import TimeStep, parse_step
 from tidetable.query.cursor import Seal, refuse_long
 from tidetable.query.model import EVERYTHING, Position, Projection, Query, QueryBased
 from tidetable.query.parse import MAX_FIELDS_BYTES, Parameters, refuse_scan
-from tidetable.query.where import parse_path, refuse_cold
-from tidetable.rollups.definition import TIMES
+from tidetable.rollup_model.definition import TIMES
 from tidetable.times import EPOCH
+from tidetable.where import parse_path, refuse_cold
 
 _RANGE = ("from", "to", "tz", "series", "series:prefix", "id", "id:prefix", "consistent", "priority", "explain")
 _OWN = (

@@ -16,6 +16,7 @@ from tidetable.ports.rollups import Span
 from tidetable.query.aggregates.aggregate_parameters import SERIES, Aggregation
 from tidetable.query.aggregates.stats import parse_percentile
 from tidetable.query.aggregates.steps import find_fitting_spans
+from tidetable.query.batch_events import read_batch_events
 from tidetable.query.batches import ArchiveBatch, LiveBatch
 from tidetable.query.indexed_series import find_stretches
 from tidetable.query.model import Reader
@@ -27,9 +28,8 @@ from tidetable.query.rollup_sources import (
     refuse_unnoted,
     refuse_unordered,
 )
-from tidetable.rollups.cells import Cell, parse_cell
-from tidetable.rollups.collect import read_batch_events
-from tidetable.rollups.definition import PERCENTILES, Definition
+from tidetable.rollup_model.cells import Cell, parse_cell
+from tidetable.rollup_model.definition import PERCENTILES, Definition
 from tidetable.times import from_text
 
 

@@ -9,8 +9,8 @@ from decimal import Context, Decimal
 from tidetable.layout import render_number
 from tidetable.ports import Sketches
 from tidetable.problems import refuse_request
-from tidetable.rollups.definition import TIMES
-from tidetable.rollups.numbers import Number, Numbers
+from tidetable.rollup_model.definition import TIMES
+from tidetable.rollup_model.numbers import Number, Numbers
 from tidetable.times import EPOCH, MOMENT, from_text
 
 PLAIN = ("count", "sum", "min", "max", "avg", "first", "last", *TIMES)

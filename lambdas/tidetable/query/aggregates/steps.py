@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from tidetable.durations import parse_length
-from tidetable.rollups.cover import join_spans
+from tidetable.rollup_model.cover import join_spans
 from tidetable.times import EPOCH
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ from tidetable.problems import refuse_request
 from tidetable.query.aggregates.aggregate_parameters import Aggregation
 from tidetable.query.aggregates.stats import parse_percentile, refuse_long_groups
 from tidetable.query.batches import ArchiveBatch, LiveBatch, list_events
-from tidetable.rollups.cells import Bucket, Cell
-from tidetable.rollups.definition import PERCENTILES, STATS, TIMES, Definition
-from tidetable.rollups.group_values import measure_group
+from tidetable.rollup_model.cells import Bucket, Cell
+from tidetable.rollup_model.definition import PERCENTILES, STATS, TIMES, Definition
+from tidetable.rollup_model.group_values import measure_group
 from tidetable.times import from_text, to_text
 
 # The greatest number of groups in memory, of all steps of a stretch together, without and with sketches. A group with a

@@ -17,10 +17,10 @@ from tidetable.problems import ProblemError, refuse_parameter, refuse_request
 from tidetable.query.cursor import Seal
 from tidetable.query.model import Query, QueryBased
 from tidetable.query.parse import Parameters
-from tidetable.query.where import parse_path, refuse_cold
-from tidetable.rollups.definition import SERIES, Definition
-from tidetable.rollups.group_values import make_group_value
+from tidetable.rollup_model.definition import SERIES, Definition
+from tidetable.rollup_model.group_values import make_group_value
 from tidetable.times import EPOCH
+from tidetable.where import parse_path, refuse_cold
 
 KNOWN = ("from", "to", "tz", "prefix", "limit", "consistent", "format", "flat", "escape", "explain", "cursor")
 DEFAULT_LIMIT, MAX_LIMIT = 100, 10_000

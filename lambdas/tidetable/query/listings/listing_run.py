@@ -29,8 +29,14 @@ from tidetable.query.rollup_sources import Choice, Section, SectionReader, choos
 from tidetable.query.scans import Gap, find_visible_gaps
 from tidetable.query.session import ReadSession
 from tidetable.remaining import Remaining
-from tidetable.rollups.cover import DefinitionVersion, find_readable_spans, intersect_spans, join_spans, list_versions
-from tidetable.rollups.definition import Definition
+from tidetable.rollup_model.cover import (
+    DefinitionVersion,
+    find_readable_spans,
+    intersect_spans,
+    join_spans,
+    list_versions,
+)
+from tidetable.rollup_model.definition import Definition
 from tidetable.times import to_text
 
 

@@ -13,15 +13,15 @@ from tidetable.durations import Duration
 from tidetable.events import Event, JsonObject
 from tidetable.exact_json import decode_json
 from tidetable.layout import find_value
+from tidetable.query.batch_events import read_batch_events
 from tidetable.query.batches import ArchiveBatch, LiveBatch, list_events
 from tidetable.query.listings.listing_parameters import Listing
 from tidetable.query.listings.names import EXACT, SeenTimes
 from tidetable.query.model import Reader
 from tidetable.query.scans import Gap
-from tidetable.rollups.cells import FIELDS_ID, name_kind, parse_names
-from tidetable.rollups.collect import read_batch_events
-from tidetable.rollups.definition import Definition
-from tidetable.rollups.group_values import make_group_value, shorten_name
+from tidetable.rollup_model.cells import FIELDS_ID, name_kind, parse_names
+from tidetable.rollup_model.definition import Definition
+from tidetable.rollup_model.group_values import make_group_value, shorten_name
 from tidetable.times import EPOCH, from_text, to_text
 
 _Batch = LiveBatch | ArchiveBatch

@@ -23,8 +23,8 @@ from tidetable.query.model import EVERYTHING, Projection
 from tidetable.query.parse import Parameters
 from tidetable.query.plan import cover_range, needs_table_data, push_down
 from tidetable.query.scans import ArchiveScan, Gap, IndexScan, Plan, Scan
-from tidetable.query.where import MAX_VALUE_BYTES
 from tidetable.times import to_text
+from tidetable.where import MAX_VALUE_BYTES
 
 KNOWN = (
     "index", "value", "kind", "from", "to", "tz", "order", "limit", "fields", "format", "flat", "escape", "refs",

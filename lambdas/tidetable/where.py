@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Protocol
 
 from tidetable.conditions import OPERATORS, Condition, NameConditions, Operator
-from tidetable.config import Stream
 from tidetable.layout import MAX_NAME_BYTES
 from tidetable.problems import refuse_parameter
 
@@ -26,6 +26,16 @@ MAX_NAMES = 100
 # The parameters that a request may repeat.
 REPEATED = frozenset({"series", "id"})
 _OPERATORS = ", ".join(OPERATORS)
+
+
+class SearchedStream(Protocol):
+    """The members of a stream's policy that its conditions depend on."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def cold(self) -> Collection[str]: ...
 
 
 def is_condition(name: str) -> bool:
@@ -54,7 +64,7 @@ def parse_path(path: str) -> str:
     return ".".join([front, *names])
 
 
-def parse_conditions(stream: Stream, parameters: Mapping[str, str]) -> tuple[Condition, ...]:
+def parse_conditions(stream: SearchedStream, parameters: Mapping[str, str]) -> tuple[Condition, ...]:
     """Parse the conditions of a query, in the order of their fields; ProblemError says what to change."""
     conditions = sorted(_parse_condition(name, value) for name, value in parameters.items() if is_condition(name))
     if len(conditions) > MAX_CONDITIONS:
@@ -67,7 +77,12 @@ def parse_conditions(stream: Stream, parameters: Mapping[str, str]) -> tuple[Con
     return tuple(conditions)
 
 
-def refuse_cold(stream: Stream, paths: Iterable[str]) -> None:
+def read_feed_conditions(stream: SearchedStream, where: Mapping[str, str]) -> tuple[Condition, ...]:
+    """Return the conditions of a feed, from ``where`` of its policy; ProblemError says what to change."""
+    return parse_conditions(stream, {f"{WHERE}{name}": value for name, value in where.items()})
+
+
+def refuse_cold(stream: SearchedStream, paths: Iterable[str]) -> None:
     """Raise ProblemError if a path leads into a cold field."""
     for path in paths:
         if path.partition(".")[0] in stream.cold:

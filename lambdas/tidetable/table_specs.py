@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from tidetable.catalog import Entry
 from tidetable.config import Stream
-from tidetable.lifecycle.ladder import Level
+from tidetable.ladder import Level
 from tidetable.ports import TableSpec
 
 

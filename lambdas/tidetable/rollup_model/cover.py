@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from tidetable.catalog import Entry
 from tidetable.ports.rollups import Edge, Mark, RollupState, Span
-from tidetable.rollups.definition import Definition
+from tidetable.rollup_model.definition import Definition
 
 _FIRST, _LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 

@@ -10,8 +10,8 @@ from hashlib import sha256
 from tidetable.catalog import Entry, SeenTable, State
 from tidetable.config import Autoscaling, Stream, TableClass
 from tidetable.config.capacity import find_index_units
+from tidetable.expiry import compute_closing, is_closed, is_expired
 from tidetable.late import is_lowered
-from tidetable.lifecycle.expiry import compute_closing, is_closed, is_expired
 from tidetable.periods import Period, find_containing
 from tidetable.ports import Table
 from tidetable.times import to_text

@@ -1,0 +1,102 @@
+"""The rooms of the functions' code: modules and rooms (the folders of the core) import each other in no circle.
+
+An import counts wherever it stands: inside of a function, or for types only. Who imports a module of a package also
+imports the package, with everything that the package imports.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.worlds.breaches import ROOT, find_files, imports, read_module
+
+LAMBDAS = ROOT / "lambdas"
+FILES = find_files("lambdas", 300)
+CORE = "tidetable."
+
+
+def name_module(file: Path) -> str:
+    return ".".join(file.relative_to(LAMBDAS).with_suffix("").parts).removesuffix(".__init__")
+
+
+def list_packages(module: str) -> set[str]:
+    """The packages around a module, the outermost last."""
+    parts = module.split(".")
+    return {".".join(parts[:count]) for count in range(1, len(parts))}
+
+
+def find_arrows(modules: Mapping[str, Path]) -> dict[str, set[str]]:
+    """The modules and packages that each module imports, without the packages that it is in."""
+    arrows = {}
+    for module, file in modules.items():
+        pairs = [(source, f"{source}.{taken}") for source, taken in read_module(file).pairs]
+        named = {whole if whole in modules else source for source, whole in pairs}
+        named |= {imported for imported in imports(file) if imported not in {source for source, _ in pairs}}
+        around = set[str]().union(*map(list_packages, named)) - list_packages(module)
+        arrows[module] = (named | around) & modules.keys() - {module}
+    return arrows
+
+
+def find_circle(arrows: Mapping[str, set[str]]) -> list[str]:
+    """The modules of circles: whoever reads one of them needs the others. Empty if imports go one way."""
+    while ends := {module for module, imported in arrows.items() if not imported & arrows.keys()}:
+        arrows = {module: imported for module, imported in arrows.items() if module not in ends}
+    while begins := set(arrows) - {module for imported in arrows.values() for module in imported}:
+        arrows = {module: imported for module, imported in arrows.items() if module not in begins}
+    return sorted(arrows)
+
+
+ARROWS = find_arrows({name_module(file): file for file in FILES})
+
+
+def find_room(module: str) -> str:
+    """The folder of the core that a module is in; empty for modules beside the folders, and outside of the core."""
+    rest = module.removeprefix(CORE)
+    inside = module.startswith(CORE) and (LAMBDAS / "tidetable" / rest.partition(".")[0]).is_dir()
+    return rest.partition(".")[0] if inside else ""
+
+
+@pytest.mark.parametrize(
+    ("arrows", "circle"),
+    [
+        ({"a": {"b"}, "b": {"c"}, "c": set()}, []),
+        ({"a": {"b"}, "b": {"c"}, "c": {"b", "d"}, "d": set()}, ["b", "c"]),
+    ],
+    ids=["one way", "a circle of two"],
+)
+def test_a_circle_is_found(arrows: dict[str, set[str]], circle: list[str]) -> None:
+    assert find_circle(arrows) == circle
+
+
+def test_imports_inside_of_functions_and_of_packages_count(tmp_path: Path) -> None:
+    texts = {
+        "config": "from config.check import check",
+        "config.check": "def check(): from feed.read import read",
+        "feed": "",
+        "feed.read": "from config import Stream",
+    }
+    files = {module: tmp_path / f"{module}.py" for module in texts}
+    for module, file in files.items():
+        file.write_text(texts[module])
+    arrows = find_arrows(files)
+    assert arrows["config.check"] == {"feed", "feed.read"}
+    assert find_circle(arrows) == ["config", "config.check", "feed.read"]
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    assert find_circle(ARROWS) == []
+
+
+def test_no_rooms_import_each_other() -> None:
+    rooms: dict[str, set[str]] = {}
+    for module, imported in ARROWS.items():
+        if room := find_room(module):
+            rooms.setdefault(room, set()).update({other for other in map(find_room, imported) if other} - {room})
+    assert len(rooms) > 10
+    assert find_circle(rooms) == []
+    # The refresher reads as queries do. Rollups' model is below both.
+    assert rooms["query"] & {"rollups", "lifecycle", "archive", "ingest", "feed"} == set()
+    assert rooms["rollup_model"] <= {"config", "layout", "packs", "ports"}
