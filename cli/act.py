@@ -12,6 +12,7 @@ from cli.account import Account, AccountError
 from cli.choose import explain_open_period
 from cli.common import (
     DEFAULT,
+    USAGE,
     AsJson,
     ConfigFile,
     Endpoint,
@@ -33,17 +34,20 @@ from cli.common import (
     warn,
 )
 from cli.completion import complete_stream
+from cli.edges import WithAges, read_edge, read_past_edge
 from tidetable.catalog import Entry
 from tidetable.catalog_steps import list_open_backfills
+from tidetable.times import to_text
 
 # The exit code of `plan` while actions are pending, for scripts.
 PENDING = 2
+_PURPOSE = "a backfill imports events of the past"
 
 
 @app.command()
 def plan(
     stage: Stage = "dev",
-    at: Annotated[str | None, typer.Option(help="Plan for another time, such as 2026-12-01T00:00:00Z.")] = None,
+    at: Annotated[str | None, typer.Option(help="Plan for another time, such as 2026-12-01 or -6h.")] = None,
     as_json: AsJson = False,
     endpoint: Endpoint = None,
     profile: Profile = None,
@@ -54,7 +58,7 @@ def plan(
     Exit code 0: the run would change nothing. 2: it would change something. 1: the command failed. 64: it was used
     wrongly.
     """
-    payload = {"dry_run": True, **({"at": at} if at is not None else {})}
+    payload = {"dry_run": True, **({"at": to_text(read_edge("--at", at))} if at is not None else {})}
     report = run_task("asking", lambda: find_account(stage, endpoint, profile, region).run_lifecycle(**payload))
     show_report(report, as_json=as_json)
     if is_pending(report) or report.get("troubles"):
@@ -171,13 +175,13 @@ def restore(
     print_json(answer) if as_json else out.print(f"{answer['stream']} {answer['period']} is {answer['state']}")
 
 
-@app.command()
+@app.command(cls=WithAges)
 def backfill(
     stream: Annotated[str, typer.Argument(help="The stream.", autocompletion=complete_stream)],
     start: Annotated[
-        str | None, typer.Argument(help="The first event time to import, such as 2026-01-01T00:00:00Z.")
+        str | None, typer.Argument(help="The first event time to import, such as 2026-01-01 or -30d.")
     ] = None,
-    end: Annotated[str | None, typer.Argument(help="The first event time after the range to import.")] = None,
+    end: Annotated[str | None, typer.Argument(help="The first event time after the range to import, or now.")] = None,
     stage: Stage = "dev",
     hours: Annotated[int, typer.Option(help="For how many hours the periods stay open.", min=1, max=720)] = 24,
     write: Annotated[
@@ -196,7 +200,9 @@ def backfill(
     Without from and to, list the open backfills.
     """
     if (start is None) is not (end is None):
-        fail("give both from and to, or neither")
+        fail("give both from and to, or neither", USAGE)
+    if start is not None and end is not None:
+        start, end = read_past_edge("from", start, _PURPOSE), read_past_edge("to", end, _PURPOSE)
     account = find_account(stage, endpoint, profile, region)
     require_stream(account, stream)
     span = {"stream": stream, "from": start, "to": end}

@@ -8,7 +8,6 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table as Grid
 
-from cli import clock
 from cli.account import Account
 from cli.common import (
     USAGE,
@@ -27,8 +26,7 @@ from cli.common import (
     run_task,
 )
 from cli.completion import complete_stream
-from tidetable.errors import InvalidTime
-from tidetable.times import parse_point, to_text
+from cli.edges import read_past_edge
 
 # While another run of the refresher has the lease, a rebuild waits 10 s between attempts, and makes at most 60 attempts
 # in succession. By then, the other run or its lease is over.
@@ -36,6 +34,7 @@ _BUSY_SECONDS = 10.0
 _BUSY_TRIES = 60
 # Hours for which the tables of a rollup that is rebuilt stay open.
 _OPEN_HOURS = 24
+_PURPOSE = "a rebuild computes past buckets"
 
 
 @app.command()
@@ -63,14 +62,18 @@ def rollup(
     A rebuild can be interrupted, and goes on where it ended when it is called again. Exit code 1 if a rebuild cannot go on.
     """
     if rebuild is not (start is not None and end is not None) or (start is None) is not (end is None):
-        fail("a rebuild needs all of --rebuild, --from and --to, such as --rebuild --from 2026-01-01 --to 2026-02-01")
+        fail(
+            "a rebuild needs all of --rebuild, --from and --to, such as --rebuild --from 2026-01-01 --to 2026-02-01",
+            USAGE,
+        )
     if start is not None and end is not None:
-        start, end = _read_edge("--from", start), _read_edge("--to", end)
+        # They are read once, as all calls of a rebuild must have the same range.
+        start, end = read_past_edge("--from", start, _PURPOSE), read_past_edge("--to", end, _PURPOSE)
     account = find_account(stage, endpoint, profile, region)
     require_stream(account, stream)
     rollups = run_task("looking", lambda: account.run_refresher(status=stream))["rollups"]
     if name is not None and name not in [rollup["rollup"] for rollup in rollups]:
-        fail(f"{stream} has no rollup {name!r}; it has {', '.join(rollup['rollup'] for rollup in rollups)}")
+        fail(f"{stream} has no rollup {name!r}; it has {', '.join(rollup['rollup'] for rollup in rollups)}", USAGE)
     named_rollups = [rollup for rollup in rollups if name in (None, rollup["rollup"])]
     if not rebuild:
         print_json(named_rollups) if as_json else _draw_rollups(named_rollups, stream)
@@ -82,21 +85,6 @@ def rollup(
         print_json(answers)
     if any(answer["problem"] for answer in answers):
         raise typer.Exit(1)
-
-
-def _read_edge(option: str, text: str) -> str:
-    """Read an edge of the range once, as all calls of a rebuild must have the same range.
-
-    The present and ages are whole minutes: no bucket is shorter, and the functions' clocks may be a little behind.
-    """
-    now = clock.read_clock()
-    try:
-        edge = parse_point(text, now.replace(second=0, microsecond=0))
-    except InvalidTime as error:
-        fail(f"{option}: {error}", USAGE)
-    if edge > now:
-        fail(f"{option}: {to_text(edge)} is in the future: a rebuild computes past buckets; write now", USAGE)
-    return to_text(edge)
 
 
 def _draw_rollups(rollups: list[dict[str, Any]], stream: str) -> None:

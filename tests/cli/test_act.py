@@ -75,7 +75,7 @@ def test_plan_asks_for_now_or_for_the_time_that_is_given(scripted: Scripted) -> 
     assert run("plan", "--at", "2026-12-01T00:00:00Z").exit_code == 0
     assert scripted.calls == [
         ("lifecycle", {"dry_run": True}),
-        ("lifecycle", {"dry_run": True, "at": "2026-12-01T00:00:00Z"}),
+        ("lifecycle", {"dry_run": True, "at": "2026-12-01T00:00:00.000000Z"}),
     ]
 
 
@@ -195,7 +195,8 @@ def test_a_backfill_may_be_looked_at_first_and_an_unhealthy_run_is_a_failure(scr
     assert run("backfill", "s", "2026-01-01", "2026-02-01", "--dry-run").exit_code == 0
     result = run("backfill", "s", "--end", "--json")
     assert (result.exit_code, json.loads(result.stdout)["healthy"]) == (1, False)
-    span = {"stream": "s", "from": "2026-01-01", "to": "2026-02-01", "hours": 24, "write": None, "read": None}
+    edges = {"from": "2026-01-01T00:00:00.000000Z", "to": "2026-02-01T00:00:00.000000Z"}
+    span = {"stream": "s", **edges, "hours": 24, "write": None, "read": None}
     assert scripted.calls == [
         ("lifecycle", {"dry_run": True, "backfill": span}),
         ("lifecycle", {"dry_run": False, "end_backfill": "s"}),

@@ -75,17 +75,72 @@ def test_backfill_asks_for_what_was_said(functions: FakeFunctions) -> None:
     assert (
         run("backfill", "s", "2026-01-01", "2026-02-01", "--hours", "3", "--write", "9", "--read", "8").exit_code == 0
     )
-    request = {"stream": "s", "from": "2026-01-01", "to": "2026-02-01", "hours": 3, "write": 9, "read": 8}
+    edges = {"from": "2026-01-01T00:00:00.000000Z", "to": "2026-02-01T00:00:00.000000Z"}
+    request = {"stream": "s", **edges, "hours": 3, "write": 9, "read": 8}
     assert functions.payloads[-1] == {"dry_run": False, "backfill": request}
     assert run("backfill", "s", "--end").exit_code == 0
     assert functions.payloads[-1] == {"dry_run": False, "end_backfill": "s"}
     assert run("backfill", "s", "2026-01-01", "2026-02-01", "--end").exit_code == 0
-    span = {"stream": "s", "from": "2026-01-01", "to": "2026-02-01"}
-    assert functions.payloads[-1] == {"dry_run": False, "end_backfill": span}
-    for wrong in (["2026-01-01"], ["2026-01-01", "--end"]):
-        result = run("backfill", "s", *wrong)
-        assert result.exit_code == 1
-        assert "give both from and to, or neither" in result.output
+    assert functions.payloads[-1] == {"dry_run": False, "end_backfill": {"stream": "s", **edges}}
+
+
+@pytest.mark.parametrize(
+    ("edges", "sent"),
+    [
+        # The clock of the commands says 12:20:37.
+        (("2026-01-01", "now"), ("2026-01-01T00:00:00.000000Z", "2026-03-15T12:20:00.000000Z")),
+        (("-30d", "-2h"), ("2026-02-13T12:20:00.000000Z", "2026-03-15T10:20:00.000000Z")),
+        (("yesterday", "today"), ("2026-03-14T00:00:00.000000Z", "2026-03-15T00:00:00.000000Z")),
+        (("2026-03-01T01:00+01:00", "1772407800000"), ("2026-03-01T00:00:00.000000Z", "2026-03-01T23:30:00.000000Z")),
+    ],
+)
+@pytest.mark.parametrize("more", [(), ("--end",)])
+def test_a_backfill_takes_each_form_of_a_time(
+    functions: FakeFunctions, stage: Stage, edges: tuple[str, str], sent: tuple[str, str], more: tuple[str, ...]
+) -> None:
+    stage.clock.sleep(37)
+    result = run("backfill", "s", *edges, "--hours", "3", *more)
+    assert result.exit_code == 0, result.output
+    payload = functions.payloads[-1]["end_backfill" if more else "backfill"]
+    assert (payload["from"], payload["to"]) == sent
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (("2026-01-01",), "give both from and to, or neither"),
+        (("-30d",), "give both from and to, or neither"),
+        (("2026-01-01", "--end"), "give both from and to, or neither"),
+        (
+            ("2026-01-01", "2026-03-16"),
+            "to: 2026-03-16T00:00:00.000000Z is in the future: a backfill imports events of",
+        ),
+        (("2026-04-01", "2026-05-01"), "from: 2026-04-01T00:00:00.000000Z is in the future"),
+        (("-3x", "now"), "from: '-3x' is not an age: write such as -15m, -6h, -7d or -2w"),
+        (("2026-01-01", "soon"), "to: 'soon' is not"),
+        (("2026-01-01", "now", "--hour", "3"), "No such option: --hour"),
+        (("-30d", "now", "--hour", "3"), "--hour"),
+    ],
+)
+def test_wrong_edges_of_a_backfill_are_wrong_usage(
+    functions: FakeFunctions, words: tuple[str, ...], reason: str
+) -> None:
+    result = run("backfill", "s", *words)
+    assert (result.exit_code, result.output.count(reason), functions.payloads) == (64, 1, []), result.output
+
+
+@pytest.mark.parametrize(
+    ("at", "sent"),
+    [("2026-12-01", "2026-12-01T00:00:00.000000Z"), ("-1h", "2026-03-15T11:20:00.000000Z")],
+)
+def test_plan_takes_each_form_of_a_time(functions: FakeFunctions, at: str, sent: str) -> None:
+    assert run("plan", "--at", at).exit_code in (0, 2)
+    assert functions.payloads[-1] == {"dry_run": True, "at": sent}
+
+
+def test_plan_refuses_what_is_no_time(functions: FakeFunctions) -> None:
+    result = run("plan", "--at", "soon")
+    assert (result.exit_code, "--at: 'soon' is not" in result.output, functions.payloads) == (64, True, [])
 
 
 def test_open_backfills_are_listed_and_shown_in_plan_and_status(stage: Stage) -> None:

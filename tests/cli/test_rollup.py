@@ -168,13 +168,14 @@ def test_a_dry_run_computes_nothing(scripted: Functions) -> None:
 @pytest.mark.parametrize("options", [("--rebuild",), ("--from", "2026-01-01"), SPAN[1:], SPAN[:3]])
 def test_a_rebuild_needs_its_range_and_a_range_a_rebuild(scripted: Functions, options: tuple[str, ...]) -> None:
     shown = run("rollup", "quakes", *options)
-    assert (shown.exit_code, scripted.asked) == (1, [])
+    assert (shown.exit_code, scripted.asked) == (64, [])
     assert "a rebuild needs all of --rebuild, --from and --to" in shown.output
 
 
 def test_an_unknown_rollup_is_named_with_those_that_there_are(scripted: Functions) -> None:
     scripted.answers = [STATUS]
-    assert "quakes has no rollup 'weeks'; it has hours, days" in run("rollup", "quakes", "--name", "weeks").output
+    shown = run("rollup", "quakes", "--name", "weeks")
+    assert (shown.exit_code, "quakes has no rollup 'weeks'; it has hours, days" in shown.output) == (64, True)
 
 
 def test_a_stage_without_rollups_says_what_to_do(stage: Any, monkeypatch: pytest.MonkeyPatch) -> None:
