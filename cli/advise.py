@@ -8,9 +8,11 @@ from typing import Annotated
 
 import typer
 
+from bill.prices import describe_prices
 from cli import clock, measure
 from cli.advising import Advice, Finding
 from cli.advising import advise as judge
+from cli.billing import describe_date
 from cli.common import (
     DEFAULT,
     USAGE,
@@ -65,10 +67,11 @@ def advise(
         )
         advice.append(judge(history))
     if as_json:
-        print_json([own.document() for own in advice])
+        print_json({"advice": [own.document() for own in advice], "prices": describe_prices()})
         return
     for own in advice:
         _print_advice(own)
+    out.print(describe_date(), soft_wrap=True)
 
 
 def _print_advice(advice: Advice) -> None:

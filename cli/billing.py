@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from itertools import chain, repeat
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import typer
 from rich.table import Table as Grid
@@ -12,6 +13,9 @@ from bill.prices import MONTH, REGION, describe_prices
 from bill.workload import Workload
 from bill.workload_bill import WholeBill
 from cli.common import out, print_json
+
+# A smaller saving is not worth a change.
+_LEAST_SAVING = 1.0
 
 
 def refuse_load(workload: Workload, bill: WholeBill, *, as_json: bool) -> NoReturn:
@@ -75,6 +79,60 @@ def print_bills(workload: Workload, bill: WholeBill) -> None:
         out.print(f"not priced: {text}", soft_wrap=True)
     for text in bill.advice:
         out.print(text, style="yellow", markup=False, soft_wrap=True)
+
+
+def print_alternatives(found: Sequence[Mapping[str, Any]], refused: Sequence[Mapping[str, str]]) -> None:
+    """Print the price of other settings, and the lines of tidetable.toml of those that save money."""
+    grid = Grid(title="other settings, in dollars per month")
+    for heading in ("", "$", "saves", "why"):
+        grid.add_column(heading, justify="right" if heading in ("$", "saves") else "left", overflow="fold")
+    for alternative in found:
+        amounts = f"{alternative['dollars']:,.2f}", f"{alternative['saving']:,.2f}"
+        grid.add_row(alternative["name"], *amounts, alternative["why"])
+    if found:
+        out.print(grid)
+    for alternative in found:
+        if alternative["saving"] >= _LEAST_SAVING:
+            out.print(
+                f"{alternative['name']}: saves ${alternative['saving']:,.2f} per month with these lines", style="green"
+            )
+            for line in alternative["toml"].splitlines():
+                out.print(f"    {line}", markup=False, highlight=False, soft_wrap=True)
+    for alternative in refused:
+        out.print(f"not possible: {alternative['name']}: {alternative['reason']}", markup=False, soft_wrap=True)
+
+
+def print_comparison(compared: Mapping[str, Any], *, as_json: bool) -> None:
+    """Print the bills without and with a change, line by line. If one of them meets a wall, the exit code is 1."""
+    plans = [compared["before"], compared["after"]]
+    if as_json:
+        print_json(compared)
+    elif met := [plan["wall"] for plan in plans if plan["wall"]["met"]]:
+        out.print(
+            f"no price: {met[-1]['name']} takes {met[-1]['events_per_second']:,.0f} events per second: {met[-1]['how']}",
+            markup=False,
+            soft_wrap=True,
+        )
+    else:
+        grid = Grid(title=f"stream {compared['stream']}, in dollars per month")
+        grid.add_column("")
+        for heading in ("before", "after", "saves"):
+            grid.add_column(heading, justify="right")
+        amounts = [{line["name"]: line["dollars"] for line in _list_all_lines(plan)} for plan in plans]
+        for name in dict.fromkeys(chain(*amounts)):
+            before, after = (own.get(name, 0.0) for own in amounts)
+            grid.add_row(name, f"{before:,.2f}", f"{after:,.2f}", f"{before - after:,.2f}")
+        grid.add_section()
+        sums = [sum(own.values()) for own in amounts]
+        grid.add_row("in all", *(f"{amount:,.2f}" for amount in (*sums, compared["saving"])))
+        out.print(grid)
+        out.print(describe_date(), soft_wrap=True)
+    if any(plan["wall"]["met"] for plan in plans):
+        raise typer.Exit(1)
+
+
+def _list_all_lines(plan: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return [*plan["lines"], *plan["fixed"]["lines"]]
 
 
 def describe_date() -> str:

@@ -1,4 +1,4 @@
-"""The commands that need no account: they check, simulate and price a configuration."""
+"""The commands that need no account: they check and price a configuration."""
 
 from __future__ import annotations
 
@@ -7,25 +7,24 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table as Grid
 
-from bill.rolled import list_rollups
-from bill.timeline import Day
-from bill.timeline import simulate as simulate_days
+from bill.compare import Proposal, compare_change, price_alternatives
+from bill.prices import REGION, describe_prices
 from bill.workload import Workload, spread_by_hour
 from bill.workload_bill import compute_whole_bill
 from cli import clock
 from cli.advice import describe_stream, warn_about
-from cli.billing import describe_date, print_bills, refuse_load
-from cli.common import DEFAULT, USAGE, AsJson, ConfigFile, Region, app, fail, out, print_json, read_config
+from cli.billing import print_alternatives, print_bills, print_comparison, refuse_load
+from cli.common import DEFAULT, USAGE, AsJson, Region, app, fail, out, print_json, read_config
 from cli.completion import complete_stream_of_file
-from cli.timeline import draw_timeline
+from cli.timeline import View, describe_days, draw_lives, list_lives, print_days
 from cli.workload import choose_stream, read_shares, read_workload
-from tidetable.config import Config, Stream
+from tidetable.config import Config
 from tidetable.config.check_copies import check_own_region, check_regions
 from tidetable.config.demand import describe_tables, list_demands
 from tidetable.config.regions import advise_offer, check_offer
 from tidetable.errors import ConfigError
+from tidetable.problems import ProblemError
 
 Rate = Annotated[float | None, typer.Option(help="Events per second.", min=0)]
 Night = Annotated[float | None, typer.Option(help="Events per second from 23 to 7 o'clock UTC, if different.", min=0)]
@@ -48,8 +47,6 @@ InIndex = Annotated[
     list[str] | None,
     typer.Option("--in-index", help="The share of events in an index, such as by_error=0.01; by default all."),
 ]
-
-
 SeriesPerRequest = Annotated[
     int | None,
     typer.Option(
@@ -65,6 +62,21 @@ SecondsPerRequest = Annotated[
     ),
 ]
 Groups = Annotated[int, typer.Option(help="Groups, such as series, in a bucket of a rollup.", min=1, max=100_000)]
+Change = Annotated[
+    str | None,
+    typer.Option(help="Lines of tidetable.toml for this stream, such as 'pack = { span = \"1h\" }': prices them, too."),
+]
+Days = Annotated[
+    int | None,
+    typer.Option(
+        help="Also show the tables of so many days from an empty start. Without --rate: of all streams, priced by their"
+        " provisioned units.",
+        min=1,
+        max=3660,
+    ),
+]
+Every = Annotated[int, typer.Option(help="With --days, print every n-th day.", min=1)]
+Picture = Annotated[Path | None, typer.Option(help="With --days, draw each stream into this folder.")]
 
 
 @app.command()
@@ -102,95 +114,13 @@ def _check_region(config: Config, region: str) -> None:
 
 
 @app.command()
-def simulate(
-    config: ConfigFile = DEFAULT,
-    days: Annotated[int, typer.Option(help="How many days.", min=1, max=3660)] = 90,
-    every: Annotated[int, typer.Option(help="Show every n-th day.", min=1)] = 7,
-    svg: Annotated[Path | None, typer.Option(help="Draw each stream into this folder.")] = None,
-    rate: Rate = None,
-    night: Night = None,
-    size: Size = 1000,
-    batch: Batch = 100,
-    reads: Reads = 1.0,
-    read_bytes: ReadSize = 8192,
-    groups: Groups = 100,
-    series_per_request: SeriesPerRequest = None,
-    seconds_per_request: SecondsPerRequest = 1.0,
-    as_json: AsJson = False,
-) -> None:
-    """Show what the configuration does over time, from an empty start: tables, units of tables and indexes, and the
-    price.
-
-    With --rate each stream gets that workload, and its events, queries and storage are priced, too. The price of a
-    stream with packs depends on --batch, --series-per-request and --seconds-per-request, because the events of a
-    request share packs. The price of a rollup depends on
-    --groups. The column "late" counts the open tables that are lowered for late events, by the ladder's step for them.
-    """
-    start = clock.read_clock().replace(hour=12, minute=0, second=0, microsecond=0)
-    streams = read_config(config).streams
-    lives = {}
-    for name, stream in streams.items():
-        workload = None
-        if rate is not None:
-            source = streams[stream.source] if stream.source else stream
-            workload = Workload(spread_by_hour(rate, night), size, reads, read_bytes, 0.0, source, batch, groups=groups)
-            workload = workload.shape_requests(series_per_request, seconds_per_request)
-            if stream.source:
-                workload = next(rollup.workload for rollup in list_rollups(workload) if rollup.name == name)
-        lives[name] = list(simulate_days(stream, start, days, workload))
-    if svg is not None:
-        svg.mkdir(parents=True, exist_ok=True)
-        for name, life in lives.items():
-            (svg / f"{name}.svg").write_text(draw_timeline(name, life))
-    if as_json:
-        print_json({name: [day.document() for day in life] for name, life in lives.items()})
-        return
-    on_demand = {name for name, stream in streams.items() if _has_on_demand(stream)}
-    for name, life in lives.items():
-        out.print(_draw_life(f"{name}{', on demand' if name in on_demand else ''}", life, every))
-    if rate is not None:
-        out.print("DynamoDB's bill: units of tables and indexes, events, queries, storage; `cost` prices the rest")
-        out.print(describe_date(), soft_wrap=True)
-        return
-    out.print(
-        "provisioned units of tables and indexes only: to price events, queries and storage, add --rate, or use `cost`"
-    )
-    out.print(describe_date(), soft_wrap=True)
-    if on_demand:
-        out.print(
-            "an on-demand table costs what its events and queries take: add --rate, --bytes and --reads to price it"
-        )
-
-
-def _draw_life(title: str, life: list[Day], every: int) -> Grid:
-    """Draw a table of every n-th day of a stream, and of the last day."""
-    grid = Grid(title=title)
-    headings = (
-        "day",
-        "tables",
-        "ahead",
-        "open",
-        "late",
-        "closed",
-        "write units",
-        "read units",
-        "infrequent",
-        "$ a day",
-    )
-    for heading in headings:
-        grid.add_column(heading, justify="right")
-    for number, day in enumerate(life):
-        if number % every == 0 or number == len(life) - 1:
-            cells = (number, day.tables, day.ahead, day.open, day.late, day.closed, day.write, day.read, day.infrequent)
-            grid.add_row(*map(str, cells), f"{day.dollars:.2f}")
-    return grid
-
-
-@app.command()
 def cost(
     file: Annotated[
         Path,
-        typer.Argument(help="A configuration, or a folder with tidetable.toml and workload.toml, as bench/workload."),
+        typer.Argument(
+            help="A configuration, or a folder with tidetable.toml and workload.toml, as bench/workload.",
+            envvar="TIDETABLE_CONFIG",
+        ),
     ] = DEFAULT,
     stream: Annotated[
         str | None, typer.Option(help="The stream, if there are several.", autocompletion=complete_stream_of_file)
@@ -208,22 +138,28 @@ def cost(
     groups: Groups = 100,
     series_per_request: SeriesPerRequest = None,
     seconds_per_request: SecondsPerRequest = 1.0,
+    change: Change = None,
+    days: Days = None,
+    every: Every = 7,
+    svg: Picture = None,
     as_json: AsJson = False,
 ) -> None:
-    """Price a workload line by line, and against one provisioned and one on-demand table.
+    """Price a workload line by line, against one provisioned and one on-demand table, and with other settings.
 
     --rate is the number of incoming events per second. If the configuration cannot take the load, the command names the
-    first wall instead of a price, and its exit code is 1.
+    first wall instead of a price, and its exit code is 1. Once the stage runs, `advise` judges what was measured.
     """
+    view = View(days, every, svg, as_json)
+    if rate is None and not file.is_dir():
+        _show_days(file, stream, change, view)
+        return
     try:
         if file.is_dir():
             configured = read_config(file / "tidetable.toml")
             workload = replace(read_workload(file, configured), batch=batch, archive_days=archive_days)
-        elif rate is None:
-            fail(f"add --rate, the events per second, such as: cost {file} --rate 50 --bytes 500 --batch 100", USAGE)
         else:
             configured = read_config(file)
-            policy, hours = choose_stream(configured, stream), spread_by_hour(rate, night)
+            policy, hours = choose_stream(configured, stream), spread_by_hour(rate or 0.0, night)
             workload = Workload(hours, size, reads, read_bytes, old_reads, policy, batch, archive_days)
             workload = replace(workload, by_key=configured.api.by_key, keeping=configured.find_keeping(policy.name))
         shares = read_shares(workload.stream, in_index or [])
@@ -235,14 +171,48 @@ def cost(
         fail(f"{file}: {error}")
     except (OSError, TypeError, ValueError) as error:
         fail(f"{file}: {error}", USAGE if isinstance(error, ValueError) else 1)
-    bill = compute_whole_bill(workload, configured)
+    if change is None:
+        _show_bill(configured, workload, view)
+        return
+    try:
+        compared = compare_change(configured, Proposal(workload, change), clock.read_clock(), REGION)
+    except ProblemError as error:
+        fail(error.problem.detail, USAGE)
+    print_comparison(compared, as_json=as_json)
+
+
+def _show_days(file: Path, stream: str | None, change: str | None, view: View) -> None:
+    """Print the days of all streams, or of one, without events."""
+    if view.days is None or change is not None:
+        text = f"add --rate, the events per second, such as: cost {file} --rate 50 --bytes 500 --batch 100"
+        fail(f"{text}; or --days 90 alone, for the tables without events", USAGE)
+    streams = read_config(file).streams
+    if stream is not None and stream not in streams:
+        fail(f"there is no stream {stream!r}; there are: {', '.join(streams)}", USAGE)
+    chosen = {name: policy for name, policy in streams.items() if stream in (None, name)}
+    lives = list_lives(chosen, None, clock.read_clock(), view.days)
+    if view.as_json:
+        draw_lives(lives, view)
+        print_json({"days": describe_days(lives), "prices": describe_prices()})
+        return
+    print_days(lives, view)
+
+
+def _show_bill(config: Config, workload: Workload, view: View) -> None:
+    """Print the bill of a load, the price of other settings and, if it is asked for, the days."""
+    bill = compute_whole_bill(workload, config)
     if bill.is_impossible:
-        refuse_load(workload, bill, as_json=as_json)
-    if as_json:
-        print_json(bill.document())
-    else:
-        print_bills(workload, bill)
-
-
-def _has_on_demand(stream: Stream) -> bool:
-    return any(stream.capacity.on_demand(step) for step in stream.capacity.ladder)
+        refuse_load(workload, bill, as_json=view.as_json)
+    found, refused = price_alternatives(config, workload, bill.dollars + bill.fixed_dollars)
+    lives = {}
+    if view.days is not None:
+        lives = list_lives({workload.stream.name: workload.stream}, workload, clock.read_clock(), view.days)
+    if view.as_json:
+        draw_lives(lives, view)
+        days = {"days": describe_days(lives)} if lives else {}
+        print_json(bill.document() | {"alternatives": found, "refused": refused} | days)
+        return
+    print_bills(workload, bill)
+    print_alternatives(found, refused)
+    if lives:
+        print_days(lives, view)

@@ -18,7 +18,7 @@ from tidetable.version import VERSION
 # The module of each command, and of each group of commands.
 MODULES = {
     **dict.fromkeys(("plan", "apply", "archive", "restore", "backfill", "sweep"), "act"),
-    **dict.fromkeys(("check", "simulate", "cost"), "estimate"),
+    **dict.fromkeys(("check", "cost"), "estimate"),
     **dict.fromkeys(("tail", "query"), "reading"),
     "advise": "advise",
     "console": "console",

@@ -1,8 +1,81 @@
-"""Draw the ladder over time."""
+"""Show the ladder over time: the days of streams as tables, as pictures, and as JSON."""
 
 from __future__ import annotations
 
-from bill.timeline import Day
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from rich.table import Table as Grid
+
+from bill.rolled import list_rollups
+from bill.timeline import Day, list_days
+from bill.workload import Workload
+from cli.billing import describe_date
+from cli.common import out
+from tidetable.config import Stream
+
+_HEADINGS = (
+    "day", "tables", "ahead", "open", "late", "closed", "write units", "read units", "infrequent", "$ a day",
+)  # fmt: skip
+
+
+class View(NamedTuple):
+    """What a command shows of the ladder over time: so many days, or none; every n-th day; and pictures in a folder."""
+
+    days: int | None
+    every: int
+    folder: Path | None
+    as_json: bool
+
+
+def list_lives(
+    streams: Mapping[str, Stream], workload: Workload | None, now: datetime, days: int
+) -> dict[str, list[Day]]:
+    """List the days of each stream from an empty start at noon on; with a workload, also those of its rollups.
+
+    Without a workload the days are priced by provisioned units alone.
+    """
+    start = now.replace(hour=12, minute=0, second=0, microsecond=0)
+    loads: dict[str, tuple[Stream, Workload | None]] = {name: (stream, workload) for name, stream in streams.items()}
+    if workload is not None:
+        loads |= {rollup.name: (rollup.workload.stream, rollup.workload) for rollup in list_rollups(workload)}
+    return {name: list(list_days(stream, start, days, load)) for name, (stream, load) in loads.items()}
+
+
+def describe_days(lives: Mapping[str, list[Day]]) -> dict[str, Any]:
+    """Return the days of each stream as JSON."""
+    return {name: [day.document() for day in life] for name, life in lives.items()}
+
+
+def draw_lives(lives: Mapping[str, list[Day]], view: View) -> None:
+    """Draw each stream into the folder, if there is one."""
+    if view.folder is not None:
+        view.folder.mkdir(parents=True, exist_ok=True)
+        for name, life in lives.items():
+            (view.folder / f"{name}.svg").write_text(draw_timeline(name, life))
+
+
+def print_days(lives: Mapping[str, list[Day]], view: View) -> None:
+    """Print every n-th day of each stream, and draw the streams."""
+    draw_lives(lives, view)
+    for name, life in lives.items():
+        out.print(draw_days(name, life, view.every))
+    out.print("a day has DynamoDB's part of the bill; without --rate only provisioned units are priced", soft_wrap=True)
+    out.print(describe_date(), soft_wrap=True)
+
+
+def draw_days(title: str, life: list[Day], every: int) -> Grid:
+    """Draw a table of every n-th day of a stream, and of the last day."""
+    grid = Grid(title=title)
+    for heading in _HEADINGS:
+        grid.add_column(heading, justify="right")
+    for number, day in enumerate(life):
+        if number % every == 0 or number == len(life) - 1:
+            cells = (number, day.tables, day.ahead, day.open, day.late, day.closed, day.write, day.read, day.infrequent)
+            grid.add_row(*map(str, cells), f"{day.dollars:.2f}")
+    return grid
 
 
 def draw_timeline(name: str, days: list[Day]) -> str:

@@ -57,7 +57,7 @@ def _copy_module(module: str, target: str) -> None:
     Path(target).write_bytes(drop_comment_lines(Path(module).read_bytes()))
 
 
-OPERATED = ("/v1/plan", "/v1/alarms", "/v1/activity", "/v1/cost", "/v1/simulate")
+OPERATED = ("/v1/plan", "/v1/alarms", "/v1/activity", "/v1/cost")
 
 
 class Console(Construct):
@@ -98,7 +98,7 @@ class Console(Construct):
             handler="operations",
             code=slim,
             timeout=Duration.seconds(28),
-            memory=1769,  # a whole processor: a simulation calculates for some seconds
+            memory=1769,  # a whole processor: pricing a load takes some seconds
             environment={
                 "TIDETABLE_LIFECYCLE_FUNCTION": lifecycle.function_name,
                 "TIDETABLE_ROLLUPS_TABLE": storage.rollups.table_name,

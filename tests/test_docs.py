@@ -17,7 +17,7 @@ from typer.main import get_command
 from bench import bill, suffix_kinds, suffixes
 from bench.suffix_picture import draw_costs
 from bill import prices
-from bill.timeline import Day, simulate
+from bill.timeline import Day, list_days
 from cli.app import app
 from tests.fakes import SEAL
 from tidetable.catalog import Entry, State
@@ -84,7 +84,7 @@ def test_the_api_description_names_every_route_and_no_other() -> None:
     described = set(re.findall(r"^## ([A-Z]+ /\S+)$", (ROOT / "docs" / "use" / "api.md").read_text(), re.MULTILINE))
     source = (ROOT / "lambdas" / "handlers" / "query.py").read_text()
     routes = {f"GET {path}" for path in re.findall(r'^    "(/v1/\S*)": \w+,$', source, re.MULTILINE)}
-    operated = {f"GET /v1/{name}" for name in ("plan", "alarms", "activity", "cost", "simulate")}
+    operated = {f"GET /v1/{name}" for name in ("plan", "alarms", "activity", "cost")}
     assert described == routes | operated | {"POST /v1/streams/{stream}/events"}
 
 
@@ -253,7 +253,7 @@ def test_the_published_bill_is_what_the_bench_prints_and_draws() -> None:
     assert bill.draw_bills(bills) == (ROOT / "docs" / "design" / "cost.svg").read_text()
 
 
-def test_the_published_price_of_an_idle_stage_is_what_simulate_prints() -> None:
+def test_the_published_price_of_an_idle_stage_is_what_cost_prints() -> None:
     """The example with all its tables: only its first stream has provisioned units."""
     text = (ROOT / "docs" / "design" / "cost.md").read_text()
     days = {name: _settled(stream) for name, stream in load(ROOT / "tidetable.toml").streams.items()}
@@ -264,7 +264,7 @@ def test_the_published_price_of_an_idle_stage_is_what_simulate_prints() -> None:
     assert {day.dollars for day in days.values()} == {0}
 
 
-def test_the_published_price_of_late_events_is_what_simulate_prints() -> None:
+def test_the_published_price_of_late_events_is_what_cost_prints() -> None:
     quakes = load(ROOT / "tidetable.toml").streams["quakes"]
     steps = tuple(step for step in quakes.capacity.ladder if not step.is_late)
     capacity = msgspec.structs.replace(quakes.capacity, ladder=steps)
@@ -286,7 +286,7 @@ def test_the_published_price_of_late_events_is_what_simulate_prints() -> None:
 
 
 def _settled(stream: Stream) -> Day:
-    return list(simulate(stream, datetime(2026, 3, 2, 12, tzinfo=UTC), 100))[-1]
+    return list(list_days(stream, datetime(2026, 3, 2, 12, tzinfo=UTC), 100))[-1]
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ from math import ceil
 
 import msgspec
 
+from bill.lines import write_ladder, write_table
 from cli.advising.finding import Confidence, Finding
-from cli.advising.lines import write_ladder, write_table
 from cli.advising.measured import Measured, Throttling
 from tidetable.config import Capacity, LadderStep, Units
 from tidetable.config.capacity import LATE

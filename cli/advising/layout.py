@@ -9,9 +9,9 @@ from math import ceil
 
 import msgspec
 
+from bill.lines import write_ladder, write_table
 from cli.advising.capacity import MIN_DOLLARS, MIN_SHARE
 from cli.advising.finding import Confidence, Finding
-from cli.advising.lines import write_ladder, write_table
 from cli.advising.measured import Measured
 from cli.advising.pricing import price_reads
 from tidetable.config import Capacity, LadderStep, Stream

@@ -11,13 +11,13 @@ from itertools import accumulate
 from math import ceil
 from typing import Any, NamedTuple
 
+from bill.alternatives import PACKS, list_alternatives
 from bill.current_bill import describe_workload
 from bill.fixed import price_fixed
-from bill.ideas import list_ideas
 from bill.measured import BATCH, READ_BYTES
 from bill.prices import describe_prices
 from bill.table_bill import list_existing_periods, price_rolling
-from bill.timeline import Day, simulate
+from bill.timeline import Day, list_days
 from bill.walls import find_met_wall
 from bill.workload import Workload
 from bill.workload_bill import compute_whole_bill, price_lines
@@ -29,9 +29,9 @@ from tidetable.problems import refuse_parameter, refuse_unknown_stream
 
 # A longer address does not pass the gateway (AWS: 10,240 bytes of request line and headers).
 MAX_CHANGE = 3_000
-# The number of simulated days that are shown, and the days of the longest simulation.
+# About so many days are shown, of at most so many.
 _SHOWN, _LONGEST = 12, 400
-# With more tables, no days are simulated, because a caller would wait too long: a day of 500 tables takes 0.3 s on a
+# With more tables, no days are computed, because a caller would wait too long: a day of 500 tables takes 0.3 s on a
 # whole processor. The bill takes a fraction of that time. More tables than `table_quota` (2,500) are refused.
 _MOST_TABLES = 500
 # For each parameter: its default (None: it is required), its least and its greatest value. Counts are whole numbers.
@@ -102,12 +102,14 @@ def parse_proposal(config: Config, parameters: Mapping[str, Sequence[str]], sees
     return Proposal(workload, change)
 
 
-def simulate_change(config: Config, proposal: Proposal, now: datetime, region: str) -> dict[str, Any]:
-    """Return the bills of the present and the proposed configuration as JSON; without a proposal, priced ideas."""
+def compare_change(config: Config, proposal: Proposal, now: datetime, region: str) -> dict[str, Any]:
+    """Return the bills of the present and the proposed configuration as JSON; without a proposal, priced
+    alternatives.
+    """
     workload, change = proposal
     before = _describe_plan(config, workload, now)
     after = _describe_plan(*_apply_change(config, workload, change), now) if change else None
-    ideas, refused = ([], []) if change else _price_ideas(config, workload, _sum_plan(before))
+    alternatives, refused = ([], []) if change else price_alternatives(config, workload, _sum_plan(before))
     return {
         "stream": workload.stream.name,
         "workload": describe_workload(workload)
@@ -115,7 +117,7 @@ def simulate_change(config: Config, proposal: Proposal, now: datetime, region: s
         "before": before,
         "after": after,
         "saving": None if after is None else _subtract(_sum_plan(before), _sum_plan(after)),
-        "ideas": ideas,
+        "alternatives": alternatives,
         "refused": refused,
         "change": change,
         "prices": describe_prices(region),
@@ -155,28 +157,33 @@ def _subtract(before: float | None, after: float | None) -> float | None:
     return None if before is None or after is None else before - after
 
 
-def _price_ideas(
+def price_alternatives(
     config: Config, workload: Workload, before: float | None
 ) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
-    """Return the ideas that the configuration allows, with the greatest saving first, and the other ideas with the
+    """Return the alternatives that the configuration allows, with the greatest saving first, and the others with the
     reasons.
+
+    ``before`` are the dollars of the present configuration with the fixed costs; None if it cannot take the load.
     """
     priced, refused = [], []
-    for idea in list_ideas(workload):
+    for alternative in list_alternatives(workload):
         try:
-            changed, other = _change_workload(config, workload, idea.toml)
+            changed, other = _change_workload(config, workload, alternative.toml)
         except ConfigError as error:
-            refused.append({"name": idea.name, "reason": error.problems[0]})
+            refused.append({"name": alternative.name, "reason": error.problems[0]})
+            continue
+        # By series, packs save nothing if the events of a request are of different series.
+        if alternative.name == PACKS and other.event_units >= workload.event_units:
             continue
         wall = find_met_wall(other, changed)
         if wall is not None:
-            refused.append({"name": idea.name, "reason": wall.text})
+            refused.append({"name": alternative.name, "reason": wall.text})
             continue
         dollars = sum(line.dollars for line in price_lines(other, price_rolling(other)))
         fixed = sum(line.dollars for line in price_fixed(changed, busy=other.is_busy))
         saving = _subtract(before, dollars + fixed)
-        priced.append({**idea._asdict(), "dollars": dollars, "saving": saving, "whole": dollars + fixed})
-    priced.sort(key=lambda idea: idea.pop("whole"))
+        priced.append({**alternative._asdict(), "dollars": dollars, "saving": saving, "whole": dollars + fixed})
+    priced.sort(key=lambda alternative: alternative.pop("whole"))
     return priced, refused
 
 
@@ -193,12 +200,12 @@ def _describe_plan(config: Config, workload: Workload, now: datetime) -> dict[st
         **bill.document(),
         "days": [
             {"day": (day.at - start).days, "tables": day.tables, **day.document()}
-            for start, day in _simulate_days(workload, now)
+            for start, day in _list_days(workload, now)
         ],
     }
 
 
-def _simulate_days(workload: Workload, now: datetime) -> Iterator[tuple[datetime, Day]]:
+def _list_days(workload: Workload, now: datetime) -> Iterator[tuple[datetime, Day]]:
     """Yield the tables day by day from an empty start until their number stays the same; no days if there are too many
     tables.
     """
@@ -206,7 +213,7 @@ def _simulate_days(workload: Workload, now: datetime) -> Iterator[tuple[datetime
     start = now.replace(hour=12, minute=0, second=0, microsecond=0)
     if sum(1 for _ in list_existing_periods(workload.stream, start)) > _MOST_TABLES:
         return
-    for day in simulate(workload.stream, start, days, workload, every=ceil(days / _SHOWN)):
+    for day in list_days(workload.stream, start, days, workload, every=ceil(days / _SHOWN)):
         yield start, day
 
 
@@ -246,7 +253,7 @@ def _choose_stream(config: Config, name: str, sees: Callable[[str], bool]) -> St
         raise refuse_unknown_stream(name, written)
     if stream.source:
         raise refuse_parameter(
-            f"stream: {name} is a rollup of {stream.source}, and the bill of {stream.source} has its price; simulate that stream"
+            f"stream: {name} is a rollup of {stream.source}, and the bill of {stream.source} has its price; price that stream"
         )
     return stream
 

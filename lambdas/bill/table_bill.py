@@ -17,14 +17,14 @@ from typing import NamedTuple
 from bill.amounts import Bill, price_copies
 from bill.prices import HOURS, ON_DEMAND, PROVISIONED, TableCost
 from bill.workload import Workload
-from tidetable.config import Capacity, LadderStep, Stream, TableClass
+from tidetable.config import Stream, TableClass
 from tidetable.config.capacity import find_index_units
 from tidetable.expiry import compute_expiry
 from tidetable.ladder import Level, compute_level
 from tidetable.periods import Kind, Period, find_containing
 
 # After these hours a stream has the same tables as at the beginning, each one period later. So the rest of a month need
-# not be simulated. Months differ in length: all months are priced as 31 days.
+# not be priced. Months differ in length: all months are priced as 31 days.
 _REPEATED = {Kind.HOUR: 24, Kind.DAY: 24, Kind.WEEK: 7 * 24, Kind.MONTH: 31 * 24}
 
 
@@ -131,12 +131,6 @@ def _price_on_demand_hour(workload: Workload, now: datetime) -> Bill:
     if level.read is None:
         tables += ON_DEMAND[level.table_class].price(0, workload.old_reads_per_second * 3600 * workload.read_units, 0)
     return Bill(tables, indexes)
-
-
-def price_rolling_on_demand(workload: Workload) -> Bill:
-    """Compute the bill of the rolling tables on demand, with the classes of the stream's ladder."""
-    steps = tuple(LadderStep(age=step.age, table_class=step.table_class) for step in workload.stream.capacity.ladder)
-    return price_rolling(workload.change_stream(capacity=Capacity(mode="on-demand", ladder=steps)))
 
 
 def price_one_provisioned(workload: Workload) -> Bill:

@@ -1,4 +1,4 @@
-"""Simulate the ladder over time: a stream's tables and their price, day by day from an empty start.
+"""The ladder over time: a stream's tables and their price, day by day from an empty start.
 
 All functions here are pure.
 """
@@ -50,7 +50,7 @@ class Day:
         return numbers
 
 
-def simulate(
+def list_days(
     stream: Stream, start: datetime, days: int, workload: Workload | None = None, *, every: int = 1
 ) -> Iterator[Day]:
     """Yield the days of a stream as if it had been deployed at ``start``: only every ``every``-th day, and the last

@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-import msgspec
-
 from bill import prices
 from bill.amounts import Bill, Line, list_copies, list_lines, name_unpriced_copies
 from bill.archived import price_archive
@@ -17,11 +15,10 @@ from bill.extras import CommittedUnits, list_discounts, price_key_requests, pric
 from bill.fixed import price_fixed
 from bill.prices import GB, describe_prices
 from bill.rolled import list_rollups, price_feed, price_rollups
-from bill.table_bill import price_plans, price_rolling, price_rolling_on_demand, survey_tables
+from bill.table_bill import price_plans, survey_tables
 from bill.walls import Wall, list_walls
 from bill.workload import Workload
-from tidetable.config import Config, Units
-from tidetable.config.capacity import LATE, LadderStep
+from tidetable.config import Config
 from tidetable.config.demand import COLLECTION_BYTES
 
 
@@ -122,21 +119,15 @@ def name_unpriced(workload: Workload) -> list[str]:
 
 
 def advise(workload: Workload, plans: Mapping[str, Bill]) -> list[str]:
-    """Name other plans and settings that would be cheaper at DynamoDB, with their prices."""
+    """Name what would be cheaper, or is impossible, and is no setting of the stream."""
     ours, provisioned, on_demand = (bill.total for bill in plans.values())
-    other = price_rolling_on_demand(workload).total
     advice = []
-    if other < 0.95 * ours:
-        advice.append(
-            f'mode = "on-demand" for this stream would be cheaper: ${other:,.2f} instead of ${ours:,.2f} per month'
-        )
     best, price = min((("provisioned", provisioned), ("on-demand", on_demand)), key=lambda pair: pair[1])
-    if price < 0.95 * min(ours, other):
+    if price < 0.95 * ours:
         advice.append(
             f"one plain {best} table would be cheaper: ${price:,.2f} per month. It deletes by time to live, has no archive, and "
             "one capacity for new and old events"
         )
-    advice += _price_late_step(workload, ours)
     gateway, *_ = _price_requests(workload)
     if workload.batch < 10 and gateway.dollars > ours:
         advice.append(f"send batches: at {workload.batch} events per request the gateway costs more than the tables")
@@ -155,35 +146,6 @@ def price_discounts(workload: Workload, bill: Bill) -> list[Line]:
     whole = bill.tables + bill.indexes
     on_demand = max(whole.writes + whole.reads - survey.provisioned, 0.0)
     return list_discounts(CommittedUnits(on_demand, survey.provisioned, survey.write, survey.read))
-
-
-def _price_late_step(workload: Workload, ours: float) -> list[str]:
-    """Name the amount that the ladder's step for late events saves, or would save."""
-    capacity = workload.stream.capacity
-    first = capacity.ladder[0]
-    if first.write is None or first.read is None:
-        return []
-    if capacity.late_step is not None:
-        without = tuple(step for step in capacity.ladder if not step.is_late)
-        saved = _price_ladder(workload, without) - ours
-        return [f'the ladder\'s step age = "late" saves ${saved:,.2f} per month: it lowers tables whose period is over']
-    own = {name: units.read for name, units in first.index.items()}
-    lowered = {
-        index.name: Units(write=1, read=own.get(index.name, first.read)) for index in workload.stream.global_indexes
-    }
-    late = LadderStep(age=LATE, write=1, read=first.read, index=lowered, table_class=first.table_class)
-    saved = ours - _price_ladder(workload, (first, late, *capacity.ladder[1:]))
-    if saved <= 0.05 * ours:
-        return []
-    return [
-        f'a step age = "late" with 1 write unit would save ${saved:,.2f} per month: it lowers tables whose period is over'
-    ]
-
-
-def _price_ladder(workload: Workload, ladder: tuple[LadderStep, ...]) -> float:
-    """Dollars per month of the rolling tables with another ladder."""
-    capacity = msgspec.structs.replace(workload.stream.capacity, ladder=ladder)
-    return price_rolling(workload.change_stream(capacity=capacity)).total
 
 
 def _list_tables(workload: Workload, bill: Bill) -> list[Line]:

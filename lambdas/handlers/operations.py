@@ -1,5 +1,5 @@
-"""GET /v1/plan, /v1/alarms, /v1/activity, /v1/cost and /v1/simulate, for keys that may operate: the next actions of the
-lifecycle, the stage's alarms, the events of the last minutes, the stage's price, and the price with another configuration.
+"""GET /v1/plan, /v1/alarms, /v1/activity and /v1/cost, for keys that may operate: the next actions of the lifecycle, the
+stage's alarms, the events of the last minutes, and the price of the present tables or of a load with other settings.
 """
 
 from __future__ import annotations
@@ -63,7 +63,12 @@ def show_activity(request: OperationsRequest) -> dict[str, Any]:
 
 
 def show_cost(request: OperationsRequest) -> dict[str, Any]:
-    """Show the bill of the present tables. A process keeps a bill for a minute."""
+    """Show the bill of the present tables or, if the request describes a load, the bill of that load.
+
+    A process keeps a bill of the present tables for a minute.
+    """
+    if request.parameters.keys() - {"stream"}:
+        return _compare_settings(request)
     # Imported here, so that only this route waits for the import.
     from bill.current_bill import BillSources, present_bill
 
@@ -76,13 +81,13 @@ def show_cost(request: OperationsRequest) -> dict[str, Any]:
     return pipeline.bills.find_or_compute(key, now, lambda: present_bill(pipeline.config, sources, now, sees, only))
 
 
-def simulate_change(request: OperationsRequest) -> dict[str, Any]:
-    """Compute the bill of a workload with the present and with a proposed configuration."""
-    from bill.compare import parse_proposal, simulate_change
+def _compare_settings(request: OperationsRequest) -> dict[str, Any]:
+    """Compute the bill of a load with the present settings of a stream, and with proposed settings."""
+    from bill.compare import compare_change, parse_proposal
 
     pipeline = wiring_upkeep.pipeline()
     proposal = parse_proposal(pipeline.config, request.parameters, request.access.sees)
-    return simulate_change(pipeline.config, proposal, pipeline.clock.now(), read_settings().region)
+    return compare_change(pipeline.config, proposal, pipeline.clock.now(), read_settings().region)
 
 
 ROUTES: Mapping[str, Callable[[OperationsRequest], dict[str, Any]]] = {
@@ -90,7 +95,6 @@ ROUTES: Mapping[str, Callable[[OperationsRequest], dict[str, Any]]] = {
     "/v1/alarms": list_alarms,
     "/v1/activity": show_activity,
     "/v1/cost": show_cost,
-    "/v1/simulate": simulate_change,
 }
 
 
@@ -122,10 +126,10 @@ def _refuse_parameters(request: OperationsRequest) -> None:
 
 def _read_stream(request: OperationsRequest) -> str | None:
     """Read the stream that the request names, or None; ProblemError if the key may not see it."""
-    for name, values in request.parameters.items():
-        if name != "stream" or len(values) > 1:
-            raise refuse_parameter(f"{name[:64]}: this route has the parameter stream alone, once")
-    (stream,) = request.parameters.get("stream", [None])
+    named = request.parameters.get("stream", [None])
+    if len(named) > 1:
+        raise refuse_parameter("stream must be there once")
+    stream = named[0]
     if stream is not None and not request.access.sees(stream):
         raise forbid_stream(stream, "operate")
     return stream

@@ -18,7 +18,7 @@ Scope = Literal["write", "read", "operate"]
 SCOPES: tuple[Scope, ...] = ("write", "read", "operate")
 ALL_STREAMS = "*"
 _STREAMS, _PERIODS = "/v1/streams", "/v1/streams/{stream}/periods"
-_OPERATIONS = frozenset({"/v1/plan", "/v1/alarms", "/v1/activity", "/v1/cost", "/v1/simulate"})
+_OPERATIONS = frozenset({"/v1/plan", "/v1/alarms", "/v1/activity", "/v1/cost"})
 _READING = frozenset({"GET", "HEAD"})
 
 

@@ -11,11 +11,11 @@ import pytest
 
 from bill import table_bill
 from bill.amounts import Bill
+from bill.lines import write_indexes, write_ladder, write_table
 from cli.advise import write_lines
 from cli.advising.capacity import _size_units
 from cli.advising.finding import Advice, Finding
 from cli.advising.history import Hour, Resource, Writing
-from cli.advising.lines import write_indexes, write_ladder, write_table
 from cli.advising.measured import Measured, Throttling
 from cli.advising.pricing import Workload, price, price_reads
 from tests.advice.hand_made import END, HOUR, history, plain

@@ -1,4 +1,4 @@
-"""GET /v1/cost and GET /v1/simulate: figures calculated by hand, the bounds of a key, and errors that say what to do."""
+"""GET /v1/cost: figures calculated by hand, the bounds of a key, and errors that say what to do."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def cost(door: Door, key: str = ALL, **query: str) -> Any:
     return answer.body
 
 
-def simulate(door: Door, key: str = ALL, /, **query: str | Sequence[str]) -> Answered:
-    return door.call("GET", "/v1/simulate", key, query=query)
+def compare(door: Door, key: str = ALL, /, **query: str | Sequence[str]) -> Answered:
+    return door.call("GET", "/v1/cost", key, query=query)
 
 
 def stream_of(body: Any, name: str) -> Any:
@@ -91,7 +91,7 @@ def test_copies_in_other_regions_are_lines_of_their_own(door: Door) -> None:
 
 def test_a_change_that_adds_copies_is_priced(door: Door) -> None:
     query = {"stream": "quakes", "rate": "100", "bytes": "500", "reads": "0"}
-    body = simulate(door, change='replicas = ["eu-west-1"]', **query).body
+    body = compare(door, change='replicas = ["eu-west-1"]', **query).body
     # 262.8 million write units at $0.625; 4.32 GB per day for 9.5 days and the day of late events at $0.25; 131.4 GB at $0.02.
     after = lines_of(body["after"])
     assert after["copies, writes"] == pytest.approx(164.25, abs=0.01)
@@ -148,8 +148,16 @@ def test_one_stream_is_priced_alone(door: Door) -> None:
             "there is no stream 'quaks'; there are: quakes, packed, devices; did you mean quakes?",
         ),
         (ONE, {"stream": "devices"}, 403, "this key may not operate the stream 'devices': use a key that may"),
-        (ALL, {"days": "3"}, 400, "days: this route has the parameter stream alone, once"),
-        (ALL, {"stream": ["quakes", "devices"]}, 400, "stream: this route has the parameter stream alone, once"),
+        (
+            ALL,
+            {"days": "3"},
+            400,
+            (
+                "days is not a parameter of this route; it has stream, change, in_index, rate, reads, old_reads, packed_bytes,"
+                " seconds_per_request, bytes, batch, read_bytes, archive_days, groups, series_per_request"
+            ),
+        ),
+        (ALL, {"stream": ["quakes", "devices"]}, 400, "stream must be there once"),
     ],
 )
 def test_a_wrong_question_says_what_to_change(door: Door, key: str, query: Any, status: int, detail: str) -> None:
@@ -198,7 +206,7 @@ def test_tables_and_metrics_of_an_answer_are_bounded(door: Door, monkeypatch: py
     assert "the consumed units of 3 on-demand tables are not counted: price one stream alone" in body["incomplete"]
 
 
-def test_a_measured_workload_can_be_simulated(door: Door) -> None:
+def test_a_measured_workload_can_be_sent_back(door: Door) -> None:
     door.make(f"tt_writeall00_{SECRET}", can=("write",))
     events = [{"series": f"s{n}", "id": str(n), "data": {"t": n}} for n in range(100)]
     sent = door.call("POST", "/v1/streams/{stream}/events", f"tt_writeall00_{SECRET}", events, stream="devices")
@@ -212,16 +220,19 @@ def test_a_measured_workload_can_be_simulated(door: Door) -> None:
     query = {
         name: str(value) for name, value in workload.items() if name not in ("how", "wall", "packed_bytes", "in_index")
     }
-    answer = simulate(door, stream="devices", in_index=workload["in_index"], **query)
+    answer = compare(door, stream="devices", in_index=workload["in_index"], **query)
     assert answer.status == 200, answer.body
     assert answer.body["workload"]["rate"] == workload["rate"]
 
 
-def test_a_simulation_is_that_of_the_command(door: Door) -> None:
-    body = simulate(door, stream="devices", rate="50", bytes="500", reads="2", in_index="hottest:0.5").body
+def test_the_bill_of_a_load_is_that_of_the_command(door: Door) -> None:
+    body = compare(door, stream="devices", rate="50", bytes="500", reads="2", in_index="hottest:0.5").body
     options = ["--rate", "50", "--bytes", "500", "--reads", "2", "--in-index", "hottest=0.5"]
     printed = json.loads(run("cost", str(settings.CONFIG_FILE), "--stream", "devices", *options, "--json").stdout)
     before = body["before"]
+    assert {name: printed.pop(name) for name in ("alternatives", "refused")} == {
+        name: body[name] for name in ("alternatives", "refused")
+    }
     assert {name: before[name] for name in printed} == printed
     assert before["lines"] == printed["lines"]
     assert (before["not_priced"], before["advice"]) == (printed["not_priced"], printed["advice"])
@@ -230,30 +241,30 @@ def test_a_simulation_is_that_of_the_command(door: Door) -> None:
 
 def test_packs_are_priced_before_and_after(door: Door) -> None:
     change = '[streams.quakes.pack]\nspan = "1h"'
-    body = simulate(door, stream="quakes", rate="50", bytes="500", batch="100", change=change).body
+    body = compare(door, stream="quakes", rate="50", bytes="500", batch="100", change=change).body
     # 131.4 million events per month, at a unit each; in packs of 100, 13 units: 12,630 bytes.
     before, after = lines_of(body["before"]), lines_of(body["after"])
     assert before["tables, writes"] == pytest.approx(131.4 * 0.625)
     assert after["tables, writes"] == pytest.approx(131.4 * 0.13 * 0.625)
     assert body["saving"] == pytest.approx(body["before"]["dollars"] - body["after"]["dollars"])
     assert body["saving"] > 70
-    assert body["ideas"] == []
+    assert body["alternatives"] == []
 
 
-def test_without_a_change_there_are_ideas_that_can_be_sent_back(door: Door) -> None:
-    body = simulate(door, stream="quakes", rate="50", bytes="500").body
+def test_without_a_change_there_are_other_settings_that_can_be_sent_back(door: Door) -> None:
+    body = compare(door, stream="quakes", rate="50", bytes="500").body
     assert (body["after"], body["saving"]) == (None, None)
-    names = [idea["name"] for idea in body["ideas"]]
+    names = [setting["name"] for setting in body["alternatives"]]
     assert set(names) == {"packs", "provisioned", "a cheap class for old tables", "a rollup"}
-    savings = [idea["saving"] for idea in body["ideas"]]
+    savings = [setting["saving"] for setting in body["alternatives"]]
     assert savings == sorted(savings, reverse=True)
-    for idea in body["ideas"]:
-        again = simulate(door, stream="quakes", rate="50", bytes="500", change=idea["toml"]).body
-        assert again["saving"] == pytest.approx(idea["saving"])
+    for setting in body["alternatives"]:
+        again = compare(door, stream="quakes", rate="50", bytes="500", change=setting["toml"]).body
+        assert again["saving"] == pytest.approx(setting["saving"])
 
 
 def test_the_days_are_those_of_a_stage_that_fills(door: Door) -> None:
-    days = simulate(door, stream="quakes", rate="50", bytes="500").body["before"]["days"]
+    days = compare(door, stream="quakes", rate="50", bytes="500").body["before"]["days"]
     assert days[0]["day"] == 0
     assert days[0]["tables"] == 4, "yesterday's, today's and two made ahead"
     assert days[-1]["tables"] == 12, "nine kept days, today's and two made ahead"
@@ -269,7 +280,7 @@ def test_the_days_are_those_of_a_stage_that_fills(door: Door) -> None:
             404,
             "there is no stream 'quaks'; there are: quakes, packed, devices; did you mean quakes?",
         ),
-        ({"stream": "quakes"}, 400, "rate: missing; add events per second, such as rate=50."),
+        ({"stream": "quakes", "bytes": "5"}, 400, "rate: missing; add events per second, such as rate=50."),
         ({"stream": "quakes", "rate": "many"}, 400, "rate must be a number from 0 to 10,000,000"),
         ({"stream": "quakes", "rate": "nan"}, 400, "rate must be a number from 0 to 10,000,000"),
         ({"stream": "quakes", "rate": "1", "batch": "1.5"}, 400, "batch must be a whole number from 1 to 10,000"),
@@ -299,33 +310,33 @@ def test_the_days_are_those_of_a_stage_that_fills(door: Door) -> None:
     ],
 )
 def test_a_wrong_proposal_says_what_to_change(door: Door, query: Any, status: int, detail: str) -> None:
-    answer = simulate(door, **query)
+    answer = compare(door, **query)
     assert answer.status == status
     assert detail in answer.body["detail"]
 
 
-def test_a_key_of_one_stream_simulates_that_alone(door: Door) -> None:
-    assert simulate(door, ONE, stream="quakes", rate="1").status == 200
-    answer = simulate(door, ONE, stream="devices", rate="1")
+def test_a_key_of_one_stream_prices_that_alone(door: Door) -> None:
+    assert compare(door, ONE, stream="quakes", rate="1").status == 200
+    answer = compare(door, ONE, stream="devices", rate="1")
     assert (answer.status, answer.body["code"]) == (403, "forbidden")
 
 
 def test_a_load_above_a_wall_has_no_price_but_the_wall(door: Door) -> None:
-    body = simulate(door, stream="devices", rate="1000000").body
+    body = compare(door, stream="devices", rate="1000000").body
     before = body["before"]
     assert (before["dollars"], before["lines"], before["days"], before["wall"]["met"]) == (None, [], [], True)
-    assert (body["ideas"], body["saving"]) == ([], None)
-    assert any(" events per second: " in idea["reason"] for idea in body["refused"])
-    changed = simulate(door, stream="devices", rate="1000000", change="retention = 5").body
+    assert (body["alternatives"], body["saving"]) == ([], None)
+    assert any(" events per second: " in setting["reason"] for setting in body["refused"])
+    changed = compare(door, stream="devices", rate="1000000", change="retention = 5").body
     assert (changed["after"]["dollars"], changed["saving"]) == (None, None)
-    below = simulate(door, stream="devices", rate="10").body["before"]
+    below = compare(door, stream="devices", rate="10").body["before"]
     assert (below["wall"]["met"], below["dollars"] > 0) == (False, True)
 
 
 def test_a_first_rollup_brings_its_alarms_and_metrics_to_the_bill(door: Door) -> None:
     """Six metrics at $0.30 and five alarms at $0.10."""
     change = '[[streams.devices.rollup]]\nname = "hours"\nevery = "1h"\nretention = "365d"'
-    body = simulate(door, stream="devices", rate="10", change=change).body
+    body = compare(door, stream="devices", rate="10", change=change).body
     before, after = body["before"], body["after"]
     assert after["fixed"]["dollars"] - before["fixed"]["dollars"] == pytest.approx(2.30)
     assert body["saving"] == pytest.approx(before["dollars"] - after["dollars"] - 2.30)

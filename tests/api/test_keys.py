@@ -44,7 +44,6 @@ NEEDED: dict[tuple[str, str], set[str] | None] = {
     ("GET", "/v1/alarms"): {"operate"},
     ("GET", "/v1/activity"): {"operate"},
     ("GET", "/v1/cost"): {"operate"},
-    ("GET", "/v1/simulate"): {"operate"},
     ("GET", "/v1/health"): None,
 }
 LOCKED = [route for route, needed in NEEDED.items() if needed is not None]

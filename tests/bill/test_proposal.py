@@ -1,4 +1,4 @@
-"""The parameters of a simulation: defaults, bounds, and what a caller may see."""
+"""The parameters of a load: defaults, bounds, and what a caller may see."""
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from bill.compare import Proposal, parse_change, parse_proposal, simulate_change
+from bill.compare import Proposal, compare_change, parse_change, parse_proposal
 from bill.workload import Workload, spread_by_hour
 from tests.lifecycle.world import NOON, configuration
 from tidetable.problems import ProblemError
@@ -149,7 +149,7 @@ def test_what_a_caller_sent_is_quoted_up_to_64_characters(values: dict[str, str]
         ("s-hours", 400, "is a rollup of s"),
     ],
 )
-def test_a_stream_that_cannot_be_simulated_is_named(stream: str, status: int, detail: str) -> None:
+def test_a_stream_that_cannot_be_priced_is_named(stream: str, status: int, detail: str) -> None:
     stream = next(name for name in CONFIG.streams if name != "s") if stream == "s-hours" else stream
     with pytest.raises(ProblemError, match=detail) as caught:
         parse(lambda name: name != "hidden", stream=stream)
@@ -183,27 +183,27 @@ def test_a_change_that_is_nested_too_deeply_is_the_callers_mistake(text: str) ->
 
 
 @pytest.fixture
-def simulate(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], dict[str, Any]]:
-    """A simulation without the days of its tables, which take longest."""
-    monkeypatch.setattr("bill.compare._simulate_days", lambda *_: ())
+def compare(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], dict[str, Any]]:
+    """The comparison without the days of its tables, which take longest."""
+    monkeypatch.setattr("bill.compare._list_days", lambda *_: ())
     plain = configuration(capacity='mode = "on-demand"', more=INDEX, retention=2)
     stream = plain.streams["s"]
     found = Workload(spread_by_hour(1.0, None), 700, 0.0, 4096, 0.0, stream, 100, 30, {"status": 0.5}, groups=70)
     found = found.shape_requests(1, 1.0)
-    return lambda change: simulate_change(plain, Proposal(found, change), NOON, "us-east-1")
+    return lambda change: compare_change(plain, Proposal(found, change), NOON, "us-east-1")
 
 
-def test_a_saving_is_what_the_bill_is_less(simulate: Callable[[str], dict[str, Any]]) -> None:
+def test_a_saving_is_what_the_bill_is_less(compare: Callable[[str], dict[str, Any]]) -> None:
     """A stream is cheaper without its index."""
-    found = simulate("index = []")
+    found = compare("index = []")
     assert found["saving"] > 0
     assert found["saving"] == pytest.approx(found["before"]["dollars"] - found["after"]["dollars"])
-    assert found["ideas"] == []
+    assert found["alternatives"] == []
 
 
-def test_the_line_at_fault_is_named(simulate: Callable[[str], dict[str, Any]]) -> None:
+def test_the_line_at_fault_is_named(compare: Callable[[str], dict[str, Any]]) -> None:
     with pytest.raises(ProblemError, match=r"retention.*\(line 2\)"):
-        simulate("late = '1d'\nretention = 'much'")
+        compare("late = '1d'\nretention = 'much'")
 
 
 @pytest.mark.parametrize(
@@ -220,14 +220,14 @@ def test_the_line_at_fault_is_named(simulate: Callable[[str], dict[str, Any]]) -
         ("# none\n[lifecycle]\nstagger = 'x'", ["streams.s.lifecycle: unknown key", "(line 2)"]),
     ],
 )
-def test_each_problem_has_its_line(simulate: Callable[[str], dict[str, Any]], change: str, details: list[str]) -> None:
+def test_each_problem_has_its_line(compare: Callable[[str], dict[str, Any]], change: str, details: list[str]) -> None:
     with pytest.raises(ProblemError) as caught:
-        simulate(change)
+        compare(change)
     assert [text for text in details if text not in caught.value.problem.detail] == []
 
 
-def test_the_answer_says_what_was_priced(simulate: Callable[[str], dict[str, Any]]) -> None:
-    found = simulate("retention = 3")
+def test_the_answer_says_what_was_priced(compare: Callable[[str], dict[str, Any]]) -> None:
+    found = compare("retention = 3")
     assert (found["stream"], found["change"]) == ("s", "retention = 3")
     assert (found["workload"]["groups"], found["workload"]["archive_days"]) == (70, 30)
     # Without its note, that the stage is in another Region.
@@ -235,27 +235,27 @@ def test_the_answer_says_what_was_priced(simulate: Callable[[str], dict[str, Any
     assert found["workload"]["in_index"] == ["status:0.5"]
 
 
-def test_ideas_are_listed_by_their_saving(simulate: Callable[[str], dict[str, Any]]) -> None:
-    found = simulate("")
-    savings = [idea["saving"] for idea in found["ideas"]]
+def test_other_settings_are_listed_by_their_saving(compare: Callable[[str], dict[str, Any]]) -> None:
+    found = compare("")
+    savings = [setting["saving"] for setting in found["alternatives"]]
     assert len(savings) > 2
     assert savings == sorted(savings, reverse=True)
     assert savings[0] > savings[-1]
     assert (found["after"], found["saving"]) == (None, None)
 
 
-def test_an_idea_that_the_configuration_cannot_have_says_why(simulate: Callable[[str], dict[str, Any]]) -> None:
+def test_a_setting_that_the_configuration_cannot_have_says_why(compare: Callable[[str], dict[str, Any]]) -> None:
     """Packs save units here: the events of a request are of one series."""
-    (refused,) = simulate("")["refused"]
+    (refused,) = compare("")["refused"]
     assert refused["name"] == "packs"
     assert refused["reason"].startswith("streams.s.index.status: an index has no keys for the events inside a pack")
 
 
-def test_a_rollup_is_priced_with_the_groups_of_the_question(simulate: Callable[[str], dict[str, Any]]) -> None:
-    (idea,) = (idea for idea in simulate("")["ideas"] if idea["name"] == "a rollup")
-    found = simulate(idea["toml"])
-    assert idea["dollars"] == pytest.approx(found["after"]["dollars"])
-    assert idea["saving"] == pytest.approx(found["saving"])
+def test_a_rollup_is_priced_with_the_groups_of_the_question(compare: Callable[[str], dict[str, Any]]) -> None:
+    (setting,) = (setting for setting in compare("")["alternatives"] if setting["name"] == "a rollup")
+    found = compare(setting["toml"])
+    assert setting["dollars"] == pytest.approx(found["after"]["dollars"])
+    assert setting["saving"] == pytest.approx(found["saving"])
     # 70 cells of 20 bytes, and 130 of the pack: two units and the edge's.
     (line,) = (line for line in found["after"]["lines"] if line["name"] == "rollup s-hours, writes")
     assert line["how"] == "24 buckets per day of 70 groups, 2 write units each, the edge included"
@@ -268,7 +268,7 @@ def live(at: datetime = EARLY, **changes: Any) -> list[dict[str, Any]]:
     """The days of the tables of a stream, by default from half past three in the morning on."""
     config = configuration(**changes)
     workload = Workload(spread_by_hour(1.0, None), 700, 0.0, 4096, 0.0, config.streams["s"])
-    found = simulate_change(config, Proposal(workload, "premake = 2"), at, "")
+    found = compare_change(config, Proposal(workload, "premake = 2"), at, "")
     days: list[dict[str, Any]] = found["before"]["days"]
     return days
 

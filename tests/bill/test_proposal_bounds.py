@@ -3,7 +3,7 @@
 import pytest
 
 from bill import compare
-from bill.compare import Proposal, parse_change, simulate_change
+from bill.compare import Proposal, compare_change, parse_change
 from bill.workload import Workload, spread_by_hour
 from tests.lifecycle.world import NOON, configuration
 from tidetable.problems import ProblemError
@@ -13,7 +13,7 @@ def propose(text: str, **changes: object) -> dict[str, list[object]]:
     """The bill before a change, with the days of its tables."""
     config = configuration(**{"capacity": 'mode = "on-demand"', "retention": 2} | changes)
     workload = Workload(spread_by_hour(1.0, None), 700, 0.0, 4096, 0.0, config.streams["s"])
-    before: dict[str, list[object]] = simulate_change(config, Proposal(workload, text), NOON, "us-east-1")["before"]
+    before: dict[str, list[object]] = compare_change(config, Proposal(workload, text), NOON, "us-east-1")["before"]
     return before
 
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 import pytest
 
-from bill.ideas import list_ideas
+from bill.compare import price_alternatives
 from bill.request_puts import RequestShape, count_puts
 from bill.workload import Workload
 from tests.ingest.streams import CONFIG
@@ -97,8 +97,11 @@ def test_a_request_has_at_most_as_many_series_as_events() -> None:
     assert load.items_per_event == 1
 
 
-def test_packs_are_no_idea_where_each_event_would_be_a_pack() -> None:
-    stream = configuration(capacity='mode = "on-demand"').streams["s"]
+def test_packs_are_not_proposed_where_each_event_would_be_a_pack() -> None:
+    config = configuration(capacity='mode = "on-demand"')
+    stream = config.streams["s"]
     load = Workload([100.0] * 24, 200, 1.0, 4096, 0.0, stream)
-    assert "packs" not in [idea.name for idea in list_ideas(load)]
-    assert "packs" in [idea.name for idea in list_ideas(replace(load, series_per_request=1))]
+    for series, proposed in ((None, False), (1, True)):
+        found, refused = price_alternatives(config, replace(load, series_per_request=series), 0.0)
+        assert ("packs" in [setting["name"] for setting in found]) is proposed
+        assert refused == []

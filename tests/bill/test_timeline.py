@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from bill import table_bill
 from bill.amounts import Bill
 from bill.prices import TableCost
-from bill.table_bill import price_rolling, price_rolling_on_demand
-from bill.timeline import Day, simulate
+from bill.table_bill import price_rolling
+from bill.timeline import Day, list_days
 from bill.workload import Workload, spread_by_hour
 from tests.lifecycle.world import configuration
 from tidetable.config import Stream
@@ -31,8 +31,8 @@ def make_stream(**changes: Any) -> Stream:
     return configuration(**{"late": "1h", "retention": 2, "premake": 1} | changes).streams["s"]
 
 
-def list_days(stream: Stream, *args: Any, start: datetime = START, **options: Any) -> list[Day]:
-    return list(simulate(stream, start, *args, **options))
+def days_of(stream: Stream, *args: Any, start: datetime = START, **options: Any) -> list[Day]:
+    return list(list_days(stream, start, *args, **options))
 
 
 def count(day: Day) -> tuple[int, ...]:
@@ -41,7 +41,7 @@ def count(day: Day) -> tuple[int, ...]:
 
 def test_a_day_counts_the_units_of_tables_and_indexes_and_their_price() -> None:
     """A local index has no units of its own. The table ahead stands by with a unit each, and so does its index."""
-    first, _, _, last = list_days(make_stream(capacity=LADDER, more=INDEXES), 3)
+    first, _, _, last = days_of(make_stream(capacity=LADDER, more=INDEXES), 3)
     assert count(first) == (1, 1, 0, 0, 152, 17, 0)
     assert first.dollars == pytest.approx(24 * (152 * 0.00065 + 17 * 0.00013))
     # The tables of the two days before are closed; the older one is in the class whose units cost a quarter more.
@@ -53,26 +53,26 @@ def test_a_day_counts_the_units_of_tables_and_indexes_and_their_price() -> None:
 def test_units_are_paid_for_in_each_region_and_counted_in_one() -> None:
     alone = make_stream(capacity=LADDER, more=INDEXES)
     copied = replace(alone, replicas=("eu-west-1", "us-west-2"))
-    (day,) = (day for day in list_days(copied, 0))
+    (day,) = (day for day in days_of(copied, 0))
     own = day.write * 0.00065 + day.read * 0.00013
     assert day.write >= 100
     assert day.dollars == pytest.approx(3 * 24 * own)
 
 
 def test_every_second_day_and_the_last_are_shown() -> None:
-    found = list_days(make_stream(capacity=ON_DEMAND), 5, every=2)
+    found = days_of(make_stream(capacity=ON_DEMAND), 5, every=2)
     assert [(day.at - START).days for day in found] == [0, 2, 4, 5]
 
 
 def test_a_table_is_open_until_it_closes_and_from_its_first_event_on() -> None:
     """An event of five minutes in the future is taken, and one that is an hour old to the second."""
     stream = make_stream(capacity=ON_DEMAND)
-    _, day = list_days(stream, 1, start=START.replace(hour=1))
+    _, day = days_of(stream, 1, start=START.replace(hour=1))
     assert count(day)[:4] == (1, 2, 0, 0)
-    _, day = list_days(stream, 1, start=START.replace(hour=1, second=1))
+    _, day = days_of(stream, 1, start=START.replace(hour=1, second=1))
     assert count(day)[:4] == (1, 1, 0, 1)
-    (early,) = list_days(stream, 0, start=START.replace(hour=23, minute=54))
-    (late,) = list_days(stream, 0, start=START.replace(hour=23, minute=56))
+    (early,) = days_of(stream, 0, start=START.replace(hour=23, minute=54))
+    (late,) = days_of(stream, 0, start=START.replace(hour=23, minute=56))
     assert (count(early)[:2], count(late)[:2]) == ((1, 1), (1, 2))
 
 
@@ -80,7 +80,7 @@ def test_a_day_with_a_workload_has_the_price_of_its_hours() -> None:
     """An event of 1,000 bytes per second: 86,400 write units at $0.625 per million, and what is stored at $0.25 per GB."""
     stream = make_stream(capacity=ON_DEMAND)
     workload = Workload(spread_by_hour(1.0, None), 1000, 0.0, 4096, 0.0, stream)
-    days = [day.dollars for day in list_days(stream, 2, workload)]
+    days = [day.dollars for day in days_of(stream, 2, workload)]
     # Of the first day 0 to 23 hours of 3.6 MB are stored, of the second 1 to 24 hours, and of the third 25 to 48.
     hours = [sum(range(24)), sum(range(1, 25)), sum(range(25, 49))]
     each = 0.0036 * 0.25 / 730
@@ -91,7 +91,7 @@ def test_a_table_of_before_the_start_is_not_paid_for() -> None:
     ladder = 'mode = "provisioned"\nladder = [{ age = 0, write = 10, read = 10 }]'
     stream = make_stream(capacity=ladder)
     workload = Workload(spread_by_hour(0.0, None), 1000, 0.0, 4096, 0.0, stream)
-    (first,) = list_days(stream, 0, workload)
+    (first,) = days_of(stream, 0, workload)
     # From noon to noon: ten units of the first table, of the second half a day of one and half of ten, and one of the third.
     units = 24 * 10 + 12 * 1 + 12 * 10 + 12 * 1
     assert first.dollars == pytest.approx(units * (0.00065 + 0.00013))
@@ -127,16 +127,3 @@ def test_queries_of_old_events_read_yesterday_or_the_period_before(period: str, 
     stream = make_stream(period=period, retention=30, capacity=COLD)
     bill = price_rolling(Workload(spread_by_hour(0.0, None), 700, 0.0, 4096, 2.0, stream))
     assert bill.tables.reads == pytest.approx(dollars)
-
-
-def test_a_ladder_on_demand_keeps_its_classes() -> None:
-    """In the first of 24 hours the day before is open, and costs $0.125 per million."""
-    ladder = (
-        'mode = "provisioned"\nladder = [{ age = 0, write = 9, read = 9 }, '
-        '{ age = 1, write = 1, read = 1, class = "infrequent-access" }]'
-    )
-    found = price_rolling_on_demand(
-        Workload(spread_by_hour(0.0, None), 700, 0.0, 4096, 2.0, make_stream(capacity=ladder, retention=5))
-    )
-    assert found.tables.reads == pytest.approx((23 * 0.40734 + 0.3285) / 24)
-    assert found.tables.writes == 0

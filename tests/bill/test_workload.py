@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from bill.amounts import Bill
-from bill.compare import Proposal, simulate_change
+from bill.compare import Proposal, compare_change
 from bill.prices import TableCost
 from bill.table_bill import price_one_on_demand, price_one_provisioned, price_rolling
 from bill.workload import Workload, spread_by_hour
@@ -105,10 +105,10 @@ def test_an_export_reads_each_table_once_strongly() -> None:
 
 def days_of(config: Config) -> list[int]:
     found = Workload(spread_by_hour(3, None), 700, 0.0, 4096, 0.0, config.streams["s"])
-    return [day["day"] for day in simulate_change(config, Proposal(found, ""), NOON, "us-east-1")["before"]["days"]]
+    return [day["day"] for day in compare_change(config, Proposal(found, ""), NOON, "us-east-1")["before"]["days"]]
 
 
-def test_a_simulation_shows_each_nth_day_and_the_last() -> None:
+def test_a_comparison_shows_each_nth_day_and_the_last() -> None:
     """Tables are kept for the retention and the late events' day, and two more days show that nothing changes."""
     assert days_of(configuration()) == [0, 1, 2, 3, 4, 5, 6, 7, 8]
     assert days_of(configuration(retention=20)) == [*range(0, 23, 2), 23]

@@ -284,7 +284,9 @@ def test_the_command_prints_the_figures_the_price_and_the_lines(watched: tuple[W
 
 
 def test_the_command_answers_json(watched: tuple[Watch, Logs]) -> None:
-    (document,) = json.loads(run("advise", "--json", "--stream", "s").output)
+    answer = json.loads(run("advise", "--json", "--stream", "s").output)
+    assert (answer["prices"]["region"], answer["prices"]["month"]) == ("us-east-1", "2026-11")
+    (document,) = answer["advice"]
     (finding,) = document["findings"]
     assert (document["stream"], finding["rule"], finding["confidence"]) == ("s", "units", "medium")
     ladder = tomllib.loads(finding["toml"])["streams"]["s"]["capacity"]["ladder"]

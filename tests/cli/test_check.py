@@ -1,4 +1,4 @@
-"""`check` and `simulate`: warnings, tables and units, calculated by hand."""
+"""`check`, and the days of `cost`: warnings, tables and units, calculated by hand."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -19,50 +19,35 @@ def at_noon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clock, "read_clock", lambda: datetime(2026, 6, 1, 12, tzinfo=UTC))
 
 
-def test_simulate_counts_the_units_of_indexes(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_days_count_the_units_of_indexes(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     at_noon(monkeypatch)
     file.write_text(PROVISIONED)
-    life = json.loads(run("simulate", "--config", str(file), "--days", "1", "--json").stdout)["access"]
+    life = json.loads(run("cost", str(file), "--days", "1", "--json").stdout)["days"]["access"]
     # The open table's 10 and its index's 10,000; two tables stand by at a unit each, and so do their indexes.
     assert life[0]["write"] == 10_014
     assert life[0]["read"] == 15
     assert life[0]["dollars"] == pytest.approx(24 * (10_014 * 0.00065 + 15 * 0.00013))
 
 
-def test_simulate_prices_packs_by_the_events_of_a_request(file: Path) -> None:
+def test_days_price_packs_by_the_events_of_a_request(file: Path) -> None:
     """A pack takes 1,000 bytes for its first event, 250 for each of 99 others, and 130 bytes of its own: 26 units."""
     file.write_text(
         '[streams.s]\nperiod = "day"\nlate = "1d"\nretention = 9\nkey = { partition_by = "time", bucket = "1h" }\n'
     )
     with file.open("a") as more:
         more.write('capacity = { mode = "on-demand" }\npack = { span = "1m" }\n')
-    words = ("simulate", "--config", str(file), "--days", "1", "--rate", "10", "--reads", "0", "--json")
-    prices = [json.loads(run(*words, *batch).stdout)["s"][0]["dollars"] for batch in (["--batch", "1"], [])]
+    words = ("cost", str(file), "--days", "1", "--rate", "10", "--reads", "0", "--json")
+    prices = [json.loads(run(*words, *batch).stdout)["days"]["s"][0]["dollars"] for batch in (["--batch", "1"], [])]
     # A write unit per event alone, or 26 of the pack per 100 events: 864,000 events a day at $0.625 per million units.
     assert prices[0] == pytest.approx(1.08, rel=0.005)
     assert prices[1] == pytest.approx(0.1404, rel=0.01)
 
 
-def test_simulate_prices_on_demand_tables_once_it_knows_the_events(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_days_price_on_demand_tables_once_they_know_the_events(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     at_noon(monkeypatch)
-    plain = run("simulate", "--config", str(file), "--days", "1")
-    assert "access, on demand" in plain.output
-    assert "add --rate" in plain.output
-    words = (
-        "simulate",
-        "--config",
-        str(file),
-        "--days",
-        "3",
-        "--rate",
-        "100",
-        "--bytes",
-        "500",
-        "--reads",
-        "0",
-        "--json",
-    )
-    life = json.loads(run(*words).stdout)["access"]
+    assert "without --rate only provisioned units are priced" in run("cost", str(file), "--days", "1").output
+    words = ("cost", str(file), "--days", "3", "--rate", "100", "--bytes", "500", "--reads", "0", "--json")
+    life = json.loads(run(*words).stdout)["days"]["access"]
     # 8.64 million events per day of a unit in the table and in both indexes, at $0.625 a million: $16.20; and storage, which
     # grows by 10.3 GB per day (500 + 500 + 200 bytes per event) at $0.25 for 730 hours.
     assert life[3]["dollars"] == pytest.approx(16.20 + 2.5 * 10.368 * 0.25 / 730 * 24, abs=0.02)

@@ -277,7 +277,7 @@ def test_a_function_that_fails_is_an_error_and_no_traceback(functions: FakeFunct
 def test_an_unknown_stream_and_a_bad_configuration_say_what_to_do(stage: Stage) -> None:
     assert "there are: s" in run("status", "--stream", "nothing").output
     Path("tidetable.toml").write_text("[streams.s]\nperiod = 1")
-    result = run("simulate")
+    result = run("cost", "--days", "1")
     assert result.exit_code == 1
     assert "streams.s" in result.output
 
@@ -291,12 +291,12 @@ def test_a_stage_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (result.exit_code, "could not be reached" in result.output) == (1, True)
 
 
-def test_simulate_follows_the_ladder_from_an_empty_start(tmp_path: Path) -> None:
-    arguments = ("simulate", "--config", str(ROOT / "tidetable.toml"), "--days", "30", "--svg", str(tmp_path))
+def test_cost_follows_the_ladder_from_an_empty_start(tmp_path: Path) -> None:
+    arguments = ("cost", str(ROOT / "tidetable.toml"), "--days", "30", "--svg", str(tmp_path))
     result = run(*arguments)
     assert result.exit_code == 0, result.output
     assert (tmp_path / "quakes.svg").read_text().startswith("<svg")
-    life = json.loads(run(*arguments, "--json").output)["quakes"]
+    life = json.loads(run(*arguments, "--json").output)["days"]["quakes"]
     assert len(life) == 31
     # With `late` = 7 days eight tables are open and two stand by; closed tables are deleted after fourteen days.
     assert [life[0][name] for name in ("ahead", "open", "closed")] == [2, 8, 0]
@@ -323,7 +323,6 @@ COMMANDS = {
     "backfill",
     "replay",
     "sweep",
-    "simulate",
     "cost",
     "rollup",
     "console",

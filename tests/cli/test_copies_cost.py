@@ -1,4 +1,4 @@
-"""`cost` and `simulate` of copies in other Regions: prices are calculated by hand here, from AWS's price list."""
+"""`cost` of copies in other Regions: prices are calculated by hand here, from AWS's price list."""
 
 import json
 from pathlib import Path
@@ -107,25 +107,25 @@ def test_what_is_not_known_of_copies_is_listed(file: Path) -> None:
     assert "copies" not in run("cost", str(file), *LOAD).output
 
 
-def test_simulate_prices_the_days_of_copies(file: Path) -> None:
+def test_the_days_of_copies_are_priced(file: Path) -> None:
     days = {}
     for name, text in (("copies", STREAM), ("alone", STREAM.replace("replicas", "# replicas"))):
         file.write_text(text)
-        result = run("simulate", "--config", str(file), "--days", "3", *LOAD[:4], "--reads", "0", "--json")
+        result = run("cost", str(file), "--days", "3", *LOAD[:4], "--reads", "0", "--json")
         assert result.exit_code == 0, result.output
-        days[name] = json.loads(result.stdout)["s"]
+        days[name] = json.loads(result.stdout)["days"]["s"]
     # All events are in the index here: in three Regions, and two times 4.32 GB are sent on the day.
     sent = 2 * 4.32 * 0.02
     assert days["copies"][3]["dollars"] == pytest.approx(3 * days["alone"][3]["dollars"] + sent)
 
 
-def test_simulate_without_a_load_prices_the_units_in_each_region(file: Path) -> None:
+def test_days_without_a_load_price_the_units_in_each_region(file: Path) -> None:
     days = {}
     for name, text in (("copies", STREAM), ("alone", STREAM.replace("replicas", "# replicas"))):
         file.write_text(text + SCALED)
-        result = run("simulate", "--config", str(file), "--days", "2", "--json")
+        result = run("cost", str(file), "--days", "2", "--json")
         assert result.exit_code == 0, result.output
-        days[name] = json.loads(result.stdout)["s"][2]
+        days[name] = json.loads(result.stdout)["days"]["s"][2]
     # A table and its index have as many units. Alone, two tables stand by at one unit each; with copies, they do not.
     table, standing_by = 100 * 0.00065 + 10 * 0.00013, 0.00065 + 0.00013
     assert days["alone"]["dollars"] == pytest.approx(24 * 2 * (table + 2 * standing_by))

@@ -1,4 +1,4 @@
-"""The options of `cost` and `simulate`: each is part of the workload that is priced, and the bill is summed up."""
+"""The options of `cost`: each is part of the workload that is priced, and the bill is summed up."""
 
 import json
 from pathlib import Path
@@ -10,7 +10,7 @@ from bill.amounts import Bill, Line
 from bill.prices import TableCost
 from bill.workload import Workload
 from bill.workload_bill import WholeBill
-from cli import estimate
+from cli import estimate, timeline
 from cli.workload import read_shares
 from tests.worlds.commands import run
 from tests.worlds.estimates import ON_DEMAND
@@ -33,6 +33,15 @@ PLAIN: dict[str, Any] = {
     "by_key": True,
     "groups": 100,
 }
+
+
+PLAIN_STREAM = """
+[streams.s]
+period = "day"
+late = "1h"
+retention = 5
+key = { partition_by = "series" }
+"""
 
 
 @pytest.fixture
@@ -151,14 +160,57 @@ def test_a_share_of_an_index_is_from_nothing_to_all(word: str, share: float | No
         assert read_shares(stream, [word]) == {"by_error": share}
 
 
-def test_simulate_takes_the_workload_of_its_options(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_days_have_the_workload_of_the_options(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: Any = []
-    monkeypatch.setattr(estimate, "simulate_days", lambda _, *given: seen.append(given) or ())
+    monkeypatch.setattr(timeline, "list_days", lambda _, *given: seen.append(given) or ())
     words = "--days", "3", "--bytes", "700", "--batch", "40", "--reads", "2.5", "--read-bytes", "9000", "--night", "1"
-    assert run("simulate", "--config", str(file), *words, "--rate", "5", "--json").exit_code == 0
+    assert run("cost", str(file), *words, "--rate", "5", "--json").exit_code == 0
     ((start, days, workload),) = seen
     assert (start.hour, start.minute, start.second, start.microsecond, days) == (12, 0, 0, 0, 3)
     own = {"events_per_second": [1.0] * 7 + [5.0] * 16 + [1.0], "event_bytes": 700, "reads_per_second": 2.5}
-    assert fields_of(workload) == PLAIN | own | {"read_bytes": 9000, "batch": 40, "by_key": False}
-    assert run("simulate", "--config", str(file), "--json").exit_code == 0
+    assert fields_of(workload) == PLAIN | own | {"read_bytes": 9000, "batch": 40}
+    assert run("cost", str(file), "--days", "90", "--json").exit_code == 0
     assert seen[1][1:] == (90, None)
+
+
+def test_days_without_a_rate_are_those_of_a_known_stream_as_it_is(file: Path) -> None:
+    assert list(json.loads(run("cost", str(file), "--days", "1", "--stream", "access", "--json").stdout)["days"]) == [
+        "access"
+    ]
+    for words in (["--days", "1", "--stream", "acces"], ["--days", "1", "--change", "retention = 3"], []):
+        refused = run("cost", str(file), *words)
+        assert refused.exit_code == 64
+        assert ("there are: access" if "acces" in words else "add --rate") in refused.output
+
+
+def test_other_settings_have_a_price_and_those_that_save_have_their_lines(file: Path) -> None:
+    """Of 262.8 million units packs of a hundred events of 1,000 bytes take 26 of a hundred: a request is of one series."""
+    file.write_text(PLAIN_STREAM)
+    words = "--rate", "100", "--reads", "0", "--series-per-request", "1"
+    text = run("cost", str(file), *words).output
+    assert "packs: saves $" in text
+    assert '    [streams.s.pack]\n    span = "1h"\n' in text
+    assert "a rollup: saves" not in text
+    found = json.loads(run("cost", str(file), *words, "--json").stdout)["alternatives"]
+    assert found[0]["toml"] == '[streams.s.pack]\nspan = "1h"'
+    compared = json.loads(run("cost", str(file), *words, "--change", found[0]["toml"], "--json").stdout)
+    assert compared["saving"] == pytest.approx(found[0]["saving"])
+    writes = [line["dollars"] for plan in ("before", "after") for line in compared[plan]["lines"][:1]]
+    assert writes == pytest.approx([262.8 * 0.625, 262.8 * 0.26 * 0.625])
+
+
+def test_a_change_is_shown_line_by_line(file: Path) -> None:
+    file.write_text(PLAIN_STREAM)
+    words = "--rate", "100", "--reads", "0", "--series-per-request", "1", "--change"
+    text = run("cost", str(file), *words, 'pack = { span = "1h" }').output
+    assert ["tables,", "writes", "164.25", "42.70", "121.54"] in [
+        line.replace("│", "").split() for line in text.splitlines()
+    ]
+    assert "in all" in text
+    wrong = run("cost", str(file), *words, "pak = 3")
+    assert (wrong.exit_code, "did you mean pack? (line 1)" in wrong.output) == (64, True)
+    few = run(
+        "cost", str(file), *words, 'capacity = { mode = "provisioned", ladder = [{ age = 0, write = 9, read = 9 }] }'
+    )
+    assert few.exit_code == 1
+    assert "no price: the table's capacity takes 9 events per second" in few.output

@@ -4,8 +4,7 @@ from datetime import UTC, datetime
 from xml.etree import ElementTree as ET
 
 from bill.timeline import Day
-from cli.estimate import _draw_life
-from cli.timeline import draw_timeline
+from cli.timeline import draw_days, draw_timeline
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -34,7 +33,7 @@ def test_units_are_bars_and_tables_a_line() -> None:
 
 
 def test_a_life_is_drawn_by_every_nth_day_and_the_last() -> None:
-    grid = _draw_life("s", LIFE, 2)
+    grid = draw_days("s", LIFE, 2)
     cells = [list(column.cells) for column in grid.columns]
     assert cells[0] == ["0", "2", "3"]
     assert [own[0] for own in cells] == ["0", "3", "2", "1", "1", "0", "100", "7", "2", "12.50"]

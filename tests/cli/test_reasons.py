@@ -43,7 +43,7 @@ def test_a_time_beyond_every_calendar_spoils_its_row_alone(tmp_path: Path, unit:
 def test_a_file_that_cannot_be_written_is_named(stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     taken = tmp_path / "taken"
     taken.write_text("")
-    assert ends_with_a_reason(run("simulate", "--svg", str(taken)), "taken")
+    assert ends_with_a_reason(run("cost", "--days", "1", "--svg", str(taken)), "taken")
 
 
 def test_a_port_that_another_program_has_is_named(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:

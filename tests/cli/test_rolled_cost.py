@@ -1,4 +1,4 @@
-"""`cost` and `simulate` of rollups and feeds: prices are calculated by hand here, from AWS's price list."""
+"""`cost` of rollups and feeds: prices are calculated by hand here, from AWS's price list."""
 
 import json
 from pathlib import Path
@@ -128,11 +128,11 @@ def test_what_is_left_out_of_their_price_is_listed(file: Path) -> None:
     assert "not priced: the rollups' archives" in shown
 
 
-def test_simulate_prices_the_tables_of_rollups(file: Path) -> None:
+def test_the_days_of_rollups_are_priced(file: Path) -> None:
     file.write_text(STREAM + MINUTES)
-    result = run("simulate", "--config", str(file), "--days", "40", *LOAD, "--json")
+    result = run("cost", str(file), "--days", "40", *LOAD, "--json")
     assert result.exit_code == 0, result.output
-    days = json.loads(result.stdout)["s-m"]
+    days = json.loads(result.stdout)["days"]["s-m"]
     # The writes and reads of a day; and on the 41st day 0.87 to 0.9 GB are there, of 30 days and the present one.
     day = 1_440 * 21 * 0.625e-6 + 1_061_764 * 0.125e-6
     assert days[0]["dollars"] == pytest.approx(day, rel=0.01)

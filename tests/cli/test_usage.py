@@ -132,7 +132,7 @@ def test_a_call_of_minutes_shows_a_sign_of_life_before_a_nat_gateway_drops_its_c
         (("console", "--port"), 0, 65_535),
         (("import", "none.csv", "--stream", "s", "--batch"), 1, 10_000),
         (("import", "none.csv", "--stream", "s", "--parallel"), 1, 32),
-        (("simulate", "--config", "none.toml", "--days"), 1, 3660),
+        (("cost", "none.toml", "--days"), 1, 3660),
         (("cost", "none.toml", "--rate", "1", "--bytes"), 1, 400_000),
         (("cost", "none.toml", "--rate", "1", "--batch"), 1, 10_000),
         (("cost", "none.toml", "--rate", "1", "--groups"), 1, 100_000),

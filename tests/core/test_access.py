@@ -22,7 +22,6 @@ PERIODS = "/v1/streams/{stream}/periods"
         ("GET", "/v1/plan", "", {"operate"}),
         ("GET", "/v1/alarms", "a/", {"operate"}),
         ("GET", "/v1/cost", "", {"operate"}),
-        ("GET", "/v1/simulate", "", {"operate"}),
         ("GET", "/v1/another", "", {"read"}),
     ],
 )

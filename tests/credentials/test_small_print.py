@@ -93,7 +93,7 @@ def test_the_prefix_of_series_is_counted_in_bytes(prefix: str, problems: list[st
     assert check_rights("n", None, ["read"], prefix)[1] == problems
 
 
-@pytest.mark.parametrize("route", ["/v1/plan", "/v1/alarms", "/v1/activity", "/v1/cost", "/v1/simulate"])
+@pytest.mark.parametrize("route", ["/v1/plan", "/v1/alarms", "/v1/activity", "/v1/cost"])
 def test_the_routes_of_operators_need_their_scope(route: str) -> None:
     assert find_scopes("GET", route, Access()) == frozenset({"operate"})
 

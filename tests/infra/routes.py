@@ -23,7 +23,6 @@ ROUTES = {
     ("GET", "/v1/alarms"): "operations",
     ("GET", "/v1/activity"): "operations",
     ("GET", "/v1/cost"): "operations",
-    ("GET", "/v1/simulate"): "operations",
     ("GET", "/console"): "console",
     ("GET", "/console/assets/{file+}"): "console",
 }

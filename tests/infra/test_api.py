@@ -176,7 +176,7 @@ def test_the_stage_throttles_as_configured(dev: Template) -> None:
     # A bill reads metrics for up to $0.02, and the other operators' routes call AWS's control plane.
     assert (cost["ResourcePath"], cost["HttpMethod"]) == ("/~1v1~1cost", "GET")
     assert (cost["ThrottlingRateLimit"], cost["ThrottlingBurstLimit"]) == (1, 10)
-    assert [setting["ResourcePath"] for setting in operated] == ["/~1v1~1plan", "/~1v1~1alarms", "/~1v1~1simulate"]
+    assert [setting["ResourcePath"] for setting in operated] == ["/~1v1~1plan", "/~1v1~1alarms", "/~1v1~1activity"]
     for setting in operated:
         assert (setting["ThrottlingRateLimit"], setting["ThrottlingBurstLimit"]) == (5, 20)
 

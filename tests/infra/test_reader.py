@@ -133,7 +133,7 @@ def test_every_method_of_a_reader_reads(changes: tuple[tuple[str, str], ...]) ->
     methods = reader(*changes).all("AWS::ApiGateway::Method").values()
     assert {method["HttpMethod"] for method in methods} == {"GET"}
     paths = {part["PathPart"] for part in reader(*changes).all("AWS::ApiGateway::Resource").values()}
-    assert not paths & {"console", "plan", "cost", "alarms", "simulate", "influx", "otlp"}
+    assert not paths & {"console", "plan", "cost", "alarms", "influx", "otlp"}
 
 
 def test_the_rights_of_a_reader_are_to_read_in_its_own_region_and_from_the_origins_bucket() -> None:

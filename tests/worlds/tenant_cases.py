@@ -103,7 +103,7 @@ def list_cases() -> Iterator[Case]:
     for route in ("/v1/health", "/v1/streams", "/v1/plan", "/v1/alarms", "/v1/activity", "/v1/cost"):
         yield Case(route, {}, {})
     yield Case("/v1/cost", {}, {"stream": "plain"})
-    yield Case("/v1/simulate", {}, {"stream": "plain", "rate": "5"})
+    yield Case("/v1/cost", {}, {"stream": "plain", "rate": "5"})
 
 
 class Both:

@@ -145,15 +145,15 @@ function drawWhatIf(place, body, values, signal) {
   async function ask() {
     fill(answer, showBusy("Pricing it…"));
     try {
-      const { body: found, url } = await get("v1/simulate", question, signal);
-      if (!signal.aborted) fill(answer, found.after ? comparison(found, url) : ideas(found, price));
+      const { body: found, url } = await get("v1/cost", question, signal);
+      if (!signal.aborted) fill(answer, found.after ? comparison(found, url) : alternatives(found, price));
     } catch (error) {
       if (!signal.aborted) fill(answer, showProblem(error, ask));
     }
   }
 }
 
-/** The parameters of a simulation: the address before what was measured. @param {any} stream @param {URLSearchParams} values @returns {Record<string, any>} */
+/** The parameters of a load: the address before what was measured. @param {any} stream @param {URLSearchParams} values @returns {Record<string, any>} */
 function questionOf(stream, values) {
   const measured = stream.workload ?? {};
   return {
@@ -166,23 +166,24 @@ function questionOf(stream, values) {
   };
 }
 
-/** @param {any} found of /v1/simulate @param {(text: string) => void} price @returns {HTMLElement} */
-function ideas(found, price) {
+/** @param {any} found of /v1/cost with a load @param {(text: string) => void} price @returns {HTMLElement} */
+function alternatives(found, price) {
   return h("div.explain", {},
     found.before.wall.met ? wallText(found.before.wall)
       : h("p", {}, h("strong", {}, `${showMoney(found.before.dollars)} a month`), ` for this load with ${found.stream} as it is configured.`, fixedText(found.before)),
-    found.ideas.length ? showTable([
-      { name: "idea", cell: (idea) => h("button.idea", { type: "button", onclick: () => price(idea.toml) }, idea.name) },
-      { name: "a month", number: true, cell: (idea) => showMoney(idea.dollars) },
-      { name: "saves", number: true, cell: (idea) => savingText(idea.saving) },
-      { name: "why", cell: (idea) => h("span.wrap", {}, idea.why) },
-    ], found.ideas, { caption: "Ideas" }) : showEmpty("No ideas", "There is no further idea for this configuration. Write lines above to try a change."),
-    found.refused.length ? h("details", {}, h("summary", {}, "Ideas that this configuration cannot have"),
-      h("ul", {}, found.refused.map((/** @type {any} */ idea) => h("li", {}, h("b", {}, idea.name), `: ${idea.reason}`)))) : null,
+    found.alternatives.length ? showTable([
+      { name: "setting", cell: (setting) => h("button.setting", { type: "button", onclick: () => price(setting.toml) }, setting.name) },
+      { name: "a month", number: true, cell: (setting) => showMoney(setting.dollars) },
+      { name: "saves", number: true, cell: (setting) => savingText(setting.saving) },
+      { name: "why", cell: (setting) => h("span.wrap", {}, setting.why) },
+    ], found.alternatives, { caption: "Other settings" }) : showEmpty("No other settings", "Write lines above to try a change."),
+    found.refused.length ? h("details", {}, h("summary", {}, "Settings that this configuration cannot have"),
+      h("ul", {}, found.refused.map((/** @type {any} */ setting) => h("li", {}, h("b", {}, setting.name), `: ${setting.reason}`)))) : null,
+    h("p.hint", {}, withCode("`bin/tidetable advise` judges more settings, by what was measured.")),
     plan("The bill of this load", found.before), limits(found));
 }
 
-/** @param {any} found of /v1/simulate @param {string} url @returns {HTMLElement} */
+/** @param {any} found of /v1/cost with a load @param {string} url @returns {HTMLElement} */
 function comparison(found, url) {
   const names = [...new Set([...found.before.lines, ...found.after.lines].map((line) => line.name))];
   const rows = names.map((name) => {
@@ -206,7 +207,7 @@ function comparison(found, url) {
     ], rows, { caption: "Before and after" }),
     h("p", {}, "In tidetable.toml, replace the stream's own lines by these lines, and deploy. A change of the layout, such as packs, holds for tables that are made after the deploy."),
     h("pre.json", { tabindex: 0 }, found.change),
-    h("div.buttons", {}, copyButton("Copy the lines", found.change), copyButton("curl", curlOf(url)), copyButton("Link", location.href), h("a.button", { href: hashOf("cost", { stream: found.stream }) }, "Other ideas")),
+    h("div.buttons", {}, copyButton("Copy the lines", found.change), copyButton("curl", curlOf(url)), copyButton("Link", location.href), h("a.button", { href: hashOf("cost", { stream: found.stream }) }, "Other settings")),
     plan("Before: lines and days", found.before), plan("After: lines and days", found.after), limits(found));
 }
 
@@ -220,7 +221,7 @@ function plan(title, bill) {
       { name: "read units", number: true, cell: (day) => showNumber(day.read) },
       { name: "infrequent", number: true, cell: (day) => showNumber(day.infrequent) },
       { name: "a day", number: true, cell: (day) => showMoney(day.dollars) },
-    ], bill.days, { caption: `${title}, by day` })) : h("p.hint", {}, withCode("There are too many tables to show their days here: `bin/tidetable simulate` does.")),
+    ], bill.days, { caption: `${title}, by day` })) : h("p.hint", {}, withCode("There are too many tables to show their days here: `bin/tidetable cost --days 90` does.")),
     wallText(bill.wall), discountList(bill.discounts),
     bill.advice.length ? h("ul.notes", {}, bill.advice.map((/** @type {string} */ text) => h("li", {}, text))) : null);
 }

@@ -65,9 +65,7 @@ _ROUTES: Mapping[str, Callable[[Parameters, Access], Parameters]] = {
     "/v1/streams/{stream}/series": partial(_confine_prefix, "prefix"),
 }
 # These routes show figures of whole tables, or of the stage.
-_WHOLE = frozenset(
-    {"/v1/streams/{stream}/periods", "/v1/plan", "/v1/alarms", "/v1/activity", "/v1/cost", "/v1/simulate"}
-)
+_WHOLE = frozenset({"/v1/streams/{stream}/periods", "/v1/plan", "/v1/alarms", "/v1/activity", "/v1/cost"})
 
 
 def confine_parameters(route: str, parameters: Parameters, access: Access) -> Parameters:
