@@ -145,7 +145,7 @@ def test_one_stream_is_priced_alone(door: Door) -> None:
             ALL,
             {"stream": "quaks"},
             404,
-            "there is no stream 'quaks'; there are: quakes, packed, devices; did you mean quakes?",
+            "there is no stream 'quaks'; there are: devices, packed, quakes; did you mean quakes?",
         ),
         (ONE, {"stream": "devices"}, 403, "this key may not operate the stream 'devices': use a key that may"),
         (
@@ -278,7 +278,7 @@ def test_the_days_are_those_of_a_stage_that_fills(door: Door) -> None:
         (
             {"stream": "quaks", "rate": "1"},
             404,
-            "there is no stream 'quaks'; there are: quakes, packed, devices; did you mean quakes?",
+            "there is no stream 'quaks'; there are: devices, packed, quakes; did you mean quakes?",
         ),
         ({"stream": "quakes", "bytes": "5"}, 400, "rate: missing; add events per second, such as rate=50."),
         ({"stream": "quakes", "rate": "many"}, 400, "rate must be a number from 0 to 10,000,000"),
