@@ -1,7 +1,7 @@
 """Build the objects that the functions, the command line and the tests use, each at its first use.
 
 So a function imports only what it needs: importing boto3 takes as long as a whole answer, and pyarrow takes longer.
-This module has the objects that requests and the drain need; ``wiring_upkeep`` adds the objects of the other functions.
+This module has the objects that requests need; ``wiring_upkeep`` adds the objects of the other functions.
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from tidetable.credentials import CredentialRing
     from tidetable.event_writing import Jitter
     from tidetable.ingest.circuit import Circuit
-    from tidetable.ingest.delivery import Drain
     from tidetable.ingest.marks import Marks
     from tidetable.ingest.recent_periods import RecentPeriods
     from tidetable.ingest.request import Ingest
@@ -115,13 +114,13 @@ class Pipeline:
     def large(self) -> LargeValueServices:
         from tidetable.large.shrink import LargeValueServices
 
-        return LargeValueServices(self.values, Zstd(), draw_name)
+        return LargeValueServices(values=self.values, compressor=Zstd(), unique=draw_name)
 
     @cached_property
     def unpacker(self) -> Unpacker:
         from tidetable.large.unpack import Unpacker
 
-        return Unpacker(self.store, self.values, Zstd())
+        return Unpacker(store=self.store, values=self.values, compressor=Zstd())
 
     @cached_property
     def operations(self) -> Operations:
@@ -141,12 +140,6 @@ class Pipeline:
         from aws.overflow import SqsOverflow
 
         return SqsOverflow(clients.find_sqs_client, settings.read_settings().overflow_queue_url, self.values, Zstd())
-
-    @cached_property
-    def dead_letters(self) -> ports.DeadLetters:
-        from aws.overflow import SqsDeadLetters
-
-        return SqsDeadLetters(clients.find_sqs_client, settings.read_settings().dead_letter_queue_url)
 
     @cached_property
     def circuit(self) -> Circuit:
@@ -173,16 +166,18 @@ class Pipeline:
     def ingest(self) -> Ingest:
         from tidetable.ingest.request import Ingest
 
-        services = self.catalog_reader, self.store, self.overflow, self.clock
-        return Ingest(self.config, *services, self.jitter, self.circuit, self.large, self.known, self.marks)
-
-    @cached_property
-    def drain(self) -> Drain:
-        from tidetable.ingest.delivery import Drain
-        from tidetable.ingest.pace import Pace
-
-        services = self.catalog_reader, self.store, self.dead_letters, self.clock, self.jitter, self.large
-        return Drain(self.config, *services, Pace(self.clock), self.values, self.marks)
+        return Ingest(
+            config=self.config,
+            catalog=self.catalog_reader,
+            store=self.store,
+            overflow=self.overflow,
+            clock=self.clock,
+            jitter=self.jitter,
+            circuit=self.circuit,
+            large=self.large,
+            known=self.known,
+            marks=self.marks,
+        )
 
     # Dialects.
 
@@ -272,9 +267,17 @@ class Pipeline:
         from tidetable.archive_expiry import PresentCatalog
         from tidetable.query import Reader
 
-        present = PresentCatalog(self.catalog_reader, self.config, self.clock, self.copies)
-        services = self.store, self.archive_reader, self.unpacker, self.seal, DDSketches(), self.pools
-        return Reader(present, *services, self.rolled, self.copies)
+        return Reader(
+            catalog=PresentCatalog(self.catalog_reader, self.config, self.clock, self.copies),
+            store=self.store,
+            archive=self.archive_reader,
+            unpacker=self.unpacker,
+            seal=self.seal,
+            sketches=DDSketches(),
+            pools=self.pools,
+            rolled=self.rolled,
+            copies=self.copies,
+        )
 
 
 _served: list[Pipeline] = []

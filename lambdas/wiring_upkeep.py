@@ -1,5 +1,5 @@
-"""Build the objects that ingest and query do not need, for lifecycle, archives, rollups, feeds, changes of keys and the
-bill.
+"""Build the objects that ingest and query do not need: for the drain, the lifecycle, archives, rollups, feeds, changes of
+keys and the bill.
 
 They have a module of their own, so that the functions for which a caller waits do not load them.
 """
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from tidetable.credentials import CredentialStore
     from tidetable.feed.changes import StreamRecord
     from tidetable.feed.feeds import Feeds
+    from tidetable.ingest.delivery import Drain
     from tidetable.large.sweep import Sweeper
     from tidetable.large.sweep_ports import Store
     from tidetable.lifecycle import LifecycleRun
@@ -81,6 +82,32 @@ class Upkeep(Pipeline):
 
         return KeptAnswers()
 
+    # Events that wait to be written.
+
+    @cached_property
+    def dead_letters(self) -> ports.DeadLetters:
+        from aws.overflow import SqsDeadLetters
+
+        return SqsDeadLetters(clients.find_sqs_client, settings.read_settings().dead_letter_queue_url)
+
+    @cached_property
+    def drain(self) -> Drain:
+        from tidetable.ingest.delivery import Drain
+        from tidetable.ingest.pace import Pace
+
+        return Drain(
+            config=self.config,
+            catalog=self.catalog_reader,
+            store=self.store,
+            dead_letters=self.dead_letters,
+            clock=self.clock,
+            jitter=self.jitter,
+            large=self.large,
+            pace=Pace(self.clock),
+            saved=self.values,
+            marks=self.marks,
+        )
+
     # The feed of changes.
 
     @cached_property
@@ -95,9 +122,14 @@ class Upkeep(Pipeline):
         from tidetable.feed.feeds import Feeds
 
         letters = FeedDeadLetters(clients.find_sqs_client, settings.read_settings().feed_dead_letter_queue_url)
-        services = self.catalog_reader, self.unpacker, letters, self.clock
         return Feeds(
-            self.config, self.stage, *services, lambda arn, stream: make_target(arn, stream, clients.find_target_client)
+            config=self.config,
+            stage=self.stage,
+            catalog=self.catalog_reader,
+            unpacker=self.unpacker,
+            letters=letters,
+            clock=self.clock,
+            make_target=lambda arn, stream: make_target(arn, stream, clients.find_target_client),
         )
 
     @cached_property
@@ -114,7 +146,9 @@ class Upkeep(Pipeline):
         """Return the services of one run of the refresher; ``remaining`` returns the seconds that the run has left."""
         from tidetable.rollups.services import Services
 
-        return Services(self.catalog, self.reader, self.rollups, self.clock, remaining)
+        return Services(
+            catalog=self.catalog, reader=self.reader, rollups=self.rollups, clock=self.clock, remaining=remaining
+        )
 
     # The life of tables.
 
@@ -157,8 +191,21 @@ class Upkeep(Pipeline):
         """Begin a run of the lifecycle. ``owner`` holds its leases, ``remaining`` returns the seconds that it has left."""
         from tidetable.lifecycle import LifecycleRun
 
-        services = self.catalog, self.tables, self.scaling, self.archiver, self.clock, self.pools, self.catalog_table
-        return LifecycleRun(self.config, self.stage, *services, owner, remaining, lambda: self.rollups, self.mappings)
+        return LifecycleRun(
+            config=self.config,
+            stage=self.stage,
+            catalog=self.catalog,
+            tables=self.tables,
+            scaling=self.scaling,
+            archiver=self.archiver,
+            clock=self.clock,
+            pools=self.pools,
+            catalog_table=self.catalog_table,
+            owner=owner,
+            remaining=remaining,
+            find_rollups=lambda: self.rollups,
+            mappings=self.mappings,
+        )
 
     # Archives, and the bucket.
 
@@ -179,8 +226,15 @@ class Upkeep(Pipeline):
     def sweeper(self) -> Sweeper:
         from tidetable.large.sweep import Sweeper
 
-        services = self.catalog, self.store, self.stored_values, self.objects, self.clock, self.pools
-        return Sweeper(self.config, *services)
+        return Sweeper(
+            config=self.config,
+            catalog=self.catalog,
+            store=self.store,
+            objects=self.stored_values,
+            notes=self.objects,
+            clock=self.clock,
+            pools=self.pools,
+        )
 
     @cached_property
     def source(self) -> TableSource:
@@ -204,15 +258,32 @@ class Upkeep(Pipeline):
     def exporter(self) -> Exporter:
         from tidetable.archive import Exporter
 
-        services = self.source, self.objects, self.format, self.clock, self.complete, self.pools
-        return Exporter(self.config, self.catalog, self.tables, *services, time_travel=self.time_travel)
+        return Exporter(
+            config=self.config,
+            catalog=self.catalog,
+            tables=self.tables,
+            source=self.source,
+            objects=self.objects,
+            format=self.format,
+            clock=self.clock,
+            complete=self.complete,
+            pools=self.pools,
+            time_travel=self.time_travel,
+        )
 
     @cached_property
     def restorer(self) -> Restorer:
         from tidetable.archive import Restorer
 
         notes = None if self.marks is None else self.marks.notes
-        return Restorer(self.stage, self.exporter, self.store, self.jitter, self.large, notes)
+        return Restorer(
+            stage=self.stage,
+            archive=self.exporter,
+            store=self.store,
+            jitter=self.jitter,
+            large=self.large,
+            notes=notes,
+        )
 
     @cached_property
     def part_reader(self) -> S3PartReader:

@@ -3,6 +3,7 @@
 Each rule has one result, which names every file that breaks it.
 """
 
+import ast
 import os
 import subprocess
 import sys
@@ -143,6 +144,12 @@ def test_the_modules_beside_the_handlers_import_each_other_in_no_circle() -> Non
     assert [stem for stem, tops in reached.items() if stem in tops] == []
 
 
+def test_the_wiring_passes_no_port_by_its_place_in_a_tuple() -> None:
+    """Two ports of one type in the wrong order would be accepted by the checker of types."""
+    nodes = [node for wiring in WIRING for node in ast.walk(ast.parse(wiring.read_text()))]
+    assert [ast.unparse(node) for node in nodes if isinstance(node, ast.Starred)] == []
+
+
 @pytest.mark.parametrize("handler", ["ingest", "query"])
 def test_what_a_caller_waits_for_imports_no_boto3_pydantic_or_x_ray(handler: str) -> None:
     """Runs in a separate process with everything that the first request needs. Powertools imports only the name of
@@ -157,7 +164,7 @@ settings.CONFIG_FILE = Path({str(ROOT / "tidetable.toml")!r})
 from handlers import {handler}
 import wiring
 pipeline = wiring.get_pipeline()
-pipeline.ingest, pipeline.reader, pipeline.drain
+pipeline.ingest, pipeline.reader
 heavy = ("boto3", "botocore.session", "pydantic", "aws_xray_sdk", "pyarrow", "ddsketch", "zstandard", "nanoarrow")
 heavy += ("tidetable.query.aggregates", "tidetable.query.rankings", "tidetable.ingest.marks", "aws.dynamodb.rollups")
 heavy += ("tidetable.query.aggregates", "tidetable.query.rankings", "tidetable.packs", "tidetable.ingest.columns")

@@ -14,7 +14,7 @@ from aws_lambda_powertools.utilities.batch import BatchProcessor, EventType, pro
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-import wiring
+import wiring_upkeep
 from handlers._observe import logger, make_countdown, metrics, observe
 from tidetable.errors import NotDrained
 from tidetable.ingest.saved import drain_saved, take_message
@@ -42,7 +42,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> Any:
     def drain(record: SQSRecord) -> None:
         try:
             received = int(record.raw_event["attributes"].get("ApproximateReceiveCount", 1))
-            sent, ports = EPOCH + timedelta(milliseconds=_read_sent(record.raw_event)), wiring.get_pipeline().drain
+            sent, ports = EPOCH + timedelta(milliseconds=_read_sent(record.raw_event)), wiring_upkeep.pipeline().drain
             drained = take_message(record.body, sent, record.message_id, ports, remaining, received=received)
         except NotDrained as error:
             _report_undrained(record, str(error))
@@ -59,7 +59,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> Any:
 
 def _drain_saved(remaining: Remaining) -> None:
     """Write saved messages. The alarm OverflowSaved rings as long as there are any."""
-    run = drain_saved(wiring.get_pipeline().drain, remaining)
+    run = drain_saved(wiring_upkeep.pipeline().drain, remaining)
     if run.events:
         metrics.add_metric("EventsDrained", MetricUnit.Count, run.events)
     if run.backlog.messages:
@@ -82,7 +82,7 @@ def _measure_age(records: Sequence[Mapping[str, Any]]) -> None:
     were received three times. So it would not show the messages of a table that is missing.
     """
     if records:
-        waited = wiring.get_pipeline().clock.now().timestamp() - min(map(_read_sent, records)) / 1000
+        waited = wiring_upkeep.pipeline().clock.now().timestamp() - min(map(_read_sent, records)) / 1000
         metrics.add_metric("OldestMessage", MetricUnit.Seconds, max(waited, 0.0))
 
 

@@ -52,8 +52,13 @@ def show_activity(request: OperationsRequest) -> dict[str, Any]:
 
     _refuse_parameters(request)
     pipeline, access = wiring_upkeep.pipeline(), request.access
-    figures = pipeline.gauges, lambda: pipeline.rollups, pipeline.definitions
-    sources = ActivitySources(pipeline.catalog, *figures, pipeline.pools)
+    sources = ActivitySources(
+        catalog=pipeline.catalog,
+        gauges=pipeline.gauges,
+        rollups=lambda: pipeline.rollups,
+        definitions=pipeline.definitions,
+        pools=pipeline.pools,
+    )
     now = pipeline.clock.now()
     # The stage's figures are of all streams.
     whole = access.streams is None
@@ -74,8 +79,14 @@ def show_cost(request: OperationsRequest) -> dict[str, Any]:
 
     only = _read_stream(request)
     pipeline = wiring_upkeep.pipeline()
-    ports = pipeline.catalog, pipeline.table_reader, pipeline.meters, pipeline.pools
-    sources = BillSources(*ports, read_settings().region, request.remaining)
+    sources = BillSources(
+        catalog=pipeline.catalog,
+        tables=pipeline.table_reader,
+        meters=pipeline.meters,
+        pools=pipeline.pools,
+        region=read_settings().region,
+        remaining=request.remaining,
+    )
     now, sees = pipeline.clock.now(), request.access.sees
     key = request.access.streams, only
     return pipeline.bills.find_or_compute(key, now, lambda: present_bill(pipeline.config, sources, now, sees, only))

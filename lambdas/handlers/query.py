@@ -116,8 +116,16 @@ def list_periods(request: QueryRequest) -> Response:
     pipeline, policy = wiring.get_pipeline(), request.stream
     now, seal = pipeline.clock.now(), pipeline.reader.seal
     query = parse_periods(policy, request.parameters, now, seal)
-    ports = pipeline.catalog_reader, pipeline.table_reader
-    return make_json_response(200, describe_periods(query, policy, *ports, now, seal, pipeline.pools))
+    page = describe_periods(
+        query,
+        policy,
+        catalog=pipeline.catalog_reader,
+        tables=pipeline.table_reader,
+        now=now,
+        seal=seal,
+        pools=pipeline.pools,
+    )
+    return make_json_response(200, page)
 
 
 def list_events(request: QueryRequest) -> Response:
