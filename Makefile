@@ -42,7 +42,7 @@ NEEDS_JAR := $(if $(filter dynamodb-local,$(ENGINE)),$(JAR))
 # would compile the project anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup develop wheel pictures demo local stop dynamodb test quick fixtures coverage mutate check bench synth bootstrap deploy adopt destroy clean
+.PHONY: help setup develop wheel pictures demo local stop dynamodb test quick fixtures lists coverage mutate check bench synth bootstrap deploy adopt destroy clean
 
 help: ## list the commands
 	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:[^#]*## /	/' | expand -t 12
@@ -128,6 +128,9 @@ coverage: develop $(JAR) ## the lines of the product that the quick folders reac
 
 fixtures: develop ## write the fixtures of every stored format anew, after a change of a format
 	@PYTHONPATH=lambdas:. $(PY) -m tests.formats.make
+
+lists: develop ## write the console's list of statistics anew, after a change of the statistics
+	@PYTHONPATH=lambdas:. $(PY) -m tests.console.lists
 
 mutate: develop ## change the code by program, and list the changes that no test notices (SEED=7, PATHS="lambdas", COUNT=300)
 	$(PY) -m tests.mutants $(if $(SEED),--seed $(SEED)) $(if $(COUNT),--count $(COUNT)) $(if $(JOBS),--jobs $(JOBS)) \

@@ -23,7 +23,7 @@ from cli.forms import (
 )
 from cli.outputs import open_stdout, replace_file
 from tidetable.exact_json import encode_json
-from tidetable.rollup_model.definition import TIMES
+from tidetable.statistics import PLAIN, TIMES
 from tidetable_client import Client, Policy, Query, TidetableError
 
 # ``tail`` retries for a day, so that it survives an outage.
@@ -96,9 +96,7 @@ def query(
         typer.Option(metavar="INDEX|N", help="The first events of a ranking; aggregate: the N first groups."),
     ] = None,
     value: Annotated[str | None, typer.Option(help="With --top: the value by which it is partitioned.")] = None,
-    stat: Annotated[
-        str | None, typer.Option(help="Aggregate: count,sum,min,max,avg,first,last,first_at,last_at,p95.")
-    ] = None,
+    stat: Annotated[str | None, typer.Option(help=f"Aggregate: {','.join(PLAIN)},p95.")] = None,
     align: Annotated[bool, typer.Option("--align", help="Aggregate: only whole steps.")] = False,
     step: Annotated[str | None, typer.Option(help="Aggregate: the length of a step, such as 1h, 1d, 1w, 1mo.")] = None,
     field: Annotated[str | None, typer.Option(help="The field to aggregate, or to draw.")] = None,

@@ -28,6 +28,7 @@ def make(*words: str) -> subprocess.CompletedProcess[str]:
         (["local", f"CONFIG={ORDERS}"], f"-m local.up --config {ORDERS}"),
         (["wheel", "PLATFORMS=local"], "-m cdk.bundle local"),
         (["fixtures"], "PYTHONPATH=lambdas:. .venv/bin/python -m tests.formats.make"),
+        (["lists"], "PYTHONPATH=lambdas:. .venv/bin/python -m tests.console.lists"),
         (["local", "ENGINE=dynamodb-local"], "-m local.up  --engine dynamodb-local"),
         (["local", "FRESH=1"], "-m local.up   --fresh"),
         (

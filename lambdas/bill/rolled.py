@@ -14,13 +14,12 @@ from bill.workload import PACK_BYTES, Workload
 from tidetable.config import TableClass
 from tidetable.config.derive import derive_stream
 from tidetable.config.stream import RollupPolicy
-from tidetable.rollup_model.definition import PERCENTILES, TIMES, make_definition
+from tidetable.rollup_model.definition import make_definition
+from tidetable.statistics import KEPT
 
-# Bytes in a pack: of a cell, of each of its fields, of a field's first or last value, and of a field's percentiles.
-# Packs of 100 and 1,000 groups have 4 to 8, 11 to 13, 13, and 7 to 42 bytes; many different values take the most.
-CELL_BYTES, FIELD_BYTES, PLACE_BYTES, SKETCH_BYTES = 7, 13, 13, 42
-# Of the time of a first or last event, of a cell and of each of its fields: 4 to 8 bytes, with times of microseconds.
-TIME_BYTES = 7
+# Bytes in a pack: of a cell, and of each of its fields. Packs of 100 and 1,000 groups have 4 to 8, and 11 to 13 bytes;
+# many different values take the most. The list of statistics has the bytes of those that a rollup need not keep.
+CELL_BYTES, FIELD_BYTES = 7, 13
 _MAX_PACK = 65_536
 # The refresher reads the state of a stream before and after its work, and once per rollup. Each read is three queries.
 _QUERIES, _LOOKS = 3, 3
@@ -68,10 +67,10 @@ def size_bucket(rollup: RollupPolicy, groups: int) -> tuple[float, float]:
 
     The write units include the edge's.
     """
-    each = FIELD_BYTES + PLACE_BYTES * len({"first", "last"} & set(rollup.stats))
-    each += SKETCH_BYTES if PERCENTILES in rollup.stats else 0
-    times = TIME_BYTES * len(set(TIMES) & set(rollup.stats))
-    cells = groups * (CELL_BYTES + times + (each + times) * len(rollup.fields))
+    kept = [KEPT[stat] for stat in rollup.stats]
+    each = FIELD_BYTES + sum(statistic.cell_bytes for statistic in kept)
+    times = sum(statistic.cell_bytes for statistic in kept if statistic.is_time)
+    cells = groups * (CELL_BYTES + times + each * len(rollup.fields))
     packs = max(ceil(cells / _MAX_PACK), 1)
     size = cells / packs + PACK_BYTES
     return packs * size, packs * ceil(size / 1024) + _EDGE_UNITS

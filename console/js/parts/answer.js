@@ -4,6 +4,7 @@ import { h, fill } from "../dom.js";
 import { flatten, isNumber, plural, showNumber } from "../format.js";
 import { MOST_POINTS, stepOf } from "../question.js";
 import { note } from "../state.js";
+import { ADDED, TIMES } from "../statistics.js";
 import { lengthText, showTime, zoneName } from "../times.js";
 import { openEvent } from "../views/event.js";
 import { drawChart } from "./chart.js";
@@ -12,10 +13,6 @@ import { drawHeatmap } from "./heatmap.js";
 import { groupName, linesOf, overlay, pointsOf } from "./points.js";
 import { fieldColumn, showTable } from "./table.js";
 
-// Statistics whose groups add up, so that their bars are stacked.
-const ADDED = ["count", "sum"];
-// The statistics that are times.
-const TIMES = ["first_at", "last_at"];
 const FORMS = [["lines", "Lines"], ["bars", "Bars"], ["points", "Points"], ["heat", "Heat map"]];
 const MOST_LINES = 20;
 const MOST_COLUMNS = 40;

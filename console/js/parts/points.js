@@ -1,6 +1,7 @@
 // Answers of the API as the times and lines of a chart.
 
 import { isNumber } from "../format.js";
+import { ADDED } from "../statistics.js";
 import { alignTime, instantOfWall, isCalendar, moveTime, wallOf } from "../times.js";
 
 /**
@@ -11,8 +12,6 @@ import { alignTime, instantOfWall, isCalendar, moveTime, wallOf } from "../times
 
 // Beyond so many steps a chart shows only those that have a row.
 const MOST_STEPS = 5000;
-// A step without events has none of these; every other statistic is unknown there.
-const ZERO_WITHOUT_EVENTS = ["count", "sum"];
 // Of so many series each has a line of its own, and the others share one.
 const MOST_SERIES = 10;
 
@@ -38,7 +37,7 @@ export function linesOf(rows, stats, step) {
     for (const stat of stats) {
       const name = group ? (stats.length > 1 ? `${group} · ${stat}` : group) : stat;
       let line = lines.get(name);
-      if (!line) lines.set(name, (line = { name, values: times.map(() => (ZERO_WITHOUT_EVENTS.includes(stat) ? 0 : null)) }));
+      if (!line) lines.set(name, (line = { name, values: times.map(() => (ADDED.includes(stat) ? 0 : null)) }));
       line.values[index.get(starts[number]) ?? 0] = isNumber(row[stat]) ? Number(row[stat]) : null;
     }
   });

@@ -1,6 +1,7 @@
 import { fill, h } from "../dom.js";
 import { moveRange, stepOf } from "../question.js";
 import { goAgain } from "../state.js";
+import { STATISTICS } from "../statistics.js";
 import { lengthText } from "../times.js";
 import { conditionBuilder, conditionText, fieldNames, parseCondition } from "./conditions.js";
 import { choice, field, severalOf, textInput } from "./controls.js";
@@ -8,7 +9,6 @@ import { rangePicker } from "./range.js";
 import { recentMenu } from "./recent.js";
 import { seriesField } from "./series.js";
 
-const STATS = ["count", "sum", "avg", "min", "max", "first", "last", "first_at", "last_at", "p50", "p90", "p95", "p99"];
 const STEPS = ["1s", "10s", "1m", "5m", "15m", "1h", "3h", "6h", "12h", "1d", "1w"];
 const EVERY = [["", "Off"], ["5s", "every 5 s"], ["10s", "every 10 s"], ["30s", "every 30 s"], ["1m", "every minute"], ["5m", "every 5 minutes"]];
 const BESIDE = [["", "Nothing"], ["range", "the range before"], ["1d", "the day before"], ["1w", "the week before"], ["4w", "four weeks before"]];
@@ -69,7 +69,7 @@ function aggregateFields(question, change) {
   if (question.step && !STEPS.includes(question.step)) steps.push([question.step, question.step]);
   return [
     // Not a label, as a click on it would press the first box of the list.
-    h("div.field", {}, h("span.label", {}, "Statistics"), severalOf(STATS, question.stat, (stat) => change({ stat }))),
+    h("div.field", {}, h("span.label", {}, "Statistics"), severalOf(STATISTICS, question.stat, (stat) => change({ stat }))),
     field("of field", textInput(question.field, "none: count", "fields", (text) => change({ field: text }), "field"), second(question.field)),
     field("Step", choice(steps, question.step, (step) => change({ step }), "step"), second(question.step)),
     field("Group by", textInput(question.by, "nothing", "fields", (by) => change({ by, top: by ? question.top || "10" : "" }), "by"), second(question.by)),

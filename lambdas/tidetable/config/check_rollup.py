@@ -13,6 +13,7 @@ from tidetable.config.model import Stream
 from tidetable.config.stream import MAX_CELLS, RollupPolicy
 from tidetable.names import STREAM
 from tidetable.periods import LONGEST
+from tidetable.statistics import DEFAULT_KEPT, KEPT
 
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,30}", re.ASCII)
 _DAY = timedelta(days=1)
@@ -21,8 +22,6 @@ _LEAST = timedelta(minutes=1)
 MAX_ROLLUPS = 5
 MAX_BY = 4
 MAX_FIELDS = 64
-# The statistics that need a number from each event.
-_OF_FIELDS = frozenset({"first", "last", "percentiles"})
 
 
 def check_rollups(stream: Stream, streams: Mapping[str, Stream]) -> Iterator[str]:
@@ -78,7 +77,8 @@ def _check_groups(stream: Stream, rollup: RollupPolicy) -> Iterator[str]:
         yield '.fields: "series" can only group events; name it in by'
     if not rollup.stats or find_repeated(rollup.stats):
         yield '.stats: name each statistic once, such as ["count", "sum"]'
-    of_fields = [stat for stat in rollup.stats if stat in _OF_FIELDS]
+    # The statistics of the default are not refused: a rollup that only counts events need not name its stats.
+    of_fields = [stat for stat in rollup.stats if KEPT[stat].needs_field and stat not in DEFAULT_KEPT]
     if of_fields and not rollup.fields:
         yield f'.fields: missing; "{of_fields[0]}" needs fields of data that hold numbers, such as ["mag"]'
     if rollup.max_groups is not None:

@@ -12,12 +12,12 @@ from tidetable.durations import Duration
 from tidetable.layout import TIME, Index, Packing
 from tidetable.layout.period_layout import PartitionBy, ShardBy
 from tidetable.periods import Kind
+from tidetable.statistics import DEFAULT_KEPT, KeptName
 
 StorageClass = Literal["standard", "infrequent-access", "intelligent-tiering", "glacier-instant-retrieval"]
 Beyond = Literal["refuse", "chunks", "s3"]
 ChangeKind = Literal["insert", "replace"]
 ChangeStream = Literal["none", "keys-only", "new-image", "old-image", "new-and-old-images"]
-RollupStat = Literal["count", "sum", "min", "max", "first", "last", "first_at", "last_at", "percentiles"]
 OnExpiry = Literal["archive", "delete", "keep"]
 # A bucket has at most this many groups times fields. While the bucket is read, each sketch takes 9 KB of the
 # refresher's memory.
@@ -167,7 +167,7 @@ class RollupPolicy(Group, frozen=True, kw_only=True):
     every: Duration
     by: tuple[str, ...] = ()
     fields: tuple[str, ...] = ()
-    stats: tuple[RollupStat, ...] = ("count", "sum", "min", "max")
+    stats: tuple[KeptName, ...] = DEFAULT_KEPT
     retention: Duration
     period: Kind | None = None
     max_groups: int | None = None

@@ -19,9 +19,10 @@ from tidetable.events import Event, JsonObject
 from tidetable.layout import find_number, find_value
 from tidetable.packs.numbers import settle_text
 from tidetable.ports import Sketches
-from tidetable.rollup_model.definition import PERCENTILES, SERIES, TIMES, Definition
+from tidetable.rollup_model.definition import SERIES, Definition
 from tidetable.rollup_model.group_values import Group, make_group_value, measure_group, shorten_name
 from tidetable.rollup_model.numbers import Numbers, Times, read_numbers
+from tidetable.statistics import PERCENTILES, TIMES
 from tidetable.times import TEXT_LENGTH
 
 ALL_SERIES, FIELDS_ID = "*", "fields"

@@ -14,16 +14,13 @@ from msgspec.structs import replace
 
 from tidetable.periods import Kind
 from tidetable.ports.rollups import Rollups
+from tidetable.statistics import PERCENTILES
 from tidetable.times import EPOCH
 
 if TYPE_CHECKING:
     from tidetable.config import RollupPolicy, Stream
 
 SERIES = "series"
-PERCENTILES = "percentiles"
-# The times of the first and the last event: cells keep them of the whole group, too.
-TIMES = ("first_at", "last_at")
-STATS = ("count", "sum", "min", "max", "first", "last", *TIMES, PERCENTILES)
 _KEY_DIGITS = 8
 
 

@@ -10,7 +10,7 @@ from tidetable.events import JsonObject
 from tidetable.exact_json import EXACT
 from tidetable.packs.numbers import settle_text
 from tidetable.ports import Sketch, Sketches
-from tidetable.rollup_model.definition import PERCENTILES, TIMES
+from tidetable.statistics import PERCENTILES, TIMES
 
 Number = int | Decimal
 

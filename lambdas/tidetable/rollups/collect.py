@@ -22,8 +22,9 @@ from tidetable.query.scans import Gap
 from tidetable.query.session import ReadSession
 from tidetable.rollup_model.cells import MAX_TEXTS, Bucket, parse_cell, parse_names
 from tidetable.rollup_model.cover import CoveredSpan
-from tidetable.rollup_model.definition import PERCENTILES, Definition
+from tidetable.rollup_model.definition import Definition
 from tidetable.rollups.services import BucketBlocked, Services, Unfinished
+from tidetable.statistics import PERCENTILES
 from tidetable.times import from_text, to_text
 
 # The share of a table's read units that the refresher uses. The rest is for queries.

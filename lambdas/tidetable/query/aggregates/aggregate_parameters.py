@@ -11,12 +11,11 @@ from msgspec.structs import replace
 
 from tidetable.config import Stream
 from tidetable.problems import refuse_parameter
-from tidetable.query.aggregates.stats import OF_EVENTS, PLAIN, is_stat, parse_percentile
 from tidetable.query.aggregates.steps import TimeStep, parse_step
 from tidetable.query.cursor import Seal, refuse_long
 from tidetable.query.model import EVERYTHING, Position, Projection, Query, QueryBased
 from tidetable.query.parse import MAX_FIELDS_BYTES, Parameters, refuse_scan
-from tidetable.rollup_model.definition import TIMES
+from tidetable.statistics import PLAIN, TIMES, find_statistic, parse_percentile
 from tidetable.times import EPOCH
 from tidetable.where import parse_path, refuse_cold
 
@@ -127,8 +126,8 @@ def parse_aggregation(
     # Events are read oldest first: the parameter order is the order of the groups.
     query = replace(request, values={**values, "order": "asc"}).parse_query(now, limit, latest=now)
     stats, by, field = _parse_stats(values), _parse_groups(values), _parse_field(values)
-    if field is None and not OF_EVENTS.issuperset(stats):
-        raise refuse_parameter("add field=: only count, first_at and last_at need no field of data that holds numbers")
+    if field is None:
+        _refuse_lack_of_field(stats)
     if sum(len(path.encode()) for path in (*by, field or "")) > MAX_FIELDS_BYTES:
         raise refuse_parameter(f"by and field have at most {MAX_FIELDS_BYTES} bytes together")
     refuse_cold(stream, (*by, field or ""))
@@ -188,10 +187,17 @@ def _parse_field(values: Mapping[str, str]) -> str | None:
 
 def _parse_stats(values: Mapping[str, str]) -> tuple[str, ...]:
     stats = tuple(values.get("stat", "count").split(","))
-    if not all(map(is_stat, stats)) or len(stats) > MAX_STATS or len(set(stats)) < len(stats):
+    if not all(map(find_statistic, stats)) or len(stats) > MAX_STATS or len(set(stats)) < len(stats):
         what = f"{', '.join(PLAIN)}, or a percentile such as p95"
         raise refuse_parameter(f"stat is a list such as avg,p95 of {what}; each once")
     return stats
+
+
+def _refuse_lack_of_field(stats: tuple[str, ...]) -> None:
+    *others, last = (name for name, statistic in PLAIN.items() if not statistic.needs_field)
+    if not {*others, last}.issuperset(stats):
+        names = f"{', '.join(others)} and {last}"
+        raise refuse_parameter(f"add field=: only {names} need no field of data that holds numbers")
 
 
 def _parse_groups(values: Mapping[str, str]) -> tuple[str, ...]:

@@ -23,9 +23,9 @@ from tidetable.query.page import MAX_PAGE_BYTES
 from tidetable.query.rollup_sources import Section, SectionReader
 from tidetable.query.session import ReadSession
 from tidetable.rollup_model.cells import Cell
-from tidetable.rollup_model.definition import TIMES
 from tidetable.rollup_model.group_values import Group, make_group_value, measure_group
 from tidetable.rollup_model.numbers import Number, Numbers
+from tidetable.statistics import TIMES
 from tidetable.times import from_text, to_text
 
 # The greatest number of groups times steps in memory, without and with sketches. A group with a sketch takes some KB.

@@ -21,7 +21,7 @@ from tidetable.query.read import read_periods
 from tidetable.query.scans import Scan, find_visible_gaps
 from tidetable.query.session import ReadSession
 from tidetable.remaining import Remaining
-from tidetable.rollup_model.definition import TIMES
+from tidetable.statistics import TIMES
 from tidetable.times import from_text
 
 

@@ -14,7 +14,6 @@ from tidetable.errors import StoreUnavailable, TableMissing, TableThrottled
 from tidetable.events import Event
 from tidetable.ports.rollups import Span
 from tidetable.query.aggregates.aggregate_parameters import SERIES, Aggregation
-from tidetable.query.aggregates.stats import parse_percentile
 from tidetable.query.aggregates.steps import find_fitting_spans
 from tidetable.query.batch_events import read_batch_events
 from tidetable.query.batches import ArchiveBatch, LiveBatch
@@ -29,7 +28,8 @@ from tidetable.query.rollup_sources import (
     refuse_unordered,
 )
 from tidetable.rollup_model.cells import Cell, parse_cell
-from tidetable.rollup_model.definition import PERCENTILES, Definition
+from tidetable.rollup_model.definition import Definition
+from tidetable.statistics import list_kept
 from tidetable.times import from_text
 
 
@@ -102,10 +102,7 @@ def find_misfit(aggregation: Aggregation, definition: Definition) -> str | None:
         return f"its by lacks {', '.join(lacking)}"
     if aggregation.field is not None and aggregation.field not in definition.fields:
         return f"its fields lack {aggregation.field}"
-    needed = {PERCENTILES if parse_percentile(stat) is not None else stat for stat in aggregation.stats}
-    if "avg" in needed:
-        needed = needed - {"avg"} | {"sum", "count"}
-    stats = sorted(needed - definition.kept_statistics)
+    stats = sorted(list_kept(aggregation.stats) - definition.kept_statistics)
     return f"its stats lack {', '.join(stats)}" if stats else None
 
 

@@ -2,35 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from decimal import Context, Decimal
 
 from tidetable.layout import render_number
 from tidetable.ports import Sketches
 from tidetable.problems import refuse_request
-from tidetable.rollup_model.definition import TIMES
 from tidetable.rollup_model.numbers import Number, Numbers
+from tidetable.statistics import parse_percentile
 from tidetable.times import EPOCH, MOMENT, from_text
 
-PLAIN = ("count", "sum", "min", "max", "avg", "first", "last", *TIMES)
-# These need no field: they can be of all events.
-OF_EVENTS = frozenset({"count", *TIMES})
-_PERCENTILE = re.compile(r"p(\d{1,2}(?:\.\d{1,3})?|100)")
 _AVERAGE = Context(prec=17)
 # The most characters of the texts of all groups in memory.
 MAX_GROUP_TEXTS = 20_000_000
-
-
-def parse_percentile(stat: str) -> float | None:
-    """Return the quantile of a percentile, such as 0.95 for ``p95``; None if the statistic is not a percentile."""
-    percentile = _PERCENTILE.fullmatch(stat)
-    return float(percentile[1]) / 100 if percentile else None
-
-
-def is_stat(stat: str) -> bool:
-    """True if there is a statistic of this name."""
-    return stat in PLAIN or parse_percentile(stat) is not None
 
 
 def compute_stat(numbers: Numbers, name: str) -> int | float | Decimal | str | None:

@@ -12,11 +12,12 @@ from tidetable.layout import escape
 from tidetable.ports import Sketches
 from tidetable.problems import refuse_request
 from tidetable.query.aggregates.aggregate_parameters import Aggregation
-from tidetable.query.aggregates.stats import parse_percentile, refuse_long_groups
+from tidetable.query.aggregates.stats import refuse_long_groups
 from tidetable.query.batches import ArchiveBatch, LiveBatch, list_events
 from tidetable.rollup_model.cells import Bucket, Cell
-from tidetable.rollup_model.definition import PERCENTILES, STATS, TIMES, Definition
+from tidetable.rollup_model.definition import Definition
 from tidetable.rollup_model.group_values import measure_group
+from tidetable.statistics import PERCENTILES, list_kept
 from tidetable.times import from_text, to_text
 
 # The greatest number of groups in memory, of all steps of a stretch together, without and with sketches. A group with a
@@ -28,11 +29,9 @@ class Unordered:
     """The cells of a stretch of a range: for each step, the state of each group."""
 
     def __init__(self, aggregation: Aggregation, sketches: Sketches) -> None:
-        sketched = any(parse_percentile(stat) is not None for stat in aggregation.stats)
-        left_out = {*(() if sketched else (PERCENTILES,)), *(() if aggregation.timed else TIMES)}
-        stats = tuple(stat for stat in STATS if stat not in left_out)
+        stats = tuple(list_kept(aggregation.stats))
         fields = () if aggregation.field is None else (aggregation.field,)
-        self._most = MAX_SKETCHES if sketched else MAX_CELLS
+        self._most = MAX_SKETCHES if PERCENTILES in stats else MAX_CELLS
         # The limit does not apply to a single bucket, but to all buckets together.
         self._definition = Definition("", timedelta(0), aggregation.by, fields, stats, self._most, "", "")
         self._aggregation = aggregation
