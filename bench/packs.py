@@ -26,6 +26,8 @@ from bench.results import note_ratios
 from examples.earthquakes.data import make_earthquakes
 from strict.units import WRITE_BYTES, measure_item
 from tests.fakes.stage import Stage
+from tests.worlds.busy import START as BUSY_START
+from tests.worlds.busy import make_events, make_stage
 from tidetable.events import Event, Item
 from tidetable.exact_json import canonical_json, decode_json, encode_json
 from tidetable.layout import Layout, Packing
@@ -54,7 +56,7 @@ retention = 300
 key = { partition_by = "time", bucket = "1h", shards = 1 }
 capacity = { mode = "on-demand" }
 """
-RATE, PAGE = 850, 100
+RATE, PAGE, BUSY_RATE = 850, 100, 10_000
 EVENTS, ROUNDS = 10_000, 9
 
 
@@ -173,6 +175,38 @@ def measure_cpu() -> None:
         )
 
 
+class Counting(Zstd):
+    """A compressor that counts the packs that are opened."""
+
+    opened = 0
+
+    def expand(self, body: bytes) -> bytes:
+        self.opened += 1
+        return super().expand(body)
+
+
+def measure_busy_page() -> None:
+    """Compare a page of the oldest 100 events with a page of the newest, at ``BUSY_RATE`` events per second.
+
+    The CPU is the process's, with the share of the tests' DynamoDB. The worst of three runs counts.
+    """
+    seconds, span = 62, 60
+    stage = make_stage(4, make_events(BUSY_RATE * seconds, timedelta(seconds=seconds)), span=f"{span}s")
+    reader, stream, now, worst = stage.reader(), stage.config.streams["s"], stage.clock.now(), 0.0
+    for _ in range(3):
+        micros = {}
+        for order in ("desc", "asc"):
+            reader.unpacker.compressor = counting = Counting()
+            end = BUSY_START + timedelta(seconds=seconds)
+            parameters = {"from": [to_text(BUSY_START)], "to": [to_text(end)], "order": [order], "limit": [str(PAGE)]}
+            query, begun = parse_query(stream, parameters, now, stage.seal), time.process_time()
+            page = run_query(query, stream, reader, now, lambda: 100.0)
+            micros[order] = (time.process_time() - begun) * 1e6
+            print(f"  {order}: {counting.opened} packs opened, {page.cost}, {micros[order]:.0f} us")
+        worst = max(worst, micros["asc"] / micros["desc"])
+    note_ratios(packed_oldest100_cpu_over_newest=worst, packed_oldest100_events_opened=counting.opened * 500)
+
+
 def main() -> None:
     """Measure everything, and write the ratios to bench/results.json."""
     units_by_batch: dict[int, list[float]] = {500: [], 50: []}
@@ -186,6 +220,8 @@ def main() -> None:
             ratios.append(measure_units_per_event(events, layout, size))
     print("CPU per event, requests of 500")
     measure_cpu()
+    print(f"a page of {PAGE} events at {BUSY_RATE} events per second")
+    measure_busy_page()
     newest = Queried(make_telemetry(RATE * 60), 50)
     whole = Queried(make_telemetry(EVENTS), 500, ("packed", "plain"))
     note_ratios(
