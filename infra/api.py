@@ -12,7 +12,7 @@ from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from .access_log import ACCESS_FORMAT, make_access_log
-from .authorizer import Keys
+from .authorizer import CredentialAuthorizer
 from .console import OPERATED, Console
 from .copies import Copied
 from .cors import allow_preflights, make_gateway_headers
@@ -107,7 +107,7 @@ class Api(Construct):
         self._console = console
         self._headers = {"X-Content-Type-Options": "'nosniff'", **make_gateway_headers(policy.cors)}
         access = make_access_log(self, common)
-        self.keys = Keys(self, "Keys", common, code=slim, storage=storage) if policy.by_key else None
+        self.keys = CredentialAuthorizer(self, "Keys", common, code=slim, storage=storage) if policy.by_key else None
         self.rest = self._make_api("Rest", f"tidetable-{common.stage}", access, self.keys)
         self.key: apigateway.IApiKey | None = None
         self.plan: apigateway.UsagePlan | None = None
@@ -124,7 +124,9 @@ class Api(Construct):
             # the first, the template would be larger than CloudFormation's 1,000,000 bytes.
             self.signed.node.find_child("Resource").node.add_dependency(self.rest.deployment_stage)
 
-    def _make_api(self, id: str, name: str, access: logs.LogGroup, keys: Keys | None) -> apigateway.RestApi:
+    def _make_api(
+        self, id: str, name: str, access: logs.LogGroup, keys: CredentialAuthorizer | None
+    ) -> apigateway.RestApi:
         """Make an API whose callers send keys. If ``keys`` is None, the callers sign their requests."""
         policy = self._common.config.api
         own_role = policy.logging_role == "stage" and id == "Rest"

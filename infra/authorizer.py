@@ -17,7 +17,7 @@ from .storage import Storage
 _PARTITION = "keys"
 
 
-class Keys(Construct):
+class CredentialAuthorizer(Construct):
     """The Lambda authorizer of the API."""
 
     def __init__(

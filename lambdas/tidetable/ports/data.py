@@ -78,8 +78,8 @@ class Written(msgspec.Struct):
     ``throttles`` counts the throttled puts of each table, ``reasons`` counts the reasons for throttling, in DynamoDB's
     words. ``conflicts`` are puts whose condition did not hold, with the items that the table has instead; they count as
     written. ``full`` are the full item collections, by table and partition key. ``refused`` has DynamoDB's reasons for
-    the slots that it refuses because of what is in their items. The puts of both are unwritten, and no retry can write
-    them. ``troubles`` has, by table, DynamoDB's last answer to a put that was not written.
+    the slots whose items it refuses. The puts of both are unwritten, and no retry can write them. ``troubles`` has, by
+    table, DynamoDB's last answer to a put that was not written.
     """
 
     unwritten: list[Put] = msgspec.field(default_factory=list)
@@ -124,8 +124,7 @@ class KeyRange(msgspec.Struct, frozen=True):
     ended: only items after it, in the direction of the query, are read. If sort keys are not unique, as in a ranking,
     ``start`` is the whole key of that item instead. An event is answered only if its sort key in the table lies within
     ``times`` and it meets all ``conditions``. Conditions on data that is not in the item are not checked. With a
-    ``prefix`` the range has only sort keys that begin with it. A pack is left out if its oldest event lies within the
-    times ``skip_oldest``.
+    ``prefix`` the range has only sort keys that begin with it. A pack whose oldest event is in ``skip_oldest`` is left out.
     """
 
     table: str
@@ -151,8 +150,8 @@ class RangeRead(NamedTuple):
 class ItemColumns(NamedTuple):
     """Items in order, as columns: their partition keys, their sort keys, and their contents.
 
-    The content of a plain event may be its data as JSON text; the content of any other item is the item. They are columns,
-    because an operation on a whole column costs a tenth of the same operation on each of its values.
+    The content of a plain event may be its data as JSON text, any other content is the item. An operation on a whole
+    column costs a tenth of the same operation on each of its values.
     """
 
     pks: Sequence[str]
@@ -186,8 +185,7 @@ class ItemColumns(NamedTuple):
 class Page(msgspec.Struct, frozen=True):
     """A page of a range. ``more`` is True if the range goes on after the page.
 
-    ``last`` is the key of the last item that was read, even if a filter left it out; ``read`` is the number of items
-    read.
+    ``last`` is the key of the last item that was read, even if a filter left it out; ``read`` counts the items read.
     """
 
     columns: ItemColumns
