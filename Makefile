@@ -151,6 +151,7 @@ bench: develop $(JAR) ## hot paths, suffixes and the bill, each against a named 
 	$(PY) -m bench.listings
 	$(PY) -m bench.cold
 	$(PY) -m bench.query
+	$(PY) -m bench.whole
 	$(PY) -m bench.large
 	$(PY) -m bench.suffixes
 	$(PY) -m bench.bill

@@ -137,7 +137,7 @@ LIMITS = [
     ("| steps of an aggregate | 100,000", "MAX_STEPS", "100_000"),
     ("or 99,999 months (`mo`)", "_MOST_MONTHS", "99_999"),
     ("| `tz` | 64 characters", "_MOST_LETTERS", "64"),
-    ("| groups in memory | 20,000; 5,000 with", "MAX_CELLS, MAX_SKETCHES", "20_000, 5_000"),
+    ("| groups in memory | 20,000; 10,000 with", "MAX_CELLS, MAX_SKETCHES", "20_000, 10_000"),
     ("| characters of the values of `by` | 20 million", "MAX_GROUP_TEXTS", "20_000_000"),
     ("| cells of a page of CSV | 2,000,000:", "MOST_CELLS, MOST_PATHS", "2_000_000, 20_000_000"),
     ("| characters of the paths of a flat page | 20 million", "MOST_CELLS, MOST_PATHS", "2_000_000, 20_000_000"),

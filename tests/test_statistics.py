@@ -14,7 +14,7 @@ import yaml
 from aws.sketches import DDSketches
 from tests.console.lists import MODULE, render_module
 from tidetable.exact_json import EXACT
-from tidetable.query.aggregates.stats import compute_stat, make_adder
+from tidetable.query.aggregates.stats import compute_stat
 from tidetable.rollup_model.cells import Bucket, parse_cell
 from tidetable.rollup_model.definition import Definition
 from tidetable.rollup_model.numbers import Numbers
@@ -75,11 +75,12 @@ def test_a_statistic_is_the_same_from_a_cell_that_keeps_what_it_needs(name: str)
 
 
 @pytest.mark.parametrize("name", [name for name in EXPECTED if name not in TIMES])
-def test_a_statistic_of_events_in_order_has_the_same_result(name: str) -> None:
-    numbers, add = Numbers(), make_adder((name,), SKETCHES)
+def test_a_statistic_of_many_numbers_at_once_has_the_same_result(name: str) -> None:
+    numbers = Numbers()
     with localcontext(EXACT):
-        for number in NUMBERS:
-            add(numbers, number)
+        for some in (NUMBERS[:1], NUMBERS[1:]):
+            numbers.add_all(some, SKETCHES)
+    numbers.add_ends(("1", NUMBERS[0]), ("4", NUMBERS[-1]))
     assert compute_stat(numbers, name) == EXPECTED[name]
 
 

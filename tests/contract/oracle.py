@@ -18,11 +18,12 @@ from aws.dynamodb.codes import CONDITION_FAILED, NOT_FOUND, THROTTLED, TRANSACTI
 from aws.dynamodb.queries import find_last_key, make_query
 from aws.dynamodb.wire import make_condition
 from aws.errors import name_missing_table, read_error_code
+from tests.fakes.store import make_field_page
 from tidetable.catalog import WRITABLE, Entry
 from tidetable.errors import Outage, StoreUnavailable, TableMissing
 from tidetable.events import Item
 from tidetable.layout import Key
-from tidetable.ports import Guard, Guarded, ItemColumns, Page, Put, RangeRead, Transacted, Written
+from tidetable.ports import FieldPage, Guard, Guarded, ItemColumns, Page, Put, RangeRead, Transacted, Written
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -179,6 +180,13 @@ class DynamoStore:
                 return None
 
         return list(self._pool.map(ask, reads))
+
+    def query_fields(
+        self, reads: Sequence[RangeRead], fields: Sequence[str], *, consistent: bool = False
+    ) -> Sequence[FieldPage | None]:
+        """Read each range by its own Query, and make columns of its items."""
+        pages = self.query_many(reads, ascending=True, consistent=consistent, fields=fields)
+        return [None if page is None else make_field_page(page, fields) for page in pages]
 
     def get(self, table: str, key: Key) -> Item | None:
         """Read an item by GetItem."""

@@ -13,6 +13,7 @@ from tidetable.catalog import WRITABLE, Entry
 from tidetable.errors import TableMissing
 from tidetable.events import Event, Item
 from tidetable.exact_json import encode_json
+from tidetable.forms.columns import find_plain
 from tidetable.large.shrink import LargeValueServices
 from tidetable.large.sweep_ports import Stored
 from tidetable.large.unpack import Unpacker
@@ -20,6 +21,7 @@ from tidetable.layout import Index, Key
 from tidetable.ports import (
     Blob,
     EventStore,
+    FieldPage,
     Guard,
     Guarded,
     ItemColumns,
@@ -150,6 +152,12 @@ class FakeStore:
 
         return [read_page(read) for read in reads]
 
+    def query_fields(
+        self, reads: Sequence[RangeRead], fields: Sequence[str], *, consistent: bool = False
+    ) -> Sequence[FieldPage | None]:
+        pages = self.query_many(reads, ascending=True, consistent=consistent, fields=fields)
+        return [None if page is None else make_field_page(page, fields) for page in pages]
+
     def get(self, table: str, key: Key) -> Item | None:
         return self._table(table).get(key)
 
@@ -157,6 +165,15 @@ class FakeStore:
         if name not in self.tables:
             raise TableMissing(name)
         return self.tables[name] if consistent or self.stale is None else self.stale.get(name, {})
+
+
+def make_field_page(page: Page, fields: Sequence[str]) -> FieldPage:
+    """Make columns of the items of a page."""
+    others = [item for item in page.items if "z" in item or "out" in item]
+    items = [item for item in page.items if "z" not in item and "out" not in item]
+    values = [[find_plain(item.get("data", {}), field) for item in items] for field in fields]
+    sks = [item["sk"] for item in items]
+    return FieldPage(sks, values, others, page.more, page.units, page.last, page.read)
 
 
 def passes_filters(item: Item, keys: KeyRange) -> bool:

@@ -12,7 +12,7 @@ from tests.fakes import SEAL
 from tests.query.stored_events import DAYS, NOW, SERIAL, START, TIMELY, StoredEvents
 from tidetable.events import Event
 from tidetable.problems import ProblemError
-from tidetable.query import rollup_sources
+from tidetable.query import whole as whole_reads
 from tidetable.query.aggregates import aggregate_run as module
 from tidetable.query.aggregates import find_aggregate, parse_aggregation
 from tidetable.query.aggregates.find import Aggregate
@@ -195,7 +195,7 @@ def ticking(after: int) -> Callable[[], float]:
 def test_when_the_time_is_up_the_steps_that_are_complete_are_the_answer(
     looks: int, fill: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rollup_sources, "AT_ONCE", 10)
+    monkeypatch.setattr(whole_reads, "PAGES", 4)
     base = make_base([reading(number / 2, number) for number in range(200)])
     whole = ask(base, step="3h", stat="count,sum", field="mag", fill=fill).rows
     rows: list[Any] = []

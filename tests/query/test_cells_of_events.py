@@ -13,17 +13,17 @@ from tests.worlds.days import NOW, STREAM
 from tidetable.problems import ProblemError
 from tidetable.query.aggregates import parse_aggregation, unordered
 from tidetable.query.aggregates.find import Aggregate
-from tidetable.query.aggregates.stats import compute_stat, make_adder
+from tidetable.query.aggregates.stats import compute_stat
 from tidetable.query.scans import Gap, make_damaged_gap
 from tidetable.rollup_model.numbers import Numbers
 from tidetable.times import to_text
 
 
 def cell_of(*numbers: int) -> Numbers:
-    sketches, cell = DDSketches(), Numbers()
-    add = make_adder(["p50"], sketches)
-    for number in numbers:
-        add(cell, number)
+    cell = Numbers()
+    if numbers:
+        cell.add_all(numbers, DDSketches())
+        cell.first, cell.last = numbers[0], numbers[-1]
     return cell
 
 

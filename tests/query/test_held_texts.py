@@ -15,7 +15,6 @@ from tidetable.ports import ItemColumns, KeyRange, Page, RangeRead
 from tidetable.problems import ProblemError
 from tidetable.query import parse_query, run_query
 from tidetable.query import waves as waves_module
-from tidetable.query.aggregates import find_aggregate, parse_aggregation
 from tidetable.query.waves import cut_reads
 from tidetable.times import to_text
 
@@ -140,21 +139,6 @@ def test_ranges_of_which_one_item_each_does_not_fit_are_refused(pages: list[int]
     ):
         walk(make_base(4_000), order="asc", limit="10000")
     assert len(pages) <= 192
-
-
-def test_aggregates_over_shortened_pages_count_every_event(pages: list[int]) -> None:
-    base = make_base(1_400)
-    asked = {
-        "from": [to_text(LIVE)],
-        "to": [to_text(LIVE + timedelta(days=1))],
-        "series": NAMES,
-        "by": ["text"],
-        "stat": ["count,sum"],
-        "field": ["n"],
-    }
-    found = find_aggregate(parse_aggregation(POLICY, asked, NOW, SEAL), POLICY, base.reader, NOW, lambda: 100.0)
-    assert [(row["count"], row["sum"]) for row in found.rows] == [(600, 1_500)]
-    assert max(pages) == 2
 
 
 def test_small_texts_are_not_read_again(pages: list[int]) -> None:

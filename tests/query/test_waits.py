@@ -13,7 +13,7 @@ from tidetable.archive import reading
 from tidetable.errors import ArchiveBusy
 from tidetable.events import Event
 from tidetable.problems import ProblemError
-from tidetable.query import first_reads, parse_query, rollup_sources, run_query
+from tidetable.query import first_reads, parse_query, run_query, whole
 from tidetable.query.aggregates import find_aggregate, parse_aggregation
 from tidetable.query.rankings import find_top, parse_ranking
 from tidetable.times import to_text
@@ -141,7 +141,7 @@ def test_a_request_goes_on_while_three_seconds_are_left(
     query = parse_query(TIMELY, SECOND | {"limit": ["100"]}, NOW, SEAL)
     answer = run_query(query, TIMELY, base.reader, NOW, lambda: left)
     assert (0 < answer.count < 100, answer.next is not None) == (ends, True)
-    monkeypatch.setattr(rollup_sources, "AT_ONCE", 200)
+    monkeypatch.setattr(whole, "PAGES", 4)
     span = {name: value for name, value in SECOND.items() if name != "order"} | {"step": ["1h"]}
     rows = find_aggregate(parse_aggregation(TIMELY, span, NOW, SEAL), TIMELY, base.reader, NOW, lambda: left)
     assert (len(rows.rows) < 8, rows.next is not None) == (ends, ends)
@@ -192,7 +192,7 @@ def test_filled_steps_that_depend_on_others_are_not_divided_when_the_time_is_up(
     filling: dict[str, list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The next page would not know the rows of this page."""
-    monkeypatch.setattr(rollup_sources, "AT_ONCE", 200)
+    monkeypatch.setattr(whole, "PAGES", 4)
     span = {name: value for name, value in SECOND.items() if name != "order"} | {"step": ["1h"]}
     filled = parse_aggregation(TIMELY, span | filling, NOW, SEAL)
     with pytest.raises(ProblemError, match="422 too_much: with fill=previous, or with fill and by, one page must hold"):

@@ -27,16 +27,18 @@ def aggregate(stage: Stage, **parameters: str) -> Aggregate:
     return find_aggregate(query, stage.config.streams["s"], stage.reader(), stage.clock.now(), lambda: 100.0)
 
 
-# Requests: the first short page and one long page of each range, and at most one more page where a range is longer.
-@pytest.mark.parametrize(("shards", "requests", "units"), [(1, 4, 301), (50, 150, 391), (200, 600, 391)])
-def test_an_aggregate_over_many_shards_takes_few_requests_and_hardly_more_units(
-    shards: int, requests: int, units: int
+# One request per shard, and one more for each page of 1 MB that is not the last of its shard.
+@pytest.mark.parametrize(
+    ("shards", "span", "requests", "units"),
+    [(1, None, 3, 300.5), (50, None, 50, 315.5), (200, None, 200, 354.0), (1, "1m", 1, 37.0), (20, "1m", 20, 42.0)],
+)
+def test_an_aggregate_takes_a_request_per_shard_and_the_units_of_its_events(
+    shards: int, span: str | None, requests: int, units: float
 ) -> None:
-    answer = aggregate(make_stage(shards, make_events(COUNT)))
+    answer = aggregate(make_stage(shards, make_events(COUNT), span=span))
     assert [row["count"] for row in answer.rows] == [COUNT]
     assert answer.cost.read == COUNT
-    assert answer.cost.requests <= requests
-    assert answer.cost.units <= units
+    assert (answer.cost.requests, answer.cost.units) == (requests, units)
 
 
 def test_the_refresher_reads_many_shards_in_few_requests() -> None:

@@ -12,6 +12,7 @@ from tests.worlds.rolled import HOURS, MINUTES, QUERIES, START, World, begin_rol
 from tidetable.errors import Outage, StoreUnavailable, TableMissing, TableThrottled
 from tidetable.events import Event
 from tidetable.problems import ProblemError
+from tidetable.query import whole as whole_reads
 from tidetable.times import to_text
 
 
@@ -159,7 +160,8 @@ def test_pages_of_an_aggregate_go_on_across_rollups_and_events() -> None:
     assert len(found) == 30
 
 
-def test_a_page_ends_where_the_time_is_up_and_the_next_goes_on() -> None:
+def test_a_page_ends_where_the_time_is_up_and_the_next_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(whole_reads, "PAGES", 1)
     world = begin_rollups()
     world.write(*[reading(5 * n, n, kind="xy"[n % 2]) for n in range(30)])
     world.sleep(5_000)

@@ -12,6 +12,7 @@ from tidetable.layout import Layout
 from tidetable.periods import Kind
 from tidetable.problems import ProblemError
 from tidetable.query import indexed_series, rollup_sources
+from tidetable.query import whole as whole_reads
 
 BY_DAY = replace(MINUTES, period=Kind.DAY)
 RANGE = {"from": "2026-03-02T01:00:00Z", "to": "2026-03-02T04:00:00Z"}
@@ -34,8 +35,8 @@ def expire_after(looks: int) -> Callable[[], float]:
 
 @pytest.mark.parametrize("layout", [PLAIN, SERIES], ids=["by time", "by series"])
 def test_an_aggregate_is_whole_or_refused(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pages of four events, so that a section takes many looks."""
-    monkeypatch.setattr(rollup_sources, "AT_ONCE", 4)
+    """One page at a time, so that a section takes several looks."""
+    monkeypatch.setattr(whole_reads, "PAGES", 1)
     monkeypatch.setattr(indexed_series, "_EVENTS", 4)
     world = make_world(layout)
     outcomes = []

@@ -21,6 +21,7 @@ from aws.dynamodb.codes import (
     TRANSACTION_CANCELED,
     UNPROCESSED,
 )
+from aws.dynamodb.fields import decode_fields
 from aws.dynamodb.queries import make_query
 from aws.dynamodb.reads import decode_answer, read_all, read_item, read_whole
 from aws.dynamodb.wire import decode_item, encode_item, encode_put, encode_transaction_put, make_requests
@@ -29,7 +30,7 @@ from tidetable.catalog import WRITABLE, Entry
 from tidetable.errors import CollectionFull, PutRefused, StoreUnavailable, TableMissing
 from tidetable.events import Item
 from tidetable.layout import Key
-from tidetable.ports import GET_CHUNKS, GET_ITEMS, Guard, Guarded, Page, Put, RangeRead, Transacted, Written
+from tidetable.ports import GET_CHUNKS, GET_ITEMS, FieldPage, Guard, Guarded, Page, Put, RangeRead, Transacted, Written
 
 # Refusals of a whole BatchWriteItem that one of its puts causes.
 _OF_ONE_PUT = INVALID | {COLLECTION_FULL}
@@ -144,6 +145,22 @@ class LeanStore:
         replies = read_all(self._client, requests)
         return [_make_page(reply, read.keys.table) for read, reply in zip(reads, replies, strict=True)]
 
+    def query_fields(
+        self, reads: Sequence[RangeRead], fields: Sequence[str], *, consistent: bool = False
+    ) -> Sequence[FieldPage | None]:
+        """Send one Query per read, several under way at once; each answer becomes columns as soon as it has come."""
+        decode = partial(decode_fields, fields=tuple(fields))
+        requests = [
+            ServiceRequest(
+                "Query",
+                msgspec.json.encode(make_query(read, ascending=True, consistent=consistent, fields=fields)),
+                decode,
+            )
+            for read in reads
+        ]
+        replies = read_all(self._client, requests)
+        return [_make_page(reply, read.keys.table) for read, reply in zip(reads, replies, strict=True)]
+
     def get(self, table: str, key: Key) -> Item | None:
         """Read an item by one GetItem."""
         return read_item(self._client, table, key)
@@ -176,10 +193,10 @@ class LeanStore:
             yield from decode_answer(reply, table).Responses.get(table, ())
 
 
-def _make_page(reply: Reply, table: str) -> Page | None:
+def _make_page(reply: Reply, table: str) -> Any:
     """Make a page of a reply; None if there is no such table, StoreUnavailable if there is no answer."""
     try:
-        return cast("Page", decode_answer(reply, table))
+        return decode_answer(reply, table)
     except TableMissing:
         return None
 

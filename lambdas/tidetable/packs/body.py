@@ -1,6 +1,6 @@
 """The body of a pack: its events as columns. The same events always make the same bytes.
 
-A body is MessagePack, an array of the fields of ``_Body`` in their order. Times are text; their common beginning and
+A body is MessagePack, an array of the fields of ``Body`` in their order. Times are text; their common beginning and
 end are stored once. The fields of data are columns of JSON, a line per value. docs/decisions/0050 has the measurements.
 """
 
@@ -27,7 +27,7 @@ _ENDS = ("000000Z", "000Z", "Z")
 _HEX = frozenset("0123456789abcdef")
 _DIGITS = 32
 _UUID = 36
-_TEXT, _HEXADECIMAL, _UUIDS, _DERIVED, _DERIVED_TIMELESS = range(5)
+TEXT, HEXADECIMAL, UUIDS, DERIVED, DERIVED_TIMELESS = range(5)
 _QUOTE = msgspec.json.Encoder().encode
 
 
@@ -50,7 +50,7 @@ class PackColumns(NamedTuple):
     ats: Sequence[int] | None = None
 
 
-class _Body(msgspec.Struct, array_like=True, frozen=True, gc=False):
+class Body(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """The fields of a body. ``shapes`` are lists of the field names of events, None for events that are kept as rows.
 
     ``columns`` are in the order of the shapes and of their names.
@@ -72,7 +72,7 @@ class _Body(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 _ENCODE = msgspec.msgpack.Encoder().encode
-_DECODE = msgspec.msgpack.Decoder(_Body).decode
+DECODE = msgspec.msgpack.Decoder(Body).decode
 
 
 def encode_body(
@@ -91,10 +91,10 @@ def encode_body(
     shapes, shape_numbers = _find_shapes(datas)
     columns = _encode_columns(shapes, shape_numbers, datas, encode_lines)
     kind, id_bytes, id_texts, others = _pack_ids(
-        times, series, ids, lambda: _decode_texts(shapes, shape_numbers, columns, count)
+        times, series, ids, lambda: decode_texts(shapes, shape_numbers, columns, count)
     )
     return _ENCODE(
-        _Body(
+        Body(
             before,
             "\n".join([time[len(before) : TEXT_LENGTH - len(after)] for time in times]),
             after,
@@ -119,13 +119,13 @@ def decode_body(body: bytes, format: int = FORMAT) -> PackColumns:
             f"it is of the format {format}, this reads the format {FORMAT}; deploy the version that wrote it"
         )
     try:
-        decoded = _DECODE(body)
+        decoded = DECODE(body)
         times = [f"{decoded.before}{time}{decoded.after}" for time in decoded.times.split("\n")]
         count = len(times)
         series_numbers = decoded.which_series
         series = [decoded.series[number] for number in series_numbers] if series_numbers else decoded.series * count
-        texts = _decode_texts(decoded.shapes, decoded.which_shape, decoded.columns, count)
-        ids = _unpack_ids(decoded, times, series, texts)
+        texts = decode_texts(decoded.shapes, decoded.which_shape, decoded.columns, count)
+        ids = unpack_ids(decoded, times, series, texts)
     except (msgspec.DecodeError, ValueError, IndexError, TypeError, StopIteration) as error:
         raise DamagedPack(f"its body cannot be read: {error}") from error
     columns = PackColumns(times, series, ids, texts, decoded.ats or None)
@@ -137,7 +137,7 @@ def decode_body(body: bytes, format: int = FORMAT) -> PackColumns:
 def derive_ids(times: Sequence[str | None], series: Sequence[str], datas: Sequence[JsonObject]) -> list[str]:
     """Derive the ids of events that were sent without an id; a time is None if the event was sent without a time, too."""
     shapes, shape_numbers = _find_shapes(datas)
-    texts = _decode_texts(
+    texts = decode_texts(
         shapes, shape_numbers, _encode_columns(shapes, shape_numbers, datas, encode_sent_lines), len(datas)
     )
     rows = zip(series, times, texts, strict=True)
@@ -195,7 +195,7 @@ def _find_shapes(datas: Sequence[JsonObject]) -> tuple[list[list[str] | None], l
     return shapes, [numbers[names] for names in map(tuple, datas)]
 
 
-def _decode_texts(
+def decode_texts(
     shapes: Sequence[Sequence[str] | None], shape_numbers: Sequence[int], columns: Sequence[bytes], count: int
 ) -> list[str]:
     """Decode the JSON of each event's data."""
@@ -238,17 +238,17 @@ def _pack_ids(
             if any(derive(*row) == id for row, id in zip(rows[:_SAMPLE], ids, strict=False)):
                 others = [number for number, (row, id) in enumerate(zip(rows, ids, strict=True)) if derive(*row) != id]
                 return kind, bytes.fromhex("".join([ids[number] for number in others])), [], others
-        return _HEXADECIMAL, bytes.fromhex(joined), [], []
+        return HEXADECIMAL, bytes.fromhex(joined), [], []
     if {*map(len, ids)} == {_UUID}:
         digits = [id.replace("-", "") for id in ids]
         joined = "".join(digits)
         if len(joined) == _DIGITS * len(ids) and set(joined) <= _HEX and [*map(_format_uuid, digits)] == list(ids):
-            return _UUIDS, bytes.fromhex(joined), [], []
-    return _TEXT, b"", list(ids), []
+            return UUIDS, bytes.fromhex(joined), [], []
+    return TEXT, b"", list(ids), []
 
 
-def _unpack_ids(body: _Body, times: Sequence[str], series: Sequence[str], texts: Sequence[str]) -> list[str]:
-    if body.ids == _TEXT:
+def unpack_ids(body: Body, times: Sequence[str], series: Sequence[str], texts: Sequence[str]) -> list[str]:
+    if body.ids == TEXT:
         return body.id_texts
     together = body.id_bytes.hex()
     digits = [together[start : start + _DIGITS] for start in range(0, len(together), _DIGITS)]
@@ -257,9 +257,9 @@ def _unpack_ids(body: _Body, times: Sequence[str], series: Sequence[str], texts:
         for number, id in zip(body.others, digits, strict=True):
             ids[number] = id
         return ids
-    if body.ids == _UUIDS:
+    if body.ids == UUIDS:
         return list(map(_format_uuid, digits))
-    if body.ids == _HEXADECIMAL:
+    if body.ids == HEXADECIMAL:
         return digits
     raise ValueError(f"ids of the unknown kind {body.ids}")
 
@@ -278,4 +278,4 @@ def _derive_timeless_id(series: str, _: str, text: str) -> str:
     return sha256(f"[{_QUOTE(series).decode()},null,{text}]".encode()).hexdigest()[:_DIGITS]
 
 
-_DERIVE: dict[int, Callable[[str, str, str], str]] = {_DERIVED: _derive_id, _DERIVED_TIMELESS: _derive_timeless_id}
+_DERIVE: dict[int, Callable[[str, str, str], str]] = {DERIVED: _derive_id, DERIVED_TIMELESS: _derive_timeless_id}

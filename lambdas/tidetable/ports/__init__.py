@@ -8,6 +8,7 @@ from tidetable.ports.data import (
     Compressor,
     DeadLetters,
     EventStore,
+    FieldPage,
     Guard,
     Guarded,
     ItemColumns,
@@ -16,20 +17,20 @@ from tidetable.ports.data import (
     Page,
     Put,
     RangeRead,
-    Sketch,
-    Sketches,
     Transacted,
     Values,
     Written,
 )
 from tidetable.ports.records import Catalog, CatalogReader, Clock, Pools
 from tidetable.ports.rollups import Edge, Mark, NotedSeries, Noting, Rollups, RollupState
+from tidetable.ports.sketches import Sketch, Sketches
 from tidetable.ports.tables import Scaling, Table, Tables, TableSpec
 from tidetable.ports.typed import TableEncoder, TypedColumn
 
 __all__ = [
     "GET_CHUNKS", "GET_ITEMS", "ArchivePage", "ArchiveRange", "ArchiveReader", "Archiver", "Blob", "Catalog", "CatalogReader",
-    "Clock", "ItemColumns", "Compressor", "DeadLetters", "Edge", "EventStore", "Guard", "Guarded", "KeyRange", "Mark",
+    "Clock", "ItemColumns", "Compressor", "DeadLetters", "Edge", "EventStore", "FieldPage", "Guard", "Guarded", "KeyRange",
+    "Mark",
     "NotedSeries", "Noting",
     "Overflow", "Page", "Pools", "Put", "RangeRead", "Rank", "RollupState", "Rollups", "Scaling", "Sketch", "Sketches", "Table",
     "TableEncoder", "TableSpec", "Tables", "Transacted", "TypedColumn", "Values", "EventVersion", "Written",

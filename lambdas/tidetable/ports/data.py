@@ -199,6 +199,23 @@ class Page(msgspec.Struct, frozen=True):
         return self.columns.items()
 
 
+class FieldPage(msgspec.Struct, frozen=True):
+    """A page of a range, with only some fields of the events: their sort keys, and a column of values for each field.
+
+    A value is a text, a Decimal, a boolean, or None if the field is missing or has another value. ``others`` are the
+    items whose data is outside of the item, or compressed; they are not in the columns. The other members are as in
+    ``Page``.
+    """
+
+    sks: Sequence[str]
+    values: Sequence[Sequence[Any]]
+    others: Sequence[Item]
+    more: bool
+    units: float = 0.0
+    last: Item | None = None
+    read: int = 0
+
+
 class EventStore(Protocol):
     """DynamoDB's data plane over period tables."""
 
@@ -233,6 +250,14 @@ class EventStore(Protocol):
         which are paths, only these fields of the data are fetched.
         """
 
+    def query_fields(
+        self, reads: Sequence[RangeRead], fields: Sequence[str], *, consistent: bool = False
+    ) -> Sequence[FieldPage | None]:
+        """Read the first items of several ranges of tables in ascending order, as columns of these fields, which are paths.
+
+        The result has a page per range, or None if the range's table is missing.
+        """
+
     def get(self, table: str, key: Key) -> Item | None:
         """Read one item, or None; TableMissing if there is no such table."""
 
@@ -258,32 +283,6 @@ class Compressor(Protocol):
 
     def compress(self, value: bytes) -> bytes: ...
     def expand(self, value: bytes) -> bytes: ...
-
-
-class Sketch(Protocol):
-    """A summary of numbers, from which their percentiles are estimated."""
-
-    def add(self, val: float) -> None:
-        """Take a number into account."""
-
-    def merge(self, other: Any) -> None:
-        """Take the numbers of another sketch of the same kind into account."""
-
-    def quantile(self, share: float) -> float:
-        """Estimate the number below which this share of the numbers lies."""
-
-    def dump(self) -> bytes:
-        """Write the sketch as bytes. The same numbers give the same bytes, in any order."""
-
-
-class Sketches(Protocol):
-    """Makes sketches, whose answers lie within ``relative_error`` of the exact answers."""
-
-    @property
-    def relative_error(self) -> float: ...
-    def new(self) -> Sketch: ...
-    def load(self, dumped: bytes) -> Sketch:
-        """Load the sketch from which ``dump`` made these bytes; merging the sketch is as exact as adding its numbers."""
 
 
 class Overflow(Protocol):

@@ -10,7 +10,7 @@ import msgspec
 from tidetable.catalog import Entry, GapReason
 from tidetable.errors import TableMissing
 from tidetable.events import Item
-from tidetable.ports import ItemColumns, Page
+from tidetable.ports import FieldPage, ItemColumns, Page
 from tidetable.query.model import RESERVE, Cost, Reader
 from tidetable.query.scans import Gap, Scan
 from tidetable.remaining import Remaining
@@ -75,6 +75,15 @@ class ReadSession(msgspec.Struct):
             raise TableMissing(entry.table)
         self.note_gap(Gap.of_missing(entry, start, end), entry)
         return _EMPTY
+
+    def count_page(self, page: Page | FieldPage | None, entry: Entry, start: datetime, end: datetime) -> None:
+        """Count a page that was read for ``[start, end)``, and the events in its packs; None as in ``take_page``."""
+        if isinstance(page, FieldPage):
+            self.cost.requests += 1
+            self.cost.units += page.units
+            self.cost.read += page.read
+        else:
+            self.take_page(page, entry, start, end, packs=entry.layout.pack is not None)
 
     def note_gap(self, gap: Gap, entry: Entry, pk: str = "", sk: str = "") -> None:
         """Note a gap once for each table and item.

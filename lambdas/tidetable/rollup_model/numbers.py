@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -38,8 +39,7 @@ class Times:
 class Numbers(Times):
     """The statistics of the numbers of one field in one group.
 
-    ``first_place`` and ``last_place`` are the places of the first and the last number in the order of all events. They
-    are empty if the numbers were added in order.
+    ``first_place`` and ``last_place`` are the places of the first and the last number in the order of all events.
     """
 
     count: int = 0
@@ -52,21 +52,6 @@ class Numbers(Times):
     first_place: str = ""
     last_place: str = ""
 
-    def add(self, number: Number) -> None:
-        """Add one number to all statistics except the sketch. Numbers must come in order.
-
-        The present decimal context must be ``EXACT``.
-        """
-        self.count += 1
-        self.sum += number
-        if self.min is None or number < self.min:
-            self.min = number
-        if self.max is None or number > self.max:
-            self.max = number
-        if self.first is None:
-            self.first = number
-        self.last = number
-
     def add_at(self, number: Number, place: str) -> None:
         """Add one number to all statistics except the sketch. Numbers may come in any order."""
         self.count += 1
@@ -78,8 +63,30 @@ class Numbers(Times):
         if self.last is None or place >= self.last_place:
             self.last, self.last_place = number, place
 
+    def add_all(self, numbers: Sequence[Number], sketches: Sketches | None) -> None:
+        """Add numbers in any order to all statistics but the first and the last; with ``sketches``, to the sketch, too.
+
+        The present decimal context must be ``EXACT``.
+        """
+        self.count += len(numbers)
+        self.sum += sum(numbers)
+        least, greatest = min(numbers), max(numbers)
+        self.min = least if self.min is None else min(self.min, least)
+        self.max = greatest if self.max is None else max(self.max, greatest)
+        if sketches is not None:
+            if self.sketch is None:
+                self.sketch = sketches.new()
+            self.sketch.add_all(list(map(float, numbers)))
+
+    def add_ends(self, first: tuple[str, Number], last: tuple[str, Number]) -> None:
+        """Take the first and the last of some numbers into account, each with its place in the order of all events."""
+        if self.first is None or first[0] < self.first_place:
+            self.first_place, self.first = first
+        if self.last is None or last[0] >= self.last_place:
+            self.last_place, self.last = last
+
     def merge(self, other: Numbers, sketches: Sketches) -> None:
-        """Add other numbers. Numbers without places must be later than all numbers that were added before."""
+        """Add other numbers, in any order."""
         self.count += other.count
         self.widen(other.first_at, other.last_at)
         self.sum = EXACT.add(self.sum, other.sum)
@@ -87,9 +94,9 @@ class Numbers(Times):
             self.min = other.min if self.min is None else min(self.min, other.min)
         if other.max is not None:
             self.max = other.max if self.max is None else max(self.max, other.max)
-        if other.first is not None and (self.first is None or "" < other.first_place < self.first_place):
+        if other.first is not None and (self.first is None or other.first_place < self.first_place):
             self.first, self.first_place = other.first, other.first_place
-        if other.last is not None and (not other.last_place or other.last_place >= self.last_place):
+        if other.last is not None and (self.last is None or other.last_place >= self.last_place):
             self.last, self.last_place = other.last, other.last_place
         if other.sketch is not None:
             if self.sketch is None:

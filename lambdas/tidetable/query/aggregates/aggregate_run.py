@@ -1,7 +1,7 @@
-"""Compute statistics over the steps and groups of a range, from events and cells, in the order of time.
+"""Compute statistics over the steps and groups of a range, from events and cells.
 
-Memory holds the groups of one step (with ``top``: of all steps), never the events. A complete step gives one row per
-group. If the time is up or the page is full, the answer ends with a cursor at the start of a step.
+Memory holds the groups of the steps that are being read (with ``top``: of all steps), never the events. A complete step
+gives one row per group. If the time is up or the page is full, the answer ends with a cursor at the start of a step.
 """
 
 from __future__ import annotations
@@ -11,25 +11,27 @@ from datetime import UTC, datetime
 from typing import Any
 
 from tidetable.errors import ArchiveBusy
-from tidetable.layout import find_number, find_value
 from tidetable.problems import refuse_request
 from tidetable.query.aggregates.aggregate_parameters import MAX_ROWS, SERIES, Aggregation
 from tidetable.query.aggregates.rolled import read_cells
-from tidetable.query.aggregates.stats import compute_rank, compute_stat, make_adder, refuse_long_groups
+from tidetable.query.aggregates.stats import MAX_GROUP_TEXTS, compute_rank, compute_stat, refuse_long_groups
+from tidetable.query.aggregates.tally import Tally
 from tidetable.query.aggregates.unordered import Unordered
-from tidetable.query.batches import Batch, EventRow, TimeUp, list_events
+from tidetable.query.batches import TimeUp
 from tidetable.query.model import Position
 from tidetable.query.page import MAX_PAGE_BYTES
 from tidetable.query.rollup_sources import Section, SectionReader
 from tidetable.query.session import ReadSession
-from tidetable.rollup_model.cells import Cell
-from tidetable.rollup_model.group_values import Group, make_group_value, measure_group
-from tidetable.rollup_model.numbers import Number, Numbers
+from tidetable.query.whole import WholeBatch
+from tidetable.rollup_model.group_values import Group, measure_group
+from tidetable.rollup_model.numbers import Numbers
 from tidetable.statistics import TIMES
-from tidetable.times import from_text, to_text
+from tidetable.times import to_text
 
 # The greatest number of groups times steps in memory, without and with sketches. A group with a sketch takes some KB.
-MAX_CELLS, MAX_SKETCHES = 20_000, 5_000
+MAX_CELLS, MAX_SKETCHES = 20_000, 10_000
+# The groups of all steps are counted again after so many more.
+_SLACK = 2_000
 
 
 def refuse_parting(aggregation: Aggregation) -> None:
@@ -46,11 +48,11 @@ class AggregatePass:
         self._aggregation = aggregation
         self._session = session
         self._sketches = session.reader.sketches
-        self._add = make_adder(aggregation.stats, self._sketches)
         self.sections = SectionReader(session)
         after = aggregation.query.after
         self._window = aggregation.find_window(aggregation.query.start if after is None else after.time)
-        self._numbers: dict[Group, Numbers] = {}
+        self._tally = Tally(aggregation, self._sketches)
+        self._allowed = _SLACK
         # With ``top``: the steps that wait for the end of the range, and the number of groups in all of them.
         self._windows: list[tuple[tuple[datetime, datetime], dict[Group, Numbers]]] = []
         self._waiting = 0
@@ -75,28 +77,35 @@ class AggregatePass:
 
     def _add_section(self, section: Section) -> bool:
         """Read a section and add its events or cells; return True if reading goes on."""
-        unordered = None if section.stretch is None else Unordered(self._aggregation, self._sketches)
+        if section.stretch is not None:
+            return self._add_stretch(section)
         for batch in self._read_section(section):
             if isinstance(batch, TimeUp):
                 self._end_page(batch.reached)
                 return False
-            if unordered is not None:
-                unordered.add_batch(batch)
-                continue
             if section.definition is None:
-                goes_on = self._add_events(list_events(batch))
+                self._tally.add(batch.columns)
             else:
-                goes_on = self._add_cells(
-                    read_cells(batch, section.definition, self._aggregation, self._session.reader)
-                )
-            if goes_on and not self._session.has_time and batch.reached is not None:
-                self._end_page(batch.reached)
-                goes_on = False
-            if not goes_on:
+                rows = batch.columns.rows()
+                self._tally.add_cells(read_cells(rows, section.definition, self._aggregation, self._session.reader))
+            self._limit_steps()
+            if not self._complete_steps_before(batch.reached):
                 return False
-        return unordered is None or self._add_cells(unordered.make_cells())
+        return True
 
-    def _read_section(self, section: Section) -> Iterator[Batch]:
+    def _add_stretch(self, section: Section) -> bool:
+        """Read a section by its noted series, and add its events; return True if reading goes on."""
+        unordered = Unordered(self._aggregation, self._sketches)
+        for batch in self.sections.read_stretch(section, self._aggregation.needed or (SERIES,)):
+            if isinstance(batch, TimeUp):
+                self._end_page(batch.reached)
+                return False
+            unordered.add_batch(batch)
+        self._tally.add_cells(unordered.make_cells())
+        self._limit_steps()
+        return True
+
+    def _read_section(self, section: Section) -> Iterator[WholeBatch | TimeUp]:
         """Read the batches of a section.
 
         A slow archive ends the page, unless the page has read nothing before this archive.
@@ -126,91 +135,57 @@ class AggregatePass:
         self.stopped = self._window[0]
         return self
 
-    def _add_events(self, events: Iterable[EventRow]) -> bool:
-        """Add events to the groups of their steps; return True if reading goes on."""
-        aggregation, add, timed = self._aggregation, self._add, self._aggregation.timed
-        end = to_text(self._window[1])
-        numbers_of, field, by = self._numbers, aggregation.field, aggregation.by
-        for time, series, _, data in events:
-            if time >= end:
-                if not self._complete_steps_before(from_text(time)):
-                    return False
-                numbers_of, end = self._numbers, to_text(self._window[1])
-            number: Number | None = None
-            if field is not None:
-                number = find_number(data, field)
-                if number is None:
-                    continue
-            group = (
-                tuple([make_group_value(series if name == SERIES else find_value(data, name)) for name in by])
-                if by
-                else ()
-            )
-            numbers = numbers_of.get(group)
-            if numbers is None:
-                numbers = numbers_of[group] = self._begin_group(group)
-            if number is None:
-                numbers.count += 1
-            else:
-                add(numbers, number)
-            if timed:
-                numbers.widen(time, time)
-        return True
+    def _limit_steps(self) -> None:
+        """Limit the groups in memory to the groups of the steps that the page can hold, and of one more step."""
+        aggregation, tally = self._aggregation, self._tally
+        if tally.count + self._waiting <= self._allowed and tally.texts <= MAX_GROUP_TEXTS:
+            return
+        count, texts = len(self.result), self._texts
+        for number, start in enumerate(sorted(tally.steps)):
+            step = tally.steps[start]
+            count, texts = count + len(step.numbers), texts + step.texts
+            if number == 0 or aggregation.top is not None or aggregation.filled:
+                self._refuse_many(len(step.numbers) if aggregation.top is None else self._waiting + count, texts)
+            elif count - len(step.numbers) > aggregation.limit or texts > MAX_GROUP_TEXTS:
+                # The steps before this step fill the page.
+                tally.drop_from(step.window)
+                break
+        self._allowed = tally.count + self._waiting + _SLACK
 
-    def _add_cells(self, cells: Iterable[tuple[str, Cell]]) -> bool:
-        """Add cells of a rollup to the groups of their steps; return True if reading goes on."""
-        aggregation, field = self._aggregation, self._aggregation.field
-        end = to_text(self._window[1])
-        for time, cell in cells:
-            if time >= end:
-                if not self._complete_steps_before(cell.time):
-                    return False
-                end = to_text(self._window[1])
-            rolled = None if field is None else cell.state.fields.get(field)
-            if field is not None and rolled is None:
-                continue
-            group = cell.select_group(aggregation.by)
-            numbers = self._numbers.get(group)
-            if numbers is None:
-                numbers = self._numbers[group] = self._begin_group(group)
-            if rolled is None:
-                numbers.count += cell.state.count
-                numbers.widen(cell.state.first_at, cell.state.last_at)
-            else:
-                numbers.merge(rolled, self._sketches)
-        return True
-
-    def _begin_group(self, group: Group) -> Numbers:
-        count = len(self._numbers) + self._waiting
+    def _refuse_many(self, groups: int, texts: int) -> None:
+        """Raise ProblemError if there are too many groups in a step or, with ``top``, in all steps."""
         most = MAX_SKETCHES if self._aggregation.approximate else MAX_CELLS
-        if count >= most:
+        if groups > most:
             what = "groups times steps" if self._aggregation.top is not None else "groups in one step"
             detail = f"there are more than {most} {what}: group by less, or narrow it down with where"
             raise refuse_request(422, "too_many_groups", detail)
-        self._texts += measure_group(group)
-        refuse_long_groups(self._texts)
-        self._groups.setdefault(group, None)
-        return Numbers()
+        refuse_long_groups(texts)
 
     def _complete_steps_before(self, time: datetime) -> bool:
         """Complete all steps before the step that holds an instant; return True if the page can hold them."""
-        aggregation, end = self._aggregation, self._aggregation.query.end
-        while self._window[1] <= time:
+        aggregation, tally, end = self._aggregation, self._tally, self._aggregation.query.end
+        while tally.cut is None or self._window[0] < tally.cut:
+            if self._window[1] > time:
+                return True
+            texts, numbers_of = tally.take(self._window)
+            self._texts += texts
+            self._groups.update(dict.fromkeys(numbers_of))
+            self._refuse_many(len(numbers_of) + self._waiting, self._texts)
             if aggregation.top is not None:
-                self._windows.append((self._window, self._numbers))
-                self._waiting += len(self._numbers)
-            elif not self._add_step_rows(self._window, self._numbers):
-                refuse_parting(self._aggregation)
-                self.stopped = self._window[0]
-                return False
-            self._numbers = {}
+                self._windows.append((self._window, numbers_of))
+                self._waiting += len(numbers_of)
+            elif not self._add_step_rows(self._window, numbers_of):
+                break
             # Empty steps are skipped, unless they must be filled.
-            following = time if aggregation.fill == "none" else self._window[1]
+            following = tally.find_first(time) if aggregation.fill == "none" else self._window[1]
             if following >= end:
                 self._window = (end, datetime.max.replace(tzinfo=UTC))
                 return True
             self._window = aggregation.find_window(following)
-        return True
+        # The page is full.
+        refuse_parting(aggregation)
+        self.stopped = self._window[0]
+        return False
 
     def _add_step_rows(self, window: tuple[datetime, datetime], numbers_of: dict[Group, Numbers]) -> bool:
         """Add the rows of a step if the page can hold all of them; return True if it can.

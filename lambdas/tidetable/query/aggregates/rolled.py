@@ -5,7 +5,7 @@ Choose the sections of a range that rollups answer, and explain why they do not 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
 from tidetable.catalog import Entry
@@ -15,8 +15,7 @@ from tidetable.events import Event
 from tidetable.ports.rollups import Span
 from tidetable.query.aggregates.aggregate_parameters import SERIES, Aggregation
 from tidetable.query.aggregates.steps import find_fitting_spans
-from tidetable.query.batch_events import read_batch_events
-from tidetable.query.batches import ArchiveBatch, LiveBatch
+from tidetable.query.batches import EventRow
 from tidetable.query.indexed_series import find_stretches
 from tidetable.query.model import Reader
 from tidetable.query.rollup_sources import (
@@ -107,12 +106,12 @@ def find_misfit(aggregation: Aggregation, definition: Definition) -> str | None:
 
 
 def read_cells(
-    batch: LiveBatch | ArchiveBatch, definition: Definition, aggregation: Aggregation, reader: Reader
+    rows: Iterable[EventRow], definition: Definition, aggregation: Aggregation, reader: Reader
 ) -> Iterator[tuple[str, Cell]]:
-    """Read the cells of a batch that meet the conditions, each with its time as text."""
+    """Read the cells of rows that meet the conditions, each with its time as text."""
     conditions = aggregation.query.conditions
     fields = () if aggregation.field is None else (aggregation.field,)
-    for time, series, id, data in read_batch_events(batch, reader):
+    for time, series, id, data in rows:
         cell = parse_cell(definition, Event(series, from_text(time), id, data), reader.sketches, fields)
         if cell is not None and (not conditions or all(condition.holds(cell.data) for condition in conditions)):
             yield time, cell

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from decimal import Context, Decimal
 
 from tidetable.layout import render_number
-from tidetable.ports import Sketches
 from tidetable.problems import refuse_request
-from tidetable.rollup_model.numbers import Number, Numbers
+from tidetable.rollup_model.numbers import Numbers
 from tidetable.statistics import parse_percentile
 from tidetable.times import EPOCH, MOMENT, from_text
 
@@ -40,23 +38,6 @@ def compute_rank(numbers: Numbers, name: str) -> int | float | Decimal | None:
     """Compute the value of a statistic as a number, by which groups are ranked. A time is its microseconds."""
     value = compute_stat(numbers, name)
     return (from_text(value) - EPOCH) // MOMENT if isinstance(value, str) else value
-
-
-def make_adder(stats: Sequence[str], sketches: Sketches) -> Callable[[Numbers, Number], None]:
-    """Make a function that adds a number for these statistics.
-
-    It fills a sketch, which is slow, only for percentiles.
-    """
-    if all(parse_percentile(stat) is None for stat in stats):
-        return Numbers.add
-
-    def add(numbers: Numbers, number: Number) -> None:
-        numbers.add(number)
-        if numbers.sketch is None:
-            numbers.sketch = sketches.new()
-        numbers.sketch.add(float(number))
-
-    return add
 
 
 def refuse_long_groups(characters: int) -> None:

@@ -152,7 +152,7 @@ class _Run:
                 self._read_notes(section.query, section.stretch)
                 continue
             needed = self._listing.needed
-            for batch in self.sections.read(section, () if needed is None else (needed,)):
+            for batch in self.sections.read_in_order(section, () if needed is None else (needed,)):
                 if isinstance(batch, TimeUp):
                     raise _refuse_slow()
                 if section.definition is None:

@@ -1,0 +1,114 @@
+"""Events as columns: the needed parts of the events of one page or of one pack, without an object per event."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import compress
+from typing import Any
+
+import msgspec
+
+from tidetable.conditions import ANY, Condition, NameConditions
+from tidetable.events import JsonObject
+from tidetable.exact_json import decode_json
+from tidetable.layout import escape, find_value
+
+# An event: its time as text, its series, its id and its data, which may be JSON as text.
+Row = tuple[str, str, str, Any]
+# A list of the flags of events: which of them are chosen.
+Flags = Sequence[bool]
+# The path of an event's whole data. In its column, a value is the data, or its JSON as text.
+DATA = ""
+
+
+class FieldColumns(msgspec.Struct):
+    """Events in the order of time: their times as text, their series, and the columns of the needed fields by path.
+
+    A value is a text, a number, a boolean or None. ``list_ids`` makes the ids, which are seldom needed.
+    """
+
+    times: Sequence[str]
+    series: Sequence[str]
+    values: Mapping[str, Sequence[Any]]
+    list_ids: Callable[[], Sequence[str]]
+    _ids: Sequence[str] | None = None
+
+    def __len__(self) -> int:
+        return len(self.times)
+
+    @property
+    def ids(self) -> Sequence[str]:
+        """The ids of the events, made at the first use."""
+        if self._ids is None:
+            self._ids = self.list_ids()
+        return self._ids
+
+    def make_place(self, number: int) -> str:
+        """Make the place of an event in the order of all events: time, series and id."""
+        return f"{self.times[number]}#{escape(self.series[number])}#{escape(self.ids[number])}"
+
+    def cut(self, start: int, end: int) -> FieldColumns:
+        """Return the events from ``start`` up to ``end``."""
+        if start == 0 and end == len(self):
+            return self
+        values = {path: column[start:end] for path, column in self.values.items()}
+        return FieldColumns(self.times[start:end], self.series[start:end], values, lambda: self.ids[start:end])
+
+    def where(self, flags: Flags) -> FieldColumns:
+        """Return the events whose flag is true."""
+        values = {path: list(compress(column, flags)) for path, column in self.values.items()}
+        times, series = list(compress(self.times, flags)), list(compress(self.series, flags))
+        return FieldColumns(times, series, values, lambda: list(compress(self.ids, flags)))
+
+    def select(self, names: NameConditions, conditions: Sequence[Condition] = ()) -> FieldColumns:
+        """Return the events that meet conditions on names and on fields, whose columns must be there."""
+        found = self
+        if names != ANY:
+            if names.ids or names.id_prefix:
+                flags: Flags = list(map(names.hold, found.series, found.ids))
+            else:
+                held = {series: names.hold(series, "") for series in set(found.series)}
+                flags = [held[series] for series in found.series]
+            found = found if all(flags) else found.where(flags)
+        for condition in conditions:
+            flags = _check_column(condition, found.values[condition.field])
+            found = found if all(flags) else found.where(flags)
+        return found
+
+    def rows(self) -> list[Row]:
+        """Return the events as rows. The column of the whole data must be there."""
+        datas = [decode_json(data) if isinstance(data, str) else data for data in self.values.get(DATA, ())]
+        return list(zip(self.times, self.series, self.ids, datas, strict=True))
+
+
+def make_columns(rows: Iterable[Row], fields: Sequence[str]) -> FieldColumns:
+    """Make the columns of rows, which may come in any order."""
+    ordered = sorted(rows, key=_find_place)
+    values = {path: [row[3] if path == DATA else find_plain(row[3], path) for row in ordered] for path in fields}
+    return FieldColumns(
+        [row[0] for row in ordered], [row[1] for row in ordered], values, lambda: [row[2] for row in ordered]
+    )
+
+
+def find_plain(data: JsonObject, path: str) -> Any:
+    """Find the plain value of a field: a text, a number or a boolean; None for everything else."""
+    value = find_value(data, path)
+    return None if isinstance(value, dict | list) else value
+
+
+def _find_place(row: Row) -> str:
+    return f"{row[0]}#{escape(row[1])}#{escape(row[2])}"
+
+
+def _check_column(condition: Condition, column: Sequence[Any]) -> Flags:
+    """Check a condition once for each value of a column. The type counts, too: True equals 1."""
+    name = condition.field.rpartition(".")[2]
+    alone = condition._replace(field=name)
+    held: dict[tuple[type, Any], bool] = {}
+    flags = []
+    for value in column:
+        key = (type(value), value)
+        if key not in held:
+            held[key] = alone.holds({name: value})
+        flags.append(held[key])
+    return flags

@@ -1,0 +1,221 @@
+"""The packed form: many events in an item, and large events alone beside them.
+
+The unit of settling is all suffixes of one logical partition, within ``span``: a pack's suffix follows from the hash of
+its content, so a copy of an event may be in a pack of another suffix. All events of a pack are less than ``span`` older
+than its newest event, and the newest event is in the pack's key.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import add
+from typing import NamedTuple
+
+from tidetable.events import Item
+from tidetable.forms.columns import DATA, FieldColumns, Flags
+from tidetable.layout import Layout
+from tidetable.layout.pack import is_pack, parse_sort_key
+from tidetable.ports import Compressor
+from tidetable.times import MOMENT, TEXT_LENGTH, from_micros, from_text, to_micros, to_text
+
+# About so many events are opened and settled together. With two fields they take some 80 MB.
+_OPENED_TOGETHER = 200_000
+_HALVINGS = 24
+
+
+class Opened(NamedTuple):
+    """The events of an item. ``hash`` is empty for an event that is alone: then ``item`` is its item.
+
+    ``at`` is the time when the events were accepted, ``ats`` are these times if they differ.
+    """
+
+    columns: FieldColumns
+    at: int
+    hash: str
+    ats: Sequence[int] | None = None
+    item: Item | None = None
+
+
+def open_item(item: Item, fields: Sequence[str], layout: Layout, compressor: Compressor) -> Opened | None:
+    """Open an item as columns of these fields; None for a damaged pack."""
+    from tidetable.packs import DamagedPack  # imported only for packs, as most cold starts do not need it
+    from tidetable.packs.partial import PartialPack
+
+    at = int(item.get("at", 0))
+    if not is_pack(item):
+        time, series, id = layout.parse_names(item["pk"], item["sk"])
+        return Opened(FieldColumns([time], [series], {}, lambda: [id]), at, "", item=item)
+    name = parse_sort_key(item["sk"])
+    if name is None:
+        return None
+    try:
+        pack = PartialPack(compressor.expand(bytes(item["pack"])), int(item.get("format", 0)))
+        values = {path: pack.texts if path == DATA else pack.read_field(path) for path in fields}
+    except (DamagedPack, ValueError):
+        return None
+    return Opened(FieldColumns(pack.times, pack.series, values, lambda: pack.ids), at, name.hash, pack.ats)
+
+
+def settle(opened: Sequence[Opened]) -> list[Opened]:
+    """Return the events of a unit, each once: in the copy that was accepted last; if several were accepted at the same
+    time, in the copy of the pack with the greatest hash.
+    """
+    settled = list(opened)
+    for cluster in _find_clusters(opened):
+        if len(cluster) > 1:
+            _settle_cluster(settled, cluster)
+    return settled
+
+
+def _find_clusters(opened: Sequence[Opened]) -> Iterator[list[int]]:
+    """Find the items whose times overlap. Only they can have copies of one event."""
+
+    def find_start(number: int) -> str:
+        return opened[number].columns.times[0]
+
+    order = sorted((number for number in range(len(opened)) if opened[number].columns.times), key=find_start)
+    cluster: list[int] = []
+    last = ""
+    for number in order:
+        times = opened[number].columns.times
+        if cluster and times[0] > last:
+            yield cluster
+            cluster = []
+        cluster.append(number)
+        last = max(last, times[-1])
+    yield cluster
+
+
+def _settle_cluster(opened: list[Opened], cluster: Sequence[int]) -> None:
+    # Times and series are at hand; ids may cost a hash each. So ids are compared only where two items have an event of
+    # the same time and series.
+    marks = {number: list(map(add, opened[number].columns.times, opened[number].columns.series)) for number in cluster}
+    seen: set[str] = set()
+    doubtful: set[str] = set()
+    for of_item in marks.values():
+        own = set(of_item)
+        doubtful |= own & seen
+        seen |= own
+    if not doubtful:
+        return
+    best: dict[tuple[str, str], tuple[int, str, int, int]] = {}
+    lost: dict[int, set[int]] = {}
+    for number, of_item in marks.items():
+        item = opened[number]
+        for place, mark in enumerate(of_item):
+            if mark not in doubtful:
+                continue
+            identity = mark, item.columns.ids[place]
+            copy = item.at if item.ats is None else item.ats[place], item.hash, number, place
+            loser = copy
+            if identity not in best or best[identity] < copy:
+                loser, best[identity] = best.get(identity, copy), copy
+            if loser != best[identity]:
+                lost.setdefault(loser[2], set()).add(loser[3])
+    for number, places in lost.items():
+        flags: Flags = [place not in places for place in range(len(marks[number]))]
+        opened[number] = opened[number]._replace(columns=opened[number].columns.where(flags))
+
+
+class PackUnit:
+    """The events with ``low <= time < high`` of one logical partition, while its items arrive in any order.
+
+    ``note_damaged`` is called with each damaged pack that may have held such events. ``look`` is called before each pack
+    is opened: it may raise to stop. Packs are held as they are stored, because an event takes 10 bytes in a pack and
+    hundreds as columns.
+    """
+
+    def __init__(
+        self,
+        layout: Layout,
+        span: int,
+        low: str,
+        high: str,
+        fields: Sequence[str],
+        compressor: Compressor,
+        note_damaged: Callable[[Item], None],
+        look: Callable[[], None],
+    ) -> None:
+        self._layout = layout
+        self._span = span
+        self._low = low
+        self._high = high
+        self._fields = fields
+        self._compressor = compressor
+        self._note_damaged = note_damaged
+        self._look = look
+        self._held: list[tuple[str, str, Item]] = []
+        self.held_bytes = 0
+
+    def hold(self, items: Iterable[Item]) -> None:
+        """Keep the items that may hold events of the unit."""
+        for item in items:
+            newest, oldest = item["sk"][:TEXT_LENGTH], str(item.get("oldest", ""))
+            if is_pack(item):
+                begins_behind = oldest <= newest and oldest >= self._high
+                if newest < self._low or begins_behind:
+                    continue
+                # An ``oldest`` after the newest event is wrong, and so is one that is a span away: such a pack may hold
+                # anything.
+                if len(oldest) != TEXT_LENGTH or oldest > newest:
+                    oldest = ""
+                self.held_bytes += len(item["pack"])
+            else:
+                oldest = newest
+            self._held.append((newest, oldest, item))
+
+    def settle_before(self, edge: str | None) -> Iterator[tuple[list[Opened], str]]:
+        """Settle the events before ``edge``, of which all copies have arrived; without it, all events.
+
+        Yield the settled events some at a time, in the order of time, with the time before which all are settled.
+        """
+        edge = self._high if edge is None else min(edge, self._high)
+        while self._low < edge:
+            end = self._find_end(edge)
+            due = [item for newest, oldest, item in self._held if newest >= self._low and oldest < end]
+            opened = [found for item in due if (found := self._open(item, end)) is not None]
+            self._low = end
+            self._drop_passed()
+            yield settle(opened), end
+
+    def _open(self, item: Item, end: str) -> Opened | None:
+        self._look()
+        found = open_item(item, self._fields, self._layout, self._compressor)
+        if found is None:
+            self._note_damaged(item)
+            return None
+        columns = found.columns
+        first, last = bisect_left(columns.times, self._low), bisect_left(columns.times, end)
+        if first == 0 and last == len(columns):
+            return found
+        if first >= last:
+            return None
+        ats = None if found.ats is None else found.ats[first:last]
+        return found._replace(columns=columns.cut(first, last), ats=ats)
+
+    def _drop_passed(self) -> None:
+        self._held = [held for held in self._held if held[0] >= self._low]
+        self.held_bytes = sum(len(item.get("pack", b"")) for _, _, item in self._held)
+
+    def _find_end(self, edge: str) -> str:
+        """Find the end of the next part, before which there are about as many events as may be opened together.
+
+        The events of a pack are taken to be spread evenly between its oldest and its newest.
+        """
+        spans = [
+            (to_micros(from_text(oldest)) if oldest else 0, to_micros(from_text(newest)) + 1, int(item.get("n", 1)))
+            for newest, oldest, item in self._held
+        ]
+
+        def count_before(at: int) -> float:
+            return sum(count * min(max((at - first) / (last - first), 0.0), 1.0) for first, last, count in spans)
+
+        start, end = to_micros(from_text(self._low)), to_micros(from_text(edge))
+        if not spans or count_before(end) - count_before(start) <= _OPENED_TOGETHER:
+            return edge
+        low, high, wanted = start, end, count_before(start) + _OPENED_TOGETHER
+        for _ in range(_HALVINGS):
+            middle = (low + high) // 2
+            low, high = (middle, high) if count_before(middle) < wanted else (low, middle)
+        return to_text(max(from_micros(high), from_text(self._low) + MOMENT))

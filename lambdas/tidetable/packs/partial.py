@@ -1,0 +1,153 @@
+"""Read only the needed columns of a pack: most reads of whole ranges need two fields of ten, and no ids."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Decimal
+from functools import cached_property
+from typing import Any
+
+import msgspec
+
+from tidetable.exact_json import decode_json
+from tidetable.layout import find_value
+from tidetable.packs.body import (
+    DECODE,
+    DERIVED,
+    DERIVED_TIMELESS,
+    FORMAT,
+    HEXADECIMAL,
+    TEXT,
+    UUIDS,
+    Body,
+    DamagedPack,
+    decode_texts,
+    unpack_ids,
+)
+
+# The bytes of an id that is kept as hexadecimal digits.
+_ID_BYTES = 16
+_IDS = frozenset({TEXT, HEXADECIMAL, UUIDS, DERIVED, DERIVED_TIMELESS})
+_NUMBERS = b"0123456789.-\n"
+
+
+class PartialPack:
+    """The events of a body, in the order of their places. Times and series are decoded, everything else on demand.
+
+    DamagedPack if the body cannot be read, also if only a column is damaged that nobody needs: what an answer says
+    about a pack must not depend on the question.
+    """
+
+    def __init__(self, body: bytes, format: int) -> None:
+        if format != FORMAT:
+            raise DamagedPack(
+                f"it is of the format {format}, this reads the format {FORMAT}; deploy the version that wrote it"
+            )
+        try:
+            self._body = decoded = DECODE(body)
+            before, after = decoded.before, decoded.after
+            self.times: Sequence[str] = [f"{before}{time}{after}" for time in decoded.times.split("\n")]
+            self.count = len(self.times)
+            numbers, names = decoded.which_series, decoded.series
+            self.series: Sequence[str] = [names[number] for number in numbers] if numbers else names * self.count
+            self._refuse_damage()
+        except (msgspec.DecodeError, ValueError, IndexError, TypeError) as error:
+            raise DamagedPack(f"its body cannot be read: {error}") from error
+
+    @property
+    def ats(self) -> Sequence[int] | None:
+        """The times when the events were accepted, in epoch milliseconds; None if they were accepted together."""
+        return self._body.ats or None
+
+    @cached_property
+    def texts(self) -> Sequence[str]:
+        """The JSON of each event's data."""
+        body = self._body
+        return decode_texts(body.shapes, body.which_shape, body.columns, self.count)
+
+    @cached_property
+    def ids(self) -> Sequence[str]:
+        """The ids of the events. Ids that are derived from the content cost a hash each."""
+        # The texts are only needed for derived ids.
+        derived = self._body.ids in (DERIVED, DERIVED_TIMELESS)
+        return unpack_ids(self._body, self.times, self.series, self.texts if derived else ())
+
+    def read_field(self, path: str) -> Sequence[Any]:
+        """Read the plain value of a field, by its path, of each event: a text, a number, a boolean or None."""
+        top, _, rest = path.partition(".")
+        shapes, numbers = self._body.shapes, self._body.which_shape
+        try:
+            if None in shapes or (len(shapes) > 1 and not numbers):
+                return [_find_plain(data, path) for data in self._rows]
+            columns = iter(self._body.columns)
+            found: list[Sequence[Any]] = []
+            for number, shape in enumerate(shapes):
+                own = {name: next(columns) for name in shape or ()}
+                count = numbers.count(number) if numbers else self.count
+                found.append(_read_column(own[top], rest) if top in own else [None] * count)
+        except (ValueError, ArithmeticError) as error:
+            raise DamagedPack(f"its body cannot be read: {error}") from error
+        if not numbers:
+            return found[0]
+        following = [iter(values) for values in found]
+        return [next(following[number]) for number in numbers]
+
+    @cached_property
+    def _rows(self) -> list[Any]:
+        return [decode_json(text) for text in self.texts]
+
+    def _refuse_damage(self) -> None:
+        """Raise ValueError or IndexError if ``decode_body`` would not decode the body."""
+        body = self._body
+        counts = [body.which_shape.count(number) for number in range(len(body.shapes))]
+        if not body.which_shape:
+            counts = [self.count]
+        columns = iter(body.columns)
+        for shape, count in zip(body.shapes, counts, strict=False):
+            for _ in (None,) if shape is None else shape:
+                column = next(columns, None)
+                if column is None or column.count(b"\n") + 1 != count:
+                    raise ValueError("its columns differ in length")
+                if not column.isascii():
+                    column.decode()
+        if body.which_shape and (len(body.which_shape) != self.count or sum(counts) != self.count):
+            raise ValueError("its columns differ in length")
+        if not body.shapes or len(self.series) != self.count or (body.ats and len(body.ats) != self.count):
+            raise ValueError("its columns differ in length")
+        _refuse_ids(body, self.count)
+
+
+def _refuse_ids(body: Body, count: int) -> None:
+    if body.ids not in _IDS:
+        raise ValueError(f"ids of the unknown kind {body.ids}")
+    if body.ids == TEXT:
+        kept, wanted = len(body.id_texts), count
+    else:
+        kept, rest = divmod(len(body.id_bytes), _ID_BYTES)
+        wanted = len(body.others) if body.ids in (DERIVED, DERIVED_TIMELESS) else count
+        kept += bool(rest)
+        if body.others and max(body.others) >= count:
+            raise IndexError("an id of no event")
+    if kept != wanted:
+        raise ValueError("its ids are not as many as its events")
+
+
+def _read_column(column: bytes, rest: str) -> Sequence[Any]:
+    """Read a column of JSON, a line per value; of objects, the value at the path ``rest``."""
+    if not rest:
+        if not column.translate(None, _NUMBERS):
+            # Lines of numbers only, without an exponent: an exponent is rare, and the lines below read it.
+            return list(map(Decimal if b"." in column else int, column.decode().split("\n")))
+        lines = column.decode().split("\n")
+        known = {line: decode_json(line) for line in set(lines)}
+        if any(isinstance(value, dict | list) for value in known.values()):
+            known = {line: None if isinstance(value, dict | list) else value for line, value in known.items()}
+        return [known[line] for line in lines]
+    lines = column.decode().split("\n")
+    known = {line: _find_plain({"": decode_json(line)}, f".{rest}") for line in set(lines)}
+    return [known[line] for line in lines]
+
+
+def _find_plain(data: Any, path: str) -> Any:
+    value = find_value(data, path)
+    return None if isinstance(value, dict | list) else value

@@ -1,0 +1,273 @@
+"""The units of a whole read: what is read of one scan, and how its pages become columns.
+
+A unit settles the copies of its events (``forms/``): two units never hold copies of one event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+import msgspec
+from msgspec.structs import replace
+
+from tidetable.conditions import ANY
+from tidetable.events import Item
+from tidetable.forms.columns import DATA, FieldColumns, Row, make_columns
+from tidetable.forms.packed import PackUnit
+from tidetable.forms.plain import open_page
+from tidetable.large.unpack import group_items, is_partial
+from tidetable.layout.hierarchy import skip_levels
+from tidetable.layout.pack import shift_time
+from tidetable.layout.period_layout import NEWEST
+from tidetable.ports import FieldPage, ItemColumns, KeyRange, Page
+from tidetable.query.hydrate import match_conditions, read_base_items
+from tidetable.query.model import Query
+from tidetable.query.scans import GatherScan, IndexScan, LiveScan, PackScan, TableScan, find_span, make_damaged_gap
+from tidetable.query.session import ReadSession
+from tidetable.times import TEXT_LENGTH, from_text, to_text
+
+# The bytes of packs that a unit holds until they can be settled, and the packs that are opened even without time, so
+# that a small read can advance: that needs less than ``RESERVE``.
+_MOST_HELD, _OPENED_ANYWAY = 200_000_000, 200
+# An index's entries whose data is fetched together.
+_FETCHED_TOGETHER = 2_000
+NO_EVENTS = FieldColumns([], [], {}, list)
+
+
+class OutOfTime(Exception):
+    """There is no time for more pages or packs, or memory holds no more packs."""
+
+
+class Patience(msgspec.Struct):
+    """Looks at the time within a whole read. The first pages are always used, so that a read without time advances."""
+
+    session: ReadSession
+    waves: int = 0
+    opened: int = 0
+
+    def begin_wave(self) -> None:
+        """Begin another wave of pages; OutOfTime if there is no time for it."""
+        self.waves += 1
+        self.look()
+
+    def look(self) -> None:
+        """Raise OutOfTime after the first wave, if the time is up."""
+        if self.waves > 1 and not self.session.has_time:
+            raise OutOfTime
+
+    def look_at_pack(self) -> None:
+        """Count a pack that is opened; OutOfTime if the time is up."""
+        self.opened += 1
+        if self.opened > _OPENED_ANYWAY and not self.session.has_time:
+            raise OutOfTime
+
+
+class PageKind(NamedTuple):
+    """The form in which a store reads pages: as columns, or as items that have only ``fields``, or are text."""
+
+    as_columns: bool
+    texts: bool = False
+    fields: tuple[str, ...] = ()
+
+
+class Unit(msgspec.Struct):
+    """What is read of one scan. ``unread`` counts the ranges that are not read to their end yet."""
+
+    scan: LiveScan
+    query: Query
+    session: ReadSession
+    fields: tuple[str, ...]
+    unread: int = 0
+
+    @property
+    def kind(self) -> PageKind:
+        if DATA in self.fields:
+            return PageKind(as_columns=False, texts=self.query.projection.as_stored)
+        return PageKind(as_columns=isinstance(self.scan, TableScan), fields=self.fields)
+
+    def take(self, state: RangeState, page: Page | FieldPage) -> Iterator[FieldColumns]:
+        """Take a page of a range, and yield the events that are settled with it."""
+        if isinstance(page, FieldPage):
+            names, layout = self.scan.find_names_left(self.query), self.scan.entry.layout
+            yield open_page(page, state.keys.pk, self.fields, layout).select(names)
+            if page.others:
+                yield from self.complete(ItemColumns.of(page.others))
+        else:
+            yield from self.complete(page.columns)
+
+    def settle(self, edge: str | None) -> Iterator[tuple[FieldColumns, datetime | None]]:  # noqa: ARG002
+        """Yield events that are settled when all ranges were read up to the time ``edge``; None is the end.
+
+        Plain items are settled by themselves.
+        """
+        yield from ()
+
+    def find_reached(self, edge: str) -> datetime:
+        """Find the instant before which all events were yielded, if all ranges were read up to the time ``edge``."""
+        return max(from_text(edge), self.scan.start)
+
+    def complete(self, columns: ItemColumns) -> Iterator[FieldColumns]:
+        """Check the conditions that DynamoDB could not check, and complete the needed data."""
+        scan, session = self.scan, self.session
+        names, names_of = scan.find_names_left(self.query), scan.entry.layout.parse_names
+        if names != ANY:
+            columns = columns.where([names.hold(*names_of(*key)[1:]) for key in zip(*columns[:2], strict=True)])
+        whole = DATA in self.fields
+        if not columns.are_text or (isinstance(scan, PackScan) and scan.conditions):
+            columns = match_conditions(columns, scan, session, () if whole else self.fields)
+        if columns.are_text:
+            named = map(names_of, columns.pks, columns.sks)
+            yield make_columns(
+                ((*name, text) for name, text in zip(named, columns.contents, strict=True)),
+                self.fields,
+            )
+            return
+        for items in group_items(columns.items(), cold=False) if whole else [columns.items()]:
+            yield make_columns(self._make_rows(items), self.fields)
+
+    def _make_rows(self, items: Sequence[Item]) -> Iterator[Row]:
+        entry = self.scan.entry
+        if DATA in self.fields and any(is_partial(item, cold=False) for item in items):
+            wholes = self.session.reader.unpacker.complete_items(items, entry.table, cold=False)
+            for number in wholes.missing:
+                self.session.note_lost(entry, items[number])
+            items = wholes.items
+        for item in items:
+            yield (*entry.layout.parse_names(item["pk"], item["sk"]), item.get("data", {}))
+
+
+class IndexUnit(Unit):
+    """What is read of an index. For a moment, an index may hold an event twice: it is taken once."""
+
+    seen: set[tuple[str, str]] = msgspec.field(default_factory=set)
+
+    def take(self, state: RangeState, page: Page | FieldPage) -> Iterator[FieldColumns]:  # noqa: ARG002 - as of the others
+        """Take a page of a range, and yield its events."""
+        assert isinstance(page, Page)  # noqa: S101 - an index is not read as columns
+        scan = self.scan
+        assert isinstance(scan, IndexScan)  # noqa: S101 - units are made by begin_unit
+        items = [item for item in page.items if self._is_new(item, scan)]
+        if not scan.fetches:
+            yield from self.complete(ItemColumns.of(items))
+            return
+        for first in range(0, len(items), _FETCHED_TOGETHER):
+            some = items[first : first + _FETCHED_TOGETHER]
+            based = read_base_items(some, scan, self.session, consistent=self.query.consistent)
+            yield from self.complete(ItemColumns.of(based))
+
+    def _is_new(self, item: Item, scan: IndexScan) -> bool:
+        if isinstance(scan, GatherScan):
+            place = skip_levels(item[scan.index.sk], len(scan.index.levels))
+            if not scan.holds(place, scan.after, ascending=True):
+                return False
+        if len(scan.partitions) > 1 or len(scan.heads) > 1:
+            key = item["pk"], item["sk"]
+            if key in self.seen and not scan.fetches:
+                return False
+            self.seen.add(key)
+        return True
+
+    def find_reached(self, edge: str) -> datetime:
+        """Find the instant before which all events were yielded."""
+        return self.scan.start if isinstance(self.scan, GatherScan) else super().find_reached(edge)
+
+
+class PackedUnit(Unit):
+    """What is read of packs, and of the large events beside them."""
+
+    packs: PackUnit | None = None
+    reached: datetime | None = None
+
+    @property
+    def kind(self) -> PageKind:
+        return PageKind(as_columns=False)
+
+    def take(self, state: RangeState, page: Page | FieldPage) -> Iterator[FieldColumns]:  # noqa: ARG002 - as of the others
+        """Take a page of packs: its events are settled later."""
+        assert self.packs is not None  # noqa: S101 - begin_unit sets it
+        assert isinstance(page, Page)  # noqa: S101 - packs are not read as columns
+        self.packs.hold(page.items)
+        yield from ()
+
+    def settle(self, edge: str | None) -> Iterator[tuple[FieldColumns, datetime | None]]:
+        """Yield events that are settled when all ranges were read up to the time ``edge``; None is the end."""
+        assert self.packs is not None  # noqa: S101 - begin_unit sets it
+        names, conditions = self.scan.find_names_left(self.query), self.scan.conditions
+        # A copy of an event may lie in a pack whose newest event is almost one span newer.
+        before = None if edge is None else shift_time(edge, -find_span(self.scan.entry))
+        for opened, end in self.packs.settle_before(before):
+            alone = [each.item for each in opened if each.item is not None and len(each.columns)]
+            for each in opened:
+                if each.item is None and len(each.columns):
+                    yield each.columns.select(names, conditions), None
+            if alone:
+                yield from ((columns, None) for columns in self.complete(ItemColumns.of(alone)))
+            self.reached = from_text(end)
+            yield NO_EVENTS, self.reached
+        if self.packs.held_bytes > _MOST_HELD:
+            raise OutOfTime
+
+    def find_reached(self, edge: str) -> datetime:  # noqa: ARG002 - as of the others
+        """Find the instant before which all events were yielded."""
+        return self.reached or self.scan.start
+
+
+def begin_unit(scan: LiveScan, query: Query, session: ReadSession, fields: tuple[str, ...], patience: Patience) -> Unit:
+    """Begin the unit of a scan."""
+    if isinstance(scan, IndexScan):
+        return IndexUnit(scan, query, session, fields)
+    if not isinstance(scan, PackScan):
+        return Unit(scan, query, session, fields)
+
+    def note_damaged(item: Item) -> None:
+        gap = make_damaged_gap(scan, item)
+        if gap is not None:
+            session.note_gap(gap, scan.entry, item["pk"], item["sk"])
+
+    packs = PackUnit(
+        scan.entry.layout,
+        find_span(scan.entry),
+        scan.low[:TEXT_LENGTH],
+        scan.high[:TEXT_LENGTH],
+        tuple(dict.fromkeys([*fields, *(condition.field for condition in scan.conditions)])),
+        session.reader.unpacker.compressor,
+        note_damaged,
+        patience.look_at_pack,
+    )
+    return PackedUnit(scan, query, session, fields, packs=packs)
+
+
+class RangeState(msgspec.Struct):
+    """A range of a unit that is being read. All of it before the time ``edge`` was read."""
+
+    unit: Unit
+    keys: KeyRange
+    edge: str
+    more: bool = True
+
+    def advance(self, page: Page | FieldPage | None) -> None:
+        """Continue after a page; None is the page of a missing table."""
+        self.more = page is not None and page.more
+        if not self.more:
+            self.unit.unread -= 1
+            return
+        assert page is not None  # noqa: S101 - see above
+        assert page.last is not None  # noqa: S101 - a page that is not the last has a key
+        if isinstance(self.unit.scan, GatherScan):
+            self.keys = replace(self.keys, start=page.last)
+            return
+        index = self.keys.index
+        after = page.last["sk" if index is None else index.sk]
+        self.keys = replace(self.keys, after=after)
+        place = skip_levels(after, len(index.levels)) if index is not None and index.levels else after
+        self.edge = max(self.edge, place.removeprefix(NEWEST)[:TEXT_LENGTH])
+
+
+def begin_ranges(unit: Unit) -> list[RangeState]:
+    """Begin the ranges of a unit."""
+    start = to_text(unit.scan.start)
+    states = [RangeState(unit, keys, start) for keys in unit.scan.ranges]
+    unit.unread = len(states)
+    return states

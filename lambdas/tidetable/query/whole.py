@@ -1,0 +1,211 @@
+"""Read all events of a range, in any order: for aggregates, listings and rollups.
+
+Pages are as long as DynamoDB makes them (AWS: 1 MB), at most ``PAGES`` at once. Each page becomes columns of the needed
+fields before the next is read, so memory holds few pages, and requests and read units do not grow with the number of
+shards, except for the last page of each. Copies of an event meet within a unit of settling (``forms/``).
+
+The range of each shard is read in the order of time, and the range that is behind the others is read next. So there is
+always an instant before which everything was read: if the time is up, an answer ends there.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Executor, Future
+from datetime import datetime
+from heapq import heapify, heappop, heappush
+from itertools import groupby
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from tidetable.errors import ArchiveBusy
+from tidetable.forms.columns import DATA, FieldColumns, make_columns
+from tidetable.ports import ArchivePage, ArchiveRange, FieldPage, Page, RangeRead
+from tidetable.query.archives import ARCHIVES, read_archive_pages, wait_for_page
+from tidetable.query.batches import TimeUp
+from tidetable.query.model import Position, Query
+from tidetable.query.scans import ArchiveScan, LiveScan, Scan
+from tidetable.query.session import ReadSession
+from tidetable.query.units import NO_EVENTS, OutOfTime, PageKind, Patience, RangeState, Unit, begin_ranges, begin_unit
+from tidetable.times import to_text
+
+# At most this many pages are read at once. A page that is decoded into objects takes 15 MB.
+PAGES = 16
+# AWS: a page ends at 1 MB, so it never has this many items.
+_WHOLE_PAGE = 1_000_000
+# The events per page of an archive: with only some fields, and with all data. Each page costs a call of a function.
+_ARCHIVED_FIELDS, _ARCHIVED_EVENTS = 50_000, 5_000
+
+
+class WholeBatch(NamedTuple):
+    """Some events of a scan, in any order. All events before ``reached`` are in this batch or in earlier batches."""
+
+    scan: Scan
+    columns: FieldColumns
+    reached: datetime
+
+
+class WholeReader:
+    """One pass over scans, which are in the order of time. ``fields`` are the needed fields of data, or ``DATA``."""
+
+    def __init__(self, query: Query, session: ReadSession, fields: Sequence[str]) -> None:
+        self._query = query
+        self._session = session
+        self._fields = tuple(fields)
+        self._patience = Patience(session)
+
+    def read(self, scans: Iterable[Scan]) -> Iterator[WholeBatch | TimeUp]:
+        """Yield all events of the scans. If the time is up, the last value is TimeUp."""
+        is_first = True
+        for group in _group_scans(scans):
+            if not (is_first or self._session.has_time):
+                yield TimeUp(Position(group[0].start))
+                return
+            if isinstance(group[0], ArchiveScan):
+                batches = self._read_archives([scan for scan in group if isinstance(scan, ArchiveScan)], is_first)
+            else:
+                batches = self._read_live([scan for scan in group if not isinstance(scan, ArchiveScan)])
+            is_first = False
+            for batch in batches:
+                yield batch
+                if isinstance(batch, TimeUp):
+                    return
+
+    def _read_live(self, scans: Sequence[LiveScan]) -> Iterator[WholeBatch | TimeUp]:
+        units = deque(begin_unit(scan, self._query, self._session, self._fields, self._patience) for scan in scans)
+        # A range with an earlier edge comes first; the number makes the order of equal edges certain.
+        heap = [(state.edge, number, state) for number, state in enumerate(_list_ranges(units))]
+        heapify(heap)
+        reached = scans[0].start
+        try:
+            while units:
+                due = [heappop(heap) for _ in range(min(PAGES, len(heap)))]
+                self._patience.begin_wave()
+                for unit, columns in self._read_pages([state for *_, state in due]):
+                    yield WholeBatch(unit.scan, columns, reached)
+                    self._patience.look()
+                for _, number, state in due:
+                    if state.more:
+                        heappush(heap, (state.edge, number, state))
+                for scan, columns, at in _settle_units(units, heap[0][0] if heap else None):
+                    reached = max(reached, at or reached)
+                    yield WholeBatch(scan, columns, reached)
+        except OutOfTime:
+            yield TimeUp(Position(reached))
+
+    def _read_pages(self, states: Sequence[RangeState]) -> Iterator[tuple[Unit, FieldColumns]]:
+        """Read a page of each range, and yield the events that are settled with it."""
+        query, session, store = self._query, self._session, self._session.reader.store
+        for kind, some in _group_by_kind(states):
+            reads = [RangeRead(state.keys, _WHOLE_PAGE) for state in some]
+            answers: Sequence[Page | FieldPage | None]
+            if kind.as_columns:
+                answers = store.query_fields(reads, self._fields, consistent=query.consistent)
+            else:
+                answers = store.query_many(
+                    reads, ascending=True, consistent=query.consistent, texts=kind.texts, fields=kind.fields
+                )
+            pages = deque(answers)
+            del answers
+            for state in some:
+                unit, page = state.unit, pages.popleft()
+                session.note_source(unit.scan)
+                session.count_page(page, unit.scan.entry, query.start, query.end)
+                if page is not None:
+                    yield from ((unit, columns) for columns in unit.take(state, page))
+                state.advance(page)
+
+    def _read_archives(self, scans: Sequence[ArchiveScan], is_first: bool) -> Iterator[WholeBatch | TimeUp]:
+        """Read archives, some at the same time. Raises ArchiveBusy if the first page of the whole read is slow."""
+        session, pool = self._session, self._session.reader.pools(ARCHIVES)
+        begun: deque[Future[ArchivePage]] = deque()
+        try:
+            for number, scan in enumerate(scans):
+                if number and not session.has_time:
+                    yield TimeUp(Position(scan.start))
+                    return
+                for following in scans[number + len(begun) : number + ARCHIVES]:
+                    begun.append(pool.submit(self._read_archive_page, following.keys))
+                edge = None if is_first and not number else scan.start
+                for batch in self._read_archive(scan, begun.popleft(), pool, edge):
+                    yield batch
+                    if isinstance(batch, TimeUp):
+                        return
+        finally:
+            # A full page does not wait for reads that were begun ahead.
+            pool.shutdown(wait=False, cancel_futures=True)
+
+    def _read_archive(
+        self, scan: ArchiveScan, first: Future[ArchivePage], pool: Executor, edge: datetime | None
+    ) -> Iterator[WholeBatch | TimeUp]:
+        """Read the pages of an archive. If its first page is slow, the range was read up to ``edge``."""
+        series, session, reading = self._query.series, self._session, iter([first])
+
+        def read(keys: ArchiveRange) -> ArchivePage | None:
+            page = next(reading, None) or pool.submit(self._read_archive_page, keys)
+            return wait_for_page(page, session.remaining)
+
+        for page, reached in read_archive_pages(scan.keys, scan.entry.layout.find_ordering_layout(series), read):
+            if page is None:
+                if edge is None:
+                    raise ArchiveBusy(f"the archive of {scan.entry.period.label} is slow")
+                yield TimeUp(Position(edge))
+                return
+            session.note_source(scan)
+            session.cost.requests += 1
+            session.cost.read += page.read
+            edge = scan.end
+            if page.more and reached is not None:
+                edge = scan.find_position(reached, series).time
+            rows = ((to_text(event.time), event.series, event.id, event.data) for event in page.events)
+            yield WholeBatch(scan, make_columns(rows, self._fields), edge)
+            if page.more and not session.has_time:
+                yield TimeUp(Position(edge))
+                return
+
+    def _read_archive_page(self, keys: ArchiveRange) -> ArchivePage:
+        """Read a page of an archive: call the function that reads it."""
+        whole = DATA in self._fields
+        keys = replace(keys, fields=() if whole else self._fields)
+        limit = _ARCHIVED_EVENTS if whole else _ARCHIVED_FIELDS
+        return self._session.reader.archive.read(keys, limit=limit, ascending=True)
+
+
+def _group_scans(scans: Iterable[Scan]) -> Iterator[list[Scan]]:
+    """Group scans that are read at the same time: archives, or so many others that ``PAGES`` ranges can be read."""
+    group: list[Scan] = []
+    count = 0
+    for scan in scans:
+        archived = isinstance(scan, ArchiveScan)
+        if group and (count >= PAGES or archived is not isinstance(group[0], ArchiveScan)):
+            yield group
+            group, count = [], 0
+        group.append(scan)
+        count += 1 if archived else scan.count
+    if group:
+        yield group
+
+
+def _list_ranges(units: Iterable[Unit]) -> Iterator[RangeState]:
+    for unit in units:
+        yield from begin_ranges(unit)
+
+
+def _group_by_kind(states: Sequence[RangeState]) -> Iterator[tuple[PageKind, list[RangeState]]]:
+    for kind, group in groupby(states, lambda state: state.unit.kind):
+        yield kind, list(group)
+
+
+def _settle_units(units: deque[Unit], edge: str | None) -> Iterator[tuple[Scan, FieldColumns, datetime | None]]:
+    """Settle what can be settled when all ranges were read up to ``edge``, and take out the units that are complete."""
+    while units:
+        unit = units[0]
+        for columns, at in unit.settle(edge if unit.unread else None):
+            yield unit.scan, columns, at
+        if unit.unread:
+            yield unit.scan, NO_EVENTS, unit.find_reached(edge or "")
+            return
+        yield unit.scan, NO_EVENTS, unit.scan.end
+        units.popleft()

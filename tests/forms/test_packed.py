@@ -1,0 +1,198 @@
+"""The packed form, compared with a dictionary: random histories, in which copies of events lie in packs of other suffixes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.packs.table import NOON, ZSTD, PackTable
+from tests.worlds.places import stored_partition, stored_time
+from tidetable.conditions import NameConditions
+from tidetable.events import Event, Item
+from tidetable.forms import packed
+from tidetable.forms.columns import DATA, FieldColumns
+from tidetable.forms.packed import PackUnit
+from tidetable.layout import Layout, Packing
+from tidetable.packs import decode_body, encode_body
+from tidetable.packs.body import DamagedPack
+from tidetable.packs.partial import PartialPack
+
+SPAN = 60
+# Times around the edges of the span and of a bucket; instants repeat often.
+_SECONDS = st.sampled_from(
+    [0, 0.000001, 1, 30, 59.999999, 60, 60.000001, 90, 119, 120, 600, 3540, 3599.999999, 3600, 3660]
+)
+_VALUE = st.one_of(
+    st.integers(-3, 3),
+    st.sampled_from([Decimal("1.5"), "a", "1", "é", True, None, [1], {"b": Decimal("0.25")}, {"b": "x"}]),
+)
+_DATA = st.dictionaries(st.sampled_from(["a", "c"]), _VALUE, max_size=2)
+_EVENT = st.tuples(_SECONDS, st.sampled_from(["s", "t#", "é%"]), st.sampled_from(["a", "b#", "%"]), _DATA)
+# A request: its events, whether it is sent again in parts, and whether its events are written alone.
+_REQUEST = st.tuples(st.lists(_EVENT, min_size=1, max_size=8), st.booleans(), st.booleans())
+Identity = tuple[datetime, str, str]
+
+
+def make_event(time: float, series: str, id: str, data: dict[str, Any]) -> Event:
+    return Event(series, NOON + timedelta(seconds=time), id, data)
+
+
+def find_expected(data: Any, path: str) -> Any:
+    """The plain value at a path; lists and objects are none."""
+    for name in path.split("."):
+        data = data.get(name) if isinstance(data, dict) else None
+    return None if isinstance(data, list | dict) else data
+
+
+def refuse_damage(item: Item) -> None:
+    raise AssertionError(item)
+
+
+class History:
+    """What requests have written, and the copy of each event that counts."""
+
+    def __init__(self, layout: Layout, requests: Sequence[Any]) -> None:
+        self.table = PackTable(layout)
+        self.counting: dict[Identity, tuple[int, Any]] = {}
+        at = 0
+        for sent, again, alone in requests:
+            events = [make_event(*each) for each in sent]
+            parts = [events]
+            if again:
+                parts += [some for some in (events[:2], events[2:]) if some]
+            for some in parts:
+                at += 1
+                if alone:
+                    for event in {(each.time, each.series, each.id): each for each in some}.values():
+                        item = layout.make_item(event, at=at)
+                        self.table.items[item["pk"], item["sk"]] = item
+                else:
+                    self.table.send(some, at)
+                self.counting |= {(each.time, each.series, each.id): (at, each.data) for each in some}
+
+
+def read_unit(
+    unit: PackUnit, items: Sequence[Item], edges: Sequence[str | None]
+) -> Iterator[tuple[Identity, dict[str, Any] | Item]]:
+    """Give items to a unit in the order of their keys, some before each edge, and read what it settles."""
+    ordered = sorted(items, key=lambda item: item["sk"])
+    given_items = 0
+    last = ""
+    for edge in edges:
+        while given_items < len(ordered) and (edge is None or ordered[given_items]["sk"] < edge):
+            unit.hold([ordered[given_items]])
+            given_items += 1
+        moment = datetime.fromisoformat(edge) - timedelta(seconds=SPAN) if edge is not None else None
+        for opened, end in unit.settle_before(None if moment is None else stored_time(moment)):
+            assert end >= last
+            for each in opened:
+                names = zip(each.columns.times, each.columns.series, each.columns.ids, strict=True)
+                for number, (time, series, id) in enumerate(names):
+                    assert last <= time < end
+                    values = {path: column[number] for path, column in each.columns.values.items()}
+                    yield (datetime.fromisoformat(time), series, id), values if each.item is None else each.item
+            last = end
+
+
+@settings(deadline=None, max_examples=150)
+@given(
+    st.sampled_from(["time", "series"]),
+    st.sampled_from([1, 3]),
+    st.sampled_from([65_536, 150]),
+    st.lists(_REQUEST, max_size=8),
+    _SECONDS,
+    _SECONDS,
+    st.lists(_SECONDS, max_size=3),
+    st.sampled_from([1, 4, 200_000]),
+)
+def test_each_event_comes_once_in_the_copy_that_was_accepted_last(
+    by: Any, shards: int, size: int, requests: Any, one: float, other: float, steps: list[float], together: int
+) -> None:
+    layout = Layout(by, shards, "id", 3600 if by == "time" else 0, pack=Packing(SPAN, size))
+    history = History(layout, requests)
+    start, end = (NOON + timedelta(seconds=seconds) for seconds in (min(one, other), max(one, other)))
+    edges = [stored_time(NOON + timedelta(seconds=seconds)) for seconds in sorted(steps)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(packed, "_OPENED_TOGETHER", together)
+        for logical in history.table.logicals():
+            items = [item for (pk, _), item in history.table.items.items() if pk.rpartition("#")[0] == logical]
+            expected = {
+                identity: data
+                for identity, (_, data) in history.counting.items()
+                if stored_partition(by, layout.bucket, *identity[:2]) == logical and start <= identity[0] < end
+            }
+            bounds = stored_time(start), stored_time(end)
+            fields = ("a", "a.b", "c")
+            unit = PackUnit(layout, SPAN, *bounds, fields, ZSTD, refuse_damage, lambda: None)
+            found = list(read_unit(unit, items, [*edges, None]))
+            assert sorted(identity for identity, _ in found) == sorted(expected)
+            for identity, values in found:
+                data = values.get("data")
+                shown = values if data is None else {path: find_expected(data, path) for path in fields}
+                wanted = {path: find_expected(expected[identity], path) for path in fields}
+                # 1 and True are equal, and so are the kinds of the values that count.
+                assert [(type(value) is bool, value) for value in shown.values()] == [
+                    (type(value) is bool, value) for value in wanted.values()
+                ]
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.lists(_DATA, min_size=1, max_size=24), st.sampled_from(["", "short", "f" * 32]))
+def test_the_columns_of_a_pack_are_those_of_its_events(datas: list[dict[str, Any]], id: str) -> None:
+    times = [stored_time(NOON + timedelta(seconds=number)) for number in range(len(datas))]
+    ids = [f"{id[:-2]}{number:02x}" for number in range(len(datas))]
+    body = encode_body(times, ["s"] * len(datas), ids, datas)
+    pack, whole = PartialPack(body, 1), decode_body(body)
+    assert (list(pack.times), list(pack.series), list(pack.ids)) == (times, ["s"] * len(datas), ids)
+    assert list(pack.texts) == list(whole.texts)
+    for path in ("a", "a.b", "c", "none"):
+        assert list(pack.read_field(path)) == [find_expected(data, path) for data in datas]
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.integers(0, 400), st.binary(min_size=1, max_size=3), st.booleans())
+def test_a_damaged_body_is_damaged_whatever_is_needed(at: int, bytes_: bytes, cuts: bool) -> None:
+    """If the whole body cannot be decoded, no part of it is read: an answer's gaps do not depend on its fields."""
+    datas = [{"a": number, "c": f"v{number}"} for number in range(9)] + [{"b": 1}] * 9
+    times = [stored_time(NOON + timedelta(seconds=number)) for number in range(len(datas))]
+    body = encode_body(times, ["s", "t"] * 9, [f"{number:032x}" for number in range(18)], datas)
+    at %= len(body)
+    damaged = body[:at] + bytes_ + (b"" if cuts else body[at + len(bytes_) :])
+    try:
+        decode_body(damaged)
+    except DamagedPack:
+        with pytest.raises(DamagedPack):
+            PartialPack(damaged, 1)
+    else:
+        PartialPack(damaged, 1)
+
+
+def test_a_damaged_pack_is_noted_and_the_others_are_read() -> None:
+    history = History(
+        Layout("time", 1, "id", 3600, pack=Packing(SPAN, 65_536)),
+        [([(1.0, "s", "a", {"a": 1})], False, False), ([(2.0, "s", "b", {"a": 2})], False, False)],
+    )
+    first, second = sorted(history.table.items.values(), key=lambda item: item["sk"])
+    damaged: list[Item] = []
+    bounds = stored_time(NOON), stored_time(NOON + timedelta(hours=1))
+    unit = PackUnit(history.table.layout, SPAN, *bounds, (DATA,), ZSTD, damaged.append, lambda: None)
+    found = list(read_unit(unit, [first | {"pack": b"nothing"}, second], [None]))
+    assert [item["sk"] for item in damaged] == [first["sk"]]
+    assert [(identity[2], values) for identity, values in found] == [("b", {DATA: '{"a":2}'})]
+
+
+def test_names_are_held_without_making_ids() -> None:
+    body = encode_body([stored_time(NOON)] * 2, ["s", "t"], ["a", "b"], [{"a": 1}, {"a": 2}])
+    pack = PartialPack(body, 1)
+
+    def refuse() -> Sequence[str]:
+        raise AssertionError("ids cost a hash each")
+
+    columns = FieldColumns(pack.times, pack.series, {"a": pack.read_field("a")}, refuse)
+    assert list(columns.select(NameConditions(series_prefix="t")).values["a"]) == [2]
