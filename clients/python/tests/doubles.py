@@ -180,10 +180,11 @@ class Reader:
         rows: Any = ROWS[start:end]
         if parameters.get("format") == ["arrow"]:
             return self._answer_arrow(rows, following)
-        if "flat" in parameters:
-            rows = [{**row, "data.n": row["data"]["n"]} for row in rows]
-            rows = [{name: value for name, value in row.items() if name != "data"} for row in rows]
         name = {"aggregate": "aggregates"}.get(route, route)
+        if parameters.get("format") == ["columns"]:
+            name = "columns"
+            rows = make_columns([{**row, "data.n": row["data"]["n"]} for row in rows])
+            del rows["data"]
         document = {name: rows, "next": following, "gaps": self.gaps if start == 0 else [], "sources": []}
         return httpx.Response(200, json=document, headers={"Tidetable-Read-Units": "1.5"})
 
@@ -200,6 +201,11 @@ class Reader:
         if following:
             headers["Tidetable-Next"] = following
         return httpx.Response(200, content=sink.getvalue().to_pybytes(), headers=headers)
+
+
+def make_columns(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
+    """The columns of flat rows, as ``format=columns`` answers them."""
+    return {name: [row.get(name) for row in rows] for row in rows for name in row}
 
 
 REFUSALS = {"bad": "invalid", "old": "too_old"}

@@ -25,6 +25,10 @@ def arrow_page(*numbers: int, following: str | None = None) -> httpx.Response:
     return httpx.Response(200, content=sink.getvalue().to_pybytes(), headers=headers)
 
 
+def columns_page(*numbers: int, following: str | None = None) -> httpx.Response:
+    return httpx.Response(200, json={"columns": {"data.n": numbers}, "next": following})
+
+
 def json_page(*numbers: int, following: str | None = None) -> httpx.Response:
     return httpx.Response(200, json={"events": [{"data.n": number} for number in numbers], "next": following})
 
@@ -88,17 +92,19 @@ def test_the_pages_of_a_frame_are_requested_as_arrow_and_joined(stage: Stage) ->
 
 
 @pytest.mark.parametrize("options", [{"every_field": True}, {"limit": 5}])
-def test_a_frame_of_every_field_or_with_a_limit_is_requested_as_json(stage: Stage, options: dict[str, Any]) -> None:
-    assert stage.read(json_page(0, 1), **options) == [[0, 1]]
-    assert [("format" in request, request["flat"]) for request in stage.requests] == [(False, "true")]
+def test_a_frame_of_every_field_or_with_a_limit_is_requested_by_columns(stage: Stage, options: dict[str, Any]) -> None:
+    assert stage.read(columns_page(0, 1), **options) == [[0, 1]]
+    assert [request["format"] for request in stage.requests] == ["columns"]
 
 
 def test_a_stage_that_does_not_know_arrow_is_asked_for_json(stage: Stage) -> None:
-    assert stage.read(problem(400, "bad_parameter", NO_FORMAT), json_page(0, 1)) == [[0, 1]]
+    assert stage.read(problem(400, "bad_parameter", NO_FORMAT), columns_page(0, 1)) == [[0, 1]]
 
 
-def test_a_stage_that_answers_json_to_arrow_is_asked_again_for_flat_rows(stage: Stage) -> None:
-    assert stage.read(json_page(0, following="c1"), json_page(0, following="c1"), json_page(1)) == [[0, 1]]
+@pytest.mark.parametrize("numbers", [(), (0,)])
+def test_a_stage_that_answers_json_to_arrow_is_asked_again_by_columns(stage: Stage, numbers: tuple[int, ...]) -> None:
+    first = columns_page(*numbers, following="c1")
+    assert stage.read(json_page(*numbers, following="c1"), first, columns_page(1)) == [[*numbers, 1]]
     assert [request.get("cursor") for request in stage.requests] == [None, None, "c1"]
 
 

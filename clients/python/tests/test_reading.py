@@ -14,7 +14,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from doubles import ROWS, ManualClock, Reader, answer, problem
+from doubles import ROWS, ManualClock, Reader, answer, make_columns, problem
 from halves import Connect
 from tidetable_client import ApiError, Client, Unreachable
 
@@ -210,18 +210,18 @@ def test_frames_come_by_arrow_or_else_by_json(reader: Reader, client: Any, *, ar
     # Each field is a column if a program needs that, whatever the stage answers.
     reader.requests.clear()
     assert client.events("quakes").to_polars(every_field=True)["n"].to_list() == list(range(7))
-    assert "format" not in reader.requests[0]
+    assert reader.requests[0]["format"] == ["columns"]
 
     # Any other library takes the same object by the PyCapsule protocol.
     assert pl.DataFrame(client.events("quakes").to_arrow()).height == 7
 
 
 def test_a_frame_of_mixed_values_has_a_type_for_each_column(reader: Reader, client: Any) -> None:
-    rows = [{"a": 1, "b": 1, "c": 1}, {"a": 2.5, "b": "x"}, {"d": True}]
+    rows: list[dict[str, Any]] = [{"a": 1, "b": 1, "c": 1}, {"a": 2.5, "b": "x"}, {"d": True}]
     for _ in range(3):
         reader.faults += [
             lambda _: problem(400, "bad_parameter", "no such format"),
-            lambda _: httpx.Response(200, json={"events": rows, "next": None}),
+            lambda _: httpx.Response(200, json={"columns": make_columns(rows), "next": None}),
         ]
     expected = {"a": [1.0, 2.5, None], "b": ["1", "x", None], "c": [1, None, None], "d": [None, None, True]}
     assert pa.table(client.events("quakes").to_arrow()).to_pydict() == expected

@@ -26,8 +26,9 @@ class Stage:
 
 def read(connect: Connect, clock: ManualClock, numbers: Sequence[str | None], *, decimals: bool = True) -> Any:
     """A query whose rows have these numbers, as JSON, in the field n."""
-    rows = ",".join('{"series":"s"}' if number is None else f'{{"series":"s","data.n":{number}}}' for number in numbers)
-    client = connect(Stage(f'{{"events":[{rows}],"next":null,"gaps":[]}}'), clock)
+    values = ",".join("null" if number is None else number for number in numbers)
+    series = ",".join(['"s"'] * len(numbers))
+    client = connect(Stage(f'{{"columns":{{"series":[{series}],"data.n":[{values}]}},"next":null,"gaps":[]}}'), clock)
     return client.events("quakes", limit=len(numbers), decimals=decimals)
 
 

@@ -11,9 +11,10 @@ import httpx
 from tidetable_client.clocks import Clock
 from tidetable_client.connection import Connection
 from tidetable_client.errors import ApiError
-from tidetable_client.frames import ArrowPages, make_arrow, make_pandas, make_polars
+from tidetable_client.frames import ArrowPages, Columns, make_arrow, make_pandas, make_polars
 from tidetable_client.pages import (
     ARROW,
+    BY_COLUMNS,
     Page,
     Tries,
     Walk,
@@ -24,6 +25,7 @@ from tidetable_client.pages import (
     name_parameters,
     pair_series,
     read_answer,
+    require_columns,
 )
 from tidetable_client.policy import Policy
 from tidetable_client.tailing import Tail
@@ -178,8 +180,8 @@ class AsyncQuery:
             yield page
             self._walk.pass_page(page)
 
-    async def _fetch_rows(self) -> list[dict[str, Any]]:
-        return [row async for page in self._fetch_pages({"flat": "true"}, {}) for row in page.rows]
+    async def _fetch_columns(self) -> list[Columns]:
+        return [require_columns(page) async for page in self._fetch_pages(BY_COLUMNS, {})]
 
     async def _fetch_arrow(self, every_field: bool) -> ArrowPages | None:
         if every_field or self._walk.is_limited:
@@ -187,7 +189,7 @@ class AsyncQuery:
         streams, counts = [], Counter[str]()
         try:
             async for page in self._fetch_pages({"format": "arrow"}, {"Accept": ARROW}):
-                if not page.body or page.rows:
+                if not page.body or page.document:
                     return None
                 streams.append(page.body)
                 counts += page.untyped
@@ -201,19 +203,19 @@ class AsyncQuery:
         """Return the rest of the query as an object with ``__arrow_c_stream__``, which every Arrow library accepts.
 
         If the stage answers Arrow, the fields that the stream's archive declares are columns, and the other fields are
-        JSON in ``data``. With ``every_field``, or if the stage does not answer Arrow, each field is a column. That
-        needs a loop over the rows, which takes longer.
+        JSON in ``data``. With ``every_field``, with a limit, or if the stage does not answer Arrow, each field is a
+        column: the answers are JSON by columns, whose numbers are converted one by one.
         """
         with begin_frame(self._walk, self.gaps):
             pages = await self._fetch_arrow(every_field)
-            return make_arrow(await self._fetch_rows()) if pages is None else pages.fill()
+            return make_arrow(await self._fetch_columns()) if pages is None else pages.fill()
 
     async def to_pandas(self, *, every_field: bool = False) -> Any:
         """Return the rest of the query as a pandas DataFrame; see ``to_arrow``."""
         with begin_frame(self._walk, self.gaps):
-            return make_pandas(await self._fetch_arrow(every_field) or await self._fetch_rows())
+            return make_pandas(await self._fetch_arrow(every_field) or await self._fetch_columns())
 
     async def to_polars(self, *, every_field: bool = False) -> Any:
         """Return the rest of the query as a polars DataFrame; see ``to_arrow``."""
         with begin_frame(self._walk, self.gaps):
-            return make_polars(await self._fetch_arrow(every_field) or await self._fetch_rows())
+            return make_polars(await self._fetch_arrow(every_field) or await self._fetch_columns())

@@ -52,36 +52,42 @@ class ArrowPages:
         )
 
 
-def make_columns(rows: Iterable[Mapping[str, Any]]) -> dict[str, list[Any]]:
-    """Turn flat rows into columns, in the order in which fields first appear; None where a row lacks a field.
+# The columns of a page: lists of the same length, by the paths of their fields.
+Columns = Mapping[str, list[Any]]
+
+
+def make_columns(pages: Iterable[Columns]) -> dict[str, list[Any]]:
+    """Join the columns of pages, in the order in which fields first appear; None where a page lacks a field.
 
     The column of ``data.mag`` is called ``mag``, as in Arrow. If the event itself has a column of that name, as for
-    ``data.time``, the column keeps ``data.`` in its name.
+    ``data.time``, the column keeps ``data.`` in its name. The refs are last.
     """
-    return _split_columns(rows)[0]
+    return _join_columns(pages)[0]
 
 
-def _split_columns(rows: Iterable[Mapping[str, Any]]) -> tuple[dict[str, list[Any]], list[str]]:
-    """Split rows into columns. Also return the names of the columns that are instants.
+def _join_columns(pages: Iterable[Columns]) -> tuple[dict[str, list[Any]], list[str]]:
+    """Join the columns of pages. Also return the names of the columns that are instants.
 
     A field of data may have the name of an instant, such as ``start``. A statistic may have such a name, too: ``first``
     is a number. Both stay unchanged.
     """
     columns: dict[str, list[Any]] = {}
     of_data: set[str] = set()
-    for place, row in enumerate(rows):
-        for path, value in row.items():
+    count = 0
+    for page in pages:
+        before, count = count, count + len(next(iter(page.values()), ()))
+        for path, values in page.items():
             bare = path.removeprefix("data.")
             name = path if bare in _OWN else bare
             if path.startswith("data."):
                 of_data.add(name)
-            column = columns.get(name)
-            if column is None:
-                column = columns[name] = [None] * place
-            column.append(value)
+            if name not in columns:
+                columns[name] = [None] * before
+            columns[name] += values
         for column in columns.values():
-            if len(column) == place:
-                column.append(None)
+            column += [None] * (count - len(column))
+    if _LAST in columns:
+        columns[_LAST] = columns.pop(_LAST)
     instants = [
         name
         for name in _TIMES
@@ -92,13 +98,13 @@ def _split_columns(rows: Iterable[Mapping[str, Any]]) -> tuple[dict[str, list[An
     return columns, instants
 
 
-def make_arrow(rows: Iterable[Mapping[str, Any]]) -> Any:
-    """Make a pyarrow table of rows. Their times become timestamps."""
+def make_arrow(pages: Iterable[Columns]) -> Any:
+    """Make a pyarrow table of columns. Their times become timestamps."""
     pyarrow = _require_module("pyarrow", "to_arrow() of a stage without format=arrow")
-    return pyarrow.table(_make_arrays(pyarrow, *_split_columns(rows)))
+    return pyarrow.table(_make_arrays(pyarrow, *_join_columns(pages)))
 
 
-def make_pandas(source: ArrowPages | Iterable[Mapping[str, Any]]) -> Any:
+def make_pandas(source: ArrowPages | Iterable[Columns]) -> Any:
     """Make a pandas DataFrame."""
     pandas = _require_module("pandas", "to_pandas()")
     if isinstance(source, ArrowPages):
@@ -109,7 +115,7 @@ def make_pandas(source: ArrowPages | Iterable[Mapping[str, Any]]) -> Any:
             name: table[name].to_pylist() for name in table.column_names if pyarrow.types.is_integer(table[name].type)
         }
     else:
-        columns, instants = _split_columns(source)
+        columns, instants = _join_columns(source)
         wide = {name: columns[name] for name in columns if name not in instants}
         frame = pandas.DataFrame({name: _keep_digits(pandas, values) for name, values in columns.items()})
         for name in instants:
@@ -136,17 +142,17 @@ def _keep_digits(pandas: Any, values: list[Any]) -> Any:
     return values if width.kind in _NULLABLE else pandas.Series(values, dtype="object")
 
 
-def make_polars(source: ArrowPages | Iterable[Mapping[str, Any]]) -> Any:
+def make_polars(source: ArrowPages | Iterable[Columns]) -> Any:
     """Make a polars DataFrame."""
     polars = _require_module("polars", "to_polars()")
     if isinstance(source, ArrowPages):
         frames = [polars.read_ipc_stream(BytesIO(stream)) for stream in source.streams]
         frame = polars.concat(frames, how="diagonal_relaxed") if len(frames) > 1 else frames[0]
         return _fill_polars(polars, frame, source.untyped) if source.untyped else frame
-    columns, instants = _split_columns(source)
+    columns, instants = _join_columns(source)
     series = {name: _make_series(polars, name, values) for name, values in columns.items()}
     frame = polars.DataFrame(series, strict=False, infer_schema_length=None)
-    times = [polars.col(name).str.to_datetime(time_unit="us", time_zone="UTC") for name in instants]
+    times = [polars.col(name).cast(polars.String).str.to_datetime(time_unit="us", time_zone="UTC") for name in instants]
     return frame.with_columns(times)
 
 
@@ -188,6 +194,7 @@ def _fill_arrow(pyarrow: Any, table: Any, counts: Mapping[str, int]) -> Any:
 _OWN = frozenset(
     {"series", "time", "id", "ref", "data", "incomplete", "version", "newest", "accepted", "rank", "value"}
 )
+_LAST = "ref"
 # The types of pandas for whole numbers with missing values.
 _NULLABLE = {"integer": "Int64", "unsigned": "UInt64"}
 # The fields of rows that are instants.

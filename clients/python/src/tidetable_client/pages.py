@@ -20,7 +20,7 @@ from tidetable_client.untyped import read_counts
 
 ARROW = "application/vnd.apache.arrow.stream"
 # A request with a cursor may have these parameters. All other parameters of the query are in the cursor.
-_FREE = ("format", "flat", "escape")
+_FREE = ("format", "flat", "escape", "refs")
 # Each page reads some events of each shard that the previous page also read. So few large pages cost less than many
 # small pages.
 PAGE_SIZE = 1000
@@ -58,7 +58,8 @@ class Page:
 
     ``gaps`` are parts of the range that could not be read. A key with a series prefix learns neither ``sources`` nor
     ``read_units``: they are empty and 0. ``body`` is the body of the answer, unchanged. ``untyped``
-    counts, per column of an answer in Arrow, the values that the column cannot hold exactly.
+    counts, per column of an answer in Arrow, the values that the column cannot hold exactly. An answer by columns has
+    ``columns`` of the same length, by the paths of their fields, and no ``rows``.
     """
 
     rows: list[dict[str, Any]]
@@ -69,6 +70,12 @@ class Page:
     read_units: float = 0.0
     body: bytes = field(default=b"", repr=False)
     untyped: Mapping[str, int] = field(default_factory=dict)
+    columns: Mapping[str, list[Any]] = field(default_factory=dict)
+
+    @property
+    def count(self) -> int:
+        """The number of rows. The rows of an answer in Arrow are not counted."""
+        return len(next(iter(self.columns.values()), self.rows))
 
 
 class Walk:
@@ -127,18 +134,40 @@ class Walk:
             cursor = headers.get("Tidetable-Next")
             return Page([], cursor, gaps, read_units=units, body=body, untyped=read_counts(headers))
         document = decode(body, decimals=decimals)
-        if not isinstance(document, dict) or not isinstance(document.get(self._rows), list):
+        rows, columns = self._find_rows(document)
+        if rows is None:
             raise ApiError(status, "foreign", f"the answer is not the API's: {body[:100]!r}")
         cursor, gaps, sources = document.get("next"), document.get("gaps") or (), document.get("sources") or ()
-        return Page(document[self._rows], cursor, gaps, sources, document, units, body)
+        return Page(rows, cursor, gaps, sources, document, units, body, columns=columns)
+
+    def _find_rows(self, document: Any) -> tuple[list[dict[str, Any]] | None, dict[str, list[Any]]]:
+        """Find the rows of an answer, or its columns; None if the answer has neither."""
+        if not isinstance(document, dict):
+            return None, {}
+        columns = document.get("columns")
+        if isinstance(columns, dict) and all(isinstance(values, list) for values in columns.values()):
+            return ([], columns) if len({*map(len, columns.values())}) < 2 else (None, {})
+        rows = document.get(self._rows)
+        return rows if isinstance(rows, list) else None, {}
 
     def pass_page(self, page: Page) -> None:
         """Move to the end of a page when all of its rows were taken."""
         self.cursor = page.next
         self.is_done = page.next is None
         if self._left is not None:
-            self._left -= len(page.rows)
+            self._left -= page.count
             self.is_done = self.is_done or self._left < 1
+
+
+# The compact form of a page, for frames.
+BY_COLUMNS = {"format": "columns"}
+
+
+def require_columns(page: Page) -> Mapping[str, list[Any]]:
+    """Return the columns of a page; ApiError if the stage answered rows."""
+    if page.rows:
+        raise ApiError(200, "foreign", f"the answer is not by columns: {page.body[:100]!r}")
+    return page.columns
 
 
 @contextmanager

@@ -12,9 +12,10 @@ import httpx
 from tidetable_client.clocks import Clock
 from tidetable_client.connection import Connection
 from tidetable_client.errors import ApiError
-from tidetable_client.frames import ArrowPages, make_arrow, make_columns, make_pandas, make_polars
+from tidetable_client.frames import ArrowPages, Columns, make_arrow, make_columns, make_pandas, make_polars
 from tidetable_client.pages import (
     ARROW,
+    BY_COLUMNS,
     Page,
     Tries,
     Walk,
@@ -25,6 +26,7 @@ from tidetable_client.pages import (
     name_parameters,
     pair_series,
     read_answer,
+    require_columns,
 )
 from tidetable_client.policy import Policy
 from tidetable_client.tailing import Tail
@@ -203,9 +205,9 @@ class Query:
             yield page
             self._walk.pass_page(page)
 
-    def _fetch_rows(self) -> Iterator[dict[str, Any]]:
-        for page in self._fetch_pages({"flat": "true"}, {}):
-            yield from page.rows
+    def _fetch_columns(self) -> Iterator[Columns]:
+        for page in self._fetch_pages(BY_COLUMNS, {}):
+            yield require_columns(page)
 
     def _fetch_arrow(self, every_field: bool) -> ArrowPages | None:
         """Fetch the rest of the query as Arrow; None if the stage does not know the format: then the cursor has not
@@ -216,7 +218,7 @@ class Query:
         streams, counts = [], Counter[str]()
         try:
             for page in self._fetch_pages({"format": "arrow"}, {"Accept": ARROW}):
-                if not page.body or page.rows:
+                if not page.body or page.document:
                     return None
                 streams.append(page.body)
                 counts += page.untyped
@@ -230,24 +232,24 @@ class Query:
         """Return the rest of the query as an object with ``__arrow_c_stream__``, which every Arrow library accepts.
 
         If the stage answers Arrow, the fields that the stream's archive declares are columns, and the other fields are
-        JSON in ``data``. With ``every_field``, or if the stage does not answer Arrow, each field is a column. That
-        needs a loop over the rows, which takes longer.
+        JSON in ``data``. With ``every_field``, with a limit, or if the stage does not answer Arrow, each field is a
+        column: the answers are JSON by columns, whose numbers are converted one by one.
         """
         with begin_frame(self._walk, self.gaps):
             pages = self._fetch_arrow(every_field)
-            return make_arrow(self._fetch_rows()) if pages is None else pages.fill()
+            return make_arrow(self._fetch_columns()) if pages is None else pages.fill()
 
     def to_pandas(self, *, every_field: bool = False) -> Any:
         """Return the rest of the query as a pandas DataFrame; see ``to_arrow``."""
         with begin_frame(self._walk, self.gaps):
-            return make_pandas(self._fetch_arrow(every_field) or self._fetch_rows())
+            return make_pandas(self._fetch_arrow(every_field) or self._fetch_columns())
 
     def to_polars(self, *, every_field: bool = False) -> Any:
         """Return the rest of the query as a polars DataFrame; see ``to_arrow``."""
         with begin_frame(self._walk, self.gaps):
-            return make_polars(self._fetch_arrow(every_field) or self._fetch_rows())
+            return make_polars(self._fetch_arrow(every_field) or self._fetch_columns())
 
     def to_columns(self) -> dict[str, list[Any]]:
         """Return the rest of the query as columns: lists of values by field. This needs no other library."""
         with begin_frame(self._walk, self.gaps):
-            return make_columns(self._fetch_rows())
+            return make_columns(self._fetch_columns())
