@@ -13,7 +13,6 @@ from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from tidetable.config import Config, Stream
-from tidetable.config.stream import IndexPolicy
 from tidetable.names import name_lake_table
 from tidetable.periods import Kind
 
@@ -100,16 +99,11 @@ def make_projection(kind: Kind) -> dict[str, str]:
     return {f"projection.period.{name}": value for name, value in settings.items()}
 
 
-def has_column(index: IndexPolicy) -> bool:
-    """True if the files have a column for an index's partition key. A hierarchy's keys are among the attributes."""
-    return not (index.replica or index.local or isinstance(index.sort_by, tuple))
-
-
 def list_columns(stream: Stream) -> dict[str, str]:
     """List the columns of a stream's files with Athena's types: Tidetable's own columns, the keys of indexes, declared
     columns.
     """
-    indexes = {f"pk_{index.name}": "string" for index in stream.index if has_column(index)}
+    indexes = {f"pk_{index.name}": "string" for index in stream.index if index.index.has_column}
     declared = {name.lower(): _name_glue_type(kind) for name, kind in sorted(stream.archive.columns.items())}
     own = {**_OWN, "version": "int"} if stream.versions == "keep" else _OWN
     return {**own, **indexes, **declared, **_REST}

@@ -19,7 +19,7 @@ class Statistic(msgspec.Struct, frozen=True, kw_only=True):
     """A statistic that an aggregate can show.
 
     ``meaning`` is the line of the API's documentation. ``kept_as`` is its name in a rollup's ``stats``; it is empty if
-    rollups do not keep it. Then ``kept`` are the statistics in rollups from which it is computed; otherwise ``kept`` is
+    rollups do not keep it. ``computed_from`` are the names in ``stats`` from which a rollup answers it, if that is not
     ``kept_as`` alone. ``cell_bytes`` are the bytes that it adds to each field of a cell in a pack, and, if it is a time,
     to the cell itself. Packs of 100 and 1,000 groups had 13 bytes for a first or last number, 4 to 8 for a time, and 7
     to 42 for percentiles: many different values take the most.

@@ -3,6 +3,7 @@
 from datetime import timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from tests.worlds.configs import GOOD, index
 from tests.worlds.edges import INDEX, KEY, PROVISIONED, STREAM
@@ -28,6 +29,19 @@ def test_a_layout_has_everything_that_a_table_is_made_with() -> None:
     assert packed.layout == Layout("time", 4, "id", 21_600, pack=Packing(90, 5_000))
     chunks = parse(STREAM + '[streams.s.large]\nbeyond = "chunks"\n').streams["s"]
     assert (chunks.layout.parts, chunks.layout.versioned) == (True, False)
+
+
+# Another value for each key of an index.
+OTHER = {
+    "name": "j", "partition_by": "b", "kind": "k", "shards": 3, "sort_by": "n", "project": "keys", "replica": True,
+    "local": True,
+}  # fmt: skip
+
+
+def test_each_key_of_an_index_is_part_of_a_layout() -> None:
+    assert set(OTHER) == set(IndexPolicy.__struct_fields__)
+    policy = IndexPolicy(name="i", partition_by="a")
+    assert [key for key, value in OTHER.items() if replace(policy, **{key: value}).index == policy.index] == []
 
 
 @pytest.mark.parametrize(

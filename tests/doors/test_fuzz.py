@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 
+from handlers import doors as handler
 from tests.worlds.doors import Doors, Reply, config, nanos
 
 PROTOBUF, JSON = "application/x-protobuf", "application/json"
@@ -32,6 +33,12 @@ VALUES = st.recursive(
     max_leaves=8,
 )
 quick = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+def test_every_door_is_here() -> None:
+    routes = {route for route, *_ in DOORS}
+    named = {"/v1/streams/{stream}/otlp/v1/metrics", "/v1/streams/{stream}/otlp/v1/logs"}
+    assert routes | named == set(handler._DOORS)
 
 
 def send(doors: Doors, door: tuple[str, str, str], body: bytes) -> Reply:

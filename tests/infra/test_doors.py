@@ -7,6 +7,7 @@ import json
 import pytest
 import yaml
 
+from handlers import doors as handler
 from tests.infra.routes import OPEN, make_settings, methods_of, open_routes
 from tests.infra.shop import Shop
 from tests.infra.synth import DOORS, ROOT, SIGNED, TRACED, Template, template
@@ -49,6 +50,10 @@ def test_the_description_of_the_doors_names_every_route_and_no_other() -> None:
     assert {
         (method.upper(), path) for path, methods in described.items() for method in methods if method != "parameters"
     } == DOOR_ROUTES
+
+
+def test_the_function_of_the_doors_answers_every_route() -> None:
+    assert {("POST", route) for route in handler._DOORS} == {route for route in DOOR_ROUTES if route[0] == "POST"}
 
 
 def test_a_door_that_is_closed_has_no_route(dev: Template) -> None:

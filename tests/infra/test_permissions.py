@@ -7,8 +7,11 @@ import re
 
 import pytest
 
+from aws import feed_targets
+from infra import feed
 from tests.infra.rights import RIGHTS, ROLLUPS
 from tests.infra.synth import Template, actions, resources, template
+from tidetable.config import check_feed
 
 TABLES = ":table/tidetable-dev.*"
 
@@ -215,6 +218,12 @@ TARGETS = {
     "arn:aws:kinesis:us-east-1:123456789012:stream/orders": {"kinesis:PutRecords"},
     "arn:aws:firehose:us-east-1:123456789012:deliverystream/orders": {"firehose:PutRecordBatch"},
 }
+
+
+def test_each_kind_of_target_is_checked_sent_to_and_allowed() -> None:
+    """The three tables are in three rooms: the configuration, the adapters and the template."""
+    kinds = {arn.split(":")[2] for arn in TARGETS}
+    assert [set(check_feed._NAMES), set(feed_targets._TARGETS), set(feed._ACTIONS)] == [kinds, kinds, kinds]
 
 
 def test_the_feed_may_reach_exactly_the_targets_of_the_configuration(dev: Template) -> None:

@@ -36,11 +36,7 @@ def find_derived_indexes(layout: Layout, names: Collection[str] | None = None) -
 
     The attributes of local indexes, and of indexes that are sorted by levels, stay among an item's other attributes.
     """
-    derivable = (
-        index
-        for index in layout.indexes
-        if not (index.replica or index.local or index.levels) and (index.ranks or index.project)
-    )
+    derivable = (index for index in layout.indexes if index.has_column and (index.ranks or index.project))
     return tuple(index for index in derivable if names is None or index.name in names)
 
 

@@ -80,6 +80,14 @@ class Index(msgspec.Struct, frozen=True):
         """True if the index is sorted by a number."""
         return self.sort_by != TIME
 
+    @property
+    def has_column(self) -> bool:
+        """True if the files of an archive have a column for its partition key.
+
+        The keys of other indexes are those of the table, or stay among an item's other attributes.
+        """
+        return not (self.replica or self.local or self.levels)
+
     def holds(self, fields: Iterable[str]) -> bool:
         """True if the index holds these fields of data."""
         return self.project is None or set(fields) <= set(self.project)
