@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from bill.amounts import Bill, Line, list_copies, list_lines, name_unpriced_copies
+from bill.amounts import Bill, Line, list_lines
 from bill.archived import find_price
 from bill.consumed import Consumed, Meters, Traffic
+from bill.copied import list_copies, name_unpriced_copies
 from bill.current_tables import ObservedPeriod, compute_bill, count_dimensions, describe_entries, measure_units
 from bill.extras import CommittedUnits, list_discounts, price_key_requests, price_scaling
 from bill.fixed import price_fixed

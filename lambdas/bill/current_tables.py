@@ -9,8 +9,9 @@ from math import ceil
 
 import msgspec
 
-from bill.amounts import Bill, price_copies
+from bill.amounts import Bill
 from bill.consumed import Consumed, ConsumedUnits
+from bill.copied import price_copies
 from bill.extras import CommittedUnits
 from bill.prices import HOURS, ON_DEMAND, PROVISIONED
 from tidetable.catalog import Entry, State

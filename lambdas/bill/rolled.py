@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from bill import prices
 from bill.amounts import Line, list_lines
+from bill.copied import sum_copies
 from bill.prices import HOURS, ON_DEMAND
 from bill.table_bill import price_rolling
 from bill.workload import PACK_BYTES, Workload
@@ -126,10 +127,7 @@ def price_rollups(workload: Workload) -> list[Line]:
             f"{source}, and each bucket: read once, strongly consistent",
             f"{cells.stored_bytes:,.0f} bytes per bucket, {cells.kept_days:g} days",
         )
-        if cells.stream.replicas:
-            dollars = bill.copies.writes + bill.copies.storage + bill.transfer
-            how = f"writes, storage and transfer: {', '.join(cells.stream.replicas)}"
-            lines.append(Line(f"{subject}, copies", dollars, how))
+        lines += sum_copies(subject, bill, cells.stream)
     if rollups:
         lines.append(_price_refresher(workload, rollups))
     return lines

@@ -14,7 +14,8 @@ from math import ceil
 from statistics import fmean
 from typing import NamedTuple
 
-from bill.amounts import Bill, price_copies
+from bill.amounts import Bill
+from bill.copied import add_copies, count_regions
 from bill.prices import HOURS, ON_DEMAND, PROVISIONED, TableCost
 from bill.workload import Workload
 from tidetable.config import Stream, TableClass
@@ -77,7 +78,7 @@ def survey_tables(stream: Stream) -> Survey:
 def _survey_hour(stream: Stream, now: datetime) -> Survey:
     levels = [compute_level(period, stream, now) for period in list_existing_periods(stream, now)]
     scaled = sum(len(level.scaling.sides) for level in levels if level.scaling is not None)
-    dimensions = scaled * (1 + len(stream.global_indexes)) * (1 + len(stream.replicas))
+    dimensions = scaled * (1 + len(stream.global_indexes)) * count_regions(stream)
     write = read = 0
     for level in levels:
         if level.table_class is TableClass.STANDARD:
@@ -85,7 +86,7 @@ def _survey_hour(stream: Stream, now: datetime) -> Survey:
             write += (level.write or 0) + index_write
             read += (level.read or 0) + index_read
     dollars = sum((price_level(level, stream) for level in levels), Bill()).total
-    return Survey(len(levels), dimensions, dollars, 0 if stream.replicas else write, read)
+    return Survey(len(levels), dimensions, dollars, write if count_regions(stream) == 1 else 0, read)
 
 
 def _list_hours(hours: int) -> Iterator[datetime]:
@@ -111,7 +112,7 @@ def price_hour(workload: Workload, now: datetime, since: datetime | None = None)
     demand = _price_on_demand_hour(workload, now)
     copied = bill.whole + demand.whole.drop_reads()
     sent = workload.events_per_second[now.hour] * 3600 * workload.stored_bytes
-    return bill + demand + price_copies(copied, len(stream.replicas), sent)
+    return add_copies(bill + demand, stream, copied, sent)
 
 
 def _price_on_demand_hour(workload: Workload, now: datetime) -> Bill:
@@ -147,7 +148,7 @@ def price_one_provisioned(workload: Workload) -> Bill:
         rates.price(ceil(peak * workload.event_units), read_units, workload.kept_events * workload.event_bytes, HOURS),
         rates.price(sum(indexes), len(indexes), workload.kept_events * workload.index_bytes, HOURS),
     )
-    return _copy_table(workload, table, table.whole)
+    return add_copies(table, workload.stream, table.whole, workload.events_per_month * workload.event_bytes)
 
 
 def price_one_on_demand(workload: Workload) -> Bill:
@@ -159,12 +160,7 @@ def price_one_on_demand(workload: Workload) -> Bill:
         rates.price(events * workload.event_units, read_units, workload.kept_events * workload.event_bytes),
         rates.price(events * workload.index_units, 0, workload.kept_events * workload.index_bytes),
     )
-    return _copy_table(workload, table, table.whole.drop_reads())
-
-
-def _copy_table(workload: Workload, table: Bill, copied: TableCost) -> Bill:
-    """Add a copy of a single table in each of the stream's Regions; ``copied`` is the cost of one copy."""
-    return table + price_copies(copied, len(workload.stream.replicas), workload.events_per_month * workload.event_bytes)
+    return add_copies(table, workload.stream, table.whole.drop_reads(), events * workload.event_bytes)
 
 
 PLANS = {

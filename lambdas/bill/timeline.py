@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from bill.copied import count_regions
 from bill.table_bill import list_existing_periods, price_hour, price_level, sum_index_units
 from bill.workload import Workload
 from tidetable.config import Stream, TableClass
@@ -72,7 +73,7 @@ def _compute_day(stream: Stream, start: datetime, now: datetime, workload: Workl
         write += (level.write or 0) + index_write
         read += (level.read or 0) + index_read
         infrequent += level.table_class is TableClass.INFREQUENT
-        hourly += price_level(level, stream).total * (1 + len(stream.replicas))
+        hourly += price_level(level, stream).total * count_regions(stream)
         if period.start > now + stream.ahead:
             ahead += 1
         elif now <= compute_closing(period, stream):

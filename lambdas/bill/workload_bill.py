@@ -9,8 +9,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from bill import prices
-from bill.amounts import Bill, Line, list_copies, list_lines, name_unpriced_copies
+from bill.amounts import Bill, Line, list_lines
 from bill.archived import price_archive
+from bill.copied import list_copies, name_unpriced_copies
 from bill.extras import CommittedUnits, list_discounts, price_key_requests, price_scaling
 from bill.fixed import price_fixed
 from bill.prices import GB, describe_prices

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from bill.amounts import Bill, price_copies
+from bill.amounts import Bill
+from bill.copied import price_copies
 from bill.prices import PROVISIONED, TableCost
 from bill.workload import Workload
 from bill.workload_bill import advise, compute_whole_bill, name_unpriced, price_lines, price_requests
