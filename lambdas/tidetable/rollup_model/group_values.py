@@ -13,7 +13,7 @@ from typing import Any
 # For each name of ``by``: the kind of its value (text, number, truth, nothing), and the value.
 Group = tuple[tuple[str, Any], ...]
 # The most characters of a text to group by, and the characters that a longer text keeps. A condition compares with at
-# most 1,024 bytes (query/where.py), so it holds for a shortened text exactly if it holds for the whole text.
+# most 1,024 bytes (where.py), so it holds for a shortened text exactly if it holds for the whole text.
 MAX_TEXT, _KEPT_TEXT = 2_100, 2_048
 # The most bytes of a field's name, and the bytes that a longer name keeps. AWS: an item has at most 400 KB; a bucket
 # keeps 1,000 names, with up to 45 bytes of kinds for each.
