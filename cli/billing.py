@@ -105,20 +105,17 @@ def print_alternatives(found: Sequence[Mapping[str, Any]], refused: Sequence[Map
 def print_comparison(compared: Mapping[str, Any], *, as_json: bool) -> None:
     """Print the bills without and with a change, line by line. If one of them meets a wall, the exit code is 1."""
     plans = [compared["before"], compared["after"]]
+    walls = [plan["wall"] for plan in plans if plan["wall"]["met"]]
     if as_json:
         print_json(compared)
-    elif met := [plan["wall"] for plan in plans if plan["wall"]["met"]]:
-        out.print(
-            f"no price: {met[-1]['name']} takes {met[-1]['events_per_second']:,.0f} events per second: {met[-1]['how']}",
-            markup=False,
-            soft_wrap=True,
-        )
+    elif walls:
+        text = "{name} takes {events_per_second:,.0f} events per second: {how}".format_map(walls[-1])
+        out.print(f"no price: {text}", markup=False, soft_wrap=True)
     else:
         grid = Grid(title=f"stream {compared['stream']}, in dollars per month")
-        grid.add_column("")
-        for heading in ("before", "after", "saves"):
-            grid.add_column(heading, justify="right")
-        amounts = [{line["name"]: line["dollars"] for line in _list_all_lines(plan)} for plan in plans]
+        for heading in ("", "before", "after", "saves"):
+            grid.add_column(heading, justify="right" if heading else "left")
+        amounts = [{line["name"]: line["dollars"] for line in plan["lines"] + plan["fixed"]["lines"]} for plan in plans]
         for name in dict.fromkeys(chain(*amounts)):
             before, after = (own.get(name, 0.0) for own in amounts)
             grid.add_row(name, f"{before:,.2f}", f"{after:,.2f}", f"{before - after:,.2f}")
@@ -127,12 +124,8 @@ def print_comparison(compared: Mapping[str, Any], *, as_json: bool) -> None:
         grid.add_row("in all", *(f"{amount:,.2f}" for amount in (*sums, compared["saving"])))
         out.print(grid)
         out.print(describe_date(), soft_wrap=True)
-    if any(plan["wall"]["met"] for plan in plans):
+    if walls:
         raise typer.Exit(1)
-
-
-def _list_all_lines(plan: Mapping[str, Any]) -> list[dict[str, Any]]:
-    return [*plan["lines"], *plan["fixed"]["lines"]]
 
 
 def describe_date() -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -17,7 +17,7 @@ from cli.advice import describe_stream, warn_about
 from cli.billing import print_alternatives, print_bills, print_comparison, refuse_load
 from cli.common import DEFAULT, USAGE, AsJson, Region, app, fail, out, print_json, read_config
 from cli.completion import complete_stream_of_file
-from cli.timeline import View, describe_days, draw_lives, list_lives, print_days
+from cli.timeline import list_lives, show_days
 from cli.workload import choose_stream, read_shares, read_workload
 from tidetable.config import Config
 from tidetable.config.check_copies import check_own_region, check_regions
@@ -149,9 +149,9 @@ def cost(
     --rate is the number of incoming events per second. If the configuration cannot take the load, the command names the
     first wall instead of a price, and its exit code is 1. Once the stage runs, `advise` judges what was measured.
     """
-    view = View(days, every, svg, as_json)
+    _check_options(change, days, svg)
     if rate is None and not file.is_dir():
-        _show_days(file, stream, change, view)
+        _show_streams(file, stream, days, every, svg, as_json=as_json)
         return
     try:
         if file.is_dir():
@@ -163,56 +163,56 @@ def cost(
             workload = Workload(hours, size, reads, read_bytes, old_reads, policy, batch, archive_days)
             workload = replace(workload, by_key=configured.api.by_key, keeping=configured.find_keeping(policy.name))
         shares = read_shares(workload.stream, in_index or [])
-        workload = replace(workload, index_shares=shares, groups=groups)
+        packed = packed_bytes or workload.packed_bytes
+        workload = replace(workload, index_shares=shares, groups=groups, packed_bytes=packed)
         workload = workload.shape_requests(series_per_request, seconds_per_request)
-        if packed_bytes is not None:
-            workload = replace(workload, packed_bytes=packed_bytes)
     except ConfigError as error:
         fail(f"{file}: {error}")
     except (OSError, TypeError, ValueError) as error:
         fail(f"{file}: {error}", USAGE if isinstance(error, ValueError) else 1)
-    if change is None:
-        _show_bill(configured, workload, view)
+    if change is not None:
+        print_comparison(_compare_change(configured, Proposal(workload, change)), as_json=as_json)
         return
+    bill = compute_whole_bill(workload, configured)
+    if bill.is_impossible:
+        refuse_load(workload, bill, as_json=as_json)
+    found, refused = price_alternatives(configured, workload, bill.dollars + bill.fixed_dollars)
+    document = bill.document() | {"alternatives": found, "refused": refused} if as_json else None
+    if document is None:
+        print_bills(workload, bill)
+        print_alternatives(found, refused)
+    if days is not None:
+        lives = list_lives({workload.stream.name: workload.stream}, workload, clock.read_clock(), days)
+        show_days(lives, every, svg, document)
+    elif document is not None:
+        print_json(document)
+
+
+def _check_options(change: str | None, days: int | None, svg: Path | None) -> None:
+    """End the command if an option would have no effect."""
+    if change is not None and days is not None:
+        fail("--change compares two bills, which have no days: leave out --days", USAGE)
+    if days is None and svg is not None:
+        fail("--svg draws the days: add --days 90", USAGE)
+
+
+def _compare_change(config: Config, proposal: Proposal) -> dict[str, Any]:
     try:
-        compared = compare_change(configured, Proposal(workload, change), clock.read_clock(), REGION)
+        return compare_change(config, proposal, clock.read_clock(), REGION)
     except ProblemError as error:
         fail(error.problem.detail, USAGE)
-    print_comparison(compared, as_json=as_json)
 
 
-def _show_days(file: Path, stream: str | None, change: str | None, view: View) -> None:
-    """Print the days of all streams, or of one, without events."""
-    if view.days is None or change is not None:
+def _show_streams(
+    file: Path, stream: str | None, days: int | None, every: int, svg: Path | None, *, as_json: bool
+) -> None:
+    """Show the days of all streams, or of one, without events."""
+    if days is None:
         text = f"add --rate, the events per second, such as: cost {file} --rate 50 --bytes 500 --batch 100"
-        fail(f"{text}; or --days 90 alone, for the tables without events", USAGE)
+        fail(f"{text}; or --days 90, for the tables without events", USAGE)
     streams = read_config(file).streams
     if stream is not None and stream not in streams:
         fail(f"there is no stream {stream!r}; there are: {', '.join(streams)}", USAGE)
     chosen = {name: policy for name, policy in streams.items() if stream in (None, name)}
-    lives = list_lives(chosen, None, clock.read_clock(), view.days)
-    if view.as_json:
-        draw_lives(lives, view)
-        print_json({"days": describe_days(lives), "prices": describe_prices()})
-        return
-    print_days(lives, view)
-
-
-def _show_bill(config: Config, workload: Workload, view: View) -> None:
-    """Print the bill of a load, the price of other settings and, if it is asked for, the days."""
-    bill = compute_whole_bill(workload, config)
-    if bill.is_impossible:
-        refuse_load(workload, bill, as_json=view.as_json)
-    found, refused = price_alternatives(config, workload, bill.dollars + bill.fixed_dollars)
-    lives = {}
-    if view.days is not None:
-        lives = list_lives({workload.stream.name: workload.stream}, workload, clock.read_clock(), view.days)
-    if view.as_json:
-        draw_lives(lives, view)
-        days = {"days": describe_days(lives)} if lives else {}
-        print_json(bill.document() | {"alternatives": found, "refused": refused} | days)
-        return
-    print_bills(workload, bill)
-    print_alternatives(found, refused)
-    if lives:
-        print_days(lives, view)
+    lives = list_lives(chosen, None, clock.read_clock(), days)
+    show_days(lives, every, svg, {"prices": describe_prices()} if as_json else None)

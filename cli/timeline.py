@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from rich.table import Table as Grid
 
@@ -13,21 +13,12 @@ from bill.rolled import list_rollups
 from bill.timeline import Day, list_days
 from bill.workload import Workload
 from cli.billing import describe_date
-from cli.common import out
+from cli.common import out, print_json
 from tidetable.config import Stream
 
 _HEADINGS = (
     "day", "tables", "ahead", "open", "late", "closed", "write units", "read units", "infrequent", "$ a day",
 )  # fmt: skip
-
-
-class View(NamedTuple):
-    """What a command shows of the ladder over time: so many days, or none; every n-th day; and pictures in a folder."""
-
-    days: int | None
-    every: int
-    folder: Path | None
-    as_json: bool
 
 
 def list_lives(
@@ -44,24 +35,19 @@ def list_lives(
     return {name: list(list_days(stream, start, days, load)) for name, (stream, load) in loads.items()}
 
 
-def describe_days(lives: Mapping[str, list[Day]]) -> dict[str, Any]:
-    """Return the days of each stream as JSON."""
-    return {name: [day.document() for day in life] for name, life in lives.items()}
-
-
-def draw_lives(lives: Mapping[str, list[Day]], view: View) -> None:
-    """Draw each stream into the folder, if there is one."""
-    if view.folder is not None:
-        view.folder.mkdir(parents=True, exist_ok=True)
+def show_days(
+    lives: Mapping[str, list[Day]], every: int, folder: Path | None, document: Mapping[str, Any] | None
+) -> None:
+    """Print every n-th day of each stream or, with a document, this document and all days as JSON; draw the streams."""
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
         for name, life in lives.items():
-            (view.folder / f"{name}.svg").write_text(draw_timeline(name, life))
-
-
-def print_days(lives: Mapping[str, list[Day]], view: View) -> None:
-    """Print every n-th day of each stream, and draw the streams."""
-    draw_lives(lives, view)
+            (folder / f"{name}.svg").write_text(draw_timeline(name, life))
+    if document is not None:
+        print_json({**document, "days": {name: [day.document() for day in life] for name, life in lives.items()}})
+        return
     for name, life in lives.items():
-        out.print(draw_days(name, life, view.every))
+        out.print(draw_days(name, life, every))
     out.print("a day has DynamoDB's part of the bill; without --rate only provisioned units are priced", soft_wrap=True)
     out.print(describe_date(), soft_wrap=True)
 

@@ -10,11 +10,11 @@ from math import ceil
 import msgspec
 
 from bill.lines import write_indexes
+from bill.prices import price_reads
 from cli.advising.capacity import MIN_DOLLARS
 from cli.advising.finding import Finding
 from cli.advising.history import Use
 from cli.advising.measured import Measured
-from cli.advising.pricing import price_reads
 from tidetable.config.stream import IndexPolicy
 from tidetable.periods import LONGEST
 

@@ -10,10 +10,10 @@ from math import ceil
 import msgspec
 
 from bill.lines import write_ladder, write_table
+from bill.prices import price_reads
 from cli.advising.capacity import MIN_DOLLARS, MIN_SHARE
 from cli.advising.finding import Confidence, Finding
 from cli.advising.measured import Measured
-from cli.advising.pricing import price_reads
 from tidetable.config import Capacity, LadderStep, Stream
 from tidetable.config.stream import PackPolicy
 from tidetable.durations import Duration

@@ -15,9 +15,9 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from bill.workload import PACK_BYTES, count_series
+from bill.table_bill import price_rolling
+from bill.workload import PACK_BYTES, Workload, count_series
 from cli.advising.history import History, Hour, Reason, Resource
-from cli.advising.pricing import Workload, price
 from tidetable.config import Stream
 
 Operation = Literal["Write", "Read"]
@@ -220,11 +220,11 @@ class Measured:
     @cached_property
     def dollars(self) -> float:
         """DynamoDB's present bill per month."""
-        return price(self.workload)
+        return price_rolling(self.workload).total
 
     def price_stream(self, stream: Stream) -> float:
         """Price DynamoDB's bill per month with another policy."""
-        return price(replace(self.workload, stream=stream))
+        return price_rolling(replace(self.workload, stream=stream)).total
 
     def change_stream(self, **keys: object) -> Stream:
         """Return the stream with other keys."""

@@ -98,6 +98,13 @@ def price_call(seconds: float, memory: float) -> float:
     return CALL_MILLION / 1e6 + seconds * memory * GB_SECOND
 
 
+def price_reads(units_per_second: float, *, on_demand: bool) -> float:
+    """Dollars per month of read units in the class standard, if 70 percent of provisioned units are used."""
+    if on_demand:
+        return units_per_second * HOURS * 3600 * ON_DEMAND[TableClass.STANDARD].read
+    return units_per_second / 0.7 * PROVISIONED[TableClass.STANDARD].read * HOURS
+
+
 # Assumed times of the functions. docs/inside/performance.md measures 8.8 to 10.4 microseconds per event on a whole
 # core. 512 MB are 0.29 of a core (AWS: 1,769 MB are a whole core), so 30 microseconds are assumed. The rest of a call
 # is the wait for DynamoDB and the share of Powertools, which nobody can measure without an account: 20 ms are assumed,

@@ -47,7 +47,8 @@ def sum_index_units(level: Level, stream: Stream) -> tuple[int, int]:
 
 def price_rolling(workload: Workload) -> Bill:
     """Price rolling tables with the stream's ladder, for a month in the middle of the stream's life."""
-    return price_month(workload, _REPEATED[workload.stream.period])
+    hours = _REPEATED[workload.stream.period]
+    return sum((price_hour(workload, now) for now in _list_hours(hours)), Bill()).scale(HOURS / hours)
 
 
 class Survey(NamedTuple):
@@ -93,12 +94,6 @@ def _list_hours(hours: int) -> Iterator[datetime]:
     """Yield the middle of each of so many hours in the middle of a stream's life."""
     start = datetime(2026, 6, 1, tzinfo=UTC)
     return (start + timedelta(hours=hour, minutes=30) for hour in range(hours))
-
-
-def price_month(workload: Workload, hours: int) -> Bill:
-    """Price a month of 730 hours of which each is like one of the first ``hours``."""
-    bills = (price_hour(workload, now) for now in _list_hours(hours))
-    return sum(bills, Bill()).scale(HOURS / hours)
 
 
 def price_hour(workload: Workload, now: datetime, since: datetime | None = None) -> Bill:

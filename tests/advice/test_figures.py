@@ -9,17 +9,15 @@ from typing import Any
 
 import pytest
 
-from bill import table_bill
-from bill.amounts import Bill
 from bill.lines import write_indexes, write_ladder, write_table
+from bill.prices import price_reads
 from cli.advise import write_lines
 from cli.advising.capacity import _size_units
 from cli.advising.finding import Advice, Finding
 from cli.advising.history import Hour, Resource, Writing
 from cli.advising.measured import Measured, Throttling
-from cli.advising.pricing import Workload, price, price_reads
 from tests.advice.hand_made import END, HOUR, history, plain
-from tests.worlds.advised import BY_KIND, BY_SERIES, stream
+from tests.worlds.advised import BY_KIND, stream
 from tidetable.config import LadderStep, TableClass, Units, parse
 from tidetable.periods import Kind, find_containing
 
@@ -146,25 +144,6 @@ def test_events_in_packs_have_the_bytes_of_their_table_and_are_four_times_as_lar
     assert (none.packed_bytes, none.event_bytes) == (1, 4)
     unknown = Measured(replace(own, resources=(table,), writing=None)).workload
     assert (unknown.packed_bytes, unknown.batch) == (None, 100)
-
-
-def test_a_policy_is_priced_by_its_units_per_hour() -> None:
-    """1,000 units for a day and the hour after it, and one for each other table: $0.00065 per unit and hour."""
-    ladder = "{ age = 0, write = 1000, read = 1 }, { age = 1, write = 1, read = 1 }"
-    paid = price(Workload([0.0] * 24, 100, 0.0, 8192, 0.0, parse(stream(capacity=ladder)).streams["s"]))
-    assert paid == pytest.approx(1000 * (25 / 24) * 0.00065 * 730, rel=0.03)
-
-
-@pytest.mark.parametrize(("period", "days"), [("hour", 1), ("day", 1), ("week", 7), ("month", 30)])
-def test_the_middle_of_each_hour_is_priced_over_a_whole_period(
-    period: str, days: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    priced: Any = []
-    monkeypatch.setattr(table_bill, "price_hour", lambda _, at: priced.append(at) or Bill())
-    policy = parse(stream(BY_SERIES, head=f'period = "{period}"\nlate = "1h"\nretention = 3')).streams["s"]
-    price(Workload([0.0] * 24, 100, 0.0, 8192, 0.0, policy))
-    assert [at - priced[0] for at in priced] == [HOUR * number for number in range(24 * days)]
-    assert (priced[0].day, priced[0].hour, priced[0].minute) == (1, 0, 30)
 
 
 def test_read_units_cost_by_the_million_on_demand_and_by_the_hour_at_seven_tenths_when_provisioned() -> None:

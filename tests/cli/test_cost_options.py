@@ -177,10 +177,15 @@ def test_days_without_a_rate_are_those_of_a_known_stream_as_it_is(file: Path) ->
     assert list(json.loads(run("cost", str(file), "--days", "1", "--stream", "access", "--json").stdout)["days"]) == [
         "access"
     ]
-    for words in (["--days", "1", "--stream", "acces"], ["--days", "1", "--change", "retention = 3"], []):
+    for words, reason in (
+        (["--days", "1", "--stream", "acces"], "there are: access"),
+        (["--rate", "1", "--days", "1", "--change", "retention = 3"], "leave out --days"),
+        (["--rate", "1", "--svg", "x"], "add --days 90"),
+        (["--change", "retention = 3"], "add --rate"),
+        ([], "add --rate"),
+    ):
         refused = run("cost", str(file), *words)
-        assert refused.exit_code == 64
-        assert ("there are: access" if "acces" in words else "add --rate") in refused.output
+        assert (refused.exit_code, reason in refused.output) == (64, True)
 
 
 def test_other_settings_have_a_price_and_those_that_save_have_their_lines(file: Path) -> None:
