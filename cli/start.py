@@ -24,7 +24,7 @@ MODULES = {
     "console": "console",
     "doctor": "doctor",
     "import": "importing",
-    "keys": "keys",
+    "keys": "credentials",
     "replay": "replay",
     "rollup": "rollup",
     "status": "show",
