@@ -38,7 +38,7 @@ _MARKS = {
 
 @dataclass(frozen=True, slots=True)
 class PeriodRow:
-    """A period with its table and, if it has one, the table of chunks beside it.
+    """A period with its table and, if it has one, the table beside it.
 
     ``dollars`` is the price for a month, with indexes and copies. Provisioned tables count their present units.
     On-demand tables count the consumed units of the last 30 days: ``taken_write`` and ``taken_read`` (None if unknown).
@@ -90,7 +90,7 @@ class ObservedPeriod(msgspec.Struct, frozen=True):
 
     @property
     def main(self) -> Table | None:
-        """The period's own table, without the table of chunks; None if it does not exist."""
+        """The period's own table, without the table beside it; None if it does not exist."""
         return self.tables.get(self.entry.table)
 
     @property

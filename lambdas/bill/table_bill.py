@@ -22,6 +22,7 @@ from tidetable.config import Stream, TableClass
 from tidetable.config.capacity import find_index_units
 from tidetable.expiry import compute_expiry
 from tidetable.ladder import Level, compute_level
+from tidetable.large.tables import count_tables
 from tidetable.periods import Kind, Period, find_containing
 
 # After these hours a stream has the same tables as at the beginning, each one period later. So the rest of a month need
@@ -67,10 +68,10 @@ class Survey(NamedTuple):
 
 
 def survey_tables(stream: Stream) -> Survey:
-    """Survey the tables of a stream, and their tables of chunks, in the middle of the stream's life."""
+    """Survey all tables of a stream in the middle of the stream's life."""
     hours = [_survey_hour(stream, now) for now in _list_hours(_REPEATED[stream.period])]
     tables, dimensions, provisioned, write, read = zip(*hours, strict=True)
-    tables_per_period = 2 if stream.layout.parts else 1
+    tables_per_period = count_tables(stream.layout)
     return Survey(
         fmean(tables) * tables_per_period, fmean(dimensions), HOURS * fmean(provisioned), min(write), min(read)
     )

@@ -10,8 +10,8 @@ from typing import NamedTuple, TypedDict
 import msgspec
 
 from tidetable.config import TableClass
+from tidetable.large.tables import name_tables
 from tidetable.layout import Layout
-from tidetable.names import name_chunks_table
 from tidetable.periods import Period
 from tidetable.times import to_text
 
@@ -205,8 +205,8 @@ class Entry(msgspec.Struct, frozen=True):
 
     @property
     def tables(self) -> tuple[str, ...]:
-        """The names of the period table and, if the layout has one, of the table beside it."""
-        return (self.table, name_chunks_table(self.table)) if self.layout.parts else (self.table,)
+        """The names of the period's tables, its own table first."""
+        return name_tables(self.table, self.layout)
 
     def is_open(self, now: datetime) -> bool:
         """True if a backfill may write to the table."""

@@ -11,7 +11,6 @@ from tidetable.periods import Period, parse_label
 STAGE = re.compile(r"[a-z][a-z0-9-]{0,14}[a-z0-9]|[a-z]", re.ASCII)
 # No dot: the dot separates the parts of a table's name.
 STREAM = re.compile(r"[a-z][a-z0-9_-]{0,62}", re.ASCII)
-_PARTS = ".parts"
 
 
 def name_service(stage: str, handler: str) -> str:
@@ -27,11 +26,6 @@ def make_table_prefix(stage: str) -> str:
 def name_table(stage: str, stream: str, period: Period) -> str:
     """Make the period table's name: ``tidetable-<stage>.<stream>.<label>``, at most 111 of DynamoDB's 255 characters."""
     return f"{make_table_prefix(stage)}{stream}.{period.label}"
-
-
-def name_chunks_table(table: str) -> str:
-    """Make the name of the table beside a period table, which holds data that is not in an event's item."""
-    return table + _PARTS
 
 
 def name_lake_table(stream: str) -> str:

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from tidetable.catalog import Entry, State
 from tidetable.errors import NotOurs, NotReady, TableMissing, TableRefused, TableUnusable
-from tidetable.names import name_chunks_table, parse_table_name
+from tidetable.names import parse_table_name
 from tidetable.ports import Clock, Table, Tables, TableSpec
 from tidetable.remaining import Remaining
 
@@ -39,20 +39,15 @@ def make_table_tags(stage: str, stream: str, label: str) -> dict[str, str]:
     return {"project": "tidetable", "tidetable:stage": stage, "tidetable:stream": stream, "tidetable:period": label}
 
 
-def make_chunks_spec(spec: TableSpec) -> TableSpec:
-    """Specify the table of chunks beside a period table: on demand, so only requests cost, and without a ladder."""
-    return replace(
-        spec,
-        name=name_chunks_table(spec.name),
-        write=None,
-        read=None,
-        indexes=(),
-        index_units={},
-        warm=None,
-        most=None,
-        stream="none",
-        sorted=False,
+def specify_tables(entry: Entry, spec: TableSpec) -> list[TableSpec]:
+    """Specify all tables of an entry; ``spec`` is its own table's.
+
+    The table beside it is on demand, so only requests cost, and has no ladder.
+    """
+    beside = replace(
+        spec, write=None, read=None, indexes=(), index_units={}, warm=None, most=None, stream="none", sorted=False
     )
+    return [spec, *(replace(beside, name=name) for name in entry.tables if name != spec.name)]
 
 
 def list_names(entry: Entry) -> list[str]:
@@ -96,8 +91,8 @@ class PeriodTables:
     remaining: Remaining
 
     def find_owned(self, entry: Entry, name: str = "") -> Table:
-        """Return the table when it is active and proven to be ours; ``name`` is the period table, or the table of
-        chunks beside it.
+        """Return the table when it is active and proven to be ours; ``name`` is the period table, or the table
+        beside it.
 
         NotOurs if the table belongs to somebody else; NotReady and TableUnusable as in ``settled``.
         """

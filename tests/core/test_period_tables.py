@@ -17,9 +17,9 @@ from tidetable.period_tables import (
     describe_changing_copies,
     list_names,
     list_own_copies,
-    make_chunks_spec,
     make_table_tags,
     passes,
+    specify_tables,
 )
 from tidetable.periods import parse_label
 from tidetable.ports import Table, TableSpec
@@ -101,10 +101,12 @@ def test_the_table_of_parts_is_on_demand_and_has_nothing_of_its_table_but_its_se
         NAME, 5, 7, TableClass.INFREQUENT, TAGS, (Index("x", "kind"),), protected=True, index_units={"x": (1, 2)},
         warm=(8, 9), most=(10, 11), encryption="aws-managed", stream="new-image", copied=True,
     )  # fmt: skip
-    assert make_chunks_spec(spec) == TableSpec(
+    beside = TableSpec(
         f"{NAME}.parts", None, None, TableClass.INFREQUENT, TAGS, protected=True, encryption="aws-managed",
         sorted=False, copied=True,
     )  # fmt: skip
+    assert specify_tables(ENTRY, spec) == [spec]
+    assert specify_tables(replace(ENTRY, layout=replace(ENTRY.layout, parts=True)), spec) == [spec, beside]
 
 
 def test_copies_that_change_and_copies_of_ours_are_told_apart() -> None:

@@ -14,8 +14,8 @@ from tidetable.errors import NotDrained
 from tidetable.events import Event, Item
 from tidetable.ingest.overflow import encode_message
 from tidetable.ingest.versions import add_fenced, write_versions
+from tidetable.large.tables import name_chunks_table
 from tidetable.layout import Key
-from tidetable.names import name_chunks_table
 from tidetable.ports import Blob, Guarded, Put, Transacted
 
 TABLE = "tidetable-t.quakes.2026-03-01"

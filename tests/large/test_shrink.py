@@ -23,9 +23,9 @@ from tidetable.exact_json import decode_json
 from tidetable.ingest.versions import make_first_version
 from tidetable.large.forms import MAX_EVENT_BYTES, derive_version, list_chunk_keys
 from tidetable.large.shrink import Shrinker
+from tidetable.large.tables import name_chunks_table
 from tidetable.large.unpack import group_items
 from tidetable.layout import Index, Layout
-from tidetable.names import name_chunks_table
 from tidetable.ports import Put
 from tidetable.values import MAX_ITEM_BYTES, count_item_bytes
 

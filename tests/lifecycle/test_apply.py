@@ -15,7 +15,7 @@ from tidetable.ladder import Level
 from tidetable.lifecycle import LifecycleRun
 from tidetable.lifecycle.actions import Archive, Close, Delete, Reopen, SetCapacity, SetClass
 from tidetable.lifecycle.apply import apply
-from tidetable.period_tables import PeriodTables, make_chunks_spec, make_table_tags
+from tidetable.period_tables import PeriodTables, make_table_tags
 from tidetable.ports import TableSpec
 
 TODAY = "2026-03-15"
@@ -277,18 +277,6 @@ def test_recovery_that_is_not_there_yet_is_waited_for() -> None:
 
 
 # The table beside a period table
-
-
-def test_the_table_of_parts_has_the_tags_and_the_key_of_its_period_table_and_nothing_that_costs_by_itself() -> None:
-    world = lived()
-    indexes = entry(world).layout.indexes
-    tags = {**make_table_tags("t", "s", TODAY), "team": "x"}
-    spec = TableSpec(
-        TABLE, 10, 20, TableClass.INFREQUENT, tags, indexes, True, {"i": (1, 1)}, (9000, 9000), (5, 5), "arn:key", "keys-only"
-    )  # fmt: skip
-    assert make_chunks_spec(spec) == TableSpec(
-        f"{TABLE}.parts", None, None, TableClass.INFREQUENT, tags, (), True, {}, None, None, "arn:key", "none", False
-    )
 
 
 def test_of_a_table_whose_index_alone_differs_the_tables_own_units_are_not_sent() -> None:

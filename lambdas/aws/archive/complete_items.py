@@ -8,8 +8,8 @@ import msgspec
 
 from aws.dynamodb.wire import decode_item, encode_item
 from tidetable.errors import ArchiveFailed, Outage, StoreUnavailable, TableMissing, TableThrottled, ValueMissing
+from tidetable.large.tables import name_chunks_table
 from tidetable.large.unpack import Unpacker
-from tidetable.names import name_chunks_table
 
 _PAGE = msgspec.json.Decoder(list[dict[str, dict[str, Any]]]).decode
 _ENCODE = msgspec.json.Encoder().encode

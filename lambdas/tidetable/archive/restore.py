@@ -41,7 +41,7 @@ from tidetable.ingest.series_index import SeriesIndex
 from tidetable.ladder import choose_level
 from tidetable.large.shrink import LargeValueServices, Shrinker
 from tidetable.leases import LIFECYCLE_LEASE, wait_for_lease
-from tidetable.period_tables import PeriodTables, make_chunks_spec, make_table_tags
+from tidetable.period_tables import PeriodTables, make_table_tags, specify_tables
 from tidetable.ports import EventStore, TableSpec
 from tidetable.remaining import Remaining
 from tidetable.table_specs import make_filling_spec
@@ -139,7 +139,7 @@ class _Run:
         """Create the period's tables with the settings of its stream, but on demand while the restore fills them."""
         entry, tables = self.entry, self._tables()
         spec = self._make_spec(make_table_tags(self.restorer.stage, entry.stream, entry.period.label))
-        specs = [spec, make_chunks_spec(spec)] if entry.layout.parts else [spec]
+        specs = specify_tables(entry, spec)
         try:
             for table in specs:
                 if not self.exporter.tables.create(table):

@@ -14,8 +14,8 @@ from tidetable.config import Stream
 from tidetable.events import Item
 from tidetable.exact_json import encode_json
 from tidetable.large.forms import MAX_EVENT_BYTES, derive_version, make_blob_prefix, make_chunk_key, split_payload
+from tidetable.large.tables import name_chunks_table
 from tidetable.layout import Layout
-from tidetable.names import name_chunks_table
 from tidetable.ports import Blob, Compressor, Put, Values
 from tidetable.values import MAX_ITEM_BYTES, count_item_bytes
 

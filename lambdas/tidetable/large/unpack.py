@@ -12,7 +12,7 @@ from tidetable.events import Item
 from tidetable.exact_json import decode_json
 from tidetable.groups import group_by_size
 from tidetable.large.forms import list_chunk_keys
-from tidetable.names import name_chunks_table
+from tidetable.large.tables import name_chunks_table
 from tidetable.ports import Compressor, EventStore, Values
 from tidetable.values import count_item_bytes
 

@@ -8,7 +8,7 @@ from typing import ClassVar
 from tidetable.catalog import Entry, Opening, State
 from tidetable.config import Autoscaling, TableClass
 from tidetable.ladder import Level
-from tidetable.period_tables import make_chunks_spec
+from tidetable.period_tables import specify_tables
 from tidetable.ports import TableSpec
 
 
@@ -38,8 +38,8 @@ class Create(Action, name="create", rank=0):
 
     @property
     def specs(self) -> list[TableSpec]:
-        """The specifications of the period table and, if the layout has one, of the table beside it."""
-        return [self.spec, make_chunks_spec(self.spec)] if self.entry.layout.parts else [self.spec]
+        """The specifications of all of the period's tables."""
+        return specify_tables(self.entry, self.spec)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ from tidetable.catalog_steps import read_entry
 from tidetable.errors import NotReady, TableUnusable
 from tidetable.lifecycle import actions
 from tidetable.lifecycle.run import LifecycleRun
-from tidetable.names import name_chunks_table
 from tidetable.period_tables import PeriodTables, describe_changing_copies, list_names, passes
 from tidetable.ports import Table
 from tidetable.remaining import limit_time
@@ -63,13 +62,11 @@ def _change_settings(
         case actions.SetCapacity():
             _set_capacity(action, table, run)
         case actions.SetClass():
-            if entry.layout.parts:
-                # The table beside it comes first: while the period table has the old class, runs repeat this.
-                parts_table = tables.find_owned(entry, name_chunks_table(entry.table))
-                if parts_table.table_class is not action.table_class:
-                    run.tables.set_class(parts_table.name, action.table_class)
-            if table.table_class is not action.table_class:
-                run.tables.set_class(entry.table, action.table_class)
+            # The period table is the last: while it has the old class, runs repeat this.
+            for name in list_names(entry):
+                each = table if name == entry.table else tables.find_owned(entry, name)
+                if each.table_class is not action.table_class:
+                    run.tables.set_class(name, action.table_class)
         case actions.Scale():
             # The registration is recorded before it is made: a recorded registration is taken back later, even if it
             # was never made. The mark of a change stays until the change is confirmed: a run that continues must take

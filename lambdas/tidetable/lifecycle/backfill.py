@@ -17,6 +17,7 @@ from tidetable.config import Config, Stream
 from tidetable.config.bounds import MAX_OPEN_TABLES, MAX_UNITS
 from tidetable.config.demand import SHORTEST, list_demands
 from tidetable.errors import BadBackfill
+from tidetable.large.tables import count_tables
 from tidetable.leases import LIFECYCLE_LEASE, hold_lease
 from tidetable.lifecycle.premake import find_opening
 from tidetable.lifecycle.reconcile import reconcile
@@ -196,7 +197,7 @@ def _find_quota_problems(requests: Sequence[Backfill], run: LifecycleRun) -> Ite
 
 def _count_tables(stream: Stream, start: datetime, end: datetime) -> int:
     periods = -(-(end - start) // SHORTEST[stream.period]) + 1
-    return periods * (2 if stream.layout.parts else 1)
+    return periods * count_tables(stream.layout)
 
 
 def _describe_unknown(stream: str, config: Config) -> str:

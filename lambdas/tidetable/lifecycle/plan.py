@@ -138,7 +138,7 @@ class _StreamPlan:
 
     def _plan_settings(self, entry: Entry, table: Table, *, ends: bool) -> Iterator[actions.Action]:
         """Plan the opening of a table, and the changes of its capacity, its class and its scaling."""
-        if entry.state is State.CREATING and entry.layout.parts:
+        if entry.state is State.CREATING and len(entry.tables) > 1:
             # Only another attempt to create the table beside it shows if that table exists, too.
             yield self._plan_creation(entry, "its creation was begun")
         elif entry.state is State.CREATING and table.status == "ACTIVE":
