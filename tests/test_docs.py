@@ -394,3 +394,31 @@ def test_the_costs_of_a_flood_are_computed_from_the_prices() -> None:
         ("into a stream on demand without `capacity.max` |", f"{written:,.0f}"),
     ):
         assert f"{row} {dollars} |" in rows
+
+
+GUIDE = (ROOT / "CONTRIBUTING.md").read_text()
+
+
+def test_the_guide_names_only_files_that_exist() -> None:
+    """A path begins with a folder of the project, and may have an asterisk."""
+    folders = {path.name for path in ROOT.iterdir() if path.is_dir() and not path.name.startswith(".")}
+    paths = [path for path in re.findall(r"`([\w.*/-]+)`", GUIDE) if path.partition("/")[0] in folders and "/" in path]
+    assert len(paths) > 60
+    assert [path for path in paths if not list(ROOT.glob(path.rstrip("/")))] == []
+
+
+def test_the_guide_names_what_its_files_have() -> None:
+    """Each name that the guide looks for in a file, such as `Index` in `lambdas/tidetable/layout/index.py`."""
+    pairs = re.findall(r"`(\w+)`\s(?:in|of)\s`([\w/.-]+\.(?:py|js))`", GUIDE)
+    assert len(pairs) > 12
+    lacking = [(name, path) for name, path in pairs if not re.search(rf"\b{name}\b", (ROOT / path).read_text())]
+    assert lacking == []
+
+
+def test_every_view_of_the_console_is_described() -> None:
+    views = re.search(r"const VIEWS = \{(.*?)\n\};", (ROOT / "console/js/main.js").read_text(), re.DOTALL)
+    assert views
+    titles = re.findall(r'title: "(\w+)"', views[1])
+    page = (ROOT / "docs/use/console.md").read_text()
+    table = page.partition("| view | what it shows |\n|---|---|\n")[2].partition("\n\n")[0]
+    assert re.findall(r"^\| (\w+) \|", table, re.MULTILINE) == titles
