@@ -173,8 +173,8 @@ def test_buckets_that_are_read_together_have_only_as_many_texts_as_memory_holds(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Each bucket has a group of 2,081 characters per series, so that two of five buckets are read in a pass."""
-    for module in ("cells", "collect"):
-        monkeypatch.setattr(f"tidetable.rollups.{module}.MAX_TEXTS", 9_000)
+    for module in ("rollup_model.cells", "rollups.collect"):
+        monkeypatch.setattr(f"tidetable.{module}.MAX_TEXTS", 9_000)
     world = make_noting_world(replace(BY_DAY, by=("kind",)))
     world.refresh()
     events = [
