@@ -20,7 +20,7 @@ from cli.account import Account, AccountError, connect
 from cli.choose import NoChoice, UnknownStream, check_stream, find_entries
 from tidetable.catalog import Entry
 from tidetable.config import Config, load
-from tidetable.errors import ConfigError
+from tidetable.errors import ConfigError, TidetableError
 
 # sysexits.h: the command was used wrongly. Typer's own code for this is 2, with which `plan` reports pending actions.
 USAGE = 64
@@ -36,14 +36,14 @@ def check_address(address: str | None) -> str | None:
 
 
 class Commands(TyperGroup):
-    """The commands. An error of AWS or of a file that a command does not handle ends it with the error's message."""
+    """The commands. An error of AWS, of a file or of the core that a command does not handle ends it with its message."""
 
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
         except BrokenPipeError:  # the program that reads the output has ended: click handles this
             raise
-        except (ClientError, BotoCoreError, OSError) as error:
+        except (ClientError, BotoCoreError, OSError, TidetableError) as error:
             fail(str(error))
 
 

@@ -16,6 +16,8 @@ from aws_cdk import aws_scheduler as scheduler
 from aws_cdk import aws_scheduler_targets as targets
 from constructs import Construct
 
+from tidetable.version import CATALOG_FORMAT
+
 from .copies import allow_catalog_copies, allow_copies
 from .feed import Feed
 from .function import Common, Function, convert_retention, make_own_metric
@@ -234,13 +236,15 @@ class Lifecycle(Construct):
         return resource
 
     def make_custom_resource(self, scope: Construct, id: str, kind: str, **properties: str) -> CustomResource:
-        """Make a custom resource for which the deployment's function runs again whenever the configuration changes."""
+        """Make a custom resource for which the deployment's function runs again whenever the configuration changes, or the
+        format of the catalog: the function of older code then refuses a stage of newer code.
+        """
         digest = sha256(msgspec.json.encode(self._common.config, enc_hook=str)).hexdigest()
         return CustomResource(
             scope,
             id,
             service_token=self._provider.service_token,
             resource_type=kind,
-            properties={"configuration": digest, **properties},
+            properties={"configuration": digest, "catalog_format": str(CATALOG_FORMAT), **properties},
             service_timeout=Duration.minutes(_DEPLOYMENT_MINUTES + 2),
         )

@@ -58,6 +58,10 @@ def _answer_request(event: dict[str, Any], context: LambdaContext) -> dict[str, 
     run = pipeline.begin_run(context.aws_request_id, make_countdown(context, _RESERVE_SECONDS))
     if event["RequestType"] == "Delete" and pipeline.tables.describe(pipeline.catalog_table) is None:
         return _leave_tables(event, run)
+    if event["RequestType"] != "Delete":
+        # Before anything else, also if this configuration was deployed before. A rollback passes: only a complete
+        # deployment records its format.
+        run.catalog.require_known_format()
     if event.get("ResourceType") == _FIRST_KEY:
         return _admit_first_key(event)
     if event.get("ResourceType") == _DEPLOYED:

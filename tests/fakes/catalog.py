@@ -111,6 +111,9 @@ class FakeCatalog:
     def mark_deployed(self) -> None:
         self.deployed = True
 
+    def require_known_format(self) -> None:
+        """Do nothing: no newer code writes this catalog."""
+
     def forget(self, entry: Entry) -> None:
         self.items.pop((entry.stream, entry.period), None)
 

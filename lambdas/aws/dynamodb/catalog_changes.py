@@ -22,6 +22,7 @@ from tidetable.catalog import Backfill, Entry, EntryFacts, RecordedPolicy, SeenT
 from tidetable.errors import StaleEntry
 from tidetable.events import Item
 from tidetable.times import from_text, to_text
+from tidetable.version import CATALOG_FORMAT
 
 
 class DynamoCatalog(CatalogTable):
@@ -117,7 +118,10 @@ class DynamoCatalog(CatalogTable):
         return self._get(catalog_items.DEPLOYED_KEY) is not None
 
     def mark_deployed(self) -> None:
-        self._put(catalog_items.DEPLOYED_KEY)
+        self._put({**catalog_items.DEPLOYED_KEY, "format": CATALOG_FORMAT})
+
+    def require_known_format(self) -> None:
+        catalog_items.refuse_newer("the catalog", self._get(catalog_items.DEPLOYED_KEY) or {})
 
     def list_policies(self) -> Sequence[RecordedPolicy]:
         """Send a consistent Query: a stream that was just added again must not look like a removed stream."""

@@ -52,7 +52,7 @@ def make_lease_item(name: str) -> Item:
 
 
 SECRET_KEY = {"pk": "secret#cursors", "sk": "secret"}
-# This item exists after the first complete deployment of the stage.
+# This item exists after the first complete deployment of the stage. It has the format of the last complete deployment.
 DEPLOYED_KEY = {"pk": "stage#standing", "sk": "standing"}
 
 
@@ -116,14 +116,19 @@ def _read_time(item: Mapping[str, Any], name: str) -> datetime | None:
     return from_text(item[name]) if name in item else None
 
 
-def read_entry(item: Item) -> Entry:
-    """Read a period's entry; StoreUnavailable if newer code wrote it, because this code might misread it."""
+def refuse_newer(name: str, item: Item) -> None:
+    """StoreUnavailable if newer code wrote the item ``name``, in a format that this code might misread."""
     if (written := int(item.get("format", CATALOG_FORMAT))) > CATALOG_FORMAT:
         raise StoreUnavailable(
             Outage.NEWER,
-            f"the catalog's entry of {item['stream']} {item['label']} has format {written}, and Tidetable {VERSION} reads "
-            f"format {CATALOG_FORMAT}: a newer version runs this stage, so deploy that version or a later one",
+            f"{name} has format {written}, and Tidetable {VERSION} reads format {CATALOG_FORMAT}: a newer version runs this "
+            "stage, so deploy that version or a later one",
         )
+
+
+def read_entry(item: Item) -> Entry:
+    """Read a period's entry; StoreUnavailable if newer code wrote it, because this code might misread it."""
+    refuse_newer(f"the catalog's entry of {item['stream']} {item['label']}", item)
     return Entry(
         stream=item["stream"],
         period=parse_label(item["label"]),

@@ -143,7 +143,7 @@ def _find_failure(run: LifecycleRun, deployed: Deployed, name: str, *, first: bo
         # A rollback must not fail: that leaves the stack in UPDATE_ROLLBACK_FAILED. Alarms report the missing tables.
         return None
     if deployed.troubles:
-        return f"some tables could not be checked: {'; '.join(deployed.troubles[:_NAMED])}"
+        return f"some tables could not be checked: {'; '.join(list(dict.fromkeys(deployed.troubles))[:_NAMED])}"
     needed = [table for table in deployed.unmade if table.needed]
     missing = [table for table in needed if first or not _was_missing(table, run, began)]
     if not missing:

@@ -70,7 +70,10 @@ class Catalog(CatalogReader, Protocol):
         """True if a deployment of the stage was ever completed; strongly consistent."""
 
     def mark_deployed(self) -> None:
-        """Record that a deployment of the stage was completed."""
+        """Record that a deployment of the stage was completed, with the format of the catalog that this code writes."""
+
+    def require_known_format(self) -> None:
+        """StoreUnavailable if the last complete deployment was that of newer code, whose records this code might misread."""
 
     def forget(self, entry: Entry) -> None:
         """Delete the record of a period, as if it had never been recorded; nothing happens if there is no record."""
