@@ -225,7 +225,7 @@ def test_a_range_for_which_the_time_does_not_suffice_is_refused() -> None:
 
 def test_with_three_seconds_left_a_listing_and_an_aggregate_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """The range has sections of both rollups and of events, of which the last has several batches."""
-    monkeypatch.setattr("tidetable.query.rollup_sources.AT_ONCE", 1)
+    monkeypatch.setattr("tidetable.query.whole.PAGES", 1)
     world = roll_up(*EVENTS)
     world.write(*[reading(362 + number / 20, 1, "young") for number in range(40)])
     span = {"from": at(64), "to": at(365)}

@@ -11,7 +11,7 @@ from tests.worlds.rolled import MINUTES, PLAIN, SERIES, World, begin_rollups, re
 from tidetable.layout import Layout
 from tidetable.periods import Kind
 from tidetable.problems import ProblemError
-from tidetable.query import indexed_series, rollup_sources
+from tidetable.query import indexed_series
 from tidetable.query import whole as whole_reads
 
 BY_DAY = replace(MINUTES, period=Kind.DAY)
@@ -54,7 +54,7 @@ def test_an_aggregate_is_whole_or_refused(layout: Layout, monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize("layout", [PLAIN, SERIES], ids=["by time", "by series"])
 def test_the_pages_of_an_aggregate_have_each_step_once(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rollup_sources, "AT_ONCE", 4)
+    monkeypatch.setattr(whole_reads, "PAGES", 1)
     monkeypatch.setattr(indexed_series, "_EVENTS", 4)
     world = make_world(layout)
     whole = [(row["start"], row["count"]) for row in world.ask(step="10m", stat="count", **RANGE).rows]
@@ -81,7 +81,7 @@ def test_the_pages_of_an_aggregate_have_each_step_once(layout: Layout, monkeypat
 @pytest.mark.parametrize("what", ["fields", "kind"])
 @pytest.mark.parametrize("layout", [PLAIN, SERIES], ids=["by time", "by series"])
 def test_a_listing_is_whole_or_refused(what: str, layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rollup_sources, "AT_ONCE", 4)
+    monkeypatch.setattr(whole_reads, "PAGES", 1)
     monkeypatch.setattr(indexed_series, "_EVENTS", 4)
     world = make_world(layout)
     outcomes = []

@@ -18,12 +18,11 @@ from tidetable.ports import NotedSeries, Rollups, RollupState, Tables
 from tidetable.ports.rollups import Span
 from tidetable.problems import refuse_request
 from tidetable.query.batch_events import make_query
-from tidetable.query.batches import ArchiveBatch, Batch, LiveBatch, TimeUp
+from tidetable.query.batches import ArchiveBatch, LiveBatch, TimeUp
 from tidetable.query.explain import explain_query
 from tidetable.query.indexed_series import Stretch, find_stretches, is_noted, read_series, read_stretch
-from tidetable.query.model import AT_ONCE, Query, Reader
+from tidetable.query.model import Query, Reader
 from tidetable.query.plan import plan_query
-from tidetable.query.read import Scanner
 from tidetable.query.scans import Gap, Plan
 from tidetable.query.session import ReadSession
 from tidetable.query.whole import WholeBatch, WholeReader
@@ -79,17 +78,6 @@ class SectionReader:
         self.has_begun = True
         noted = self._find_series(section.query, section.stretch)
         return read_stretch(section.query, section.stretch, noted, self.session, fields=fields)
-
-    def read_in_order(self, section: Section, fields: Sequence[str]) -> Iterator[Batch]:
-        """Read the batches of a section in order. ``fields`` are needed of the data of events; cells are read completely."""
-        self.has_begun = True
-        fields = fields if section.definition is None else ()
-        if section.stretch is not None:
-            noted = self._find_series(section.query, section.stretch)
-            return read_stretch(section.query, section.stretch, noted, self.session, fields=fields)
-        return Scanner(section.query, self.session, count=AT_ONCE, fields=fields, whole=True).read_scans(
-            section.plan.scans
-        )
 
     def read_noted(self, query: Query, stretch: Stretch) -> NotedSeries:
         """The noted series of a stretch, without their events."""

@@ -118,11 +118,10 @@ class Unit(msgspec.Struct):
         if not columns.are_text or (isinstance(scan, PackScan) and scan.conditions):
             columns = match_conditions(columns, scan, session, () if whole else self.fields)
         if columns.are_text:
-            named = map(names_of, columns.pks, columns.sks)
-            yield make_columns(
-                ((*name, text) for name, text in zip(named, columns.contents, strict=True)),
-                self.fields,
-            )
+            # Text is the whole data of plain events, in the order of their keys.
+            named = list(map(names_of, columns.pks, columns.sks))
+            times, series, ids = (list(column) for column in zip(*named, strict=True)) if named else ([], [], [])
+            yield FieldColumns(times, series, {DATA: columns.contents}, lambda: ids)
             return
         for items in group_items(columns.items(), cold=False) if whole else [columns.items()]:
             yield make_columns(self._make_rows(items), self.fields)

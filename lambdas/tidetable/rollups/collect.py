@@ -9,17 +9,18 @@ from datetime import datetime
 from tidetable.catalog import GONE, Entry, GapReason, State
 from tidetable.errors import TableMissing
 from tidetable.events import Event
+from tidetable.forms.columns import DATA
 from tidetable.layout import escape
 from tidetable.ports import NotedSeries
 from tidetable.ports.rollups import Span
 from tidetable.query.batch_events import make_query, read_batch_events
 from tidetable.query.batches import Batch, EventRow, TimeUp
 from tidetable.query.indexed_series import Stretch, find_stretches, is_noted, read_series, read_stretch
-from tidetable.query.model import AT_ONCE, Query, Reader
+from tidetable.query.model import Query, Reader
 from tidetable.query.plan import plan_query
-from tidetable.query.read import Scanner
 from tidetable.query.scans import Gap
 from tidetable.query.session import ReadSession
+from tidetable.query.whole import WholeReader
 from tidetable.rollup_model.cells import MAX_TEXTS, Bucket, parse_cell, parse_names
 from tidetable.rollup_model.cover import CoveredSpan
 from tidetable.rollup_model.definition import Definition
@@ -38,10 +39,9 @@ MOST_TOGETHER, MOST_GROUPS, MOST_SKETCHES = 10, 200_000, 20_000
 
 
 def _read_events(query: Query, entries: Sequence[Entry], services: Services, *, never: bool) -> Iterator[EventRow]:
-    """Read all events of a query. Raises BucketBlocked if that is not possible.
+    """Read all events of a query, in any order. Raises BucketBlocked if that is not possible.
 
-    With ``never``, a period that never had a table counts as a period without events. Events of periods that are
-    partitioned by series come last, without an order.
+    With ``never``, a period that never had a table counts as a period without events.
     """
     plan = plan_query(query, entries)
     for gap in plan.gaps:
@@ -51,9 +51,15 @@ def _read_events(query: Query, entries: Sequence[Entry], services: Services, *, 
     if stretches:
         _refuse_unnoted(query, stretches, services)
     session = ReadSession(services.reader, services.remaining)
-    yield from _read_rows(
-        Scanner(query, session, count=AT_ONCE, whole=True).read_scans(plan.scans), query, services.reader
-    )
+    try:
+        for batch in WholeReader(query, session, (DATA,)).read(plan.scans):
+            if isinstance(batch, TimeUp):
+                raise Unfinished("the time is up")
+            # Nothing is computed from events of which some are lost.
+            _refuse_damaged(query, session.gaps)
+            yield from batch.columns.rows()
+    except TableMissing as error:
+        raise _make_blocked(query, query.start, error) from error
     _refuse_damaged(query, session.gaps)
     for stretch in stretches:
         yield from _read_stretch(query, stretch, read_series(query, stretch, services.rollups), services)

@@ -6,7 +6,7 @@ however many the range has.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -15,9 +15,11 @@ import msgspec
 from tidetable.catalog import Entry
 from tidetable.config import Stream
 from tidetable.durations import Duration
+from tidetable.forms.columns import DATA, FieldColumns, make_columns
 from tidetable.ports import RollupState, Tables
 from tidetable.problems import ProblemError, refuse_request
-from tidetable.query.batches import TimeUp
+from tidetable.query.batch_events import read_batch_events
+from tidetable.query.batches import TimeUp, list_events
 from tidetable.query.indexed_series import Stretch
 from tidetable.query.listings.listing_page import Listed, show_row
 from tidetable.query.listings.listing_parameters import Listing, find_place, refuse_unrolled
@@ -151,19 +153,33 @@ class _Run:
             if section.stretch is not None and self._listing.kind == "series" and self.widen is None:
                 self._read_notes(section.query, section.stretch)
                 continue
-            needed = self._listing.needed
-            for batch in self.sections.read_in_order(section, () if needed is None else (needed,)):
-                if isinstance(batch, TimeUp):
-                    raise _refuse_slow()
+            for columns in self._read_section(section):
                 if section.definition is None:
-                    sightings = list_of_events(self._listing, batch, self._session.reader, self.lost.append)
+                    sightings = list_of_events(self._listing, columns)
                 else:
-                    sightings = list_of_cells(self._listing, batch, section.definition, self._session.reader)
+                    sightings = list_of_cells(self._listing, columns, section.definition)
                 for value, sighting in sightings:
                     self._add_sighting(value, sighting)
-                if batch.reached is not None and not self._session.has_time:
-                    raise _refuse_slow()
         self._add_noted()
+
+    def _read_section(self, section: Section) -> Iterator[FieldColumns]:
+        """Read a section as columns. Raises ProblemError if the time is not enough."""
+        needed = self._listing.needed
+        fields = (DATA,) if needed is None else (needed,)
+        if section.stretch is None:
+            for batch in self.sections.read(section, fields):
+                if isinstance(batch, TimeUp):
+                    raise _refuse_slow()
+                if len(batch.columns):
+                    yield batch.columns
+            return
+        for some in self.sections.read_stretch(section, () if needed is None else fields):
+            if isinstance(some, TimeUp):
+                raise _refuse_slow()
+            rows = list_events(some)
+            if needed is None:
+                rows = read_batch_events(some, self._session.reader, self.lost.append)
+            yield make_columns(rows, fields)
 
     def _add_noted(self) -> None:
         """Take the noted series that were in no event and in no cell: events and cells have more precise times."""

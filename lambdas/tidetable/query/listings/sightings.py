@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import timedelta
 from functools import lru_cache
 from math import lcm
@@ -12,50 +12,39 @@ from typing import Any
 from tidetable.durations import Duration
 from tidetable.events import Event, JsonObject
 from tidetable.exact_json import decode_json
-from tidetable.layout import find_value
-from tidetable.query.batch_events import read_batch_events
-from tidetable.query.batches import ArchiveBatch, LiveBatch, list_events
+from tidetable.forms.columns import DATA, FieldColumns
 from tidetable.query.listings.listing_parameters import Listing
 from tidetable.query.listings.names import EXACT, SeenTimes
-from tidetable.query.model import Reader
-from tidetable.query.scans import Gap
 from tidetable.rollup_model.cells import FIELDS_ID, name_kind, parse_names
 from tidetable.rollup_model.definition import Definition
 from tidetable.rollup_model.group_values import make_group_value, shorten_name
 from tidetable.times import EPOCH, from_text, to_text
 
-_Batch = LiveBatch | ArchiveBatch
 _SECOND = timedelta(seconds=1)
 # Finds the text of a cell whose group may have no events any more. It also matches a `count` that is a name of `by`.
 _MAYBE_EMPTY = re.compile(r'"count":\s*0').search
 
 
-def list_of_events(
-    listing: Listing, batch: _Batch, reader: Reader, note_lost: Callable[[Gap], None]
-) -> Iterator[tuple[Any, SeenTimes]]:
-    """Yield the sightings in events, with the events' own times.
-
-    ``note_lost`` gets the gap of each event whose needed data is lost.
-    """
+def list_of_events(listing: Listing, columns: FieldColumns) -> Iterator[tuple[Any, SeenTimes]]:
+    """Yield the sightings in events, which are in the order of time: the first and the last of each name or value."""
     if listing.kind == "series":
-        for time, series in _list_series(batch):
-            yield series, SeenTimes(time, time, EXACT)
+        yield from _list_ends(columns.times, columns.series)
     elif listing.field is not None:
-        for time, _, _, data in list_events(batch):
-            yield make_group_value(find_value(data, listing.field))[1], SeenTimes(time, time, EXACT)
+        values = [make_group_value(value) for value in columns.values[listing.field]]
+        yield from ((value, seen) for (_, value), seen in _list_ends(columns.times, values))
     else:
-        for time, _, _, data in read_batch_events(batch, reader, note_lost):
+        for time, _, _, data in columns.rows():
             for name, value in data.items():
                 yield shorten_name(name), SeenTimes(time, time, EXACT, (name_kind(value),))
 
 
-def list_of_cells(
-    listing: Listing, batch: _Batch, definition: Definition, reader: Reader
-) -> Iterator[tuple[Any, SeenTimes]]:
+def list_of_cells(listing: Listing, columns: FieldColumns, definition: Definition) -> Iterator[tuple[Any, SeenTimes]]:
     """Yield the sightings in cells. The times of a sighting are the beginning and the end of the cell's bucket."""
     within = str(Duration(seconds=definition.every // Duration(seconds=1)))
     start, sighting = "", SeenTimes("", "", within)
-    for time, series, id, content in _list_cells(batch, reader):
+    for time, series, id, content in zip(
+        columns.times, columns.series, columns.ids, columns.values.get(DATA, ()), strict=True
+    ):
         if time != start:
             start, sighting = time, SeenTimes(time, to_text(from_text(time) + definition.every), within)
         if listing.kind == "fields":
@@ -89,26 +78,17 @@ def make_widener(definitions: Iterable[Definition]) -> Callable[[SeenTimes], See
     return lambda seen: widen(seen.first)._replace(types=seen.types)
 
 
-def _list_cells(batch: _Batch, reader: Reader) -> Iterator[tuple[str, str, str, str | JsonObject]]:
-    """Yield the time as text, the series, the id and the content of each cell.
-
-    Content that is text in a pack stays text.
-    """
-    if isinstance(batch, ArchiveBatch) or any(type(content) is not str for content in batch.columns.contents):
-        yield from read_batch_events(batch, reader)
-        return
-    names_of = batch.scan.entry.layout.parse_names
-    for pk, sk, content in zip(*batch.columns, strict=True):
-        yield *names_of(pk, sk), content
-
-
-def _list_series(batch: _Batch) -> Iterator[tuple[str, str]]:
-    """Yield the time as text and the series of each event."""
-    if isinstance(batch, ArchiveBatch):
-        yield from ((to_text(event.time), event.series) for event in batch.page.events)
-        return
-    names_of = batch.scan.entry.layout.parse_names
-    yield from (names_of(pk, sk)[:2] for pk, sk in zip(*batch.columns[:2], strict=True))
+def _list_ends(times: Sequence[str], keys: Iterable[Any]) -> Iterator[tuple[Any, SeenTimes]]:
+    """Yield each key with its first and with its last time, which are in order."""
+    first: dict[Any, str] = {}
+    last: dict[Any, str] = {}
+    for key, time in zip(keys, times, strict=True):
+        first.setdefault(key, time)
+        last[key] = time
+    for key, time in first.items():
+        yield key, SeenTimes(time, time, EXACT)
+        if last[key] != time:
+            yield key, SeenTimes(last[key], last[key], EXACT)
 
 
 def _decode_content(content: str | JsonObject) -> JsonObject:
