@@ -139,7 +139,7 @@ class _Segment(msgspec.Struct):
 
 
 def estimate_query(query: Query, plan: Plan, tables: Mapping[str, Table | None], now: datetime, count: int) -> Estimate:
-    """Estimate the cost of a query that reads ``count`` events at a time: of its first page, and of all pages.
+    """Estimate the cost of a query that reads ``count`` events at a time (0: all): of its first page, and of all pages.
 
     Nobody knows how many events pass a filter. The estimate of the first page assumes that no event passes. The
     estimate of all pages assumes that all events pass.

@@ -14,7 +14,7 @@ from tidetable.conditions import Condition, NameConditions
 from tidetable.config import Stream
 from tidetable.ports import Pools, Table, Tables
 from tidetable.query.estimate import Estimate, estimate_query
-from tidetable.query.model import AT_ONCE, Query, Reader
+from tidetable.query.model import Query, Reader
 from tidetable.query.page import list_gaps
 from tidetable.query.plan import plan_query
 from tidetable.query.read import AHEAD
@@ -36,7 +36,7 @@ def explain_query(
     """
     entries = reader.catalog.entries(stream.name, query.start, None)
     plan = whole or plan_query(query, entries)
-    count = AT_ONCE if whole else query.limit + 1
+    count = 0 if whole else query.limit + 1
     shown = {
         "stream": query.stream,
         "from": to_text(query.start),
