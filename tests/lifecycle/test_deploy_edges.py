@@ -53,13 +53,13 @@ def test_the_first_five_errors_of_a_configuration_are_named_and_a_rollback_is_no
     world = World()
     assert run(world, "former", first=True).failure is None
     problems = [f"problem {number}" for number in range(6)]
-    monkeypatch.setattr(deploying, "find_misuses", lambda *_: iter(problems))
+    monkeypatch.setattr(deploying, "find_conflicts", lambda *_: iter(problems))
     refused = run(world, "new")
     assert (refused.failure, refused.reports) == ("; ".join(problems[:5]), [])
     assert not is_recorded(world.catalog, "deployed#new", NOON)
     assert run(world, "former").failure is None
     # A catalog that does not answer is reported by the runs.
-    monkeypatch.setattr(deploying, "find_misuses", fail)
+    monkeypatch.setattr(deploying, "find_conflicts", fail)
     assert run(world, "new").failure is None
     assert is_recorded(world.catalog, "deployed#new", NOON)
 
