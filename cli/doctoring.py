@@ -30,6 +30,9 @@ PYTHON, NODE, OLD_NODE = (3, 11), 22, 20
 _MOST_SKEW, _NOTED_SKEW = 300, 5
 # New accounts may have 10 concurrent executions in all; the default of older ones is 1,000.
 _FEW_EXECUTIONS = 100
+# AWS refuses a reservation that leaves fewer to the functions without one
+# (docs.aws.amazon.com/lambda/latest/dg/configuration-concurrency.html).
+_UNRESERVED = 100
 # The services that a deploy and the commands call.
 SERVICES = ("cloudformation", "dynamodb", "s3", "lambda", "sqs", "apigateway", "cloudwatch", "logs", "sts")
 # The quota "Maximum number of tables" of DynamoDB.
@@ -142,20 +145,36 @@ def check_quotas(cloud: Cloud, config: Config) -> Iterator[Finding]:
         f"the configuration needs up to {needed:,}",
         "ask for more in Service Quotas, or keep tables for a shorter time",
     )
-    yield _read_quota(
-        "concurrent executions of Lambda",
-        lambda: cloud.make_client("lambda").get_account_settings()["AccountLimit"]["ConcurrentExecutions"],
-        _FEW_EXECUTIONS,
-        "each request takes two while it is answered",
-        "ask for 1,000 in Service Quotas: with so few, bursts are refused with 429 and 502",
-        state="note",
-    )
+    yield _check_executions(cloud, config)
     yield _read_quota(
         "requests per second of API Gateway",
         lambda: cloud.make_client("apigateway").get_account()["throttleSettings"]["rateLimit"],
         config.api.rate,
         f"[api] rate is {config.api.rate:,}",
         "lower [api] rate, or ask for more in Service Quotas",
+    )
+
+
+def _check_executions(cloud: Cloud, config: Config) -> Finding:
+    """Compare the account's executions with those that the stage reserves, or with what a small stage needs."""
+    needed, why = _FEW_EXECUTIONS, "each request takes two while it is answered"
+    advice = "ask for 1,000 in Service Quotas: with so few, bursts are refused with 429 and 502"
+    state: State = "note"
+    if config.api.concurrency is not None:
+        functions = 2 + config.api.console + config.doors.any
+        needed = config.api.concurrency * functions + _UNRESERVED
+        why = (
+            f"[api] concurrency = {config.api.concurrency:,} of {functions} functions and the {_UNRESERVED} that AWS keeps "
+            f"unreserved are {needed:,}"
+        )
+        advice, state = "lower [api] concurrency, or ask for more in Service Quotas: a deploy would fail", "problem"
+    return _read_quota(
+        "concurrent executions of Lambda",
+        lambda: cloud.make_client("lambda").get_account_settings()["AccountLimit"]["ConcurrentExecutions"],
+        needed,
+        why,
+        advice,
+        state=state,
     )
 
 

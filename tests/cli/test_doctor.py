@@ -22,7 +22,7 @@ from cli.doctoring import (
     check_stage,
 )
 from tests.worlds.commands import ROOT, run
-from tidetable.config import load
+from tidetable.config import load, parse
 
 NOW = datetime(2026, 3, 15, 12, tzinfo=UTC)
 
@@ -146,6 +146,61 @@ def test_quotas_are_compared_with_what_the_configuration_needs() -> None:
     assert "AccessDenied" in found[2].found
     slow = answers | {"get_account": {"throttleSettings": {"rateLimit": 199.0}}}
     assert find([*check_quotas(make_cloud(**slow), config)], "requests per second of API Gateway").state == "problem"
+
+
+STAGE = """
+{api}
+[streams.s]
+period = "day"
+late = "1h"
+retention = 9
+key = {{ partition_by = "series" }}
+"""
+
+
+@pytest.mark.parametrize(
+    ("api", "limit", "state", "found"),
+    [
+        # Without a reservation, few executions work, slowly.
+        ("", 99, "note", "99; each request takes two while it is answered"),
+        ("", 100, "ok", "100; each request takes two while it is answered"),
+        # The functions for sending and for queries; AWS keeps 100 of an account's executions unreserved.
+        (
+            "[api]\nconcurrency = 50\nconsole = false",
+            199,
+            "problem",
+            "199; [api] concurrency = 50 of 2 functions and the",
+        ),
+        (
+            "[api]\nconcurrency = 50\nconsole = false",
+            200,
+            "ok",
+            "200; [api] concurrency = 50 of 2 functions and the 100",
+        ),
+        ("[api]\nconcurrency = 50\nconsole = true", 250, "ok", "250; [api] concurrency = 50 of 3 functions"),
+        (
+            "[api]\nconcurrency = 50\nconsole = true\n[doors]\notlp = true",
+            299,
+            "problem",
+            "299; [api] concurrency = 50 of 4",
+        ),
+    ],
+)
+def test_the_executions_that_the_file_reserves_are_compared_with_the_accounts(
+    api: str, limit: int, state: str, found: str
+) -> None:
+    answers: dict[str, Any] = {
+        "get_service_quota": {"Quota": {"Value": 2500.0}},
+        "get_account_settings": {"AccountLimit": {"ConcurrentExecutions": limit}},
+        "get_account": {"throttleSettings": {"rateLimit": 10_000.0}},
+    }
+    findings = [*check_quotas(make_cloud(**answers), parse(STAGE.format(api=api)))]
+    executions = find(findings, "concurrent executions of Lambda")
+    assert (executions.state, executions.found.startswith(found), bool(executions.advice)) == (
+        state,
+        True,
+        state != "ok",
+    )
 
 
 def test_an_endpoint_that_cannot_be_reached_is_named() -> None:
