@@ -196,3 +196,16 @@ def test_names_are_held_without_making_ids() -> None:
 
     columns = FieldColumns(pack.times, pack.series, {"a": pack.read_field("a")}, refuse)
     assert list(columns.select(NameConditions(series_prefix="t")).values["a"]) == [2]
+
+
+def test_a_pack_whose_newest_event_is_at_the_edge_is_settled_after_it() -> None:
+    layout = Layout("time", 1, "id", 3600, pack=Packing(SPAN, 65_536))
+    history = History(
+        layout, [([(59.0, "s", "a", {"a": 1})], False, False), ([(60.0, "s", "b", {"a": 2})], False, False)]
+    )
+    bounds = stored_time(NOON), stored_time(NOON + timedelta(hours=1))
+    unit = PackUnit(layout, SPAN, *bounds, ("a",), ZSTD, refuse_damage, lambda: None)
+    items = list(history.table.items.values())
+    # All packs up to two minutes were read, so the events before the first minute are settled.
+    found = list(read_unit(unit, items, [stored_time(NOON + timedelta(seconds=120)), None]))
+    assert [(identity[2], values) for identity, values in found] == [("a", {"a": 1}), ("b", {"a": 2})]
