@@ -89,7 +89,7 @@ class Pipeline:
         return LeanClient.of_process()
 
     @cached_property
-    def store(self) -> ports.EventStore:
+    def store(self) -> LeanStore:
         return LeanStore(self.dynamodb, settings.read_settings().catalog_table)
 
     @cached_property

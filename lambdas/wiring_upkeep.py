@@ -250,7 +250,7 @@ class Upkeep(Pipeline):
 
     @cached_property
     def complete(self) -> Completer:
-        from aws.archive.complete_items import complete_page
+        from aws.large.pages import complete_page
 
         return partial(complete_page, self.unpacker)
 

@@ -22,7 +22,7 @@ from tidetable.config import Stream, TableClass
 from tidetable.config.capacity import find_index_units
 from tidetable.expiry import compute_expiry
 from tidetable.ladder import Level, compute_level
-from tidetable.large.tables import count_tables
+from tidetable.large.table_names import count_tables
 from tidetable.periods import Kind, Period, find_containing
 
 # After these hours a stream has the same tables as at the beginning, each one period later. So the rest of a month need

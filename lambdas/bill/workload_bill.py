@@ -98,9 +98,8 @@ def price_lines(workload: Workload, bill: Bill) -> list[Line]:
 def name_unpriced(workload: Workload) -> list[str]:
     """Name the costs of this workload that no line prices."""
     stream = workload.stream
-    versions = stream.versions == "keep" or bool(stream.cold)
     depending = (
-        (versions, "versions and cold fields: each is one more item, at a write unit per KB begun"),
+        (stream.writes_further_items, "versions and cold fields: each is one more item, at a write unit per KB begun"),
         (stream.large.beyond == "s3", "large values in S3"),
         (stream.capacity.warm, "warm throughput, which is charged once per table"),
         (stream.capacity.autoscaling, "the units that auto scaling adds or takes: the ladder's units are priced"),

@@ -10,7 +10,7 @@ from typing import NamedTuple, TypedDict
 import msgspec
 
 from tidetable.config import TableClass
-from tidetable.large.tables import name_tables
+from tidetable.large.table_names import name_tables
 from tidetable.layout import Layout
 from tidetable.periods import Period
 from tidetable.times import to_text

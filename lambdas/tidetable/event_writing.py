@@ -1,8 +1,4 @@
-"""Write within a budget of time: unprocessed items are tried again with full jitter until the time is up.
-
-The chunks and the object that an item refers to are written before the item, so that nobody sees an item without its
-data.
-"""
+"""Write within a budget of time: unprocessed items are tried again with full jitter until the time is up."""
 
 from __future__ import annotations
 
@@ -57,26 +53,3 @@ class Writer(msgspec.Struct, frozen=True):
             pause = min(2 * pause, _LONGEST_PAUSE)
         total.unwritten += waiting
         return total
-
-    def write_outside(self, puts: Sequence[Put]) -> tuple[list[Put], Written]:
-        """Write the chunks and objects that puts refer to.
-
-        Return the puts whose data is durable, and the outcome of the writes. The outcome's ``unwritten`` are the other
-        puts.
-        """
-        chunks = {chunk.place: chunk for put in puts for chunk in put.chunks}
-        written = self.retry_writes(self.store.write, list(chunks.values()))
-        missing = {chunk.place for chunk in written.unwritten}
-        # An item whose chunk is refused can never be written, either.
-        refused, written.refused = written.refused, {}
-        ready: list[Put] = []
-        written.unwritten = []
-        for put in puts:
-            if refused and (
-                reason := next((refused[chunk.slot] for chunk in put.chunks if chunk.slot in refused), None)
-            ):
-                written.refused[put.slot] = reason
-            safe = not any(chunk.place in missing for chunk in put.chunks)
-            safe = safe and (put.blob is None or (self.remaining() > 0 and self.values.put(put.blob)))
-            (ready if safe else written.unwritten).append(put)
-        return ready, written

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Mapping, Sequence
 
 from tidetable.conditions import OPERATORS, Condition, NameConditions, Operator
+from tidetable.large.searched import SearchedStream, refuse_unsearched
 from tidetable.layout import MAX_NAME_BYTES
 from tidetable.problems import refuse_parameter
 
@@ -26,16 +26,6 @@ MAX_NAMES = 100
 # The parameters that a request may repeat.
 REPEATED = frozenset({"series", "id"})
 _OPERATORS = ", ".join(OPERATORS)
-
-
-class SearchedStream(Protocol):
-    """The members of a stream's policy that its conditions depend on."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def cold(self) -> Collection[str]: ...
 
 
 def is_condition(name: str) -> bool:
@@ -73,20 +63,13 @@ def parse_conditions(stream: SearchedStream, parameters: Mapping[str, str]) -> t
         raise refuse_parameter(f"all conditions together have at most {MAX_BYTES} bytes: ask for less at once")
     if sum(map(_estimate_length, conditions)) > _EXPRESSION:
         raise refuse_parameter("the conditions are too long for one request to DynamoDB: ask for less at once")
-    refuse_cold(stream, [condition.field for condition in conditions])
+    refuse_unsearched(stream, [condition.field for condition in conditions])
     return tuple(conditions)
 
 
 def read_feed_conditions(stream: SearchedStream, where: Mapping[str, str]) -> tuple[Condition, ...]:
     """Return the conditions of a feed, from ``where`` of its policy; ProblemError says what to change."""
     return parse_conditions(stream, {f"{WHERE}{name}": value for name, value in where.items()})
-
-
-def refuse_cold(stream: SearchedStream, paths: Iterable[str]) -> None:
-    """Raise ProblemError if a path leads into a cold field."""
-    for path in paths:
-        if path.partition(".")[0] in stream.cold:
-            raise refuse_parameter(f"{path} is a cold field of {stream.name}: it is shown, and not searched")
 
 
 def _parse_condition(name: str, value: str) -> Condition:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from aws.archive.complete_items import complete_page
+from aws.large.pages import complete_page
 from tests.fakes.stage import CATALOG
 from tests.worlds.killed import CONFIG, IDS, ids
 from tests.worlds.restores import LABEL, TABLE, delete_first_tables, entry, items
@@ -97,7 +97,7 @@ def test_a_comparison_waits_for_a_table_of_chunks_that_throttles(monkeypatch: py
             raise TableThrottled(f"{table}.parts")
         return complete_page(unpacker, items, table)
 
-    monkeypatch.setattr("aws.archive.complete_items.complete_page", throttle_twice)
+    monkeypatch.setattr("aws.large.pages.complete_page", throttle_twice)
     assert stage.restore("s", LABEL).next is None
     assert throttled[1] - throttled[0] == timedelta(seconds=1)
     assert ids(stage) == IDS

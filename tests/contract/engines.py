@@ -20,7 +20,8 @@ from tidetable.catalog import Backfill, Entry
 from tidetable.config import TableClass
 from tidetable.errors import TableMissing, TableRefused
 from tidetable.events import Item
-from tidetable.ports import Catalog, Clock, EventStore, KeyRange, Page, RangeRead, Table, Tables, TableSpec
+from tidetable.large.chunks import ChunkStore
+from tidetable.ports import Catalog, Clock, KeyRange, Page, RangeRead, Table, Tables, TableSpec
 
 _numbers = count()
 TAGS = {"project": "tidetable", "tidetable:stage": "t"}
@@ -62,7 +63,7 @@ class Engine:
     """A catalog, a store and the control plane of one engine."""
 
     catalog: Catalog
-    store: EventStore
+    store: ChunkStore
     tables: Tables
     clock: Clock
     stream: str = field(default_factory=lambda: f"s{next(_numbers)}")
@@ -137,7 +138,7 @@ def real(client: Any, clock: Clock, *, lean: LeanClient | None = None) -> Engine
     """The real adapters on a client, with a new catalog. If there is a lean client, the data plane uses it."""
     tables = DynamoTables(client)
     name = f"catalog-{next(_numbers)}"
-    store: EventStore = DynamoStore(client, name) if lean is None else LeanStore(lean, name)
+    store: ChunkStore = DynamoStore(client, name) if lean is None else LeanStore(lean, name)
     catalog = DynamoCatalog(client, name) if lean is None else LeanReading(client, name, lean)
     engine = Engine(catalog, store, tables, clock)
     assert tables.create(TableSpec(name, None, None, TableClass.STANDARD, TAGS))

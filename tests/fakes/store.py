@@ -14,13 +14,13 @@ from tidetable.errors import TableMissing
 from tidetable.events import Event, Item
 from tidetable.exact_json import encode_json
 from tidetable.forms.columns import find_plain
+from tidetable.large.chunks import ChunkStore
 from tidetable.large.shrink import LargeValueServices
 from tidetable.large.sweep_ports import Stored
 from tidetable.large.unpack import Unpacker
 from tidetable.layout import Index, Key
 from tidetable.ports import (
     Blob,
-    EventStore,
     FieldPage,
     Guard,
     Guarded,
@@ -265,7 +265,7 @@ def large_values(values: FakeValues) -> LargeValueServices:
     return LargeValueServices(values, Zstd(), lambda: f"object-{next(numbers)}")
 
 
-def unpacker(store: EventStore, values: FakeValues) -> Unpacker:
+def unpacker(store: ChunkStore, values: FakeValues) -> Unpacker:
     """The service that completes items whose data is outside of the item."""
     return Unpacker(store, values, Zstd())
 

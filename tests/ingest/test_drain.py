@@ -297,7 +297,7 @@ def test_what_an_event_refers_to_is_written_before_it_behind_the_window_too() ->
     noise = "".join(Random(1).choices(ascii_letters + digits + "-_", k=700_000))
     body = encode_message("quakes", [Event("a", NOW, "1", {"n": noise})], 1)
     stage.values.refuses = True
-    with pytest.raises(NotDrained, match="are not written yet"):
+    with pytest.raises(NotDrained, match="is not written yet"):
         stage.drain(body, 60)
     assert stage.stored() == 0
     stage.values.refuses = False

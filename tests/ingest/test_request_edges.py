@@ -15,7 +15,7 @@ from tidetable.config.stream import IndexPolicy, LargePolicy, PackPolicy
 from tidetable.durations import Duration
 from tidetable.ingest.bodies import Sent
 from tidetable.ingest.request import ingest_values
-from tidetable.large.tables import name_chunks_table
+from tidetable.large.table_names import name_chunks_table
 from tidetable.problems import ProblemError
 from tidetable.times import to_text
 

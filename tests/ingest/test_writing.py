@@ -14,7 +14,8 @@ from tidetable.errors import NotDrained
 from tidetable.events import Event, Item
 from tidetable.ingest.overflow import encode_message
 from tidetable.ingest.versions import add_fenced, write_versions
-from tidetable.large.tables import name_chunks_table
+from tidetable.large.outside import write_outside
+from tidetable.large.table_names import name_chunks_table
 from tidetable.layout import Key
 from tidetable.ports import Blob, Guarded, Put, Transacted
 
@@ -37,7 +38,7 @@ def test_a_drained_item_behind_the_window_is_not_written_while_its_parts_are_not
     stage.move(LABEL, State.CLOSED)
     stage.store.throttles = {name_chunks_table(TABLE)}
     body = encode_message("quakes", [Event("a", NOW, "1", {"text": noise(950_000)})], 1)
-    with pytest.raises(NotDrained, match="the chunks or the object of an event"):
+    with pytest.raises(NotDrained, match="the data of a large event"):
         stage.drain(body)
     assert stage.count(LABEL) == 0
 
@@ -46,8 +47,8 @@ def test_a_drained_item_behind_the_window_is_not_written_while_its_parts_are_not
 def test_an_object_is_put_only_while_there_is_time(seconds: float, kept: int) -> None:
     """A request of many large events would go on for as long as S3 takes for all of them."""
     stage = World()
-    put = Put(TABLE, {"pk": "p", "sk": "s", "at": 1, "out": {}}, blob=Blob("key", b"x", Key("p", "s")))
-    ready, written = make_writer(stage, seconds).write_outside([put])
+    put = Put(TABLE, {"pk": "p", "sk": "s", "at": 1, "out": {}}, outside=(Blob("key", b"x", Key("p", "s")),))
+    ready, written = write_outside(make_writer(stage, seconds), [put])
     assert (len(stage.values.blobs), ready, written.unwritten) == (kept, [put] * kept, [put] * (1 - kept))
 
 
@@ -56,8 +57,8 @@ def test_an_item_whose_part_is_not_written_waits_alone() -> None:
     stage = World()
     stage.store.throttles = {name_chunks_table(TABLE)}
     part = Put(name_chunks_table(TABLE), {"pk": "part", "b": b"x"})
-    put = Put(TABLE, {"pk": "p", "sk": "s", "at": 1, "out": {}}, chunks=(part,))
-    ready, written = make_writer(stage, 0.0).write_outside([put])
+    put = Put(TABLE, {"pk": "p", "sk": "s", "at": 1, "out": {}}, outside=(part,))
+    ready, written = write_outside(make_writer(stage, 0.0), [put])
     assert (ready, written.unwritten) == ([], [put])
 
 
@@ -68,10 +69,10 @@ def test_an_item_waits_whichever_of_its_parts_is_not_written(missing: int) -> No
     table = name_chunks_table(TABLE)
     parts = tuple(Put(table, {"pk": f"part {number}", "b": b"x"}) for number in range(3))
     # The parts of the first item are tried first, and the first part of all is throttled.
-    first = Put(TABLE, {"pk": "o", "sk": "s", "at": 1, "out": {}}, chunks=(parts[missing],))
-    put = Put(TABLE, {"pk": "p", "sk": "s", "at": 1, "out": {}}, chunks=parts)
+    first = Put(TABLE, {"pk": "o", "sk": "s", "at": 1, "out": {}}, outside=(parts[missing],))
+    put = Put(TABLE, {"pk": "p", "sk": "s", "at": 1, "out": {}}, outside=parts)
     plain = Put(TABLE, {"pk": "q", "sk": "s", "at": 1, "data": {}})
-    ready, written = make_writer(stage, 0.0).write_outside([first, put, plain])
+    ready, written = write_outside(make_writer(stage, 0.0), [first, put, plain])
     assert (ready, written.unwritten) == ([plain], [first, put])
 
 

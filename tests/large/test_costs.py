@@ -13,7 +13,7 @@ from strict.units import measure_item, read_units
 from tests.fakes.noise import noise
 from tests.fakes.stage import Stage
 from tests.worlds.large import CONFIG, DAY, NOON, built, event, ready, send
-from tidetable.large.tables import name_chunks_table
+from tidetable.large.table_names import name_chunks_table
 from tidetable.query import Cost, find_latest, parse_query, run_query
 from tidetable.query.rankings import find_top, parse_ranking
 from tidetable.times import to_text

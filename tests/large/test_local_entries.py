@@ -44,7 +44,7 @@ def choose_form(layout: Layout, size: int, beyond: str = "s3") -> str:
     services = large_values(FakeValues())
     shrinker = Shrinker(None, beyond, (), Doubling(), services.unique)
     put = shrinker.shrink_item(make_item(layout, size), make_entry(layout))
-    return "refused" if put is None else "outside" if put.blob is not None else "whole"
+    return "refused" if put is None else "outside" if put.outside else "whole"
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aws.archive.complete_items import complete_page
 from aws.dynamodb.codes import find_outage
 from aws.dynamodb.wire import decode_item, encode_item
+from aws.large.pages import complete_page
 from aws.zstd import Zstd
 from tests.fakes import FakeCatalog, FakeStore, FakeValues, unpacker
 from tests.fakes.items import read_event
@@ -23,10 +23,10 @@ from tidetable.exact_json import decode_json
 from tidetable.ingest.versions import make_first_version
 from tidetable.large.forms import MAX_EVENT_BYTES, derive_version, list_chunk_keys
 from tidetable.large.shrink import Shrinker
-from tidetable.large.tables import name_chunks_table
+from tidetable.large.table_names import name_chunks_table
 from tidetable.large.unpack import group_items
 from tidetable.layout import Index, Layout
-from tidetable.ports import Put
+from tidetable.ports import Blob, Put
 from tidetable.values import MAX_ITEM_BYTES, count_item_bytes
 
 TIME = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -66,8 +66,11 @@ class World:
 
     def write(self, put: Put) -> Item:
         """Write a put, and read its item as DynamoDB gives it."""
-        assert not self.store.write(put.chunks).unwritten
-        assert put.blob is None or self.values.put(put.blob)
+        for part in put.outside:
+            if isinstance(part, Blob):
+                assert self.values.put(part)
+            else:
+                assert not self.store.write([part]).unwritten
         self.store.write([put])
         return decode_item(decode_json(encode_item(self.store.tables[TABLE][put.key])))
 
@@ -133,7 +136,7 @@ def test_what_is_larger_than_an_item_is_kept_beside_it(beyond: str, layout: Layo
     put = world.shrinker(None, beyond).shrink_item(world.item(data), world.entry)
     assert put is not None
     assert count_item_bytes(put.item) <= MAX_ITEM_BYTES
-    assert all(count_item_bytes(part.item) <= MAX_ITEM_BYTES for part in put.chunks)
+    assert all(count_item_bytes(part.item) <= MAX_ITEM_BYTES for part in put.outside if isinstance(part, Put))
     read = world.write(put)
     assert world.unpacker.complete_items([read], TABLE, cold=False).items[0]["data"] == data
 
@@ -152,7 +155,7 @@ def test_what_is_too_large_for_an_item_and_compresses_well_stays_in_it() -> None
     put = world.shrinker(None, "s3").shrink_item(world.item({"text": "tide " * 200_000}), world.entry)
     assert put is not None
     assert "z" in put.item
-    assert put.blob is None
+    assert put.outside == ()
 
 
 def test_what_saves_no_unit_is_not_compressed() -> None:
@@ -175,7 +178,7 @@ def test_a_retry_writes_the_same_parts_and_another_content_others() -> None:
     assert first is not None
     assert first == again
     assert other is not None
-    assert not {part.key for part in first.chunks} & {part.key for part in other.chunks}
+    assert not {part.key for part in first.outside} & {part.key for part in other.outside}
 
 
 def test_a_part_that_is_gone_or_damaged_is_told_and_the_others_are_whole() -> None:

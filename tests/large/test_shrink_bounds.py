@@ -192,11 +192,12 @@ def test_cold_fields_have_their_chunk_wherever_the_other_data_goes(beyond: str, 
     put = Shrinker(None, beyond, ("raw",), Zstd(), lambda: "1").shrink_item(item, make_entry(layout))
     assert put is not None
     assert choose_form(put) == beyond
-    assert (put.item["cold"]["n"], put.blob is None) == (1, beyond == "chunks")
-    keys = [part.item["pk"] for part in put.chunks]
+    parts = [part for part in put.outside if isinstance(part, Put)]
+    assert (put.item["cold"]["n"], parts == list(put.outside)) == (1, beyond == "chunks")
+    keys = [part.item["pk"] for part in parts]
     assert f"{item['pk']}#{item['sk']}#{put.item['cold']['v']}#0" in keys
     assert len(keys) == chunks
-    assert {part.table for part in put.chunks} == {f"{TABLE}.parts"}
+    assert {part.table for part in parts} == {f"{TABLE}.parts"}
 
 
 def test_a_chunk_that_is_not_there_counts_as_nothing_read() -> None:

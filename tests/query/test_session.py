@@ -48,19 +48,19 @@ def test_each_lost_event_is_one_gap_and_each_missing_table_one_gap_of_a_range() 
 
 def test_of_data_that_is_elsewhere_forty_chunks_are_a_request_and_cold_data_is_not_read() -> None:
     some = [{"pk": "p", "sk": str(n), "out": {"b": 9_000}} for n in range(41)]
-    asked: list[tuple[str, bool]] = []
+    asked: list[str] = []
 
-    def complete_items(items: list[Any], table: str, *, cold: bool) -> Wholes:
-        asked.append((table, cold))
+    def complete_searched(items: list[Any], table: str) -> Wholes:
+        asked.append(table)
         return Wholes([{**item, "data": {"n": item["sk"]}} for item in items], {}, [5_000] * len(items))
 
     scan: Any = SimpleNamespace(conditions=(Condition("n", "eq", ("7",)),), entry=entry())
-    unpacker: Any = SimpleNamespace(complete_items=complete_items, inflate_or_keep=lambda item: item)
+    unpacker: Any = SimpleNamespace(complete_searched=complete_searched)
     reader: Any = SimpleNamespace(unpacker=unpacker)
     session = ReadSession(reader)
     assert match_conditions(ItemColumns.of(some), scan, session).sks == ["7"]
     cost = session.cost
-    assert (cost.requests, cost.units, asked) == (2, 82.0, [("t0", False)])
+    assert (cost.requests, cost.units, asked) == (2, 82.0, ["t0"])
 
 
 # Base items

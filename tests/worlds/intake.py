@@ -18,7 +18,7 @@ from tidetable.ingest.drain import drain_message
 from tidetable.ingest.outcome import Outcome
 from tidetable.ingest.recent_periods import RecentPeriods
 from tidetable.ingest.request import Ingest, IngestRequest, ingest_body
-from tidetable.large.tables import name_chunks_table
+from tidetable.large.table_names import name_chunks_table
 from tidetable.periods import Kind, find_containing
 from tidetable.times import to_text
 from wiring_upkeep import Upkeep

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
-from itertools import accumulate
 from threading import local
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
@@ -15,6 +13,7 @@ from botocore.exceptions import ClientError
 from aws.archive.unpack_packs import SettledScan
 from aws.dynamodb.codes import THROTTLED
 from aws.errors import name_missing_table, read_error_code
+from aws.large.pages import cut_page
 from tidetable.archive.ports import RawPage
 from tidetable.errors import ArchiveFailed, TableThrottled
 from tidetable.layout import Layout
@@ -23,10 +22,6 @@ if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
 _OK = 200
-# A page's items may have data in chunks and in S3. This is the greatest number of its bytes per page. Each segment has
-# one page in memory.
-_BESIDE_BYTES = 16_000_000
-_BESIDE = ("out", "cold")
 
 
 class _Consumed(msgspec.Struct):
@@ -41,7 +36,6 @@ class _Answer(msgspec.Struct):
 
 
 _DECODE = msgspec.json.Decoder(_Answer).decode
-_ITEMS = msgspec.json.Decoder(list[dict[str, dict[str, Any]]]).decode
 
 
 class RawScan:
@@ -58,9 +52,9 @@ class RawScan:
     ) -> RawPage:
         """Read a page by a strongly consistent Scan, so that it has the last write before the fence.
 
-        If the items' data in chunks and in S3 is too large for the memory, the page ends earlier than DynamoDB's page.
+        If the items' data outside of the table is too large for the memory, the page ends earlier than DynamoDB's page.
         """
-        return _cut_page(self._read(self._client.scan, table, after, limit, Segment=segment, TotalSegments=segments))
+        return cut_page(self._read(self._client.scan, table, after, limit, Segment=segment, TotalSegments=segments))
 
     def partition(
         self, table: str, pk: str, *, low: str | None, after: Mapping[str, Any] | None, limit: int | None
@@ -113,24 +107,3 @@ class RawScan:
             raise ArchiveFailed("a page of the scan was damaged on its way")
         self._answer.body = body
         response_dict["body"] = b"{}"
-
-
-def _cut_page(page: RawPage) -> RawPage:
-    """Cut a page after the items whose data in chunks and in S3 fits into memory, but keep at least one item.
-
-    The next page begins after these items. AWS: a scan may start after any key of its segment.
-    """
-    if not any(f'"{name}"'.encode() in page.items for name in _BESIDE):
-        return page
-    items = _ITEMS(page.items)
-    fitting = sum(size <= _BESIDE_BYTES for size in accumulate(map(_measure_beside, items))) or 1
-    if fitting >= len(items):
-        return page
-    last = {name: items[fitting - 1][name] for name in ("pk", "sk")}
-    return replace(page, items=msgspec.json.encode(items[:fitting]), count=fitting, after=last)
-
-
-def _measure_beside(item: Mapping[str, Any]) -> int:
-    """Measure the bytes of an item's data in chunks or in S3."""
-    markers = (item.get(name, {}).get("M", {}) for name in _BESIDE)
-    return sum(int(marker.get("b", {}).get("N", "0")) for marker in markers)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 _PAGE = msgspec.json.Decoder(list[dict[str, dict[str, Any]]]).decode
 _TIME = 27
-# A page of events ends after this many bytes, or when its logical partition ends. The bytes in chunks and in S3 count.
+# A page of events ends after this many bytes, or when its logical partition ends. Bytes that are not in an item count, too.
 _PAGE_BYTES = 1_000_000
 
 
@@ -141,7 +141,7 @@ class _Pass:
             item: Item
             beside = 0
             if not isinstance(copy.value, str):
-                beside = measure_outside(copy.value, cold=True)
+                beside = measure_outside(copy.value)
                 item = copy.value
             else:
                 _, series, id = self.layout.parse_names(logical, place)

@@ -29,8 +29,9 @@ from aws.http.client import LeanClient, NoAnswer, Reply, RequestRefused, Service
 from tidetable.catalog import WRITABLE, Entry
 from tidetable.errors import CollectionFull, PutRefused, StoreUnavailable, TableMissing
 from tidetable.events import Item
+from tidetable.large.chunks import GET_CHUNKS
 from tidetable.layout import Key
-from tidetable.ports import GET_CHUNKS, GET_ITEMS, FieldPage, Guard, Guarded, Page, Put, RangeRead, Transacted, Written
+from tidetable.ports import GET_ITEMS, FieldPage, Guard, Guarded, Page, Put, RangeRead, Transacted, Written
 
 # Refusals of a whole BatchWriteItem that one of its puts causes.
 _OF_ONE_PUT = INVALID | {COLLECTION_FULL}

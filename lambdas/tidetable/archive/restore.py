@@ -39,6 +39,7 @@ from tidetable.event_writing import Jitter, Writer
 from tidetable.events import Item
 from tidetable.ingest.series_index import SeriesIndex
 from tidetable.ladder import choose_level
+from tidetable.large.outside import write_outside
 from tidetable.large.shrink import LargeValueServices, Shrinker
 from tidetable.leases import LIFECYCLE_LEASE, wait_for_lease
 from tidetable.period_tables import PeriodTables, make_table_tags, specify_tables
@@ -181,7 +182,7 @@ class _Run:
         count = start.items
         for portion in split_items(items, packed=entry.layout.pack is not None):
             self.note_series(portion)
-            ready, written = writer.write_outside(make_puts(portion, entry, shrinker))
+            ready, written = write_outside(writer, make_puts(portion, entry, shrinker))
             written.add(writer.retry_writes(self.restorer.store.write, ready))
             for reason in written.refused.values():
                 raise ArchiveFailed(f"DynamoDB refuses an event of {part.key}: {reason}")

@@ -63,7 +63,7 @@ class Segment:
             try:
                 items = self.exporter.complete(page.items, self.entry.table)
             except TableThrottled:
-                # The table of the items' chunks has no units left for this run. The next run reads this page again.
+                # The table beside the period table has no units left for this run. The next run reads this page again.
                 return after, False
             writer.add(items)
             self.packs += page.packs

@@ -88,6 +88,11 @@ class Stream(Group, frozen=True, kw_only=True):
         return self.large.beyond != "refuse" or self.large.compress_above is not None or bool(self.cold)
 
     @property
+    def writes_further_items(self) -> bool:
+        """True if an event may be written as more than its own item: with its earlier versions, or its cold fields."""
+        return self.versions == "keep" or bool(self.cold)
+
+    @property
     def global_indexes(self) -> list[IndexPolicy]:
         """The indexes with units of their own."""
         return [index for index in self.index if not index.local]

@@ -114,9 +114,9 @@ class ChangeReader:
 
     def _read_data(self, item: Item, entry: Entry) -> JsonObject | None:
         try:
-            whole = self.unpacker.complete_items([item], entry.table, cold=True)
+            whole = self.unpacker.complete_items([item], entry.table)
         except TableMissing:
-            # The table was deleted with its chunks, after its archive was verified.
+            # The period's tables were deleted, after the archive was verified.
             return None
         data: JsonObject | None = None if whole.missing else whole.items[0]["data"]
         return data

@@ -1,6 +1,6 @@
 """Read the changes of a batch's records.
 
-If a service does not answer (the catalog, the table's chunks, S3), the batch ends before the record that needs it, and
+If a service does not answer (the catalog, a table, S3), the batch ends before the record that needs it, and
 Lambda sends this record and all later records again. A record becomes a dead letter only if it is wrong by itself and
 older than ``max_age``, or if its last hour has come.
 """

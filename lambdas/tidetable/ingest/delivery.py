@@ -22,6 +22,7 @@ from tidetable.ingest.pace import Pace
 from tidetable.ingest.routing import make_put
 from tidetable.ingest.submission import Slot
 from tidetable.ingest.versions import add_fenced, is_repeat, write_all_forms
+from tidetable.large.outside import write_outside
 from tidetable.large.shrink import LargeValueServices, Shrinker
 from tidetable.large.sweep_ports import Store
 from tidetable.ports import CatalogReader, Clock, DeadLetters, EventStore, Guarded, Put, Transacted, Written
@@ -206,13 +207,13 @@ class Delivery:
         for put in puts:
             if not entry.writable:
                 raise Undrainable(refusal)
-            ready, outside = self._writer.write_outside([put])
+            ready, outside = write_outside(self._writer, [put])
             if outside.refused:
                 self._refused |= outside.refused
                 continue
             if not ready:
                 why = _explain_troubles(outside)
-                raise NotDrained(f"the chunks or the object of an event of {self._stream} are not written yet{why}")
+                raise NotDrained(f"the data of a large event of {self._stream} is not written yet{why}")
             is_version = "version" in put.item
             try:
                 done = add_fenced(store, put, entry) if is_version else store.transact([Guarded(put, "newer")], entry)

@@ -238,9 +238,9 @@ def _write_puts(
     writer = Writer(ports.store, ports.large.values, budget, ports.clock, ports.jitter, lowered)
     write = writer.store.write
     written = writer.retry_writes(write, tried) if routed.all_plain else write_all_forms(writer, tried, write)
-    # A put may wait for its chunks or its object, have a full item collection, or be refused for its item. That does not
-    # mean that the table is throttled.
-    unwilling = (put for put in written.unwritten if not (put.chunks or put.blob or written.is_final(put)))
+    # A put may wait for its data outside, have a full item collection, or be refused for its item. That does not mean that
+    # the table is throttled.
+    unwilling = (put for put in written.unwritten if not (put.outside or written.is_final(put)))
     throttled = {put.table for put in unwilling} - written.missing_tables
     ports.circuit.trip(throttled)
     ports.circuit.close(routed.tables - shut - throttled)

@@ -22,9 +22,9 @@ from tidetable.times import to_text
 class Routed(msgspec.Struct):
     """The puts by slot. For each event that has a put, also its index in the request and its ref.
 
-    ``entries`` are the periods. ``all_plain`` says that no put is a version, and that no put refers to chunks
-    or an object. ``tables`` names the period tables of the puts. ``packs`` are the slots that are packs. ``times`` has the
-    slot and the time of each event that has a put, ``series`` its slot and its series; both can be read once.
+    ``entries`` are the periods. ``all_plain`` says that no put is a version or has data outside. ``tables``
+    names the period tables of the puts. ``packs`` are the slots that are packs. ``times`` has the slot and the time of each
+    event that has a put, ``series`` its slot and its series; both can be read once.
     """
 
     entries: Sequence[Entry]

@@ -18,6 +18,7 @@ from tidetable.event_writing import Writer
 from tidetable.events import Item, JsonObject
 from tidetable.exact_json import canonical_json
 from tidetable.large.forms import strip_version
+from tidetable.large.outside import write_outside
 from tidetable.layout import ATTRIBUTES
 from tidetable.ports import EventStore, Guarded, Put, Transacted, Written
 
@@ -54,7 +55,7 @@ def write_versions(writer: Writer, puts: Sequence[Put]) -> Written:
 
 def write_all_forms(writer: Writer, puts: Sequence[Put], write: Callable[[Sequence[Put]], Written]) -> Written:
     """Write puts of every form: first their chunks and objects, then versions, then all other puts by ``write``."""
-    ready, total = writer.write_outside(puts)
+    ready, total = write_outside(writer, puts)
     total.add(write_versions(writer, [put for put in ready if "version" in put.item]))
     total.add(writer.retry_writes(write, [put for put in ready if "version" not in put.item]))
     return total

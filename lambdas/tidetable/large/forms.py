@@ -15,10 +15,18 @@ from typing import Any
 from tidetable.events import Item
 from tidetable.layout import Key
 
+# The attributes of an item without which all of its data is in ``data``, and those whose data is outside of the item.
+FORMS = ("z", "out", "cold")
+OUTSIDE = ("out", "cold")
 # AWS: an item has at most 400 KB; the rest is for the key and the attributes' names.
 CHUNK_BYTES = 390_000
 # An answer holds at least one event, and may grow to twice its size when it is escaped. AWS: an answer has at most 6 MB.
 MAX_EVENT_BYTES = 2_500_000
+
+
+def has_all_data(item: Item) -> bool:
+    """True if all data of an item is in ``data``."""
+    return "data" in item and item.keys().isdisjoint(FORMS)
 
 
 def derive_version(payload: bytes) -> str:

@@ -14,7 +14,7 @@ from tidetable.config import Stream
 from tidetable.events import Item
 from tidetable.exact_json import encode_json
 from tidetable.large.forms import MAX_EVENT_BYTES, derive_version, make_blob_prefix, make_chunk_key, split_payload
-from tidetable.large.tables import name_chunks_table
+from tidetable.large.table_names import name_chunks_table
 from tidetable.layout import Layout
 from tidetable.ports import Blob, Compressor, Put, Values
 from tidetable.values import MAX_ITEM_BYTES, count_item_bytes
@@ -142,11 +142,12 @@ class Shrinker(msgspec.Struct):
         """Make the put of an item whose data goes to chunks, or to S3."""
         if beyond == "chunks":
             marker, chunks = _make_chunks(warm, text, payload)
-            return replace(_replace_data(warm, out=marker), chunks=(*warm.chunks, *chunks))
+            return replace(_replace_data(warm, out=marker), outside=(*warm.outside, *chunks))
         owner = warm.key
         name = sha256(f"{owner.pk}\n{owner.sk}".encode()).hexdigest()[:32]
         key = f"{make_blob_prefix(entry.stream, entry.period.label)}{name}/{self.unique()}"
-        return replace(_replace_data(warm, out={"o": key, "b": len(text)}), blob=Blob(key, payload, owner))
+        blob = Blob(key, payload, owner)
+        return replace(_replace_data(warm, out={"o": key, "b": len(text)}), outside=(*warm.outside, blob))
 
 
 def _make_chunks(put: Put, text: bytes, payload: bytes) -> tuple[dict[str, Any], tuple[Put, ...]]:

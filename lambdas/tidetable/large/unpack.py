@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
@@ -11,13 +11,20 @@ from tidetable.errors import ValueMissing
 from tidetable.events import Item
 from tidetable.exact_json import decode_json
 from tidetable.groups import group_by_size
+from tidetable.large.chunks import GET_CHUNKS, ChunkStore
 from tidetable.large.forms import list_chunk_keys
-from tidetable.large.tables import name_chunks_table
-from tidetable.ports import Compressor, EventStore, Values
+from tidetable.large.table_names import name_chunks_table
+from tidetable.ports import Compressor, Values
 from tidetable.values import count_item_bytes
 
 # At most this number of bytes is fetched at a time, because they are in memory together.
 _AT_ONCE_BYTES = 16_000_000
+
+
+class FetchCost(Protocol):
+    """Counts the cost of fetching items."""
+
+    def add_fetch(self, sizes: Sequence[int], *, consistent: bool, most: int) -> None: ...
 
 
 class Wholes(NamedTuple):
@@ -30,11 +37,15 @@ class Wholes(NamedTuple):
     missing: Mapping[int, str]
     chunks: Sequence[int] = ()
 
+    def add_cost(self, cost: FetchCost) -> None:
+        """Add the cost of fetching the chunks."""
+        cost.add_fetch(self.chunks, consistent=True, most=GET_CHUNKS)
+
 
 class Unpacker(msgspec.Struct):
     """Completes items: inflates compressed data, and fetches data that is kept elsewhere."""
 
-    store: EventStore
+    store: ChunkStore
     values: Values
     compressor: Compressor
 
@@ -55,7 +66,11 @@ class Unpacker(msgspec.Struct):
         except ValueMissing:
             return item
 
-    def complete_items(self, items: Sequence[Item], table: str, *, cold: bool) -> Wholes:
+    def complete_searched(self, items: Sequence[Item], table: str) -> Wholes:
+        """Return the items of one table with the data that conditions and aggregates may ask for."""
+        return self.complete_items(items, table, cold=False)
+
+    def complete_items(self, items: Sequence[Item], table: str, *, cold: bool = True) -> Wholes:
         """Return the items of one table with all of their data, but with cold fields only if ``cold`` is true."""
         result: list[Item] = []
         missing: dict[int, str] = {}
@@ -73,7 +88,7 @@ class Unpacker(msgspec.Struct):
 
     def complete_for_archive(self, items: Sequence[Item], table: str) -> list[Item]:
         """Return whole items, with ``packed``: how the data was stored. ValueMissing if any data is missing."""
-        wholes = self.complete_items(items, table, cold=True)
+        wholes = self.complete_items(items, table)
         for reason in wholes.missing.values():
             raise ValueMissing(reason)
         return [self._note_packing(item, whole) for item, whole in zip(items, wholes.items, strict=True)]
@@ -138,7 +153,12 @@ def is_partial(item: Item, *, cold: bool) -> bool:
     return "out" in item or "z" in item or (cold and "cold" in item)
 
 
-def measure_outside(item: Item, *, cold: bool) -> int:
+def lack_searched(items: Iterable[Item]) -> bool:
+    """True if one of the items lacks data that conditions and aggregates may ask for."""
+    return any("out" in item or "z" in item for item in items)
+
+
+def measure_outside(item: Item, *, cold: bool = True) -> int:
     """Return the bytes of an item's JSON data that is kept outside of the item."""
     return sum(int(marker["b"]) for marker in _list_markers(item, cold=cold))
 
@@ -148,6 +168,6 @@ def _list_markers(item: Item, *, cold: bool) -> list[Any]:
     return [item[name] for name in names if name in item]
 
 
-def group_items(items: Sequence[Item], *, cold: bool) -> Iterable[list[Item]]:
+def group_items(items: Sequence[Item], *, cold: bool = False) -> Iterable[list[Item]]:
     """Group the items, in order, so that the data of a group fits into memory."""
     return group_by_size(items, lambda item: measure_outside(item, cold=cold), _AT_ONCE_BYTES)

@@ -47,7 +47,7 @@ class Layout(msgspec.Struct, frozen=True):
     ``bucket`` is the slice of time that forms a logical partition, in whole seconds that divide the period; it is 0 if
     the layout is partitioned by series. ``shards`` is the number of suffixes of each logical partition. ``versioned``
     keeps every version of an event, the newest under a sort key that begins with ``v0#``. ``parts`` says that the table
-    has a second table beside it, for the chunks of large values. With ``pack``, an item holds many events, and every
+    has a second table beside it, for large values. With ``pack``, an item holds many events, and every
     suffix may hold any event of its logical partition. An event that is too large for a pack is an item with the keys
     of this layout.
     """

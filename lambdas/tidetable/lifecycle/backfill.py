@@ -17,7 +17,7 @@ from tidetable.config import Config, Stream
 from tidetable.config.bounds import MAX_OPEN_TABLES, MAX_UNITS
 from tidetable.config.demand import SHORTEST, list_demands
 from tidetable.errors import BadBackfill
-from tidetable.large.tables import count_tables
+from tidetable.large.table_names import count_tables
 from tidetable.leases import LIFECYCLE_LEASE, hold_lease
 from tidetable.lifecycle.premake import find_opening
 from tidetable.lifecycle.reconcile import reconcile

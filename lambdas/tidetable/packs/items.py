@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from tidetable.events import Item
+from tidetable.large.forms import has_all_data
 from tidetable.layout import Key, Layout, escape
 from tidetable.layout.pack import is_pack, make_address, parse_sort_key
 from tidetable.packs.body import FORMAT, DamagedPack, PackColumns, decode_body
@@ -55,8 +56,7 @@ def open_item(item: Item, layout: Layout, compressor: Compressor) -> OpenedItem:
     pk, sk, at = item["pk"], item["sk"], int(item.get("at", 0))
     time = sk[:TEXT_LENGTH]
     if not is_pack(item):
-        plain = "data" in item and not ({"z", "out", "cold"} & item.keys())
-        value = settle_text(item["data"]) if plain else item
+        value = settle_text(item["data"]) if has_all_data(item) else item
         return OpenedItem(pk, time, time, "", at, [sk], [value])
     name = parse_sort_key(sk)
     where = f"the pack {pk}, {sk}"

@@ -2,7 +2,6 @@
 
 from tidetable.ports.archives import ArchivePage, Archiver, ArchiveRange, ArchiveReader, EventVersion, Rank
 from tidetable.ports.data import (
-    GET_CHUNKS,
     GET_ITEMS,
     Blob,
     Compressor,
@@ -28,7 +27,7 @@ from tidetable.ports.tables import Scaling, Table, Tables, TableSpec
 from tidetable.ports.typed import TableEncoder, TypedColumn
 
 __all__ = [
-    "GET_CHUNKS", "GET_ITEMS", "ArchivePage", "ArchiveRange", "ArchiveReader", "Archiver", "Blob", "Catalog", "CatalogReader",
+    "GET_ITEMS", "ArchivePage", "ArchiveRange", "ArchiveReader", "Archiver", "Blob", "Catalog", "CatalogReader",
     "Clock", "ItemColumns", "Compressor", "DeadLetters", "Edge", "EventStore", "FieldPage", "Guard", "Guarded", "KeyRange",
     "Mark",
     "NotedSeries", "Noting",

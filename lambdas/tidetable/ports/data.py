@@ -17,8 +17,8 @@ from tidetable.events import Event, Item
 from tidetable.exact_json import decode_json
 from tidetable.layout import Index, Key
 
-# AWS: BatchGetItem takes 100 keys and answers 16 MB. Chunks are up to 400 KB each.
-GET_ITEMS, GET_CHUNKS = 100, 40
+# AWS: BatchGetItem takes 100 keys.
+GET_ITEMS = 100
 
 
 class Blob(msgspec.Struct, frozen=True, gc=False):
@@ -30,12 +30,11 @@ class Blob(msgspec.Struct, frozen=True, gc=False):
 
 
 class Put(msgspec.Struct, frozen=True, gc=False):
-    """An item to write, after its ``chunks`` and its ``blob``. The key of a chunk is only a partition key."""
+    """An item to write, after its data that is kept ``outside`` of it, in other tables or in the bucket."""
 
     table: str
     item: Item
-    chunks: tuple[Put, ...] = ()
-    blob: Blob | None = None
+    outside: tuple[Put | Blob, ...] = ()
 
     @property
     def key(self) -> Key:
@@ -263,9 +262,6 @@ class EventStore(Protocol):
 
     def get_many(self, table: str, keys: Sequence[Key], *, consistent: bool = True) -> Mapping[Key, Item]:
         """Read the existing items of these keys; a key may be repeated. TableMissing if there is no such table."""
-
-    def get_chunks(self, table: str, keys: Sequence[str]) -> Mapping[str, bytes]:
-        """Read the bodies of existing chunks, strongly consistent; a key may be repeated. TableMissing as in ``get``."""
 
 
 class Values(Protocol):

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from tidetable.conditions import ANY, NameConditions
 from tidetable.events import Item
-from tidetable.large.unpack import is_partial
+from tidetable.large.unpack import lack_searched
 from tidetable.query.batches import ArchiveBatch, EventRow, LiveBatch, list_events
 from tidetable.query.model import Query, Reader
 from tidetable.query.scans import Gap
@@ -26,8 +26,8 @@ def read_batch_events(
     ``note_lost`` is called with the gap of each event whose data is missing or damaged.
     """
     items: Sequence[Item] = () if isinstance(batch, ArchiveBatch) else batch.columns.items()
-    if any(is_partial(item, cold=False) for item in items):
-        wholes = reader.unpacker.complete_items(items, batch.scan.entry.table, cold=False)
+    if lack_searched(items):
+        wholes = reader.unpacker.complete_searched(items, batch.scan.entry.table)
         for number in wholes.missing:
             note_lost(Gap.of_lost(batch.scan.entry, items[number]))
         items = wholes.items

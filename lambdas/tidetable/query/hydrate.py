@@ -14,9 +14,9 @@ from tidetable.catalog import Entry
 from tidetable.events import Item
 from tidetable.groups import group_by_size
 from tidetable.large.forms import list_earlier_keys
-from tidetable.large.unpack import group_items
+from tidetable.large.unpack import group_items, lack_searched
 from tidetable.layout import Key
-from tidetable.ports import GET_CHUNKS, GET_ITEMS, ItemColumns
+from tidetable.ports import GET_ITEMS, ItemColumns
 from tidetable.query.model import Projection
 from tidetable.query.page import take_earlier
 from tidetable.query.rows import Row
@@ -68,8 +68,8 @@ def match_conditions(
         items = [scan.add_data(item) for item in items]
     if not (scan.conditions or fields):
         return ItemColumns.of([session.reader.unpacker.inflate_or_keep(item) for item in items])
-    if any("out" in item or "z" in item for item in items):
-        groups = group_items(items, cold=False)
+    if lack_searched(items):
+        groups = group_items(items)
         return ItemColumns.of([item for group in groups for item in _match_items(group, scan, session, fields)])
     if isinstance(scan, PackScan):
         # Events of packs that are text stay text.
@@ -82,9 +82,8 @@ def _match_items(items: Sequence[Item], scan: LiveScan, session: ReadSession, fi
 
     Without ``fields``, an item whose data is stored elsewhere is returned unchanged.
     """
-    unpacker = session.reader.unpacker
-    wholes = unpacker.complete_items([unpacker.inflate_or_keep(item) for item in items], scan.entry.table, cold=False)
-    session.cost.add_fetch(wholes.chunks, consistent=True, most=GET_CHUNKS)
+    wholes = session.reader.unpacker.complete_searched(items, scan.entry.table)
+    wholes.add_cost(session.cost)
     for number in wholes.missing:
         session.note_lost(scan.entry, items[number])
     tops = {field.partition(".")[0] for field in fields}
@@ -106,7 +105,7 @@ def _meets_conditions(scan: LiveScan, item: Item) -> bool:
 def complete_rows(rows: Iterable[Row], session: ReadSession) -> list[str]:
     """Give rows and their earlier versions all of their data; return the reasons why data is missing or damaged.
 
-    A row that lost data is marked as incomplete. The read units of chunks are added to the cost.
+    A row that lost data is marked as incomplete. The read units of data outside of items are added to the cost.
     """
     losses: list[str] = []
     partial: defaultdict[str, list[Row]] = defaultdict(list)
@@ -116,8 +115,8 @@ def complete_rows(rows: Iterable[Row], session: ReadSession) -> list[str]:
                 partial[version.entry.table].append(version)
     for table, table_rows in partial.items():
         items = [row.item for row in table_rows]
-        wholes = session.reader.unpacker.complete_items(items, table, cold=table_rows[0].projection.wants_cold)
-        session.cost.add_fetch(wholes.chunks, consistent=True, most=GET_CHUNKS)
+        wholes = table_rows[0].projection.complete_items(items, table, session.reader.unpacker)
+        wholes.add_cost(session.cost)
         for index, (row, item) in enumerate(zip(table_rows, wholes.items, strict=True)):
             row.complete(item, incomplete=index in wholes.missing)
         losses += wholes.missing.values()

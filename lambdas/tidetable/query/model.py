@@ -15,8 +15,8 @@ import msgspec
 from tidetable.access import FULL, Access
 from tidetable.conditions import Condition, NameConditions
 from tidetable.config import Stream
-from tidetable.events import JsonObject
-from tidetable.large.unpack import Unpacker
+from tidetable.events import Item, JsonObject
+from tidetable.large.unpack import Unpacker, Wholes, is_partial, measure_outside
 from tidetable.ports import GET_ITEMS, ArchiveReader, CatalogReader, EventStore, Pools, Sketches
 from tidetable.query.cursor import Seal
 
@@ -69,14 +69,31 @@ class Projection(msgspec.Struct, frozen=True, array_like=True):
         return not (self.fields or self.cold or self.versions)
 
     @property
-    def wants_cold(self) -> bool:
-        """True if the answer shows a cold field."""
+    def _shows_cold(self) -> bool:
         return ALL in self.fields or not self.cold.isdisjoint(self.tops)
 
     @property
     def tops(self) -> set[str]:
         """The top-level fields of ``data`` that hold ``fields``."""
         return {field.partition(".")[0] for field in self.fields}
+
+    def shows_field(self, name: str) -> bool:
+        """True if the answer may show a top-level field of data."""
+        if ALL in self.fields:
+            return True
+        return name in self.fields if self.fields else name not in self.cold
+
+    def is_partial(self, item: Item) -> bool:
+        """True if an item lacks data that the answer shows."""
+        return is_partial(item, cold=self._shows_cold)
+
+    def measure_outside(self, item: Item) -> int:
+        """Return the bytes of the item's shown JSON data that is kept outside of the item."""
+        return measure_outside(item, cold=self._shows_cold)
+
+    def complete_items(self, items: Sequence[Item], table: str, unpacker: Unpacker) -> Wholes:
+        """Complete the items of one table by the data that the answer shows."""
+        return unpacker.complete_items(items, table, cold=self._shows_cold)
 
     def show_data(self, data: JsonObject) -> JsonObject:
         """Return the part of an event's data that is shown."""

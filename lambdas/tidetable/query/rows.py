@@ -18,7 +18,6 @@ from tidetable.catalog import Entry
 from tidetable.events import Event, Item
 from tidetable.exact_json import decode_json, encode_json
 from tidetable.large.forms import strip_version
-from tidetable.large.unpack import is_partial, measure_outside
 from tidetable.layout import encode_ref_head, encode_ref_tails, is_plain
 from tidetable.layout.period_layout import NEWEST
 from tidetable.ports import EventVersion
@@ -55,7 +54,7 @@ class Row(msgspec.Struct, gc=False):
     def of(cls, item: Item, entry: Entry, projection: Projection) -> Row:
         """Make the row of an item of a period table."""
         version = read_version(item) if entry.layout.versioned and projection.versions else None
-        return cls(entry, item, projection, version, partial=is_partial(item, cold=projection.wants_cold))
+        return cls(entry, item, projection, version, partial=projection.is_partial(item))
 
     @property
     def sk(self) -> str:
@@ -87,7 +86,7 @@ class Row(msgspec.Struct, gc=False):
 
         Its names count twice, because the ref contains them.
         """
-        outside = measure_outside(self.item, cold=self.projection.wants_cold) if self.partial else 0
+        outside = self.projection.measure_outside(self.item) if self.partial else 0
         _, series, id = self.names
         names = count_escaped_bytes(series) + count_escaped_bytes(id)
         # If data is stored elsewhere, only its length is known: each of its characters may be a quote, which takes two

@@ -17,7 +17,7 @@ import msgspec
 from tidetable.config.columns import parse_decimal
 from tidetable.exact_json import EXACT, decode_json, encode_json, show_text
 from tidetable.ports import TypedColumn
-from tidetable.query.model import ALL, Projection
+from tidetable.query.model import Projection
 from tidetable.times import from_text, to_micros
 
 # The columns of every event, and the further columns of an answer with all versions.
@@ -74,7 +74,7 @@ def type_events(
     events = _decode(f"[{joined}]")
     own = (_RANKS if ranked else {}) | _NAMES
     fields = {name: kind for name, kind in declared.items() if name not in _RESERVED | own.keys()}
-    fields = {name: kind for name, kind in fields.items() if _is_shown(name, projection)}
+    fields = {name: kind for name, kind in fields.items() if projection.shows_field(name)}
     rest = _REST | (_VERSIONS if projection.versions else {})
     typed, texts, untyped = _split_columns((event.data for event in events), fields)
     columns = [_type_column(events, name, kind) for name, kind in own.items()]
@@ -109,13 +109,6 @@ def type_rows(
     if groups:
         columns.append(TypedColumn("group", "string", texts))
     return TypedTable(columns, {f"group.{name}": count for name, count in untyped.items()})
-
-
-def _is_shown(name: str, projection: Projection) -> bool:
-    """True if an answer may show a top-level field of data."""
-    if ALL in projection.fields:
-        return True
-    return name in projection.fields if projection.fields else name not in projection.cold
 
 
 def _type_column(events: Sequence[_Shown], name: str, kind: str) -> TypedColumn:

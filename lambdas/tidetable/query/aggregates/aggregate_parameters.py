@@ -10,6 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from tidetable.config import Stream
+from tidetable.large.searched import refuse_unsearched
 from tidetable.problems import refuse_parameter
 from tidetable.query.aggregates.steps import TimeStep, parse_step
 from tidetable.query.cursor import Seal, refuse_long
@@ -17,7 +18,7 @@ from tidetable.query.model import EVERYTHING, Position, Projection, Query, Query
 from tidetable.query.parse import MAX_FIELDS_BYTES, Parameters, refuse_scan
 from tidetable.statistics import PLAIN, TIMES, find_statistic, parse_percentile
 from tidetable.times import EPOCH
-from tidetable.where import parse_path, refuse_cold
+from tidetable.where import parse_path
 
 _RANGE = ("from", "to", "tz", "series", "series:prefix", "id", "id:prefix", "consistent", "priority", "explain")
 _OWN = (
@@ -130,7 +131,7 @@ def parse_aggregation(
         _refuse_lack_of_field(stats)
     if sum(len(path.encode()) for path in (*by, field or "")) > MAX_FIELDS_BYTES:
         raise refuse_parameter(f"by and field have at most {MAX_FIELDS_BYTES} bytes together")
-    refuse_cold(stream, (*by, field or ""))
+    refuse_unsearched(stream, (*by, field or ""))
     step, aligned = _parse_step(values, query), _parse_align(request)
     if aligned and step is not None:
         query = replace(query, start=_align(query.start, step, query), end=_align(query.end, step, query))

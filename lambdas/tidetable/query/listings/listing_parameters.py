@@ -12,6 +12,7 @@ import msgspec
 
 from tidetable.conditions import ANY, NameConditions
 from tidetable.config import Stream
+from tidetable.large.searched import refuse_unsearched
 from tidetable.layout import MAX_NAME_BYTES
 from tidetable.problems import ProblemError, refuse_parameter, refuse_request
 from tidetable.query.cursor import Seal
@@ -20,7 +21,7 @@ from tidetable.query.parse import Parameters
 from tidetable.rollup_model.definition import SERIES, Definition
 from tidetable.rollup_model.group_values import make_group_value
 from tidetable.times import EPOCH
-from tidetable.where import parse_path, refuse_cold
+from tidetable.where import parse_path
 
 KNOWN = ("from", "to", "tz", "prefix", "limit", "consistent", "format", "flat", "escape", "explain", "cursor")
 DEFAULT_LIMIT, MAX_LIMIT = 100, 10_000
@@ -111,7 +112,7 @@ def parse_values(
     if path == SERIES or not all(path.split(".")):
         other = f"GET /v1/streams/{stream.name}/series lists series"
         raise refuse_parameter(f"{path[:64]!r} is not the path of a field of data, such as mag or place.state; {other}")
-    refuse_cold(stream, [path])
+    refuse_unsearched(stream, [path])
     return _parse_listing(stream, parameters, now, seal, "values", path)
 
 
