@@ -84,6 +84,26 @@ def test_the_series_of_a_point_has_the_attributes_that_are_chosen(chosen: tuple[
 
 
 @BOTH
+@pytest.mark.parametrize(("route", "before"), [(METRICS, "load{"), (LOGS, "")])
+def test_two_replicas_of_a_service_are_two_series_unless_the_file_chooses(kind: str, route: str, before: str) -> None:
+    """At the same time, with the same values. A choice that leaves out what tells them apart loses no point."""
+    found = {}
+    for chosen in ((), ("service.name",)):
+        doors = Doors(config(otlp=OtlpPolicy(series=chosen)))
+        for instance in ("i1", "i2"):
+            document = metrics(gauge(point(1))) if route == METRICS else logs({"timeUnixNano": str(T)})
+            for owner in (*document.get("resourceMetrics", ()), *document.get("resourceLogs", ())):
+                owner["resource"] = {
+                    "attributes": [text("service.name", "shop"), text("service.instance.id", instance)]
+                }
+            assert send(doors, document, kind, route).status == 200
+        found[chosen] = sorted(event["series"] for event in doors.events())
+    after = "}" if before else ""
+    each = [f"{before}service.instance.id={instance},service.name=shop{after}" for instance in ("i1", "i2")]
+    assert found == {(): each, ("service.name",): [f"{before}service.name=shop{after}"] * 2}
+
+
+@BOTH
 def test_an_exemplar_keeps_its_value_time_and_attributes(doors: Doors, kind: str) -> None:
     exemplars = [
         {"asInt": "7", "timeUnixNano": str(T), "filteredAttributes": [text("a.b", "1")]},
