@@ -4,7 +4,10 @@ import json
 import re
 import sys
 import threading
+import tomllib
+from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
 from types import FrameType
@@ -34,9 +37,12 @@ def way_after(sentence: str) -> list[tuple[str, str]]:
     ]
 
 
-def trace(app: Gateway, method: str, body: bytes = b"") -> set[tuple[str, str]]:
-    """The functions of ``lambdas/`` that a request calls, by their modules' paths and their own names."""
-    called: set[tuple[str, str]] = set()
+def trace(app: Gateway, method: str, body: bytes = b"") -> Counter[tuple[str, str]]:
+    """Count the calls of the functions of ``lambdas/`` in a request, by their modules' paths and their own names.
+
+    Lambdas and comprehensions belong to the functions that they stand in.
+    """
+    called: Counter[tuple[str, str]] = Counter()
     environ: dict[str, Any] = {
         "PATH_INFO": "/v1/streams/quakes/events",
         "REQUEST_METHOD": method,
@@ -48,9 +54,9 @@ def trace(app: Gateway, method: str, body: bytes = b"") -> set[tuple[str, str]]:
     status: list[str] = []
 
     def note(frame: FrameType, event: str, _: Any) -> None:
-        path = Path(frame.f_code.co_filename)
-        if event == "call" and "lambdas" in path.parts:
-            called.add((path.as_posix(), frame.f_code.co_name))
+        path, name = Path(frame.f_code.co_filename), frame.f_code.co_name
+        if event == "call" and "lambdas" in path.parts and not name.startswith("<"):
+            called[path.as_posix(), name] += 1
 
     # The store works in threads of its own.
     before = sys.getprofile()
@@ -88,3 +94,26 @@ def test_an_event_passes_what_the_documentation_says_and_the_way_stays_short(
     assert len(way) <= most
     assert len({module for module, _ in way}) <= modules
     assert len(way) > 15, "the table was read"
+
+
+@pytest.mark.parametrize(("method", "most", "modules"), [("POST", 90, 31), ("GET", 179, 42)], ids=["POST", "GET"])
+def test_a_request_of_a_warm_function_enters_few_functions_and_no_long_module(
+    method: str, most: int, modules: int
+) -> None:
+    event = json.dumps([{"series": "a", "id": "a", "data": {"mag": 1}}]).encode()
+    with contextmanager(gateway)() as app:
+        app.stage.send("quakes", event)
+        app.stage.send("quakes", event.replace(b'"id": "a"', b'"id": "b"'))
+        for _ in range(2):
+            called = trace(app, method, event if method == "POST" else b"")
+    entered = sorted({path for path, _ in called})
+    for path in entered:
+        print(f"{path}: {', '.join(f'{name} {calls}' for (of, name), calls in called.items() if of == path)}")
+    print(f"{method}: {len(called)} functions of {len(entered)} modules")
+    assert len(called) <= most
+    assert len(entered) <= modules
+    assert [path for path in entered if len(Path(path).read_text().splitlines()) > 300] == []
+    # A function that does everything would be one function: ruff counts the branches of each, by default at most 10.
+    lint = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["ruff"]["lint"]
+    assert "C90" in lint["select"]
+    assert lint.get("mccabe", {}).get("max-complexity", 10) <= 12
