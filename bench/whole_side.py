@@ -16,14 +16,13 @@ from base64 import b64encode
 from bisect import bisect_left, bisect_right
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 TREE = Path(sys.argv[1])
 sys.path[:0] = [str(TREE), str(TREE / "lambdas")]
 
-from aws.dynamodb.store import LeanStore
-from aws.dynamodb.wire import encode_item
 from aws.sketches import DDSketches
 from aws.zstd import Zstd
 from tests.fakes import SEAL
@@ -31,14 +30,28 @@ from tests.fakes.serial import Serial
 from tidetable.catalog import Entry, State
 from tidetable.config import parse
 from tidetable.events import Event
-from tidetable.exact_json import canonical_json, decode_json
-from tidetable.large.unpack import Unpacker
 from tidetable.packs import make_packs
 from tidetable.periods import Kind, find_containing
 from tidetable.query import Reader
 from tidetable.query.aggregates import find_aggregate, parse_aggregation
 from tidetable.times import to_text
 
+
+def _import_first(*names: str) -> Any:
+    """Import the first of these modules that the tree has: modules have other names in older trees."""
+    for name in names[:-1]:
+        try:
+            return import_module(name)
+        except ModuleNotFoundError:
+            continue
+    return import_module(names[-1])
+
+
+LeanStore = _import_first("aws.dynamodb.store", "aws.lean.store").LeanStore
+encode_item = _import_first("aws.dynamodb.wire", "aws.wire").encode_item
+_json = _import_first("tidetable.exact_json", "tidetable.exact")
+canonical_json, decode_json = _json.canonical_json, _json.decode_json
+Unpacker = _import_first("tidetable.large.unpack", "tidetable.large.whole").Unpacker
 START = datetime(2026, 3, 5, 12, tzinfo=UTC)
 NOW = START + timedelta(hours=2)
 # AWS: a page ends at 1 MB; an eventually consistent read unit reads 8 KB.
@@ -147,7 +160,7 @@ def main() -> None:
         items = [pack.item for some in batches for pack in make_packs(some, entry.layout, Zstd()).packs]
     answers = Answers(items)
     del items, events
-    store: Any = LeanStore(answers, "catalog")  # type: ignore[arg-type]
+    store: Any = LeanStore(answers, "catalog")
     nothing: Any = None
     catalog: Any = OneTable(entry)
     reader = Reader(catalog, store, nothing, Unpacker(store, nothing, Zstd()), SEAL, DDSketches(), Serial)
