@@ -45,6 +45,14 @@ def test_open_doors_are_routes_of_a_function_of_their_own(dev: Template) -> None
     assert "doors" not in dev.functions()
 
 
+def test_the_threat_model_names_every_route_that_anybody_may_call() -> None:
+    """Requests that browsers send before others (CORS) are named by their method."""
+    text = (ROOT / "SECURITY.md").read_text()
+    (row,) = [line for line in text.splitlines() if line.startswith("| somebody without a key |")]
+    paths = {path.partition("{file+}")[0].rstrip("/") for _, path in {*OPEN, *OPEN_DOORS}}
+    assert sorted(path for path in {*paths, "OPTIONS"} if f"`{path}`" not in row) == []
+
+
 def test_the_description_of_the_doors_names_every_route_and_no_other() -> None:
     described = yaml.safe_load((ROOT / "docs" / "use" / "openapi-doors.yaml").read_text())["paths"]
     assert {
