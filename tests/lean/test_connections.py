@@ -253,7 +253,7 @@ def test_a_certificate_of_another_root_is_verified_with_what_the_system_trusts(m
     """Behind a company's proxy the system has its root: the first connection is slower, and every connection is verified."""
     tried: list[int] = []
 
-    def connection(host: str, port: int, context: ssl.SSLContext, *_: float) -> None:
+    def connection(host: str, port: int, context: ssl.SSLContext, *_: object) -> None:
         tried.append(len(context.get_ca_certs()))
         raise ssl.SSLCertVerificationError("self-signed certificate in certificate chain")
 

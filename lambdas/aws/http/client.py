@@ -23,8 +23,9 @@ import msgspec
 
 from aws.http.connection import Broken, Connection, HttpAnswer
 from aws.http.credentials import NoCredentials, Provider
-from aws.http.endpoints import DOMAIN, DUAL_DOMAIN, read_endpoint
-from aws.http.roots import AMAZON_ROOTS
+from aws.http.endpoints import read_endpoint
+from aws.http.proxies import find_proxy
+from aws.http.roots import make_context
 from aws.http.signing import Signer
 
 _VERSION = "DynamoDB_20120810"
@@ -86,7 +87,11 @@ _ERROR = msgspec.json.Decoder(_Error).decode
 
 
 class LeanClient:
-    """A client of one endpoint."""
+    """A client of one endpoint.
+
+    ``proxy`` is the address of the proxy before it. ``authorities`` is a file of certificates: if it is given, the
+    endpoint's certificate must come from one of them.
+    """
 
     def __init__(
         self,
@@ -94,6 +99,9 @@ class LeanClient:
         region: str,
         credentials: Provider,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+        *,
+        proxy: str | None = None,
+        authorities: str | None = None,
     ) -> None:
         parts = urlsplit(endpoint)
         secure = parts.scheme == "https"
@@ -101,7 +109,9 @@ class LeanClient:
         self._port = parts.port or (443 if secure else 80)
         host = self._host if parts.port is None else f"{self._host}:{parts.port}"
         # None for plain HTTP.
-        self._context = _make_context(self._host) if secure else None
+        self._context = make_context(self._host, authorities) if secure else None
+        self._is_context_fixed = authorities is not None
+        self._proxy = proxy
         self._signer = Signer(host, region)
         self._head = f"POST / HTTP/1.1\r\nHost: {host}\r\nAccept-Encoding: identity\r\n".encode()
         self._credentials = credentials
@@ -114,7 +124,15 @@ class LeanClient:
     def of_process(cls) -> LeanClient:
         """Return the client of this process, from the environment variables that AWS's own clients read."""
         region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or "us-east-1"
-        return cls(read_endpoint(os.environ, region), region, Provider.of_process(lambda: datetime.now(UTC)))
+        endpoint = read_endpoint(os.environ, region)
+        is_behind_proxy = not os.environ.keys().isdisjoint({"HTTPS_PROXY", "https_proxy"})
+        return cls(
+            endpoint,
+            region,
+            Provider.of_process(lambda: datetime.now(UTC)),
+            proxy=find_proxy(endpoint) if is_behind_proxy else None,
+            authorities=os.environ.get("AWS_CA_BUNDLE"),
+        )
 
     def pause(self, most: float) -> None:
         """Wait for a random time of up to ``most`` seconds, before requests are sent again."""
@@ -172,14 +190,19 @@ class LeanClient:
 
     def _send_anew(self, message: bytes) -> Connection:
         try:
-            connection = Connection(self._host, self._port, self._context, CONNECT_SECONDS, READ_SECONDS)
+            connection = self._connect()
         except ssl.SSLCertVerificationError:
+            if self._is_context_fixed:
+                raise
             # The endpoint is in another AWS partition, or the account has a proxy of its own. So the roots that the
             # system trusts are used.
             self._context = ssl.create_default_context()
-            connection = Connection(self._host, self._port, self._context, CONNECT_SECONDS, READ_SECONDS)
+            connection = self._connect()
         connection.send(message)
         return connection
+
+    def _connect(self) -> Connection:
+        return Connection(self._host, self._port, self._context, CONNECT_SECONDS, READ_SECONDS, self._proxy)
 
     def _receive(self, request: ServiceRequest, connection: Connection, *, again: bool = True) -> Reply:
         try:
@@ -268,10 +291,3 @@ def _read_refusal(answer: HttpAnswer) -> RequestRefused:
         return RequestRefused(f"HTTP {answer.status}", answer.body[:200].decode(errors="replace"), answer.body)
     code = error.type.rpartition("#")[2] or f"HTTP {answer.status}"
     return RequestRefused(code, error.message or error.Message, answer.body)
-
-
-def _make_context(host: str) -> ssl.SSLContext:
-    """Make the context that verifies certificates: by Amazon's own roots for AWS's endpoints, else by the system's."""
-    if host.endswith((f".{DOMAIN}", f".{DUAL_DOMAIN}")):
-        return ssl.create_default_context(cadata=AMAZON_ROOTS)
-    return ssl.create_default_context()

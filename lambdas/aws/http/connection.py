@@ -8,6 +8,8 @@ from io import BufferedReader
 from time import monotonic
 from typing import NamedTuple, cast
 
+from aws.http.proxies import open_tunnel
+
 _LONGEST_LINE = 65_536
 # The bytes of one read. With Python's default of 8 KB, an answer of a few hundred KB takes three times as many calls.
 _BUFFER = 65_536
@@ -45,16 +47,28 @@ class Connection:
     """A connection to one host.
 
     If it is ``used``, it has brought an answer before, so the other end may have closed it. If it is ``reusable``,
-    another request may be sent. ``read`` is the number of
-    seconds in which an answer must begin after its request, and also the longest pause within an answer.
+    another request may be sent. ``read`` is the number of seconds in which an answer must begin after its request, and
+    also the longest pause within an answer. ``proxy`` is the address of the proxy through which it goes.
     """
 
-    def __init__(self, host: str, port: int, context: ssl.SSLContext | None, connect: float, read: float) -> None:
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        context: ssl.SSLContext | None,
+        connect: float,
+        read: float,
+        proxy: str | None = None,
+    ) -> None:
         self.used = False
         self._sent = 0.0
         self.reusable = True
         self._seconds = read
-        raw = socket.create_connection((host, port), timeout=connect)
+        raw = (
+            socket.create_connection((host, port), timeout=connect)
+            if proxy is None
+            else open_tunnel(proxy, host, port, connect)
+        )
         raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         raw.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         try:

@@ -4,6 +4,12 @@ They are the five roots of https://www.amazontrust.com/repository/. AWS says tha
 cold start, they load in less than 1 ms; a whole bundle takes 20 ms (docs/decisions/0017).
 """
 
+from __future__ import annotations
+
+import ssl
+
+from aws.http.endpoints import DOMAIN, DUAL_DOMAIN
+
 AMAZON_ROOTS = """\
 -----BEGIN CERTIFICATE-----
 MIIDQTCCAimgAwIBAgITBmyfz5m/jAo54vB4ikPmljZbyjANBgkqhkiG9w0BAQsF
@@ -106,3 +112,17 @@ iEDPfUYd/x7H4c7/I9vG+o1VTqkC50cRRj70/b17KSa7qWFiNyi2LSr2EIZkyXCn
 sSi6
 -----END CERTIFICATE-----
 """
+
+
+def make_context(host: str, authorities: str | None) -> ssl.SSLContext:
+    """Make the context that verifies certificates: by the given file, else by Amazon's own roots for AWS's endpoints, else
+    by the system's roots. ValueError if the file cannot be used.
+    """
+    if authorities is not None:
+        try:
+            return ssl.create_default_context(cafile=authorities)
+        except OSError as error:
+            raise ValueError(f"AWS_CA_BUNDLE: {authorities} is not a file of certificates: {error}") from error
+    if host.endswith((f".{DOMAIN}", f".{DUAL_DOMAIN}")):
+        return ssl.create_default_context(cadata=AMAZON_ROOTS)
+    return ssl.create_default_context()
