@@ -70,4 +70,4 @@ def test_the_command_line_names_make_setup_if_its_environment_is_missing(tmp_pat
     command = shutil.copy(ROOT / "bin" / "tidetable", tmp_path / "bin")
     done = subprocess.run([command, "check", "shop.toml"], capture_output=True, text=True, check=False)  # noqa: S603
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == "The Python environment is missing. Run: make setup\n"
+    assert done.stderr == "bin/tidetable needs Python packages that are not installed here. Run: make setup\n"

@@ -90,6 +90,7 @@ class _Stored:
     items: int
     bytes: int
     days: float
+    whole: bool
 
 
 def _count_stored(periods: Sequence[ObservedPeriod], now: datetime) -> _Stored | None:
@@ -110,7 +111,9 @@ def _count_stored(periods: Sequence[ObservedPeriod], now: datetime) -> _Stored |
             return None
         start = min(max(entry.created_at, entry.period.start) for entry, _ in newest)
         days = max((now - start) / _DAY, 1 / 24)
-    return _Stored(sum(table.item_count for _, table in newest), sum(table.size_bytes for _, table in newest), days)
+    return _Stored(
+        sum(table.item_count for _, table in newest), sum(table.size_bytes for _, table in newest), days, bool(whole)
+    )
 
 
 def _count_events(
@@ -121,7 +124,8 @@ def _count_events(
         if counted is None:
             return None, ""
         per_day = counted.items / counted.days
-        return per_day, f"{per_day:,.0f} events per day: the items of its newest whole tables"
+        origin = "the items of its newest whole tables" if counted.whole else "the items of the time since it began"
+        return per_day, f"{per_day:,.0f} events per day: {origin}"
     archived = [entry for entry in facts.entries if entry.archive is not None and entry.archive.events][-_RECENT:]
     if archived:
         events = sum(entry.archive.events for entry in archived if entry.archive is not None)

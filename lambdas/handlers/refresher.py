@@ -117,7 +117,8 @@ def _rebuild_rollup(event: Mapping[str, Any], services: Services, owner: str, le
         names = ", ".join(rollup.name for rollup in definitions)
         raise BadInvocation(f"rebuild: {request.stream} has no rollup {request.rollup!r}; it has {names}")
     if event.get("dry_run"):
-        return plan_rebuild(definition, services.rollups.read_state(request.stream), start, end)
+        state = services.rollups.read_state(request.stream)
+        return plan_rebuild(definition, state, start, end, services.clock.now())
     progress = rebuild_rollup(definition, start, end, definitions, services, owner, length)
     if progress is None:
         return {"reached": None, "buckets": 0, "left": None, "marked": 0, "problem": None}

@@ -60,7 +60,7 @@ def test_the_newest_whole_periods_say_how_many_events_come_and_how_large_they_ar
     assert found.workload.events_per_second == [1.5] * 24
     assert found.workload.event_bytes == 500
     assert found.workload.batch == 100
-    assert "129,600 events per day" in found.how[0]
+    assert found.how[0] == "129,600 events per day: the items of its newest whole tables"
 
 
 def test_a_young_stage_is_measured_over_its_age() -> None:
@@ -68,6 +68,7 @@ def test_a_young_stage_is_measured_over_its_age() -> None:
     found = measure([period("2026-03-15", 3600, 360_000, policy, created="2026-03-15")])
     assert found is not None
     assert found.workload.events_per_second[0] == pytest.approx(3600 / (12 * 3600), rel=1e-3)
+    assert found.how[0] == "7,200 events per day: the items of the time since it began"
 
 
 def test_a_table_that_was_created_at_the_begin_of_its_period_has_the_whole_period() -> None:

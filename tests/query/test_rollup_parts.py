@@ -170,14 +170,17 @@ def test_a_range_is_divided_where_the_series_of_a_period_are_noted() -> None:
     assert asked == [True]
 
 
-@pytest.mark.parametrize(("since", "noted"), [(START, "from 2026-03-05T00:00:00.000000Z on"), (None, "not yet")])
+@pytest.mark.parametrize(
+    ("since", "noted"),
+    [(START, "that begins at 2026-03-05T00:00:00.000000Z or later"), (None, "after the next run of the refresher")],
+)
 def test_events_of_unknown_series_are_refused_with_the_time_from_which_series_are_noted(
     since: datetime | None, noted: str
 ) -> None:
     with pytest.raises(ProblemError, match="400 needs_series: s is partitioned by series") as caught:
         refuse_unnoted(STREAM, choose(since), since)
-    assert "set from after the period that holds 2026-03-04T12:00:00.000000Z" in caught.value.problem.detail
-    assert caught.value.problem.detail.endswith(f"are noted {noted}, and an archived period can be read")
+    assert "The period that holds 2026-03-04T12:00:00.000000Z has no such list" in caught.value.problem.detail
+    assert f"the first with a list is the one {noted}. Set from after" in caught.value.problem.detail
     with pytest.raises(ProblemError, match=r"400 needs_series: .*add series=, or ask us-east-1"):
         refuse_unordered(STREAM, choose(since), Copies("eu-west-1", "us-east-1"))
     refuse_unnoted(STREAM, Choice((), {}), None)

@@ -245,7 +245,8 @@ def test_groups_with_percentiles_are_fewer_as_each_takes_more_memory(monkeypatch
 
 
 @pytest.mark.parametrize(
-    ("most", "proposed"), [(10, "more than limit=4: set limit=10, or group"), (9, "limit=4: group")]
+    ("most", "proposed"),
+    [(10, "limit=4: set limit=10, or take the first groups with top="), (9, "limit=4: take the first groups")],
 )
 def test_a_limit_is_proposed_only_if_it_may_be_asked_for(
     most: int, proposed: str, monkeypatch: pytest.MonkeyPatch

@@ -160,7 +160,7 @@ def test_a_definition_has_its_sources_period_only_by_series_and_always_its_lead(
 def test_a_rebuild_of_a_definition_that_has_not_begun_has_no_plan() -> None:
     world = begin_rollups((MINUTES,))
     state, changed = world.rollups.read_state("s"), replace(MINUTES, by=())
-    plan = plan_rebuild(changed, state, START, START + HOUR)
+    plan = plan_rebuild(changed, state, START, START + HOUR, world.services().clock.now())
     assert plan == {"buckets": 0, "marked": 0, "problem": "the rollup has not begun: wait for the refresher's next run"}
 
 

@@ -131,9 +131,10 @@ def test_periods_from_before_series_were_noted_are_refused_and_what_can_be_read_
         problem = error.value.problem
         assert (problem.status, problem.code) == (400, "needs_series")
         assert problem.detail == (
-            "s is partitioned by series, and a bucket that no rollup has sealed is read by the series that are noted for its"
-            " period: add series=, or set from after the period that holds 2026-03-02T00:00:00.000000Z; the series of"
-            " periods that begin later are noted from 2026-03-03T00:00:00.000000Z on, and an archived period can be read"
+            "s is partitioned by series: add series=. Without it, the events that are in no sealed bucket of a rollup are"
+            " found by the list of their period's series. The period that holds 2026-03-02T00:00:00.000000Z has no such list;"
+            " the first with a list is the one that begins at 2026-03-03T00:00:00.000000Z or later. Set from after the"
+            " periods without a list. An archived period needs none"
         )
     # A series is read as before, and so is an archive.
     assert [row["count"] for row in world.ask(**{**ALL, "series": "a"}).rows] == [1] * 5

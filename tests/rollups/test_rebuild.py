@@ -32,7 +32,7 @@ def test_a_rebuild_extends_a_rollup_to_the_events_of_before() -> None:
     world.refresh()
     assert (
         rebuilt(world, 1).problem
-        == "the rollup begins at 2026-03-02T06:00:00.000000Z: rebuild it when its first bucket is sealed"
+        == "the rollup begins at 2026-03-02T06:00:00.000000Z: rebuild it after 2026-03-02T06:03:30.000000Z"
     )
     world.sleep(3 * 3_600)
     world.refresh()
@@ -284,6 +284,18 @@ def test_a_definition_that_the_refresher_has_not_seen_yet_is_not_rebuilt() -> No
     assert not world.rollups.marks
 
 
+def test_a_plan_names_the_time_from_which_a_rollup_that_just_began_can_be_rebuilt() -> None:
+    world = World((HOURS,))
+    world.refresh()
+    state = world.rollups.read_state("s")
+    plan = plan_rebuild(HOURS, state, START, START + timedelta(hours=1), START + timedelta(hours=1))
+    assert plan == {
+        "buckets": 0,
+        "marked": 0,
+        "problem": "the rollup begins at 2026-03-02T01:00:00.000000Z: rebuild it after 2026-03-02T01:03:30.000000Z",
+    }
+
+
 def test_a_plan_of_a_rebuild_counts_what_it_would_compute() -> None:
     world = begin_rollups((MINUTES,))
     world.refresh()
@@ -291,7 +303,7 @@ def test_a_plan_of_a_rebuild_counts_what_it_would_compute() -> None:
 
     def plan(start: float, end: float) -> tuple[int, int]:
         begin, until = START + timedelta(minutes=start), START + timedelta(minutes=end)
-        found = plan_rebuild(MINUTES, state, begin, until)
+        found = plan_rebuild(MINUTES, state, begin, until, world.services().clock.now())
         assert found["problem"] is None
         return found["buckets"], found["marked"]
 

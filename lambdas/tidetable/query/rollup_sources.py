@@ -266,10 +266,15 @@ def refuse_unnoted(stream: Stream, choice: Choice, since: datetime | None) -> No
         return
     for gap in choice.gaps:
         if gap.reason is GapReason.NO_INDEX:
-            noted = f"from {to_text(since)} on" if since is not None else "not yet"
+            listed = (
+                f"that begins at {to_text(since)} or later"
+                if since is not None
+                else "after the next run of the refresher"
+            )
             detail = (
-                f"{stream.name} is partitioned by series, and a bucket that no rollup has sealed is read by the series that are"
-                f" noted for its period: add series=, or set from after the period that holds {to_text(gap.start)}; the series"
-                f" of periods that begin later are noted {noted}, and an archived period can be read"
+                f"{stream.name} is partitioned by series: add series=. Without it, the events that are in no sealed bucket of"
+                f" a rollup are found by the list of their period's series. The period that holds {to_text(gap.start)} has no"
+                f" such list; the first with a list is the one {listed}. Set from after the periods without a list. An"
+                " archived period needs none"
             )
             raise refuse_request(400, "needs_series", detail)

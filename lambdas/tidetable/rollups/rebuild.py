@@ -12,7 +12,7 @@ from tidetable.errors import StoreUnavailable, TableThrottled
 from tidetable.leases import hold_lease
 from tidetable.ports.rollups import RollupState
 from tidetable.query.model import RESERVE
-from tidetable.rollup_model.bounds import LEASE, REBUILT, can_seal, to_millis
+from tidetable.rollup_model.bounds import LEASE, REBUILT, SEALED_AFTER, can_seal, to_millis
 from tidetable.rollup_model.cover import DefinitionVersion, find_present, list_versions
 from tidetable.rollup_model.definition import Definition
 from tidetable.rollups.bucket import RefreshReport, RefreshRun, compute_bucket
@@ -62,12 +62,9 @@ def rebuild_rollup(
             return None
         state = services.rollups.read_state(definition.source)
         newest = find_present(definition, state)
-        if newest is None:
-            return RebuildProgress(end, 0, 1, problem=NOT_BEGUN)
-        early = not can_seal(newest.start, services.clock.now())
-        if early or any(version.edge.sealed >= newest.edge.sealed for version in list_versions(definition, state)[1:]):
-            problem = f"the rollup begins at {to_text(newest.start)}: rebuild it when its first bucket is sealed"
-            return RebuildProgress(newest.start, 0, 1, problem=problem)
+        problem = find_obstacle(definition, state, services.clock.now())
+        if newest is None or problem is not None:
+            return RebuildProgress(end if newest is None else newest.start, 0, 1, problem=problem)
         first = definition.floor(start)
         sealed = _list_sealed(newest, first, end)
         marked, failure = _mark_buckets(definition.source, sealed, services)
@@ -78,6 +75,19 @@ def rebuild_rollup(
         return _extend_back(
             newest, first, RefreshRun(definition.source, definitions, services, RefreshReport()), state, marked
         )
+
+
+def find_obstacle(definition: Definition, state: RollupState, now: datetime) -> str | None:
+    """Find the reason why the past buckets of a rollup cannot be computed yet, with the time from which they can."""
+    newest = find_present(definition, state)
+    if newest is None:
+        return NOT_BEGUN
+    begin = f"the rollup begins at {to_text(newest.start)}: rebuild it"
+    if not can_seal(newest.start, now):
+        return f"{begin} after {to_text(newest.start + SEALED_AFTER)}"
+    if any(version.edge.sealed >= newest.edge.sealed for version in list_versions(definition, state)[1:]):
+        return f"{begin} when its first bucket is sealed"
+    return None
 
 
 def _list_sealed(version: DefinitionVersion, first: datetime, end: datetime) -> list[datetime]:

@@ -9,7 +9,7 @@ from tidetable.durations import Duration
 from tidetable.ports.rollups import RollupState
 from tidetable.rollup_model.cover import find_present, list_versions
 from tidetable.rollup_model.definition import Definition
-from tidetable.rollups.rebuild import NOT_BEGUN
+from tidetable.rollups.rebuild import find_obstacle
 from tidetable.rollups.refresh import measure_lag, measure_waiting
 from tidetable.times import to_text
 
@@ -45,11 +45,17 @@ def describe_rollup(definition: Definition, state: RollupState, now: datetime) -
     }
 
 
-def plan_rebuild(definition: Definition, state: RollupState, start: datetime, end: datetime) -> dict[str, Any]:
-    """Count the buckets that a rebuild of a range would compute, and the sealed buckets that it would mark."""
+def plan_rebuild(
+    definition: Definition, state: RollupState, start: datetime, end: datetime, now: datetime
+) -> dict[str, Any]:
+    """Count the buckets that a rebuild of a range would compute, and the sealed buckets that it would mark.
+
+    ``problem`` says why it would compute none yet.
+    """
     newest, first = find_present(definition, state), definition.floor(start)
-    if newest is None:
-        return {"buckets": 0, "marked": 0, "problem": NOT_BEGUN}
+    problem = find_obstacle(definition, state, now)
+    if newest is None or problem is not None:
+        return {"buckets": 0, "marked": 0, "problem": problem}
     begin, last = max(first, newest.start), min(definition.ceil(end), newest.end)
     return {
         "buckets": max((newest.start - first) // definition.every, 0),

@@ -203,7 +203,8 @@ class AggregatePass:
         if len(groups) > self._aggregation.limit:
             detail = f"one step has {len(groups)} rows, more than limit={self._aggregation.limit}"
             more = f"set limit={len(groups)}, or " if len(groups) <= MAX_ROWS else ""
-            raise refuse_request(422, "too_much", f"{detail}: {more}group by less, or narrow it down with where")
+            first = "" if self._aggregation.top else "take the first groups with top=, "
+            raise refuse_request(422, "too_much", f"{detail}: {more}{first}group by less, or narrow it down with where")
         self._shown_texts += texts
         _refuse_long(self._shown_texts)
         for group in sorted(groups):
