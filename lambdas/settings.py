@@ -13,7 +13,7 @@ from msgspec import field
 from tidetable.config import Config, load
 
 if TYPE_CHECKING:
-    from tidetable.copies import Copies
+    from tidetable.copies.reader import Copies
 
 # The configuration travels inside the asset, beside this module.
 CONFIG_FILE = Path(__file__).parent / "tidetable.toml"
@@ -62,7 +62,7 @@ def find_copies() -> Copies | None:
     origin = os.environ.get("TIDETABLE_ORIGIN", "")
     if not origin:
         return None
-    from tidetable.copies import Copies
+    from tidetable.copies.reader import Copies
 
     return Copies(os.environ.get("AWS_REGION", ""), origin)
 

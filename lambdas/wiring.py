@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from doors.otlp_door import OtlpDoor
     from tidetable import ports
     from tidetable.config import Config
-    from tidetable.copies import Copies
+    from tidetable.copies.reader import Copies
     from tidetable.credentials import CredentialRing
     from tidetable.event_writing import Jitter
     from tidetable.ingest.circuit import Circuit

@@ -6,6 +6,7 @@ imports the package, with everything that the package imports.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -100,3 +101,28 @@ def test_no_rooms_import_each_other() -> None:
     # The refresher reads as queries do. Rollups' model is below both.
     assert rooms["query"] & {"rollups", "lifecycle", "archive", "ingest", "feed"} == set()
     assert rooms["rollup_model"] <= {"config", "layout", "packs", "ports"}
+
+
+def test_copies_in_other_regions_have_one_room_with_a_narrow_door() -> None:
+    """Whoever adds a caller of the room, or asks elsewhere which Regions have copies, changes these lists on purpose."""
+    outside = [file for file in FILES if LAMBDAS / "tidetable" / "copies" not in file.parents]
+    doors: dict[str, set[str]] = {}
+    for file in outside:
+        for module, taken in read_module(file).pairs:
+            if module.startswith("tidetable.copies."):
+                doors.setdefault(module.rpartition(".")[2], set()).add(taken)
+    assert doors == {
+        "catalog_copies": {"CatalogCopy", "follow_catalog", "remove_catalog_copies"},
+        "reader": {"Copies"},
+        "states": {"describe_changing_copies", "list_mirrors", "list_own_copies", "refuse_changing"},
+        "table_copies": {
+            *("Copy", "DeleteCopy", "begin_copy", "find_lost_copies", "fit_copies", "mark_copies", "needs_look"),
+            "record_regions",
+        },
+    }
+    knows = re.compile(r"\.replicas|\breplicas[=:]|former_regions")
+    assert {name_module(file) for file in outside if knows.search(read_module(file).text)} == {
+        *("tidetable.config.model", "tidetable.config.stage", "tidetable.config.derive"),
+        *("tidetable.config.check_copies", "tidetable.config.check_stage"),
+        *("tidetable.catalog", "aws.dynamodb.catalog_items", "bill.copied", "bill.workload_bill"),
+    }

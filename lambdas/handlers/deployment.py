@@ -14,10 +14,10 @@ import wiring_upkeep
 from handlers._observe import logger, make_countdown, observe
 from handlers.lifecycle import publish_notices
 from machine import draw_salt
+from tidetable.copies.catalog_copies import remove_catalog_copies
 from tidetable.credentials.first import admit_first, dismiss_first
 from tidetable.errors import TidetableError
 from tidetable.lifecycle import LifecycleRun
-from tidetable.lifecycle.catalog_copies import remove_catalog_copies
 from tidetable.lifecycle.deploy import deploy, list_unmade_tables
 from tidetable.lifecycle.deployed import finish_stage, mark_updated, protect, take_back
 from tidetable.lifecycle.removal import remove

@@ -14,7 +14,7 @@ from tidetable.config import Config
 from tidetable.ports import CatalogReader, Clock
 
 if TYPE_CHECKING:
-    from tidetable.copies import Copies
+    from tidetable.copies.reader import Copies
 
 
 def find_archive_expiry(entry: Entry, config: Config) -> datetime | None:

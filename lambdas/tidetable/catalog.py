@@ -192,6 +192,11 @@ class Entry(msgspec.Struct, frozen=True):
         return self.archive if self.archive is not None and self.archive.expired_at is None else None
 
     @property
+    def copied(self) -> bool:
+        """True if the table is to have copies in other Regions."""
+        return bool(self.replicas)
+
+    @property
     def absence(self) -> GapReason:
         """The reason why a period without table and archive cannot be read."""
         if not self.here:

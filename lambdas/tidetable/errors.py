@@ -275,6 +275,16 @@ def note_trouble(what: str, troubles: list[str]) -> Iterator[None]:
         troubles.append(f"{what}: {describe_error(error)}")
 
 
+@contextmanager
+def repeat_later() -> Iterator[None]:
+    """Pass over a transient refusal in the block: the caller looks at the table again, and repeats the request."""
+    try:
+        yield
+    except TableRefused as refused:
+        if not refused.transient:
+            raise
+
+
 def judge_failure(error: Exception) -> tuple[str, str]:
     """Return the outcome of a change that raised an error, and the reason.
 

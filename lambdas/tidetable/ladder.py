@@ -114,14 +114,14 @@ def choose_level(entry: Entry, stream: Stream, now: datetime, stagger: timedelta
     """
     level = _choose_level(entry, stream, now, stagger)
     scaled = level.scaling is not None and level.scaling.write is not None
-    if not entry.replicas or level.write is None or scaled:
+    if not entry.copied or level.write is None or scaled:
         return level
     return Level(None, None, level.table_class, f"{level.reason}, on demand as it has copies")
 
 
 def _choose_level(entry: Entry, stream: Stream, now: datetime, stagger: timedelta) -> Level:
     delay = compute_stagger(entry.table, stagger)
-    level = compute_level(entry.period, stream, now, delay=delay, copied=bool(entry.replicas))
+    level = compute_level(entry.period, stream, now, delay=delay, copied=entry.copied)
     if entry.opened is not None and entry.is_open(now) and is_past(entry.period, stream, now):
         until, write, read = entry.opened
         most = stream.capacity.maxima if write is None else None
@@ -167,7 +167,7 @@ def compute_level(
     if capacity.on_demand(step):
         return Level(None, None, step.table_class, reason, most=capacity.maxima)
     rises = period.start - stream.ahead - RAISE_AHEAD - delay
-    if now < rises and not (bool(stream.replicas) if copied is None else copied):
+    if now < rises and not (stream.copied if copied is None else copied):
         return Level(STANDBY_UNITS, STANDBY_UNITS, step.table_class, f"stands by until {rises.isoformat()}")
     units = {name: (own.write, own.read) for name, own in step.index.items()}
     scaling = capacity.autoscaling if age == 0 and not step.is_late else None

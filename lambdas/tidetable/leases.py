@@ -13,6 +13,8 @@ from tidetable.remaining import Remaining
 # dead run's lease blocks at most one other run.
 LIFECYCLE_LEASE = "lifecycle"
 LEASE_MOST = timedelta(minutes=5)
+# The seconds from one scheduled run to the next.
+RUN_SECONDS = 300
 _FOR_EVER = timedelta(days=36_500)
 
 

@@ -12,7 +12,8 @@ from datetime import timedelta
 from msgspec.structs import replace
 
 from tidetable.catalog import Entry, State
-from tidetable.errors import NotOurs, NotReady, TableMissing, TableRefused, TableUnusable
+from tidetable.copies.states import describe_changing_copies, list_own_copies, refuse_changing
+from tidetable.errors import NotOurs, NotReady, TableMissing, TableRefused, TableUnusable, repeat_later
 from tidetable.names import parse_table_name
 from tidetable.ports import Clock, Table, Tables, TableSpec
 from tidetable.remaining import Remaining
@@ -53,20 +54,6 @@ def specify_tables(entry: Entry, spec: TableSpec) -> list[TableSpec]:
 def list_names(entry: Entry) -> list[str]:
     """List the names of an entry's tables, the period table last: as long as it exists, a deletion is not finished."""
     return list(reversed(entry.tables))
-
-
-# AWS: while a copy is in one of these states, AWS refuses every change of its table, although the table is ACTIVE.
-COPY_CHANGES = frozenset({"CREATING", "DELETING"})
-
-
-def describe_changing_copies(table: Table) -> str:
-    """Describe the copies that are being made or deleted; empty if there are no such copies."""
-    return ", ".join(f"{region} {status}" for region, status in sorted(table.copies.items()) if status in COPY_CHANGES)
-
-
-def list_own_copies(entry: Entry, table: Table) -> list[str]:
-    """List the Regions with a copy of the table that the lifecycle has made, not somebody else."""
-    return [region for region in entry.replicas if region in table.copies]
 
 
 def passes(status: str) -> bool:
@@ -169,9 +156,7 @@ class PeriodTables:
             table = self.tables.describe(name)
             if table is not None and list_own_copies(entry, table):
                 self.prove(entry, table)
-                changing = describe_changing_copies(table)
-                if changing:
-                    raise NotReady(f"a copy of {name} is changing: {changing}")
+                refuse_changing(table)
                 self.tables.delete_copy(name, list_own_copies(entry, table)[0])
                 return
 
@@ -192,13 +177,11 @@ class PeriodTables:
         while table is not None:
             if table.status not in _PASSING:
                 try:
-                    self._begin_deletion(entry, table)
+                    # A description may lag behind: the table is changing, or its protection was changed just now.
+                    with repeat_later():
+                        self._begin_deletion(entry, table)
                 except TableMissing:
                     break
-                except TableRefused as refused:
-                    # A description may lag behind: the table is changing, or its protection was changed just now.
-                    if not refused.transient:
-                        raise
             self._pause(f"table {name} is not deleted yet")
             table = self.tables.describe(name)
         return exists

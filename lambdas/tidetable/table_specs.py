@@ -34,7 +34,7 @@ def make_table_spec(
         most=capacity.maxima if level.write is None else None,
         encryption=table.encryption,
         stream=stream.shown,
-        copied=bool(entry.replicas),
+        copied=entry.copied,
     )
 
 

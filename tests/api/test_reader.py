@@ -25,7 +25,7 @@ from tests.fakes.stage import CATALOG, STAGE, Stage
 from tests.fakes.transport import StrictTransport
 from tests.worlds.copied import IRELAND, made, run, send, table_of, text
 from tidetable.catalog import ArchiveFacts, State
-from tidetable.copies import Copies
+from tidetable.copies.reader import Copies
 from wiring_upkeep import Upkeep
 
 HOME = "us-east-1"

@@ -10,13 +10,12 @@ from msgspec.structs import replace
 from tests.fakes import FakeClock
 from tidetable.catalog import Entry, State
 from tidetable.config import TableClass
+from tidetable.copies.states import describe_changing_copies, list_own_copies
 from tidetable.errors import InvalidName, NotOurs, NotReady, TableMissing, TableRefused, TableUnusable
 from tidetable.layout import Index, Layout
 from tidetable.period_tables import (
     PeriodTables,
-    describe_changing_copies,
     list_names,
-    list_own_copies,
     make_table_tags,
     passes,
     specify_tables,

@@ -13,10 +13,10 @@ from tidetable.config import TableClass
 from tidetable.errors import NotOurs, NotReady, StaleEntry, TableRefused
 from tidetable.ladder import Level
 from tidetable.lifecycle import LifecycleRun
-from tidetable.lifecycle.actions import Archive, Close, Delete, Reopen, SetCapacity, SetClass
 from tidetable.lifecycle.apply import apply
 from tidetable.period_tables import PeriodTables, make_table_tags
 from tidetable.ports import TableSpec
+from tidetable.upkeep.actions import Archive, Close, Delete, Reopen, SetCapacity, SetClass
 
 TODAY = "2026-03-15"
 TABLE = f"tidetable-t.s.{TODAY}"

@@ -24,11 +24,11 @@ from tests.worlds.killed import CONFIG, NOON
 from tidetable.catalog import Backfill, State
 from tidetable.config import parse
 from tidetable.errors import BadBackfill
-from tidetable.lifecycle.actions import Reopen
 from tidetable.lifecycle.backfill import end_backfills
 from tidetable.problems import ProblemError
 from tidetable.query import parse_query, run_query
 from tidetable.times import from_text, to_text
+from tidetable.upkeep.actions import Reopen
 
 __all__ = ["stage"]
 

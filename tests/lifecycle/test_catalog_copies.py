@@ -14,9 +14,9 @@ from strict.client import StrictClient
 from tests.fakes.stage import CATALOG, ROLLUPS, Stage
 from tests.worlds.copied import IRELAND, NOON, TOKYO, copies, describe, made, run, text
 from tidetable.config import parse
+from tidetable.copies.catalog_copies import remove_catalog_copies
 from tidetable.errors import NotReady
 from tidetable.lifecycle import RunReport
-from tidetable.lifecycle.catalog_copies import remove_catalog_copies
 
 BARE: dict[str, Any] = {
     "TableName": CATALOG,

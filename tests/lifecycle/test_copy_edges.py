@@ -11,12 +11,12 @@ from tests.lifecycle.world import NOON, World
 from tests.worlds.copied import text
 from tidetable.catalog import ArchiveFacts, Entry, State
 from tidetable.config import TableClass, parse
+from tidetable.copies.catalog_copies import CatalogCopy, follow_catalog, remove_catalog_copies
+from tidetable.copies.table_copies import find_copies_to_mark, fit_copies, has_copies_made, lacks_copies
 from tidetable.errors import CopyRefused, NotReady, TableRefused
-from tidetable.lifecycle.actions import Stuck
-from tidetable.lifecycle.catalog_copies import CatalogCopy, follow_catalog, remove_catalog_copies
-from tidetable.lifecycle.copies import find_copies_to_mark, fit_copies, has_copies_made, lacks_copies
 from tidetable.periods import parse_label
 from tidetable.ports import Table
+from tidetable.upkeep.actions import Stuck
 
 IRELAND, TOKYO = "eu-west-1", "ap-northeast-1"
 CONFIG = parse(text(IRELAND, TOKYO))

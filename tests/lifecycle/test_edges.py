@@ -11,17 +11,17 @@ from tests.lifecycle.world import NOON, World, configuration
 from tests.worlds.copied import text
 from tidetable.catalog import Backfill, Entry, Opening, State
 from tidetable.config import TableClass, parse
+from tidetable.copies.catalog_copies import CatalogCopy, follow_catalog, remove_catalog_copies
+from tidetable.copies.table_copies import Copy, CopyTrouble, find_copies_to_mark, fit_copies
 from tidetable.errors import BadBackfill, NotReady, TableRefused
 from tidetable.ladder import Level
-from tidetable.lifecycle.actions import Copy, CopyTrouble, Deferred, Lost, SetCapacity, SetClass
 from tidetable.lifecycle.backfill import open_backfill
-from tidetable.lifecycle.catalog_copies import CatalogCopy, follow_catalog, remove_catalog_copies
-from tidetable.lifecycle.copies import find_copies_to_mark, fit_copies
 from tidetable.lifecycle.observe import Observed, observe
 from tidetable.lifecycle.plan import plan
 from tidetable.periods import parse_label
 from tidetable.ports import Table
 from tidetable.run_streams import find_run_streams
+from tidetable.upkeep.actions import Deferred, Lost, SetCapacity, SetClass
 
 IRELAND, TOKYO = "eu-west-1", "ap-northeast-1"
 COPIED = parse(text(IRELAND, TOKYO))

@@ -13,9 +13,9 @@ from tests.lifecycle.world import NOON, World
 from tidetable.catalog import Backfill, Opening
 from tidetable.errors import BadBackfill, BadInvocation
 from tidetable.lifecycle import RunReport
-from tidetable.lifecycle.actions import Delete
 from tidetable.lifecycle.outlook import Outlook, RemovedStream
 from tidetable.lifecycle.report import Done, Notice
+from tidetable.upkeep.actions import Delete
 
 DAY = timedelta(days=1)
 MIDNIGHT = NOON.replace(hour=0)

@@ -9,7 +9,7 @@ from tests.lifecycle.world import NOON, World, outcomes
 from tidetable.config import Config, parse
 from tidetable.errors import StoreUnavailable
 from tidetable.lifecycle import LifecycleRun, RunReport, reconcile
-from tidetable.lifecycle.actions import Delete
+from tidetable.upkeep.actions import Delete
 
 TEXT = """
 [lifecycle]

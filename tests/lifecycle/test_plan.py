@@ -12,7 +12,6 @@ from tests.lifecycle.world import INDEXED, SCALED, World, configuration, outcome
 from tidetable.catalog import ArchiveFacts, Backfill, Entry, Opening, SeenTable, State
 from tidetable.config import Config, TableClass, parse
 from tidetable.ladder import choose_level, compute_level
-from tidetable.lifecycle.actions import Action, Close, Create, Deferred, Reopen, SetCapacity
 from tidetable.lifecycle.backfill import open_backfill
 from tidetable.lifecycle.observe import Observation, Observed, observe, remember_horizons
 from tidetable.lifecycle.plan import plan
@@ -20,6 +19,7 @@ from tidetable.periods import parse_label
 from tidetable.ports import Table
 from tidetable.run_streams import RunStreams
 from tidetable.times import to_text
+from tidetable.upkeep.actions import Action, Close, Create, Deferred, Reopen, SetCapacity
 
 DAY = "2026-03-15"
 TABLE = f"tidetable-t.s.{DAY}"

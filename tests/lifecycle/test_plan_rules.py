@@ -10,12 +10,12 @@ from msgspec.structs import replace
 from tests.lifecycle.world import NOON, configuration
 from tidetable.catalog import Backfill, Entry, Opening, State
 from tidetable.config import Config, TableClass
-from tidetable.lifecycle.actions import Action, Create, Lost, Open, SetCapacity
 from tidetable.lifecycle.observe import Observed
 from tidetable.lifecycle.plan import plan
 from tidetable.lifecycle.premake import find_missing_periods
 from tidetable.periods import parse_label
 from tidetable.ports import Table
+from tidetable.upkeep.actions import Action, Create, Lost, Open, SetCapacity
 
 DAY = timedelta(days=1)
 START = NOON.replace(hour=0)

@@ -8,21 +8,11 @@ from msgspec.structs import replace
 from tests.lifecycle.world import INDEXED, World
 from tidetable.catalog import Entry, State
 from tidetable.config import Autoscaling, Range, TableClass
+from tidetable.copies.table_copies import Copy, DeleteCopy
 from tidetable.errors import NotOurs, NotReady, StaleEntry
 from tidetable.ladder import Level
-from tidetable.lifecycle.actions import (
-    Archive,
-    Close,
-    Copy,
-    Delete,
-    DeleteCopy,
-    Open,
-    Scale,
-    SetCapacity,
-    SetClass,
-    Unscale,
-)
 from tidetable.lifecycle.apply import apply
+from tidetable.upkeep.actions import Archive, Close, Delete, Open, Scale, SetCapacity, SetClass, Unscale
 
 TODAY = "2026-03-15"
 TABLE = f"tidetable-t.s.{TODAY}"

@@ -3,10 +3,12 @@
 from typing import Any
 
 from tests.lifecycle.world import NOON, World
+from tidetable.copies.catalog_copies import CatalogCopy
+from tidetable.copies.table_copies import Copy, CopyTrouble, DeleteCopy
 from tidetable.feed.mappings import FeedStep
-from tidetable.lifecycle import RunReport, actions
-from tidetable.lifecycle.catalog_copies import CatalogCopy
+from tidetable.lifecycle import RunReport
 from tidetable.lifecycle.report import Done, Notice, make_notices
+from tidetable.upkeep import actions
 
 REASON = "it meets the writable window or is among the next periods"
 STEP = {
@@ -24,11 +26,11 @@ def test_the_actions_of_a_run_have_their_order() -> None:
     """What events need at once comes first. A table is raised before it is scaled, and closed before it is archived."""
     ranked: list[Any] = [
         actions.Create, actions.Open, actions.Reopen, actions.Unscale, actions.SetCapacity, actions.SetClass,
-        actions.Scale, actions.Copy, actions.Close, actions.Archive, actions.Delete, actions.DeleteCopy,
-        actions.Deferred, actions.Lost, actions.Unseen, actions.Stuck, actions.CopyTrouble,
+        actions.Scale, Copy, actions.Close, actions.Archive, actions.Delete, DeleteCopy,
+        actions.Deferred, actions.Lost, actions.Unseen, actions.Stuck, CopyTrouble,
     ]  # fmt: skip
     assert [action.rank for action in ranked] == list(range(17))
-    findings = (actions.Deferred, actions.Lost, actions.Unseen, actions.Stuck, actions.CopyTrouble)
+    findings = (actions.Deferred, actions.Lost, actions.Unseen, actions.Stuck, CopyTrouble)
     assert [finding.outcome for finding in findings] == ["deferred", "lost", "failed", "failed", "failed"]
 
 

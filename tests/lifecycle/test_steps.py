@@ -12,10 +12,10 @@ from tests.lifecycle.world import INDEXED, NOON, World, outcomes
 from tidetable.catalog import Entry, Opening, State
 from tidetable.config import Autoscaling, TableClass, parse
 from tidetable.config.capacity import Range
+from tidetable.copies.table_copies import Copy, DeleteCopy
 from tidetable.errors import ArchiveBusy, NotOurs, NotReady, StaleEntry, TableUnusable
 from tidetable.expiry import compute_settling
 from tidetable.ladder import compute_level
-from tidetable.lifecycle.actions import Archive, Copy, Create, Delete, DeleteCopy, Unscale
 from tidetable.lifecycle.apply import apply
 from tidetable.lifecycle.deployed import take_back
 from tidetable.lifecycle.observe import Observation, Observed, remember_copies
@@ -24,6 +24,7 @@ from tidetable.period_tables import PeriodTables, make_table_tags
 from tidetable.ports import TableSpec
 from tidetable.run_streams import RunStreams
 from tidetable.table_specs import make_filling_spec, make_table_spec
+from tidetable.upkeep.actions import Archive, Create, Delete, Unscale
 
 TODAY = "2026-03-15"
 TABLE = f"tidetable-t.s.{TODAY}"

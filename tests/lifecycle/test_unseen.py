@@ -15,13 +15,13 @@ from tidetable.config import TableClass
 from tidetable.errors import NotOurs, NotReady
 from tidetable.events import Event
 from tidetable.lifecycle import LifecycleRun
-from tidetable.lifecycle.actions import Delete
 from tidetable.lifecycle.apply import apply
 from tidetable.lifecycle.deployed import take_back
 from tidetable.lifecycle.removal import Removed, remove
 from tidetable.period_tables import PeriodTables, make_table_tags
 from tidetable.ports import TableSpec
 from tidetable.times import to_text
+from tidetable.upkeep.actions import Delete
 
 NOON = datetime(2026, 3, 15, 12, tzinfo=UTC)
 DAY = "2026-03-15"

@@ -13,7 +13,7 @@ from tests.fakes.items import read_event
 from tests.fakes.stage import Stage
 from tests.worlds.days import NOW, START, STREAM, Fixture, many, run
 from tidetable.catalog import ArchiveFacts, State
-from tidetable.copies import Copies
+from tidetable.copies.reader import Copies
 from tidetable.events import Event
 from tidetable.layout import Ref
 from tidetable.problems import ProblemError

@@ -14,7 +14,7 @@ from tests.worlds.days import Days
 from tidetable.catalog import Entry, GapReason, State
 from tidetable.conditions import ANY
 from tidetable.config import parse
-from tidetable.copies import Copies
+from tidetable.copies.reader import Copies
 from tidetable.events import Event
 from tidetable.layout import Layout
 from tidetable.periods import parse_label

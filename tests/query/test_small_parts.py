@@ -15,7 +15,7 @@ from tests.worlds.packed import STREAMS as PACKED_STREAMS
 from tests.worlds.packed import items_of
 from tidetable.catalog import Entry, State
 from tidetable.conditions import NameConditions
-from tidetable.copies import Copies
+from tidetable.copies.reader import Copies
 from tidetable.errors import TableMissing
 from tidetable.events import Event
 from tidetable.layout import Index, Key, Layout, Packing, Ref

@@ -17,7 +17,7 @@ _VIEWS = ("none", "new-and-old-images")
 
 def check_copies(stream: Stream) -> Iterator[str]:
     """Yield the problems of a stream's copies. Each begins with its key, without the path of the stream."""
-    if not stream.replicas:
+    if not stream.copied:
         return
     at = ".replicas"
     yield from check_regions(at, stream.replicas)

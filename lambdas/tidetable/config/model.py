@@ -78,9 +78,14 @@ class Stream(Group, frozen=True, kw_only=True):
     @property
     def shown(self) -> ChangeStream:
         """The images in the change streams of new tables: copies need new and old images, a feed needs new images."""
-        if self.replicas and self.table.stream == "none":
+        if self.copied and self.table.stream == "none":
             return "new-and-old-images"
         return "new-image" if self.feed is not None and self.table.stream == "none" else self.table.stream
+
+    @property
+    def copied(self) -> bool:
+        """True if new tables get copies in other Regions."""
+        return bool(self.replicas)
 
     @property
     def shrinks(self) -> bool:

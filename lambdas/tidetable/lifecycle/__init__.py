@@ -7,6 +7,6 @@ these rules and an observation into actions; ``apply`` carries the actions out.
 
 from tidetable.lifecycle.reconcile import reconcile
 from tidetable.lifecycle.report import RunReport
-from tidetable.lifecycle.run import LifecycleRun
+from tidetable.upkeep.run import LifecycleRun
 
 __all__ = ["RunReport", "LifecycleRun", "reconcile"]

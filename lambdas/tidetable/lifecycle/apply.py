@@ -6,12 +6,14 @@ from datetime import datetime
 
 from tidetable.catalog import Entry, State
 from tidetable.catalog_steps import read_entry
-from tidetable.errors import NotReady, TableUnusable
-from tidetable.lifecycle import actions
-from tidetable.lifecycle.run import LifecycleRun
-from tidetable.period_tables import PeriodTables, describe_changing_copies, list_names, passes
+from tidetable.copies.states import list_mirrors
+from tidetable.copies.table_copies import Copy, DeleteCopy, begin_copy
+from tidetable.errors import NotReady
+from tidetable.period_tables import PeriodTables, list_names
 from tidetable.ports import Table
 from tidetable.remaining import limit_time
+from tidetable.upkeep import actions
+from tidetable.upkeep.run import LifecycleRun
 
 # If fewer seconds than this are left, a later run makes the archive.
 _ARCHIVE_SECONDS = 20.0
@@ -30,9 +32,9 @@ def apply(action: actions.Action, run: LifecycleRun, now: datetime) -> None:
             _open_period(action, run)
         case actions.SetCapacity() | actions.SetClass() | actions.Scale() | actions.Unscale():
             _change_settings(action, run)
-        case actions.Copy():
-            _begin_copy(action, run)
-        case actions.DeleteCopy():
+        case Copy():
+            begin_copy(action, run)
+        case DeleteCopy():
             _delete_copy(action, run)
         case actions.Reopen():
             run.catalog.move(entry, action.state, expected=(entry.state,), opened=action.opened)
@@ -77,7 +79,7 @@ def _change_settings(
                 # Targets that the new policy does not name must go. So must the targets that the service has mirrored
                 # to the Regions of copies: they keep the old policy, and two policies would change the units that all
                 # copies share.
-                run.scaling.deregister(entry.table, indexes, entry.replicas)
+                _deregister(entry, run)
             run.scaling.register(entry.table, indexes, action.policy)
             # The confirmation comes last. Until then every run registers again; a repeated registration changes
             # nothing.
@@ -123,26 +125,7 @@ def _set_capacity(action: actions.SetCapacity, table: Table, run: LifecycleRun) 
         run.tables.set_maxima(table.name, level.most, [index.name for index in action.entry.layout.global_indexes])
 
 
-def _begin_copy(action: actions.Copy, run: LifecycleRun) -> None:
-    """Begin the next copy that is missing in the Region. The table beside the period table is copied first."""
-    entry, region, tables = action.entry, action.region, run.make_period_tables()
-    for name in list_names(entry):
-        table = tables.find_owned(entry, name)
-        status = table.copies.get(region)
-        if describe_changing_copies(table):
-            raise NotReady(f"a copy of {name} is changing: {describe_changing_copies(table)}")
-        if status is not None and not passes(status):
-            raise TableUnusable(name, f"{status} in {region}")
-        if status is not None:
-            continue
-        # The mark comes first: a copy that was begun is not listed for some seconds, and must not be begun again
-        # meanwhile.
-        run.catalog.mark_copying(entry, region, run.clock.now())
-        run.tables.create_copy(name, region)
-        return
-
-
-def _delete_copy(action: actions.DeleteCopy, run: LifecycleRun) -> None:
+def _delete_copy(action: DeleteCopy, run: LifecycleRun) -> None:
     """Delete a copy if the catalog, read anew, allows it. The catalog forgets it first, so that nobody reads it."""
     entry = _find_deletable(action, run)
     _prepare_removal(entry, run)
@@ -158,8 +141,12 @@ def _prepare_removal(entry: Entry, run: LifecycleRun) -> None:
 
 
 def _remove_scaling(entry: Entry, run: LifecycleRun) -> None:
-    run.scaling.deregister(entry.table, [index.name for index in entry.layout.global_indexes], entry.replicas)
+    _deregister(entry, run)
     run.catalog.mark_scaled(entry, scaled=False)
+
+
+def _deregister(entry: Entry, run: LifecycleRun) -> None:
+    run.scaling.deregister(entry.table, [index.name for index in entry.layout.global_indexes], list_mirrors(entry))
 
 
 def _await_units(entry: Entry, run: LifecycleRun) -> None:
@@ -186,7 +173,7 @@ def _delete_tables(action: actions.Delete, run: LifecycleRun, now: datetime) -> 
     run.catalog.move(entry, State.DELETED, expected=(entry.state,), deleted_at=now)
 
 
-def _find_deletable(action: actions.Delete | actions.DeleteCopy, run: LifecycleRun) -> Entry:
+def _find_deletable(action: actions.Delete | DeleteCopy, run: LifecycleRun) -> Entry:
     """Return the present entry; NotReady if its table must not be deleted."""
     entry = read_entry(run.catalog, action.entry.stream, action.entry.period)
     if entry is None or (entry.state is not State.ARCHIVED and not action.unarchived):

@@ -22,10 +22,10 @@ from tidetable.leases import LIFECYCLE_LEASE, hold_lease
 from tidetable.lifecycle.premake import find_opening
 from tidetable.lifecycle.reconcile import reconcile
 from tidetable.lifecycle.report import RunReport
-from tidetable.lifecycle.run import LifecycleRun
 from tidetable.periods import LONGEST
 from tidetable.ports import Catalog
 from tidetable.times import to_text
+from tidetable.upkeep.run import LifecycleRun
 
 LONGEST_OPEN = timedelta(days=30)
 

@@ -6,10 +6,10 @@ with which they are encrypted.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 
 from tidetable.config import Config, Stream
+from tidetable.copies.table_copies import find_lost_copies
 from tidetable.ports import Catalog
 from tidetable.run_streams import read_recorded_policies
 
@@ -36,27 +36,6 @@ def find_changed_natures(config: Config, catalog: Catalog) -> Iterator[str]:
                 f"{former.name}: its tables or archives hold {_describe_origin(former)}, and the configuration makes it"
                 f" {_describe_origin(stream)}: give the {kind} another name"
             )
-
-
-def find_lost_copies(config: Config, catalog: Catalog) -> Iterator[str]:
-    """List the Regions in which tables have copies that the functions could no longer delete.
-
-    AWS does not delete a table that has copies. So such tables would stay, and cost money, in all of their Regions.
-    """
-    if config.has_had_copies:
-        return
-    copied = [
-        entry
-        for record in catalog.list_policies()
-        for entry in catalog.entries(record.stream, consistent=True)
-        if entry.copies
-    ]
-    if copied:
-        regions = sorted({region for entry in copied for region in entry.copies})
-        yield (
-            f"{len(copied)} tables have copies in {', '.join(regions)}, and the configuration names no Region any more: write"
-            f" former_regions = {json.dumps(regions)} under [storage] until these tables are deleted"
-        )
 
 
 def find_lost_keys(config: Config, catalog: Catalog) -> Iterator[str]:

@@ -12,16 +12,16 @@ from tidetable.config import Stream
 from tidetable.errors import note_trouble
 from tidetable.ladder import RAISED
 from tidetable.leases import is_recorded, record_fact
-from tidetable.lifecycle.actions import Action, Create, Finding, Open, Reopen, SetCapacity
 from tidetable.lifecycle.conflicts import find_conflicts
 from tidetable.lifecycle.outlook import measure_lead
 from tidetable.lifecycle.premake import find_missing_periods
 from tidetable.lifecycle.reconcile import reconcile
 from tidetable.lifecycle.report import RunReport
-from tidetable.lifecycle.run import LifecycleRun
 from tidetable.names import name_table
 from tidetable.periods import Period
 from tidetable.times import MOMENT
+from tidetable.upkeep.actions import Action, Create, Finding, Open, Reopen, SetCapacity
+from tidetable.upkeep.run import LifecycleRun
 from tidetable.window import Window
 
 # The pause between two runs of a deploy. A scheduled run ends within minutes, and a table is made in seconds.

@@ -8,10 +8,10 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from tidetable.catalog import Entry, State
-from tidetable.errors import TableRefused
+from tidetable.errors import repeat_later
 from tidetable.lifecycle.apply import remove_table
-from tidetable.lifecycle.run import LifecycleRun
 from tidetable.period_tables import POLL_SECONDS, pause
+from tidetable.upkeep.run import LifecycleRun
 
 _AT_ONCE = 8
 # The catalog is made a little before the tables, and its time is from another machine's clock.
@@ -77,12 +77,9 @@ def protect(run: LifecycleRun, *, protected: bool) -> None:
         if table is not None and table.status == "ACTIVE":
             if table.protected is protected:
                 return
-            try:
+            # Protection cannot change twice within 15 seconds.
+            with repeat_later():
                 run.tables.set_protection(run.catalog_table, protected=protected)
-            except TableRefused as error:
-                # Protection cannot change twice within 15 seconds.
-                if not error.transient:
-                    raise
         why = f"table {run.catalog_table} is {table.status if table is not None else 'not there'}"
         pause(POLL_SECONDS, why, run.clock, run.remaining)
 

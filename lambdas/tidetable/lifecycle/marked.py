@@ -13,7 +13,7 @@ from tidetable.catalog import Entry
 from tidetable.config import Config
 from tidetable.errors import note_trouble
 from tidetable.expiry import is_expired
-from tidetable.lifecycle.run import LifecycleRun
+from tidetable.upkeep.run import LifecycleRun
 
 
 def find_marked_tables(

@@ -14,19 +14,18 @@ from itertools import takewhile
 
 from tidetable.catalog import OPENING, Backfill, Entry, State
 from tidetable.config import Config, Stream
+from tidetable.copies.table_copies import mark_copies, needs_look
 from tidetable.errors import NotReady, describe_error, note_trouble
 from tidetable.ladder import choose_level
-from tidetable.lifecycle.copies import find_copies_to_mark, is_ending, lacks_copies
+from tidetable.leases import RUN_SECONDS
 from tidetable.lifecycle.marked import find_marked_tables
-from tidetable.lifecycle.run import CONCURRENCY, LifecycleRun
-from tidetable.period_tables import list_names
 from tidetable.ports import Catalog, Table, Tables
 from tidetable.run_streams import RunStreams, find_run_streams
 from tidetable.times import EPOCH
+from tidetable.upkeep.run import CONCURRENCY, LifecycleRun
 from tidetable.window import Window
 
-# The seconds from one scheduled run to the next, and the number of runs in which every table is described once.
-RUN_SECONDS = 300
+# The number of runs in which every table is described once.
 LOOK_EVERY = 12
 
 
@@ -126,28 +125,15 @@ def remember_tables(catalog: Catalog, observation: Observation) -> None:
 
 
 def remember_copies(catalog: Catalog, tables: Tables, observation: Observation, now: datetime) -> None:
-    """Record in the catalog which copies are ACTIVE, if that has changed. A new copy gets the tags of its table first.
+    """Record in the catalog which copies in other Regions can be read, if that has changed.
 
     Call it before the actions: a copy that an action removes must not be marked again.
     """
     for entry, table in observation.list_tables():
-        copies = find_copies_to_mark(entry, observation.config.streams[entry.stream], table, now)
-        if copies != entry.copies:
-            what = f"the copies of {entry.table} could not be tagged and marked for {entry.stream}"
-            # If a new copy or its tags cannot be seen yet, the next run goes on.
-            with note_trouble(what, observation.troubles), suppress(NotReady):
-                _tag_copies(tables, entry, [region for region in copies if region not in entry.copies])
-                catalog.mark_copies(entry, copies)
-
-
-def _tag_copies(tables: Tables, entry: Entry, regions: Sequence[str]) -> None:
-    """Give the copies of the entry's tables the tags of these tables: DynamoDB does not copy tags."""
-    for name in list_names(entry) if regions else ():
-        tags = tables.tags(name)
-        if not tags:
-            raise NotReady(f"the tags of {name} cannot be seen yet")
-        for region in regions:
-            tables.tag_copy(name, region, tags)
+        what = f"the copies of {entry.table} could not be tagged and marked for {entry.stream}"
+        # If a new copy or its tags cannot be seen yet, the next run goes on.
+        with note_trouble(what, observation.troubles), suppress(NotReady):
+            mark_copies(catalog, tables, entry, observation.config.streams[entry.stream], table, now)
 
 
 def remember_horizons(catalog: Catalog, observation: Observation) -> None:
@@ -183,7 +169,7 @@ def _needs_look(entry: Entry, config: Config, now: datetime) -> bool:
     if entry.seen is None or entry.seen.changing or entry.state in OPENING:
         return True
     stream = config.streams[entry.stream]
-    if entry.replicas and (lacks_copies(entry, stream) or is_ending(entry, stream, now)):
+    if needs_look(entry, stream, now):
         return True
     level = choose_level(entry, stream, now, config.lifecycle.stagger)
     if entry.state is not State.RESTORING and not level.suits(entry.seen):

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from tidetable.catalog import OPENING, Entry, State
 from tidetable.config import Config, Stream
+from tidetable.copies.table_copies import DeleteCopy, fit_copies, record_regions
 from tidetable.expiry import (
     MARKS_AWAITED,
     compute_closing,
@@ -19,8 +20,6 @@ from tidetable.expiry import (
     is_expired,
 )
 from tidetable.ladder import RAISED, Level, choose_level, find_next_decrease, is_past
-from tidetable.lifecycle import actions
-from tidetable.lifecycle.copies import fit_copies
 from tidetable.lifecycle.observe import Observed
 from tidetable.lifecycle.premake import find_missing_periods, find_opening
 from tidetable.names import name_table
@@ -28,6 +27,7 @@ from tidetable.period_tables import make_table_tags, passes
 from tidetable.ports import Table
 from tidetable.table_specs import make_table_spec
 from tidetable.times import to_text
+from tidetable.upkeep import actions
 
 # A table is made in seconds. If its KMS key is lost meanwhile, DynamoDB gives the table up after an hour (measured).
 CREATION_MOST = timedelta(minutes=30)
@@ -45,7 +45,7 @@ def _cap_deletions(planned: Iterable[actions.Action], most: int) -> Iterator[act
     """Limit the deletions to ``most`` per run, the oldest periods first. The other deletions wait for later runs."""
     deletions = 0
     for action in planned:
-        deletes = isinstance(action, actions.Delete | actions.DeleteCopy)
+        deletes = isinstance(action, actions.Delete | DeleteCopy)
         deletions += deletes
         if deletes and deletions > most:
             why = f"its deletion is left to a later run: lifecycle.max_deletes allows {most} in one"
@@ -73,7 +73,7 @@ class _StreamPlan:
             entry = Entry(stream.name, period, table, stream.layout, State.CREATING, now, opened=opened)
             asked = opened is not None and is_closed(period, stream, now)
             why = "a backfill asks for it" if asked else "it meets the writable window or is among the next periods"
-            yield self._plan_creation(replace(entry, replicas=stream.replicas), why)
+            yield self._plan_creation(record_regions(entry, stream), why)
         for entry in observed.entries:
             for reopening in self._plan_reopening(entry):
                 yield reopening

@@ -8,18 +8,19 @@ from datetime import datetime, timedelta
 from itertools import groupby
 
 from tidetable.catalog import Backfill, Entry
-from tidetable.errors import TableRefused, describe_error, judge_failure, note_trouble
+from tidetable.copies.catalog_copies import follow_catalog
+from tidetable.copies.table_copies import Copy
+from tidetable.errors import TableRefused, judge_failure, note_trouble
 from tidetable.leases import LEASE_MOST, LIFECYCLE_LEASE, hold_lease
-from tidetable.lifecycle.actions import Action, Archive, Copy, Create, Delete, Finding
 from tidetable.lifecycle.apply import apply
-from tidetable.lifecycle.catalog_copies import CatalogCopy, follow_catalog
 from tidetable.lifecycle.observe import Observation, observe, remember_copies, remember_horizons, remember_tables
 from tidetable.lifecycle.outlook import derive_outlook
 from tidetable.lifecycle.plan import plan
 from tidetable.lifecycle.report import Done, RunReport
-from tidetable.lifecycle.run import CONCURRENCY, LifecycleRun
 from tidetable.remaining import limit_time
 from tidetable.run_streams import remember_policies
+from tidetable.upkeep.actions import Action, Archive, Create, Delete, Finding
+from tidetable.upkeep.run import CONCURRENCY, LifecycleRun
 
 # The time that a run reserves for its records after the last action. That action may be an archive, which takes all
 # other time.
@@ -124,13 +125,8 @@ def _follow_feeds(run: LifecycleRun, observation: Observation, report: RunReport
 
 def _follow_catalog(run: LifecycleRun, report: RunReport) -> None:
     """Begin the catalog's next copy in another Region. A run for one stream leaves this to the next scheduled run."""
-    if report.only is not None or not run.config.replicas:
-        return
-    try:
+    if report.only is None:
         report.catalog_copies = follow_catalog(run, report.now, dry_run=report.dry_run)
-    except Exception as error:  # not a trouble: troubles make a deploy fail, and a deploy needs no copies
-        why = f"the copies of the catalog could not be checked: {describe_error(error)}"
-        report.catalog_copies = [CatalogCopy("copy", run.config.replicas[0], "failed", why)]
 
 
 def _predict_tables(there: set[str], done: Sequence[Done]) -> set[str]:

@@ -11,9 +11,9 @@ from tidetable.catalog import Entry, State
 from tidetable.errors import NotOurs, NotReady, RemovalFailed, judge_failure
 from tidetable.leases import LIFECYCLE_LEASE, limit_lease_length, name_archive_lease, wait_for_lease
 from tidetable.lifecycle.apply import remove_table
-from tidetable.lifecycle.run import LifecycleRun
 from tidetable.period_tables import PeriodTables
 from tidetable.run_streams import find_run_streams
+from tidetable.upkeep.run import LifecycleRun
 
 # A deletion takes 5 to 8 s (measured). Nearly all of this time is waiting, so many deletions run in parallel.
 _AT_ONCE = 32

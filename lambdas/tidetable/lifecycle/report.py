@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from tidetable.copies.catalog_copies import CatalogCopy
 from tidetable.feed.mappings import FeedStep
-from tidetable.lifecycle.actions import Action, Delete
-from tidetable.lifecycle.catalog_copies import CatalogCopy
 from tidetable.lifecycle.outlook import Outlook
 from tidetable.times import to_text
+from tidetable.upkeep.actions import Action, Delete
 
 # The actions of which other systems get notices.
 _KINDS = {"create": "created", "close": "closed", "archive": "archived", "delete": "deleted"}

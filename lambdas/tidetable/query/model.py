@@ -21,7 +21,7 @@ from tidetable.ports import GET_ITEMS, ArchiveReader, CatalogReader, EventStore,
 from tidetable.query.cursor import Seal
 
 if TYPE_CHECKING:
-    from tidetable.copies import Copies
+    from tidetable.copies.reader import Copies
     from tidetable.rollup_model.definition import QueryRollups
 
 ALL = "*"

@@ -38,7 +38,7 @@ from tidetable.rollup_model.definition import Definition
 from tidetable.times import to_text
 
 if TYPE_CHECKING:
-    from tidetable.copies import Copies
+    from tidetable.copies.reader import Copies
 
 # Returns the reason why the cells of a rollup cannot answer a query; None if they can.
 FindMisfit = Callable[[Definition], str | None]

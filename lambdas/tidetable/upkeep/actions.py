@@ -1,4 +1,8 @@
-"""The actions of a plan: each is a small change of one table, with its reason."""
+"""The actions of a plan: each is a small change of one table, with its reason.
+
+The actions for copies in other Regions are in ``copies/table_copies.py``: ``copy`` has rank 7, ``delete-copy`` 11, and
+``copy-trouble`` 16.
+"""
 
 from __future__ import annotations
 
@@ -91,13 +95,6 @@ class Scale(Action, name="scale", rank=6):
     policy: Autoscaling
 
 
-@dataclass(frozen=True)
-class Copy(Action, name="copy", rank=7):
-    """Begin a copy in another Region. The table beside the period table is copied first."""
-
-    region: str
-
-
 class Close(Action, name="close", rank=8):
     """Mark a table as closed, because its period has left the writable window."""
 
@@ -115,13 +112,6 @@ class Delete(Action, name="delete", rank=10):
 
     unarchived: bool
     marked: bool = False
-
-
-@dataclass(frozen=True)
-class DeleteCopy(Action, name="delete-copy", rank=11):
-    """Begin the deletion of one copy of a table that is to be deleted. The conditions of ``Delete`` apply."""
-
-    unarchived: bool
 
 
 class Finding(Action, name="finding", rank=12):
@@ -148,7 +138,3 @@ class Unseen(Finding, name="unseen", rank=14, outcome="failed"):
 
 class Stuck(Finding, name="stuck", rank=15, outcome="failed"):
     """A table is in a state that does not end without an operator. No action that would wait for it is begun."""
-
-
-class CopyTrouble(Finding, name="copy-trouble", rank=16, outcome="failed"):
-    """A copy in another Region is missing or unusable. An operator must act; the work on other tables goes on."""

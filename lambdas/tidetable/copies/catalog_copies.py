@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import datetime
 from typing import NamedTuple
 
 from tidetable.config import Config
-from tidetable.errors import TableRefused, judge_failure
-from tidetable.lifecycle.copies import LISTED
-from tidetable.lifecycle.observe import RUN_SECONDS
-from tidetable.lifecycle.run import LifecycleRun
-from tidetable.period_tables import POLL_SECONDS, describe_changing_copies, passes, pause
+from tidetable.copies.states import describe_changing_copies
+from tidetable.copies.table_copies import LISTED
+from tidetable.errors import describe_error, judge_failure, repeat_later
+from tidetable.leases import RUN_SECONDS
+from tidetable.period_tables import POLL_SECONDS, passes, pause
 from tidetable.ports import Table
 from tidetable.times import to_text
+from tidetable.upkeep.run import LifecycleRun
 
 _BEGUN = "copy-of-the-catalog"
 _SHOWS = "new-and-old-images"
@@ -32,9 +32,19 @@ def follow_catalog(run: LifecycleRun, now: datetime, *, dry_run: bool = False) -
     """Begin the next copy of the catalog that a stream's ``replicas`` asks for, and report copies that cannot be used.
 
     A run makes one change. No copy is removed: other streams or a reader may use it. Nothing happens before the first
-    complete deployment of the stage.
+    complete deployment of the stage. An error is a failed copy.
     """
-    if not run.config.replicas or not run.catalog.is_deployed():
+    if not run.config.replicas:
+        return []
+    try:
+        return _follow_catalog(run, now, dry_run=dry_run)
+    except Exception as error:  # not a trouble: troubles make a deploy fail, and a deploy needs no copies
+        why = f"the copies of the catalog could not be checked: {describe_error(error)}"
+        return [CatalogCopy("copy", run.config.replicas[0], "failed", why)]
+
+
+def _follow_catalog(run: LifecycleRun, now: datetime, *, dry_run: bool) -> list[CatalogCopy]:
+    if not run.catalog.is_deployed():
         return []
     table = run.tables.describe(run.catalog_table)
     if table is None:
@@ -81,26 +91,12 @@ def remove_catalog_copies(run: LifecycleRun) -> list[str]:
     the catalog if a copy of it is younger than a day, and would leave an older copy as a table of its own.
     """
     removed = list[str]()
-    for table in _wait_until_alone(run):
-        if table.status != "ACTIVE" or describe_changing_copies(table):
-            continue
-        region = min(table.copies)
-        try:
-            run.tables.delete_copy(run.catalog_table, region)
-        except TableRefused as error:
-            if not error.transient:
-                raise
-        else:
-            removed.append(region)
-    return removed
-
-
-def _wait_until_alone(run: LifecycleRun) -> Iterator[Table]:
-    """Yield the catalog's table again and again, until it has no copies; NotReady if the time is not enough."""
-    while True:
-        table = run.tables.describe(run.catalog_table)
-        if table is None or not table.copies:
-            return
-        yield table
+    while (table := run.tables.describe(run.catalog_table)) is not None and table.copies:
+        if table.status == "ACTIVE" and not describe_changing_copies(table):
+            region = min(table.copies)
+            with repeat_later():
+                run.tables.delete_copy(run.catalog_table, region)
+                removed.append(region)
         why = f"table {run.catalog_table} still has copies in {', '.join(sorted(table.copies))}"
         pause(POLL_SECONDS, why, run.clock, run.remaining)
+    return removed
