@@ -59,8 +59,9 @@ def doctor(
             cloud = Cloud(_cache_clients(session, endpoint), session.region_name or "", clock.read_clock)
             account = [*check_account(cloud)]
             findings += account
+            # Also without an answer of the account: a firewall may be the reason.
+            findings += check_endpoints(cloud, machine) if cloud.region else ()
             if all(found.state != "problem" or found.check == "clock" for found in account):
-                findings += check_endpoints(cloud, machine)
                 findings += check_quotas(cloud, configured) if configured is not None else ()
                 findings += _look_at_stage(stage, cloud, endpoint) if stage else ()
     if as_json:

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 from urllib.parse import urlsplit
 
-from botocore.exceptions import BotoCoreError, ClientError
+from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
+from botocore.exceptions import ConnectionError as NoConnection
 
 from tidetable.config import Config, load
 from tidetable.config.demand import list_demands
@@ -116,6 +117,8 @@ def check_account(cloud: Cloud) -> Iterator[Finding]:
         answer = cloud.make_client("sts").get_caller_identity()
     except (BotoCoreError, ClientError) as error:
         advice = "set credentials in the environment, add --profile, or sign in again"
+        if isinstance(error, HTTPClientError | NoConnection):
+            advice = "the network is in the way: see endpoints below"
         yield Finding("account", "problem", str(error), advice)
         return
     yield Finding("account", "ok", f"{answer['Account']}, as {answer['Arn']}")

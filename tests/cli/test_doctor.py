@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from botocore.exceptions import ClientError, NoCredentialsError
+from botocore.exceptions import ClientError, EndpointConnectionError, NoCredentialsError
 
 from cli.doctoring import (
     Cloud,
@@ -244,3 +244,25 @@ def test_a_wrong_profile_is_a_problem_and_no_traceback(monkeypatch: pytest.Monke
     assert printed.exit_code == 1
     (found,) = (one for one in json.loads(printed.stdout) if one["check"] == "account")
     assert "nobody" in found["found"]
+
+
+def test_without_an_answer_of_the_account_the_endpoints_are_tried_nevertheless(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A firewall in the way looks like an account that does not answer."""
+
+    class Session:
+        region_name = "eu-central-1"
+
+        def client(self, service: str, **_: Any) -> FakeClient:
+            error = EndpointConnectionError(endpoint_url="https://sts.eu-central-1.amazonaws.com")
+            return FakeClient(f"{service}.eu-central-1.amazonaws.com", {"get_caller_identity": error})
+
+    def refuse_all(host: str, port: int) -> None:
+        raise TimeoutError("timed out")
+
+    monkeypatch.setattr("cli.doctor.boto3.Session", lambda **_: Session())
+    monkeypatch.setattr("cli.doctor.Machine", lambda: Machine(run=lambda _: "v24.0.0", reach=refuse_all))
+    printed = run("doctor", "--json", "--config", str(ROOT / "tidetable.toml"))
+    found = {found["check"]: found for found in json.loads(printed.stdout)}
+    assert printed.exit_code == 1
+    assert found["account"]["advice"] == "the network is in the way: see endpoints below"
+    assert found["endpoints"]["found"].startswith("not reachable: cloudformation (")
