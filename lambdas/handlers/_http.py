@@ -29,7 +29,8 @@ def complete_answers(handler: Handler) -> Handler:
             # The gateway's id, which its access log has, too.
             headers["Tidetable-Request-Id"] = request_id
         sent = (event.get("headers") if isinstance(event, dict) else None) or {}
-        headers |= _make_cors_headers(sent, wiring.get_pipeline().config.api.cors)
+        if origins := wiring.get_pipeline().config.api.cors:
+            headers |= _make_cors_headers(sent, origins)
         answer["headers"] |= headers
         return answer
 
@@ -38,8 +39,6 @@ def complete_answers(handler: Handler) -> Handler:
 
 def _make_cors_headers(headers: Mapping[str, str], origins: Sequence[str]) -> dict[str, str]:
     """Make the headers that let a page in a browser read the answer (CORS)."""
-    if not origins:
-        return {}
     if "*" in origins:
         return {"Access-Control-Allow-Origin": "*", "Access-Control-Expose-Headers": "*"}
     origin = headers.get("origin") or headers.get("Origin")

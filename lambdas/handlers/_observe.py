@@ -5,12 +5,16 @@ from __future__ import annotations
 import gc
 import os
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from logging import getLogger
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from aws_lambda_powertools import Logger, Metrics
+from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
+
+if TYPE_CHECKING:
+    from tidetable.query import Cost
 
 # Service, namespace and level come from POWERTOOLS_* variables, which infra/ sets. Lambda reads the level of a line only if
 # the line's timestamp has the form of RFC 3339.
@@ -52,3 +56,26 @@ def pause_collector(handler: Handler) -> Handler:
 def make_countdown(context: LambdaContext, reserve: float = 0.0) -> Callable[[], float]:
     """Make a function that returns the seconds that are left for this invocation, less a reserve."""
     return lambda: context.get_remaining_time_in_millis() / 1000 - reserve
+
+
+def report_query(
+    route: str, stream: str, cost: Cost, *, shown: int, conditions: str = "", losses: Sequence[str] = ()
+) -> None:
+    """Report what a query cost and used: its cost as metrics, its fields and their operators in the metrics' log line.
+
+    ``tidetable advise`` reads these lines: it finds which index would be worth its price, and where shards or buckets
+    are too many.
+    """
+    metrics.add_metric("ReadUnits", MetricUnit.Count, cost.units)
+    metrics.add_metric("EventsRead", MetricUnit.Count, cost.read)
+    use = {"stream": stream, "route": route.rpartition("/")[2], "conditions": conditions}
+    for name, value in (*use.items(), ("requests", cost.requests), ("shown", shown)):
+        metrics.add_metadata(name, value)
+    if losses:
+        report_losses(losses)
+
+
+def report_losses(losses: Sequence[str]) -> None:
+    """Count and log an incomplete answer. Its caller may not notice it, and only an operator can repair the cause."""
+    logger.warning("incomplete answer", extra={"losses": losses[:20]})
+    metrics.add_metric("IncompleteAnswers", MetricUnit.Count, 1)

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import quote, unquote
 
+import msgspec
 from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
@@ -25,8 +26,7 @@ from handlers._http import (
     read_access,
     read_headers,
 )
-from handlers._observe import logger, make_countdown, metrics, observe, pause_collector
-from handlers._uses import count_cost, note_refusal, note_use, report_losses
+from handlers._observe import logger, make_countdown, metrics, observe, pause_collector, report_losses, report_query
 from tidetable.access import FULL, Access, find_scopes
 from tidetable.config import Stream
 from tidetable.ports import Tables
@@ -34,21 +34,18 @@ from tidetable.problems import Problem, ProblemError, make_problem
 from tidetable.query import (
     FORMAT,
     Answer,
+    Cost,
     Reader,
     Seal,
     Selection,
     choose_form,
-    confine_answer,
     confine_parameters,
     confine_query,
-    confine_reader,
-    confine_stream,
     describe_periods,
     describe_streams,
     explain_query,
     find_latest,
     get_event,
-    name_conditions,
     parse_periods,
     parse_query,
     refuse_unwritable,
@@ -56,6 +53,7 @@ from tidetable.query import (
     run_query,
 )
 from tidetable.version import VERSION
+from tidetable.where import name_conditions, name_parameters
 
 # A query of a route that answers in pages.
 _Query = TypeVar("_Query", bound=Selection)
@@ -79,15 +77,25 @@ class QueryRequest(NamedTuple):
         pipeline = wiring.get_pipeline()
         name, known, copies = unquote(self.path["stream"]), pipeline.config.streams, pipeline.copies
         self.access.require_known(name, known)
-        confine_stream(known[name], self.access)
         if copies is not None:
             copies.refuse_unknown(known[name])
         return known[name]
 
     @property
     def reader(self) -> Reader:
-        """The services of this caller's queries."""
-        return confine_reader(wiring.get_pipeline().reader, self.access)
+        """The services of this caller's queries. With a series prefix, they hide what depends on other series."""
+        reader = wiring.get_pipeline().reader
+        return msgspec.structs.replace(reader, access=self.access) if self.access.series_prefix else reader
+
+    def show_cost(self, cost: Cost) -> dict[str, str]:
+        """Show a cost in headers. It depends on the events of all series: with a series prefix, there are no headers."""
+        if self.access.series_prefix:
+            return {}
+        return {
+            "Tidetable-Read-Units": f"{cost.units:g}",
+            "Tidetable-Requests": str(cost.requests),
+            "Tidetable-Events-Read": str(cost.read),
+        }
 
 
 def get_health(_: QueryRequest) -> Response:
@@ -174,9 +182,8 @@ def list_latest(request: QueryRequest) -> Response:
     """Answer the latest event of each of some series."""
     now = wiring.get_pipeline().clock.now()
     latest = find_latest(request.stream, request.parameters, request.reader, now, request.remaining)
-    report_losses(latest.losses)
-    note_use(request.route, request.stream.name, latest.cost, shown=len(latest.events))
-    return make_json_response(200, latest.document(), count_cost(latest.cost, request.access))
+    report_query(request.route, request.stream.name, latest.cost, shown=len(latest.events), losses=latest.losses)
+    return make_json_response(200, latest.document(), request.show_cost(latest.cost))
 
 
 def show_event(request: QueryRequest) -> Response:
@@ -212,11 +219,18 @@ def handler(event: dict[str, Any], context: LambdaContext) -> Response:
         return _route_request(event, context)
     except Exception as error:
         if isinstance(error, ProblemError) and error.problem.code == "needs_index":
-            note_refusal(event)
+            _log_refusal(event)
         if not isinstance(error, ProblemError):
             logger.exception("query failed")
             metrics.add_metric("QueryFailures", MetricUnit.Count, 1)
         return make_problem_response(make_problem(error, "query"))
+
+
+def _log_refusal(event: Mapping[str, Any]) -> None:
+    """Log the fields of a query that was refused because no index has them."""
+    stream = unquote((event.get("pathParameters") or {}).get("stream", ""))
+    route, names = event["resource"].rpartition("/")[2], event.get("multiValueQueryStringParameters") or {}
+    logger.info("query refused", stream=stream, route=route, conditions=name_parameters(names), code="needs_index")
 
 
 def _route_request(event: dict[str, Any], context: LambdaContext) -> Response:
@@ -234,7 +248,9 @@ def _route_request(event: dict[str, Any], context: LambdaContext) -> Response:
     copies = wiring.get_pipeline().copies
     if copies is not None:
         copies.refuse_consistent("true" in parameters.get("consistent", ()))
-    parameters = confine_parameters(event["resource"], parameters, access)
+    if access.series_prefix:
+        stream = wiring.get_pipeline().config.streams.get(unquote(path.get("stream", "")))
+        parameters = confine_parameters(event["resource"], parameters, access, stream)
     return route(
         QueryRequest(path, parameters, headers.get("accept", ""), make_countdown(context), access, event["resource"])
     )
@@ -250,7 +266,8 @@ def _answer_page(
     pipeline, policy, parameters = wiring.get_pipeline(), request.stream, request.parameters
     now, reader = pipeline.clock.now(), request.reader
     query = parse(policy, parameters, now, reader.seal)
-    confine_query(query, request.access)
+    if request.access.series_prefix:
+        confine_query(query, request.access)
     if pipeline.copies is not None:
         # The cursor may come from a query in the Region of the stage, which may have been consistent.
         pipeline.copies.refuse_consistent(query.consistent)
@@ -258,14 +275,15 @@ def _answer_page(
         # The sizes come from the control plane, so an explanation takes longer than most queries.
         return make_json_response(200, explain(query, policy, reader, pipeline.table_reader, now))
     form = choose_form({name: values[0] for name, values in parameters.items() if name in FORMAT}, request.accept)
-    page = confine_answer(run(query, policy, reader, now, request.remaining), request.access)
-    page = replace(page, tz=query.tz)
+    page = run(query, policy, reader, now, request.remaining)
+    # The sources depend on the events of all series, too.
+    page = replace(page, tz=query.tz, shows_sources=not request.access.series_prefix)
     # The lambda looks the encoder up when it is called, so that only an answer in Arrow waits for the import.
     rendered = render_answer(page, form, lambda columns: pipeline.encode_table(columns))
     answer = rendered.answer
-    report_losses(answer.losses)
-    note_use(request.route, policy.name, answer.cost, shown=answer.count, conditions=name_conditions(query))
-    headers = count_cost(answer.cost, request.access) | {"Tidetable-Gaps": str(len(answer.gaps))}
+    compared = name_conditions(query.conditions, query.names)
+    report_query(request.route, policy.name, answer.cost, shown=answer.count, conditions=compared, losses=answer.losses)
+    headers = request.show_cost(answer.cost) | {"Tidetable-Gaps": str(len(answer.gaps))}
     if answer.next is not None:
         headers["Tidetable-Next"] = answer.next
     if rendered.untyped:

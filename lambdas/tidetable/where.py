@@ -1,8 +1,9 @@
-"""Parse the conditions of a query string: on fields (``where.FIELD:OPERATOR``), on series and on ids."""
+"""Parse the conditions of a query string: on fields (``where.FIELD:OPERATOR``), on series and on ids; and name them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from urllib.parse import quote
 
 from tidetable.conditions import OPERATORS, Condition, NameConditions, Operator
 from tidetable.large.searched import SearchedStream, refuse_unsearched
@@ -117,3 +118,33 @@ def parse_names(parameters: Mapping[str, Sequence[str]]) -> NameConditions:
     # ``read_single`` checks that a prefix is given only once.
     series_prefix, id_prefix = (next(iter(texts), "") for texts in prefixes)
     return NameConditions(tuple(series), tuple(ids), series_prefix, id_prefix)
+
+
+def name_conditions(conditions: Sequence[Condition], names: NameConditions) -> str:
+    """Name the fields that a query of any route compares, in order, such as ``series:eq&status:in``; empty if it has no
+    conditions.
+
+    Values are not named, because this text is for the log. Fields are escaped as in a URL.
+    """
+    compared = [(condition.field, condition.operator) for condition in conditions]
+    compared += [("series", "eq")] if names.series else []
+    compared += [("id", "eq")] if names.ids else []
+    return _join_fields(compared)
+
+
+def name_parameters(names: Iterable[str]) -> str:
+    """Name the fields and operators of the conditions in a query string, in the form of ``name_conditions``.
+
+    The parameters may be wrong.
+    """
+    compared = []
+    for name in names:
+        if is_condition(name):
+            field, _, operator = name.removeprefix(WHERE).rpartition(":")
+            known = field and operator in OPERATORS
+            compared.append((field, operator) if known else (name.removeprefix(WHERE), "eq"))
+    return _join_fields(compared)
+
+
+def _join_fields(compared: Iterable[tuple[str, str]]) -> str:
+    return "&".join(f"{quote(field, safe='')}:{operator}" for field, operator in sorted(set(compared)))

@@ -10,7 +10,7 @@ from tests.api.gateway import Context
 from tests.fakes.stage import Stage
 from tests.worlds.commands import NOW
 from tests.worlds.functions import environment
-from tidetable.query import name_parameters
+from tidetable.where import name_parameters
 
 __all__ = ["environment"]
 

@@ -9,9 +9,10 @@ from tidetable.conditions import Condition, NameConditions
 from tidetable.config import parse
 from tidetable.layout import Index, Layout
 from tidetable.periods import parse_label
-from tidetable.query import explain_query, name_conditions, parse_query
+from tidetable.query import explain_query, parse_query
 from tidetable.query.model import Query
 from tidetable.query.rankings import explain_top, find_top, parse_ranking
+from tidetable.where import name_conditions
 
 NOON = datetime(2026, 3, 5, 12, tzinfo=UTC)
 LAYOUT = Layout("time", 3, "id", 86_400)
@@ -104,7 +105,7 @@ def test_a_plan_shows_the_query_its_scans_and_what_is_not_there() -> None:
 def test_the_log_names_conditions_on_names_and_fields_once_each() -> None:
     conditions = (Condition("mag", "ge", ("1",)), Condition("mag", "ge", ("2",)), Condition("a", "in", ("x",)))
     query = Query("s", NOON, NOON, NameConditions(("a",), ("1",)), ascending=True, limit=1, conditions=conditions)
-    assert name_conditions(query) == "a:in&id:eq&mag:ge&series:eq"
+    assert name_conditions(query.conditions, query.names) == "a:in&id:eq&mag:ge&series:eq"
 
 
 RANKED = parse(

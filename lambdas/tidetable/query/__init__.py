@@ -4,7 +4,7 @@ The steps of a query are parse, plan, scan (with merge and hydrate), page, rende
 aggregates and listings are packages inside this package, and are imported when they are needed.
 """
 
-from tidetable.query.confine import confine_answer, confine_parameters, confine_query, confine_reader, confine_stream
+from tidetable.query.confine import confine_parameters, confine_query
 from tidetable.query.cursor import Seal
 from tidetable.query.events import run_query
 from tidetable.query.explain import explain_query
@@ -15,11 +15,9 @@ from tidetable.query.page import Answer
 from tidetable.query.parse import FORMAT, parse_query, refuse_unwritable
 from tidetable.query.periods import describe_periods, describe_streams, parse_periods
 from tidetable.query.render import Form, choose_form, render_answer
-from tidetable.query.uses import name_conditions, name_parameters
 
 __all__ = [
-    "FORMAT", "Answer", "Cost", "Form", "Reader", "Seal", "Selection", "confine_answer", "confine_parameters", "confine_query",
-    "confine_reader", "confine_stream",
-    "describe_periods", "describe_streams", "explain_query", "find_latest", "choose_form", "get_event", "name_conditions",
-    "name_parameters", "parse_periods", "parse_query", "refuse_unwritable", "render_answer", "run_query",
+    "FORMAT", "Answer", "Cost", "Form", "Reader", "Seal", "Selection", "confine_parameters", "confine_query",
+    "describe_periods", "describe_streams", "explain_query", "find_latest", "choose_form", "get_event",
+    "parse_periods", "parse_query", "refuse_unwritable", "render_answer", "run_query",
 ]  # fmt: skip

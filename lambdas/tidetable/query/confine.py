@@ -1,26 +1,17 @@
 """Queries with a key that has a series prefix: each route reads only series with this prefix, or refuses.
 
-No answer tells how much of other series was read (docs/operate/keys.md, *Tenants*).
+Other keys do not pass here. No answer tells how much of other series was read (docs/operate/keys.md, *Tenants*).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
-
-import msgspec
 
 from tidetable.access import Access, forbid_series
 from tidetable.conditions import NameConditions
 from tidetable.config import Stream
-from tidetable.query.model import Reader, Selection
-
-if TYPE_CHECKING:
-    from tidetable.query.page import Answer
-
-    _Answer = TypeVar("_Answer", bound=Answer)
+from tidetable.query.model import Selection
 
 Parameters = Mapping[str, Sequence[str]]
 
@@ -68,10 +59,12 @@ _ROUTES: Mapping[str, Callable[[Parameters, Access], Parameters]] = {
 _WHOLE = frozenset({"/v1/streams/{stream}/periods", "/v1/plan", "/v1/alarms", "/v1/activity", "/v1/cost"})
 
 
-def confine_parameters(route: str, parameters: Parameters, access: Access) -> Parameters:
-    """Confine the parameters of a request to the key's prefix. ProblemError 403 if that would change the question."""
-    if not access.series_prefix:
-        return parameters
+def confine_parameters(route: str, parameters: Parameters, access: Access, stream: Stream | None = None) -> Parameters:
+    """Confine the parameters of a request to the key's prefix. ProblemError 403 if that would change the question.
+
+    It also refuses a ``stream`` that is a rollup: a bucket with too many groups has no cells, and the groups of all
+    series count.
+    """
     if route in _WHOLE:
         raise forbid_series(access, "this route shows figures of all series")
     if "explain" in parameters:
@@ -79,24 +72,15 @@ def confine_parameters(route: str, parameters: Parameters, access: Access) -> Pa
     confine = _ROUTES.get(route)
     if confine is None:
         raise forbid_series(access, "this route reads all series at once")
-    return confine(parameters, access)
-
-
-def confine_stream(stream: Stream, access: Access) -> None:
-    """Raise ProblemError 403 for a rollup, unless the key may use all series.
-
-    A bucket with too many groups has no cells, and the groups of all series count.
-    """
-    if access.series_prefix and stream.source:
-        raise forbid_series(
-            access, f"the cells of a rollup depend on all series, so aggregate the stream {stream.source}"
-        )
+    confined = confine(parameters, access)
+    if stream is not None and stream.source:
+        why = f"the cells of a rollup depend on all series, so aggregate the stream {stream.source}"
+        raise forbid_series(access, why)
+    return confined
 
 
 def confine_query(query: Selection, access: Access) -> None:
     """Raise ProblemError 403 unless the query reads only the key's series. A cursor may come from another key."""
-    if not access.series_prefix:
-        return
     # A kind of query that has no names is refused, too.
     names = getattr(query, "names", None)
     covered = isinstance(names, NameConditions) and (
@@ -104,13 +88,3 @@ def confine_query(query: Selection, access: Access) -> None:
     )
     if not covered:
         raise forbid_series(access, "the query names other series")
-
-
-def confine_reader(reader: Reader, access: Access) -> Reader:
-    """Return the reader for a caller. With a prefix, it hides what depends on other series."""
-    return msgspec.structs.replace(reader, access=access) if access.series_prefix else reader
-
-
-def confine_answer(answer: _Answer, access: Access) -> _Answer:
-    """Return an answer without its sources, if the key has a prefix: they depend on the events of all series."""
-    return replace(answer, shows_sources=False) if access.series_prefix else answer
