@@ -264,11 +264,11 @@ class Pipeline:
     @cached_property
     def reader(self) -> Reader:
         from aws.sketches import DDSketches
-        from tidetable.archive_expiry import PresentCatalog
+        from tidetable.archive_expiry import show_present
         from tidetable.query import Reader
 
         return Reader(
-            catalog=PresentCatalog(self.catalog_reader, self.config, self.clock, self.copies),
+            catalog=show_present(self.catalog_reader, self.config, self.clock, self.copies),
             store=self.store,
             archive=self.archive_reader,
             unpacker=self.unpacker,

@@ -35,6 +35,13 @@ def mark_expired(entry: Entry, config: Config, now: datetime) -> Entry:
     return replace(entry, archive=replace(entry.archive, expired_at=expires))
 
 
+def show_present(catalog: CatalogReader, config: Config, clock: Clock, copies: Copies | None) -> CatalogReader:
+    """Return the catalog for readers of events: the catalog itself if no archive expires and there are no copies."""
+    # A removed stream has the rules of [archive].
+    expires = any(config.find_keeping(stream).expire_after for stream in ("", *config.streams))
+    return PresentCatalog(catalog, config, clock, copies) if expires or copies is not None else catalog
+
+
 class PresentCatalog(msgspec.Struct, frozen=True):
     """The catalog for readers of events: an archive expires at its exact instant, not when the catalog records it.
 

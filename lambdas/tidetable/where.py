@@ -58,6 +58,8 @@ def parse_path(path: str) -> str:
 def parse_conditions(stream: SearchedStream, parameters: Mapping[str, str]) -> tuple[Condition, ...]:
     """Parse the conditions of a query, in the order of their fields; ProblemError says what to change."""
     conditions = sorted(_parse_condition(name, value) for name, value in parameters.items() if is_condition(name))
+    if not conditions:
+        return ()
     if len(conditions) > MAX_CONDITIONS:
         raise refuse_parameter(f"at most {MAX_CONDITIONS} conditions; there are {len(conditions)}")
     if sum(len(text.encode()) for condition in conditions for text in (condition.field, *condition.values)) > MAX_BYTES:

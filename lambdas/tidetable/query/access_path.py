@@ -62,10 +62,11 @@ def choose_access_path(
     readable = not by_series or bool(names.series)
     replica = layout.replica if low and not consistent else None
     paths: list[AccessPath] = []
-    if not (by_series and names.series) and not consistent:
+    # Indexes answer conditions; one over all events is for a table that cannot be read otherwise.
+    if conditions and not (by_series and names.series) and not consistent:
         paths += _find_indexed(layout.indexes, conditions)
         paths += _find_sorted([index for index in layout.indexes if not index.local], conditions)
-    if readable and replica is None:
+    if conditions and readable and replica is None:
         paths += _find_sorted([index for index in layout.indexes if index.local], conditions)
     if readable and share < GATHERED_SHARE:
         paths = [path for path in paths if not path.gathers]

@@ -54,7 +54,7 @@ def get_event(
         raise refuse_request(400, "bad_ref", str(error)) from error
     if ref.stream != stream.name:
         raise refuse_request(400, "bad_ref", f"this ref belongs to stream {ref.stream[:64]!r}")
-    found = _EventReader(ref, ReadSession(reader), projection, version, request.parse_consistent())
+    found = _EventReader(ref, ReadSession(reader), projection, version, request.parse_flag("consistent"))
     start = ref.period.start
     try:
         row = read_periods(reader.catalog, stream.name, start, start, found.read, consistent=found.consistent)

@@ -89,7 +89,7 @@ def find_latest(
     series = _parse_series(parameters)
     options = {name: values for name, values in parameters.items() if name != "series"}
     request = Parameters.read(stream, options, KNOWN, where=False)
-    projection, consistent = request.parse_projection(), request.parse_consistent()
+    projection, consistent = request.parse_projection(), request.parse_flag("consistent")
     shows_refs = request.read_choice("refs", ("true", "false"), "refs must be true or false") == "true"
     if stream.key.partition_by != "series":
         detail = f"{stream.name} is partitioned by time, so only a scan would find a series' latest event: query a range instead"

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import msgspec
 
-from tidetable.conditions import NAMES, Condition
+from tidetable.conditions import ANY, NAMES
 from tidetable.config import Stream
 from tidetable.errors import InvalidCursor, InvalidTime, UnknownZone
 from tidetable.problems import ProblemError, refuse_parameter, refuse_request
@@ -33,6 +33,16 @@ MAX_FIELDS = 50
 # AWS takes at most 10,240 bytes of request line and headers, and a cursor in the request holds its query.
 MAX_FIELDS_BYTES = 1024
 _DEFAULT_SPAN = timedelta(hours=1)
+# Parameters with two words, the default first; and what to write.
+_FLAGS = {
+    "order": ("desc", "asc", "order must be asc (oldest first) or desc (newest first)"),
+    "consistent": ("false", "true", "consistent must be true or false"),
+    "priority": (
+        "normal", "low", "priority must be normal or low: with low, a read replica answers if the table has one"
+    ),
+    "versions": ("newest", "all", "versions must be newest or all"),
+    "align": ("false", "true", "align must be true or false"),
+}  # fmt: skip
 _Choice = TypeVar("_Choice", bound=str)
 _Kind = TypeVar("_Kind", bound=Cursor)
 
@@ -64,15 +74,11 @@ class Parameters(msgspec.Struct, frozen=True):
                 raise refuse_parameter("explain must be true, or left out")
         return cls(stream, texts, {name: values[0] for name, values in texts.items()})
 
-    def open_cursor(
-        self, kind: type[_Kind], seal: Seal, list_repeats: Callable[[_Kind], dict[str, bool]]
-    ) -> _Kind | None:
-        """Return the query and the position of the request's cursor; None if the request does not have a cursor.
+    def open_cursor(self, kind: type[_Kind], seal: Seal, list_repeats: Callable[[_Kind], dict[str, bool]]) -> _Kind:
+        """Return the query and the position of the request's cursor. The request must have a cursor.
 
         ``list_repeats`` lists the parameters by name, with True for each parameter that repeats the cursor's query.
         """
-        if "cursor" not in self.values:
-            return None
         try:
             cursor = seal.open(self.values["cursor"], kind)
         except InvalidCursor as error:
@@ -106,23 +112,13 @@ class Parameters(msgspec.Struct, frozen=True):
                 return choice
         raise refuse_parameter(detail)
 
-    def parse_order(self) -> bool:
-        """Parse the parameter ``order``: True if the order is ascending."""
-        detail = "order must be asc (oldest first) or desc (newest first)"
-        return self.read_choice("order", ("desc", "asc"), detail) == "asc"
-
-    def parse_consistent(self) -> bool:
-        """True if the answer must hold every acknowledged event: tables are read strongly consistent."""
-        return self.read_choice("consistent", ("false", "true"), "consistent must be true or false") == "true"
-
-    def parse_low_priority(self) -> bool:
-        """True if a read replica may answer."""
-        detail = "priority must be normal or low: with low, a read replica answers if the table has one"
-        return self.read_choice("priority", ("normal", "low"), detail) == "low"
-
-    def parse_conditions(self) -> tuple[Condition, ...]:
-        """Parse the conditions on fields, in the order of their fields."""
-        return parse_conditions(self.stream, self.values)
+    def parse_flag(self, name: str) -> bool:
+        """Parse a parameter with two words: False for its default, which need not be in the request."""
+        default, other, detail = _FLAGS[name]
+        text = self.values.get(name, default)
+        if text not in (default, other):
+            raise refuse_parameter(detail)
+        return text == other
 
     @property
     def tz(self) -> str:
@@ -174,10 +170,10 @@ class Parameters(msgspec.Struct, frozen=True):
             raise refuse_parameter(f"fields is a list such as mag,place: 1 to {MAX_FIELDS} names, or *")
         if len(values.get("fields", "").encode()) > MAX_FIELDS_BYTES:
             raise refuse_parameter(f"fields has at most {MAX_FIELDS_BYTES} bytes: ask for less, or for *")
-        versions = self.read_choice("versions", ("newest", "all"), "versions must be newest or all") == "all"
+        versions = self.parse_flag("versions")
         if versions:
             refuse_versions(self.stream)
-        return Projection(fields, versions=versions).of(self.stream)
+        return Projection(fields, versions=versions, cold=frozenset(self.stream.cold))
 
     def list_repeats(self, query: RangeSelection, now: datetime) -> dict[str, bool]:
         """List the parameters by name, with True for each parameter that repeats the cursor's query."""
@@ -188,11 +184,11 @@ class Parameters(msgspec.Struct, frozen=True):
         return {
             "from": self.parse_instant("from", now) == query.start,
             "to": self.parse_instant("to", now) == query.end,
-            "order": self.parse_order() == query.ascending,
+            "order": self.parse_flag("order") == query.ascending,
             "fields": projection.fields == query.projection.fields,
             "versions": projection.versions == query.projection.versions,
-            "consistent": self.parse_consistent() == query.consistent,
-            "priority": self.parse_low_priority() == query.low_priority,
+            "consistent": self.parse_flag("consistent") == query.consistent,
+            "priority": self.parse_flag("priority") == query.low_priority,
             "tz": self.tz == query.tz,
             **{name: names[number] == query.names[number] for number, name in enumerate(NAMES)},
             **{name: condition in query.conditions for name, (condition,) in conditions.items()},
@@ -209,12 +205,12 @@ class Parameters(msgspec.Struct, frozen=True):
             start,
             end,
             names,
-            self.parse_order(),
+            self.parse_flag("order"),
             limit,
-            conditions=self.parse_conditions(),
+            conditions=parse_conditions(self.stream, self.values),
             projection=self.parse_projection(),
-            consistent=self.parse_consistent(),
-            low_priority=self.parse_low_priority(),
+            consistent=self.parse_flag("consistent"),
+            low_priority=self.parse_flag("priority"),
             tz=self.tz,
         )
         if query.consistent and query.low_priority:
@@ -226,17 +222,21 @@ def parse_query(stream: Stream, parameters: Mapping[str, Sequence[str]], now: da
     """Read the query string. Without ``from`` and ``to`` the range is the last hour, and up to ``ahead`` from now."""
     request = Parameters.read(stream, parameters, KNOWN)
     limit = request.parse_count("limit", MAX_LIMIT) or DEFAULT_LIMIT
-    cursor = request.open_cursor(Query, seal, lambda query: request.list_repeats(query, now))
-    if cursor is not None:
+    if "cursor" in request.values:
+        cursor = request.open_cursor(Query, seal, lambda query: request.list_repeats(query, now))
         return msgspec.structs.replace(cursor, limit=limit, projection=cursor.projection.of(stream))
     query = request.parse_query(now, limit)
     refuse_scan(stream, query)
-    refuse_long(query.make_cursor(Position(query.start)))
+    if query.names != ANY or query.conditions or query.projection.fields:
+        # Nothing else makes a query long.
+        refuse_long(query.make_cursor(Position(query.start)))
     return query
 
 
 def refuse_scan(stream: Stream, query: Query) -> None:
     """Raise ProblemError, with the index to add, if the query needs a scan of a table with the present layout."""
+    if stream.key.partition_by == "time" or query.names.series:
+        return  # a table by time can always be read, and a table by series if the query names series
     layout, conditions = stream.layout, query.conditions
     choose = partial(choose_access_path, layout, query.names, conditions)
     if choose(consistent=query.consistent, low=query.low_priority) is not None:

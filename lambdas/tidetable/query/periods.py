@@ -103,17 +103,17 @@ def parse_periods(stream: Stream, parameters: Mapping[str, Sequence[str]], now: 
     request = Parameters.read(stream, parameters, KNOWN, where=False)
     limit, states = request.parse_count("limit", MAX_LIMIT) or DEFAULT_LIMIT, _parse_states(request.values)
     start, end = request.parse_instant("from", now), request.parse_instant("to", now)
-    cursor = request.open_cursor(
-        PeriodsQuery,
-        seal,
-        lambda query: {
-            "from": start == query.start,
-            "to": end == query.end,
-            "state": states == query.states,
-            "tz": request.tz == query.tz,
-        },
-    )
-    if cursor is not None:
+    if "cursor" in request.values:
+        cursor = request.open_cursor(
+            PeriodsQuery,
+            seal,
+            lambda query: {
+                "from": start == query.start,
+                "to": end == query.end,
+                "state": states == query.states,
+                "tz": request.tz == query.tz,
+            },
+        )
         return msgspec.structs.replace(cursor, limit=limit)
     if start is not None and end is not None and start >= end:
         raise refuse_parameter("from must lie before to: the range is [from, to)")

@@ -121,8 +121,8 @@ def parse_aggregation(
     """Read the query string; ProblemError says what to change."""
     request = Parameters.read(stream, parameters, KNOWN)
     values, limit = request.values, request.parse_count("limit", MAX_ROWS) or MAX_ROWS
-    cursor = request.open_cursor(Aggregation, seal, lambda cursor: _list_repeats(request, cursor, now))
-    if cursor is not None:
+    if "cursor" in values:
+        cursor = request.open_cursor(Aggregation, seal, lambda cursor: _list_repeats(request, cursor, now))
         return replace(cursor, limit=limit).project_needed()
     # Events are read oldest first: the parameter order is the order of the groups.
     query = replace(request, values={**values, "order": "asc"}).parse_query(now, limit, latest=now)
@@ -147,7 +147,7 @@ def parse_aggregation(
         )
     if fill != "none" and step is None:
         raise refuse_parameter("fill is for steps without events: add step=, such as step=5m")
-    ascending = top is not None and request.parse_order()
+    ascending = top is not None and request.parse_flag("order")
     aggregation = Aggregation(
         query, stats, field, step, by, top, ascending, fill, limit, _parse_rollups(request), aligned
     )
@@ -173,7 +173,7 @@ def _list_repeats(request: Parameters, cursor: Aggregation, now: datetime) -> di
         "top": request.parse_count("top", 1000) == cursor.top,
         "step": step == cursor.step,
         "align": _parse_align(request) == cursor.aligned,
-        "order": cursor.top is not None and request.parse_order() == cursor.ascending,
+        "order": cursor.top is not None and request.parse_flag("order") == cursor.ascending,
         "fill": _parse_fill(request) == cursor.fill,
         "rollups": _parse_rollups(request) == cursor.rollups,
     }
@@ -222,7 +222,7 @@ def _parse_step(values: Mapping[str, str], query: Query) -> TimeStep | None:
 
 def _parse_align(request: Parameters) -> bool:
     """True if the range has only whole steps."""
-    aligned = request.read_choice("align", ("false", "true"), "align must be true or false") == "true"
+    aligned = request.parse_flag("align")
     if aligned and "step" not in request.values and "cursor" not in request.values:
         raise refuse_parameter("align is for whole steps: add step=, such as step=5m")
     return aligned

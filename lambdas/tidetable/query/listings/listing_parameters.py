@@ -121,7 +121,7 @@ def _parse_listing(
 ) -> Listing:
     request = Parameters.read(stream, parameters, KNOWN, where=False)
     limit, prefix = request.parse_count("limit", MAX_LIMIT) or DEFAULT_LIMIT, _parse_prefix(request.values)
-    consistent = request.parse_consistent()
+    consistent = request.parse_flag("consistent")
 
     def list_repeats(listing: Listing) -> dict[str, bool]:
         if (listing.kind, listing.field) != (kind, field):
@@ -135,8 +135,8 @@ def _parse_listing(
             "consistent": consistent == listing.query.consistent,
         }
 
-    cursor = request.open_cursor(Listing, seal, list_repeats)
-    if cursor is not None:
+    if "cursor" in request.values:
+        cursor = request.open_cursor(Listing, seal, list_repeats)
         return msgspec.structs.replace(cursor, limit=limit)
     start, end = request.parse_range(now, EPOCH)
     names = NameConditions(series_prefix=prefix) if kind == "series" else ANY

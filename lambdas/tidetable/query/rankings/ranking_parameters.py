@@ -24,7 +24,7 @@ from tidetable.query.parse import Parameters
 from tidetable.query.plan import cover_range, needs_table_data, push_down
 from tidetable.query.scans import ArchiveScan, Gap, IndexScan, Plan, Scan
 from tidetable.times import to_text
-from tidetable.where import MAX_VALUE_BYTES
+from tidetable.where import MAX_VALUE_BYTES, parse_conditions
 
 KNOWN = (
     "index", "value", "kind", "from", "to", "tz", "order", "limit", "fields", "format", "flat", "escape", "refs",
@@ -122,8 +122,8 @@ def parse_ranking(stream: Stream, parameters: Mapping[str, Sequence[str]], now: 
             "kind": values.get("kind") == ranking.kind,
         }
 
-    cursor = request.open_cursor(Ranking, seal, list_repeats)
-    if cursor is not None:
+    if "cursor" in values:
+        cursor = request.open_cursor(Ranking, seal, list_repeats)
         index, projection = _find_same_index(stream, cursor.index), cursor.projection.of(stream)
         return replace(cursor, index=index, limit=limit, projection=projection)
     index = _find_index(stream, values)
@@ -141,8 +141,8 @@ def parse_ranking(stream: Stream, parameters: Mapping[str, Sequence[str]], now: 
         kinds = ", ".join(name for name, _ in index.kinds)
         why = f"one of {kinds}, of the index {index.name}" if index.kind else "left out: the index has no kinds"
         raise refuse_parameter(f"kind must be {why}")
-    projection, conditions = request.parse_projection(), request.parse_conditions()
-    ascending, consistent = request.parse_order(), request.parse_consistent()
+    projection, conditions = request.parse_projection(), parse_conditions(stream, request.values)
+    ascending, consistent = request.parse_flag("order"), request.parse_flag("consistent")
     if consistent and not index.local:
         detail = f"the index {index.name} is global, and DynamoDB reads it eventually: leave consistent out"
         raise refuse_parameter(f"{detail}, or rank by an index with local = true")
