@@ -12,7 +12,6 @@ from tidetable.archive import ItemsDigest
 from tidetable.archive.manifest import Manifest, Part
 from tidetable.archive.reading import ArchivedEvent, read_archive
 from tidetable.events import Item
-from tidetable.large.forms import strip_version
 from tidetable.layout import Layout
 from tidetable.ports import ArchivePage, ArchiveRange
 from tidetable.query.rows import read_version
@@ -132,7 +131,7 @@ class FakeBucketReader:
             self._parts[part.sha256] = [
                 _Group(events[at : at + ROWS_PER_GROUP]) for at in range(0, len(events), ROWS_PER_GROUP)
             ]
-        low, high = (strip_version(edge) if layout.versioned else edge for edge in (keys.low, keys.high))
+        low, high = layout.find_place(keys.low), layout.find_place(keys.high)
         groups = [group for group in self._parts[part.sha256] if group.overlaps(low, high)]
         for group in groups if ascending else reversed(groups):
             yield from group.events if ascending else reversed(group.events)

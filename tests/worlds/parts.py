@@ -12,7 +12,6 @@ from aws.archive.range_read import read_between
 from aws.dynamodb.wire import decode_item, encode_value, plain
 from tests.worlds.places import stored_place
 from tidetable.events import Event
-from tidetable.large.forms import strip_version
 from tidetable.layout import ATTRIBUTES, Index, Layout
 from tidetable.ports import ArchiveRange
 
@@ -86,7 +85,7 @@ def make_item(
     if layout.versioned and version:
         keys = {
             "pk": keys["pk"],
-            "sk": {"S": f"v{version}#{strip_version(keys['sk']['S'])}"},
+            "sk": {"S": f"v{version}#{layout.find_place(keys['sk']['S'])}"},
             "version": {"N": str(version)},
         }
     return {**more, **keys, "data": {"M": data}}

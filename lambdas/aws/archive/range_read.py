@@ -14,7 +14,6 @@ from aws.archive.data_columns import Column
 from aws.archive.rows import Note, PartRows, read_note
 from tidetable.archive.reading import ArchivedEvent
 from tidetable.conditions import Condition, read_numbers
-from tidetable.large.forms import strip_version
 from tidetable.layout import Layout
 from tidetable.ports import ArchiveRange
 from tidetable.times import from_text
@@ -35,7 +34,7 @@ def read_between(
     """
     file = pq.ParquetFile(part)
     note = read_note(file.schema_arrow)
-    low, high = (strip_version(edge) if layout.versioned else edge for edge in (keys.low, keys.high))
+    low, high = layout.find_place(keys.low), layout.find_place(keys.high)
     # A sort key begins with 27 characters of time; an edge of the range may be shorter.
     first = from_text(_find_edge(low, "0001-01-01T00:00:00.000000Z"))
     last = from_text(_find_edge(high, "9999-12-31T23:59:59.999999Z"))

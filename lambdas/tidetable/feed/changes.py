@@ -17,7 +17,6 @@ from tidetable.errors import TableMissing, ValueMissing
 from tidetable.events import Item, JsonObject
 from tidetable.exact_json import decode_json, encode_json
 from tidetable.large.unpack import Unpacker
-from tidetable.layout.period_layout import NEWEST
 from tidetable.layout.ref import encode_ref
 from tidetable.packs import open_item
 
@@ -90,9 +89,7 @@ class ChangeReader:
         versions, only the item of the newest version is a change.
         """
         item, kind = record.item, record.kind
-        if item is None or kind is None or kind not in self.kinds:
-            return []
-        if entry.layout.versioned and not item["sk"].startswith(NEWEST):
+        if item is None or kind is None or kind not in self.kinds or not entry.layout.is_newest(item["sk"]):
             return []
         changes = (
             self._read_pack(record, item, kind, entry)

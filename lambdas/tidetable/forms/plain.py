@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import repeat
 
 from tidetable.forms.columns import FieldColumns
 from tidetable.layout import Layout
@@ -15,11 +16,5 @@ def open_page(page: FieldPage, pk: str, fields: Sequence[str], layout: Layout) -
     if not page.sks:
         return FieldColumns([], [], values, list)
     together = "#".join(page.sks)
-    if layout.versioned or "%" in together or layout.partition_by == "series":
-        named = [layout.parse_names(pk, sk) for sk in page.sks]
-        times, series, ids = (list(column) for column in zip(*named, strict=True))
-    else:
-        # NameConditions without escapes are split for all events at once.
-        names = together.split("#")
-        times, series, ids = names[0::3], names[1::3], names[2::3]
+    times, series, ids = layout.parse_columns(repeat(pk), page.sks, together)
     return FieldColumns(times, series, values, lambda: ids)

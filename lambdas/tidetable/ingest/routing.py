@@ -157,7 +157,7 @@ class PeriodTarget:
         self.item_layout = entry.layout if self.shares_items else entry.layout.before_packing
         # Events were measured with the indexes of the request's layout: other indexes may add their keys, and copies of fields.
         larger = not self.shares_items and bool(entry.layout.indexes)
-        self.keeps_items = not (entry.layout.versioned or larger or entry.layout.pack)
+        self.keeps_items = entry.layout.keeps_items and not larger
         # The submissions that are to be packed, and their plain items.
         self.submissions: list[Submission] = []
         self.items: list[Item] = []

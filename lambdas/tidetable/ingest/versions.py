@@ -17,7 +17,6 @@ from tidetable.errors import CollectionFull, PutRefused, StoreUnavailable, Table
 from tidetable.event_writing import Writer
 from tidetable.events import Item, JsonObject
 from tidetable.exact_json import canonical_json
-from tidetable.large.forms import strip_version
 from tidetable.large.outside import write_outside
 from tidetable.layout import ATTRIBUTES
 from tidetable.ports import EventStore, Guarded, Put, Transacted, Written
@@ -111,7 +110,7 @@ def _make_successors(put: Put, existing: Item) -> list[Guarded]:
     past = (other["digest"] + existing.get("past", ""))[: _REMEMBERED * _DIGITS]
     # Only the newest version is in the indexes.
     earlier = {name: value for name, value in other.items() if name != "past" and not name.startswith(ATTRIBUTES)}
-    earlier |= {"sk": f"v{count}#{strip_version(other['sk'])}", "version": count}
+    earlier |= {"sk": f"v{count}#{put.key.shared.sk}", "version": count}
     return [
         Guarded(Put(put.table, {**newest, "version": count + 1, "past": past}), count),
         Guarded(Put(put.table, earlier)),

@@ -36,18 +36,8 @@ def derive_version(payload: bytes) -> str:
 
 def make_chunk_key(key: Key, version: str, number: int) -> str:
     """Make the key of a chunk: ``<parent key>#<version>#<n>``. All versions of an event have one parent key."""
-    return f"{key.pk}#{strip_version(key.sk)}#{version}#{number}"
-
-
-def strip_version(sk: str) -> str:
-    """Return a sort key without the prefix of its version."""
-    return sk.partition("#")[2] if sk.startswith("v") else sk
-
-
-def list_earlier_keys(item: Item) -> list[Key]:
-    """List the keys of an event's earlier versions, latest first, if the stream keeps every version."""
-    count = int(item.get("version", 1))
-    return [Key(item["pk"], f"v{number}#{strip_version(item['sk'])}") for number in range(count - 1, 0, -1)]
+    pk, sk = key.shared
+    return f"{pk}#{sk}#{version}#{number}"
 
 
 def list_chunk_keys(item: Item, marker: Any) -> list[str]:

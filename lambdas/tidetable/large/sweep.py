@@ -26,7 +26,7 @@ from tidetable.catalog import Entry, State
 from tidetable.catalog_steps import read_entry
 from tidetable.config import Config
 from tidetable.errors import StaleEntry, TableMissing, describe_error
-from tidetable.large.forms import list_earlier_keys, make_blob_prefix
+from tidetable.large.forms import make_blob_prefix
 from tidetable.large.sweep_ports import Notes, Store, Stored
 from tidetable.periods import parse_label
 from tidetable.ports import Catalog, Clock, EventStore, Pools
@@ -248,7 +248,8 @@ class _Run:
         store = self._sweeper.store
         try:
             items = store.get_many(entry.table, sorted({key for key in owners.values() if key is not None}))
-            earlier = store.get_many(entry.table, [key for item in items.values() for key in list_earlier_keys(item)])
+            earlier_keys = [key for item in items.values() for key in entry.layout.list_earlier_keys(item)]
+            earlier = store.get_many(entry.table, earlier_keys)
         except TableMissing:
             return  # the table is being deleted; the next sweep finds its period deleted
         referred = {item["out"]["o"] for item in (*items.values(), *earlier.values()) if "o" in item.get("out", {})}

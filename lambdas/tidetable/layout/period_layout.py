@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Literal, NamedTuple
@@ -28,6 +28,11 @@ class Key(NamedTuple):
 
     pk: str
     sk: str
+
+    @property
+    def shared(self) -> Key:
+        """The key without a version: all versions of an event share it."""
+        return Key(self.pk, _drop_version(self.sk))
 
 
 class Packing(NamedTuple):
@@ -106,6 +111,33 @@ class Layout(msgspec.Struct, frozen=True):
     def make_edge(self, time: datetime) -> str:
         """Return the text that sorts before all sort keys of a time, and after those of earlier times."""
         return NEWEST + to_text(time) if self.versioned else to_text(time)
+
+    def is_newest(self, sk: str) -> bool:
+        """True if the item with this sort key is the newest state of its event, which queries show."""
+        return not self.versioned or sk.startswith(NEWEST)
+
+    def name_newest(self, sk: str) -> str:
+        """Return the sort key of the newest state of the event that has this sort key."""
+        return NEWEST + _drop_version(sk) if self.versioned else sk
+
+    def find_place(self, sk: str) -> str:
+        """Return what orders an event in time, from its sort key or an edge: the text without a version."""
+        return _drop_version(sk) if self.versioned else sk
+
+    def list_earlier_keys(self, item: Item) -> list[Key]:
+        """List the keys of an event's earlier versions, latest first, from the item of a version."""
+        numbers = range(int(item.get("version", 1)) - 1, 0, -1) if self.versioned else ()
+        return [Key(item["pk"], f"v{number}#{_drop_version(item['sk'])}") for number in numbers]
+
+    @property
+    def index_order(self) -> Layout:
+        """The layout whose sort keys are those of indexes: all are by time, and hold only the newest versions."""
+        return replace(self, partition_by="time", versioned=False)
+
+    @property
+    def keeps_items(self) -> bool:
+        """True if an event's item is stored as it is made: it gets no version, and no pack holds it."""
+        return not self.versioned and self.pack is None
 
     def find_bucket(self, time: datetime) -> datetime:
         """Find the start of the bucket that holds the time.
@@ -203,6 +235,19 @@ class Layout(msgspec.Struct, frozen=True):
         if "%" in series or "%" in id:
             return time, unescape(series), unescape(id)
         return time, series, id
+
+    def parse_columns(self, pks: Iterable[str], sks: Sequence[str], together: str) -> Sequence[list[str]]:
+        """Return the times, the series and the ids of several events; ``together`` is their sort keys joined by ``#``."""
+        if self.partition_by == "time" and not self.versioned and "%" not in together:
+            # Names without escapes are split for all events at once.
+            names = together.split("#")
+            return names[0::3], names[1::3], names[2::3]
+        named = list(map(self.parse_names, pks, sks))
+        return [[name[column] for name in named] for column in range(3)]
+
+
+def _drop_version(sk: str) -> str:
+    return sk.partition("#")[2] if sk.startswith("v") else sk
 
 
 @lru_cache(maxsize=4096)

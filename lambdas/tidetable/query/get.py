@@ -11,7 +11,6 @@ from tidetable.catalog import Entry, find_entry
 from tidetable.config import Stream
 from tidetable.errors import InvalidRef, TableMissing
 from tidetable.events import Item
-from tidetable.large.forms import list_earlier_keys
 from tidetable.layout import Key, Ref
 from tidetable.layout.pack import is_address, parse_address
 from tidetable.ports import ArchiveRange
@@ -114,7 +113,7 @@ class _EventReader(NamedTuple):
         item = store.get_many(entry.table, [key]).get(key) if self.consistent else store.get(entry.table, key)
         if item is None:
             return None
-        keys = list_earlier_keys(item) if entry.layout.versioned else []
+        keys = entry.layout.list_earlier_keys(item)
         if version is not None and version != len(keys) + 1:
             # The keys are latest first: the last key is the key of version 1.
             number = len(keys) - version

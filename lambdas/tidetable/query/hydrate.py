@@ -13,7 +13,6 @@ from itertools import islice
 from tidetable.catalog import Entry
 from tidetable.events import Item
 from tidetable.groups import group_by_size
-from tidetable.large.forms import list_earlier_keys
 from tidetable.large.unpack import group_items, lack_searched
 from tidetable.layout import Key
 from tidetable.ports import GET_ITEMS, ItemColumns
@@ -134,7 +133,7 @@ def make_rows_with_versions(
     """
     # The earlier versions of a group fit into one batch, unless the group is a single event.
     for group in group_by_size(items, lambda item: int(item.get("version", 1)) - 1, GET_ITEMS):
-        keys_of = [list_earlier_keys(item) for item in group]
+        keys_of = [entry.layout.list_earlier_keys(item) for item in group]
         versions = _read_versions([key for keys in keys_of for key in keys], entry, projection, session)
         for item, keys in zip(group, keys_of, strict=True):
             row = Row.of(item, entry, projection)

@@ -148,7 +148,7 @@ def _plan_index_scan(
     """
     # An index holds only the newest version of an event, and its keys do not name a version.
     layout = entry.layout
-    low, high, after = _find_edges(query, replace(layout, partition_by="time", versioned=False), start, end)
+    low, high, after = _find_edges(query, layout.index_order, start, end)
     conditions, partitions = path.conditions, path.partitions
     suffixes = index.list_suffixes(query.names.ids)
     if index.local:

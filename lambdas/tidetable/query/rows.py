@@ -17,9 +17,7 @@ import msgspec
 from tidetable.catalog import Entry
 from tidetable.events import Event, Item
 from tidetable.exact_json import decode_json, encode_json
-from tidetable.large.forms import strip_version
 from tidetable.layout import encode_ref_head, encode_ref_tails, is_plain
-from tidetable.layout.period_layout import NEWEST
 from tidetable.ports import EventVersion
 from tidetable.query.model import EVERYTHING, Position, Projection
 from tidetable.times import from_micros, from_text, to_text
@@ -59,8 +57,7 @@ class Row(msgspec.Struct, gc=False):
     @property
     def sk(self) -> str:
         """The sort key of the event's newest version."""
-        sk: str = self.item["sk"]
-        return NEWEST + strip_version(sk) if self.entry.layout.versioned else sk
+        return self.entry.layout.name_newest(self.item["sk"])
 
     @property
     def names(self) -> tuple[str, str, str]:
@@ -217,12 +214,7 @@ def _make_pieces(entry: Entry, pks: Sequence[str], sks: Sequence[str], texts: Se
     whole = "#".join(sks)
     keys_plain = is_plain(whole)
     pieces = [""] * (_PIECES * count + 1)
-    if layout.partition_by == "time" and not layout.versioned and "%" not in whole:
-        names = whole.split("#")
-        times, series, ids = names[0::3], names[1::3], names[2::3]
-    else:
-        named = list(map(layout.parse_names, pks, sks))
-        times, series, ids = ([name[column] for name in named] for column in range(3))
+    times, series, ids = layout.parse_columns(pks, sks, whole)
     if not (keys_plain and is_plain("".join(heads))):
         series, ids = [[quote_name(name)[1:-1] for name in names] for names in (series, ids)]
     pieces[0::_PIECES] = [_START, *['"},' + _START] * (count - 1), '"}']
