@@ -12,8 +12,8 @@ from tidetable.errors import NotDrained, Outage, PutRefused, StoreUnavailable, T
 from tidetable.events import Event
 from tidetable.exact_json import decode_json
 from tidetable.ingest.overflow import encode_message
-from tidetable.ingest.versions import make_first_version, write_versions
 from tidetable.ports import Put, Written
+from tidetable.versions.writing import make_first_version, write_versions
 
 TABLE = f"tidetable-t.quakes.{LABEL}"
 

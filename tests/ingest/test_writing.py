@@ -13,11 +13,11 @@ from tidetable.config.stream import LargePolicy
 from tidetable.errors import NotDrained
 from tidetable.events import Event, Item
 from tidetable.ingest.overflow import encode_message
-from tidetable.ingest.versions import add_fenced, write_versions
 from tidetable.large.outside import write_outside
 from tidetable.large.table_names import name_chunks_table
 from tidetable.layout import Key
 from tidetable.ports import Blob, Guarded, Put, Transacted
+from tidetable.versions.writing import add_fenced, write_versions
 
 TABLE = "tidetable-t.quakes.2026-03-01"
 

@@ -8,10 +8,10 @@ import pytest
 from tests.fakes import FakeValues, large_values
 from tests.worlds.large import make_entry
 from tidetable.events import Event, Item
-from tidetable.ingest.versions import make_first_version
 from tidetable.large.shrink import Shrinker
 from tidetable.layout import Index, Layout
 from tidetable.values import count_item_bytes
+from tidetable.versions.writing import make_first_version
 
 TIME = datetime(2026, 3, 1, 12, tzinfo=UTC)
 WHOLE = Index("whole", sort_by="n", local=True)

@@ -20,7 +20,6 @@ from tests.worlds.large import make_entry
 from tidetable.errors import ArchiveFailed, StoreUnavailable, TableThrottled, TidetableError
 from tidetable.events import Event, Item
 from tidetable.exact_json import decode_json
-from tidetable.ingest.versions import make_first_version
 from tidetable.large.forms import MAX_EVENT_BYTES, derive_version, list_chunk_keys
 from tidetable.large.shrink import Shrinker
 from tidetable.large.table_names import name_chunks_table
@@ -28,6 +27,7 @@ from tidetable.large.unpack import group_items
 from tidetable.layout import Index, Layout
 from tidetable.ports import Blob, Put
 from tidetable.values import MAX_ITEM_BYTES, count_item_bytes
+from tidetable.versions.writing import make_first_version
 
 TIME = datetime(2026, 3, 1, 12, tzinfo=UTC)
 TABLE = "tidetable-t.s.2026-03-01"

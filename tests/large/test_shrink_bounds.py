@@ -16,7 +16,6 @@ from tidetable.durations import Duration
 from tidetable.errors import ValueMissing
 from tidetable.events import Event, Item
 from tidetable.exact_json import encode_json
-from tidetable.ingest.versions import make_first_version
 from tidetable.large.forms import make_blob_prefix, make_chunk_key, split_payload
 from tidetable.large.shrink import Shrinker
 from tidetable.large.unpack import is_partial
@@ -24,6 +23,7 @@ from tidetable.layout import Index, Key, Layout
 from tidetable.periods import Kind
 from tidetable.ports import Blob, Compressor, Put
 from tidetable.values import count_item_bytes
+from tidetable.versions.writing import make_first_version
 
 TIME = datetime(2026, 3, 1, 12, tzinfo=UTC)
 TABLE = "tidetable-t.s.2026-03-01"

@@ -14,11 +14,11 @@ from tests.query.positions import find_position
 from tidetable.catalog import ArchiveFacts, Entry, State
 from tidetable.config import Stream, parse
 from tidetable.events import Event
-from tidetable.ingest.versions import make_first_version
 from tidetable.layout import Key, Layout
 from tidetable.periods import Kind, find_containing
 from tidetable.problems import ProblemError
 from tidetable.query import Reader, find_latest
+from tidetable.versions.writing import make_first_version
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
 NOW = START + timedelta(days=4)

@@ -5,12 +5,14 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Mapping
 
+import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from aws.archive.render import concatenate, may_contain
 from tidetable.errors import ArchiveFailed
 from tidetable.layout import Index, Layout
+from tidetable.ports import EventVersion
 
 _TIME = 27
 _TIME_PATTERN = r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$"
@@ -158,6 +160,22 @@ def read_ids(columns: Mapping[str, pa.Array]) -> pa.Array:
     if packed.null_count == len(packed):
         return columns["id"]
     return pa.array([id.hex() for id in packed.to_pylist()], _TEXT)
+
+
+def read_versions(layout: Layout, columns: Mapping[str, pa.Array], at: pa.Array) -> list[EventVersion] | None:
+    """Read each row's version, if the layout keeps versions; the newest version's number is in its attributes.
+
+    ``at`` are the times when the versions were accepted, as text.
+    """
+    if not layout.versioned:
+        return None
+    versions = []
+    for number, attributes, accepted in zip(
+        *(column.to_pylist() for column in (columns["version"], columns["attributes"], at)), strict=True
+    ):
+        stored = msgspec.json.decode(attributes or "{}").get("version", {}).get("N", number)
+        versions.append(EventVersion(int(stored), int(accepted or 0), number == 0))
+    return versions
 
 
 def _refuse_others(fine: pa.Array, pk: pa.Array, sk: pa.Array) -> None:

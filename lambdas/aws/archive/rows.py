@@ -14,14 +14,13 @@ import pyarrow.compute as pc
 
 from aws.archive.data_columns import Column
 from aws.archive.index_columns import derive_wire, find_derived_indexes, render_derived
-from aws.archive.key_columns import KeyColumns, read_ids
+from aws.archive.key_columns import KeyColumns, read_ids, read_versions
 from aws.archive.render import concatenate, escape_json, join_pieces, quote_name, render_canonical, render_leaf
 from aws.dynamodb.wire import plain
 from tidetable.archive.digest import ItemsDigest
 from tidetable.archive.reading import ArchivedEvent
 from tidetable.events import Event
 from tidetable.layout import Layout
-from tidetable.ports import EventVersion
 
 NOTE = b"tidetable"
 _TEXT = pa.string()
@@ -58,7 +57,6 @@ class PartRows:
         self._count = len(table)
         self._layout = layout
         self._derived = find_derived_indexes(layout, self._note.derived)
-        self._versioned = layout.versioned
 
     @cached_property
     def _keys(self) -> Mapping[str, pa.Array]:
@@ -126,24 +124,13 @@ class PartRows:
 
     def events(self) -> Iterator[ArchivedEvent]:
         """Read the events in the order of their sort keys."""
-        versions = self._read_versions()
+        versions = read_versions(self._layout, self._arrays, self._at)
         times, series = (self._arrays[name].to_pylist() for name in ("time", "series"))
         ids = read_ids(self._arrays).to_pylist()
         for row, data in self._read_data(None):
             values = {name: plain(value) for name, value in data.items()}
             event = Event(series[row], times[row].astimezone(UTC), ids[row], values)
             yield event, versions[row] if versions is not None else None
-
-    def _read_versions(self) -> list[EventVersion] | None:
-        """Read each row's version, if the layout keeps versions; the newest version's number is in its attributes."""
-        if not self._versioned:
-            return None
-        columns = self._arrays["version"], self._arrays["attributes"], self._at
-        versions = []
-        for number, attributes, at in zip(*(column.to_pylist() for column in columns), strict=True):
-            stored = msgspec.json.decode(attributes or "{}").get("version", {}).get("N", number)
-            versions.append(EventVersion(int(stored), int(at or 0), number == 0))
-        return versions
 
     def _read_data(self, only: set[int] | None) -> Iterator[tuple[int, dict[str, Any]]]:
         """Read each row's ``data`` in DynamoDB JSON: values of columns, and values that no column could store exactly."""

@@ -25,8 +25,7 @@ def decode_request(payload: Any) -> tuple[ArchiveRange, int, bool]:
 def encode_page(page: ArchivePage) -> dict[str, Any]:
     """Encode a page as JSON values. Data becomes JSON text, so that numbers keep their digits."""
     rows = [[event.series, to_text(event.time), event.id, encode_json(event.data).decode()] for event in page.events]
-    more = {"more": page.more, "versions": page.versions, "reached": page.reached, "cut": page.cut, "read": page.read}
-    return {"events": rows, **more}
+    return msgspec.structs.asdict(page) | {"events": rows}
 
 
 def decode_page(payload: Any) -> ArchivePage:

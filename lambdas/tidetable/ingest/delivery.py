@@ -16,16 +16,15 @@ from tidetable.catalog import OPENING, Entry, find_entry_at
 from tidetable.config import Config
 from tidetable.errors import CollectionFull, NotDrained, PutRefused, StoreUnavailable, TableMissing, Undrainable
 from tidetable.event_writing import Jitter, Writer
-from tidetable.events import Event, Item
+from tidetable.events import Event
 from tidetable.ingest.overflow import OverflowMessage
 from tidetable.ingest.pace import Pace
-from tidetable.ingest.routing import make_put
+from tidetable.ingest.puts import is_stored, make_put, write_fenced, write_puts
 from tidetable.ingest.submission import Slot
-from tidetable.ingest.versions import add_fenced, is_repeat, write_all_forms
 from tidetable.large.outside import write_outside
 from tidetable.large.shrink import LargeValueServices, Shrinker
 from tidetable.large.sweep_ports import Store
-from tidetable.ports import CatalogReader, Clock, DeadLetters, EventStore, Guarded, Put, Transacted, Written
+from tidetable.ports import CatalogReader, Clock, DeadLetters, EventStore, Put, Transacted, Written
 from tidetable.remaining import Remaining, limit_time
 from tidetable.window import Window
 
@@ -196,7 +195,7 @@ class Delivery:
             items = self._ports.store.get_many(entry.table, [put.key for put in puts], consistent=False)
         except (StoreUnavailable, TableMissing):
             return puts
-        return [put for put in puts if not _is_there(put, items.get(put.key))]
+        return [put for put in puts if not is_stored(put, items.get(put.key))]
 
     def _write_fenced(self, entry: Entry, puts: list[Put]) -> None:
         """Write puts, each only if the table is writable: the table may be archived at any moment, and must not get a
@@ -214,9 +213,8 @@ class Delivery:
             if not ready:
                 why = _explain_troubles(outside)
                 raise NotDrained(f"the data of a large event of {self._stream} is not written yet{why}")
-            is_version = "version" in put.item
             try:
-                done = add_fenced(store, put, entry) if is_version else store.transact([Guarded(put, "newer")], entry)
+                done = write_fenced(store, put, entry)
             except CollectionFull:
                 self._full.add(put.slot)
                 continue
@@ -225,7 +223,7 @@ class Delivery:
                 continue
             if done is Transacted.FENCED:
                 raise Undrainable(refusal)
-            if done is Transacted.CONFLICT and is_version:
+            if done is Transacted.CONFLICT:
                 raise NotDrained(f"another writer changes an event of {self._stream} at the same time")
 
     def _write_direct(self, entry: Entry, puts: list[Put]) -> None:
@@ -234,7 +232,7 @@ class Delivery:
             batch = puts[start : start + _AT_ONCE]
             self._ports.pace.wait(entry, self._remaining)
             writer = replace(self._writer, remaining=limit_time(_PATIENCE_SECONDS, self._ports.clock, self._remaining))
-            written = write_all_forms(writer, batch, lambda waiting: self._ports.store.write_each(waiting, "newer"))
+            written = write_puts(writer, batch, lambda waiting: self._ports.store.write_each(waiting, "newer"))
             self._ports.pace.record_units(entry, written.units + len(written.conflicts))
             self._refused |= written.refused
             self._full |= {put.slot for put in written.unwritten if written.is_full(put)}
@@ -249,12 +247,3 @@ def _explain_troubles(written: Written) -> str:
     if written.missing_tables:
         return f"; missing: {', '.join(sorted(written.missing_tables))}"
     return f": {'; '.join(sorted(set(written.troubles.values())))}" if written.troubles else ""
-
-
-def _is_there(put: Put, item: Item | None) -> bool:
-    """True if the item in the table equals the put's item, or was accepted after it."""
-    if item is None:
-        return False
-    if "version" in put.item:
-        return is_repeat(put.item, item)
-    return item == put.item or item.get("at", 0) > put.item["at"]

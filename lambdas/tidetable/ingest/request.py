@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -24,15 +24,14 @@ from tidetable.ingest.outcome import (
     refuse_long_answer,
     report_written,
 )
+from tidetable.ingest.puts import list_queued, write_puts
 from tidetable.ingest.recent_periods import RecentPeriods
 from tidetable.ingest.routing import Routed, route_submissions
 from tidetable.ingest.submission import Durable, Rejection, Slot, Submission, list_rejections
 from tidetable.ingest.verdicts import judge_all
-from tidetable.ingest.versions import write_all_forms
 from tidetable.large.shrink import LargeValueServices, Shrinker
 from tidetable.late import find_lowered_tables
 from tidetable.layout import Layout
-from tidetable.layout.pack import is_pack
 from tidetable.ports import CatalogReader, Clock, EventStore, Overflow
 from tidetable.problems import Problem, ProblemError, refuse_request, refuse_unknown_stream
 from tidetable.remaining import Remaining, limit_time
@@ -160,7 +159,7 @@ def _ingest_each(
     for submission in submissions:
         if submission.fate is None:
             submission.fate = Durable.QUEUED if unwritten and submission.slot in unwritten else Durable.STORED
-    _queue_unwritten(context, submissions, entries, ports)
+    _queue_events(context, list_queued(submissions, context.layout, entries), ports)
     fates = [submission.fate for submission in submissions]
     outcome.accepted, outcome.queued = fates.count(Durable.STORED), fates.count(Durable.QUEUED)
     is_whole = outcome.accepted + outcome.queued == len(values)
@@ -237,7 +236,7 @@ def _write_puts(
     # An event that a lowered table throttles is queued at once: no request waits for it.
     writer = Writer(ports.store, ports.large.values, budget, ports.clock, ports.jitter, lowered)
     write = writer.store.write
-    written = writer.retry_writes(write, tried) if routed.all_plain else write_all_forms(writer, tried, write)
+    written = writer.retry_writes(write, tried) if routed.all_plain else write_puts(writer, tried, write)
     # A put may wait for its data outside, have a full item collection, or be refused for its item. That does not mean that
     # the table is throttled.
     unwilling = (put for put in written.unwritten if not (put.outside or written.is_final(put)))
@@ -260,19 +259,6 @@ def _reject_refused(submissions: Sequence[Submission], outcome: Outcome) -> None
             outcome.refs[submission.index] = None
 
 
-def _queue_unwritten(
-    context: RequestContext, submissions: Sequence[Submission], entries: Sequence[Entry], ports: Ingest
-) -> None:
-    """Queue the events that no table accepted: the last event of each slot, but all events of a pack."""
-    to_queue = [submission for submission in submissions if submission.fate is Durable.QUEUED]
-    if context.layout.pack is not None:
-        # The events of one pack stay together, so that the drain can pack them again.
-        to_queue.sort(key=lambda submission: submission.slot)
-    versioned = context.layout.versioned or any(entry.layout.versioned for entry in entries)
-    events = {_identify_slot(submission, versioned=versioned): submission.event for submission in to_queue}
-    _queue_events(context, list(events.values()), ports)
-
-
 def _queue_events(context: RequestContext, events: Sequence[Event], ports: Ingest) -> None:
     """Queue events; ProblemError if any event cannot be queued.
 
@@ -282,16 +268,3 @@ def _queue_events(context: RequestContext, events: Sequence[Event], ports: Inges
     if unqueued:
         detail = f"{len(unqueued)} events could be neither stored nor queued; send the whole request again, which is harmless"
         raise ProblemError(Problem(503, "not_durable", detail, headers={"Retry-After": str(RETRY_AFTER_SECONDS)}))
-
-
-def _identify_slot(submission: Submission, *, versioned: bool) -> Hashable:
-    """Return a submission's identity for the queue. Of submissions with the same identity, only the last is queued.
-
-    For an event of a pack, the identity is series, time and id. It is the same for an event without a put, unless
-    versions are kept, because the queue does not keep the order. Otherwise the identity is the slot or, without a slot,
-    the index.
-    """
-    event, put = submission.event, submission.put
-    if not versioned if put is None else is_pack(put.item):
-        return event.series, event.time, event.id
-    return submission.slot or submission.index

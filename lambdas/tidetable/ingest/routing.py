@@ -11,8 +11,8 @@ import msgspec
 from tidetable.catalog import Entry, State, find_entry_at
 from tidetable.events import Item
 from tidetable.ingest.context import RequestContext
+from tidetable.ingest.puts import make_put
 from tidetable.ingest.submission import Durable, Slot, Submission
-from tidetable.ingest.versions import make_first_version
 from tidetable.large.shrink import Shrinker
 from tidetable.layout import encode_refs
 from tidetable.ports import Compressor, Put
@@ -186,10 +186,3 @@ class PeriodTarget:
             return False
         submission.put, submission.slot = put, put.slot
         return True
-
-
-def make_put(item: Item, entry: Entry, shrinker: Shrinker) -> Put | None:
-    """Return the put of an item in a form that the period's table can hold; None if there is no such form."""
-    if entry.layout.versioned:
-        item = make_first_version(item, item["data"])
-    return shrinker.shrink_item(item, entry)

@@ -9,7 +9,7 @@ its stored versions is a repeat, and changes nothing.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from hashlib import sha256
 
 from tidetable.catalog import Entry
@@ -17,13 +17,17 @@ from tidetable.errors import CollectionFull, PutRefused, StoreUnavailable, Table
 from tidetable.event_writing import Writer
 from tidetable.events import Item, JsonObject
 from tidetable.exact_json import canonical_json
-from tidetable.large.outside import write_outside
 from tidetable.layout import ATTRIBUTES
 from tidetable.ports import EventStore, Guarded, Put, Transacted, Written
 
 # The number of earlier versions whose digests are remembered. A few suffice: repeats come soon.
 _REMEMBERED = 32
 _DIGITS = 16
+
+
+def is_version(put: Put) -> bool:
+    """True if a put is to become a version of its event, beside the event's other versions."""
+    return "version" in put.item
 
 
 def make_first_version(item: Item, data: JsonObject) -> Item:
@@ -50,14 +54,6 @@ def write_versions(writer: Writer, puts: Sequence[Put]) -> Written:
         return total
 
     return writer.retry_writes(attempt, puts)
-
-
-def write_all_forms(writer: Writer, puts: Sequence[Put], write: Callable[[Sequence[Put]], Written]) -> Written:
-    """Write puts of every form: first their chunks and objects, then versions, then all other puts by ``write``."""
-    ready, total = write_outside(writer, puts)
-    total.add(write_versions(writer, [put for put in ready if "version" in put.item]))
-    total.add(writer.retry_writes(write, [put for put in ready if "version" not in put.item]))
-    return total
 
 
 def add_fenced(store: EventStore, put: Put, entry: Entry) -> Transacted:
