@@ -189,7 +189,7 @@ def test_every_kept_version_is_read_by_its_number_before_and_after_its_archive()
 
 
 def test_an_event_of_very_many_versions_is_read_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tidetable.query.get.MAX_VERSIONS", 2)
+    monkeypatch.setattr("tidetable.query.earlier.MAX_VERSIONS", 2)
     stage = built()
     for n in range(1, 8):
         (ref,) = send(stage, "kept", event(0, {"n": n})).refs
@@ -252,7 +252,7 @@ def test_a_range_fetches_no_more_versions_than_its_page_shows(monkeypatch: pytes
 def test_of_an_event_with_very_many_versions_a_range_fetches_what_an_answer_holds(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("tidetable.query.hydrate.GET_ITEMS", 3)
+    monkeypatch.setattr("tidetable.query.earlier.GET_ITEMS", 3)
     monkeypatch.setattr("tidetable.query.page.MAX_PAGE_BYTES", 150_000)
     stage = built()
     for n in range(1, 31):

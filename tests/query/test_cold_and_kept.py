@@ -194,7 +194,7 @@ def test_a_number_names_a_version_and_the_earlier_versions_follow_it(
 def test_an_event_of_more_versions_than_are_read_at_once_says_where_the_next_read_continues(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("tidetable.query.get.MAX_VERSIONS", 1)
+    monkeypatch.setattr("tidetable.query.earlier.MAX_VERSIONS", 1)
     document = get_event(KEPT, KEPT_REF, days_of(VERSIONED, *VERSIONS).reader, {"versions": ["all"]})
     assert (numbers_of(document), document["versions_left_out"]) == ([THIRD, SECOND], 1)
 

@@ -20,15 +20,16 @@ from tidetable.errors import TableMissing
 from tidetable.events import Event
 from tidetable.layout import Index, Key, Layout, Packing, Ref
 from tidetable.periods import Kind, find_containing
-from tidetable.ports import EventVersion, ItemColumns, KeyRange, Page, RangeRead
+from tidetable.ports import ArchivePage, EventVersion, ItemColumns, KeyRange, Page, RangeRead
 from tidetable.problems import ProblemError
 from tidetable.query import find_latest, page
 from tidetable.query import gather as gathering
+from tidetable.query.earlier import make_archive_rows
 from tidetable.query.gather import Nearest, gather_events
 from tidetable.query.get import get_event
 from tidetable.query.model import EVERYTHING
 from tidetable.query.pack_reading import count_first_packs, find_event_in_pack
-from tidetable.query.rows import Row, Rows, count_escaped_bytes, make_archive_rows
+from tidetable.query.rows import Row, Rows, count_escaped_bytes
 from tidetable.query.scans import GatherScan, PackScan
 from tidetable.values import count_item_bytes
 
@@ -307,10 +308,14 @@ def test_the_latest_event_is_read_as_consistently_as_the_request_wants(
 def test_what_an_archives_page_had_no_room_for_is_the_oldest() -> None:
     versions = [EventVersion(3, 9, newest=True), EventVersion(2, 8, newest=False), EventVersion(1, 7, newest=True)]
     events = [EVENT, EVENT, Event("a", NOON, "2", {})]
-    first, second = make_archive_rows(events, versions, entry(), EVERYTHING)
+    first, second = make_archive_rows(ArchivePage(events, more=False, versions=versions), entry(), EVERYTHING)
     assert ([row.version.number for row in first.earlier if row.version], first.left_out) == ([2], 1)
     assert (second.earlier, second.left_out) == ((), 0)
-    assert [row.left_out for row in make_archive_rows(events, None, entry(), EVERYTHING)] == [0, 0, 0]
+    assert [row.left_out for row in make_archive_rows(ArchivePage(events, more=False), entry(), EVERYTHING)] == [
+        0,
+        0,
+        0,
+    ]
 
 
 def test_the_versions_that_fit_are_kept_to_the_last_byte(monkeypatch: pytest.MonkeyPatch) -> None:

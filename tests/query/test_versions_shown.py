@@ -16,9 +16,9 @@ from tidetable.config import parse
 from tidetable.events import Item
 from tidetable.layout import Key, Layout
 from tidetable.periods import parse_label
-from tidetable.query import hydrate, parse_query, run_query
 from tidetable.query import page as pages
-from tidetable.query.hydrate import make_rows_with_versions
+from tidetable.query import parse_query, run_query
+from tidetable.query.earlier import make_rows_with_versions
 from tidetable.query.model import Projection
 from tidetable.query.page import take_earlier
 from tidetable.query.rows import Row, Rows
@@ -104,7 +104,7 @@ class Store:
 
 def test_versions_are_fetched_in_batches_that_no_event_is_divided_over(monkeypatch: pytest.MonkeyPatch) -> None:
     """AWS: a request takes a hundred keys; here it takes three. The last event has more versions than that."""
-    monkeypatch.setattr(hydrate, "GET_ITEMS", 3)
+    monkeypatch.setattr("tidetable.query.earlier.GET_ITEMS", 3)
     counts = {"a": 2, "b": 3, "c": 1, "d": 2, "e": 3, "f": 6}
     newest = [item_of(id, count, newest=True) for id, count in counts.items()]
     earlier = [item_of(id, number) for id, count in counts.items() for number in range(1, count)]
@@ -145,7 +145,7 @@ def test_of_an_event_with_many_versions_no_more_are_fetched_than_an_answer_holds
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Two of the earlier versions fit. A request takes three keys here."""
-    monkeypatch.setattr(hydrate, "GET_ITEMS", 3)
+    monkeypatch.setattr("tidetable.query.earlier.GET_ITEMS", 3)
     monkeypatch.setattr(pages, "MAX_PAGE_BYTES", 3 * 426)
     days = Days()
     days.add_table(DAY, KEPT.layout, [item_of("a", 9, newest=True), *(item_of("a", number) for number in range(1, 9))])

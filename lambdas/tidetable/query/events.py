@@ -10,12 +10,13 @@ from tidetable.conditions import ANY
 from tidetable.config import Stream
 from tidetable.problems import ProblemError, refuse_request
 from tidetable.query.batches import ArchiveBatch, Batch, LiveBatch, TimeUp
-from tidetable.query.hydrate import complete_rows, make_rows_with_versions
+from tidetable.query.earlier import make_archive_rows, make_rows
+from tidetable.query.hydrate import complete_rows
 from tidetable.query.model import Position, Query, Reader
 from tidetable.query.page import Events, EventsPage
 from tidetable.query.plan import plan_query
 from tidetable.query.read import Scanner, read_periods
-from tidetable.query.rows import Row, Rows, make_archive_rows
+from tidetable.query.rows import Rows
 from tidetable.query.scans import find_visible_gaps
 from tidetable.query.session import ReadSession
 from tidetable.remaining import Remaining
@@ -121,11 +122,6 @@ def _make_rows(batch: LiveBatch | ArchiveBatch, query: Query, session: ReadSessi
     """Make the rows of a batch of items, with the earlier versions of its events if they are shown."""
     entry, projection = batch.scan.entry, query.projection
     if isinstance(batch, ArchiveBatch):
-        page = batch.page
-        yield Rows.of_rows(make_archive_rows(page.events, page.versions, entry, projection), entry)
-    elif projection.versions and entry.layout.versioned:
-        # The rows are made one by one, because a full page must not fetch more versions.
-        for row in make_rows_with_versions(batch.columns.items(), entry, projection, session):
-            yield Rows.of_rows([row], entry)
+        yield Rows.of_rows(make_archive_rows(batch.page, entry, projection), entry)
     else:
-        yield Rows.of_rows([Row.of(item, entry, projection) for item in batch.columns.items()], entry)
+        yield from make_rows(batch.columns.items(), entry, projection, session)

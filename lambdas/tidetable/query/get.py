@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -10,25 +10,21 @@ from tidetable.access import forbid_series
 from tidetable.catalog import Entry, find_entry
 from tidetable.config import Stream
 from tidetable.errors import InvalidRef, TableMissing
-from tidetable.events import Item
-from tidetable.layout import Key, Ref
+from tidetable.layout import Ref
 from tidetable.layout.pack import is_address, parse_address
-from tidetable.ports import ArchiveRange
 from tidetable.problems import refuse_request
-from tidetable.query.hydrate import complete_rows
-from tidetable.query.model import Projection, Reader
+from tidetable.query.earlier import VersionChoice, make_archive_rows
+from tidetable.query.hydrate import make_whole_row
+from tidetable.query.model import Reader
 from tidetable.query.pack_reading import Lookup, find_event_in_pack, find_newest
-from tidetable.query.page import cut_to_page, take_earlier
-from tidetable.query.parse import Parameters, refuse_versions
+from tidetable.query.parse import Parameters
 from tidetable.query.read import read_periods
-from tidetable.query.rows import Row, make_archive_rows, read_version, show_rows
+from tidetable.query.rows import Row
 from tidetable.query.scans import PackScan
 from tidetable.query.session import ReadSession
 from tidetable.times import MOMENT, from_text, to_text
 
 KNOWN = frozenset({"fields", "versions", "version", "consistent", "tz"})
-# At most this many earlier versions are read for one answer.
-MAX_VERSIONS = 1_000
 MAX_NUMBER = 999_999_999
 
 
@@ -44,16 +40,15 @@ def get_event(
     """
     request = Parameters.read(stream, parameters or {}, KNOWN, where=False)
     projection, tz = request.parse_projection(), request.tz
-    if "version" in request.values:
-        refuse_versions(stream)
     version = request.parse_count("version", MAX_NUMBER)
+    choice = VersionChoice.of(stream, projection, version)
     try:
         ref = Ref.decode(text)
     except InvalidRef as error:
         raise refuse_request(400, "bad_ref", str(error)) from error
     if ref.stream != stream.name:
         raise refuse_request(400, "bad_ref", f"this ref belongs to stream {ref.stream[:64]!r}")
-    found = _EventReader(ref, ReadSession(reader), projection, version, request.parse_flag("consistent"))
+    found = _EventReader(ref, ReadSession(reader), choice, request.parse_flag("consistent"))
     start = ref.period.start
     try:
         row = read_periods(reader.catalog, stream.name, start, start, found.read, consistent=found.consistent)
@@ -64,9 +59,7 @@ def get_event(
         if version is not None:
             detail = f"there is no version {version} of this event: leave version out for the newest, whose number is the highest"
         raise refuse_request(404, "unknown_event", detail)
-    document, *earlier = show_rows([row])
-    if projection.versions:
-        document["versions"] = earlier
+    document = choice.show_row(row)
     if tz:
         from tidetable.query.local import show_document  # imported only when it is needed
 
@@ -75,12 +68,11 @@ def get_event(
 
 
 class _EventReader(NamedTuple):
-    """Reads the event of a ref: its newest version, or the version with the number ``version``."""
+    """Reads the event of a ref, in the version of the ``choice``."""
 
     ref: Ref
     session: ReadSession
-    projection: Projection
-    version: int | None
+    choice: VersionChoice
     consistent: bool
 
     def read(self, entries: Sequence[Entry], again: bool) -> Row | None:
@@ -109,32 +101,9 @@ class _EventReader(NamedTuple):
             raise copies.refuse_missing(entry) from None
 
     def _read_item(self, entry: Entry) -> Row | None:
-        key, store, version = self.ref.key, self.session.reader.store, self.version
+        key, store = self.ref.key, self.session.reader.store
         item = store.get_many(entry.table, [key]).get(key) if self.consistent else store.get(entry.table, key)
-        if item is None:
-            return None
-        keys = entry.layout.list_earlier_keys(item)
-        if version is not None and version != len(keys) + 1:
-            # The keys are latest first: the last key is the key of version 1.
-            number = len(keys) - version
-            item = store.get_many(entry.table, [keys[number]]).get(keys[number]) if number >= 0 else None
-            if item is None:
-                return None
-            keys = keys[number + 1 :]
-        row = self._make_row(item, entry)
-        if version is not None and row.version is None and entry.layout.versioned:
-            row.version = read_version(item)
-        if self.projection.versions:
-            take_earlier(row, self._read_earlier(keys[:MAX_VERSIONS], entry), len(keys))
-        return row
-
-    def _read_earlier(self, keys: Sequence[Key], entry: Entry) -> Iterator[Row | None]:
-        """Yield the earlier versions with these keys, each completed only when it is used; None for a version that does
-        not exist any more.
-        """
-        items = self.session.reader.store.get_many(entry.table, keys) if keys else {}
-        for key in keys:
-            yield self._make_row(items[key], entry) if key in items else None
+        return None if item is None else self.choice.read_row(item, entry, self.session)
 
     def _read_packed(self, entry: Entry) -> Row | None:
         """Read an event of a table with packs, by one GetItem if the pack that the ref names exists and holds the event.
@@ -164,9 +133,9 @@ class _EventReader(NamedTuple):
                 # Another pack is damaged. It may have held events of other series only.
                 lookup = lookup._replace(damaged=False)
         if lookup.item is not None:
-            return self._make_row(lookup.item, entry)
+            return make_whole_row(lookup.item, entry, self.choice.projection, self.session)
         if damaged or lookup.damaged:
-            return Row(entry, {"pk": ref_key.pk, "sk": place, "data": {}}, self.projection, incomplete=True)
+            return Row(entry, {"pk": ref_key.pk, "sk": place, "data": {}}, self.choice.projection, incomplete=True)
         return None
 
     def _read_names(self, entry: Entry) -> tuple[datetime, str, str] | None:
@@ -179,32 +148,16 @@ class _EventReader(NamedTuple):
         # A key writes its time in one form only. The texts are compared first, because another form may have no zone.
         return (time, series, id) if to_text(time) == stamp and time in entry.period else None
 
-    def _make_row(self, item: Item, entry: Entry) -> Row:
-        """Make the row of an item with all of its data."""
-        row = Row.of(self.session.reader.unpacker.inflate_or_keep(item), entry, self.projection)
-        complete_rows([row], self.session)
-        return row
-
     def _read_archive(self, entry: Entry) -> Row | None:
         names = self._read_names(entry)
         if entry.archived is None or names is None:
             return None
-        layout, projection, version = entry.layout, self.projection, self.version
+        layout = entry.layout
         sort_key = layout.find_ordering_layout(None).make_sort_key(*names)
-        versions = layout.versioned and (projection.versions or version is not None)
-        keys = ArchiveRange(entry.archived.manifest, sort_key, sort_key, versions=versions, version=version)
+        keys = self.choice.make_range(entry, entry.archived.manifest, sort_key)
         page = self.session.reader.archive.read(keys, limit=100, ascending=True)
-        rows = make_archive_rows(page.events, page.versions, entry, projection)
+        rows = make_archive_rows(page, entry, self.choice.projection)
         # The ref of an event that was in a pack names the pack, so its key is not the key of the archived row.
         packed = layout.pack is not None
         row = next((row for row in rows if (row.item["pk"], row.item["sk"]) == self.ref.key or packed), None)
-        if row is None:
-            return None
-        # A period that does not keep versions has only version 1.
-        if version is not None and version != (1 if row.version is None else row.version.number):
-            return None
-        if projection.versions:
-            cut_to_page(row)
-        else:
-            row.earlier, row.left_out = (), 0
-        return row
+        return None if row is None else self.choice.take_archived(row)

@@ -1,4 +1,4 @@
-"""Hydrate items: add versions, data that an index lacks, and data that is stored elsewhere.
+"""Hydrate items: add data that an index lacks, and data that is stored elsewhere.
 
 Then check the conditions that DynamoDB could not check. Every use case of the read side passes its items through this
 module, so that each of these steps is written once.
@@ -8,16 +8,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice
 
 from tidetable.catalog import Entry
 from tidetable.events import Item
-from tidetable.groups import group_by_size
 from tidetable.large.unpack import group_items, lack_searched
 from tidetable.layout import Key
-from tidetable.ports import GET_ITEMS, ItemColumns
+from tidetable.ports import ItemColumns
 from tidetable.query.model import Projection
-from tidetable.query.page import take_earlier
 from tidetable.query.rows import Row
 from tidetable.query.scans import IndexScan, LiveScan, PackScan
 from tidetable.query.session import ReadSession
@@ -36,12 +33,12 @@ def read_base_items(
     if not entries:
         return []
     keys = list(dict.fromkeys(key for key, _ in entries))
-    base = _fetch_items(session, scan.entry.table, keys, consistent=consistent)
+    base = fetch_items(session, scan.entry.table, keys, consistent=consistent)
     current = ((base[key], index_key) for key, index_key in entries if key in base)
     return [item for item, index_key in current if (item.get(index.pk), item.get(index.sk)) == index_key]
 
 
-def _fetch_items(
+def fetch_items(
     session: ReadSession, table: str, keys: Sequence[Key], *, consistent: bool = True
 ) -> Mapping[Key, Item]:
     """Fetch the existing items with these keys, and add the read units to the cost."""
@@ -101,6 +98,13 @@ def _meets_conditions(scan: LiveScan, item: Item) -> bool:
     return all(condition.holds(data) for condition in scan.conditions)
 
 
+def make_whole_row(item: Item, entry: Entry, projection: Projection, session: ReadSession) -> Row:
+    """Make the row of an item with all of its data."""
+    row = Row.of(session.reader.unpacker.inflate_or_keep(item), entry, projection)
+    complete_rows([row], session)
+    return row
+
+
 def complete_rows(rows: Iterable[Row], session: ReadSession) -> list[str]:
     """Give rows and their earlier versions all of their data; return the reasons why data is missing or damaged.
 
@@ -120,36 +124,3 @@ def complete_rows(rows: Iterable[Row], session: ReadSession) -> list[str]:
             row.complete(item, incomplete=index in wholes.missing)
         losses += wholes.missing.values()
     return losses
-
-
-def make_rows_with_versions(
-    items: Sequence[Item], entry: Entry, projection: Projection, session: ReadSession
-) -> Iterator[Row]:
-    """Yield the row of each item, in order, with earlier versions, the latest first.
-
-    ``left_out`` counts the versions that a row lacks. An event may have any number of versions, each with up to 100 KB
-    in its item. So versions are fetched in batches, and only as many as an answer holds: when a page is full, no more
-    versions are fetched.
-    """
-    # The earlier versions of a group fit into one batch, unless the group is a single event.
-    for group in group_by_size(items, lambda item: int(item.get("version", 1)) - 1, GET_ITEMS):
-        keys_of = [entry.layout.list_earlier_keys(item) for item in group]
-        versions = _read_versions([key for keys in keys_of for key in keys], entry, projection, session)
-        for item, keys in zip(group, keys_of, strict=True):
-            row = Row.of(item, entry, projection)
-            # The versions of several events are one batch. Those of a single event may be many: no more are fetched
-            # than fit.
-            take_earlier(row, list(islice(versions, len(keys))) if len(group) > 1 else versions, len(keys))
-            yield row
-
-
-def _read_versions(
-    keys: Sequence[Key], entry: Entry, projection: Projection, session: ReadSession
-) -> Iterator[Row | None]:
-    """Yield the versions with these keys; None for a version that does not exist any more."""
-    for start in range(0, len(keys), GET_ITEMS):
-        batch = keys[start : start + GET_ITEMS]
-        items = _fetch_items(session, entry.table, batch)
-        for key in batch:
-            item = items.get(key)
-            yield None if item is None else Row.of(session.reader.unpacker.inflate_or_keep(item), entry, projection)

@@ -6,7 +6,7 @@ fill a page.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -17,8 +17,19 @@ from tidetable.conditions import Condition, NameConditions
 from tidetable.config import Stream
 from tidetable.events import Item, JsonObject
 from tidetable.large.unpack import Unpacker, Wholes, is_partial, measure_outside
-from tidetable.ports import GET_ITEMS, ArchiveReader, CatalogReader, EventStore, Pools, Sketches
+from tidetable.layout import Layout
+from tidetable.ports import (
+    GET_ITEMS,
+    ArchiveRange,
+    ArchiveReader,
+    CatalogReader,
+    EventStore,
+    EventVersion,
+    Pools,
+    Sketches,
+)
 from tidetable.query.cursor import Seal
+from tidetable.versions.reading import VERSION_COLUMNS, read_version, refuse_versions
 
 if TYPE_CHECKING:
     from tidetable.copies.reader import Copies
@@ -55,7 +66,11 @@ class Projection(msgspec.Struct, frozen=True, array_like=True):
     cold: frozenset[str] = frozenset()
 
     def of(self, stream: Stream) -> Projection:
-        """Return the projection with the cold fields of a stream's configuration."""
+        """Return the projection with the cold fields of a stream's configuration; ProblemError if the stream keeps no
+        versions, and versions are shown.
+        """
+        if self.versions:
+            refuse_versions(stream)
         return msgspec.structs.replace(self, cold=frozenset(stream.cold))
 
     @property
@@ -76,6 +91,24 @@ class Projection(msgspec.Struct, frozen=True, array_like=True):
     def tops(self) -> set[str]:
         """The top-level fields of ``data`` that hold ``fields``."""
         return {field.partition(".")[0] for field in self.fields}
+
+    @property
+    def needs_whole(self) -> bool:
+        """True if an answer needs more of an event than the named fields."""
+        return not (self.fields or self.only_fields) or self.versions
+
+    @property
+    def version_columns(self) -> Mapping[str, str]:
+        """The columns of a version that a table of the answer has, and their types."""
+        return VERSION_COLUMNS if self.versions else {}
+
+    def read_version(self, item: Item, layout: Layout) -> EventVersion | None:
+        """Read the version of an item, if versions are shown and the item has one."""
+        return read_version(item) if self.versions and layout.versioned else None
+
+    def list_repeats(self, other: Projection) -> dict[str, bool]:
+        """List the parameters by name, with True for each parameter that is the same for another projection."""
+        return {"fields": self.fields == other.fields, "versions": self.versions == other.versions}
 
     def shows_field(self, name: str) -> bool:
         """True if the answer may show a top-level field of data."""
@@ -150,6 +183,11 @@ class Query(msgspec.Struct, frozen=True, array_like=True, tag="events"):
     def series(self) -> str | None:
         """The series, if the query names exactly one."""
         return self.names.series[0] if len(self.names.series) == 1 else None
+
+    def make_archive_range(self, manifest: str, low: str, high: str, after: str | None) -> ArchiveRange:
+        """Make the range of an archive that the query reads between two sort keys."""
+        versions = self.projection.versions
+        return ArchiveRange(manifest, low, high, self.series, after, versions, self.conditions, names=self.names)
 
     def make_cursor(self, position: Position) -> Query:
         """Make the query for a cursor, with the position where its page ended."""

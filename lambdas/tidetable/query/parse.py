@@ -170,10 +170,7 @@ class Parameters(msgspec.Struct, frozen=True):
             raise refuse_parameter(f"fields is a list such as mag,place: 1 to {MAX_FIELDS} names, or *")
         if len(values.get("fields", "").encode()) > MAX_FIELDS_BYTES:
             raise refuse_parameter(f"fields has at most {MAX_FIELDS_BYTES} bytes: ask for less, or for *")
-        versions = self.parse_flag("versions")
-        if versions:
-            refuse_versions(self.stream)
-        return Projection(fields, versions=versions, cold=frozenset(self.stream.cold))
+        return Projection(fields, versions=self.parse_flag("versions")).of(self.stream)
 
     def list_repeats(self, query: RangeSelection, now: datetime) -> dict[str, bool]:
         """List the parameters by name, with True for each parameter that repeats the cursor's query."""
@@ -185,8 +182,7 @@ class Parameters(msgspec.Struct, frozen=True):
             "from": self.parse_instant("from", now) == query.start,
             "to": self.parse_instant("to", now) == query.end,
             "order": self.parse_flag("order") == query.ascending,
-            "fields": projection.fields == query.projection.fields,
-            "versions": projection.versions == query.projection.versions,
+            **projection.list_repeats(query.projection),
             "consistent": self.parse_flag("consistent") == query.consistent,
             "priority": self.parse_flag("priority") == query.low_priority,
             "tz": self.tz == query.tz,
@@ -252,13 +248,6 @@ def refuse_scan(stream: Stream, query: Query) -> None:
         why = f"{why}, and series:prefix names no series"
     detail = f"add series=: {why}; or {suggest_index(stream.name, layout, conditions)}"
     raise refuse_request(400, "needs_index" if indexed else "needs_series", detail)
-
-
-def refuse_versions(stream: Stream) -> None:
-    """Raise ProblemError for a query of earlier versions if the stream does not keep them."""
-    if stream.versions != "keep":
-        detail = f'{stream.name} keeps no earlier versions: set versions = "keep" in its configuration'
-        raise refuse_parameter(detail)
 
 
 def refuse_unwritable(parameters: Mapping[str, Sequence[str]]) -> None:

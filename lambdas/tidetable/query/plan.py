@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from tidetable.catalog import Entry, GapReason
 from tidetable.conditions import Condition
 from tidetable.layout import Index, Layout, escape
-from tidetable.ports import ArchiveRange, KeyRange
+from tidetable.ports import KeyRange
 from tidetable.query.access_path import AccessPath, choose_access_path
 from tidetable.query.model import Position, Projection, Query
 from tidetable.query.scans import ArchiveScan, Gap, GatherScan, IndexScan, PackScan, Plan, Scan, TableScan
@@ -79,9 +79,7 @@ def _plan_scans(query: Query, entry: Entry, start: datetime, end: datetime, path
     if path is None:
         if entry.archived is not None and _is_ahead(start, end, query):
             low, high, after = _find_edges(query, entry.layout.find_ordering_layout(query.series), start, end)
-            facts, versions = entry.archived, query.projection.versions
-            conditions, names = query.conditions, query.names
-            keys = ArchiveRange(facts.manifest, low, high, query.series, after, versions, conditions, names=names)
+            keys = query.make_archive_range(entry.archived.manifest, low, high, after)
             yield ArchiveScan(entry=entry, start=start, end=end, keys=keys)
         return
     index = path.index
@@ -226,8 +224,7 @@ def needs_table_data(index: Index, projection: Projection, conditions: Sequence[
     """True if a query shows or checks fields of an event that the index does not hold."""
     if index.project is None:
         return False
-    everything = not (projection.fields or projection.only_fields) or projection.versions
-    return everything or not index.holds([*projection.tops, *(condition.top for condition in conditions)])
+    return projection.needs_whole or not index.holds([*projection.tops, *(condition.top for condition in conditions)])
 
 
 def _find_edges(query: Query, layout: Layout, start: datetime, end: datetime) -> tuple[str, str, str | None]:

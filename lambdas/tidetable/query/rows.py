@@ -8,14 +8,14 @@ same JSON.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import accumulate, repeat
+from itertools import accumulate
 from json.encoder import encode_basestring as quote_name
 from typing import Any
 
 import msgspec
 
 from tidetable.catalog import Entry
-from tidetable.events import Event, Item
+from tidetable.events import Item
 from tidetable.exact_json import decode_json, encode_json
 from tidetable.layout import encode_ref_head, encode_ref_tails, is_plain
 from tidetable.ports import EventVersion
@@ -51,7 +51,7 @@ class Row(msgspec.Struct, gc=False):
     @classmethod
     def of(cls, item: Item, entry: Entry, projection: Projection) -> Row:
         """Make the row of an item of a period table."""
-        version = read_version(item) if entry.layout.versioned and projection.versions else None
+        version = projection.read_version(item, entry.layout)
         return cls(entry, item, projection, version, partial=projection.is_partial(item))
 
     @property
@@ -101,11 +101,6 @@ class Row(msgspec.Struct, gc=False):
         if self.left_out:
             members["versions_left_out"] = self.left_out
         return f",{encode_json(members).decode()[1:-1]}" if members else ""
-
-
-def read_version(item: Item) -> EventVersion:
-    """Read the version number of an item, in a table that keeps versions."""
-    return EventVersion(int(item.get("version", 1)), int(item.get("at", 0)), newest=item["sk"].startswith("v0#"))
 
 
 class Rows(msgspec.Struct):
@@ -234,30 +229,6 @@ def count_escaped_bytes(text: str) -> int:
     """Count the bytes that a text takes in an answer: Lambda escapes the text again when it sends it to the gateway."""
     size = (len(text) if text.isascii() else len(text.encode())) + text.count('"')
     return size + text.count("\\") if "\\" in text else size
-
-
-def make_archive_rows(
-    events: Sequence[Event], versions: Sequence[EventVersion] | None, entry: Entry, projection: Projection
-) -> list[Row]:
-    """Make the rows of a page of an archive.
-
-    In such a page, an event's newest version comes before its earlier versions.
-    """
-    groups: list[list[Row]] = []
-    for event, version in zip(events, versions or repeat(None), strict=False):
-        pk, sk = entry.layout.make_key(event)
-        row = Row(entry, {"pk": pk, "sk": sk, "data": event.data}, projection, version)
-        if not groups or version is None or version.newest:
-            groups.append([row])
-        else:
-            groups[-1].append(row)
-    for newest, *earlier in groups:
-        newest.earlier = tuple(earlier)
-        # Versions are numbered from 1 without holes. If the page of the archive could not hold all versions, it lacks
-        # the oldest.
-        oldest = (earlier or [newest])[-1].version
-        newest.left_out = 0 if oldest is None else oldest.number - 1
-    return [group[0] for group in groups]
 
 
 def show_rows(rows: Sequence[Row]) -> list[dict[str, Any]]:

@@ -20,13 +20,12 @@ from tidetable.ports import TypedColumn
 from tidetable.query.model import Projection
 from tidetable.times import from_text, to_micros
 
-# The columns of every event, and the further columns of an answer with all versions.
+# The columns of every event.
 _NAMES = {"series": "string", "time": "time", "id": "string"}
 _REST = {"data": "string", "ref": "string", "incomplete": "boolean"}
-_VERSIONS = {"version": "integer", "newest": "boolean", "accepted": "time", "versions_left_out": "integer"}
 # The columns of a ranking that come before the columns of its events.
 _RANKS = {"rank": "integer", "value": "double"}
-_RESERVED = frozenset({*_NAMES, *_REST, *_VERSIONS})
+_RESERVED = frozenset({*_NAMES, *_REST, *Projection(versions=True).version_columns})
 # The kinds of the columns of other answers. In a column of text, a value that is not text is shown as JSON.
 Kind = Literal["text", "time", "integer", "number"]
 # Up to this number a double stores every whole number exactly.
@@ -75,7 +74,7 @@ def type_events(
     own = (_RANKS if ranked else {}) | _NAMES
     fields = {name: kind for name, kind in declared.items() if name not in _RESERVED | own.keys()}
     fields = {name: kind for name, kind in fields.items() if projection.shows_field(name)}
-    rest = _REST | (_VERSIONS if projection.versions else {})
+    rest = {**_REST, **projection.version_columns}
     typed, texts, untyped = _split_columns((event.data for event in events), fields)
     columns = [_type_column(events, name, kind) for name, kind in own.items()]
     columns += [TypedColumn(name, kind, values) for (name, kind), values in zip(fields.items(), typed, strict=True)]

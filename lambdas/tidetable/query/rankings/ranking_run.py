@@ -24,6 +24,7 @@ from tidetable.layout import find_number
 from tidetable.ports import ArchivePage, ArchiveRange, ItemColumns, KeyRange, Page, RangeRead
 from tidetable.problems import ProblemError, refuse_request
 from tidetable.query.archives import ARCHIVES, read_archive_pages
+from tidetable.query.earlier import make_archive_rows
 from tidetable.query.gather import KEPT_BYTES
 from tidetable.query.hydrate import complete_rows, match_conditions, read_base_items
 from tidetable.query.merge import compute_share
@@ -32,7 +33,7 @@ from tidetable.query.page import Room
 from tidetable.query.rankings.ranking_page import Top
 from tidetable.query.rankings.ranking_parameters import Ranking, RankKey, plan_ranking
 from tidetable.query.read import read_periods
-from tidetable.query.rows import Row, make_archive_rows, show_rows
+from tidetable.query.rows import Row, show_rows
 from tidetable.query.scans import ArchiveScan, IndexScan, Plan, Scan, find_visible_gaps
 from tidetable.query.session import ReadSession
 from tidetable.query.waves import AT_ONCE, count_held_units, measure_item, refuse_large_items
@@ -244,7 +245,7 @@ class _Run:
             RankKey(Decimal(find_number(event.data, by) or 0), event.time, event.series, event.id)
             for event in page.events
         ]
-        rows = make_archive_rows(page.events, None, scan.entry, self._ranking.projection)
+        rows = make_archive_rows(page, scan.entry, self._ranking.projection)
         ranked = zip(keys, rows, strict=True)
         self._candidates += [_Candidate(key, scan, row.item, row) for key, row in ranked if self._is_ahead(key)]
         if page.cut:
