@@ -159,9 +159,10 @@ def _ingest_each(
     for submission in submissions:
         if submission.fate is None:
             submission.fate = Durable.QUEUED if unwritten and submission.slot in unwritten else Durable.STORED
-    _queue_events(context, list_queued(submissions, context.layout, entries), ports)
     fates = [submission.fate for submission in submissions]
     outcome.accepted, outcome.queued = fates.count(Durable.STORED), fates.count(Durable.QUEUED)
+    if outcome.queued:
+        _queue_events(context, list_queued(submissions, context.layout, entries), ports)
     is_whole = outcome.accepted + outcome.queued == len(values)
     outcome.rejections, outcome.newest = [] if is_whole else list_rejections(verdicts), max(times)
     return outcome

@@ -251,7 +251,7 @@ class EventsPage:
     def take(self, rows: Rows) -> bool:
         """Take as many rows as fit, but always the first row of the page; return True if all rows were taken."""
         room = self._room
-        if room.count >= room.limit:
+        if not len(rows) or room.count >= room.limit:
             return not len(rows)
         fitting = rows.take_first(room.limit - room.count)
         if not (len(fitting) and room.take_all(fitting.measure_size(), fitting.count)):
