@@ -8,7 +8,6 @@ import pytest
 
 import settings
 from aws.dynamodb import catalog_items
-from handlers.deployment import DeployFailed
 from tests.fakes.stage import CATALOG, Stage
 from tests.lifecycle.calls import call
 from tests.worlds.deploys import CONFIG, NOON
@@ -162,6 +161,8 @@ def test_a_rollback_to_this_version_does_not_fail_while_no_newer_deploy_was_comp
 
 
 def test_a_new_configuration_of_this_version_is_refused_with_the_reason_once(stage: Stage) -> None:
+    from handlers.deployment import DeployFailed  # reads the environment when it is imported
+
     write_newer_entries(stage)
     with pytest.raises(DeployFailed) as caught:
         call("Update", configuration="b")
