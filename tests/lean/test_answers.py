@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from aws.dynamodb.answers import decode_query
+from aws.dynamodb.query_answers import decode_query
 from tidetable.layout import Index
 from tidetable.ports import ItemColumns, KeyRange
 

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from aws.dynamodb.queries import find_last_key, make_query
+from aws.dynamodb.queries import make_query
+from aws.dynamodb.query_answers import find_last_key
 from tidetable.conditions import Condition
 from tidetable.layout import Index
 from tidetable.ports import KeyRange, RangeRead

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aws.dynamodb.item_texts import PlainItem, render_object, render_texts
+from aws.dynamodb.query_answers import PlainItem, render_object, render_texts
 from aws.dynamodb.wire import NAMED, plain
 from tests.worlds.parts import awkward, names
 from tidetable.exact_json import decode_json

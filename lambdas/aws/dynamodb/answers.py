@@ -6,11 +6,7 @@ from typing import Any
 
 import msgspec
 
-from aws.dynamodb.item_texts import PlainItem, render_texts
-from aws.dynamodb.queries import find_last_key
-from aws.dynamodb.wire import decode_item
 from aws.http.client import RequestRefused
-from tidetable.ports import ItemColumns, KeyRange, Page
 
 
 class _Units(msgspec.Struct):
@@ -35,18 +31,14 @@ class Wrote(msgspec.Struct):
     ConsumedCapacity: list[_Units] = []
 
 
-class _Read(msgspec.Struct):
+class QueryAnswer(msgspec.Struct):
     LastEvaluatedKey: dict[str, Any] | None = None
     ConsumedCapacity: _Units | None = None
     ScannedCount: int = 0
 
 
-class ItemsAnswer(_Read, kw_only=True):
+class ItemsAnswer(QueryAnswer, kw_only=True):
     Items: list[dict[str, dict[str, Any]]]
-
-
-class _Plain(_Read, kw_only=True):
-    Items: list[PlainItem]
 
 
 class _GetAnswer(msgspec.Struct):
@@ -82,37 +74,10 @@ class _Why(msgspec.Struct):
 
 WROTE = msgspec.json.Decoder(Wrote).decode
 ITEMS = msgspec.json.Decoder(ItemsAnswer).decode
-_PLAIN = msgspec.json.Decoder(_Plain).decode
 GET_ANSWER = msgspec.json.Decoder(_GetAnswer).decode
 BATCH_GET_ANSWER = msgspec.json.Decoder(BatchGetAnswer).decode
 _PUT_ANSWER = msgspec.json.Decoder(_PutAnswer).decode
 _WHY = msgspec.json.Decoder(_Why).decode
-
-
-def decode_query(keys: KeyRange, body: bytes, *, texts: bool) -> Page:
-    """Decode Query's answer. If an index's page begins at the item ``keys.after``, that item is left out.
-
-    With ``texts``, the data of the items is JSON text if all items are plain events.
-    """
-    index = keys.index
-    if texts and (index is None or index.replica):
-        read = _PLAIN(body)
-        contents = render_texts(read.Items)
-        if contents is not None:
-            return _make_page(
-                read, ItemColumns([keys.pk] * len(contents), [item.sk.S for item in read.Items], contents)
-            )
-    answer = ITEMS(body)
-    items = [decode_item(item) for item in answer.Items]
-    if index is not None and keys.after is not None:
-        items = [item for item in items if item[index.sk] != keys.after]
-    return _make_page(answer, ItemColumns.of(items))
-
-
-def _make_page(read: _Read, columns: ItemColumns) -> Page:
-    units = read.ConsumedCapacity.CapacityUnits if read.ConsumedCapacity is not None else 0.0
-    last = find_last_key(read.LastEvaluatedKey)
-    return Page(columns, read.LastEvaluatedKey is not None, units, last, read.ScannedCount)
 
 
 def decode_put(body: bytes) -> Wrote:

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from aws.dynamodb.answers import ITEMS
-from aws.dynamodb.queries import find_last_key
+from aws.dynamodb.query_answers import find_last_key
 from aws.dynamodb.wire import decode_item, decode_value
 from tidetable.events import Item
 from tidetable.layout import find_value

@@ -7,9 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from aws.dynamodb.wire import decode_value
 from tidetable.conditions import Condition, read_numbers
-from tidetable.events import Item
 from tidetable.layout import Index
 from tidetable.ports import KeyRange, RangeRead
 
@@ -30,14 +28,12 @@ class _Names(dict[str, str]):
 
     def add(self, path: Sequence[str]) -> str:
         """Write a path in an expression, with short names."""
-        return ".".join([self._shorten_name(name) for name in path])
-
-    def _shorten_name(self, name: str) -> str:
-        short = next((short for short, known in self.items() if known == name), None)
-        if short is None:
-            short = f"#n{len(self)}"
+        shorts = []
+        for name in path:
+            short = next((short for short, known in self.items() if known == name), f"#n{len(self)}")
             self[short] = name
-        return short
+            shorts.append(short)
+        return ".".join(shorts)
 
 
 class _Values(dict[str, dict[str, Any]]):
@@ -177,8 +173,3 @@ def _type_values(text: str) -> Iterator[tuple[str, Any]]:
     yield from (("N", str(number)) for number in read_numbers(text))
     if text in ("true", "false"):
         yield "BOOL", text == "true"
-
-
-def find_last_key(answered: dict[str, dict[str, Any]] | None) -> Item | None:
-    """Find, in Query's answer, the key at which the page ended."""
-    return None if answered is None else {name: decode_value(value) for name, value in answered.items()}

@@ -50,19 +50,20 @@ def _collect_replies(
         replies = client.call_all([request for _, request, _ in waiting])
         again: list[tuple[int, ServiceRequest, int]] = []
         for (number, request, failures), reply in zip(waiting, replies, strict=True):
-            # A throttled table answers at once. A broken table may take a time-out per attempt: it gets fewer attempts.
-            most = rounds if is_throttled(reply) else _ATTEMPTS
-            if _is_temporary(reply) and turn < rounds and failures + 1 < most:
-                again.append((number, request, failures + 1))
+            if isinstance(reply, NoAnswer | RequestRefused):
+                # A throttled table answers at once. A broken table may take a time-out per attempt: it gets fewer.
+                most = rounds if is_throttled(reply) else _ATTEMPTS
+                if _is_temporary(reply) and turn < rounds and failures + 1 < most:
+                    again.append((number, request, failures + 1))
+                else:
+                    yield number, reply
                 continue
             yield number, reply
-            remainder = None if isinstance(reply, NoAnswer | RequestRefused) else rest(reply)
-            if remainder is None:
-                continue
-            if turn < rounds:
-                again.append((number, remainder, failures))
-            else:
+            remainder = rest(reply)
+            if remainder is not None and turn == rounds:
                 yield number, RequestRefused(UNPROCESSED, f"after {rounds} rounds something is still unprocessed", b"")
+            elif remainder is not None:
+                again.append((number, remainder, failures))
         if not again:
             return
         waiting = again
@@ -104,9 +105,9 @@ def is_throttled(reply: Reply) -> bool:
     return isinstance(reply, RequestRefused) and reply.code in THROTTLED
 
 
-def _is_temporary(reply: Reply) -> bool:
+def _is_temporary(reply: NoAnswer | RequestRefused) -> bool:
     """True if the same request may succeed later."""
-    return isinstance(reply, NoAnswer) or (isinstance(reply, RequestRefused) and reply.code in THROTTLED | BROKEN)
+    return isinstance(reply, NoAnswer) or reply.code in THROTTLED | BROKEN
 
 
 def decode_answer(reply: Reply, table: str) -> Any:

@@ -23,6 +23,7 @@ from aws.dynamodb.codes import (
 )
 from aws.dynamodb.fields import decode_fields
 from aws.dynamodb.queries import make_query
+from aws.dynamodb.query_answers import decode_query
 from aws.dynamodb.reads import decode_answer, read_all, read_item, read_whole
 from aws.dynamodb.wire import decode_item, encode_item, encode_put, encode_transaction_put, make_requests
 from aws.http.client import LeanClient, NoAnswer, Reply, RequestRefused, ServiceRequest
@@ -139,7 +140,7 @@ class LeanStore:
                 "Query",
                 msgspec.json.encode(make_query(read, ascending=ascending, consistent=consistent, fields=fields)),
                 # The client decodes an answer as soon as it has come: only one undecoded answer is in memory at a time.
-                partial(answers.decode_query, read.keys, texts=texts),
+                partial(decode_query, read.keys, texts=texts),
             )
             for read in reads
         ]

@@ -76,8 +76,7 @@ def _fill_page(
             return find_stop(query, page, batch.reached)
         # The contents of a batch are either all text or all items, so the first element decides.
         if isinstance(batch, LiveBatch) and isinstance(next(iter(batch.columns.contents), ""), str):
-            pks, sks, texts = batch.columns
-            groups: Iterable[Rows] = [Rows(batch.scan.entry, pks, sks, texts)]  # type: ignore[arg-type]
+            groups: Iterable[Rows] = [Rows(batch.scan.entry, *batch.columns)]
         else:
             groups = _make_rows(batch, query, session)
         for rows in groups:

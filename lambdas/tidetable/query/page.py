@@ -145,13 +145,9 @@ class Answer(ABC):
     def _list_sources(self) -> list[dict[str, Any]]:
         sources: dict[tuple[str, str, str | None], dict[str, Any]] = {}
         for scan in self.sources:
-            source: dict[str, Any] = {"period": scan.entry.period.label, "from": scan.source}
-            if scan.index_name is not None:
-                source["index"] = scan.index_name
-            rollup = self.find_rollup(scan)
-            if rollup is not None:
-                source["rollup"] = rollup
-            sources[scan.entry.period.label, scan.source, rollup] = source
+            period, source, rollup = scan.entry.period.label, scan.source, self.find_rollup(scan)
+            members = {"period": period, "from": source, "index": scan.index_name, "rollup": rollup}
+            sources[period, source, rollup] = {name: text for name, text in members.items() if text is not None}
         return list(sources.values())
 
     def find_rollup(self, scan: Scan) -> str | None:  # noqa: ARG002 - aggregates need it
@@ -256,19 +252,23 @@ class EventsPage:
         fitting = rows.take_first(room.limit - room.count)
         if not (len(fitting) and room.take_all(fitting.measure_size(), fitting.count)):
             # The first event with its versions may exceed the limit on its own.
-            fitting = fitting if len(fitting) else rows.cut_to(1)
-            number = 0
-            for size, count in zip(fitting.measure_sizes(), fitting.counts, strict=True):
-                if not room.take(size, count):
-                    break
-                number += 1
-            fitting = fitting.cut_to(number)
-            if room.exceeded:
-                for row in fitting.rows:
-                    cut_to_page(row)
+            fitting = self._take_each(fitting if len(fitting) else rows.cut_to(1))
         if len(fitting):
             self.rows.append(fitting)
         return len(fitting) == len(rows)
+
+    def _take_each(self, rows: Rows) -> Rows:
+        """Take rows one by one; return the rows that fit."""
+        number = 0
+        for size, count in zip(rows.measure_sizes(), rows.counts, strict=True):
+            if not self._room.take(size, count):
+                break
+            number += 1
+        fitting = rows.cut_to(number)
+        if self._room.exceeded:
+            for row in fitting.rows:
+                cut_to_page(row)
+        return fitting
 
 
 def cut_to_page(row: Row) -> None:

@@ -104,18 +104,19 @@ class Row(msgspec.Struct, gc=False):
 
 
 class Rows(msgspec.Struct):
-    """Events of a period in order, as columns. ``contents`` are either all JSON text (of plain events) or all rows."""
+    """Plain events of a period in order, as columns; ``contents`` are their data as JSON text."""
 
     entry: Entry
     pks: Sequence[str]
     sks: Sequence[str]
-    contents: Sequence[str] | Sequence[Row]
+    contents: Sequence[Any]
     _pieces: list[str] | None = None
     _joined: str | None = None
 
     @classmethod
     def of_rows(cls, rows: Sequence[Row], entry: Entry) -> Rows:
-        return cls(entry, [row.item["pk"] for row in rows], [row.sk for row in rows], rows)
+        """Make the columns of events that are not plain."""
+        return _RowColumns(entry, [row.item["pk"] for row in rows], [row.sk for row in rows], rows)
 
     def __len__(self) -> int:
         return len(self.sks)
@@ -123,34 +124,29 @@ class Rows(msgspec.Struct):
     @property
     def rows(self) -> Sequence[Row]:
         """The events as rows; empty if they are plain events."""
-        return () if self.plain else self.contents  # type: ignore[return-value]
-
-    @property
-    def plain(self) -> bool:
-        return bool(self.contents) and isinstance(self.contents[0], str)
+        return ()
 
     @property
     def counts(self) -> Sequence[int]:
         """For each event: 1 and the number of its earlier versions."""
-        return [1] * len(self) if self.plain else [1 + len(row.earlier) for row in self.rows]
+        return [1] * len(self.sks)
 
     @property
     def count(self) -> int:
         """The number of events; each earlier version counts as an event."""
-        return len(self) if self.plain else sum(self.counts)
+        return len(self.sks)
 
     def cut_to(self, number: int) -> Rows:
         """Return the first ``number`` events."""
-        if number >= len(self):
+        if number >= len(self.sks):
             return self
-        contents: Any = self.contents[:number]
-        return Rows(self.entry, self.pks[:number], self.sks[:number], contents)
+        return type(self)(self.entry, self.pks[:number], self.sks[:number], self.contents[:number])
 
     def take_first(self, count: int) -> Rows:
         """Return the first events, at most ``count`` with their earlier versions; an event is never separated from its
         versions.
         """
-        return self.cut_to(count if self.plain else sum(total <= count for total in accumulate(self.counts)))
+        return self.cut_to(count)
 
     def make_position(self, index: int) -> Position:
         time, series, id = self.entry.layout.parse_names(self.pks[index], self.sks[index])
@@ -158,13 +154,11 @@ class Rows(msgspec.Struct):
 
     def measure_size(self) -> int:
         """Return the greatest number of bytes that all events together take in an answer."""
-        return count_escaped_bytes(self.join_texts()) if self.plain else sum(self.measure_sizes())
+        return count_escaped_bytes(self.join_texts())
 
     def measure_sizes(self) -> list[int]:
         """Return, for each event, the greatest number of bytes that it takes in an answer."""
-        if self.plain:
-            return [count_escaped_bytes(text) + 1 for text in self.list_texts()]
-        return [row.measure_size() for row in self.rows]
+        return [count_escaped_bytes(text) + 1 for text in self.list_texts()]
 
     def join_texts(self) -> str:
         """Return the events as JSON objects with commas between them, each newest version before its earlier versions.
@@ -184,9 +178,37 @@ class Rows(msgspec.Struct):
         ]
 
     def _get_pieces(self) -> list[str]:
-        if self._pieces is None and (self.plain or not self.contents):
-            self._pieces = _make_pieces(self.entry, self.pks, self.sks, self.contents)  # type: ignore[arg-type]
-        elif self._pieces is None:
+        if self._pieces is None:
+            self._pieces = _make_pieces(self.entry, self.pks, self.sks, self.contents)
+        return self._pieces
+
+
+class _RowColumns(Rows):
+    """Events that are not plain; ``contents`` are their rows."""
+
+    @property
+    def rows(self) -> Sequence[Row]:
+        return self.contents
+
+    @property
+    def counts(self) -> Sequence[int]:
+        return [1 + len(row.earlier) for row in self.rows]
+
+    @property
+    def count(self) -> int:
+        return sum(self.counts)
+
+    def take_first(self, count: int) -> Rows:
+        return self.cut_to(sum(total <= count for total in accumulate(self.counts)))
+
+    def measure_size(self) -> int:
+        return sum(self.measure_sizes())
+
+    def measure_sizes(self) -> list[int]:
+        return [row.measure_size() for row in self.rows]
+
+    def _get_pieces(self) -> list[str]:
+        if self._pieces is None:
             rows = [version for row in self.rows for version in (row, *row.earlier)]
             pks, sks = [row.item["pk"] for row in rows], [row.sk for row in rows]
             self._pieces = _make_pieces(self.entry, pks, sks, [row.write_text() for row in rows])

@@ -1,4 +1,4 @@
-"""Render the data of an answer's items as JSON text, without Python values in between: queries only pass it through."""
+"""Pages of Query's answers. The data of plain events becomes JSON text, without Python values in between."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from typing import Any
 
 import msgspec
 
-from aws.dynamodb.wire import NAMED
+from aws.dynamodb.answers import ITEMS, QueryAnswer
+from aws.dynamodb.wire import NAMED, decode_item, decode_value
+from tidetable.events import Item
+from tidetable.ports import ItemColumns, KeyRange, Page
 
 
 class _Text(msgspec.Struct, gc=False):
@@ -24,6 +27,43 @@ class PlainItem(msgspec.Struct, gc=False):
     out: Any = None
     cold: Any = None
     version: Any = None
+
+
+class _PlainAnswer(QueryAnswer, kw_only=True):
+    Items: list[PlainItem]
+
+
+_PLAIN = msgspec.json.Decoder(_PlainAnswer).decode
+
+
+def decode_query(keys: KeyRange, body: bytes, *, texts: bool) -> Page:
+    """Decode Query's answer. If an index's page begins at the item ``keys.after``, that item is left out.
+
+    With ``texts``, the data of the items is JSON text if all items are plain events.
+    """
+    index = keys.index
+    if texts and (index is None or index.replica):
+        read = _PLAIN(body)
+        contents = render_texts(read.Items)
+        if contents is not None:
+            columns = ItemColumns([keys.pk] * len(contents), [item.sk.S for item in read.Items], contents)
+            return _make_page(read, columns)
+    answer = ITEMS(body)
+    items = [decode_item(item) for item in answer.Items]
+    if index is not None and keys.after is not None:
+        items = [item for item in items if item[index.sk] != keys.after]
+    return _make_page(answer, ItemColumns.of(items))
+
+
+def _make_page(read: QueryAnswer, columns: ItemColumns) -> Page:
+    units = read.ConsumedCapacity.CapacityUnits if read.ConsumedCapacity is not None else 0.0
+    last = find_last_key(read.LastEvaluatedKey)
+    return Page(columns, read.LastEvaluatedKey is not None, units, last, read.ScannedCount)
+
+
+def find_last_key(answered: dict[str, dict[str, Any]] | None) -> Item | None:
+    """Find, in Query's answer, the key at which the page ended."""
+    return None if answered is None else {name: decode_value(value) for name, value in answered.items()}
 
 
 def render_texts(items: Sequence[PlainItem]) -> list[str] | None:
