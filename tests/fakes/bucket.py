@@ -15,7 +15,7 @@ from tidetable.events import Item
 from tidetable.layout import Layout
 from tidetable.ports import ArchivePage, ArchiveRange
 from tidetable.times import to_text
-from tidetable.versions.reading import read_version
+from tidetable.versions.shown import read_version
 
 # The number is small, so a read of one event decodes few other events; but it decodes some events outside of the range.
 ROWS_PER_GROUP = 16

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
 
 from tidetable.catalog import Entry, GapReason, State
 from tidetable.conditions import Condition
-from tidetable.large.unpack import Wholes
+from tidetable.events import Item
+from tidetable.large.unpack import Unpacker, Wholes
 from tidetable.layout import Index, Key, Layout
 from tidetable.periods import Kind, find_containing
 from tidetable.ports import ItemColumns, Page
@@ -48,19 +50,20 @@ def test_each_lost_event_is_one_gap_and_each_missing_table_one_gap_of_a_range() 
 
 def test_of_data_that_is_elsewhere_forty_chunks_are_a_request_and_cold_data_is_not_read() -> None:
     some = [{"pk": "p", "sk": str(n), "out": {"b": 9_000}} for n in range(41)]
-    asked: list[str] = []
+    asked: list[tuple[str, bool]] = []
 
-    def complete_searched(items: list[Any], table: str) -> Wholes:
-        asked.append(table)
-        return Wholes([{**item, "data": {"n": item["sk"]}} for item in items], {}, [5_000] * len(items))
+    class Elsewhere(Unpacker):
+        def complete_items(self, items: Sequence[Item], table: str, *, cold: bool = True) -> Wholes:
+            asked.append((table, cold))
+            return Wholes([{**item, "data": {"n": item["sk"]}} for item in items], {}, [5_000] * len(items))
 
     scan: Any = SimpleNamespace(conditions=(Condition("n", "eq", ("7",)),), entry=entry())
-    unpacker: Any = SimpleNamespace(complete_searched=complete_searched)
-    reader: Any = SimpleNamespace(unpacker=unpacker)
+    nothing: Any = None
+    reader: Any = SimpleNamespace(unpacker=Elsewhere(nothing, nothing, nothing))
     session = ReadSession(reader)
     assert match_conditions(ItemColumns.of(some), scan, session).sks == ["7"]
     cost = session.cost
-    assert (cost.requests, cost.units, asked) == (2, 82.0, ["t0"])
+    assert (cost.requests, cost.units, asked) == (2, 82.0, [("t0", False)])
 
 
 # Base items

@@ -60,13 +60,7 @@ def _overlaps_group(group: Any, first: Any, last: Any) -> bool:
 
 
 def _may_match(group: Any, note: Note, keys: ArchiveRange) -> bool:
-    """True if the range needs the row group: by its statistics, one of its events may meet all conditions.
-
-    If versions are requested, every row group is needed: an event's newest version decides for all its versions, and
-    those may be in other row groups.
-    """
-    if keys.versions:
-        return True
+    """True if the range needs the row group: by its statistics, one of its events may meet all conditions."""
     statistics = {group.column(at).path_in_schema: group.column(at).statistics for at in range(group.num_columns)}
     rest = statistics.get("data")
     if not keys.conditions or rest is None or not rest.has_min_max or not rest.min == rest.max == "{}":

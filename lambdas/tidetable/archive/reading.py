@@ -171,6 +171,10 @@ def _read_parts(keys: ArchiveRange, reader: PartReader, *, ascending: bool) -> I
     unread = keys
     if keys.after is not None:
         unread = replace(keys, low=keys.after) if ascending else replace(keys, high=keys.after)
+    if keys.versions:
+        # An event's newest version decides for all its versions, and those may be in other row groups.
+        fields = (*keys.fields, *(condition.field for condition in keys.conditions)) if keys.fields else ()
+        unread = replace(unread, conditions=(), fields=fields)
 
     def read_part(part: Part) -> Iterator[_SortedEvent]:
         # The merge takes one row of each part before it begins. This one stands for the unopened part.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
@@ -66,9 +66,25 @@ class Unpacker(msgspec.Struct):
         except ValueMissing:
             return item
 
-    def complete_searched(self, items: Sequence[Item], table: str) -> Wholes:
-        """Return the items of one table with the data that conditions and aggregates may ask for."""
-        return self.complete_items(items, table, cold=False)
+    def complete_searched(
+        self,
+        items: Sequence[Item],
+        table: str,
+        note_lost: Callable[[Item], None] = lambda _: None,
+        cost: FetchCost | None = None,
+    ) -> Sequence[Item]:
+        """Return the items of one table with the data that conditions and aggregates may ask for.
+
+        ``note_lost`` is called with each item whose data is missing or damaged. ``cost`` counts what is fetched.
+        """
+        if not lack_searched(items):
+            return items
+        wholes = self.complete_items(items, table, cold=False)
+        for number in wholes.missing:
+            note_lost(items[number])
+        if cost is not None:
+            wholes.add_cost(cost)
+        return wholes.items
 
     def complete_items(self, items: Sequence[Item], table: str, *, cold: bool = True) -> Wholes:
         """Return the items of one table with all of their data, but with cold fields only if ``cold`` is true."""

@@ -7,7 +7,6 @@ from datetime import datetime
 
 from tidetable.conditions import ANY, NameConditions
 from tidetable.events import Item
-from tidetable.large.unpack import lack_searched
 from tidetable.query.batches import ArchiveBatch, EventRow, LiveBatch, list_events
 from tidetable.query.model import Query, Reader
 from tidetable.query.scans import Gap
@@ -25,10 +24,7 @@ def read_batch_events(
 
     ``note_lost`` is called with the gap of each event whose data is missing or damaged.
     """
+    entry = batch.scan.entry
     items: Sequence[Item] = () if isinstance(batch, ArchiveBatch) else batch.columns.items()
-    if lack_searched(items):
-        wholes = reader.unpacker.complete_searched(items, batch.scan.entry.table)
-        for number in wholes.missing:
-            note_lost(Gap.of_lost(batch.scan.entry, items[number]))
-        items = wholes.items
+    items = reader.unpacker.complete_searched(items, entry.table, lambda item: note_lost(Gap.of_lost(entry, item)))
     return list_events(batch, items)

@@ -17,7 +17,7 @@ from tidetable.query.model import Projection
 from tidetable.query.page import cut_to_page, take_earlier
 from tidetable.query.rows import Row, Rows, show_rows
 from tidetable.query.session import ReadSession
-from tidetable.versions.reading import read_version, refuse_versions
+from tidetable.versions.shown import read_version, refuse_versions
 
 # At most this many earlier versions are read for one answer.
 MAX_VERSIONS = 1_000

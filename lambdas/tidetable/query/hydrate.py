@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 
 from tidetable.catalog import Entry
 from tidetable.events import Item
@@ -78,12 +79,10 @@ def _match_items(items: Sequence[Item], scan: LiveScan, session: ReadSession, fi
 
     Without ``fields``, an item whose data is stored elsewhere is returned unchanged.
     """
-    wholes = session.reader.unpacker.complete_searched(items, scan.entry.table)
-    wholes.add_cost(session.cost)
-    for number in wholes.missing:
-        session.note_lost(scan.entry, items[number])
+    note_lost = partial(session.note_lost, scan.entry)
+    wholes = session.reader.unpacker.complete_searched(items, scan.entry.table, note_lost, session.cost)
     tops = {field.partition(".")[0] for field in fields}
-    for item, whole in zip(items, wholes.items, strict=True):
+    for item, whole in zip(items, wholes, strict=True):
         if not _meets_conditions(scan, whole):
             continue
         data = whole.get("data", {})

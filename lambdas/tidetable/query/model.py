@@ -29,7 +29,7 @@ from tidetable.ports import (
     Sketches,
 )
 from tidetable.query.cursor import Seal
-from tidetable.versions.reading import VERSION_COLUMNS, read_version, refuse_versions
+from tidetable.versions.shown import VERSION_COLUMNS, read_version, refuse_versions
 
 if TYPE_CHECKING:
     from tidetable.copies.reader import Copies

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
+from functools import partial
 from typing import NamedTuple
 
 import msgspec
@@ -17,7 +18,7 @@ from tidetable.events import Item
 from tidetable.forms.columns import DATA, FieldColumns, Row, make_columns
 from tidetable.forms.packed import PackUnit
 from tidetable.forms.plain import open_page
-from tidetable.large.unpack import group_items, is_partial
+from tidetable.large.unpack import group_items
 from tidetable.layout.hierarchy import skip_levels
 from tidetable.layout.pack import shift_time
 from tidetable.layout.period_layout import NEWEST
@@ -123,16 +124,14 @@ class Unit(msgspec.Struct):
             times, series, ids = (list(column) for column in zip(*named, strict=True)) if named else ([], [], [])
             yield FieldColumns(times, series, {DATA: columns.contents}, lambda: ids)
             return
-        for items in group_items(columns.items(), cold=False) if whole else [columns.items()]:
+        for items in group_items(columns.items()) if whole else [columns.items()]:
             yield make_columns(self._make_rows(items), self.fields)
 
     def _make_rows(self, items: Sequence[Item]) -> Iterator[Row]:
         entry = self.scan.entry
-        if DATA in self.fields and any(is_partial(item, cold=False) for item in items):
-            wholes = self.session.reader.unpacker.complete_items(items, entry.table, cold=False)
-            for number in wholes.missing:
-                self.session.note_lost(entry, items[number])
-            items = wholes.items
+        if DATA in self.fields:
+            note_lost = partial(self.session.note_lost, entry)
+            items = self.session.reader.unpacker.complete_searched(items, entry.table, note_lost)
         for item in items:
             yield (*entry.layout.parse_names(item["pk"], item["sk"]), item.get("data", {}))
 

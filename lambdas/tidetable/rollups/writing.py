@@ -73,7 +73,7 @@ def read_present(entry: Entry, bucket: datetime, services: Services) -> Present:
         for place, copy in zip(run.places, run.copies, strict=True):
             text = copy.value
             if not isinstance(text, str):
-                text = settle_text(unpacker.complete_searched([text], entry.table).items[0]["data"])
+                text = settle_text(unpacker.complete_searched([text], entry.table)[0]["data"])
             time, series, id = layout.parse_names("", place)
             events[place] = Event(series, from_text(time), id, decode_json(text)), text
     return Present(events, max((int(item.get("at", 0)) for item in items), default=0))

@@ -1,4 +1,4 @@
-"""Read the version of an item."""
+"""Versions as answers show them."""
 
 from __future__ import annotations
 
