@@ -22,6 +22,10 @@ os.environ["CDK_VALIDATION"] = "false"
 # Each worker's Node.js would print a banner of its own.
 os.environ.setdefault("JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION", "20")
 
+# A handler's module reads this when it is imported, and some modules of tests import one. Whichever comes first must not
+# decide whether metrics have a namespace.
+os.environ.setdefault("POWERTOOLS_METRICS_NAMESPACE", "test")
+
 # The time-lapse's days until the first month has expired; a shorter life proves less.
 FULL_DAYS = 28
 
