@@ -14,8 +14,9 @@ from math import ceil
 from typing import NamedTuple
 
 from tidetable.events import Event, Item
+from tidetable.forms.form import choose_form
 from tidetable.layout import Layout
-from tidetable.packs import decode_body, make_packs
+from tidetable.packs import decode_body
 from tidetable.values import count_item_bytes
 
 # The bytes of a pack's further events divided by their bytes as items. The first event of a pack is not smaller than as
@@ -47,14 +48,11 @@ class RequestPuts(NamedTuple):
 
 @lru_cache(128)
 def count_puts(layout: Layout, shape: RequestShape) -> RequestPuts:
-    """Count the puts of a request. Without packs, each event is an item of its stated size."""
-    if layout.pack is None:
-        return RequestPuts(
-            shape.events, shape.events * _count_units(shape.event_bytes), shape.events * shape.event_bytes
-        )
-    pack_set = make_packs(list(_generate_items(layout, shape)), layout, _AssumedCompressor(shape))
-    sizes = [count_item_bytes(packed.item) for packed in pack_set.packs]
-    sizes += [shape.event_bytes] * len(pack_set.alone)
+    """Count the puts of a request. An event that is alone is an item of its stated size."""
+    items = list(_generate_items(layout, shape))
+    puts = choose_form(layout).make_puts(items, "", _AssumedCompressor(shape))
+    sizes = [count_item_bytes(shared.put.item) for shared in puts.shared]
+    sizes += [shape.event_bytes] * len(puts.alone)
     return RequestPuts(len(sizes), sum(map(_count_units, sizes)), sum(sizes))
 
 

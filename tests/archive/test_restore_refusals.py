@@ -1,6 +1,6 @@
 """What a restore refuses, and what it waits for: nothing is opened that is not complete."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from hashlib import sha256
 from threading import Event, Thread, current_thread
@@ -14,8 +14,7 @@ from aws.archive.scan import RawScan
 from tests.fakes.stage import Stage
 from tests.worlds.killed import CONFIG, IDS, ids
 from tests.worlds.restores import LABEL, TABLE, delete_first_tables, entry
-from tidetable.archive import portions, restore
-from tidetable.archive.portions import split_items
+from tidetable.archive import restore
 from tidetable.archive.ports import RawPage
 from tidetable.archive.restore import RestorePosition
 from tidetable.catalog import SeenTable, State
@@ -256,28 +255,3 @@ def test_series_that_no_rollup_reads_a_period_by_are_not_noted(layout: Layout, r
     period: Any = SimpleNamespace(stream="s", period=SimpleNamespace(label=LABEL), layout=layout)
     restorer: Any = SimpleNamespace(archive=archive, notes=notes)
     restore._Run(period, restorer, archive, lambda: 100.0).note_series(items)
-
-
-def some_items(count: int, size: int) -> Iterator[dict[str, Any]]:
-    return ({"pk": "a#0", "sk": str(number), "data": {"x": "y" * size}} for number in range(count))
-
-
-@pytest.mark.parametrize(
-    ("packed", "count", "size", "lengths"),
-    [
-        (False, 800, 1, [400, 400]),
-        (False, 801, 1, [400, 400, 1]),
-        (True, 20_001, 1, [20_000, 1]),
-        # Two are 14 MB, and a third makes more than 16 MB.
-        (True, 4, 7_000_000, [3, 1]),
-    ],
-)
-def test_events_are_written_in_portions(packed: bool, count: int, size: int, lengths: list[int]) -> None:
-    assert [len(some) for some in split_items(some_items(count, size), packed=packed)] == lengths
-
-
-def test_a_portion_of_packs_ends_with_the_item_that_is_beyond_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each item has 8 bytes: names and values of its keys. Its pack's bytes do not count."""
-    monkeypatch.setattr(portions, "_PACKED_BYTES", 16)
-    items: list[dict[str, Any]] = [{"pk": "a#0", "sk": str(number), "packed": b"x" * 90} for number in range(7)]
-    assert [len(portion) for portion in portions.split_items(iter(items), packed=True)] == [3, 3, 1]

@@ -9,13 +9,13 @@ from aws.large.pages import complete_page
 from tests.fakes.stage import CATALOG
 from tests.worlds.killed import CONFIG, IDS, ids
 from tests.worlds.restores import LABEL, TABLE, delete_first_tables, entry, items
-from tidetable.archive import portions
 from tidetable.archive import restore as restoring
 from tidetable.archive.restore import RestorePosition
 from tidetable.catalog import State
 from tidetable.config import parse
 from tidetable.errors import ArchiveBusy, ArchiveFailed, TableThrottled
 from tidetable.event_writing import Writer
+from tidetable.forms import plain
 from tidetable.large.unpack import Unpacker
 from tidetable.leases import LIFECYCLE_LEASE
 from tidetable.periods import parse_label
@@ -61,7 +61,7 @@ def test_a_part_that_no_run_has_the_time_to_write_is_written_by_several_runs(mon
             left -= bool(puts)
             return super().retry_writes(attempt, puts) if left >= 0 else Written(unwritten=list(puts))
 
-    monkeypatch.setattr(portions, "_PUTS", 1)
+    monkeypatch.setattr(plain, "_WRITTEN_TOGETHER", 1)
     monkeypatch.setattr(restoring, "Writer", Impatient)
     starts = [RestorePosition()]
     for _ in range(100):

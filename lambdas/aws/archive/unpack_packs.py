@@ -23,6 +23,7 @@ from tidetable.archive.ports import RawPage
 from tidetable.errors import ArchiveFailed
 from tidetable.events import Item
 from tidetable.exact_json import decode_json
+from tidetable.forms.form import choose_form
 from tidetable.large.unpack import measure_outside
 from tidetable.layout import Layout
 from tidetable.packs import OpenedItem, WalkedRun, open_item, walk_packs
@@ -105,7 +106,6 @@ class _Pass:
 
     def _read_events(self, logical: str, after: str, position: _Position) -> Iterator[RawPage]:
         """Read the events of a logical partition after a sort key, in pages."""
-        assert self.layout.pack is not None  # noqa: S101 - only layouts with packs come here
         low = after + "\0" if after else ""
         first = after[:_TIME] or None
         suffixes = [self._open(f"{logical}#{number}", first) for number in range(self.layout.shards)]
@@ -113,7 +113,7 @@ class _Pass:
         texts: list[str] = []
         size = 0
         items = self._note_ends(merge(*suffixes, key=lambda item: item.newest), after)
-        for run in walk_packs(items, span=self.layout.pack.span, ascending=True, low=low):
+        for run in walk_packs(items, span=choose_form(self.layout).span, ascending=True, low=low):
             if run.problems:
                 raise ArchiveFailed(f"{self.table} is not whole: {run.problems[0]}")
             for text, place, beside in self._render_events(run, logical):

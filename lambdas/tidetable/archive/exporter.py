@@ -11,6 +11,7 @@ from tidetable.archive.ports import Completer, Format, Objects, Source, TableSou
 from tidetable.catalog import Entry
 from tidetable.config import Config, Stream
 from tidetable.errors import ArchiveBusy
+from tidetable.forms.form import Unit, choose_form
 from tidetable.leases import hold_lease, name_archive_lease
 from tidetable.ports import Catalog, Clock, Pools, Tables
 from tidetable.remaining import Remaining
@@ -45,8 +46,9 @@ class Exporter:
 
 
 def open_source(entry: Entry, exporter: Exporter) -> Source:
-    """Return the source of an archive: the table's items or, if the table has packs, the events in the packs."""
-    return exporter.source if entry.layout.pack is None else exporter.source.settled(entry.layout)
+    """Return the source of an archive: the table's items, or events that are settled first."""
+    is_settled = choose_form(entry.layout).unit is Unit.ITEM
+    return exporter.source if is_settled else exporter.source.settled(entry.layout)
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from tidetable.archive.digest import join_digests
 from tidetable.archive.export import require_entry
 from tidetable.archive.exporter import Exporter, hold_period, open_source
 from tidetable.archive.manifest import Manifest, Part
-from tidetable.archive.portions import make_puts, split_items
+from tidetable.archive.portions import make_puts
 from tidetable.archive.reading import describe_damage
 from tidetable.archive_expiry import mark_expired
 from tidetable.catalog import LIVE, Entry, SeenTable, State
@@ -37,6 +37,7 @@ from tidetable.errors import (
 )
 from tidetable.event_writing import Jitter, Writer
 from tidetable.events import Item
+from tidetable.forms.form import choose_form
 from tidetable.ingest.series_index import SeriesIndex
 from tidetable.ladder import choose_level
 from tidetable.large.outside import write_outside
@@ -180,9 +181,10 @@ class _Run:
         shrinker = Shrinker(None, "refuse", (), large.compressor, large.unique)
         writer = Writer(self.restorer.store, large.values, self.remaining, self.exporter.clock, self.restorer.jitter)
         count = start.items
-        for portion in split_items(items, packed=entry.layout.pack is not None):
+        form = choose_form(entry.layout)
+        for portion in form.split_items(items):
             self.note_series(portion)
-            ready, written = write_outside(writer, make_puts(portion, entry, shrinker))
+            ready, written = write_outside(writer, make_puts(portion, entry, form, shrinker))
             written.add(writer.retry_writes(self.restorer.store.write, ready))
             for reason in written.refused.values():
                 raise ArchiveFailed(f"DynamoDB refuses an event of {part.key}: {reason}")

@@ -16,6 +16,7 @@ from tidetable.config.stream import ChangeKind
 from tidetable.errors import TableMissing, ValueMissing
 from tidetable.events import Item, JsonObject
 from tidetable.exact_json import decode_json, encode_json
+from tidetable.forms.form import Unit, choose_form
 from tidetable.large.unpack import Unpacker
 from tidetable.layout.ref import encode_ref
 from tidetable.packs import open_item
@@ -105,8 +106,8 @@ class ChangeReader:
 
     def _read_item(self, record: StreamRecord, item: Item, kind: ChangeKind, entry: Entry) -> Change:
         at = int(item.get("at", 0))
-        packed = entry.layout.pack is not None
-        sequence = f"{at:015d}{_make_pack_tail(record, '')}" if packed else _make_sequence(record)
+        is_settled = choose_form(entry.layout).unit is Unit.ITEM
+        sequence = _make_sequence(record) if is_settled else f"{at:015d}{_make_pack_tail(record, '')}"
         return _make_change(item["pk"], item["sk"], at, self._read_data(item, entry), kind, entry, sequence)
 
     def _read_data(self, item: Item, entry: Entry) -> JsonObject | None:

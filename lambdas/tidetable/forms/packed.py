@@ -14,14 +14,53 @@ from typing import NamedTuple
 
 from tidetable.events import Item
 from tidetable.forms.columns import DATA, FieldColumns, Flags
-from tidetable.layout import Layout
+from tidetable.forms.form import Puts, SharedPut, Unit
+from tidetable.layout import Layout, Packing
 from tidetable.layout.pack import is_pack, parse_sort_key
-from tidetable.ports import Compressor
+from tidetable.ports import Compressor, Page, Put
 from tidetable.times import MOMENT, TEXT_LENGTH, from_micros, from_text, to_micros, to_text
+from tidetable.values import count_item_bytes
 
 # About so many events are opened and settled together. With two fields they take some 80 MB.
 _OPENED_TOGETHER = 200_000
 _HALVINGS = 24
+# Archived items that are packed together: more events make larger packs. A list ends after this many events, or bytes.
+_PACKED_EVENTS, _PACKED_BYTES = 20_000, 16_000_000
+
+
+class PackedForm:
+    """Packs, and large events alone beside them."""
+
+    unit = Unit.PARTITION
+
+    def __init__(self, layout: Layout, packing: Packing) -> None:
+        self._layout = layout
+        self.span = packing.span
+
+    def make_puts(self, items: Sequence[Item], table: str, compressor: Compressor) -> Puts:
+        """Make packs. An event that is too large for a pack is alone."""
+        from tidetable.packs import make_packs  # imported only when packs are made, as in open_item
+
+        made = make_packs(items, self._layout, compressor)
+        return Puts(
+            [SharedPut(Put(table, item), address, members) for item, address, members in made.packs], made.alone
+        )
+
+    def split_items(self, items: Iterator[Item]) -> Iterator[list[Item]]:
+        """Split archived items into long lists."""
+        size, portion = 0, list[Item]()
+        for item in items:
+            portion.append(item)
+            size += count_item_bytes({name: value for name, value in item.items() if name != "packed"})
+            if len(portion) == _PACKED_EVENTS or size > _PACKED_BYTES:
+                yield portion
+                size, portion = 0, []
+        if portion:
+            yield portion
+
+    def count_events(self, page: Page) -> int:
+        """Count the events in the items of a page. DynamoDB counts packs."""
+        return sum(int(item.get("n", 1)) if isinstance(item, dict) else 1 for item in page.columns.contents)
 
 
 class Opened(NamedTuple):

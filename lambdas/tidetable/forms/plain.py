@@ -2,12 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import repeat
+from collections.abc import Iterator, Sequence
+from itertools import islice, repeat
 
+from tidetable.events import Item
 from tidetable.forms.columns import FieldColumns
+from tidetable.forms.form import Puts, Unit
 from tidetable.layout import Layout
-from tidetable.ports import FieldPage
+from tidetable.ports import Compressor, FieldPage, Page
+
+# The archived items that are written together.
+_WRITTEN_TOGETHER = 400
+
+
+class PlainForm:
+    """An item per event."""
+
+    unit = Unit.ITEM
+    span = 0
+
+    def make_puts(self, items: Sequence[Item], table: str, compressor: Compressor) -> Puts:  # noqa: ARG002 - see Form
+        """Return all events as alone: versions and large values refine their puts."""
+        return Puts((), range(len(items)))
+
+    def split_items(self, items: Iterator[Item]) -> Iterator[list[Item]]:
+        """Split archived items into lists of a few batches."""
+        while portion := list(islice(items, _WRITTEN_TOGETHER)):
+            yield portion
+
+    def count_events(self, page: Page) -> int:
+        """Count the items that DynamoDB read, also those that its filter left out."""
+        return page.read
+
+
+PLAIN = PlainForm()
 
 
 def open_page(page: FieldPage, pk: str, fields: Sequence[str], layout: Layout) -> FieldColumns:

@@ -17,6 +17,7 @@ from tidetable.config import Config
 from tidetable.errors import CollectionFull, NotDrained, PutRefused, StoreUnavailable, TableMissing, Undrainable
 from tidetable.event_writing import Jitter, Writer
 from tidetable.events import Event
+from tidetable.forms.form import choose_form
 from tidetable.ingest.overflow import OverflowMessage
 from tidetable.ingest.pace import Pace
 from tidetable.ingest.puts import is_stored, make_put, write_fenced, write_puts
@@ -163,25 +164,20 @@ class Delivery:
             )
 
     def _make_puts(self, entry: Entry, events: Sequence[Event]) -> list[Put]:
-        """Return a put per event of a period or, with packs, a put per pack and per event that is too large for a pack."""
-        items = [entry.layout.make_item(event, at=self._message.at) for event in events]
-        puts, alone = list[Put](), list(range(len(items)))
-        if entry.layout.pack is not None:
-            from tidetable.packs import make_packs
-
-            pack_set = make_packs(items, entry.layout, self._ports.large.compressor)
-            for pack in pack_set.packs:
-                puts.append(Put(entry.table, pack.item))
-                self._events_of[puts[-1].slot] = [events[number] for number in pack.members]
-            alone = pack_set.alone
+        """Return the puts of the events of a period in its form, and note the events of each."""
+        items, puts = [entry.layout.make_item(event, at=self._message.at) for event in events], list[Put]()
+        shared, alone = choose_form(entry.layout).make_puts(items, entry.table, self._ports.large.compressor)
+        for put, _, members in shared:
+            puts.append(put)
+            self._events_of[put.slot] = [events[number] for number in members]
         for number in alone:
-            put = make_put(items[number], entry, self._shrinker)
-            if put is None:
+            own = make_put(items[number], entry, self._shrinker)
+            if own is None:
                 reason = f"an event of {self._stream} is too large for period {entry.period.label}"
                 self._unwritable.append((reason, [events[number]]))
                 continue
-            puts.append(put)
-            self._events_of.setdefault(put.slot, []).append(events[number])
+            puts.append(own)
+            self._events_of.setdefault(own.slot, []).append(events[number])
         return puts
 
     def _find_missing(self, puts: list[Put], entry: Entry) -> list[Put]:

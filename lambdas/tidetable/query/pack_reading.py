@@ -13,6 +13,7 @@ from math import ceil
 from typing import Any, NamedTuple
 
 from tidetable.events import Item
+from tidetable.forms.form import choose_form
 from tidetable.layout import Layout
 from tidetable.layout.pack import is_pack
 from tidetable.ports import Compressor, ItemColumns, Page, RangeRead
@@ -22,7 +23,7 @@ from tidetable.query.model import Position
 from tidetable.query.pack_opening import PackOpener, find_oldest
 from tidetable.query.pending_packs import PendingPacks
 from tidetable.query.scans import PackScan, find_span
-from tidetable.query.session import ReadSession, count_events
+from tidetable.query.session import ReadSession
 from tidetable.query.waves import cut_reads
 from tidetable.times import MOMENT, TEXT_LENGTH, from_text, to_text
 
@@ -64,6 +65,7 @@ class PackWalk:
         self._scan = scan
         self._session = session
         self._opener = PackOpener(scan, session)
+        self._form = choose_form(scan.entry.layout)
         self._demand = demand
         self._ascending = ascending
         self.damaged = self.stopped = False
@@ -159,7 +161,7 @@ class PackWalk:
     def _count_packed(self, pages: Sequence[Page]) -> Sequence[Page]:
         """Return the pages, after counting their packs and the events in these packs."""
         self._packs += sum(len(page.columns.sks) for page in pages)
-        self._events += sum(map(count_events, pages))
+        self._events += sum(map(self._form.count_events, pages))
         return self._pages.note_pages(pages, HALF_UNITS)
 
     def _choose_limit(self, before: int, waiting: int, ranges: int) -> int:
@@ -229,10 +231,10 @@ def find_newest(scans: Sequence[PackScan], session: ReadSession, *, consistent: 
     """
 
     def fetch(reads: Sequence[RangeRead]) -> list[Page]:
-        scan, pages = scans[0], list[Page]()
+        scan, pages, form = scans[0], list[Page](), choose_form(scans[0].entry.layout)
         for some in cut_reads(reads, pages, decoded=False, consistent=consistent, ranges=len(reads)):
             answers = session.reader.store.query_many(some, ascending=False, consistent=consistent)
-            pages += [session.take_page(page, scan.entry, scan.start, scan.end, packs=True) for page in answers]
+            pages += [session.take_page(page, scan.entry, scan.start, scan.end, form) for page in answers]
         return pages
 
     reads = [[RangeRead(keys, count_first_packs(scan, 1)) for keys in scan.ranges] for scan in scans]

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from tidetable.catalog import Entry
 from tidetable.conditions import ANY
 from tidetable.errors import ArchiveBusy, TableMissing
+from tidetable.forms.form import choose_form
 from tidetable.ports import ArchivePage, ArchiveRange, CatalogReader, ItemColumns, Page, RangeRead
 from tidetable.problems import refuse_request
 from tidetable.query.archives import ARCHIVES, read_archive_pages, wait_for_page
@@ -153,6 +154,7 @@ class Scanner:
     def _fetch_pages(self, reads: Sequence[RangeRead], *, packs: bool = False, ranges: int = 0) -> list[Page]:
         """Fetch the pages of some ranges. ``ranges`` are merged; 0 if the pages must be whole."""
         query, session, pages = self._query, self._session, list[Page]()
+        form = choose_form(self._entries[reads[0].keys.table].layout) if packs and reads else None
         texts = query.projection.as_stored and not self._fields and not packs
         decoded = not (texts or self._fields or packs)
         for some in cut_reads(reads, pages, decoded=decoded, consistent=query.consistent, ranges=ranges):
@@ -165,7 +167,7 @@ class Scanner:
                 fields=() if packs else self._fields,
             )
             pages += [
-                session.take_page(page, self._entries[keys.table], query.start, query.end, packs=packs)
+                session.take_page(page, self._entries[keys.table], query.start, query.end, form)
                 for (keys, _), page in zip(some, answers, strict=True)
             ]
         return pages

@@ -10,17 +10,13 @@ import msgspec
 from tidetable.catalog import Entry, GapReason
 from tidetable.errors import TableMissing
 from tidetable.events import Item
+from tidetable.forms.form import Form, choose_form
 from tidetable.ports import FieldPage, ItemColumns, Page
 from tidetable.query.model import RESERVE, Cost, Reader
 from tidetable.query.scans import Gap, Scan
 from tidetable.remaining import Remaining
 
 _EMPTY = Page(ItemColumns((), (), ()), more=False)
-
-
-def count_events(page: Page) -> int:
-    """Count the events in the items of a page, which may be packs."""
-    return sum(int(item.get("n", 1)) if isinstance(item, dict) else 1 for item in page.columns.contents)
 
 
 class ReadSession(msgspec.Struct):
@@ -60,16 +56,16 @@ class ReadSession(msgspec.Struct):
         return [gap for gap, *_ in self._gaps]
 
     def take_page(
-        self, page: Page | None, entry: Entry, start: datetime, end: datetime, *, packs: bool = False
+        self, page: Page | None, entry: Entry, start: datetime, end: datetime, form: Form | None = None
     ) -> Page:
         """Count a page that was read for ``[start, end)``. None is the page of a missing table: it becomes empty.
 
-        The events in ``packs`` count, not the packs.
+        A ``form`` counts the events of items that hold several.
         """
         self.cost.requests += 1
         if page is not None:
             self.cost.units += page.units
-            self.cost.read += count_events(page) if packs else page.read
+            self.cost.read += page.read if form is None else form.count_events(page)
             return page
         if not self.forgiving:
             raise TableMissing(entry.table)
@@ -77,13 +73,13 @@ class ReadSession(msgspec.Struct):
         return _EMPTY
 
     def count_page(self, page: Page | FieldPage | None, entry: Entry, start: datetime, end: datetime) -> None:
-        """Count a page that was read for ``[start, end)``, and the events in its packs; None as in ``take_page``."""
+        """Count a page that was read for ``[start, end)``; None as in ``take_page``."""
         if isinstance(page, FieldPage):
             self.cost.requests += 1
             self.cost.units += page.units
             self.cost.read += page.read
         else:
-            self.take_page(page, entry, start, end, packs=entry.layout.pack is not None)
+            self.take_page(page, entry, start, end, choose_form(entry.layout))
 
     def note_gap(self, gap: Gap, entry: Entry, pk: str = "", sk: str = "") -> None:
         """Note a gap once for each table and item.

@@ -13,9 +13,10 @@ from tidetable.catalog import Entry, State, find_entry_at
 from tidetable.errors import PutRefused, TableThrottled
 from tidetable.events import Event, Item
 from tidetable.exact_json import decode_json
+from tidetable.forms.form import choose_form
 from tidetable.groups import group_by_size
 from tidetable.layout.pack import find_key_range
-from tidetable.packs import make_packs, open_item, walk_packs
+from tidetable.packs import open_item, walk_packs
 from tidetable.packs.numbers import settle_text
 from tidetable.ports import EventStore, Guarded, KeyRange, Put, RangeRead, Transacted
 from tidetable.rollup_model.bounds import to_millis
@@ -65,7 +66,7 @@ def read_present(entry: Entry, bucket: datetime, services: Services) -> Present:
     """Read the cells of a bucket from its table, with strong consistency."""
     layout, unpacker = entry.layout, services.reader.unpacker
     low, high = layout.make_edge(bucket), layout.make_edge(bucket + MOMENT)
-    span = 0 if layout.pack is None else layout.pack.span
+    span = choose_form(layout).span
     items = list(_read_items(entry, bucket, span, services.reader.store))
     packs = sorted((open_item(item, layout, unpacker.compressor) for item in items), key=attrgetter("newest"))
     events = {}
@@ -160,13 +161,10 @@ def _refuse_large(puts: Iterable[Put]) -> None:
 
 
 def _make_puts(events: Sequence[Event], entry: Entry, at: int, services: Services) -> list[Put]:
-    layout, packs, alone = entry.layout, list[Put](), events
-    if layout.pack is not None:
-        items = [layout.before_packing.make_item(event, at=at) for event in events]
-        pack_set = make_packs(items, layout, services.reader.unpacker.compressor)
-        packs = [Put(entry.table, pack.item) for pack in pack_set.packs]
-        alone = [events[number] for number in sorted(pack_set.alone)]
-    return packs + [Put(entry.table, layout.make_item(event, at=at)) for event in alone]
+    items = [entry.layout.make_item(event, at=at) for event in events]
+    puts = choose_form(entry.layout).make_puts(items, entry.table, services.reader.unpacker.compressor)
+    alone = [Put(entry.table, items[number]) for number in sorted(puts.alone)]
+    return [shared.put for shared in puts.shared] + alone
 
 
 def _is_of(definition: Definition, event: Event) -> bool:
