@@ -16,9 +16,9 @@ from tidetable.periods import Kind, find_containing
 from tidetable.ports import KeyRange
 from tidetable.query import parse_query, run_query
 from tidetable.query.aggregates import find_aggregate, parse_aggregation
-from tidetable.query.first_reads import make_first_reads
 from tidetable.query.gather import Nearest
 from tidetable.query.scans import GatherScan
+from tidetable.query.waves import make_first_reads
 from tidetable.times import to_text
 
 SPAN = {"from": [to_text(START)], "to": [to_text(START + timedelta(days=DAYS))]}

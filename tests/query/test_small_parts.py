@@ -28,9 +28,10 @@ from tidetable.query.earlier import make_archive_rows
 from tidetable.query.gather import Nearest, gather_events
 from tidetable.query.get import get_event
 from tidetable.query.model import EVERYTHING
-from tidetable.query.pack_reading import count_first_packs, find_event_in_pack
+from tidetable.query.pack_reading import find_event_in_pack
 from tidetable.query.rows import Row, Rows, count_escaped_bytes
 from tidetable.query.scans import GatherScan, PackScan
+from tidetable.query.waves import count_first_packs
 from tidetable.values import count_item_bytes
 
 START = datetime(2026, 3, 1, tzinfo=UTC)

@@ -143,8 +143,8 @@ def read_entry(item: Item) -> Entry:
         scaled=item.get("scaled", False),
         scaling=item.get("scaling", ""),
         opened=_read_opened(item["opened"]) if "opened" in item else None,
-        copies=_read_regions(item.get("copies")),
-        replicas=_read_regions(item.get("replicas")),
+        copies=_read_regions(item["copies"]) if "copies" in item else (),
+        replicas=_read_regions(item["replicas"]) if "replicas" in item else (),
         copying=(item["copying"][0], from_text(item["copying"][1])) if "copying" in item else None,
     )
 

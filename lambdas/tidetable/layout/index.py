@@ -10,7 +10,7 @@ import msgspec
 
 from tidetable.events import Event, Item, JsonObject
 from tidetable.layout.hierarchy import join_levels, make_level, render_value
-from tidetable.layout.suffix import compute_suffix, list_suffixes
+from tidetable.layout.suffix import compute_suffix, compute_suffixes
 from tidetable.layout.text import escape
 from tidetable.times import to_text
 from tidetable.values import count_item_bytes
@@ -102,7 +102,7 @@ class Index(msgspec.Struct, frozen=True):
 
     def list_suffixes(self, ids: Sequence[str]) -> Sequence[int]:
         """List the suffixes that can hold events of these ids; without ids, all suffixes."""
-        return list_suffixes(ids, self.shards)
+        return compute_suffixes(ids, self.shards) if ids else range(self.shards)
 
     def make_attributes(self, event: Event) -> Item:
         """Make the attributes that the event's item has for this index."""

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from tidetable.events import Event, Item
 from tidetable.layout.index import Index
-from tidetable.layout.suffix import compute_suffix, list_suffixes
+from tidetable.layout.suffix import compute_suffix, compute_suffixes
 from tidetable.layout.text import escape, unescape
 from tidetable.times import to_text
 from tidetable.values import count_item_bytes
@@ -159,7 +159,8 @@ class Layout(msgspec.Struct, frozen=True):
 
     def list_suffixes(self, series: Sequence[str] = (), ids: Sequence[str] = ()) -> Sequence[int]:
         """List the suffixes that can hold events of these series and ids. No series or no ids means: of any."""
-        return list_suffixes(ids if self.shard_by == "id" else series, self.shards)
+        values = ids if self.shard_by == "id" else series
+        return compute_suffixes(values, self.shards) if values else range(self.shards)
 
     def make_item(self, event: Event, stamp: str | None = None, at: int = 0) -> Item:
         """Make the item of an event.

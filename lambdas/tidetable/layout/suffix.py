@@ -20,6 +20,6 @@ def compute_suffix(value: str, shards: int) -> int:
     return first % shards
 
 
-def list_suffixes(values: Sequence[str], shards: int) -> Sequence[int]:
-    """List the suffixes of these series or ids, sorted; all suffixes if there are no values."""
-    return sorted({compute_suffix(value, shards) for value in values}) if values else range(shards)
+def compute_suffixes(values: Sequence[str], shards: int) -> Sequence[int]:
+    """Calculate the suffixes of these series or ids, sorted."""
+    return sorted({compute_suffix(value, shards) for value in values})

@@ -19,7 +19,6 @@ from tidetable.layout import WHOLE
 from tidetable.ports import GET_ITEMS, Table
 from tidetable.query.merge import compute_share
 from tidetable.query.model import Query
-from tidetable.query.pack_reading import count_first_packs
 from tidetable.query.read import AHEAD
 from tidetable.query.scans import (
     ArchiveScan,
@@ -32,6 +31,7 @@ from tidetable.query.scans import (
     TableScan,
     list_filters,
 )
+from tidetable.query.waves import count_first_packs
 
 # AWS: 4 KB take one read unit, or half a unit if the read need not be strongly consistent. A page ends at 1 MB.
 _UNIT, _PAGE = 4096, 1024 * 1024

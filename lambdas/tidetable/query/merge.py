@@ -61,27 +61,28 @@ class _Range(msgspec.Struct):
         self.more = page.more
         index = self.keys.index
         attribute = "sk" if index is None else index.sk
+        has_places = self.of_series or (index is not None and bool(index.levels))
         pks, sks, contents = page.columns
         after: str | None = None
         if sks:
             keys: Sequence[Any] = sks if attribute == "sk" else [item[attribute] for item in page.items]
-            order = list(map(self._find_place, keys)) if self.of_series or (index and index.levels) else keys
+            order = list(map(self._find_place, keys)) if has_places else keys
             self.waiting += zip(order, pks, sks, contents, strict=True)
             after = keys[-1]
         if page.last is not None:
             # A filter may have dropped the item that was read last, so the page's own last key counts.
             after = page.last[attribute]
         if after is not None:
-            self.edge = self._find_place(after)
+            self.edge = self._find_place(after) if has_places else after
             self.keys = replace(self.keys, after=after)
 
     def _find_place(self, key: str) -> str:
-        """Find the place of a sort key of this range in the order of all ranges."""
+        """Find the place of a sort key in the order of all ranges, if the sort keys themselves are not in this order."""
         if self.of_series:
             time, _, id = key.rpartition("#")
             return f"{time}#{self.keys.pk.rpartition('#')[0]}#{id}"
         index = self.keys.index
-        return skip_levels(key, len(index.levels)) if index is not None and index.levels else key
+        return key if index is None else skip_levels(key, len(index.levels))
 
     def take_up_to(self, edge: str | None, *, ascending: bool) -> list[Placed]:
         """Remove and return the waiting items up to ``edge``: no other range can still have an item before them."""

@@ -24,26 +24,15 @@ from tidetable.query.pack_opening import PackOpener, find_oldest
 from tidetable.query.pending_packs import PendingPacks
 from tidetable.query.scans import PackScan, find_span
 from tidetable.query.session import ReadSession
-from tidetable.query.waves import cut_reads
+from tidetable.query.waves import LEAST_PACKS, count_first_packs, cut_reads
 from tidetable.times import MOMENT, TEXT_LENGTH, from_text, to_text
 
-# Before the first page, nobody knows how many events a pack holds. By default a request has at most 1,000 events, so a
-# pack has at most 1,000, too. At least two packs are needed to settle the events of the first pack.
-_EVENTS_PER_PACK, _LEAST = 1_000, 2
 # An ascending walk holds at most this much before an event is settled: bytes of packs that are not opened yet, and
 # opened events (800 bytes each).
 _MOST_PENDING_BYTES, _MOST_UNSETTLED = 200_000_000, 400_000
 # A walk without time takes this many packs before it stops without having advanced: that needs less than ``RESERVE``. A
 # pack that may hold events of the scan counts as many packs as its opening takes.
 _TAKEN_ANYWAY, _OPENED_AS = 5_000, 25
-
-
-def count_first_packs(scan: PackScan, count: int) -> int:
-    """Count the packs of each range to read first, if ``count`` events of the scan are wanted.
-
-    They are only a few packs, because one pack may hold all wanted events.
-    """
-    return max(_LEAST, compute_share(ceil(count / _EVENTS_PER_PACK), max(scan.count, 1)))
 
 
 class _StoppedError(Exception):
@@ -177,7 +166,7 @@ class PackWalk:
         events = self._walk.count + self._walk.unsettled + self._pending.events
         missing_events = max(self._demand.count - events, 1)
         packs = ceil(missing_events * self._packs / max(self._events, 1)) + 1
-        return min(compute_share(max(packs - waiting, _LEAST), ranges), most)
+        return min(compute_share(max(packs - waiting, LEAST_PACKS), ranges), most)
 
     def _take_item(self, item: Any) -> None:
         """Take an item if it may hold events of the scan. In an ascending walk, a pack waits until it is needed."""

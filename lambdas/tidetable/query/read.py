@@ -23,7 +23,6 @@ from tidetable.ports import ArchivePage, ArchiveRange, CatalogReader, ItemColumn
 from tidetable.problems import refuse_request
 from tidetable.query.archives import ARCHIVES, read_archive_pages, wait_for_page
 from tidetable.query.batches import ArchiveBatch, Batch, LiveBatch, TimeUp
-from tidetable.query.first_reads import is_page_of_oldest, make_first_reads, reads_in_waves
 from tidetable.query.gather import gather_events
 from tidetable.query.hydrate import match_conditions, read_base_items
 from tidetable.query.merge import (
@@ -40,7 +39,7 @@ from tidetable.query.oldest_first import OldestFirst
 from tidetable.query.pack_reading import PackWalk
 from tidetable.query.scans import ArchiveScan, GatherScan, IndexScan, LiveScan, PackScan, Scan, TableScan
 from tidetable.query.session import ReadSession
-from tidetable.query.waves import cut_reads
+from tidetable.query.waves import cut_reads, is_page_of_oldest, make_first_reads, reads_in_waves
 
 _Answer = TypeVar("_Answer")
 # At most this many scans are begun at once.

@@ -98,9 +98,6 @@ class _KeyScan(_Scan, frozen=True, kw_only=True):
     @property
     def ranges(self) -> Sequence[KeyRange]:
         """The key ranges. Each call makes them again."""
-        return self._make_ranges()
-
-    def _make_ranges(self) -> list[KeyRange]:
         return [replace(self.keys, pk=f"{name}#{suffix}") for name in self.partitions for suffix in self.suffixes]
 
     def find_names_left(self, query: Query) -> NameConditions:
@@ -122,7 +119,7 @@ class TableScan(_KeyScan, frozen=True, kw_only=True):
 
     @property
     def ranges(self) -> Sequence[KeyRange]:
-        return self.series_ranges or self._make_ranges()
+        return self.series_ranges or super().ranges
 
 
 class IndexScan(_KeyScan, frozen=True, kw_only=True):
@@ -142,8 +139,15 @@ class IndexScan(_KeyScan, frozen=True, kw_only=True):
 
     @property
     def ranges(self) -> Sequence[KeyRange]:
-        ranges = self._make_ranges()
-        return [_narrow_to_head(keys, head) for keys in ranges for head in self.heads] if self.index.levels else ranges
+        ranges = super().ranges
+        if not self.index.levels:
+            return ranges
+        return [self._narrow_to_head(keys, head) for keys in ranges for head in self.heads]
+
+    def _narrow_to_head(self, keys: KeyRange, head: str) -> KeyRange:
+        """Narrow a range of times to a head: its sort keys begin with the head and continue with the time."""
+        after = None if keys.after is None else f"{head}{keys.after}"
+        return replace(keys, low=f"{head}{keys.low}", high=f"{head}{keys.high}", after=after)
 
     def find_position(self, sort_key: str, series: str | None) -> Position:  # noqa: ARG002 - other scans need it
         """Compute an event's position from its sort key in the index. This key always names the series."""
@@ -177,9 +181,8 @@ class GatherScan(IndexScan, frozen=True, kw_only=True):
         """Make the gathering scan of the same index, partitions and heads."""
         return cls(**asdict(scan), first=first, last=last, after=after)
 
-    @property
-    def ranges(self) -> Sequence[KeyRange]:
-        return [replace(keys, prefix=head) for keys in self._make_ranges() for head in self.heads]
+    def _narrow_to_head(self, keys: KeyRange, head: str) -> KeyRange:
+        return replace(keys, prefix=head)
 
     def holds(self, place: str, after: str | None, *, ascending: bool) -> bool:
         """True if an event at ``place`` belongs to the scan and comes after the place ``after``."""
@@ -225,12 +228,6 @@ class ArchiveScan(_Scan, frozen=True, kw_only=True):
 
 LiveScan = TableScan | IndexScan | PackScan
 Scan = LiveScan | ArchiveScan
-
-
-def _narrow_to_head(keys: KeyRange, head: str) -> KeyRange:
-    """Narrow a range of times to a head: its sort keys begin with the head and continue with the time."""
-    after = None if keys.after is None else f"{head}{keys.after}"
-    return replace(keys, low=f"{head}{keys.low}", high=f"{head}{keys.high}", after=after)
 
 
 def find_span(entry: Entry) -> int:

@@ -1,4 +1,4 @@
-"""Read the pages of many ranges some at a time, and hold of them what memory has space for.
+"""How much of each range is read first, and how many ranges at a time: what memory has space for.
 
 Decoded items take up to 20 times their bytes. Texts take little more than their bytes, but AWS ends a page at 1 MB only,
 and a query may have thousands of ranges.
@@ -7,14 +7,23 @@ and a query may have thousands of ranges.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from math import ceil
 
 from msgspec.structs import replace
 
 from tidetable.events import Item
 from tidetable.ports import Page, RangeRead
 from tidetable.problems import refuse_request
+from tidetable.query.merge import compute_share
+from tidetable.query.model import Query
+from tidetable.query.scans import ArchiveScan, GatherScan, PackScan, Scan
 from tidetable.values import MAX_ITEM_BYTES, count_item_bytes
 
+# Before the first page, nobody knows how many events a pack holds. By default a request has at most 1,000 events, so a
+# pack has at most 1,000, too. At least two packs are needed to settle the events of the first pack.
+_EVENTS_PER_PACK, LEAST_PACKS = 1_000, 2
+# Events that are gathered are read to their end. AWS: a page of a query ends at 1 MB, whatever its limit.
+GATHERED = 10_000
 # Six times the connections of a function: so the waves take no longer than all reads together.
 AT_ONCE = 48
 # A unit is 8 KB of an eventually consistent read (AWS: half a unit per 4 KB), so this is 40 MB. As objects of Python, it
@@ -25,6 +34,38 @@ MOST_UNITS = 5_000
 TEXTS_AT_ONCE = 96
 # The bytes of memory that the texts of all ranges may take: enough for the largest event of each of 512 ranges.
 MOST_BYTES = 215_000_000
+
+
+def count_first_packs(scan: PackScan, count: int) -> int:
+    """Count the packs of each range to read first, if ``count`` events of the scan are wanted.
+
+    They are only a few packs, because one pack may hold all wanted events.
+    """
+    return max(LEAST_PACKS, compute_share(ceil(count / _EVENTS_PER_PACK), max(scan.count, 1)))
+
+
+def make_first_reads(scan: Scan, count: int) -> list[RangeRead]:
+    """Make the reads of the first page of each range, if ``count`` events are wanted; empty for an archive."""
+    if isinstance(scan, ArchiveScan) or not scan.count:
+        return []
+    if isinstance(scan, PackScan):
+        limit = count_first_packs(scan, count)
+    else:
+        limit = GATHERED if isinstance(scan, GatherScan) else compute_share(count, scan.count)
+    return [RangeRead(keys, limit) for keys in scan.ranges]
+
+
+def is_page_of_oldest(scan: Scan, query: Query, *, whole: bool) -> bool:
+    """True if a page of the oldest events of packs is read. A ``whole`` read is a walk in the order of time.
+
+    A condition on data is checked on the copy that counts, so nobody knows where such a page ends.
+    """
+    return isinstance(scan, PackScan) and query.ascending and not (whole or scan.conditions)
+
+
+def reads_in_waves(scan: Scan, query: Query, *, whole: bool) -> bool:
+    """True if the first pages of a scan are not held together: the packs of each wave are opened before the next."""
+    return scan.count > 2 * TEXTS_AT_ONCE and is_page_of_oldest(scan, query, whole=whole)
 
 
 def measure_item(item: Item) -> int:
@@ -43,6 +84,9 @@ def cut_reads(
     ``ranges`` is the number of ranges that are merged, also of those that are not read now; 0 if pages of texts must be
     whole, as they were read. ProblemError if the pages of a wave do not fit into memory beside those before.
     """
+    if not decoded and ranges <= 2 * TEXTS_AT_ONCE:
+        yield from [reads] if reads else []
+        return
     if not decoded:
         yield from _cut_texts(reads, pages, ranges)
         return
@@ -60,9 +104,6 @@ def _cut_texts(reads: Sequence[RangeRead], pages: list[Page], ranges: int) -> It
 
     A page keeps its first item at the least. What it loses is read again when the answer has come to it.
     """
-    if ranges <= 2 * TEXTS_AT_ONCE:
-        yield from [reads] if reads else []
-        return
     held, count, part = 0, 0, MOST_BYTES // ranges
     for at in range(0, len(reads), TEXTS_AT_ONCE):
         # The pages before show how large an item is: a range is asked for no more items than its part holds.
