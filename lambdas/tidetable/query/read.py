@@ -25,15 +25,7 @@ from tidetable.query.archives import ARCHIVES, read_archive_pages, wait_for_page
 from tidetable.query.batches import ArchiveBatch, Batch, LiveBatch, TimeUp
 from tidetable.query.gather import gather_events
 from tidetable.query.hydrate import match_conditions, read_base_items
-from tidetable.query.merge import (
-    HALF_UNITS,
-    WHOLE_UNITS,
-    Demand,
-    Fetch,
-    Placed,
-    WholePages,
-    merge_ranges,
-)
+from tidetable.query.merge import HALF_UNITS, WHOLE_UNITS, Demand, Fetch, Placed, WholePages, merge_ranges
 from tidetable.query.model import Position, Query
 from tidetable.query.oldest_first import OldestFirst
 from tidetable.query.pack_reading import PackWalk
@@ -259,8 +251,7 @@ class Scanner:
         """Make a batch of the events that meet all conditions, completed with the data that the index lacks."""
         query, session, packed = self._query, self._session, isinstance(scan, PackScan)
         if isinstance(scan, IndexScan) and scan.fetches:
-            items = read_base_items(columns.items(), scan, session, consistent=query.consistent)
-            columns = ItemColumns.of(items)
+            columns = ItemColumns.of(read_base_items(columns.items(), scan, session, consistent=query.consistent))
         if not columns.are_text or (packed and scan.conditions):
             columns = match_conditions(columns, scan, session, self._fields)
         if packed and not query.projection.as_stored:
