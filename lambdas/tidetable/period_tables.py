@@ -77,6 +77,17 @@ class PeriodTables:
     clock: Clock
     remaining: Remaining
 
+    def create(self, entry: Entry, spec: TableSpec) -> None:
+        """Make the entry's tables that do not exist, and wait until all are active; ``spec`` is its own table's.
+
+        NotOurs, NotReady and TableUnusable as in ``find_owned``.
+        """
+        for each in specify_tables(entry, spec):
+            if not self.tables.create(each):
+                self.find_owned(entry, each.name)
+        for name in entry.tables:
+            self.settled(name)
+
     def find_owned(self, entry: Entry, name: str = "") -> Table:
         """Return the table when it is active and proven to be ours; ``name`` is the period table, or the table
         beside it.

@@ -51,7 +51,7 @@ def test_a_table_in_the_making_is_opened_as_soon_as_it_is_active() -> None:
     config = configuration(more=f'{RECOVERED}\ncold = ["raw"]')
     (made,) = planned(config, recorded(config, State.CREATING), make_table(), NOON)
     assert isinstance(made, Create)
-    assert (made.recoverable, [spec.name for spec in made.specs]) == (True, [TABLE, f"{TABLE}.parts"])
+    assert (made.recoverable, made.entry.tables) == (True, (TABLE, f"{TABLE}.parts"))
 
 
 def test_the_table_of_a_new_period_is_recorded_with_its_backfill() -> None:

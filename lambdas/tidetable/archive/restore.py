@@ -43,7 +43,7 @@ from tidetable.ladder import choose_level
 from tidetable.large.outside import write_outside
 from tidetable.large.shrink import LargeValueServices, Shrinker
 from tidetable.leases import LIFECYCLE_LEASE, wait_for_lease
-from tidetable.period_tables import PeriodTables, make_table_tags, specify_tables
+from tidetable.period_tables import PeriodTables, make_table_tags
 from tidetable.ports import EventStore, TableSpec
 from tidetable.remaining import Remaining
 from tidetable.table_specs import make_filling_spec
@@ -141,13 +141,8 @@ class _Run:
         """Create the period's tables with the settings of its stream, but on demand while the restore fills them."""
         entry, tables = self.entry, self._tables()
         spec = self._make_spec(make_table_tags(self.restorer.stage, entry.stream, entry.period.label))
-        specs = specify_tables(entry, spec)
         try:
-            for table in specs:
-                if not self.exporter.tables.create(table):
-                    tables.find_owned(entry, table.name)
-            for table in specs:
-                tables.settled(table.name)
+            tables.create(entry, spec)
         except NotReady as error:
             raise ArchiveBusy(f"{error}; restore again") from error
         except (NotOurs, TableUnusable) as error:

@@ -19,6 +19,8 @@ from tidetable.values import count_item_bytes
 
 # At most this number of bytes is fetched at a time, because they are in memory together.
 _AT_ONCE_BYTES = 16_000_000
+# Is called with an item whose data is missing or damaged.
+NoteLost = Callable[[Item], None]
 
 
 class FetchCost(Protocol):
@@ -67,11 +69,7 @@ class Unpacker(msgspec.Struct):
             return item
 
     def complete_searched(
-        self,
-        items: Sequence[Item],
-        table: str,
-        note_lost: Callable[[Item], None] = lambda _: None,
-        cost: FetchCost | None = None,
+        self, items: Sequence[Item], table: str, note_lost: NoteLost = lambda _: None, cost: FetchCost | None = None
     ) -> Sequence[Item]:
         """Return the items of one table with the data that conditions and aggregates may ask for.
 

@@ -91,13 +91,9 @@ def _create_tables(action: actions.Create, run: LifecycleRun) -> None:
     entry, tables = action.entry, run.make_period_tables()
     if not run.catalog.add(entry):
         entry = read_entry(run.catalog, entry.stream, entry.period) or entry
-    for spec in action.specs:
-        if not run.tables.create(spec):
-            tables.find_owned(entry, spec.name)
-    for spec in action.specs:
-        tables.settled(spec.name)
-        if action.recoverable:
-            tables.make_recoverable(spec.name)
+    tables.create(entry, action.spec)
+    for name in entry.tables if action.recoverable else ():
+        tables.make_recoverable(name)
     run.catalog.move(entry, State.OPEN, expected=(State.CREATING, State.OPEN))
 
 

@@ -133,7 +133,7 @@ def _predict_tables(there: set[str], done: Sequence[Done]) -> set[str]:
     tables = set(there)
     for attempt in done:
         if attempt.outcome == "done" and isinstance(attempt.action, Create):
-            tables |= {spec.name for spec in attempt.action.specs}
+            tables |= set(attempt.action.entry.tables)
         elif attempt.outcome == "done" and isinstance(attempt.action, Delete):
             tables -= set(attempt.action.entry.tables)
     return tables

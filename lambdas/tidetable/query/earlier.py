@@ -13,7 +13,7 @@ from tidetable.groups import group_by_size
 from tidetable.layout import Key
 from tidetable.ports import GET_ITEMS, ArchivePage, ArchiveRange
 from tidetable.query.hydrate import fetch_items, make_whole_row
-from tidetable.query.model import Projection
+from tidetable.query.model import Projection, Query
 from tidetable.query.page import cut_to_page, take_earlier
 from tidetable.query.rows import Row, Rows, show_rows
 from tidetable.query.session import ReadSession
@@ -86,6 +86,12 @@ def make_archive_rows(page: ArchivePage, entry: Entry, projection: Projection) -
         oldest = (earlier or [newest])[-1].version
         newest.left_out = 0 if oldest is None else oldest.number - 1
     return [group[0] for group in groups]
+
+
+def make_archive_range(query: Query, manifest: str, low: str, high: str, after: str | None) -> ArchiveRange:
+    """Make the range of an archive that a query reads between two sort keys."""
+    versions, names = query.projection.versions, query.names
+    return ArchiveRange(manifest, low, high, query.series, after, versions, query.conditions, names=names)
 
 
 class VersionChoice(NamedTuple):

@@ -18,16 +18,7 @@ from tidetable.config import Stream
 from tidetable.events import Item, JsonObject
 from tidetable.large.unpack import Unpacker, Wholes, is_partial, measure_outside
 from tidetable.layout import Layout
-from tidetable.ports import (
-    GET_ITEMS,
-    ArchiveRange,
-    ArchiveReader,
-    CatalogReader,
-    EventStore,
-    EventVersion,
-    Pools,
-    Sketches,
-)
+from tidetable.ports import GET_ITEMS, ArchiveReader, CatalogReader, EventStore, EventVersion, Pools, Sketches
 from tidetable.query.cursor import Seal
 from tidetable.versions.shown import VERSION_COLUMNS, read_version, refuse_versions
 
@@ -183,11 +174,6 @@ class Query(msgspec.Struct, frozen=True, array_like=True, tag="events"):
     def series(self) -> str | None:
         """The series, if the query names exactly one."""
         return self.names.series[0] if len(self.names.series) == 1 else None
-
-    def make_archive_range(self, manifest: str, low: str, high: str, after: str | None) -> ArchiveRange:
-        """Make the range of an archive that the query reads between two sort keys."""
-        versions = self.projection.versions
-        return ArchiveRange(manifest, low, high, self.series, after, versions, self.conditions, names=self.names)
 
     def make_cursor(self, position: Position) -> Query:
         """Make the query for a cursor, with the position where its page ended."""

@@ -13,6 +13,7 @@ from tidetable.conditions import Condition
 from tidetable.layout import Index, Layout, escape
 from tidetable.ports import KeyRange
 from tidetable.query.access_path import AccessPath, choose_access_path
+from tidetable.query.earlier import make_archive_range
 from tidetable.query.model import Position, Projection, Query
 from tidetable.query.scans import ArchiveScan, Gap, GatherScan, IndexScan, PackScan, Plan, Scan, TableScan
 from tidetable.times import MOMENT
@@ -79,7 +80,7 @@ def _plan_scans(query: Query, entry: Entry, start: datetime, end: datetime, path
     if path is None:
         if entry.archived is not None and _is_ahead(start, end, query):
             low, high, after = _find_edges(query, entry.layout.find_ordering_layout(query.series), start, end)
-            keys = query.make_archive_range(entry.archived.manifest, low, high, after)
+            keys = make_archive_range(query, entry.archived.manifest, low, high, after)
             yield ArchiveScan(entry=entry, start=start, end=end, keys=keys)
         return
     index = path.index

@@ -12,7 +12,6 @@ from typing import ClassVar
 from tidetable.catalog import Entry, Opening, State
 from tidetable.config import Autoscaling, TableClass
 from tidetable.ladder import Level
-from tidetable.period_tables import specify_tables
 from tidetable.ports import TableSpec
 
 
@@ -39,11 +38,6 @@ class Create(Action, name="create", rank=0):
 
     spec: TableSpec
     recoverable: bool = False
-
-    @property
-    def specs(self) -> list[TableSpec]:
-        """The specifications of all of the period's tables."""
-        return specify_tables(self.entry, self.spec)
 
 
 @dataclass(frozen=True)
