@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import random
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from typing import Any
 
 import wiring
-from aws.dynamodb.catalog_changes import DynamoCatalog
+from aws.dynamodb.catalog import LeanCatalog
 from aws.zstd import Zstd
-from local.stack import make_aws_client
 from tidetable.catalog import Entry, State
 from tidetable.config import Stream, TableClass
 from tidetable.events import Event
@@ -30,7 +27,7 @@ def fill_tables(stream: Stream, days: int, events: int, text: int = 0, *, scores
     chance = random.Random(1)  # noqa: S311 - made-up data
     entries = []
     tables = wiring.get_pipeline().table_reader
-    catalog: Any = DynamoCatalog(make_aws_client(os.environ["AWS_ENDPOINT_URL"], "dynamodb"), "bench-catalog")
+    catalog = LeanCatalog(wiring.get_pipeline().dynamodb, "bench-catalog")
     for day in range(days):
         period = find_containing(DAY + timedelta(days=day), stream.period)
         table = name_table("bench", stream.name, period)

@@ -20,7 +20,6 @@ from uuid import UUID
 
 sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / "lambdas")]
 
-from aws.dynamodb.codec import to_wire
 from aws.zstd import Zstd
 from bench.results import note_ratios
 from examples.earthquakes.data import make_earthquakes
@@ -28,6 +27,7 @@ from strict.units import WRITE_BYTES, measure_item
 from tests.fakes.stage import Stage
 from tests.worlds.busy import START as BUSY_START
 from tests.worlds.busy import make_events, make_stage
+from tests.worlds.codec import to_wire
 from tidetable.events import Event, Item
 from tidetable.exact_json import canonical_json, decode_json, encode_json
 from tidetable.layout import Layout, Packing

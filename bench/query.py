@@ -27,8 +27,9 @@ import boto3
 from boto3.dynamodb.conditions import Key
 
 import settings
-from aws.dynamodb.catalog_changes import DynamoCatalog
+from aws.dynamodb.catalog import LeanCatalog
 from aws.dynamodb.tables import DynamoTables
+from aws.http.client import LeanClient
 from bench.deployed import restart_as_deployed
 from bench.fill import DAY, PER_REQUEST, fill_tables
 from bench.results import note_ratios
@@ -191,7 +192,7 @@ def main() -> None:
         DynamoTables(make_aws_client(local.endpoint, "dynamodb")).create(
             TableSpec("bench-catalog", None, None, TableClass.STANDARD, {})
         )
-        DynamoCatalog(make_aws_client(local.endpoint, "dynamodb"), "bench-catalog").ensure_secret()
+        LeanCatalog(LeanClient.of_process(), "bench-catalog").ensure_secret()
         wide = fill_tables(config.streams["wide"], 2, EVENTS)
         span = {"from": to_text(DAY), "to": to_text(DAY + timedelta(days=5))}
 

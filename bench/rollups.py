@@ -25,11 +25,11 @@ from msgspec.structs import replace
 sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / "lambdas")]
 
 
-from aws.dynamodb.codec import to_wire
 from aws.dynamodb.query_answers import decode_query
 from bench.results import note_ratios
 from strict.units import WRITE_BYTES, measure_item
 from tests.fakes import FakeStore, FakeValues, unpacker
+from tests.worlds.codec import to_wire
 from tests.worlds.rolled import START, World
 from tidetable.layout import Layout
 from tidetable.layout.suffix import compute_suffix

@@ -15,10 +15,11 @@ from botocore.awsrequest import AWSRequest
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, NoRegionError
 
-from aws.dynamodb.catalog_changes import DynamoCatalog
-from aws.dynamodb.credential_changes import DynamoCredentials
+from aws.dynamodb.catalog import LeanCatalog
+from aws.dynamodb.credentials import LeanCredentials
 from aws.dynamodb.tables import DynamoTables
 from aws.objects import S3Values
+from cli.session import make_lean_client
 from tidetable.large.sweep_ports import Store
 from wiring_upkeep import Upkeep
 
@@ -166,13 +167,17 @@ def connect(
             f"the stack {name_stack(stage)} is {stacks['Stacks'][0]['StackStatus']} and has no output {missing[0]}: it is not a"
             " deployed stage, or its first deployment is not done"
         )
+    try:
+        lean = make_lean_client(session, dynamodb)
+    except ValueError as error:
+        raise AccountError(str(error)) from error
     _keep_connected(functions)
     return Account(
         Upkeep(
             stage=stage,
-            catalog=DynamoCatalog(dynamodb, outputs["CatalogTable"]),
+            catalog=LeanCatalog(lean, outputs["CatalogTable"]),
             tables=DynamoTables(dynamodb),
-            keys=DynamoCredentials(dynamodb, outputs["CatalogTable"]),
+            keys=LeanCredentials(lean, outputs["CatalogTable"]),
             mappings=None,
             catalog_table=outputs["CatalogTable"],
         ),

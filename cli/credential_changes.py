@@ -17,6 +17,7 @@ from tidetable.credentials import CredentialRecord
 from tidetable.credentials.ring import LIFE, RECHECK
 from tidetable.credentials.text import ALPHABET
 from tidetable.durations import parse_length
+from tidetable.errors import TidetableError
 from tidetable.problems import describe_unknown_stream
 from tidetable.times import to_text
 
@@ -60,7 +61,7 @@ def add_key(account: Account, record: CredentialRecord) -> None:
     attached = meters.attach(record, lambda: draw_text(8))
     try:
         added = account.pipeline.keys.add(attached)
-    except (ClientError, BotoCoreError):
+    except TidetableError:
         meters.detach(attached)
         raise
     if not added:
@@ -86,7 +87,7 @@ def attempt_change(act: Any) -> Any:
     """Call ``act`` and return its result. If AWS refuses it, end the command with the reason."""
     try:
         return act()
-    except (AccountError, ClientError, BotoCoreError) as error:
+    except (AccountError, ClientError, BotoCoreError, TidetableError) as error:
         fail(f"the keys could not be read or changed: {error}")
 
 

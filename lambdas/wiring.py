@@ -200,10 +200,10 @@ class Pipeline:
     @cached_property
     def key_ring(self) -> CredentialRing:
         """The keys of callers, for the authorizer."""
-        from aws.dynamodb.credentials import find_credential
+        from aws.dynamodb.credentials import LeanCredentials
         from tidetable.credentials import CredentialRing
 
-        return CredentialRing(partial(find_credential, self.dynamodb, settings.read_settings().catalog_table))
+        return CredentialRing(LeanCredentials(self.dynamodb, settings.read_settings().catalog_table).find)
 
     # Rollups.
 

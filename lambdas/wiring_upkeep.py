@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 import settings
 import wiring
 from aws import clients
+from aws.dynamodb.catalog import LeanCatalog
 from wiring import Pipeline
 
 if TYPE_CHECKING:
@@ -46,9 +47,9 @@ class Upkeep(Pipeline):
     @cached_property
     def keys(self) -> CredentialStore:
         """The keys of callers, for the command line and for a deployment."""
-        from aws.dynamodb.credential_changes import DynamoCredentials
+        from aws.dynamodb.credentials import LeanCredentials
 
-        return DynamoCredentials(clients.find_dynamodb_client(), self.catalog_table)
+        return LeanCredentials(self.dynamodb, self.catalog_table)
 
     @cached_property
     def gateway_keys(self) -> GatewayCredentials:
@@ -154,9 +155,7 @@ class Upkeep(Pipeline):
 
     @cached_property
     def catalog(self) -> ports.Catalog:
-        from aws.dynamodb.catalog_changes import DynamoCatalog
-
-        return DynamoCatalog(clients.find_dynamodb_client(), self.catalog_table)
+        return LeanCatalog(self.dynamodb, self.catalog_table)
 
     @cached_property
     def catalog_table(self) -> str:

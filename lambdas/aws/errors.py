@@ -7,11 +7,10 @@ thread does not catch it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
-from aws.dynamodb.codes import CONDITION_FAILED, NOT_FOUND
+from aws.dynamodb.codes import NOT_FOUND
 from tidetable.errors import Outage, StoreUnavailable, TableMissing
 
 
@@ -47,14 +46,6 @@ def ignore_refusal(*codes: str) -> Iterator[None]:
     except list_aws_errors() as error:
         if read_error_code(error) not in codes:
             raise
-
-
-def write_if(condition: str, write: Callable[..., Any], **members: Any) -> bool:
-    """Send a write with a condition; False if DynamoDB refuses it because the condition does not hold."""
-    with ignore_refusal(CONDITION_FAILED):
-        write(ConditionExpression=condition, **members)
-        return True
-    return False
 
 
 @contextmanager

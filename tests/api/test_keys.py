@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 from base64 import b64encode
 from datetime import timedelta
-from functools import partial
 from importlib import import_module
 from typing import Any
 
 import pytest
 
-from aws.dynamodb.credentials import find_credential
+from aws.dynamodb.credentials import LeanCredentials
 from tests.api.gateway import DESCRIPTION, Context
 from tests.credentials.records import SALT, record
 from tests.worlds.keyed import EVENTS, SECRET, Answered, Door
@@ -220,8 +219,8 @@ def test_an_expired_key_is_refused_at_its_time_and_counted(door: Door, monkeypat
 def test_if_the_catalog_cannot_be_read_nobody_is_let_in(door: Door, monkeypatch: pytest.MonkeyPatch) -> None:
     """The authorizer raises, and the gateway answers 503 by the response of AUTHORIZER_FAILURE."""
     key = door.make(f"tt_unreadable_{SECRET}", "quakes")
-    transport, _ = door.stage.find_key.args
-    monkeypatch.setattr(door.stage.key_ring, "_read", partial(find_credential, transport, "none"))
+    unknown = LeanCredentials(door.stage.keys._client, "none")
+    monkeypatch.setattr(door.stage.key_ring, "_read", unknown.find)
     with pytest.raises(TableMissing):
         door.call("GET", EVENTS, key, stream="quakes")
 

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from aws.archive.parquet import Parquet
 from aws.archive.render import render_canonical
-from aws.dynamodb.codec import to_wire
 from tests.fakes.items import read_event
 from tests.query.positions import find_position
 from tests.worlds.archives import LAYOUT, NOW, START, World, some
+from tests.worlds.codec import to_wire
 from tidetable.archive.reading import read_archive
 from tidetable.catalog import State
 from tidetable.errors import ArchiveBusy

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from aws.archive.parquet import ParquetWriter
-from aws.dynamodb.codec import to_wire
 from tests.worlds.archives import LAYOUT, START, World
+from tests.worlds.codec import to_wire
 from tidetable.events import Event
 
 DECLARED = {"ms": "integer", "price": "decimal(5,2)", "mag": "double", "ok": "boolean", "name": "string"}

@@ -35,11 +35,13 @@ class Session:
     options: dict[str, Any]
     outputs: list[str]
     error: Exception | None = None
+    _session = SimpleNamespace(get_config_variable=lambda _: None)
 
     def client(self, name: str, **options: Any) -> Any:
         self.made[name] = options
         connection = SimpleNamespace(http_session=SimpleNamespace(_socket_options=[]))
-        return SimpleNamespace(name=name, describe_stacks=self.describe, _endpoint=connection)
+        meta = SimpleNamespace(endpoint_url=options.get("endpoint_url") or "http://aws", region_name="r")
+        return SimpleNamespace(name=name, describe_stacks=self.describe, _endpoint=connection, meta=meta)
 
     def describe(self, StackName: str) -> Any:  # noqa: N803 - boto3's names
         if self.error is not None:

@@ -17,6 +17,7 @@ from strict.engines import LOCAL_UNKNOWN, HttpEngine
 from strict.memory import MemoryEngine
 from strict.proxy import Proxy
 from tests.contract.engines import Engine, Racing, fake, real
+from tests.fakes.transport import StrictTransport
 from tests.lifecycle.world import NOON
 
 # The strict service waits by this clock. Time passes only when a test sleeps by it.
@@ -66,11 +67,17 @@ def build(name: str, request: pytest.FixtureRequest) -> Engine:
     if name == "fake":
         return fake()
     if name == "strict memory":
-        return real(StrictClient(StrictDynamo(MemoryEngine(), CLOCK)), CLOCK)
+        service = StrictDynamo(MemoryEngine(), CLOCK)
+        transport: Any = StrictTransport(service)
+        return real(StrictClient(service), CLOCK, transport, oracle=True)
     endpoint = request.getfixturevalue(name.removeprefix("lean ").replace(" ", "_"))
     client: Any = Racing(make_aws_client(endpoint, "dynamodb"))
-    lean = LeanClient(endpoint, REGION, Provider(KEYS, SystemClock().now, lambda *_: b"")) if name in LEAN else None
-    return real(client, CLOCK, lean=lean)
+    return real(client, CLOCK, make_lean_client(endpoint), oracle=name not in LEAN)
+
+
+def make_lean_client(endpoint: str) -> LeanClient:
+    """Make the lean client of an engine with HTTP."""
+    return LeanClient(endpoint, REGION, Provider(KEYS, SystemClock().now, lambda *_: b""))
 
 
 @pytest.fixture(params=ENGINES)

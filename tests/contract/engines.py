@@ -1,6 +1,6 @@
 """The engines on which the contract runs. Each engine has an empty catalog and can make tables."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
@@ -9,14 +9,12 @@ from botocore.errorfactory import ClientExceptionsFactory
 from msgspec.structs import replace
 
 from aws.dynamodb.catalog import LeanCatalog
-from aws.dynamodb.catalog_changes import DynamoCatalog
 from aws.dynamodb.store import LeanStore
 from aws.dynamodb.tables import DynamoTables
 from aws.http.client import LeanClient
 from tests.contract.oracle import DynamoStore
 from tests.fakes import FakeCatalog, FakeClock, FakeStore, FakeTables
 from tests.lifecycle.world import NOON
-from tidetable.catalog import Backfill, Entry
 from tidetable.config import TableClass
 from tidetable.errors import TableMissing, TableRefused
 from tidetable.events import Item
@@ -39,23 +37,6 @@ class Racing:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._client, name)
-
-
-class LeanReading(DynamoCatalog):
-    """A catalog that is written through botocore and read through the lean client."""
-
-    def __init__(self, client: Any, table: str, lean: LeanClient) -> None:
-        super().__init__(client, table)
-        self._lean = LeanCatalog(lean, table)
-
-    def entries(self, *given: Any, **options: Any) -> Sequence[Entry]:
-        return self._lean.entries(*given, **options)
-
-    def entries_before(self, *given: Any) -> Sequence[Entry]:
-        return self._lean.entries_before(*given)
-
-    def backfills(self, stream: str) -> Sequence[Backfill]:
-        return self._lean.backfills(stream)
 
 
 @dataclass(frozen=True)
@@ -134,13 +115,12 @@ def fake() -> Engine:
     return Engine(catalog, store, FakeTables(clock, store), clock)
 
 
-def real(client: Any, clock: Clock, *, lean: LeanClient | None = None) -> Engine:
-    """The real adapters on a client, with a new catalog. If there is a lean client, the data plane uses it."""
+def real(client: Any, clock: Clock, lean: LeanClient, *, oracle: bool = False) -> Engine:
+    """The real adapters on the clients of an engine, with a new catalog. As an oracle, the store uses boto3's client."""
     tables = DynamoTables(client)
     name = f"catalog-{next(_numbers)}"
-    store: ChunkStore = DynamoStore(client, name) if lean is None else LeanStore(lean, name)
-    catalog = DynamoCatalog(client, name) if lean is None else LeanReading(client, name, lean)
-    engine = Engine(catalog, store, tables, clock)
+    store: ChunkStore = DynamoStore(client, name) if oracle else LeanStore(lean, name)
+    engine = Engine(LeanCatalog(lean, name), store, tables, clock)
     assert tables.create(TableSpec(name, None, None, TableClass.STANDARD, TAGS))
     engine.settled(name)
     return engine

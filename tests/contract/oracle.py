@@ -13,13 +13,13 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from aws.clients import CONCURRENCY
 from aws.dynamodb.catalog_items import make_period_key
-from aws.dynamodb.codec import to_wire
 from aws.dynamodb.codes import CONDITION_FAILED, NOT_FOUND, THROTTLED, TRANSACTION_CANCELED, find_outage
 from aws.dynamodb.queries import make_query
 from aws.dynamodb.query_answers import find_last_key
 from aws.dynamodb.wire import make_condition
 from aws.errors import name_missing_table, read_error_code
 from tests.fakes.store import make_field_page
+from tests.worlds.codec import to_wire
 from tidetable.catalog import WRITABLE, Entry
 from tidetable.errors import Outage, StoreUnavailable, TableMissing
 from tidetable.events import Item

@@ -6,13 +6,14 @@ from typing import Any
 import pytest
 
 from aws.dynamodb import catalog_items
-from aws.dynamodb.catalog_changes import DynamoCatalog
-from aws.dynamodb.credential_changes import DynamoCredentials
+from aws.dynamodb.catalog import LeanCatalog
+from aws.dynamodb.credentials import LeanCredentials
 from aws.dynamodb.tables import DynamoTables
 from strict import ManualClock, StrictDynamo, Timings
 from strict.client import StrictClient
 from strict.memory import MemoryEngine
 from tests.credentials.records import record
+from tests.fakes.transport import StrictTransport
 from tests.lifecycle.world import NOON
 from tidetable.catalog import Backfill, Entry, Opening, RecordedPolicy, State
 from tidetable.config import TableClass
@@ -36,33 +37,32 @@ LAYOUT = Layout("time", 4, "id", 3600, INDEXES, versioned=True, parts=True, pack
 
 
 @pytest.fixture
-def client() -> StrictClient:
+def client() -> StrictTransport:
     """A client with an empty catalog. Only strongly consistent reads show what was written in the last second."""
     clock = ManualClock(NOON)
     service = StrictDynamo(MemoryEngine(), clock, timings=Timings(seen=0, tagged=0), stale_seconds=2)
-    client = StrictClient(service)
-    DynamoTables(client).create(TableSpec("catalog", None, None, TableClass.STANDARD, {}))  # type: ignore[arg-type]
+    DynamoTables(StrictClient(service)).create(TableSpec("catalog", None, None, TableClass.STANDARD, {}))  # type: ignore[arg-type]
     clock.sleep(60)
-    return client
+    return StrictTransport(service)
 
 
 @pytest.fixture
-def catalog(client: StrictClient) -> DynamoCatalog:
-    return DynamoCatalog(client, "catalog")  # type: ignore[arg-type]
+def catalog(client: StrictTransport) -> LeanCatalog:
+    return LeanCatalog(client, "catalog")  # type: ignore[arg-type]
 
 
 def entry(**more: Any) -> Entry:
     return Entry("s", DAY, "table", LAYOUT, State.OPEN, NOON, **more)
 
 
-def test_entries_are_current_where_that_is_demanded(catalog: DynamoCatalog) -> None:
+def test_entries_are_current_where_that_is_demanded(catalog: LeanCatalog) -> None:
     catalog.add(entry())
     starts = (None, DAY.start - HOUR, DAY.start, DAY.start + HOUR)
     assert [list(catalog.entries("s", start, consistent=True)) for start in starts] == [[entry()]] * 4
     assert [list(catalog.entries("s", start)) for start in starts] == [[]] * 4, "the engine lags"
 
 
-def test_policies_backfills_horizon_and_standing_are_current(catalog: DynamoCatalog) -> None:
+def test_policies_backfills_horizon_and_standing_are_current(catalog: LeanCatalog) -> None:
     backfill, policy = Backfill("s", NOON, NOON + HOUR, Opening(NOON, 1, 2)), RecordedPolicy("s", "text")
     assert not catalog.is_deployed()
     catalog.put_backfill(backfill)
@@ -75,17 +75,15 @@ def test_policies_backfills_horizon_and_standing_are_current(catalog: DynamoCata
     assert catalog.is_deployed()
 
 
-def test_a_callers_key_is_current(client: StrictClient) -> None:
-    keys = DynamoCredentials(client, "catalog")  # type: ignore[arg-type]
+def test_a_callers_key_is_current(client: StrictTransport) -> None:
+    keys = LeanCredentials(client, "catalog")  # type: ignore[arg-type]
     sent = record("tt_0123456789_abcdefghijklmnopqrstuvwxyz012345")
     keys.add(sent)
     assert keys.find("0123456789") == sent
     assert keys.all() == [sent]
 
 
-def test_the_secret_of_cursors_is_made_once_of_32_bytes(
-    catalog: DynamoCatalog, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_secret_of_cursors_is_made_once_of_32_bytes(catalog: LeanCatalog, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(StoreUnavailable):
         catalog.secret()
     catalog.ensure_secret()
@@ -108,7 +106,7 @@ def test_the_secret_of_cursors_is_made_once_of_32_bytes(
         {"deleted_at": NOON, "keep_until": NOON + HOUR},
     ],
 )
-def test_every_member_of_an_entry_comes_back(catalog: DynamoCatalog, more: dict[str, Any]) -> None:
+def test_every_member_of_an_entry_comes_back(catalog: LeanCatalog, more: dict[str, Any]) -> None:
     catalog.add(entry(**more))
     assert list(catalog.entries("s", consistent=True)) == [entry(**more)]
 
@@ -119,7 +117,7 @@ def test_what_is_no_list_of_regions_names_none(stored: Any, regions: tuple[str, 
     assert catalog_items.read_entry(item).copies == regions
 
 
-def test_a_range_before_1970_is_empty_and_no_error(catalog: DynamoCatalog) -> None:
+def test_a_range_before_1970_is_empty_and_no_error(catalog: LeanCatalog) -> None:
     """DynamoDB refuses a range of keys that ends before it begins."""
     early, later = datetime(1960, 1, 1, tzinfo=UTC), datetime(1961, 1, 1, tzinfo=UTC)
     catalog.add(entry())

@@ -1,6 +1,5 @@
 """Keys in the catalog's table: their items, and the requests that add, rotate, revoke and delete them."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -8,12 +7,14 @@ from typing import Any
 
 import pytest
 
-from aws.dynamodb.credential_changes import DynamoCredentials
 from aws.dynamodb.credential_items import make_record_item, read_record
+from aws.dynamodb.credentials import LeanCredentials
+from aws.http.client import RequestRefused
 from tests.credentials.records import NOW, SALT, record
-from tests.fakes.gateway import refused
+from tests.fakes.script import Script
 from tidetable.access import Access
 from tidetable.credentials import CredentialRecord, Secret
+from tidetable.errors import StoreUnavailable
 
 TEXT = "tt_0123456789_abcdefghijklmnopqrstuvwxyz012345"
 BARE = CredentialRecord("0123456789", "app", Access("0123456789"), NOW, (Secret(b"\x01", b"\xff"),))
@@ -75,46 +76,6 @@ def test_an_item_with_an_empty_prefix_gives_no_right_at_all() -> None:
     assert rotated.access.can == frozenset()
 
 
-class Dynamo:
-    """The catalog's table. It keeps each request; ``refuses`` is the code with which it refuses writes."""
-
-    def __init__(self, *pages: list[dict[str, Any]], refuses: str = "") -> None:
-        self.pages = pages
-        self.refuses = refuses
-        self.sent: list[tuple[str, dict[str, Any]]] = []
-
-    def get_item(self, **request: Any) -> dict[str, Any]:
-        self.sent.append(("get", request))
-        return {"Item": self.pages[0][0]} if self.pages else {}
-
-    def get_paginator(self, operation: str) -> Any:
-        assert operation == "query"
-        return self
-
-    def paginate(self, **request: Any) -> Iterator[dict[str, Any]]:
-        self.sent.append(("query", request))
-        return ({"Items": page} for page in self.pages)
-
-    def put_item(self, **request: Any) -> None:
-        self._write("put", request)
-
-    def update_item(self, **request: Any) -> None:
-        self._write("update", request)
-
-    def delete_item(self, **request: Any) -> None:
-        self._write("delete", request)
-
-    def _write(self, operation: str, request: dict[str, Any]) -> None:
-        self.sent.append((operation, request))
-        if self.refuses:
-            raise refused(self.refuses, "no")
-
-
-def keys_of(dynamo: Dynamo) -> DynamoCredentials:
-    client: Any = dynamo
-    return DynamoCredentials(client, "catalog")
-
-
 KEY = {"pk": {"S": "keys"}, "sk": {"S": "0123456789"}}
 STORED = {
     **KEY,
@@ -128,44 +89,44 @@ STORED = {
 def test_keys_are_read_consistently_and_to_the_last_page() -> None:
     """A key that was revoked a moment ago must be seen as revoked."""
     second = STORED | {"sk": {"S": "aaaaaaaaaa"}}
-    dynamo = Dynamo([STORED], [second])
-    assert [key.id for key in keys_of(dynamo).all()] == ["0123456789", "aaaaaaaaaa"]
-    assert keys_of(dynamo).find("0123456789") == BARE
-    assert keys_of(Dynamo()).find("0123456789") is None
-    assert dynamo.sent == [
-        (
-            "query",
-            {
-                "TableName": "catalog",
-                "KeyConditionExpression": "pk = :pk",
-                "ExpressionAttributeValues": {":pk": {"S": "keys"}},
-                "ConsistentRead": True,
-            },
-        ),
-        ("get", {"TableName": "catalog", "Key": KEY, "ConsistentRead": True}),
-    ]
+    pages = [{"Items": [STORED], "LastEvaluatedKey": KEY}, {"Items": [second]}, {"Item": STORED}, {}]
+    script = Script(lambda number, _: pages[number - 1])
+    keys = LeanCredentials(script.client, "catalog")
+    assert [key.id for key in keys.all()] == ["0123456789", "aaaaaaaaaa"]
+    assert keys.find("0123456789") == BARE
+    assert keys.find("0123456789") is None
+    query = {
+        "TableName": "catalog",
+        "KeyConditionExpression": "pk = :pk AND sk BETWEEN :low AND :high",
+        "ExpressionAttributeValues": {":pk": {"S": "keys"}, ":low": {"S": "0"}, ":high": {"S": "~"}},
+        "ConsistentRead": True,
+    }
+    get = {"TableName": "catalog", "Key": KEY, "ConsistentRead": True}
+    assert script.sent == [
+        ("Query", query), ("Query", query | {"ExclusiveStartKey": KEY}), ("GetItem", get), ("GetItem", get),
+    ]  # fmt: skip
 
 
 ROTATED = replace(BARE, rotated=datetime(2026, 4, 1, tzinfo=UTC))
 ALIVE = "attribute_exists(pk) AND attribute_not_exists(revoked) AND "
 # Each change, its operation, its condition, and its other members.
 CHANGES: dict[str, tuple[Any, str, str, dict[str, Any]]] = {
-    "add": (lambda keys: keys.add(BARE), "put", "attribute_not_exists(pk)", {"Item": STORED}),
+    "add": (lambda keys: keys.add(BARE), "PutItem", "attribute_not_exists(pk)", {"Item": STORED}),
     "rotate first": (
         lambda keys: keys.rotate(BARE, BARE),
-        "put",
+        "PutItem",
         ALIVE + "attribute_not_exists(rotated)",
         {"Item": STORED},
     ),
     "rotate again": (
         lambda keys: keys.rotate(BARE, ROTATED),
-        "put",
+        "PutItem",
         ALIVE + "rotated = :before",
         {"Item": STORED, "ExpressionAttributeValues": {":before": {"S": "2026-04-01T00:00:00.000000Z"}}},
     ),
     "revoke": (
         lambda keys: keys.revoke("0123456789", NOW),
-        "update",
+        "UpdateItem",
         "attribute_exists(pk)",
         {
             "Key": KEY,
@@ -173,19 +134,21 @@ CHANGES: dict[str, tuple[Any, str, str, dict[str, Any]]] = {
             "ExpressionAttributeValues": {":now": {"S": "2026-03-12T12:00:00.000000Z"}},
         },
     ),
-    "forget": (lambda keys: keys.forget("0123456789"), "delete", "attribute_not_exists(revoked)", {"Key": KEY}),
+    "forget": (lambda keys: keys.forget("0123456789"), "DeleteItem", "attribute_not_exists(revoked)", {"Key": KEY}),
 }
 
 
 @pytest.mark.parametrize("name", CHANGES)
 def test_a_change_is_made_on_its_condition_and_says_whether_it_was_made(name: str) -> None:
     change, operation, condition, members = CHANGES[name]
-    dynamo = Dynamo()
-    assert change(keys_of(dynamo)) is True
-    assert dynamo.sent == [(operation, {"TableName": "catalog", "ConditionExpression": condition, **members})]
-    assert change(keys_of(Dynamo(refuses="ConditionalCheckFailedException"))) is False
-    with pytest.raises(Exception, match="AccessDeniedException"):
-        change(keys_of(Dynamo(refuses="AccessDeniedException")))
+    script = Script(lambda *_: {})
+    assert change(LeanCredentials(script.client, "catalog")) is True
+    assert script.sent == [(operation, {"TableName": "catalog", "ConditionExpression": condition, **members})]
+    refused = Script(lambda *_: RequestRefused("ConditionalCheckFailedException", "no", b"{}"))
+    assert change(LeanCredentials(refused.client, "catalog")) is False
+    denied = Script(lambda *_: RequestRefused("AccessDeniedException", "no", b"{}"))
+    with pytest.raises(StoreUnavailable, match="AccessDeniedException: no"):
+        change(LeanCredentials(denied.client, "catalog"))
 
 
 def test_a_rotated_key_keeps_its_other_facts() -> None:

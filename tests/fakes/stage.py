@@ -4,16 +4,13 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import partial
 from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError, ConnectionClosedError
 
 from aws.archive.scan import RawScan
 from aws.dynamodb.catalog import LeanCatalog
-from aws.dynamodb.catalog_changes import DynamoCatalog
-from aws.dynamodb.credential_changes import DynamoCredentials
-from aws.dynamodb.credentials import find_credential
+from aws.dynamodb.credentials import LeanCredentials
 from aws.dynamodb.rollups import LeanRollups
 from aws.dynamodb.store import LeanStore
 from aws.dynamodb.tables import DynamoTables
@@ -153,17 +150,15 @@ class Stage:
             Regions({REGION: self.dynamo, **self.others}, seed=seed)
         self.client = Mortal(StrictClient(self.dynamo))
         client: Any = self.client
-        self.catalog = DynamoCatalog(client, CATALOG)
         transport: Any = StrictTransport(self.dynamo, self.client.count)
+        self.catalog = LeanCatalog(transport, CATALOG)
         self.store = LeanStore(transport, CATALOG)
-        self.reading = LeanCatalog(transport, CATALOG)
         self.rollups = LeanRollups(transport, ROLLUPS)
         self.operations = FakeOperations(lambda: self.run_lifecycle(dry_run=True))
         self.meters = FakeMeters()
         self.gauges = FakeGauges()
-        self.keys = DynamoCredentials(client, CATALOG)
-        self.find_key = partial(find_credential, transport, CATALOG)
-        self.key_ring = CredentialRing(self.find_key)
+        self.keys = LeanCredentials(transport, CATALOG)
+        self.key_ring = CredentialRing(self.keys.find)
         self.tables = DynamoTables(client, self.client_in)
         self.config: Config = parse(config)
         for name in [CATALOG, *([ROLLUPS] if self.config.rolled_up else [])]:
@@ -182,7 +177,7 @@ class Stage:
         self.large = large_values(self.values)
         self.runs = 0
         self.part_bytes = 100_000
-        self.seal = Seal(self.reading.secret)
+        self.seal = Seal(self.catalog.secret)
 
     def client_in(self, region: str) -> Any:
         """Make DynamoDB's client in another Region. Its calls are counted with the function's other calls."""
@@ -199,7 +194,7 @@ class Stage:
         self.circuit = Circuit(self.clock)
         self.known = RecentPeriods()
         self.marks = Marks(self.rollups)
-        self.key_ring = CredentialRing(self.find_key)
+        self.key_ring = CredentialRing(self.keys.find)
 
     @property
     def pipeline(self) -> Upkeep:
@@ -212,7 +207,7 @@ class Stage:
             jitter=self._jitter,
             pools=Serial,
             store=self.store,
-            catalog_reader=self.reading,
+            catalog_reader=self.catalog,
             values=self.values,
             large=self.large,
             overflow=self.queue,

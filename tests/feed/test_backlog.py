@@ -144,10 +144,10 @@ def test_the_handler_answers_the_first_record_of_an_old_batch_when_the_catalog_i
     monkeypatch.setenv("TIDETABLE_STAGE", "t")
     monkeypatch.setenv("POWERTOOLS_METRICS_NAMESPACE", "test")
     import wiring
-    from aws.dynamodb.codec import to_wire
     from aws.feed_records import read_records
     from handlers import feed
     from tests.api.gateway import Context
+    from tests.worlds.codec import to_wire
     from wiring_upkeep import Upkeep
 
     world = FeedWorld()

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 import wiring
-from aws.dynamodb.codec import to_wire
 from aws.feed_records import read_records
 from aws.zstd import Zstd
 from tests.api.gateway import Context
 from tests.fakes import FakeStore, FakeValues, unpacker
 from tests.fakes.catalog import FakeCatalog
 from tests.fakes.clock import FakeClock
+from tests.worlds.codec import to_wire
 from tidetable.catalog import Entry, State
 from tidetable.config import parse
 from tidetable.errors import BadInvocation, NotReady

@@ -1,13 +1,11 @@
 """The adapters of the write path: their requests to AWS, and their handling of answers that report partial failures."""
 
-from datetime import datetime
 from itertools import count
 from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
 
-from aws.dynamodb.catalog_changes import DynamoCatalog
 from aws.notices import EventBus
 from aws.overflow import SqsDeadLetters, SqsOverflow
 from aws.zstd import Zstd
@@ -131,62 +129,3 @@ def test_notices_that_the_bus_did_not_take_are_counted() -> None:
     client: Any = Events(2, -1, 0)
     assert EventBus(client).publish([Notice("Period Table Created", {})] * 25) == 12
     assert client.calls == [10, 10, 5]
-
-
-class Dynamo:
-    """The Query of a catalog without items; ``consistent`` has the flag of each request."""
-
-    def __init__(self) -> None:
-        self.consistent: list[bool] = []
-
-    def get_paginator(self, operation: str) -> Any:
-        assert operation == "query"
-        return self
-
-    def paginate(self, **request: Any) -> list[dict[str, Any]]:
-        self.consistent.append(request.get("ConsistentRead", False))
-        return [{"Items": []}]
-
-
-@pytest.mark.parametrize(
-    ("start", "consistent", "expected"),
-    [(None, True, [True]), (NOW, True, [True, True]), (None, False, [False]), (NOW, False, [False, False])],
-)
-def test_the_catalog_is_read_consistently_where_that_is_wanted(
-    start: datetime | None, consistent: bool, expected: list[bool]
-) -> None:
-    client: Any = Dynamo()
-    DynamoCatalog(client, "catalog").entries("quakes", start, start, consistent=consistent)
-    assert client.consistent == expected
-
-
-def test_backfills_are_read_consistently() -> None:
-    client: Any = Dynamo()
-    DynamoCatalog(client, "catalog").backfills("quakes")
-    assert client.consistent == [True]
-
-
-class Items:
-    """The GetItem and Query of a catalog, and whether each was consistent."""
-
-    def __init__(self) -> None:
-        self.consistent: list[bool] = []
-
-    def get_item(self, **request: Any) -> dict[str, Any]:
-        self.consistent.append(request.get("ConsistentRead", False))
-        return {"Item": {"secret": {"S": "ab"}}}
-
-    def get_paginator(self, _: str) -> Any:
-        return self
-
-    def paginate(self, **request: Any) -> list[dict[str, Any]]:
-        self.consistent.append(request.get("ConsistentRead", False))
-        return [{"Items": []}]
-
-
-def test_what_decides_about_the_whole_stage_is_read_consistently() -> None:
-    """The secret of cursors, whether the stage stands, and which streams it has."""
-    client: Any = Items()
-    catalog = DynamoCatalog(client, "catalog")
-    assert (catalog.secret(), catalog.is_deployed(), catalog.list_policies()) == (b"\xab", True, [])
-    assert client.consistent == [True, True, True]

@@ -7,10 +7,8 @@ import pytest
 from msgspec import structs
 from msgspec.structs import replace
 
-from aws.dynamodb.catalog import LeanCatalog
 from tests.fakes import FakeValues
 from tests.fakes.noise import noise
-from tests.fakes.script import Script
 from tests.fakes.sqs import Sqs, overflow
 from tests.ingest.streams import NOW
 from tests.worlds.intake import LABEL, MINUTE, Process, World, event, numbered, versions, world
@@ -94,16 +92,6 @@ def test_an_entry_that_was_seen_to_be_closed_is_no_longer_kept_as_open() -> None
     process.reads()
     process.serve(MINUTE)
     assert len(process.reads()) == 1, "what is known to be closed is looked up"
-
-
-@pytest.mark.parametrize("consistent", [True, False])
-@pytest.mark.parametrize(("start", "queries"), [(None, 1), (NOW, 2)])
-def test_the_functions_catalog_is_read_consistently_where_that_is_wanted(
-    start: datetime | None, queries: int, consistent: bool
-) -> None:
-    script = Script(lambda *_: {"Items": []})
-    LeanCatalog(script.client, "catalog").entries("quakes", start, start, consistent=consistent)
-    assert [body["ConsistentRead"] for _, body in script.sent] == [consistent] * queries
 
 
 def test_in_the_window_what_waited_replaces_what_was_accepted_before_it_and_nothing_else() -> None:

@@ -9,11 +9,11 @@ from msgspec.structs import replace
 
 from aws.dynamodb.catalog import LeanCatalog
 from aws.dynamodb.catalog_items import make_attributes, make_period_key
-from aws.dynamodb.codec import to_wire
-from aws.dynamodb.credentials import find_credential
+from aws.dynamodb.credentials import LeanCredentials
 from aws.http.client import NoAnswer, RequestRefused
 from tests.fakes.script import Script
 from tests.ingest.streams import QUAKES
+from tests.worlds.codec import to_wire
 from tidetable.access import Access
 from tidetable.catalog import Entry, State
 from tidetable.credentials import CredentialRecord, Secret
@@ -87,7 +87,7 @@ def test_the_entries_of_a_range_are_read_to_the_last_of_many_pages() -> None:
 def test_a_callers_key_is_read_consistently() -> None:
     """A revoked key would live on for as long as a replica is behind."""
     script = Script(lambda *_: {})
-    assert find_credential(script.client, "catalog", "0123456789") is None
+    assert LeanCredentials(script.client, "catalog").find("0123456789") is None
     assert script.sent == [
         (
             "GetItem",
@@ -174,7 +174,7 @@ def test_of_a_key_only_the_scopes_are_read_that_this_release_knows() -> None:
         "secrets": [{"salt": "00", "hash": "ff"}],
     }
     script = Script(lambda *_: {"Item": to_wire(item)})
-    found = find_credential(script.client, "catalog", "0123456789")
+    found = LeanCredentials(script.client, "catalog").find("0123456789")
     assert found == CredentialRecord(
         "0123456789", "n", Access("0123456789", None, frozenset({"read"})), NOON, (Secret(b"\x00", b"\xff"),)
     )
@@ -186,7 +186,7 @@ READS: dict[str, tuple[Callable[[Script], Any], int]] = {
     "entries before": (lambda script: LeanCatalog(script.client, "catalog").entries_before("quakes", NOON, 2), 1),
     "backfills": (lambda script: LeanCatalog(script.client, "catalog").backfills("quakes"), 1),
     "secret": (lambda script: LeanCatalog(script.client, "catalog").secret(), 1),
-    "key": (lambda script: find_credential(script.client, "catalog", "0123456789"), 1),
+    "key": (lambda script: LeanCredentials(script.client, "catalog").find("0123456789"), 1),
 }
 
 

@@ -1,12 +1,11 @@
 """The items of the catalog: what is written is read again, what older releases wrote too, and every read's consistency."""
 
 from datetime import UTC, datetime, timedelta
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
-from aws.dynamodb.catalog_changes import DynamoCatalog
 from aws.dynamodb.catalog_items import (
     bound_entries,
     bound_entries_before,
@@ -22,8 +21,8 @@ from aws.dynamodb.catalog_items import (
     read_policy,
     read_secret,
 )
-from aws.dynamodb.codec import to_wire
 from aws.dynamodb.wire import decode_item
+from tests.worlds.codec import to_wire
 from tidetable.catalog import ArchiveFacts, Backfill, Entry, Opening, RecordedPolicy, SeenTable, State
 from tidetable.config import TableClass
 from tidetable.errors import StoreUnavailable
@@ -159,55 +158,3 @@ def test_without_a_secret_the_store_is_not_available() -> None:
     assert read_secret([{"secret": "00ff"}]) == b"\x00\xff"
     with pytest.raises(StoreUnavailable, match=r"^no secret: the lifecycle has not made the secret"):
         read_secret([])
-
-
-class Recorder:
-    """DynamoDB's client: what it is asked, and answers with these items."""
-
-    def __init__(self, *items: Item) -> None:
-        self.items = [to_wire(item) for item in items]
-        self.asked: list[dict[str, Any]] = []
-        self.put: list[dict[str, Any]] = []
-
-    def get_paginator(self, _: str) -> Any:
-        return self
-
-    def paginate(self, **request: Any) -> Any:
-        self.asked.append(request)
-        return [{"Items": self.items}]
-
-    def get_item(self, **request: Any) -> Any:
-        self.asked.append(request)
-        return {"Item": self.items[0]} if self.items else {}
-
-    def put_item(self, **request: Any) -> Any:
-        self.put.append(request)
-        return {}
-
-
-def test_what_must_hold_at_once_is_read_consistently() -> None:
-    """Entries only where the caller says so: both reads of a range then."""
-    client = Recorder()
-    catalog = DynamoCatalog(cast("Any", client), "catalog")
-    catalog.entries("quakes")
-    catalog.entries("quakes", NOON, NOON + DAY)
-    catalog.entries("quakes", NOON, NOON + DAY, consistent=True)
-    catalog.backfills("quakes")
-    catalog.list_policies()
-    catalog.read_horizon("quakes")
-    catalog.is_deployed()
-    assert [request["ConsistentRead"] for request in client.asked] == [False] * 3 + [True] * 6
-    assert {request["TableName"] for request in client.asked} == {"catalog"}
-
-
-def test_a_secret_that_is_there_stays() -> None:
-    """Cursors are sealed with it. A new one has 256 bits."""
-    client = Recorder({"secret": "00ff"})
-    catalog = DynamoCatalog(cast("Any", client), "catalog")
-    catalog.ensure_secret()
-    assert (client.put, catalog.secret()) == ([], b"\x00\xff")
-    empty = Recorder()
-    DynamoCatalog(cast("Any", empty), "catalog").ensure_secret()
-    (request,) = empty.put
-    assert request["ConditionExpression"] == "attribute_not_exists(pk)"
-    assert len(bytes.fromhex(request["Item"]["secret"]["S"])) == 32

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from aws.dynamodb.catalog import LeanCatalog
 from aws.dynamodb.store import LeanStore
 from aws.http.client import LeanClient, NoAnswer, Reply, RequestRefused
 from tests.fakes.script import PAUSES, Script
@@ -251,15 +250,6 @@ def test_a_transaction_that_was_cancelled_for_another_reason_is_no_answer() -> N
     script = Script(lambda *_: RequestRefused("TransactionCanceledException", "cancelled", body))
     with pytest.raises(StoreUnavailable):
         script.store.transact([Guarded(puts(1)[0])])
-
-
-def test_the_catalog_is_read_consistently_where_that_is_wanted_only() -> None:
-    script = Script(lambda *_: {"Items": []})
-    catalog = LeanCatalog(script.client, "catalog")
-    catalog.entries("quakes", NOON, NOON)
-    catalog.entries("quakes", NOON, NOON, consistent=True)
-    catalog.backfills("quakes")
-    assert [body["ConsistentRead"] for _, body in script.sent] == [False, False, True, True, True]
 
 
 def test_a_transaction_with_an_entry_is_fenced_by_the_entrys_state() -> None:

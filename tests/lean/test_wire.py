@@ -9,7 +9,6 @@ import pytest
 from boto3.dynamodb.types import Binary
 
 from aws.dynamodb import wire
-from aws.dynamodb.codec import to_wire
 from aws.dynamodb.wire import (
     Named,
     decode_item,
@@ -22,6 +21,7 @@ from aws.dynamodb.wire import (
     plain,
     split_batches,
 )
+from tests.worlds.codec import to_wire
 from tidetable.ports import Guarded, Put
 
 TRICKY = 'é"\\\n\x00😀'

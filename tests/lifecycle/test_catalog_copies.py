@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from aws.dynamodb.catalog_changes import DynamoCatalog
+from aws.dynamodb.catalog import LeanCatalog
 from settings import read_settings
 from strict import Fault, Kind
 from strict.client import StrictClient
 from tests.fakes.stage import CATALOG, ROLLUPS, Stage
+from tests.fakes.transport import StrictTransport
 from tests.worlds.copied import IRELAND, NOON, TOKYO, copies, describe, made, run, text
 from tidetable.config import parse
 from tidetable.copies.catalog_copies import remove_catalog_copies
@@ -42,8 +43,8 @@ def test_the_catalog_has_a_copy_that_says_what_it_says() -> None:
     assert [steps(run(stage)) for _ in range(3)] == [[], [], []]
     assert copies(stage, CATALOG) == {IRELAND: "ACTIVE"}
     stage.clock.sleep(5)
-    client: Any = StrictClient(stage.others[IRELAND])
-    elsewhere = DynamoCatalog(client, CATALOG)
+    client: Any = StrictTransport(stage.others[IRELAND])
+    elsewhere = LeanCatalog(client, CATALOG)
     here = list(stage.catalog.entries("s", consistent=True))
     assert list(elsewhere.entries("s", consistent=True)) == here
     assert [entry.copies for entry in here] == [(IRELAND,)] * 3

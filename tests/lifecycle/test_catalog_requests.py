@@ -6,11 +6,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from aws.dynamodb.catalog_changes import DynamoCatalog
-from tests.fakes.boto import Client
+from aws.dynamodb.catalog import LeanCatalog
+from aws.http.client import NoAnswer, RequestRefused
+from tests.fakes.script import Script
 from tidetable.catalog import ArchiveFacts, Backfill, Entry, Opening, RecordedPolicy, SeenTable, State
 from tidetable.config import TableClass
-from tidetable.errors import StaleEntry
+from tidetable.errors import StaleEntry, StoreUnavailable, TableMissing
 from tidetable.layout import Index, Layout, Packing
 from tidetable.periods import parse_label
 
@@ -21,43 +22,34 @@ KEY = {"pk": {"S": "stream#s"}, "sk": {"S": f"{DAY}T00:00:00.000000Z#{DAY}"}}
 ENTRY = Entry("s", parse_label(DAY), "t", Layout("series", 1, "id"), State.OPEN, NOON)
 
 
-def catalog(client: Client) -> DynamoCatalog:
-    made: Any = client
-    return DynamoCatalog(made, "catalog")
+# The answers of a table that is empty.
+EMPTY: dict[str, Any] = {"Items": []}
+REFUSED = RequestRefused("ConditionalCheckFailedException", "no", b"{}")
 
 
-@pytest.mark.parametrize("consistent", [False, True])
-def test_the_entries_of_a_range_are_read_with_the_last_before_it(*, consistent: bool) -> None:
-    client = Client()
-    assert catalog(client).entries("s", NOON, NOON + HOUR, consistent=consistent) == []
-    shared = {"TableName": "catalog", "KeyConditionExpression": "pk = :pk AND sk BETWEEN :low AND :high"}
-    stream, noon = {"S": "stream#s"}, {"S": "2026-03-15T12:00:00.000000Z"}
-    first, last = {"S": "1969-12-25T00:00:00.000000Z"}, {"S": "2026-03-15T13:00:00.000000Z~"}
-    assert client.sent == [
-        ("query", {**shared, "ExpressionAttributeValues": {":pk": stream, ":low": first, ":high": noon},
-                   "ConsistentRead": consistent, "ScanIndexForward": False, "Limit": 1}),
-        ("query", {**shared, "ExpressionAttributeValues": {":pk": stream, ":low": noon, ":high": last},
-                   "ConsistentRead": consistent}),
-    ]  # fmt: skip
+def answer(*replies: Any) -> tuple[LeanCatalog, list[tuple[str, dict[str, Any]]]]:
+    """A catalog whose requests get these replies, and then the last of them; and the requests that it sends."""
+    script = Script(lambda number, _: replies[min(number, len(replies)) - 1])
+    return LeanCatalog(script.client, "catalog"), script.sent
 
 
 def test_what_holds_from_the_next_event_on_is_read_consistently() -> None:
-    client = Client()
-    held = catalog(client)
+    held, sent = answer(EMPTY, EMPTY, {})
     held.backfills("s")
     held.list_policies()
     held.read_horizon("s")
     held.is_deployed()
-    assert [members["ConsistentRead"] for _, members in client.sent] == [True] * 4
+    assert [(operation, members["ConsistentRead"]) for operation, members in sent] == [
+        ("Query", True), ("Query", True), ("GetItem", True), ("GetItem", True),
+    ]  # fmt: skip
 
 
 def test_a_period_is_recorded_once_and_changed_on_conditions_alone() -> None:
-    client = Client()
-    held = catalog(client)
+    held, sent = answer({})
     assert held.add(ENTRY)
     held.move(ENTRY, State.CLOSED, expected=(State.OPEN, State.CLOSED), opened=Opening(NOON, 1, None))
     held.mark_scaled(ENTRY, scaled=True, policy="p")
-    (_, added), (_, moved), (_, scaled) = client.sent
+    (_, added), (_, moved), (_, scaled) = sent
     assert (added["ConditionExpression"], added["Item"]["state"]) == ("attribute_not_exists(pk)", {"S": "open"})
     opened = {"until": {"S": "2026-03-15T12:00:00.000000Z"}, "write": {"N": "1"}, "read": {"NULL": True}}
     assert moved == {
@@ -73,18 +65,18 @@ def test_a_period_is_recorded_once_and_changed_on_conditions_alone() -> None:
     }  # fmt: skip
     assert scaled["ConditionExpression"] == "attribute_exists(pk)"
     assert scaled["ExpressionAttributeValues"] == {":scaled": {"BOOL": True}, ":scaling": {"S": "p"}}
-    refused = catalog(Client({"update_item": "ConditionalCheckFailedException"}))
+    refused, _ = answer(REFUSED)
     for change in (lambda: refused.move(ENTRY, State.CLOSED, expected=State), lambda: refused.mark_copies(ENTRY, ())):
         with pytest.raises(StaleEntry):
             change()
-    assert not catalog(Client({"put_item": "ConditionalCheckFailedException"})).add(ENTRY)
+    assert not refused.add(ENTRY)
 
 
 def test_a_lease_is_taken_from_nobody_from_itself_or_when_it_has_run_out() -> None:
-    client = Client()
-    assert catalog(client).acquire("l", "me", NOON, HOUR)
-    catalog(client).release("l", "me")
-    taken, released = (members for _, members in client.sent)
+    held, sent = answer({})
+    assert held.acquire("l", "me", NOON, HOUR)
+    held.release("l", "me")
+    taken, released = (members for _, members in sent)
     assert taken["ConditionExpression"] == "attribute_not_exists(pk) OR #until <= :now OR #owner = :owner"
     assert taken["Item"] == {
         "pk": {"S": "lease#l"}, "sk": {"S": "lease"}, "owner": {"S": "me"},
@@ -92,23 +84,48 @@ def test_a_lease_is_taken_from_nobody_from_itself_or_when_it_has_run_out() -> No
     }  # fmt: skip
     assert taken["ExpressionAttributeValues"] == {":now": {"S": "2026-03-15T12:00:00.000000Z"}, ":owner": {"S": "me"}}
     assert (released["ConditionExpression"], released["Key"]["pk"]) == ("#owner = :owner", {"S": "lease#l"})
-    busy = catalog(
-        Client({"put_item": "ConditionalCheckFailedException", "delete_item": "ConditionalCheckFailedException"})
-    )
+    busy, _ = answer(REFUSED)
     assert not busy.acquire("l", "me", NOON, HOUR)
     busy.release("l", "me")
 
 
 def test_the_secret_has_256_bits_and_is_written_only_where_there_is_none() -> None:
-    client = Client()
-    catalog(client).ensure_secret()
-    read, written = client.sent
-    assert (read[0], read[1]["ConsistentRead"], written[0]) == ("get_item", True, "put_item")
-    assert written[1]["ConditionExpression"] == "attribute_not_exists(pk)"
-    assert len(bytes.fromhex(written[1]["Item"]["secret"]["S"])) == 32
-    there = Client(get_item={"Item": written[1]["Item"]})
-    catalog(there).ensure_secret()
-    assert [operation for operation, _ in there.sent] == ["get_item"]
+    held, sent = answer({})
+    held.ensure_secret()
+    (read, _), (written, members) = sent
+    assert (read, written) == ("GetItem", "PutItem")
+    assert members["ConditionExpression"] == "attribute_not_exists(pk)"
+    assert len(bytes.fromhex(members["Item"]["secret"]["S"])) == 32
+    there, reads = answer({"Item": members["Item"]})
+    there.ensure_secret()
+    assert [operation for operation, _ in reads] == ["GetItem"]
+
+
+@pytest.mark.parametrize("change", [
+    lambda held: held.add(ENTRY),
+    lambda held: held.move(ENTRY, State.CLOSED, expected=State),
+    lambda held: held.forget(ENTRY),
+    lambda held: held.mark_deployed(),
+])  # fmt: skip
+def test_a_change_is_sent_again_after_a_failure_that_may_pass(change: Any) -> None:
+    """Three times without an answer or after an error of the service, eight times while the table is throttled."""
+    throttled = RequestRefused("ThrottlingException", "slow", b"{}")
+    for reply, times in ((NoAnswer("reset"), 3), (RequestRefused("InternalServerError", "", b""), 3), (throttled, 8)):
+        held, sent = answer(reply, {})
+        change(held)
+        assert len(sent) == 2
+        assert sent[0] == sent[1]
+        lost, sent = answer(reply)
+        with pytest.raises(StoreUnavailable):
+            change(lost)
+        assert len(sent) == times
+    denied, sent = answer(RequestRefused("AccessDeniedException", "no", b""))
+    with pytest.raises(StoreUnavailable, match="AccessDeniedException: no"):
+        change(denied)
+    assert len(sent) == 1
+    unknown, sent = answer(RequestRefused("ResourceNotFoundException", "", b""))
+    with pytest.raises(TableMissing, match="table catalog does not exist"):
+        change(unknown)
 
 
 FULL = replace(
@@ -122,8 +139,7 @@ FULL = replace(
 
 
 def test_the_catalog_reads_what_it_has_written() -> None:
-    client = Client()
-    held = catalog(client)
+    held, sent = answer({})
     seen = SeenTable(5, 6, TableClass.INFREQUENT, (("g", (7, 8)),))
     backfill = Backfill("s", NOON, NOON + HOUR, Opening(NOON + 2 * HOUR, 3, 4))
     policy = RecordedPolicy("s", "{}", NOON)
@@ -131,9 +147,9 @@ def test_the_catalog_reads_what_it_has_written() -> None:
     held.note(FULL, seen)
     held.put_backfill(backfill)
     held.put_policy(policy)
-    (_, added), (_, noted), (_, asked), (_, recorded) = client.sent
+    (_, added), (_, noted), (_, asked), (_, recorded) = sent
     item = added["Item"] | {"seen": noted["ExpressionAttributeValues"][":seen"], "scaled": {"BOOL": True}}
-    read = catalog(Client(query=[{"Items": []}, {"Items": [item | {"scaling": {"S": "p"}}]}]))
+    read, _ = answer({"Items": [item | {"scaling": {"S": "p"}}]})
     assert list(read.entries("s")) == [replace(FULL, seen=seen, scaled=True, scaling="p")]
-    assert list(catalog(Client(query=[{"Items": [asked["Item"]]}])).backfills("s")) == [backfill]
-    assert list(catalog(Client(query=[{"Items": [recorded["Item"]]}])).list_policies()) == [policy]
+    assert list(answer({"Items": [asked["Item"]]})[0].backfills("s")) == [backfill]
+    assert list(answer({"Items": [recorded["Item"]]})[0].list_policies()) == [policy]

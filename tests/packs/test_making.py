@@ -7,9 +7,9 @@ from hashlib import sha256
 
 import pytest
 
-from aws.dynamodb.codec import to_wire
 from strict.units import measure_item
 from tests.packs.table import NOON, SERIAL, SPREAD, TIMELY, ZSTD, PackTable, event
+from tests.worlds.codec import to_wire
 from tidetable.events import Event
 from tidetable.layout import Layout, Packing
 from tidetable.layout.pack import parse_address

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aws.dynamodb.codec import to_wire
 from strict import ManualClock
 from strict.buckets import TokenBucket
 from strict.memory import MemoryEngine
 from strict.replica import LaggingEngine
 from strict.units import index_units, measure_item, measure_number, measure_value, read_units, write_units
 from tests.strict.console import KB, KEYS, NOON, Console, index, item, outcome
+from tests.worlds.codec import to_wire
 from tidetable.values import count_item_bytes
 
 

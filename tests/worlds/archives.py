@@ -11,10 +11,10 @@ import pytest
 
 from aws.archive.parquet import Parquet
 from aws.archive.range_read import read_between
-from aws.dynamodb.codec import to_wire
 from tests.fakes import FakeCatalog, FakeClock
 from tests.fakes.serial import Serial
 from tests.lifecycle.world import LADDER, configuration
+from tests.worlds.codec import to_wire
 from tidetable.archive import Archived, Exporter, Manifest, archive_period
 from tidetable.archive.manifest import Part
 from tidetable.archive.ports import RawPage

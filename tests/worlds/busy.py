@@ -6,10 +6,10 @@ import random
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
-from aws.dynamodb.codec import to_wire
 from aws.zstd import Zstd
 from strict.replica import LaggingEngine
 from tests.fakes.stage import Stage
+from tests.worlds.codec import to_wire
 from tidetable.events import Event
 from tidetable.packs import make_packs
 

@@ -173,7 +173,7 @@ def make_feeds(stage: FormatStage, target: Any, letters: Any = None, catalog: An
     """Make the feeds of a stage, all with one target."""
     whole = unpacker(stage.store, stage.values)
     dead = FeedDeadLetters(lambda: letters, "queue")
-    return Feeds(stage.config, STAGE, catalog or stage.reading, whole, dead, stage.clock, lambda *_: target)
+    return Feeds(stage.config, STAGE, catalog or stage.catalog, whole, dead, stage.clock, lambda *_: target)
 
 
 class _SilentCatalog:

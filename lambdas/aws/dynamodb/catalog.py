@@ -1,46 +1,93 @@
-"""The catalog for requests that write and read events, over the lean client."""
+"""The catalog in a DynamoDB table of its own: one item per period, one per lease, and one horizon per stream.
+
+``pk = stream#<stream>, sk = <start of period>#<label>``: one Query answers which periods overlap a range. An
+entry stays after its table is deleted, because it leads to the archive. All tables before the horizon are deleted, so
+that the lifecycle need not read their entries.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from datetime import datetime
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime, timedelta
 from itertools import islice
-from typing import Any
+from typing import Any, Unpack
 
 import msgspec
+from msgspec.structs import replace
 
+from aws.dynamodb import catalog_items
 from aws.dynamodb.answers import ITEMS
-from aws.dynamodb.catalog_items import (
-    SECRET_KEY,
-    bound_entries,
-    bound_entries_before,
-    make_stream_key,
-    read_backfill,
-    read_entry,
-    read_secret,
-)
-from aws.dynamodb.reads import decode_answer, make_range_body, read_all, read_pages
-from aws.dynamodb.wire import decode_item
+from aws.dynamodb.reads import ROUNDS, decode_answer, is_made, make_range_body, read_all, read_item, read_pages
+from aws.dynamodb.wire import decode_item, encode_item
 from aws.http.client import LeanClient, ServiceRequest
-from tidetable.catalog import Backfill, Entry
+from tidetable.catalog import Backfill, Entry, EntryFacts, RecordedPolicy, SeenTable, State
+from tidetable.errors import StaleEntry
 from tidetable.events import Item
+from tidetable.layout import Key
+from tidetable.times import from_text, to_text
+from tidetable.version import CATALOG_FORMAT
+
+# A condition of puts: there is no such item yet.
+NEW = "attribute_not_exists(pk)"
+# The members of a change that hold attribute values.
+_VALUES = frozenset({"Item", "Key", "ExpressionAttributeValues"})
 
 
-class LeanCatalog:
-    """The catalog for functions that only read it."""
+class CatalogTable:
+    """Reads and changes of the catalog's items. Requests whose failure may pass are sent again.
+
+    A change with a condition that got no answer may have been made: sent again, it is refused, and counts as not made.
+    """
 
     def __init__(self, client: LeanClient, table: str) -> None:
         self._client = client
         self._table = table
 
+    def _query(self, pk: str, low: str, high: str, *, consistent: bool, **options: Any) -> Iterator[Item]:
+        """Read the items of a partition in the order of their sort keys. One request reads one page."""
+        body = make_range_body(self._table, pk, low, high, consistent=consistent) | options
+        return (decode_item(item) for page in read_pages(self._client, body, ITEMS) for item in page.Items)
+
+    def _read_partition(self, pk: str) -> Iterator[Item]:
+        """Read the items of a partition, strongly consistent. Their sort keys begin with a digit or a letter."""
+        return self._query(pk, "0", "~", consistent=True)
+
+    def _get(self, key: Item) -> Item | None:
+        """Read an item, strongly consistent; None if there is no such item."""
+        return read_item(self._client, self._table, Key(key["pk"], key["sk"]), ConsistentRead=True)
+
+    def _put(self, item: Item) -> None:
+        self._change("PutItem", Item=item)
+
+    def _put_if(self, condition: str, item: Item, **members: Any) -> bool:
+        return self._change("PutItem", ConditionExpression=condition, Item=item, **members)
+
+    def _delete(self, key: Item) -> None:
+        self._change("DeleteItem", Key=key)
+
+    def _change(self, operation: str, **members: Any) -> bool:
+        """Send a change, with values of Python in its members; False if its condition does not hold."""
+        encoded = {
+            name: msgspec.Raw(encode_item(value).encode()) if name in _VALUES else value
+            for name, value in members.items()
+        }
+        body = msgspec.json.encode({"TableName": self._table, **encoded})
+        (reply,) = read_all(self._client, [ServiceRequest(operation, body)], ROUNDS)
+        return is_made(reply, self._table)
+
+
+class LeanCatalog(CatalogTable):
+    """The catalog, for every function and for the command line."""
+
     def entries(
         self, stream: str, start: datetime | None = None, end: datetime | None = None, *, consistent: bool = False
     ) -> Sequence[Entry]:
         """Send two Queries at once: for periods that begin in the range, and for the last period before it."""
-        first, low, high = bound_entries(start, end)
-        key = make_stream_key(stream)
+        first, low, high = catalog_items.bound_entries(start, end)
+        key = catalog_items.make_stream_key(stream)
         if start is None:
-            return [read_entry(item) for item in self._query(key, first, high, consistent=consistent)]
+            return [catalog_items.read_entry(item) for item in self._query(key, first, high, consistent=consistent)]
         before = make_range_body(self._table, key, first, low, consistent=consistent)
         within = make_range_body(self._table, key, low, high, consistent=consistent)
         requests = [
@@ -49,24 +96,119 @@ class LeanCatalog:
         ]
         last, page = [decode_answer(reply, self._table) for reply in read_all(self._client, requests)]
         pages = last, page, *read_pages(self._client, within, ITEMS, page)
-        entries = (read_entry(decode_item(item)) for page in pages for item in page.Items)
+        entries = (catalog_items.read_entry(decode_item(item)) for page in pages for item in page.Items)
         return [entry for entry in entries if start < entry.period.end]
 
     def entries_before(self, stream: str, end: datetime | None, limit: int) -> Sequence[Entry]:
         """Send a Query, from the newest entry on."""
         options = {"ScanIndexForward": False, "Limit": limit}
-        items = self._query(make_stream_key(stream), "0", bound_entries_before(end), consistent=False, **options)
-        return [read_entry(item) for item in islice(items, limit)]
+        key, high = catalog_items.make_stream_key(stream), catalog_items.bound_entries_before(end)
+        items = self._query(key, "0", high, consistent=False, **options)
+        return [catalog_items.read_entry(item) for item in islice(items, limit)]
 
     def backfills(self, stream: str) -> Sequence[Backfill]:
         """Send a consistent Query: a new backfill must hold from the next event on."""
-        return [read_backfill(item) for item in self._query(f"backfill#{stream}", "0", "~", consistent=True)]
+        return list(map(catalog_items.read_backfill, self._read_partition(f"backfill#{stream}")))
 
     def secret(self) -> bytes:
         """Send a Query, because the functions that read events have no right to GetItem in the catalog."""
-        return read_secret(self._query(SECRET_KEY["pk"], "0", "~", consistent=True))
+        return catalog_items.read_secret(self._read_partition(catalog_items.SECRET_KEY["pk"]))
 
-    def _query(self, pk: str, low: str, high: str, *, consistent: bool, **options: Any) -> Iterator[Item]:
-        """Read the items of a partition in the order of their sort keys."""
-        body = make_range_body(self._table, pk, low, high, consistent=consistent) | options
-        return (decode_item(item) for page in read_pages(self._client, body, ITEMS) for item in page.Items)
+    def add(self, entry: Entry) -> bool:
+        key = catalog_items.make_period_key(entry.stream, entry.period)
+        return self._put_if(NEW, key | catalog_items.make_attributes(entry))
+
+    def move(self, entry: Entry, to: State, *, expected: Iterable[State], **facts: Unpack[EntryFacts]) -> Entry:
+        """Update only the state and these facts: other callers may have changed other attributes meanwhile."""
+        expected = sorted(expected)
+        moved = replace(entry, state=to, **facts)
+        attributes = catalog_items.make_attributes(moved)
+        changes = {name: attributes[name] for name in ("state", "format", *facts)}
+        states = {f":s{index}": state.value for index, state in enumerate(expected)}
+        if not self._update(entry, changes, f"#state IN ({', '.join(states)})", states):
+            raise StaleEntry(entry.stream, entry.period.label, expected)
+        return moved
+
+    def note(self, entry: Entry, seen: SeenTable) -> None:
+        self._set(entry, seen=catalog_items.make_seen_item(seen))
+
+    def mark_scaled(self, entry: Entry, *, scaled: bool, policy: str = "") -> None:
+        self._set(entry, scaled=scaled, scaling=policy)
+
+    def mark_copies(self, entry: Entry, regions: Sequence[str]) -> None:
+        self._set(entry, copies=list(regions))
+
+    def mark_copying(self, entry: Entry, region: str, at: datetime) -> None:
+        self._set(entry, copying=[region, to_text(at)])
+
+    def _set(self, entry: Entry, **changes: Any) -> None:
+        """Update attributes, but never create an entry."""
+        if not self._update(entry, changes, "attribute_exists(pk)", {}):
+            raise StaleEntry(entry.stream, entry.period.label, list(State))
+
+    def _update(self, entry: Entry, changes: Item, condition: str, values: Item) -> bool:
+        """Send an UpdateItem; False if its condition does not hold. It may name changed attributes as ``#name``."""
+        return self._change(
+            "UpdateItem",
+            ConditionExpression=condition,
+            Key=catalog_items.make_period_key(entry.stream, entry.period),
+            UpdateExpression="SET " + ", ".join(f"#{name} = :{name}" for name in changes),
+            ExpressionAttributeNames={f"#{name}": name for name in changes},
+            ExpressionAttributeValues={f":{name}": value for name, value in changes.items()} | values,
+        )
+
+    def forget(self, entry: Entry) -> None:
+        self._delete(catalog_items.make_period_key(entry.stream, entry.period))
+
+    def put_backfill(self, backfill: Backfill) -> None:
+        opened = catalog_items.make_opened_item(backfill.opened)
+        self._put(catalog_items.make_backfill_key(backfill) | {"opened": opened})
+
+    def drop_backfill(self, backfill: Backfill) -> None:
+        self._delete(catalog_items.make_backfill_key(backfill))
+
+    def ensure_secret(self) -> None:
+        """Put a secret on the condition that there is none: the first caller that creates the secret decides it."""
+        if self._get(catalog_items.SECRET_KEY) is None:
+            self._put_if(NEW, {**catalog_items.SECRET_KEY, "secret": os.urandom(32).hex()})
+
+    def is_deployed(self) -> bool:
+        return self._get(catalog_items.DEPLOYED_KEY) is not None
+
+    def mark_deployed(self) -> None:
+        self._put({**catalog_items.DEPLOYED_KEY, "format": CATALOG_FORMAT})
+
+    def require_known_format(self) -> None:
+        catalog_items.refuse_newer("the catalog", self._get(catalog_items.DEPLOYED_KEY) or {})
+
+    def list_policies(self) -> Sequence[RecordedPolicy]:
+        """Send a consistent Query: a stream that was just added again must not look like a removed stream."""
+        return list(map(catalog_items.read_policy, self._read_partition(catalog_items.POLICIES)))
+
+    def put_policy(self, recorded: RecordedPolicy) -> None:
+        self._put(catalog_items.make_policy_item(recorded))
+
+    def read_horizon(self, stream: str) -> datetime | None:
+        """Send a consistent GetItem: a stale horizon would hide a restored period, and would then be written again."""
+        item = self._get(catalog_items.make_horizon_item(stream))
+        return from_text(item["at"]) if item is not None else None
+
+    def set_horizon(self, stream: str, at: datetime) -> None:
+        self._put(catalog_items.make_horizon_item(stream) | {"at": to_text(at)})
+
+    def acquire(self, lease: str, owner: str, now: datetime, length: timedelta) -> bool:
+        return self._put_if(
+            "attribute_not_exists(pk) OR #until <= :now OR #owner = :owner",
+            {**catalog_items.make_lease_item(lease), "owner": owner, "until": to_text(now + length)},
+            ExpressionAttributeNames={"#until": "until", "#owner": "owner"},
+            ExpressionAttributeValues={":now": to_text(now), ":owner": owner},
+        )
+
+    def release(self, lease: str, owner: str) -> None:
+        self._change(
+            "DeleteItem",
+            ConditionExpression="#owner = :owner",
+            Key=catalog_items.make_lease_item(lease),
+            ExpressionAttributeNames={"#owner": "owner"},
+            ExpressionAttributeValues={":owner": owner},
+        )

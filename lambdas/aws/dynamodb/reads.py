@@ -1,4 +1,4 @@
-"""Reads over the lean client: a read that gets no answer is repeated, because reading changes nothing."""
+"""Reads, and changes that may be repeated, over the lean client: what gets no answer is sent again."""
 
 from __future__ import annotations
 
@@ -7,8 +7,16 @@ from typing import Any
 
 import msgspec
 
-from aws.dynamodb.answers import GET_ANSWER
-from aws.dynamodb.codes import BROKEN, NOT_FOUND, THROTTLED, UNPROCESSED, find_outage
+from aws.dynamodb.answers import GET_ANSWER, read_reasons
+from aws.dynamodb.codes import (
+    BROKEN,
+    CONDITION_FAILED,
+    NOT_FOUND,
+    THROTTLED,
+    TRANSACTION_CANCELED,
+    UNPROCESSED,
+    find_outage,
+)
 from aws.dynamodb.wire import decode_item
 from aws.http.client import LeanClient, NoAnswer, Reply, RequestRefused, ServiceRequest
 from tidetable.errors import Outage, StoreUnavailable, TableMissing
@@ -18,15 +26,18 @@ from tidetable.layout import Key
 _ATTEMPTS = 3
 # BatchGetItem answers at most 16 MB, and leaves out keys for which the table's units did not suffice. This is not a
 # failure.
-_ROUNDS = 8
+ROUNDS = 8
 # Seconds. Each later pause may be twice as long.
 FIRST_PAUSE = 0.05
 
 
-def read_all(client: LeanClient, requests: Sequence[ServiceRequest]) -> list[Reply]:
-    """Send several reads at once. Reads whose failure may pass are repeated a few times, with full jitter."""
+def read_all(client: LeanClient, requests: Sequence[ServiceRequest], rounds: int = _ATTEMPTS) -> list[Reply]:
+    """Send several requests at once. Requests whose failure may pass are repeated a few times, with full jitter.
+
+    More than three ``rounds`` are for requests that are throttled and for which no caller waits.
+    """
     replies: list[Reply] = [NoAnswer("not sent")] * len(requests)
-    for number, reply in _collect_replies(client, requests, lambda _: None, _ATTEMPTS):
+    for number, reply in _collect_replies(client, requests, lambda _: None, rounds):
         replies[number] = reply
     return replies
 
@@ -38,7 +49,7 @@ def read_whole(
 
     The last reply is a Refused if something is still unread after all rounds.
     """
-    return (reply for _, reply in _collect_replies(client, requests, rest, _ROUNDS))
+    return (reply for _, reply in _collect_replies(client, requests, rest, ROUNDS))
 
 
 def _collect_replies(
@@ -119,3 +130,16 @@ def decode_answer(reply: Reply, table: str) -> Any:
     if reply.code == NOT_FOUND:
         raise TableMissing(table)
     raise StoreUnavailable(find_outage(reply.code), reply.message, reply.code)
+
+
+def is_made(reply: Reply, table: str) -> bool:
+    """True if DynamoDB made a change; False if its condition, or a condition of its transaction, did not hold."""
+    if isinstance(reply, RequestRefused):
+        if reply.code == CONDITION_FAILED:
+            return False
+        if reply.code == TRANSACTION_CANCELED:
+            codes = [reason.Code for reason in read_reasons(reply).CancellationReasons]
+            if CONDITION_FAILED.removesuffix("Exception") in codes:
+                return False
+    decode_answer(reply, table)
+    return True

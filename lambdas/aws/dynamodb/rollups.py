@@ -14,11 +14,9 @@ from typing import Any
 
 import msgspec
 
-from aws.dynamodb.answers import read_reasons
-from aws.dynamodb.codes import CONDITION_FAILED, TRANSACTION_CANCELED
-from aws.dynamodb.reads import FIRST_PAUSE, decode_answer, is_throttled, make_range_body, read_all, read_pages
+from aws.dynamodb.reads import FIRST_PAUSE, is_made, is_throttled, make_range_body, read_all, read_pages
 from aws.dynamodb.series_index import Attribute, Found, LeanNotes, decode_found, make_key
-from aws.http.client import Reply, RequestRefused, ServiceRequest
+from aws.http.client import ServiceRequest
 from tidetable.ports import Edge, Mark, Noting, RollupState
 from tidetable.ports.rollups import Span
 from tidetable.times import from_text, to_text
@@ -100,7 +98,7 @@ class LeanRollups(LeanNotes):
             throttled = [is_throttled(reply) for reply in replies]
             for reply, again in zip(replies, throttled, strict=True):
                 if not again or turn + 1 == _ROUNDS:
-                    self._is_done(reply)
+                    is_made(reply, self._table)
             requests = [request for request, again in zip(requests, throttled, strict=True) if again]
             if not requests:
                 return
@@ -190,23 +188,11 @@ class LeanRollups(LeanNotes):
         DynamoDB would refuse a second request after the first request.
         """
         (reply,) = self._client.call_all([ServiceRequest(operation, msgspec.json.encode(body))])
-        return self._is_done(reply)
+        return is_made(reply, self._table)
 
     def _repeat_changes(self, operation: str, bodies: Iterable[dict[str, Any]]) -> None:
         for reply in read_all(self._client, [ServiceRequest(operation, msgspec.json.encode(body)) for body in bodies]):
-            self._is_done(reply)
-
-    def _is_done(self, reply: Reply) -> bool:
-        """True if DynamoDB made the change; False if its condition did not hold."""
-        if isinstance(reply, RequestRefused):
-            if reply.code == CONDITION_FAILED:
-                return False
-            if reply.code == TRANSACTION_CANCELED:
-                codes = [reason.Code for reason in read_reasons(reply).CancellationReasons]
-                if CONDITION_FAILED.removesuffix("Exception") in codes:
-                    return False
-        decode_answer(reply, self._table)
-        return True
+            is_made(reply, self._table)
 
 
 def _expect_item(attributes: _Item) -> dict[str, Any]:

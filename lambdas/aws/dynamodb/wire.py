@@ -206,7 +206,7 @@ _READ: dict[str, Callable[[Any], Any]] = {
 
 
 def _encode_rare(value: Any) -> str:
-    """Encode a binary value or a set. No event of the API has such a value, but a restored item may have one."""
+    """Encode a binary value or a set, which no event of the API has, but a restored item may have; or a tuple."""
     if isinstance(value, set | frozenset):
         first = next(iter(value))
         if isinstance(first, str):
@@ -217,6 +217,8 @@ def _encode_rare(value: Any) -> str:
         return f'{{"BS":[{",".join(map(_encode_base64, value))}]}}'
     if isinstance(value, Mapping):
         return encode_value(dict(value))
+    if isinstance(value, tuple):
+        return encode_value(list(value))
     return f'{{"B":{_encode_base64(value)}}}'
 
 

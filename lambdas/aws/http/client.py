@@ -22,7 +22,7 @@ from zlib import crc32
 import msgspec
 
 from aws.http.connection import Broken, Connection, HttpAnswer
-from aws.http.credentials import NoCredentials, Provider
+from aws.http.credentials import CredentialSource, NoCredentials, Provider
 from aws.http.endpoints import read_endpoint
 from aws.http.proxies import find_proxy
 from aws.http.roots import make_context
@@ -97,7 +97,7 @@ class LeanClient:
         self,
         endpoint: str,
         region: str,
-        credentials: Provider,
+        credentials: CredentialSource,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
         *,
         proxy: str | None = None,

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated, NamedTuple, Protocol
 from urllib.parse import urlsplit
 
 import msgspec
@@ -29,6 +29,14 @@ class Credentials(NamedTuple):
     key: str
     secret: str
     token: str | None = None
+
+
+class CredentialSource(Protocol):
+    """Finds the credentials of the next request."""
+
+    def get(self) -> Credentials:
+        """Return credentials that are valid now; NoCredentials if there are none."""
+        ...
 
 
 class _Answer(msgspec.Struct, rename="pascal"):

@@ -1,4 +1,4 @@
-"""Items as attribute values for boto3's client, by its own serializer; aws.dynamodb.wire reads them back."""
+"""Items as attribute values by boto3's own serializer: the oracle of the functions' encoder, and for boto3's clients."""
 
 from __future__ import annotations
 
