@@ -62,7 +62,7 @@ def _make_client(
 
 @_Shared
 def find_dynamodb_client() -> DynamoDBClient:
-    """The client for events and the catalog. It retries seldom and briefly: callers queue throttled puts."""
+    """The client that describes tables while a caller waits, and scans them for archives. It retries seldom and briefly."""
     # botocore does not check the attributes: our own checks have passed every item, and they name the invalid event.
     options: dict[str, Any] = {"tcp_keepalive": True, "parameter_validation": False}
     client = _make_client("dynamodb", read_timeout=5, max_pool_connections=CONCURRENCY, attempts=2, **options)

@@ -21,9 +21,10 @@ if TYPE_CHECKING:
 #   UnknownZone
 # ConfigError            config.load, a policy   nobody                                  the synth, `tidetable check`; a trouble
 #                        that was recorded                                               of the run
-# StoreUnavailable       dynamodb/reads.py, S3,  dynamodb/reads.py, a few times (reads); 503 with Retry-After; the message comes
-#                        CloudWatch, Lambda      the drain, with the next delivery; the  again; a failure of the refresher
-#                                                next run of the refresher
+# StoreUnavailable       dynamodb/reads.py, S3,  dynamodb/reads.py, a few times (reads   503 with Retry-After; the message comes
+#                        CloudWatch, Lambda      and changes of the catalog); the drain, again; a failure of the refresher or
+#                                                with the next delivery; the next run of of the lifecycle
+#                                                the refresher or the lifecycle
 # TableMissing           any store               queries once, with the catalog anew;    a gap of the answer; 202; the message
 #                                                the drain, with the next delivery       comes again; a feed: "deferred"
 # TableThrottled         archive source          archive/segment.py and restore.py,      the archive goes on in the next run

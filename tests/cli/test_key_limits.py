@@ -15,6 +15,7 @@ from cli.credentials import _check_limits
 from tests.fakes.gateway import FakeGateway
 from tests.fakes.stage import Stage
 from tests.worlds.commands import run
+from tidetable.errors import Outage, StoreUnavailable
 
 SENSORS = ("keys", "create", "--name", "sensors", "--stream", "s", "--json")
 DENIED = ClientError({"Error": {"Code": "AccessDenied", "Message": "not you"}}, "PutItem")
@@ -69,7 +70,7 @@ def test_a_key_that_the_catalog_does_not_take_leaves_nothing_in_the_gateway(
     stage: Stage, gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(_: Any) -> bool:
-        raise DENIED
+        raise StoreUnavailable(Outage.OTHER, "not you", "AccessDeniedException")
 
     for add, reason in ((refuse, "the keys could not be read or changed: "), (lambda _: False, "by a rare chance")):
         monkeypatch.setattr(stage.keys, "add", add)

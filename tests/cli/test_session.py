@@ -14,7 +14,7 @@ from aws.http.credentials import Credentials, NoCredentials
 from aws.http.roots import AMAZON_ROOTS
 from cli.session import SessionCredentials, make_lean_client
 
-NOW = datetime.now(UTC)
+NOW = datetime(2026, 3, 15, 12, tzinfo=UTC)
 
 
 @pytest.fixture
@@ -73,16 +73,18 @@ def test_the_keys_of_a_profile_are_used(profile: Any) -> None:
 
 def test_the_credentials_of_a_role_are_renewed_before_a_request(profile: Any) -> None:
     session, dynamodb = profile()
-    numbers = iter(range(9))
+    numbers = iter(range(1, 9))
 
     def renew() -> dict[str, str]:
         # boto3 renews credentials that end within 15 minutes.
         end = (NOW + timedelta(minutes=1)).isoformat()
         return {"access_key": f"a{next(numbers)}", "secret_key": "b", "token": "c", "expiry_time": end}
 
-    session._session._credentials = RefreshableCredentials.create_from_metadata(renew(), renew, "a role")
+    session._session._credentials = RefreshableCredentials(
+        "a0", "b", "c", NOW + timedelta(minutes=1), renew, "a role", time_fetcher=lambda: NOW
+    )
     keys = SessionCredentials(session)
-    assert [keys.get().key, keys.get().key] == ["a1", "a2"]
+    assert [keys.get(), keys.get()] == [Credentials("a1", "b", "c"), Credentials("a2", "b", "c")]
     assert make_lean_client(session, dynamodb)._credentials.get().key == "a3"
 
 
