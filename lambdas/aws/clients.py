@@ -63,10 +63,8 @@ def _make_client(
 @_Shared
 def find_dynamodb_client() -> DynamoDBClient:
     """The client that describes tables while a caller waits, and scans them for archives. It retries seldom and briefly."""
-    # botocore does not check the attributes: our own checks have passed every item, and they name the invalid event.
-    options: dict[str, Any] = {"tcp_keepalive": True, "parameter_validation": False}
-    client = _make_client("dynamodb", read_timeout=5, max_pool_connections=CONCURRENCY, attempts=2, **options)
-    return cast("DynamoDBClient", client)
+    options: dict[str, Any] = {"tcp_keepalive": True, "max_pool_connections": CONCURRENCY}
+    return cast("DynamoDBClient", _make_client("dynamodb", read_timeout=5, attempts=2, **options))
 
 
 @_Shared
