@@ -47,7 +47,7 @@ def check_own(config: Config, bucket: s3.IBucket | None, key: kms.IKey | None) -
 
 
 def check_region(stack: Stack, config: Config, origin: str = "") -> None:
-    """Raise UsageError if the configuration names a key or a topic that is not in the stage's Region.
+    """Raise UsageError if a key or a topic is not in the stage's Region, or if a stream would have copies in it.
 
     For a reader, the stage's Region is ``origin``. AWS KMS: a service uses keys of its own Region only. CloudWatch: an
     alarm notifies topics of its own Region only, so topics in the Regions of readers are accepted, too.
@@ -55,23 +55,16 @@ def check_region(stack: Stack, config: Config, origin: str = "") -> None:
     home = origin or stack.region
     if Token.is_unresolved(home):
         return
-    copies = {region for stream in config.streams.values() for region in stream.replicas}
     for key, arn in _list_regional(config):
         region = arn.split(":")[3]
-        if region == home or (key == _NOTIFY and region in copies):
+        if region == home or (key == _NOTIFY and region in config.replicas):
             continue
         held = f"and its origin is {home}" if origin else f"and the stack {stack.stack_name} of {home}"
         raise UsageError(
             f"{key}: {arn} is of {region}, {held}: name one of {home}, or give each Region a configuration of its own"
         )
-
-
-def check_copies(stack: Stack, config: Config, origin: str = "") -> None:
-    """Raise UsageError if a stream would have copies in the stage's own Region (for a reader, this is its ``origin``)."""
-    home = origin or stack.region
-    if not Token.is_unresolved(home):
-        for problem in check_own_region(config, home):
-            raise UsageError(problem)
+    for problem in check_own_region(config, home):
+        raise UsageError(problem)
 
 
 def find_stack_offer(construct: Construct, config: Config) -> Offer:
@@ -115,7 +108,7 @@ def check_role(stack: Stack, config: Config, role: str, origin: str | None) -> N
             f"origin {origin!r}: this is the stack's own Region. A reader is in another Region: set AWS_REGION, or leave out role"
             " and origin to deploy the stage itself"
         )
-    if not any(stack.region in stream.replicas for stream in config.streams.values()):
+    if stack.region not in config.replicas:
         raise UsageError(
             f'role "reader": no stream has copies in {stack.region}. Add "{stack.region}" to replicas of a stream, and deploy the'
             f" stage in {origin} first. To delete a reader that is not needed any more: aws cloudformation delete-stack"

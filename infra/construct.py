@@ -18,7 +18,7 @@ from constructs import Construct, IConstruct
 
 from .acknowledgements import acknowledge_findings
 from .bundles import Bundles
-from .checks import check_copies, check_name, check_own, check_region, check_role, find_stack_offer
+from .checks import check_name, check_own, check_region, check_role, find_stack_offer
 from .configuration import Config
 from .errors import UsageError
 from .function import Common, Function
@@ -80,7 +80,6 @@ class Tidetable(Construct):
             self.node.set_context(flag, True)
         stack = Stack.of(self)
         check_region(stack, config.parsed, origin or "")
-        check_copies(stack, config.parsed, origin or "")
         offer = find_stack_offer(self, config.parsed)
         present = {child.node.id for child in stack.node.children}
         machine = architecture or (lambda_.Architecture.X86_64 if stage == "local" else lambda_.Architecture.ARM_64)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from aws_cdk import ArnFormat, Stack
+from aws_cdk import Stack
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
@@ -45,11 +45,7 @@ def allow_copies(function: Function, common: Common) -> None:
     stack = Stack.of(function)
     # AWS mirrors the scalable targets of a table to a copy's Region, and leaves them there when the copy is deleted.
     targets = stack.format_arn(
-        service="application-autoscaling",
-        region="*",
-        resource="scalable-target",
-        resource_name="*",
-        arn_format=ArnFormat.SLASH_RESOURCE_NAME,
+        service="application-autoscaling", region="*", resource="scalable-target", resource_name="*"
     )
     function.allow_actions(["application-autoscaling:DeregisterScalableTarget"], targets)
     # DynamoDB makes this role together with the account's first copy, with the rights of the caller that makes the
@@ -85,26 +81,14 @@ def _allow_making(function: Function, regions: Sequence[str], tables: str) -> No
 
 def find_table_arn(function: Function, region: str, tables: str) -> str:
     """Find the ARN of the tables in a Region whose names match ``tables``, a name or a pattern."""
-    return Stack.of(function).format_arn(
-        service="dynamodb",
-        region=region,
-        resource="table",
-        resource_name=tables,
-        arn_format=ArnFormat.SLASH_RESOURCE_NAME,
-    )
+    return Stack.of(function).format_arn(service="dynamodb", region=region, resource="table", resource_name=tables)
 
 
 class Copied(Objects):
     """The reader's storage, by names only. The lifecycle makes the copies, and the origin's stack makes the bucket."""
 
     def __init__(
-        self,
-        scope: Construct,
-        id: str,
-        common: Common,
-        *,
-        bucket: s3.IBucket | None = None,
-        key: kms.IKey | None = None,
+        self, scope: Construct, id: str, common: Common, *, bucket: s3.IBucket | None, key: kms.IKey | None
     ) -> None:
         super().__init__(scope, id)
         self.key = key

@@ -45,12 +45,11 @@ def name_unpriced_copies(regions: Iterable[str]) -> list[str]:
     names = ", ".join(sorted(set(regions)))
     if not names:
         return []
-    prices = (
-        f"the prices of {names}: the copies there are priced as in {REGION}; expect up to 60% more per unit and, between"
-        " some Regions, $0.09 per GB and more"
-    )
     return [
-        prices,
+        (
+            f"the prices of {names}: the copies there are priced as in {REGION}; expect up to 60% more per unit and, between"
+            " some Regions, $0.09 per GB and more"
+        ),
         "the readers of the copies: their queries, their API and their functions",
         "the catalog's copies (cents: two writes per run of the lifecycle and of the refresher)",
     ]

@@ -97,10 +97,8 @@ def make_attributes(entry: Entry) -> Item:
     item |= _name_times(deleted_at=entry.deleted_at, keep_until=entry.keep_until)
     if entry.opened is not None:
         item["opened"] = make_opened_item(entry.opened)
-    if entry.copies:
-        item["copies"] = list(entry.copies)
-    if entry.replicas:
-        item["replicas"] = list(entry.replicas)
+    regions = {"copies": entry.copies, "replicas": entry.replicas}
+    item |= {name: list(named) for name, named in regions.items() if named}
     if entry.copying is not None:
         region, begun_at = entry.copying
         item["copying"] = [region, to_text(begun_at)]

@@ -44,9 +44,7 @@ def follow_catalog(run: LifecycleRun, now: datetime, *, dry_run: bool = False) -
 
 
 def _follow_catalog(run: LifecycleRun, now: datetime, *, dry_run: bool) -> list[CatalogCopy]:
-    if not run.catalog.is_deployed():
-        return []
-    table = run.tables.describe(run.catalog_table)
+    table = run.tables.describe(run.catalog_table) if run.catalog.is_deployed() else None
     if table is None:
         return []
     troubles = [
@@ -79,8 +77,7 @@ def _attempt_step(step: CatalogCopy, run: LifecycleRun, now: datetime) -> Catalo
         else:
             return step._replace(outcome="deferred", detail="a copy was begun a moment ago, and may not be listed yet")
     except Exception as error:  # the work on the tables of events must go on
-        outcome, detail = judge_failure(error)
-        return step._replace(outcome=outcome, detail=detail)
+        return CatalogCopy(step.action, step.region, *judge_failure(error))
     return step._replace(outcome="done")
 
 

@@ -68,8 +68,15 @@ def mark_copies(catalog: Catalog, tables: Tables, entry: Entry, stream: Stream, 
     NotReady if a new copy or its tags cannot be seen yet.
     """
     copies = find_copies_to_mark(entry, stream, table, now)
+    new = [region for region in copies if region not in entry.copies]
+    # DynamoDB does not copy tags.
+    for name in list_names(entry) if new else ():
+        tags = tables.tags(name)
+        if not tags:
+            raise NotReady(f"the tags of {name} cannot be seen yet")
+        for region in new:
+            tables.tag_copy(name, region, tags)
     if copies != entry.copies:
-        tag_copies(tables, entry, [region for region in copies if region not in entry.copies])
         catalog.mark_copies(entry, copies)
 
 
@@ -118,14 +125,8 @@ def find_copies_to_mark(entry: Entry, stream: Stream, table: Table, now: datetim
 
 
 def fit_copies(
-    planned: Iterable[actions.Action],
-    entry: Entry,
-    stream: Stream,
-    table: Table | None,
-    now: datetime,
-    *,
-    makes: bool,
-) -> Iterator[actions.Action]:
+    planned: Iterable[Action], entry: Entry, stream: Stream, table: Table | None, now: datetime, *, makes: bool
+) -> Iterator[Action]:
     """Fit a table's actions to its copies, and add the actions for the copies. Without ``makes`` no copy is begun."""
     planned = list(planned)
     if table is None or not (entry.copied or table.copies):
@@ -147,9 +148,7 @@ def fit_copies(
         yield from _plan_copy(entry, stream, table, missing, now)
 
 
-def _plan_copy(
-    entry: Entry, stream: Stream, table: Table, missing: Sequence[str], now: datetime
-) -> Iterator[actions.Action]:
+def _plan_copy(entry: Entry, stream: Stream, table: Table, missing: Sequence[str], now: datetime) -> Iterator[Action]:
     """Plan the next missing copy. The Region whose copy was begun last comes after the other Regions."""
     if table.status != ACTIVE or entry.state is State.CREATING:
         return
@@ -167,15 +166,14 @@ def _plan_copy(
 
 
 def _find_troubles(entry: Entry, table: Table, missing: Sequence[str], now: datetime) -> Iterator[CopyTrouble]:
+    runbook = "see the runbook, *Copies in other Regions*"
     for region in list_own_copies(entry, table):
-        status = table.copies[region]
-        if not passes(status):
-            why = f"the copy of {table.name} in {region} is {status}; see the runbook, *Copies in other Regions*"
-            yield CopyTrouble(entry, why)
+        if not passes(table.copies[region]):
+            yield CopyTrouble(entry, f"the copy of {table.name} in {region} is {table.copies[region]}; {runbook}")
     begun_region = entry.copying[0] if entry.copying else ""
     if begun_region in missing and now >= entry.created_at + COPIED_MOST and not describe_changing_copies(table):
         why = f"table {table.name} has no copy in {begun_region} since {to_text(entry.created_at)}"
-        yield CopyTrouble(entry, f"{why}; see the runbook, *Copies in other Regions*")
+        yield CopyTrouble(entry, f"{why}; {runbook}")
 
 
 def _find_missing(entry: Entry, stream: Stream, table: Table) -> list[str]:
@@ -190,22 +188,11 @@ def begin_copy(action: Copy, run: LifecycleRun) -> None:
         table = tables.find_owned(entry, name)
         status = table.copies.get(region)
         refuse_changing(table)
-        if status is not None and not passes(status):
+        if status is None:
+            # The mark comes first: a copy that was begun is not listed for some seconds, and must not be begun again
+            # meanwhile.
+            run.catalog.mark_copying(entry, region, run.clock.now())
+            run.tables.create_copy(name, region)
+            return
+        if not passes(status):
             raise TableUnusable(name, f"{status} in {region}")
-        if status is not None:
-            continue
-        # The mark comes first: a copy that was begun is not listed for some seconds, and must not be begun again
-        # meanwhile.
-        run.catalog.mark_copying(entry, region, run.clock.now())
-        run.tables.create_copy(name, region)
-        return
-
-
-def tag_copies(tables: Tables, entry: Entry, regions: Sequence[str]) -> None:
-    """Give the copies of the entry's tables the tags of these tables: DynamoDB does not copy tags."""
-    for name in list_names(entry) if regions else ():
-        tags = tables.tags(name)
-        if not tags:
-            raise NotReady(f"the tags of {name} cannot be seen yet")
-        for region in regions:
-            tables.tag_copy(name, region, tags)

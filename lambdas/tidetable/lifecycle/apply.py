@@ -74,13 +74,12 @@ def _change_settings(
             # was never made. The mark of a change stays until the change is confirmed: a run that continues must take
             # the former policy back.
             run.catalog.mark_scaled(entry, scaled=True, policy=_CHANGING if entry.scaling else "")
-            indexes = [index.name for index in entry.layout.global_indexes]
             if entry.scaling not in ("", action.policy.text):
                 # Targets that the new policy does not name must go. So must the targets that the service has mirrored
                 # to the Regions of copies: they keep the old policy, and two policies would change the units that all
                 # copies share.
                 _deregister(entry, run)
-            run.scaling.register(entry.table, indexes, action.policy)
+            run.scaling.register(entry.table, [index.name for index in entry.layout.global_indexes], action.policy)
             # The confirmation comes last. Until then every run registers again; a repeated registration changes
             # nothing.
             run.catalog.mark_scaled(entry, scaled=True, policy=action.policy.text)
