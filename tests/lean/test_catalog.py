@@ -47,6 +47,18 @@ def test_the_entry_before_a_range_is_the_last_before_it_and_counts_if_it_reaches
     ]
 
 
+def test_a_warm_function_decodes_an_entry_again_only_after_it_changed() -> None:
+    """Each request reads all entries of its range, a year of days has 365, and nearly none of them has changed."""
+    closed = stored("2026-03-04") | to_wire({"state": "closed"})
+    answers = [stored("2026-03-04"), stored("2026-03-04"), closed]
+    script = Script(lambda number, _: {"Items": [answers[(number - 1) // 2]] if number % 2 == 0 else []})
+    catalog, day = LeanCatalog(script.client, "catalog"), datetime(2026, 3, 4, tzinfo=UTC)
+    before, again, after = (catalog.entries("quakes", day, NOON)[0] for _ in answers)
+    assert again is before
+    assert (before.state, after.state) == (State.OPEN, State.CLOSED)
+    assert before.period == after.period == parse_label("2026-03-04")
+
+
 def test_of_the_entries_before_an_instant_no_more_are_read_than_are_wanted() -> None:
     """The service's page ends at the limit and says that the range goes on."""
     items = [stored("2026-03-05"), stored("2026-03-04")]

@@ -129,17 +129,15 @@ class Scanner:
         ]
         # Packs are read by requests of their own. The other scans of a range are before or after those of packs.
         for packs, group in groupby(zip(scans, archived, strict=True), lambda pair: isinstance(pair[0], PackScan)):
-            begun = [(scan, make_first_reads(scan, self.demand.count), reading) for scan, reading in group]
-            due = [
-                read
-                for scan, reads, _ in begun
-                if not reads_in_waves(scan, self._query, whole=self._whole)
-                for read in reads
-            ]
+            begun = []
+            for scan, reading in group:
+                reads = make_first_reads(scan, self.demand.count)
+                waits = packs and reads_in_waves(scan, self._query, whole=self._whole)
+                begun.append((scan, reads, 0 if waits else len(reads), reading))
+            due = [read for _, reads, count, _ in begun for read in reads[:count]]
             whole = any(isinstance(scan, GatherScan) for scan, *_ in begun)
             pages = iter(self._fetch_pages(due, packs=packs, ranges=0 if whole else len(due)))
-            for scan, reads, reading in begun:
-                count = 0 if reads_in_waves(scan, self._query, whole=self._whole) else len(reads)
+            for scan, reads, count, reading in begun:
                 yield _Opening(scan, reads, list(islice(pages, count)), reading)
 
     def _fetch_pages(self, reads: Sequence[RangeRead], *, packs: bool = False, ranges: int = 0) -> list[Page]:

@@ -142,11 +142,8 @@ class Rows(msgspec.Struct):
             return self
         return type(self)(self.entry, self.pks[:number], self.sks[:number], self.contents[:number])
 
-    def take_first(self, count: int) -> Rows:
-        """Return the first events, at most ``count`` with their earlier versions; an event is never separated from its
-        versions.
-        """
-        return self.cut_to(count)
+    # The first events, at most that many with their earlier versions. An event is never separated from its versions.
+    take_first = cut_to
 
     def make_position(self, index: int) -> Position:
         time, series, id = self.entry.layout.parse_names(self.pks[index], self.sks[index])
