@@ -14,7 +14,7 @@ from math import ceil
 from typing import NamedTuple
 
 from tidetable.events import Event, Item
-from tidetable.forms.form import choose_form
+from tidetable.forms.choose import choose_form
 from tidetable.layout import Layout
 from tidetable.packs import decode_body
 from tidetable.values import count_item_bytes

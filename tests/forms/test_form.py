@@ -11,7 +11,8 @@ import pytest
 from tests.packs.table import NOON, ZSTD
 from tidetable.events import Event
 from tidetable.forms import packed
-from tidetable.forms.form import Unit, choose_form
+from tidetable.forms.choose import choose_form
+from tidetable.forms.form import Unit
 from tidetable.layout import Layout, Packing
 from tidetable.ports import ItemColumns, Page
 

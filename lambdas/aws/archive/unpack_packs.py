@@ -23,7 +23,7 @@ from tidetable.archive.ports import RawPage
 from tidetable.errors import ArchiveFailed
 from tidetable.events import Item
 from tidetable.exact_json import decode_json
-from tidetable.forms.form import choose_form
+from tidetable.forms.choose import choose_form
 from tidetable.large.unpack import measure_outside
 from tidetable.layout import Layout
 from tidetable.packs import OpenedItem, WalkedRun, open_item, walk_packs

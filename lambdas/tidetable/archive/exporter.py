@@ -11,7 +11,8 @@ from tidetable.archive.ports import Completer, Format, Objects, Source, TableSou
 from tidetable.catalog import Entry
 from tidetable.config import Config, Stream
 from tidetable.errors import ArchiveBusy
-from tidetable.forms.form import Unit, choose_form
+from tidetable.forms.choose import choose_form
+from tidetable.forms.form import Unit
 from tidetable.leases import hold_lease, name_archive_lease
 from tidetable.ports import Catalog, Clock, Pools, Tables
 from tidetable.remaining import Remaining

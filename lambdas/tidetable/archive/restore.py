@@ -37,7 +37,7 @@ from tidetable.errors import (
 )
 from tidetable.event_writing import Jitter, Writer
 from tidetable.events import Item
-from tidetable.forms.form import choose_form
+from tidetable.forms.choose import choose_form
 from tidetable.ingest.series_index import SeriesIndex
 from tidetable.ladder import choose_level
 from tidetable.large.outside import write_outside

@@ -16,7 +16,8 @@ from tidetable.config.stream import ChangeKind
 from tidetable.errors import TableMissing, ValueMissing
 from tidetable.events import Item, JsonObject
 from tidetable.exact_json import decode_json, encode_json
-from tidetable.forms.form import Unit, choose_form
+from tidetable.forms.choose import choose_form
+from tidetable.forms.form import Unit
 from tidetable.large.unpack import Unpacker
 from tidetable.layout.ref import encode_ref
 from tidetable.packs import open_item

@@ -1,4 +1,4 @@
-"""What every form of a period's events answers. It is chosen once for a period: nobody else asks which form it is."""
+"""What every form of a period's events answers."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from enum import Enum
 from typing import NamedTuple, Protocol
 
-from tidetable.events import Item
-from tidetable.layout import Layout
+from tidetable.events import Event, Item
 from tidetable.ports import Compressor, Page, Put
 
 
@@ -51,8 +50,22 @@ class Form(Protocol):
         """The longest time between two events of an item, in seconds; 0 if an item holds one event."""
         ...
 
+    @property
+    def keeps_items(self) -> bool:
+        """True if an event's item is stored as the layout makes it."""
+        ...
+
+    @property
+    def reads_columns(self) -> bool:
+        """True if a usual request is handled by columns: no event is decoded, or gets an item of its own."""
+        ...
+
     def make_puts(self, items: Sequence[Item], table: str, compressor: Compressor) -> Puts:
         """Make the puts of events of one period, which come as plain items of its layout."""
+        ...
+
+    def make_alone(self, item: Item, event: Event) -> Item:
+        """Make the item of an event that is alone, from the item that came to ``make_puts``."""
         ...
 
     def split_items(self, items: Iterator[Item]) -> Iterator[list[Item]]:
@@ -62,15 +75,3 @@ class Form(Protocol):
     def count_events(self, page: Page) -> int:
         """Count the events that were read for a page."""
         ...
-
-
-def choose_form(layout: Layout) -> Form:
-    """Choose the form of a period by the period's own layout."""
-    # Each form is imported when it is met first: most cold starts need the plain form alone.
-    if layout.pack is not None:
-        from tidetable.forms.packed import PackedForm
-
-        return PackedForm(layout, layout.pack)
-    from tidetable.forms.plain import PLAIN
-
-    return PLAIN

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import add
 from typing import NamedTuple
 
-from tidetable.events import Item
+from tidetable.events import Event, Item
 from tidetable.forms.columns import DATA, FieldColumns, Flags
 from tidetable.forms.form import Puts, SharedPut, Unit
 from tidetable.layout import Layout, Packing
@@ -32,6 +32,8 @@ class PackedForm:
     """Packs, and large events alone beside them."""
 
     unit = Unit.PARTITION
+    keeps_items = False
+    reads_columns = True
 
     def __init__(self, layout: Layout, packing: Packing) -> None:
         self._layout = layout
@@ -45,6 +47,10 @@ class PackedForm:
         return Puts(
             [SharedPut(Put(table, item), address, members) for item, address, members in made.packs], made.alone
         )
+
+    def make_alone(self, item: Item, event: Event) -> Item:
+        """Make the item with its computed suffix: events have none before they are packed."""
+        return self._layout.make_item(event, at=item["at"])
 
     def split_items(self, items: Iterator[Item]) -> Iterator[list[Item]]:
         """Split archived items into long lists."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import islice, repeat
 
-from tidetable.events import Item
+from tidetable.events import Event, Item
 from tidetable.forms.columns import FieldColumns
 from tidetable.forms.form import Puts, Unit
 from tidetable.layout import Layout
@@ -20,10 +20,16 @@ class PlainForm:
 
     unit = Unit.ITEM
     span = 0
+    keeps_items = True
+    reads_columns = False
 
     def make_puts(self, items: Sequence[Item], table: str, compressor: Compressor) -> Puts:  # noqa: ARG002 - see Form
         """Return all events as alone: versions and large values refine their puts."""
         return Puts((), range(len(items)))
+
+    def make_alone(self, item: Item, event: Event) -> Item:  # noqa: ARG002 - see Form
+        """Return the item, which is complete."""
+        return item
 
     def split_items(self, items: Iterator[Item]) -> Iterator[list[Item]]:
         """Split archived items into lists of a few batches."""

@@ -96,12 +96,8 @@ def route_batch(
     numbers_left: Sequence[int] = range(len(places))
     while numbers_left:
         entry = find_entry_at(entries, from_text(batch.times[numbers_left[0]]))
-        if (
-            entry is None
-            or entry.state not in OPENING
-            or entry.layout.pack is None
-            or not entry.layout.makes_items_of(layout)
-        ):
+        # A layout of another form does not make these items.
+        if entry is None or entry.state not in OPENING or not entry.layout.makes_items_of(layout):
             return None
         start, end = to_text(entry.period.start), to_text(entry.period.end)
         if start <= oldest and newest < end:

@@ -17,7 +17,7 @@ from tidetable.config import Config
 from tidetable.errors import CollectionFull, NotDrained, PutRefused, StoreUnavailable, TableMissing, Undrainable
 from tidetable.event_writing import Jitter, Writer
 from tidetable.events import Event
-from tidetable.forms.form import choose_form
+from tidetable.forms.choose import choose_form
 from tidetable.ingest.overflow import OverflowMessage
 from tidetable.ingest.pace import Pace
 from tidetable.ingest.puts import is_stored, make_put, write_fenced, write_puts

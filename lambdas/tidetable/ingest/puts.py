@@ -7,11 +7,10 @@ from collections.abc import Callable, Hashable, Sequence
 from tidetable.catalog import Entry
 from tidetable.event_writing import Writer
 from tidetable.events import Event, Item
-from tidetable.ingest.submission import Durable, Submission
+from tidetable.ingest.submission import Durable, Slot, Submission
 from tidetable.large.outside import write_outside
 from tidetable.large.shrink import Shrinker
 from tidetable.layout import Layout
-from tidetable.layout.pack import is_pack
 from tidetable.ports import EventStore, Guarded, Put, Transacted, Written
 from tidetable.versions.writing import add_fenced, is_repeat, is_version, make_first_version, write_versions
 
@@ -58,21 +57,20 @@ def list_queued(submissions: Sequence[Submission], layout: Layout, entries: Sequ
     ``layout`` is the stream's present layout, ``entries`` are the periods of the request.
     """
     to_queue = [submission for submission in submissions if submission.fate is Durable.QUEUED]
-    if layout.pack is not None:
-        # The events of one pack stay together, so that the drain can pack them again.
-        to_queue.sort(key=lambda submission: submission.slot)
+    # The events of one pack stay together, so that the drain can pack them again.
+    order: dict[Slot, int] = {}
+    to_queue.sort(key=lambda submission: order.setdefault(submission.slot, len(order)))
     versioned = layout.versioned or any(entry.layout.versioned for entry in entries)
-    return list({_identify_slot(submission, versioned=versioned): submission.event for submission in to_queue}.values())
+    return list({_identify(submission, versioned=versioned): submission.event for submission in to_queue}.values())
 
 
-def _identify_slot(submission: Submission, *, versioned: bool) -> Hashable:
+def _identify(submission: Submission, *, versioned: bool) -> Hashable:
     """Return a submission's identity for the queue. Of submissions with the same identity, only the last is queued.
 
-    For an event of a pack, the identity is series, time and id. It is the same for an event without a put, unless
-    versions are kept, because the queue does not keep the order. Otherwise the identity is the slot or, without a slot,
-    the index.
+    The identity is series, time and id, because the queue does not keep the order. For a version it is the slot. If
+    versions are kept, but the event has no put, it is the index.
     """
     event, put = submission.event, submission.put
-    if not versioned if put is None else is_pack(put.item):
-        return event.series, event.time, event.id
-    return submission.slot or submission.index
+    if versioned if put is None else is_version(put):
+        return submission.slot or submission.index
+    return event.series, event.time, event.id

@@ -13,6 +13,7 @@ from tidetable.catalog import Entry
 from tidetable.config import Config
 from tidetable.event_writing import Jitter, Writer
 from tidetable.events import Event
+from tidetable.forms.choose import choose_form
 from tidetable.ingest.bodies import Body, SentRaw, decode_body, decode_raw, read_body
 from tidetable.ingest.circuit import Circuit
 from tidetable.ingest.context import RequestContext
@@ -83,7 +84,7 @@ def ingest_body(request: IngestRequest, ports: Ingest, remaining: Remaining) -> 
     context, api = _begin_request(request.stream, request.access, ports), ports.config.api
     body = read_body(request.body, request.content_type, max_body=api.max_body, encoding=request.encoding)
     small = _is_small(body, context.layout)
-    if context.stream.layout.pack is not None:
+    if choose_form(context.stream.layout).reads_columns:
         sent = decode_raw(body, max_events=api.max_events)
         outcome = _ingest_columns(context, sent, ports, remaining, small=small, refs=request.refs)
         if outcome is not None:

@@ -10,6 +10,7 @@ import msgspec
 
 from tidetable.catalog import Entry, State, find_entry_at
 from tidetable.events import Item
+from tidetable.forms.choose import choose_form
 from tidetable.ingest.context import RequestContext
 from tidetable.ingest.puts import make_put
 from tidetable.ingest.submission import Durable, Slot, Submission
@@ -72,8 +73,8 @@ def route_submissions(
         if period.keeps_items and submission.size <= unshrunk_bytes:
             submission.put = Put(period.table, item)
             submission.slot = (period.table, pk, sk)
-        elif period.layout.pack is not None:
-            # The packs are made below, because all events of the period decide which of them share a pack.
+        elif not period.keeps_items:
+            # These puts are made below, because all events of the period decide which of them share a put.
             period.submissions.append(submission)
             period.items.append(item)
             continue
@@ -86,7 +87,7 @@ def route_submissions(
         pks.append(pk)
         sks.append(sk)
     for target in targets.values():
-        _assign_packs(target, shrinker.compressor, routed, columns, at)
+        _assign_puts(target, shrinker.compressor, routed, columns)
     # Of the events of one slot only the last is written: it would also win if each event came in its own request.
     routed.puts = {submission.slot: submission.put for submission in bound if submission.put is not None}
     routed.indexes = [submission.index for submission in bound]
@@ -107,30 +108,27 @@ class _EventColumns(NamedTuple):
     sks: list[str]
 
 
-def _assign_packs(period: PeriodTarget, compressor: Compressor, routed: Routed, bound: _EventColumns, at: int) -> None:
-    """Give each submission of a period with packs its pack's put, or a put of its own if it is too large for a pack."""
+def _assign_puts(period: PeriodTarget, compressor: Compressor, routed: Routed, bound: _EventColumns) -> None:
+    """Give each submission whose item is not kept a shared put, or a put of its own."""
     items = period.items
     if not items:
         return
-    from tidetable.packs import make_packs
-
-    pack_set = make_packs(items, period.layout, compressor)
-    packs: dict[int, tuple[Put, Slot, str]] = {}
-    for item, address, members in pack_set.packs:
-        put = Put(period.table, item)
+    puts = period.form.make_puts(items, period.table, compressor)
+    shared: dict[int, tuple[Put, Slot, str]] = {}
+    for put, address, members in puts.shared:
         routed.packs.add(put.place)
-        packs |= dict.fromkeys(members, (put, put.place, address))
-    # Of several events with the same key the last is packed or written; the others share its fate.
+        shared |= dict.fromkeys(members, (put, put.place, address))
+    # Of several events with the same key the last is written; the others share its fate.
     last: dict[tuple[str, str], int] = {}
-    if len(packs) + len(pack_set.alone) < len(items):
+    if len(shared) + len(puts.alone) < len(items):
         last = {(item["pk"], item["sk"]): number for number, item in enumerate(items)}
     submissions, labels, pks, sks = bound
     for number, (submission, item) in enumerate(zip(period.submissions, items, strict=True)):
         written = last[item["pk"], item["sk"]] if last else number
-        if written in packs:
-            submission.put, submission.slot, pk = packs[written]
+        if written in shared:
+            submission.put, submission.slot, pk = shared[written]
         else:
-            alone = period.layout.make_item(period.submissions[written].event, at=at)
+            alone = period.form.make_alone(items[written], period.submissions[written].event)
             routed.all_plain, pk = False, alone["pk"]
             if not period.assign_put(submission, alone):
                 continue
@@ -145,7 +143,7 @@ class PeriodTarget:
 
     def __init__(self, entry: Entry, context: RequestContext, shrinker: Shrinker) -> None:
         self.start, self.end = entry.period.start, entry.period.end
-        self.label, self.table, self.layout = entry.period.label, entry.table, entry.layout
+        self.label, self.table = entry.period.label, entry.table
         self.writable, self.open = entry.writable, entry.is_open(context.now)
         # If `late` was raised, a closed table takes events again, while an archive that began before may scan it. So
         # the events are queued: the drain writes each event on condition that the table is not archived.
@@ -157,8 +155,9 @@ class PeriodTarget:
         self.item_layout = entry.layout if self.shares_items else entry.layout.before_packing
         # Events were measured with the indexes of the request's layout: other indexes may add their keys, and copies of fields.
         larger = not self.shares_items and bool(entry.layout.indexes)
-        self.keeps_items = entry.layout.keeps_items and not larger
-        # The submissions that are to be packed, and their plain items.
+        self.form = choose_form(entry.layout)
+        self.keeps_items = self.form.keeps_items and not (entry.layout.versioned or larger)
+        # The submissions whose items are not kept, and these items.
         self.submissions: list[Submission] = []
         self.items: list[Item] = []
         self._entry, self._window, self._shrinker = entry, context.window, shrinker

@@ -134,11 +134,6 @@ class Layout(msgspec.Struct, frozen=True):
         """The layout whose sort keys are those of indexes: all are by time, and hold only the newest versions."""
         return replace(self, partition_by="time", versioned=False)
 
-    @property
-    def keeps_items(self) -> bool:
-        """True if an event's item is stored as it is made: it gets no version, and no pack holds it."""
-        return not self.versioned and self.pack is None
-
     def find_bucket(self, time: datetime) -> datetime:
         """Find the start of the bucket that holds the time.
 

@@ -13,7 +13,7 @@ from math import ceil
 from typing import Any, NamedTuple
 
 from tidetable.events import Item
-from tidetable.forms.form import choose_form
+from tidetable.forms.choose import choose_form
 from tidetable.layout import Layout
 from tidetable.layout.pack import is_pack
 from tidetable.ports import Compressor, ItemColumns, Page, RangeRead

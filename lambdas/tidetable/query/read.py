@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from tidetable.catalog import Entry
 from tidetable.conditions import ANY
 from tidetable.errors import ArchiveBusy, TableMissing
-from tidetable.forms.form import choose_form
+from tidetable.forms.choose import choose_form
 from tidetable.ports import ArchivePage, ArchiveRange, CatalogReader, ItemColumns, Page, RangeRead
 from tidetable.problems import refuse_request
 from tidetable.query.archives import ARCHIVES, read_archive_pages, wait_for_page

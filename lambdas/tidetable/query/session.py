@@ -10,7 +10,8 @@ import msgspec
 from tidetable.catalog import Entry, GapReason
 from tidetable.errors import TableMissing
 from tidetable.events import Item
-from tidetable.forms.form import Form, choose_form
+from tidetable.forms.choose import choose_form
+from tidetable.forms.form import Form
 from tidetable.ports import FieldPage, ItemColumns, Page
 from tidetable.query.model import RESERVE, Cost, Reader
 from tidetable.query.scans import Gap, Scan

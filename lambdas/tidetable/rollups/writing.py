@@ -13,7 +13,7 @@ from tidetable.catalog import Entry, State, find_entry_at
 from tidetable.errors import PutRefused, TableThrottled
 from tidetable.events import Event, Item
 from tidetable.exact_json import decode_json
-from tidetable.forms.form import choose_form
+from tidetable.forms.choose import choose_form
 from tidetable.groups import group_by_size
 from tidetable.layout.pack import find_key_range
 from tidetable.packs import open_item, walk_packs
