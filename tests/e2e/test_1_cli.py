@@ -54,7 +54,7 @@ def test_advise_says_what_it_lacks_of_a_stage_that_is_not_measured(tidetable: An
     """The emulator counts no units: the command reads its metrics and logs, and gives no advice."""
     advice = tidetable("advise", "--json")
     assert advice.returncode == 0, advice.stdout + advice.stderr
-    rows = {row["stream"]: row for row in json.loads(advice.stdout)}
+    rows = {row["stream"]: row for row in json.loads(advice.stdout)["advice"]}
     assert {"quakes", "stations", "reports"} <= rows.keys()
     assert [finding for row in rows.values() for finding in row["findings"]] == []
 

@@ -77,7 +77,7 @@ def test_the_bill_is_that_of_the_stage(browser: Browser, deployed: Deployed, api
     assert periods <= {period["period"] for period in streams["quakes"]["periods"]}
     visit(browser, deployed, "cost?stream=quakes&rate=50", deployed.key)
     summaries = "[...document.querySelectorAll('summary')].some((one) => one.innerText.includes('is made of'))"
-    browser.wait(f"{summaries} && document.querySelector('button.idea')")
+    browser.wait(f"{summaries} && document.querySelector('button.setting')")
     assert "quakes" in browser.text("[aria-label=Bill]")
     assert "a month" in browser.text("[aria-label='What if']")
     assert [error for error in browser.errors if "403" not in error and "401" not in error] == []
