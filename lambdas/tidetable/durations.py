@@ -6,9 +6,9 @@ import re
 from datetime import timedelta
 from typing import Any
 
-_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _PATTERN = re.compile(r"([0-9]{1,7})([smhd])")
-_WEEKS = re.compile(r"([0-9]{1,7})w")
+_LENGTH = re.compile(r"([0-9]{1,7})([smhdw])")
 
 
 class Duration(timedelta):
@@ -32,13 +32,12 @@ class Duration(timedelta):
 
 def parse_length(text: str) -> timedelta:
     """Read a duration, or whole weeks such as ``2w``; ValueError says what they look like."""
-    weeks = _WEEKS.fullmatch(text)
-    if weeks is not None:
-        return timedelta(weeks=int(weeks[1]))
-    try:
-        return Duration.parse(text)
-    except ValueError as error:
-        raise ValueError(f"{error}; or weeks, such as 2w") from error
+    match = _LENGTH.fullmatch(text)
+    if match is None:
+        raise ValueError(
+            f'"{text}" is not a duration: write a whole number and s, m, h or d, such as "15m"; or weeks, such as 2w'
+        )
+    return timedelta(**{_UNITS[match[2]]: int(match[1])})
 
 
 def read_duration(kind: type, value: Any) -> Any:
