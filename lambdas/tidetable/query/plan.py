@@ -16,7 +16,7 @@ from tidetable.query.access_path import AccessPath, choose_access_path
 from tidetable.query.earlier import make_archive_range
 from tidetable.query.model import Position, Projection, Query
 from tidetable.query.scans import ArchiveScan, Gap, GatherScan, IndexScan, PackScan, Plan, Scan, TableScan
-from tidetable.times import MOMENT
+from tidetable.times import MOMENT, to_text
 
 
 class _Scans(msgspec.Struct, frozen=True):
@@ -86,30 +86,38 @@ def _plan_scans(query: Query, entry: Entry, start: datetime, end: datetime, path
     index = path.index
     if index is not None and not (index.replica or index.local):
         if _is_ahead(start, end, query):
-            yield _plan_index_scan(query, path, index, entry, start, end)
+            yield _plan_index_scan(query, path, index, entry, path.partitions, start, end)
         return
-    for first, last in _slice_range(query, entry.layout, start, end):
+    for partitions, first, last in _slice_range(query, entry.layout, start, end):
         if not _is_ahead(first, last, query):
             continue
         if index is not None and index.local:
-            yield _plan_index_scan(query, path, index, entry, first, last)
+            yield _plan_index_scan(query, path, index, entry, partitions, first, last)
         else:
             scan = _plan_table_scan if entry.layout.pack is None else _plan_pack_scan
-            yield scan(query, path, entry, first, last)
+            yield scan(query, path, entry, partitions, first, last)
 
 
-def _slice_range(query: Query, layout: Layout, start: datetime, end: datetime) -> Iterator[tuple[datetime, datetime]]:
-    """Slice a range by the buckets, in the answer's order. A layout by series gives the whole range."""
+def _slice_range(
+    query: Query, layout: Layout, start: datetime, end: datetime
+) -> Iterator[tuple[Sequence[str], datetime, datetime]]:
+    """Slice a range by the buckets, in the answer's order, each slice after its logical partitions.
+
+    A layout by series gives the whole range, and the partitions of the query's series.
+    """
     if layout.partition_by == "series":
-        yield start, end
+        yield [escape(series) for series in query.names.series], start, end
         return
     size, first = timedelta(seconds=layout.bucket), layout.find_bucket(start)
     count = -(-(end - first) // size)
     for number in range(count) if query.ascending else range(count - 1, -1, -1):
-        yield max(start, first + number * size), min(end, first + (number + 1) * size)
+        bucket = first + number * size
+        yield [to_text(bucket)], max(start, bucket), min(end, bucket + size)
 
 
-def _plan_table_scan(query: Query, path: AccessPath, entry: Entry, start: datetime, end: datetime) -> TableScan:
+def _plan_table_scan(
+    query: Query, path: AccessPath, entry: Entry, partitions: Sequence[str], start: datetime, end: datetime
+) -> TableScan:
     """Plan one range for each suffix of a bucket or a series. With several series, each range has its own start."""
     layout = entry.layout
     low, high, after = _find_edges(query, layout, start, end)
@@ -117,11 +125,12 @@ def _plan_table_scan(query: Query, path: AccessPath, entry: Entry, start: dateti
     scan = TableScan(entry=entry, start=start, end=end, conditions=path.conditions, keys=keys)
     if layout.partition_by == "series" and query.series is None:
         return replace(scan, series_ranges=_spread_over_series(query, layout, keys))
-    partition = layout.name_partition(start, query.series or "")
-    return replace(scan, partitions=[partition], suffixes=layout.list_suffixes(query.names.series, query.names.ids))
+    return replace(scan, partitions=partitions, suffixes=layout.list_suffixes(query.names.series, query.names.ids))
 
 
-def _plan_pack_scan(query: Query, path: AccessPath, entry: Entry, start: datetime, end: datetime) -> PackScan:
+def _plan_pack_scan(
+    query: Query, path: AccessPath, entry: Entry, partitions: Sequence[str], start: datetime, end: datetime
+) -> PackScan:
     """Plan the scan of a table of packs, with bounds for the packs that may hold an event, and bounds for the events."""
     layout, after = entry.layout, query.after
     low, high = layout.make_edge(start), layout.make_edge(end)
@@ -134,12 +143,18 @@ def _plan_pack_scan(query: Query, path: AccessPath, entry: Entry, start: datetim
             low, first = f"{place}\0" if after.id else place, after.time
         elif not query.ascending and place < high:
             high, last = place, after.time + MOMENT
-    scan = PackScan.of(entry, first, last, _name_partitions(query, layout, start), low=low, high=high)
+    scan = PackScan.of(entry, first, last, partitions, low=low, high=high)
     return replace(scan, start=start, end=end, conditions=path.conditions)
 
 
 def _plan_index_scan(
-    query: Query, path: AccessPath, index: Index, entry: Entry, start: datetime, end: datetime
+    query: Query,
+    path: AccessPath,
+    index: Index,
+    entry: Entry,
+    partitions: Sequence[str],
+    start: datetime,
+    end: datetime,
 ) -> IndexScan:
     """Plan one range for each suffix of each value.
 
@@ -148,11 +163,8 @@ def _plan_index_scan(
     # An index holds only the newest version of an event, and its keys do not name a version.
     layout = entry.layout
     low, high, after = _find_edges(query, layout.index_order, start, end)
-    conditions, partitions = path.conditions, path.partitions
-    suffixes = index.list_suffixes(query.names.ids)
-    if index.local:
-        partitions = _name_partitions(query, layout, start)
-        suffixes = layout.list_suffixes(query.names.series, query.names.ids)
+    conditions, names = path.conditions, query.names
+    suffixes = layout.list_suffixes(names.series, names.ids) if index.local else index.list_suffixes(names.ids)
     scan = IndexScan(
         entry=entry,
         start=start,
@@ -171,12 +183,6 @@ def _plan_index_scan(
     times = layout.make_edge(start), layout.make_edge(end)
     keys = replace(scan.keys, low=None, high=None, after=None, times=times)
     return GatherScan.of(replace(scan, keys=keys), low, high, after)
-
-
-def _name_partitions(query: Query, layout: Layout, start: datetime) -> list[str]:
-    """Name the logical partitions of a table that hold the query's events of the bucket at ``start``."""
-    by_series = layout.partition_by == "series"
-    return [escape(series) for series in query.names.series] if by_series else [layout.name_partition(start, "")]
 
 
 def _spread_over_series(query: Query, layout: Layout, whole: KeyRange) -> list[KeyRange]:
