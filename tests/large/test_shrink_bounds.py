@@ -22,6 +22,7 @@ from tidetable.large.unpack import is_partial
 from tidetable.layout import Index, Key, Layout
 from tidetable.periods import Kind
 from tidetable.ports import Blob, Compressor, Put
+from tidetable.query.model import Cost
 from tidetable.values import count_item_bytes
 from tidetable.versions.writing import make_first_version
 
@@ -207,6 +208,26 @@ def test_a_chunk_that_is_not_there_counts_as_nothing_read() -> None:
     item: Item = {"pk": "a#0", "sk": "1", "out": {"v": "v", "n": 2, "b": 9}}
     wholes = unpacker(store, FakeValues()).complete_items([item], TABLE, cold=False)
     assert (list(wholes.missing), list(wholes.chunks)) == ([0], [0, 17])
+
+
+def test_searched_data_is_fetched_only_if_an_item_lacks_it_and_lost_items_are_named() -> None:
+    """A cold field is not searched. Of the chunks of "gone", one exists: two chunks are one request."""
+    store, lost, costs = FakeStore(FakeCatalog()), list[str](), Cost()
+    plain: Item = {"pk": "a#0", "sk": "plain", "data": {"n": 1}, "cold": {"v": "w", "n": 1, "b": 9}}
+    gone: Item = {"pk": "a#0", "sk": "gone", "out": {"v": "v", "n": 2, "b": 9}}
+    small: Item = {"pk": "a#0", "sk": "small", "z": Zstd().compress(b'{"n":3}')}
+    whole = unpacker(store, FakeValues())
+
+    def search(*items: Item) -> list[Any]:
+        return [
+            item["data"] for item in whole.complete_searched(items, TABLE, lambda item: lost.append(item["sk"]), costs)
+        ]
+
+    assert search(plain) == [{"n": 1}]
+    assert (lost, costs.requests, costs.units) == ([], 0, 0.0)
+    store.tables[f"{TABLE}.parts"] = {Key("a#0#gone#v#1", ""): {"pk": "a#0#gone#v#1", "b": b"12345"}}
+    assert search(plain, gone, small) == [{"n": 1}, {}, {"n": 3}]
+    assert (lost, costs.requests, costs.units) == (["gone"], 1, 2.0)
 
 
 @pytest.mark.parametrize(
