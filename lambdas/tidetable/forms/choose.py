@@ -16,6 +16,6 @@ def choose_form(layout: Layout) -> Form:
         from tidetable.forms.packed import PackedForm
 
         return PackedForm(layout, layout.pack)
-    from tidetable.forms.plain import PLAIN
+    from tidetable.forms.plain import PlainForm
 
-    return PLAIN
+    return PlainForm(layout)

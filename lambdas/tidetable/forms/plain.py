@@ -20,8 +20,11 @@ class PlainForm:
 
     unit = Unit.ITEM
     span = 0
-    keeps_items = True
     reads_columns = False
+
+    def __init__(self, layout: Layout) -> None:
+        # A version gets its number and its digest.
+        self.keeps_items = not layout.versioned
 
     def make_puts(self, items: Sequence[Item], table: str, compressor: Compressor) -> Puts:  # noqa: ARG002 - see Form
         """Return all events as alone: versions and large values refine their puts."""
@@ -39,9 +42,6 @@ class PlainForm:
     def count_events(self, page: Page) -> int:
         """Count the items that DynamoDB read, also those that its filter left out."""
         return page.read
-
-
-PLAIN = PlainForm()
 
 
 def open_page(page: FieldPage, pk: str, fields: Sequence[str], layout: Layout) -> FieldColumns:

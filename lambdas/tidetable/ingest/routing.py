@@ -156,7 +156,7 @@ class PeriodTarget:
         # Events were measured with the indexes of the request's layout: other indexes may add their keys, and copies of fields.
         larger = not self.shares_items and bool(entry.layout.indexes)
         self.form = choose_form(entry.layout)
-        self.keeps_items = self.form.keeps_items and not (entry.layout.versioned or larger)
+        self.keeps_items = self.form.keeps_items and not larger
         # The submissions whose items are not kept, and these items.
         self.submissions: list[Submission] = []
         self.items: list[Item] = []
