@@ -13,10 +13,10 @@ from tests.query.stored_events import BY_TIME, DAYS, NOW, START, StoredEvents
 from tidetable.config import Stream, parse
 from tidetable.events import Event
 from tidetable.exact_json import decode_json
-from tidetable.query import Answer, Form, parse_query, render_answer, run_query
+from tidetable.query import Answer, AnswerForm, parse_query, render_answer, run_query
 from tidetable.times import to_text
 
-ARROW = Form("arrow")
+ARROW = AnswerForm("arrow")
 SPAN = {"from": to_text(START), "to": to_text(START + timedelta(days=DAYS)), "order": "asc"}
 TYPES = {"n": "integer", "mag": "double", "cost": "decimal(6, 2)", "ok": "boolean", "status": "string"}
 _COLUMNS = ", ".join(f'{name} = "{kind}"' for name, kind in TYPES.items())

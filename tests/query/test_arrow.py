@@ -32,7 +32,7 @@ from tidetable.config import parse
 from tidetable.events import Event
 from tidetable.exact_json import decode_json
 from tidetable.problems import ProblemError
-from tidetable.query import Form, Reader, choose_form, parse_query, render_answer, run_query
+from tidetable.query import AnswerForm, Reader, choose_form, parse_query, render_answer, run_query
 from tidetable.query.aggregates import find_aggregate, parse_aggregation
 from tidetable.query.rankings import find_top, parse_ranking
 from tidetable.times import to_text
@@ -111,7 +111,7 @@ def test_versions_have_their_columns() -> None:
         "series", "time", "id", "data", "ref", "incomplete", "version", "newest", "accepted", "versions_left_out",
     ]  # fmt: skip
     assert (table["version"].to_pylist(), table["newest"].to_pylist()) == ([2, 1], [True, False])
-    assert events_of(table) == decode_json(render_answer(answer, Form(), encode_stream).body)["events"]
+    assert events_of(table) == decode_json(render_answer(answer, AnswerForm(), encode_stream).body)["events"]
 
 
 def test_packed_and_archived_periods_have_the_same_columns() -> None:

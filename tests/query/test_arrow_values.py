@@ -15,7 +15,7 @@ from tests.query.stored_events import START
 from tidetable.events import Event
 from tidetable.exact_json import decode_json
 from tidetable.ports import TypedColumn
-from tidetable.query import Form, render_answer
+from tidetable.query import AnswerForm, render_answer
 from tidetable.times import from_text
 
 # Values that their column cannot hold exactly: the JSON has them with all their digits, the column null or the nearest double.
@@ -99,7 +99,7 @@ def test_arrow_is_the_json_of_the_same_query(data: list[dict[str, Any]], fields:
         answer = ask(base, **parameters)
         table = table_of(answer)
         schemas.add(str(table.schema))
-        assert events_of(table) == decode_json(render_answer(answer, Form(), encode_stream).body)["events"]
+        assert events_of(table) == decode_json(render_answer(answer, AnswerForm(), encode_stream).body)["events"]
         if answer.next is None:
             break
         parameters = {"cursor": answer.next, "limit": limit}

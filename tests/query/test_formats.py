@@ -17,7 +17,7 @@ from tests.worlds.days import NOW, START, STREAM, Fixture
 from tidetable.events import Event
 from tidetable.exact_json import decode_json
 from tidetable.problems import ProblemError
-from tidetable.query import Answer, Form, choose_form, parse_query, render_answer, run_query
+from tidetable.query import Answer, AnswerForm, choose_form, parse_query, render_answer, run_query
 from tidetable.query.aggregates import find_aggregate, parse_aggregation
 from tidetable.query.model import Cost
 from tidetable.query.page import ComputedRows, count_body_bytes
@@ -35,16 +35,16 @@ def answer() -> Answer:
 
 
 def test_ndjson_has_an_event_in_each_line() -> None:
-    _, kind, body, *_ = render_answer(answer(), Form("ndjson"), encode_stream)
+    _, kind, body, *_ = render_answer(answer(), AnswerForm("ndjson"), encode_stream)
     assert kind == "application/x-ndjson"
     assert [decode_json(line)["id"] for line in body.splitlines()] == ['"2"', "1"]
     assert [json.loads(line) for line in body.splitlines()] == json.loads(
-        render_answer(answer(), Form(), encode_stream).body
+        render_answer(answer(), AnswerForm(), encode_stream).body
     )["events"]
 
 
 def test_csv_has_a_column_for_each_path() -> None:
-    _, kind, body, *_ = render_answer(answer(), Form("csv"), encode_stream)
+    _, kind, body, *_ = render_answer(answer(), AnswerForm("csv"), encode_stream)
     assert kind.startswith("text/csv")
     first, second = csv.DictReader(io.StringIO(body, newline=""))
     wanted: dict[str, Any] = {
@@ -74,7 +74,7 @@ def test_no_cell_of_csv_is_a_formula_and_numbers_stay_numbers(text: str, escape:
     query = parse_query(STREAM, {"from": ["2026-03-01T00:00:00Z"], "to": ["2026-03-02T00:00:00Z"]}, NOW, SEAL)
     answer = run_query(query, STREAM, Fixture([event]).reader, NOW, lambda: 100.0)
     (row,) = csv.DictReader(
-        io.StringIO(render_answer(answer, Form("csv", escape=escape), encode_stream).body, newline="")
+        io.StringIO(render_answer(answer, AnswerForm("csv", escape=escape), encode_stream).body, newline="")
     )
     mark = "'" if escape and text in DANGEROUS else ""
     assert (row["series"], row["id"]) == (mark + name, mark + name)
@@ -105,7 +105,7 @@ def test_an_unknown_form_is_refused(parameters: dict[str, str]) -> None:
 
 def test_flat_rows_have_their_fields_by_path_and_numbers_as_they_are() -> None:
     for kind in ("json", "ndjson"):
-        body = render_answer(answer(), Form(kind, flat=True), encode_stream).body
+        body = render_answer(answer(), AnswerForm(kind, flat=True), encode_stream).body
         rows = decode_json(body)["events"] if kind == "json" else [decode_json(line) for line in body.splitlines()]
         last = rows[1]
         assert list(last) == ["series", "time", "id", "data.n", "data.place.state", "data.place.at", "ref"]
@@ -116,10 +116,10 @@ def test_a_group_by_a_nested_field_has_one_column_named_by_its_path() -> None:
     parameters = {"from": ["2026-03-01T00:00:00Z"], "to": ["2026-03-02T00:00:00Z"], "by": ["place.state,series"]}
     aggregation = parse_aggregation(STREAM, parameters, NOW, SEAL)
     found = find_aggregate(aggregation, STREAM, Fixture(EVENTS[:1]).reader, NOW, lambda: 100.0)
-    header, line = render_answer(found, Form("csv"), encode_stream).body.splitlines()
+    header, line = render_answer(found, AnswerForm("csv"), encode_stream).body.splitlines()
     assert header == "start,end,group.place.state,group.series,count"
     assert line == "2026-03-01T00:00:00.000000Z,2026-03-02T00:00:00.000000Z,CA,a,1"
-    row = decode_json(render_answer(found, Form("ndjson", flat=True), encode_stream).body)
+    row = decode_json(render_answer(found, AnswerForm("ndjson", flat=True), encode_stream).body)
     assert (row["group.place.state"], row["group.series"]) == ("CA", "a")
 
 
@@ -136,7 +136,7 @@ def wide(count: int, **data: Any) -> Fixture:
     return Fixture([Event("a", START + timedelta(minutes=n), str(n), data) for n in range(count)])
 
 
-def read_pages(fixture: Fixture, form: Form, **parameters: str) -> tuple[list[list[str]], list[int]]:
+def read_pages(fixture: Fixture, form: AnswerForm, **parameters: str) -> tuple[list[list[str]], list[int]]:
     """The ids on each page of a range in a form, and the number of items that each page read."""
     pages: list[list[str]] = []
     reads: list[int] = []
@@ -175,7 +175,7 @@ def test_a_page_whose_body_does_not_fit_is_cut_and_nothing_is_read_again(
         NOW,
         lambda: 100.0,
     )
-    pages, reads = read_pages(fixture, Form(kind), limit="40")
+    pages, reads = read_pages(fixture, AnswerForm(kind), limit="40")
     assert [id for page in pages for id in page] == [str(n) for n in range(40)]
     assert len(pages) > 2
     assert reads[0] == fewest.store.items_read == 40
@@ -184,7 +184,7 @@ def test_a_page_whose_body_does_not_fit_is_cut_and_nothing_is_read_again(
 def test_an_event_that_no_body_holds_in_its_form_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tidetable.query.page.MAX_BODY_BYTES", 900)
     with pytest.raises(ProblemError, match="belong into one page"):
-        read_pages(wide(3, text="x" * 1_000), Form("csv"), limit="40")
+        read_pages(wide(3, text="x" * 1_000), AnswerForm("csv"), limit="40")
 
 
 def header_of(rows: list[dict[str, Any]], *columns: str) -> list[str]:
@@ -200,7 +200,7 @@ def header_of(rows: list[dict[str, Any]], *columns: str) -> list[str]:
             raise NotImplementedError(count)
 
     made = Made(next=None, gaps=(), cost=Cost(), sources=(), rows=rows)
-    return render_answer(made, Form("csv"), encode_stream).body.splitlines()[0].split(",")
+    return render_answer(made, AnswerForm("csv"), encode_stream).body.splitlines()[0].split(",")
 
 
 def test_the_columns_of_csv_are_the_same_whatever_a_pages_rows_have() -> None:

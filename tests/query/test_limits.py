@@ -17,7 +17,7 @@ from tests.fakes import SEAL
 from tests.query.stored_events import DAYS, NOW, START, TIMELY, StoredEvents
 from tidetable.events import Event
 from tidetable.problems import ProblemError
-from tidetable.query import Form, parse_query, render_answer, run_query
+from tidetable.query import AnswerForm, parse_query, render_answer, run_query
 from tidetable.query.aggregates import find_aggregate, parse_aggregation
 from tidetable.query.model import Position
 from tidetable.times import to_text
@@ -116,7 +116,7 @@ def test_paths_of_names_with_dots_are_told_apart_in_flat_rows() -> None:
     data = {"a.b": 1, "a": {"b": 2, '"': 3}, '"a': {"b": 4}}
     base = StoredEvents(TIMELY, [Event("s", START, "1", data)], [TIMELY.layout] * DAYS)
     answer = run_query(parse_query(TIMELY, SPAN, NOW, SEAL), TIMELY, base.reader, NOW, lambda: 100.0)
-    _, _, body, *_ = render_answer(answer, Form("json", flat=True), encode_stream)
+    _, _, body, *_ = render_answer(answer, AnswerForm("json", flat=True), encode_stream)
     (row,) = json.loads(body)["events"]
     assert {name: value for name, value in row.items() if name.startswith("data")} == {
         'data."a.b"': 1,

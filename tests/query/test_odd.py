@@ -20,7 +20,7 @@ from tidetable.layout import Key
 from tidetable.periods import Kind, find_containing
 from tidetable.ports import ArchivePage, ArchiveRange, EventVersion
 from tidetable.problems import ProblemError
-from tidetable.query import Form, parse_query, render_answer, run_query
+from tidetable.query import AnswerForm, parse_query, render_answer, run_query
 from tidetable.query.aggregates import find_aggregate, parse_aggregation
 from tidetable.query.plan import plan_query
 from tidetable.query.rankings import find_top, parse_ranking
@@ -160,7 +160,7 @@ def test_no_page_is_more_than_a_function_may_answer(events: list[Event], fields:
     count, parameters = 0, {"limit": "10000", **fields}
     while True:
         answer = ask(base, None, **parameters)
-        read_ids, _, body, *_ = render_answer(answer, Form(), encode_stream)
+        read_ids, _, body, *_ = render_answer(answer, AnswerForm(), encode_stream)
         assert read_ids is answer, "a page of events is cut before it is rendered as JSON"
         assert len(body.encode()) + body.count('"') + body.count("\\") <= LIMIT
         count += len(read_ids.list_texts())
@@ -178,7 +178,7 @@ def test_no_ranking_is_more_than_a_function_may_answer() -> None:
         top = find_top(
             parse_ranking(TIMELY, make_parameters(**parameters), NOW, SEAL), TIMELY, base.reader, NOW, lambda: 100.0
         )
-        read_ids, _, body, *_ = render_answer(top, Form(), encode_stream)
+        read_ids, _, body, *_ = render_answer(top, AnswerForm(), encode_stream)
         assert read_ids is top
         assert len(body.encode()) + body.count('"') + body.count("\\") <= LIMIT
         numbers += [row["value"] for row in top.rows]

@@ -11,7 +11,7 @@ from aws.arrow import encode_stream
 from tidetable.catalog import Entry, GapReason, State
 from tidetable.layout import Layout
 from tidetable.periods import parse_label
-from tidetable.query import Form, render_answer
+from tidetable.query import AnswerForm, render_answer
 from tidetable.query import page as pages
 from tidetable.query.model import EVERYTHING, Cost, Position, Projection
 from tidetable.query.page import Events, EventsPage, Room, count_body_bytes
@@ -132,11 +132,11 @@ def test_many_gaps_leave_room_for_fewer_events() -> None:
     page = EventsPage(100)
     page.take(rows(*[row(f"{number:02d}", text="x" * 98_000) for number in range(50)]))
     whole = replace(answer(*page.rows), gaps=gaps)
-    assert (whole.count, render_answer(replace(whole, gaps=gaps[:5_000]), Form(), encode_stream).answer.next) == (
+    assert (whole.count, render_answer(replace(whole, gaps=gaps[:5_000]), AnswerForm(), encode_stream).answer.next) == (
         50,
         None,
     )
-    rendered = render_answer(whole, Form(), encode_stream)
+    rendered = render_answer(whole, AnswerForm(), encode_stream)
     assert count_body_bytes(rendered.body) <= 6_000_000
     body = json.loads(rendered.body)
     assert len(body["gaps"]) == 17_520

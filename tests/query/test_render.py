@@ -18,7 +18,7 @@ from tidetable.problems import ProblemError
 from tidetable.query import parse_query, run_query
 from tidetable.query.listings.listing_page import Listed
 from tidetable.query.model import Cost
-from tidetable.query.render import Form, _escape_cell, choose_form, flatten_row, render_answer
+from tidetable.query.render import AnswerForm, _escape_cell, choose_form, flatten_row, render_answer
 
 NOON = datetime(2026, 3, 5, 12, tzinfo=UTC)
 
@@ -82,7 +82,7 @@ def rendered(kind: str, **more: Any) -> tuple[str, str]:
         reader=SimpleNamespace(),  # type: ignore[arg-type]
         places=(),
     )
-    answer = render_answer(row, Form(kind, **more), encode_stream)
+    answer = render_answer(row, AnswerForm(kind, **more), encode_stream)
     return answer.content_type, answer.body
 
 
@@ -119,7 +119,7 @@ def write_csv(days: Days, **parameters: str) -> tuple[list[dict[str, str]], str 
     asked = {"from": "2026-03-01T00:00:00Z", "to": "2026-03-02T00:00:00Z", "order": "asc"}
     values = {name: [value] for name, value in (parameters if "cursor" in parameters else asked | parameters).items()}
     answer = run_query(parse_query(STREAM, values, NOW, SEAL), STREAM, days.reader, NOW, lambda: 100.0)
-    rendered = render_answer(answer, Form("csv"), encode_stream)
+    rendered = render_answer(answer, AnswerForm("csv"), encode_stream)
     return list(csv.DictReader(io.StringIO(rendered.body, newline=""))), rendered.answer.next
 
 

@@ -15,7 +15,7 @@ from tidetable.conditions import read_numbers
 from tidetable.config import parse
 from tidetable.events import Event
 from tidetable.problems import ProblemError
-from tidetable.query import Form, find_latest, get_event, page, parse_query, render_answer, run_query
+from tidetable.query import AnswerForm, find_latest, get_event, page, parse_query, render_answer, run_query
 from tidetable.query.aggregates import aggregate_run, find_aggregate, parse_aggregation
 from tidetable.query.aggregates.stats import compute_stat
 from tidetable.query.listings import parse_series
@@ -273,7 +273,7 @@ def test_top_groups_have_as_many_rows_as_the_limit(limit: str, fits: bool) -> No
 def test_a_page_of_an_aggregate_is_cut_to_what_an_answer_holds(flat: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """A page of events surely fits as JSON, but not with its objects made flat."""
     monkeypatch.setattr(page, "MAX_BODY_BYTES", 3_000)
-    base, form = groups(40), Form(flat=flat)
+    base, form = groups(40), AnswerForm(flat=flat)
     first = rows_of(base, by="series", step="10s")
     rendered = render_answer(first, form, encode_stream)
     assert (first.count, rendered.answer.count < 40, rendered.answer.next is not None) == (40, True, True)
@@ -292,6 +292,6 @@ def test_flat_events_are_cut_although_a_page_of_events_surely_fits_as_json(monke
     base = groups(40)
     query = parse_query(TIMELY, span, TODAY, SEAL)
     whole = run_query(query, TIMELY, base.reader, TODAY, lambda: 100.0)
-    assert render_answer(whole, Form(), encode_stream).answer.count == 40
-    cut = render_answer(whole, Form(flat=True), encode_stream)
+    assert render_answer(whole, AnswerForm(), encode_stream).answer.count == 40
+    cut = render_answer(whole, AnswerForm(flat=True), encode_stream)
     assert (cut.answer.count < 40, cut.answer.next is not None, len(cut.body) <= 3_000) == (True, True, True)

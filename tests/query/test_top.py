@@ -15,7 +15,7 @@ from tidetable.config import parse
 from tidetable.events import Event
 from tidetable.layout import Index, Layout
 from tidetable.problems import ProblemError
-from tidetable.query import Form, render_answer
+from tidetable.query import AnswerForm, render_answer
 from tidetable.query.rankings import Top, find_top, parse_ranking
 from tidetable.times import to_text
 
@@ -140,7 +140,7 @@ def test_what_the_index_holds_is_not_fetched() -> None:
 @pytest.mark.parametrize("events", [[], [scored(1, 1, 5)], [scored(1, 1, 5, place={"state": "CA"})]])
 def test_csv_of_a_ranking_has_a_column_for_each_of_its_fields(events: list[Event]) -> None:
     top = ask(StoredEvents(TIMELY, events, [TIMELY.layout] * DAYS), index="best_of_all", fields="place.state,mag")
-    header = render_answer(top, Form("csv"), encode_stream).body.splitlines()[0]
+    header = render_answer(top, AnswerForm("csv"), encode_stream).body.splitlines()[0]
     assert header == "rank,value,series,time,id,data.place.state,data.mag,ref"
 
 

@@ -5,7 +5,7 @@ import pytest
 from aws.arrow import encode_stream
 from tests.worlds.listings import ask_listing, names_of, roll_up
 from tests.worlds.rolled import reading
-from tidetable.query import Form, render_answer
+from tidetable.query import AnswerForm, render_answer
 from tidetable.query.page import count_body_bytes
 
 # The length of the longest text that is not shortened.
@@ -16,8 +16,10 @@ def _make_values(count: int) -> list[str]:
     return [f"{number:05d}".ljust(_LONGEST, "x") for number in range(count)]
 
 
-@pytest.mark.parametrize("form", [Form("json"), Form("ndjson"), Form("csv")], ids=lambda form: form.kind)
-def test_a_page_of_long_values_is_cut_to_an_answer_and_continues(form: Form) -> None:
+@pytest.mark.parametrize(
+    "form", [AnswerForm("json"), AnswerForm("ndjson"), AnswerForm("csv")], ids=lambda form: form.kind
+)
+def test_a_page_of_long_values_is_cut_to_an_answer_and_continues(form: AnswerForm) -> None:
     world, values = roll_up(), _make_values(3_000)
     world.write(*(reading(366 + number / 1_000, 1, kind=value) for number, value in enumerate(values)))
     rendered = render_answer(ask_listing(world, "kind", limit="10000"), form, encode_stream)

@@ -1,6 +1,6 @@
 """The body of a pack: its events as columns. The same events always make the same bytes.
 
-A body is MessagePack, an array of the fields of ``Body`` in their order. Times are text; their common beginning and
+A body is MessagePack, an array of the fields of ``PackBody`` in their order. Times are text; their common beginning and
 end are stored once. The fields of data are columns of JSON, a line per value. docs/decisions/0050 has the measurements.
 """
 
@@ -50,7 +50,7 @@ class PackColumns(NamedTuple):
     ats: Sequence[int] | None = None
 
 
-class Body(msgspec.Struct, array_like=True, frozen=True, gc=False):
+class PackBody(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """The fields of a body. ``shapes`` are lists of the field names of events, None for events that are kept as rows.
 
     ``columns`` are in the order of the shapes and of their names.
@@ -72,7 +72,7 @@ class Body(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 _ENCODE = msgspec.msgpack.Encoder().encode
-DECODE = msgspec.msgpack.Decoder(Body).decode
+DECODE = msgspec.msgpack.Decoder(PackBody).decode
 
 
 def encode_body(
@@ -94,7 +94,7 @@ def encode_body(
         times, series, ids, lambda: decode_texts(shapes, shape_numbers, columns, count)
     )
     return _ENCODE(
-        Body(
+        PackBody(
             before,
             "\n".join([time[len(before) : TEXT_LENGTH - len(after)] for time in times]),
             after,
@@ -247,7 +247,7 @@ def _pack_ids(
     return TEXT, b"", list(ids), []
 
 
-def unpack_ids(body: Body, times: Sequence[str], series: Sequence[str], texts: Sequence[str]) -> list[str]:
+def unpack_ids(body: PackBody, times: Sequence[str], series: Sequence[str], texts: Sequence[str]) -> list[str]:
     if body.ids == TEXT:
         return body.id_texts
     together = body.id_bytes.hex()

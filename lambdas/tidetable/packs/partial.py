@@ -19,8 +19,8 @@ from tidetable.packs.body import (
     HEXADECIMAL,
     TEXT,
     UUIDS,
-    Body,
     DamagedPack,
+    PackBody,
     decode_texts,
     unpack_ids,
 )
@@ -117,7 +117,7 @@ class PartialPack:
         _refuse_ids(body, self.count)
 
 
-def _refuse_ids(body: Body, count: int) -> None:
+def _refuse_ids(body: PackBody, count: int) -> None:
     if body.ids not in _IDS:
         raise ValueError(f"ids of the unknown kind {body.ids}")
     if body.ids == TEXT:

@@ -14,10 +14,10 @@ from tidetable.query.model import Cost, Reader, Selection
 from tidetable.query.page import Answer
 from tidetable.query.parse import FORMAT, parse_query, refuse_unwritable
 from tidetable.query.periods import describe_periods, describe_streams, parse_periods
-from tidetable.query.render import Form, choose_form, render_answer
+from tidetable.query.render import AnswerForm, choose_form, render_answer
 
 __all__ = [
-    "FORMAT", "Answer", "Cost", "Form", "Reader", "Seal", "Selection", "confine_parameters", "confine_query",
+    "FORMAT", "Answer", "Cost", "AnswerForm", "Reader", "Seal", "Selection", "confine_parameters", "confine_query",
     "describe_periods", "describe_streams", "explain_query", "find_latest", "choose_form", "get_event",
     "parse_periods", "parse_query", "refuse_unwritable", "render_answer", "run_query",
 ]  # fmt: skip

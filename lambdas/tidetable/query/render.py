@@ -51,7 +51,7 @@ MOST_CELLS, MOST_PATHS = 2_000_000, 20_000_000
 _NUMBER = re.compile(r"[+-]?\d+(\.\d+)?([eE][+-]?\d+)?", re.ASCII)
 
 
-class Form(NamedTuple):
+class AnswerForm(NamedTuple):
     """The form of an answer.
 
     A ``flat`` row does not have objects: the fields of an object are fields of the row, by their paths. With ``escape``
@@ -64,7 +64,7 @@ class Form(NamedTuple):
     refs: bool = True
 
 
-def choose_form(parameters: Mapping[str, str], accept: str) -> Form:
+def choose_form(parameters: Mapping[str, str], accept: str) -> AnswerForm:
     """Choose the form that the parameters name, or the first form in the Accept header; JSON if neither names a known
     form.
     """
@@ -78,7 +78,7 @@ def choose_form(parameters: Mapping[str, str], accept: str) -> Form:
         accepted = (media.partition(";")[0].strip().lower() for media in accept.split(","))
         kind = next((_ACCEPTED[name] for name in accepted if name in _ACCEPTED), "json")
     flat, escape, refs = parameters.get("flat"), parameters.get("escape"), parameters.get("refs")
-    return Form(kind, flat == "true", escape != "false", refs != "false")
+    return AnswerForm(kind, flat == "true", escape != "false", refs != "false")
 
 
 class Rendered(NamedTuple):
@@ -95,7 +95,7 @@ class Rendered(NamedTuple):
     untyped: Mapping[str, int] = {}
 
 
-def render_answer(answer: Answer, form: Form, encode_table: TableEncoder) -> Rendered:
+def render_answer(answer: Answer, form: AnswerForm, encode_table: TableEncoder) -> Rendered:
     """Write an answer's body. Rows that do not fit in this form go to the next page, without another read.
 
     ``encode_table`` writes a table as Arrow's stream. Raises ProblemError if even the rows that must be on one page do
@@ -136,7 +136,7 @@ def _show_texts(answer: Answer) -> list[str]:
     return show_rows(answer.list_texts(), answer.times, answer.tz)
 
 
-def _list_texts(answer: Answer, form: Form) -> list[str]:
+def _list_texts(answer: Answer, form: AnswerForm) -> list[str]:
     """Return the rows of the form, each as a JSON object."""
     texts = _show_texts(answer)
     return texts if form.refs else list(map(_leave_out_ref, texts))
@@ -148,12 +148,12 @@ def _leave_out_ref(text: str) -> str:
     return head + tail.partition('"')[2] if found else text
 
 
-def _list_columns(answer: Answer, form: Form) -> list[str]:
+def _list_columns(answer: Answer, form: AnswerForm) -> list[str]:
     """List the columns that a table always has."""
     return [name for name in answer.columns if form.refs or name != _LAST]
 
 
-def _flatten_rows(answer: Answer, form: Form) -> list[JsonObject]:
+def _flatten_rows(answer: Answer, form: AnswerForm) -> list[JsonObject]:
     """Make flat rows, as many as a page of this kind may have. The bounds are checked before a row is kept."""
     rows: list[JsonObject] = []
     names = dict.fromkeys(_list_columns(answer, form))
@@ -172,7 +172,7 @@ def _flatten_rows(answer: Answer, form: Form) -> list[JsonObject]:
     return rows
 
 
-def _write_body(answer: Answer, form: Form, flat_rows: list[JsonObject], encode_table: TableEncoder) -> Rendered:
+def _write_body(answer: Answer, form: AnswerForm, flat_rows: list[JsonObject], encode_table: TableEncoder) -> Rendered:
     """Write an answer's body. CSV, NDJSON and Arrow cannot hold the cursor and the gaps: headers have them."""
     if form.kind == "arrow":
         table = answer.make_typed_table()
@@ -231,7 +231,7 @@ def _list_cells(row: JsonObject, path: str) -> Iterator[tuple[str, Any]]:
             yield f"{path}{name}", value
 
 
-def _name_columns(answer: Answer, form: Form, rows: list[JsonObject]) -> list[str]:
+def _name_columns(answer: Answer, form: AnswerForm, rows: list[JsonObject]) -> list[str]:
     """Name the columns of a table of flat rows, in order."""
     # The first columns are the same on every page, whatever its rows have, and even on a page without rows.
     names = list(dict.fromkeys([*_list_columns(answer, form), *(name for row in rows for name in row)]))

@@ -73,7 +73,7 @@ class PageKind(NamedTuple):
     fields: tuple[str, ...] = ()
 
 
-class Unit(msgspec.Struct):
+class ReadUnit(msgspec.Struct):
     """What is read of one scan. ``unread`` counts the ranges that are not read to their end yet."""
 
     scan: LiveScan
@@ -136,7 +136,7 @@ class Unit(msgspec.Struct):
             yield (*entry.layout.parse_names(item["pk"], item["sk"]), item.get("data", {}))
 
 
-class IndexUnit(Unit):
+class IndexUnit(ReadUnit):
     """What is read of an index. For a moment, an index may hold an event twice: it is taken once."""
 
     seen: set[tuple[str, str]] = msgspec.field(default_factory=set)
@@ -172,7 +172,7 @@ class IndexUnit(Unit):
         return self.scan.start if isinstance(self.scan, GatherScan) else super().find_reached(edge)
 
 
-class PackedUnit(Unit):
+class PackedUnit(ReadUnit):
     """What is read of packs, and of the large events beside them."""
 
     packs: PackUnit | None = None
@@ -212,12 +212,14 @@ class PackedUnit(Unit):
         return self.reached or self.scan.start
 
 
-def begin_unit(scan: LiveScan, query: Query, session: ReadSession, fields: tuple[str, ...], patience: Patience) -> Unit:
+def begin_unit(
+    scan: LiveScan, query: Query, session: ReadSession, fields: tuple[str, ...], patience: Patience
+) -> ReadUnit:
     """Begin the unit of a scan."""
     if isinstance(scan, IndexScan):
         return IndexUnit(scan, query, session, fields)
     if not isinstance(scan, PackScan):
-        return Unit(scan, query, session, fields)
+        return ReadUnit(scan, query, session, fields)
 
     def note_damaged(item: Item) -> None:
         gap = make_damaged_gap(scan, item)
@@ -240,7 +242,7 @@ def begin_unit(scan: LiveScan, query: Query, session: ReadSession, fields: tuple
 class RangeState(msgspec.Struct):
     """A range of a unit that is being read. All of it before the time ``edge`` was read."""
 
-    unit: Unit
+    unit: ReadUnit
     keys: KeyRange
     edge: str
     more: bool = True
@@ -263,7 +265,7 @@ class RangeState(msgspec.Struct):
         self.edge = max(self.edge, place.removeprefix(NEWEST)[:TEXT_LENGTH])
 
 
-def begin_ranges(unit: Unit) -> list[RangeState]:
+def begin_ranges(unit: ReadUnit) -> list[RangeState]:
     """Begin the ranges of a unit."""
     start = to_text(unit.scan.start)
     states = [RangeState(unit, keys, start) for keys in unit.scan.ranges]

@@ -28,7 +28,16 @@ from tidetable.query.batches import TimeUp
 from tidetable.query.model import Position, Query
 from tidetable.query.scans import ArchiveScan, LiveScan, Scan
 from tidetable.query.session import ReadSession
-from tidetable.query.units import NO_EVENTS, OutOfTime, PageKind, Patience, RangeState, Unit, begin_ranges, begin_unit
+from tidetable.query.units import (
+    NO_EVENTS,
+    OutOfTime,
+    PageKind,
+    Patience,
+    RangeState,
+    ReadUnit,
+    begin_ranges,
+    begin_unit,
+)
 from tidetable.times import to_text
 
 # At most this many pages are read at once. A page that is decoded into objects takes 15 MB.
@@ -95,7 +104,7 @@ class WholeReader:
         except OutOfTime:
             yield TimeUp(Position(reached))
 
-    def _read_pages(self, states: Sequence[RangeState]) -> Iterator[tuple[Unit, FieldColumns]]:
+    def _read_pages(self, states: Sequence[RangeState]) -> Iterator[tuple[ReadUnit, FieldColumns]]:
         """Read a page of each range, and yield the events that are settled with it."""
         query, session, store = self._query, self._session, self._session.reader.store
         for kind, some in _group_by_kind(states):
@@ -188,7 +197,7 @@ def _group_scans(scans: Iterable[Scan]) -> Iterator[list[Scan]]:
         yield group
 
 
-def _list_ranges(units: Iterable[Unit]) -> Iterator[RangeState]:
+def _list_ranges(units: Iterable[ReadUnit]) -> Iterator[RangeState]:
     for unit in units:
         yield from begin_ranges(unit)
 
@@ -198,7 +207,7 @@ def _group_by_kind(states: Sequence[RangeState]) -> Iterator[tuple[PageKind, lis
         yield kind, list(group)
 
 
-def _settle_units(units: deque[Unit], edge: str | None) -> Iterator[tuple[Scan, FieldColumns, datetime | None]]:
+def _settle_units(units: deque[ReadUnit], edge: str | None) -> Iterator[tuple[Scan, FieldColumns, datetime | None]]:
     """Settle what can be settled when all ranges were read up to ``edge``, and take out the units that are complete."""
     while units:
         unit = units[0]
