@@ -16,7 +16,7 @@ from tests.worlds.places import stored_partition, stored_time
 from tidetable.conditions import NameConditions
 from tidetable.events import Event, Item
 from tidetable.forms import packed
-from tidetable.forms.columns import DATA, FieldColumns
+from tidetable.forms.field_columns import DATA, FieldColumns
 from tidetable.forms.packed import PackUnit
 from tidetable.layout import Layout, Packing
 from tidetable.packs import decode_body, encode_body

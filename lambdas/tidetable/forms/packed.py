@@ -13,7 +13,7 @@ from operator import add
 from typing import NamedTuple
 
 from tidetable.events import Event, Item
-from tidetable.forms.columns import DATA, FieldColumns, Flags
+from tidetable.forms.field_columns import DATA, FieldColumns, Flags
 from tidetable.forms.form import Puts, SharedPut, Unit
 from tidetable.layout import Layout, Packing
 from tidetable.layout.pack import is_pack, parse_sort_key

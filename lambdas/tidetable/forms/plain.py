@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice, repeat
 
 from tidetable.events import Event, Item
-from tidetable.forms.columns import FieldColumns
+from tidetable.forms.field_columns import FieldColumns
 from tidetable.forms.form import Puts, Unit
 from tidetable.layout import Layout
 from tidetable.ports import Compressor, FieldPage, Page

@@ -13,7 +13,7 @@ import msgspec
 
 from tidetable.catalog import Entry, GapReason
 from tidetable.config import Stream
-from tidetable.forms.columns import DATA
+from tidetable.forms.field_columns import DATA
 from tidetable.ports import NotedSeries, Rollups, RollupState, Tables
 from tidetable.ports.rollups import Span
 from tidetable.problems import refuse_request

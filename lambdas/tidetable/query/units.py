@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from tidetable.conditions import ANY
 from tidetable.events import Item
-from tidetable.forms.columns import DATA, FieldColumns, Row, make_columns
+from tidetable.forms.field_columns import DATA, FieldColumns, Row, make_columns
 from tidetable.forms.packed import PackUnit
 from tidetable.forms.plain import open_page
 from tidetable.large.unpack import group_items

@@ -21,7 +21,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from tidetable.errors import ArchiveBusy
-from tidetable.forms.columns import DATA, FieldColumns, make_columns
+from tidetable.forms.field_columns import DATA, FieldColumns, make_columns
 from tidetable.ports import ArchivePage, ArchiveRange, FieldPage, Page, RangeRead
 from tidetable.query.archives import ARCHIVES, read_archive_pages, wait_for_page
 from tidetable.query.batches import TimeUp

@@ -9,7 +9,7 @@ from datetime import datetime
 from tidetable.catalog import GONE, Entry, GapReason, State
 from tidetable.errors import TableMissing
 from tidetable.events import Event
-from tidetable.forms.columns import DATA
+from tidetable.forms.field_columns import DATA
 from tidetable.layout import escape
 from tidetable.ports import NotedSeries
 from tidetable.ports.rollups import Span

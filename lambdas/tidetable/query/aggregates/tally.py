@@ -14,7 +14,7 @@ from decimal import Decimal
 from heapq import heappop, heappush
 from typing import Any
 
-from tidetable.forms.columns import FieldColumns
+from tidetable.forms.field_columns import FieldColumns
 from tidetable.ports import Sketches
 from tidetable.query.aggregates.aggregate_parameters import SERIES, Aggregation
 from tidetable.rollup_model.cells import Cell

@@ -15,7 +15,7 @@ import msgspec
 from tidetable.catalog import Entry
 from tidetable.config import Stream
 from tidetable.durations import Duration
-from tidetable.forms.columns import DATA, FieldColumns, make_columns
+from tidetable.forms.field_columns import DATA, FieldColumns, make_columns
 from tidetable.ports import RollupState, Tables
 from tidetable.problems import ProblemError, refuse_request
 from tidetable.query.batch_events import read_batch_events

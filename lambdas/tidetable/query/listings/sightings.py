@@ -12,7 +12,7 @@ from typing import Any
 from tidetable.durations import Duration
 from tidetable.events import Event, JsonObject
 from tidetable.exact_json import decode_json
-from tidetable.forms.columns import DATA, FieldColumns
+from tidetable.forms.field_columns import DATA, FieldColumns
 from tidetable.query.listings.listing_parameters import Listing
 from tidetable.query.listings.names import EXACT, SeenTimes
 from tidetable.rollup_model.cells import FIELDS_ID, name_kind, parse_names
