@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from hashlib import shake_256
 
+import msgspec
 import pytest
 
 from tests.fakes import SEAL
@@ -193,6 +194,18 @@ def test_the_longest_query_that_is_taken_has_a_cursor_that_can_be_sent() -> None
     assert len(SEAL.seal(query.make_cursor(Position(NOW, "s" * 480, "i" * 480)))) < 8_200
     with pytest.raises(ProblemError, match="bytes too long for one query"):
         parse_query(STREAM, most | {"series": names, "id": names}, NOW, SEAL)
+
+
+def test_names_alone_make_a_query_too_long_and_nothing_else_does() -> None:
+    names = [f"{number:0480d}" for number in range(11)]
+    for name in ("series", "id"):
+        assert parse_query(STREAM, {name: names[:10]}, NOW, SEAL).limit == 100
+        with pytest.raises(ProblemError, match="bytes too long for one query"):
+            parse_query(STREAM, {name: names}, NOW, SEAL)
+    conditions = {f"where.{n:04d}:in": [",".join(f"{n}{value:012d}" for value in range(14))] for n in range(10)}
+    fields = [",".join(f"{n:019d}" for n in range(50))]
+    query = parse_query(STREAM, {**conditions, "fields": fields, "tz": ["America/Argentina/Buenos_Aires"]}, NOW, SEAL)
+    assert len(msgspec.msgpack.encode(query.make_cursor(Position(NOW)))) < 5_000
 
 
 def test_a_query_that_would_scan_is_refused_with_what_would_not() -> None:
