@@ -18,7 +18,6 @@ from tidetable.query import parse_query, run_query
 from tidetable.query.aggregates import find_aggregate, parse_aggregation
 from tidetable.query.gather import Nearest
 from tidetable.query.scans import GatherScan
-from tidetable.query.waves import make_first_reads
 from tidetable.times import to_text
 
 SPAN = {"from": [to_text(START)], "to": [to_text(START + timedelta(days=DAYS))]}
@@ -125,7 +124,7 @@ def test_a_gathered_range_is_read_in_whole_pages_and_kept_up_to_16_mb() -> None:
         last="~",
         after=None,
     )
-    assert [(read.keys.pk, read.keys.prefix, read.limit) for read in make_first_reads(scan, 1)] == [
+    assert [(read.keys.pk, read.keys.prefix, read.limit) for read in scan.make_first_reads(1)] == [
         ("p#0", "CA\x01", 10_000),
         ("p#1", "CA\x01", 10_000),
     ]

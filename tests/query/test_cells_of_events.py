@@ -10,11 +10,13 @@ import pytest
 from aws.sketches import DDSketches
 from tests.fakes import SEAL
 from tests.worlds.days import NOW, STREAM
+from tidetable.layout import Layout, Packing
 from tidetable.problems import ProblemError
 from tidetable.query.aggregates import parse_aggregation, unordered
 from tidetable.query.aggregates.find import Aggregate
 from tidetable.query.aggregates.stats import compute_stat
-from tidetable.query.scans import Gap, make_damaged_gap
+from tidetable.query.packs.scan import make_damaged_gap
+from tidetable.query.scans import Gap
 from tidetable.rollup_model.numbers import Numbers
 from tidetable.times import to_text
 
@@ -136,7 +138,7 @@ def test_a_damaged_pack_of_a_single_time_leaves_a_gap_of_a_moment() -> None:
 def test_a_damaged_pack_without_a_credible_oldest_time_leaves_the_widest_gap_it_may_have(oldest: str | None) -> None:
     """The events of a pack are at most an hour apart in this period."""
     item = {"pk": "p#0", "sk": f"{to_text(at(12))}#a#1"} | ({} if oldest is None else {"oldest": oldest})
-    entry = SimpleNamespace(layout=SimpleNamespace(pack=SimpleNamespace(span=3600)))
+    entry = SimpleNamespace(layout=Layout("time", 1, "id", 3600, pack=Packing(3600, 9_000)))
     scan: Any = SimpleNamespace(start=at(10), end=at(13), entry=entry)
     found = make_damaged_gap(scan, item)
     assert found is not None

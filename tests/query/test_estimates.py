@@ -241,7 +241,7 @@ def test_packs_are_read_whole_and_one_more_settles_the_last() -> None:
     (scan,) = plan_query(query, [live(packs)]).scans
     estimated = Estimate()
     segment = estimated.add_scan(scan, table(100, 10_240), NOW, count=101)
-    assert (segment.events, segment.first_packs, estimated.guessed) == (40_960, 2, 1)
+    assert (segment.events, scan.make_first_reads(101)[0].limit, estimated.guessed) == (40_960, 2, 1)
     assert segment.compute_cost(100, 100) == (2.5, 1)
     assert segment.compute_cost(1000, 1000) == (5.0, 2)
     # The rest is all that there is.

@@ -23,7 +23,8 @@ from tidetable.layout import Layout, Packing
 from tidetable.periods import Kind, find_containing
 from tidetable.ports import KeyRange, RangeRead
 from tidetable.problems import ProblemError
-from tidetable.query import oldest_first, parse_query, run_query
+from tidetable.query import parse_query, run_query
+from tidetable.query.packs import oldest_first
 from tidetable.times import to_text
 
 START = datetime(2026, 3, 1, tzinfo=UTC)

@@ -11,12 +11,13 @@ from tests.fakes.stage import Stage
 from tests.worlds.busy import MINUTE, START, make_events, make_stage
 from tidetable.events import Event
 from tidetable.problems import ProblemError
-from tidetable.query import oldest_first, pack_reading, parse_query, run_query
+from tidetable.query import parse_query, run_query
 from tidetable.query.aggregates import find_aggregate, parse_aggregation
 from tidetable.query.listings import find_listing, parse_fields
-from tidetable.query.pack_reading import find_newest
+from tidetable.query.packs import oldest_first, walk
+from tidetable.query.packs.scan import PackScan
+from tidetable.query.packs.walk import find_newest
 from tidetable.query.page import Events
-from tidetable.query.scans import PackScan
 from tidetable.query.session import ReadSession
 from tidetable.rollups.bucket import RefreshReport
 from tidetable.rollups.refresh import refresh_rollups
@@ -126,7 +127,7 @@ def test_the_newest_events_come_page_by_page_without_any_time(crowded: Stage) ->
 
 def test_memory_bounds_a_walk(crowded: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     """A condition on data is checked on the copy that counts. So all packs of the span wait, and each may be needed."""
-    monkeypatch.setattr(pack_reading, "_MOST_PENDING_BYTES", 20_000)
+    monkeypatch.setattr(walk, "_MOST_PENDING_BYTES", 20_000)
     with pytest.raises(ProblemError, match="memory"):
         ask(crowded, order="asc", limit="100", **CONDITION)
     assert ask(crowded, order="asc", limit="100").count == 100
@@ -139,7 +140,7 @@ def test_opened_events_are_bounded_too(monkeypatch: pytest.MonkeyPatch) -> None:
     mixed = [event for each in events for event in (Event("a", START, f"first-{each.id}", {}), each)]
     stage = make_stage(1, mixed, span="1h", batch=2)
     assert ask(stage, order="asc", limit="10", **CONDITION).count == 10
-    monkeypatch.setattr(pack_reading, "_MOST_UNSETTLED", 100)
+    monkeypatch.setattr(walk, "_MOST_UNSETTLED", 100)
     with pytest.raises(ProblemError, match="memory"):
         ask(stage, order="asc", limit="10", **CONDITION)
     assert ask(stage, order="asc", limit="10").count == 10
@@ -150,7 +151,7 @@ def test_a_walk_that_has_advanced_ends_with_a_cursor(monkeypatch: pytest.MonkeyP
     events = make_events(600)
     mixed = [event for pair in zip(events[:300], events[300:], strict=True) for event in pair]
     stage = make_stage(1, mixed, span="1h", batch=2)
-    monkeypatch.setattr(pack_reading, "_MOST_UNSETTLED", 100)
+    monkeypatch.setattr(walk, "_MOST_UNSETTLED", 100)
     page = ask(stage, order="asc", limit="1000", **CONDITION)
     assert [row["id"] for row in page.document()["events"]] == [event.id for event in events[:101]]
     assert page.next is not None
@@ -200,7 +201,7 @@ def test_the_latest_event_of_a_busy_series_is_refused_rather_than_missed(monkeyp
     scan = PackScan.of(entry, START - timedelta(seconds=1), START, [entry.layout.name_partition(START, "")])
     reader = stage.reader()
     session = ReadSession(reader, lambda: 0.0)
-    monkeypatch.setattr(pack_reading, "_TAKEN_ANYWAY", 20)
+    monkeypatch.setattr(walk, "_TAKEN_ANYWAY", 20)
     with pytest.raises(ProblemError, match="too little time for the packs of one span"):
         list(find_newest([scan], session, consistent=True))
     (lookup,) = find_newest([scan], ReadSession(reader), consistent=True)

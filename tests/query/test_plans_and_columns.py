@@ -19,10 +19,11 @@ from tidetable.query.explain import show_names, show_since
 from tidetable.query.indexed_series import Stretch, is_noted, read_series
 from tidetable.query.merge import Demand, compute_share
 from tidetable.query.model import EVERYTHING, Position, Projection, Query
+from tidetable.query.packs.scan import PackScan
 from tidetable.query.page import MAX_BODY_BYTES, count_fitting_rows, list_gaps
 from tidetable.query.plan import _is_ahead, cover_range, needs_table_data
 from tidetable.query.render import _escape_cell
-from tidetable.query.scans import Gap, PackScan, find_visible_gaps, list_filters
+from tidetable.query.scans import Gap, find_visible_gaps, list_filters
 from tidetable.query.typed import _choose_converter, type_events, type_rows
 
 START = datetime(2026, 3, 1, tzinfo=UTC)

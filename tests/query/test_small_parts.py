@@ -28,10 +28,10 @@ from tidetable.query.earlier import make_archive_rows
 from tidetable.query.gather import Nearest, gather_events
 from tidetable.query.get import get_event
 from tidetable.query.model import EVERYTHING
-from tidetable.query.pack_reading import find_event_in_pack
+from tidetable.query.packs.scan import PackScan
+from tidetable.query.packs.walk import find_event_in_pack
 from tidetable.query.rows import Row, Rows, count_escaped_bytes
-from tidetable.query.scans import GatherScan, PackScan
-from tidetable.query.waves import count_first_packs
+from tidetable.query.scans import GatherScan
 from tidetable.values import count_item_bytes
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
@@ -185,7 +185,7 @@ def test_an_event_is_found_in_its_pack_and_damage_is_said() -> None:
 def test_of_each_range_the_packs_of_a_thousand_events_are_read_first(count: int, shards: int, packs: int) -> None:
     layout = Layout("time", shards, "id", 86_400, pack=Packing(60, 65_536))
     scan = PackScan.of(entry(layout=layout), START, START + DAY, ["p"])
-    assert count_first_packs(scan, count) == packs
+    assert PackScan.count_first(scan, count) == packs
 
 
 def ref(event: Event, kind: Kind = Kind.DAY, stream: str = "s") -> str:

@@ -15,7 +15,6 @@ from typing import Any
 
 import msgspec
 
-from tidetable.layout import WHOLE
 from tidetable.ports import GET_ITEMS, Table
 from tidetable.query.merge import compute_share
 from tidetable.query.model import Query
@@ -25,19 +24,15 @@ from tidetable.query.scans import (
     GatherScan,
     IndexScan,
     LiveScan,
-    PackScan,
     Plan,
     Scan,
     TableScan,
     list_filters,
 )
-from tidetable.query.waves import count_first_packs
 
 # AWS: 4 KB take one read unit, or half a unit if the read need not be strongly consistent. A page ends at 1 MB.
 _UNIT, _PAGE = 4096, 1024 * 1024
 _USUAL_BYTES = 1024.0
-# Nobody has counted the events in packs. A compressed event takes 10 to 50 bytes (docs/decisions/0050).
-_PACKED_BYTES = 25.0
 # Nobody has counted the series in a table: this share of its events is assumed for one series.
 _SERIES_SHARE = 0.01
 # At most this many pages are computed one by one. The other pages are assumed to cost as much as these.
@@ -83,10 +78,9 @@ class Estimate(msgspec.Struct):
         events, size = _estimate_density(scan, table, now)
         if not isinstance(scan, ArchiveScan):
             self.unknown += size is None
-            self.guessed += _is_guess(scan)
-        first = count_first_packs(scan, count) if count and isinstance(scan, PackScan) else 0
+            self.guessed += scan.is_guess
         size = _USUAL_BYTES if size is None else size
-        return _Segment(scan, table, events, size, max(scan.count, 1), consistent, first)
+        return _Segment(scan, table, events, size, max(scan.count, 1), consistent, count)
 
     def document(self) -> dict[str, Any]:
         return {
@@ -110,7 +104,7 @@ class _Segment(msgspec.Struct):
     size: float
     ranges: int
     consistent: bool = False
-    first_packs: int = 0
+    first: int = 0
 
     def compute_cost(self, events: float, shown: float) -> tuple[float, float]:
         """Return the read units and requests for reading ``events`` of its events; ``shown`` of them are shown."""
@@ -120,14 +114,7 @@ class _Segment(msgspec.Struct):
             return 0.0, 1
         item_bytes = table.size_bytes / table.item_count if table is not None and table.item_count else None
         each = events / self.ranges
-        parts = [each]
-        if isinstance(scan, PackScan) and each and item_bytes is not None:
-            # A pack is always read completely, and one more pack is read to settle the events of the last.
-            pack = max(item_bytes / self.size, 1.0)
-            each = min((ceil(each / pack) + 1) * pack, max(self.events / self.ranges, each))
-            # The first request reads few packs, and the second request the others.
-            first = min(each, self.first_packs * pack) if self.first_packs else each
-            parts = [part for part in (first, each - first) if part > 1e-6]
+        parts = scan.estimate_parts(each, self.events / self.ranges, self.size, item_bytes or 0.0, self.first)
         costs = [_estimate_cost(part, self.size, consistent=self.consistent) for part in parts]
         units = self.ranges * sum(units for units, _ in costs)
         requests = self.ranges * sum(requests for _, requests in costs)
@@ -233,15 +220,8 @@ def _estimate_density(scan: Scan, table: Table | None, now: datetime) -> tuple[f
         return (0.0 if scan.entry.archive is None else scan.entry.archive.events * min(share_of_time, 1.0)), None
     if table is None or not table.item_count:
         return 0.0, None
-    count, size = table.item_count, table.size_bytes
-    if isinstance(scan, PackScan):
-        return size / _PACKED_BYTES * share_of_time * _estimate_share(scan), _PACKED_BYTES
-    if scan.index_name is not None:
-        count, size = table.index_sizes.get(scan.index_name, (count, size))
-    if not count:
-        # The index is empty, or not counted yet: DynamoDB counts an index separately from its table.
-        return 0.0, None
-    return count * share_of_time * _estimate_share(scan), size / count
+    count, size = scan.measure_events(table)
+    return (count * share_of_time * _estimate_share(scan), size) if count else (0.0, None)
 
 
 def _estimate_share(scan: LiveScan) -> float:
@@ -257,16 +237,7 @@ def _estimate_share(scan: LiveScan) -> float:
         ranges = scan.series_ranges if isinstance(scan, TableScan) else ()
         series = len({keys.pk.rpartition("#")[0] for keys in ranges} or scan.partitions) or 1
         return min(series * _SERIES_SHARE, 1.0)
-    return 1.0 if isinstance(scan, PackScan) else len(scan.suffixes) / layout.shards
-
-
-def _is_guess(scan: Scan) -> bool:
-    """True if the estimate of a scan is a guess: the scan reads some series, some values of an index, or packs."""
-    if isinstance(scan, PackScan):
-        return True
-    if isinstance(scan, IndexScan):
-        return scan.index.partition_by != WHOLE or bool(scan.index.levels)
-    return not isinstance(scan, ArchiveScan) and scan.entry.layout.partition_by == "series"
+    return len(scan.suffixes) / layout.shards
 
 
 def _is_filtered(scan: Scan) -> bool:

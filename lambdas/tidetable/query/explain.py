@@ -18,7 +18,7 @@ from tidetable.query.model import Query, Reader
 from tidetable.query.page import list_gaps
 from tidetable.query.plan import plan_query
 from tidetable.query.read import AHEAD
-from tidetable.query.scans import ArchiveScan, IndexScan, PackScan, Plan, Scan, list_filters
+from tidetable.query.scans import ArchiveScan, IndexScan, Plan, Scan, list_filters
 from tidetable.times import to_text
 
 # At most this many scans are shown: a year of small buckets has more scans than fit into an answer.
@@ -117,5 +117,5 @@ def _show_scan(scan: Scan, filters: list[str]) -> dict[str, Any]:
         "ranges": scan.count or 1,
         "filtered_by": filters,
         "fetches": isinstance(scan, IndexScan) and scan.fetches,
-        "unpacks": isinstance(scan, PackScan),
+        "unpacks": scan.unpacks,
     }

@@ -16,11 +16,11 @@ from tidetable.problems import refuse_request
 from tidetable.query.earlier import VersionChoice, make_archive_rows
 from tidetable.query.hydrate import make_whole_row
 from tidetable.query.model import Reader
-from tidetable.query.pack_reading import Lookup, find_event_in_pack, find_newest
+from tidetable.query.packs.scan import PackScan
+from tidetable.query.packs.walk import Lookup, find_event_in_pack, find_newest
 from tidetable.query.parse import Parameters
 from tidetable.query.read import read_periods
 from tidetable.query.rows import Row
-from tidetable.query.scans import PackScan
 from tidetable.query.session import ReadSession
 from tidetable.times import MOMENT, from_text, to_text
 
@@ -158,6 +158,6 @@ class _EventReader(NamedTuple):
         page = self.session.reader.archive.read(keys, limit=100, ascending=True)
         rows = make_archive_rows(page, entry, self.choice.projection)
         # The ref of an event that was in a pack names the pack, so its key is not the key of the archived row.
-        packed = layout.pack is not None
-        row = next((row for row in rows if (row.item["pk"], row.item["sk"]) == self.ref.key or packed), None)
+        in_pack = is_address(self.ref.key.pk)
+        row = next((row for row in rows if (row.item["pk"], row.item["sk"]) == self.ref.key or in_pack), None)
         return None if row is None else self.choice.take_archived(row)

@@ -17,7 +17,7 @@ from tidetable.layout import Key
 from tidetable.ports import ItemColumns
 from tidetable.query.model import Projection
 from tidetable.query.rows import Row
-from tidetable.query.scans import IndexScan, LiveScan, PackScan
+from tidetable.query.scans import IndexScan, LiveScan
 from tidetable.query.session import ReadSession
 from tidetable.values import count_item_bytes
 
@@ -68,8 +68,8 @@ def match_conditions(
     if lack_searched(items):
         groups = group_items(items)
         return ItemColumns.of([item for group in groups for item in _match_items(group, scan, session, fields)])
-    if isinstance(scan, PackScan):
-        # Events of packs that are text stay text.
+    if columns.are_text:
+        # Texts that DynamoDB has not filtered come from packs. They stay texts.
         return columns.where([_meets_conditions(scan, item) for item in items])
     return ItemColumns.of([item for item in items if _meets_conditions(scan, item)])
 

@@ -20,11 +20,11 @@ from tidetable.ports import KeyRange, RangeRead
 from tidetable.problems import Problem, ProblemError, refuse_parameter, refuse_request
 from tidetable.query.hydrate import complete_rows
 from tidetable.query.model import Cost, Projection, Reader
-from tidetable.query.pack_reading import find_newest
+from tidetable.query.packs.scan import PackScan
+from tidetable.query.packs.walk import find_newest
 from tidetable.query.page import Room
 from tidetable.query.parse import Parameters
 from tidetable.query.rows import Row, show_rows
-from tidetable.query.scans import PackScan
 from tidetable.query.session import ReadSession
 from tidetable.query.waves import AT_ONCE
 from tidetable.remaining import Remaining

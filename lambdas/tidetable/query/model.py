@@ -43,6 +43,10 @@ class Position(NamedTuple):
     series: str = ""
     id: str = ""
 
+    def make_sort_key(self, layout: Layout) -> str:
+        """Make the sort key of the position in a layout. An instant sorts before all events of its time."""
+        return layout.make_sort_key(*self) if self.id else layout.make_edge(self.time)
+
 
 class Projection(msgspec.Struct, frozen=True, array_like=True):
     """The data and the versions of an event that an answer shows.

@@ -14,8 +14,9 @@ from tidetable.layout import Index, Layout, escape
 from tidetable.ports import KeyRange
 from tidetable.query.access_path import AccessPath, choose_access_path
 from tidetable.query.earlier import make_archive_range
-from tidetable.query.model import Position, Projection, Query
-from tidetable.query.scans import ArchiveScan, Gap, GatherScan, IndexScan, PackScan, Plan, Scan, TableScan
+from tidetable.query.model import Projection, Query
+from tidetable.query.packs.scan import plan_pack_scan
+from tidetable.query.scans import ArchiveScan, Gap, GatherScan, IndexScan, Plan, Scan, TableScan
 from tidetable.times import MOMENT, to_text
 
 
@@ -94,7 +95,7 @@ def _plan_scans(query: Query, entry: Entry, start: datetime, end: datetime, path
         if index is not None and index.local:
             yield _plan_index_scan(query, path, index, entry, partitions, first, last)
         else:
-            scan = _plan_table_scan if entry.layout.pack is None else _plan_pack_scan
+            scan = _plan_table_scan if entry.layout.pack is None else plan_pack_scan
             yield scan(query, path, entry, partitions, first, last)
 
 
@@ -126,25 +127,6 @@ def _plan_table_scan(
     if layout.partition_by == "series" and query.series is None:
         return replace(scan, series_ranges=_spread_over_series(query, layout, keys))
     return replace(scan, partitions=partitions, suffixes=layout.list_suffixes(query.names.series, query.names.ids))
-
-
-def _plan_pack_scan(
-    query: Query, path: AccessPath, entry: Entry, partitions: Sequence[str], start: datetime, end: datetime
-) -> PackScan:
-    """Plan the scan of a table of packs, with bounds for the packs that may hold an event, and bounds for the events."""
-    layout, after = entry.layout, query.after
-    low, high = layout.make_edge(start), layout.make_edge(end)
-    first, last = start, end
-    if after is not None:
-        place = make_sort_key(after, layout.find_ordering_layout(query.series))
-        if query.ascending and place >= low:
-            # Begin after the place itself. An instant without series and id is before all events of its time, so begin
-            # at it.
-            low, first = f"{place}\0" if after.id else place, after.time
-        elif not query.ascending and place < high:
-            high, last = place, after.time + MOMENT
-    scan = PackScan.of(entry, first, last, partitions, low=low, high=high)
-    return replace(scan, start=start, end=end, conditions=path.conditions)
 
 
 def _plan_index_scan(
@@ -240,7 +222,7 @@ def _find_edges(query: Query, layout: Layout, start: datetime, end: datetime) ->
     A sort key is a time, ``#`` and more. So bounds that are only times include the start and exclude the end.
     """
     low, high = layout.make_edge(start), layout.make_edge(end)
-    after = None if query.after is None else make_sort_key(query.after, layout)
+    after = None if query.after is None else query.after.make_sort_key(layout)
     return low, high, after if after is not None and low <= after <= high else None
 
 
@@ -251,11 +233,3 @@ def _is_ahead(start: datetime, end: datetime, query: Query) -> bool:
     if query.ascending:
         return query.after.time < end
     return start < query.after.time or (bool(query.after.id) and start == query.after.time)
-
-
-def make_sort_key(position: Position, layout: Layout) -> str:
-    """Make the sort key of a position in a layout.
-
-    An instant without series and id sorts before all events of its time.
-    """
-    return layout.make_sort_key(*position) if position.id else layout.make_edge(position.time)

@@ -27,11 +27,11 @@ from tidetable.query.gather import gather_events
 from tidetable.query.hydrate import match_conditions, read_base_items
 from tidetable.query.merge import HALF_UNITS, WHOLE_UNITS, Demand, Fetch, Placed, WholePages, merge_ranges
 from tidetable.query.model import Position, Query
-from tidetable.query.oldest_first import OldestFirst
-from tidetable.query.pack_reading import PackWalk
-from tidetable.query.scans import ArchiveScan, GatherScan, IndexScan, LiveScan, PackScan, Scan, TableScan
+from tidetable.query.packs.reader import PackReader
+from tidetable.query.packs.scan import PackScan
+from tidetable.query.scans import ArchiveScan, GatherScan, IndexScan, LiveScan, Scan, TableScan
 from tidetable.query.session import ReadSession
-from tidetable.query.waves import cut_reads, is_page_of_oldest, make_first_reads, reads_in_waves
+from tidetable.query.waves import cut_reads, reads_in_waves
 
 _Answer = TypeVar("_Answer")
 # At most this many scans are begun at once.
@@ -113,7 +113,8 @@ class Scanner:
                 if isinstance(scan, ArchiveScan):
                     yield from self._read_archive(scan, opening, pool, None if is_first else edge)
                 elif isinstance(scan, PackScan):
-                    yield from self._read_packs(scan, opening, edge)
+                    opened = PackReader(scan, self._query, session, self.demand, self._fields, self._whole)
+                    yield from opened.read(opening.reads, opening.pages, partial(self._fetch_pages, unpacks=True), edge)
                 else:
                     yield from self._read_live(scan, opening)
                 is_first = False
@@ -128,24 +129,24 @@ class Scanner:
             pool.submit(self._read_page, scan.keys) if isinstance(scan, ArchiveScan) else None for scan in scans
         ]
         # Packs are read by requests of their own. The other scans of a range are before or after those of packs.
-        for packs, group in groupby(zip(scans, archived, strict=True), lambda pair: isinstance(pair[0], PackScan)):
+        for unpacks, group in groupby(zip(scans, archived, strict=True), lambda pair: pair[0].unpacks):
             begun = []
             for scan, reading in group:
-                reads = make_first_reads(scan, self.demand.count)
-                waits = packs and reads_in_waves(scan, self._query, whole=self._whole)
+                reads = scan.make_first_reads(self.demand.count)
+                waits = unpacks and reads_in_waves(scan, self._query, whole=self._whole)
                 begun.append((scan, reads, 0 if waits else len(reads), reading))
             due = [read for _, reads, count, _ in begun for read in reads[:count]]
             whole = any(isinstance(scan, GatherScan) for scan, *_ in begun)
-            pages = iter(self._fetch_pages(due, packs=packs, ranges=0 if whole else len(due)))
+            pages = iter(self._fetch_pages(due, unpacks=unpacks, ranges=0 if whole else len(due)))
             for scan, reads, count, reading in begun:
                 yield _Opening(scan, reads, list(islice(pages, count)), reading)
 
-    def _fetch_pages(self, reads: Sequence[RangeRead], *, packs: bool = False, ranges: int = 0) -> list[Page]:
+    def _fetch_pages(self, reads: Sequence[RangeRead], *, unpacks: bool = False, ranges: int = 0) -> list[Page]:
         """Fetch the pages of some ranges. ``ranges`` are merged; 0 if the pages must be whole."""
         query, session, pages = self._query, self._session, list[Page]()
-        form = choose_form(self._entries[reads[0].keys.table].layout) if packs and reads else None
-        texts = query.projection.as_stored and not self._fields and not packs
-        decoded = not (texts or self._fields or packs)
+        form = choose_form(self._entries[reads[0].keys.table].layout) if unpacks and reads else None
+        texts = query.projection.as_stored and not self._fields and not unpacks
+        decoded = not (texts or self._fields or unpacks)
         for some in cut_reads(reads, pages, decoded=decoded, consistent=query.consistent, ranges=ranges):
             answers = session.reader.store.query_many(
                 some,
@@ -153,7 +154,7 @@ class Scanner:
                 consistent=query.consistent,
                 texts=texts,
                 # Packs are read completely: DynamoDB cannot see the events in a pack.
-                fields=() if packs else self._fields,
+                fields=() if unpacks else self._fields,
             )
             pages += [
                 session.take_page(page, self._entries[keys.table], query.start, query.end, form)
@@ -161,29 +162,7 @@ class Scanner:
             ]
         return pages
 
-    def _read_packs(self, scan: PackScan, opening: _Opening, edge: Position) -> Iterator[LiveBatch | TimeUp]:
-        """Read the events of packs. Conditions that DynamoDB would filter by are checked here, after unpacking.
-
-        If the walk stops before it has advanced, the range was read up to ``edge``.
-        """
-        self._session.note_source(scan)
-        names, names_of = scan.find_names_left(self._query), scan.entry.layout.parse_names
-        self.demand.filtered = names != ANY or bool(scan.conditions)
-        walk: PackWalk | OldestFirst
-        if is_page_of_oldest(scan, self._query, whole=self._whole):
-            holds, names = None if names == ANY else names.hold, ANY
-            walk, ranges = OldestFirst(scan, self._session, self.demand, holds), 0
-        else:
-            walk, ranges = PackWalk(scan, self._session, self.demand, ascending=self._query.ascending), scan.count
-        fetch = partial(self._fetch_pages, packs=True, ranges=ranges)
-        for columns, reached in walk.read(opening.reads, opening.pages, fetch):
-            if names != ANY:
-                columns = columns.where([names.hold(*names_of(*key)[1:]) for key in zip(*columns[:2], strict=True)])
-            yield self._make_batch(scan, columns, reached)
-        if walk.stopped:
-            yield TimeUp(walk.position or edge)
-
-    def _read_live(self, scan: TableScan | IndexScan, opening: _Opening) -> Iterator[LiveBatch]:
+    def _read_live(self, scan: LiveScan, opening: _Opening) -> Iterator[LiveBatch]:
         query, (_, reads, pages, _) = self._query, opening
         fetch: Fetch = partial(self._fetch_pages, ranges=0 if isinstance(scan, GatherScan) else scan.count)
         self._session.note_source(scan)
@@ -247,13 +226,11 @@ class Scanner:
 
     def _make_batch(self, scan: LiveScan, columns: ItemColumns, reached: Position | None) -> LiveBatch:
         """Make a batch of the events that meet all conditions, completed with the data that the index lacks."""
-        query, session, packed = self._query, self._session, isinstance(scan, PackScan)
+        query, session = self._query, self._session
         if isinstance(scan, IndexScan) and scan.fetches:
             columns = ItemColumns.of(read_base_items(columns.items(), scan, session, consistent=query.consistent))
-        if not columns.are_text or (packed and scan.conditions):
+        if not columns.are_text:
             columns = match_conditions(columns, scan, session, self._fields)
-        if packed and not query.projection.as_stored:
-            columns = ItemColumns.of(columns.items())
         return LiveBatch(scan, columns, reached)
 
     def _read_page(self, keys: ArchiveRange) -> ArchivePage:

@@ -6,7 +6,7 @@ A scan is for a table, an index, packs or an archive. The planner makes scans. T
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import ClassVar, Literal
 
 import msgspec
@@ -15,13 +15,15 @@ from msgspec.structs import asdict, replace
 from tidetable.catalog import FAULTS, Entry, GapReason
 from tidetable.conditions import ANY, Condition, NameConditions
 from tidetable.events import Item
-from tidetable.layout import Index, escape, unescape
-from tidetable.layout.pack import find_key_range
+from tidetable.layout import WHOLE, Index, escape, unescape
 from tidetable.layout.period_layout import NEWEST
-from tidetable.ports import ArchiveRange, KeyRange
+from tidetable.ports import ArchiveRange, KeyRange, RangeRead, Table
+from tidetable.query.merge import compute_share
 from tidetable.query.model import Position, Query
-from tidetable.times import MOMENT, TEXT_LENGTH, from_text
+from tidetable.times import MOMENT, from_text
 
+# Events that are gathered are read to their end. AWS: a page of a query ends at 1 MB, whatever its limit.
+GATHERED = 10_000
 Source = Literal["table", "index", "replica", "archive"]  # of an answer's events
 
 
@@ -75,12 +77,16 @@ class _Scan(msgspec.Struct, frozen=True, kw_only=True):
         return Position(from_text(time), series, id)
 
 
-class _KeyScan(_Scan, frozen=True, kw_only=True):
-    """A scan with one key range per suffix and logical partition, all shaped like ``keys``."""
+class LiveScan(_Scan, frozen=True, kw_only=True):
+    """A scan with one key range per suffix and logical partition, all shaped like ``keys``.
+
+    If it ``unpacks``, its items hold several events. Then pages are read completely: DynamoDB cannot see these events.
+    """
 
     keys: KeyRange
     partitions: Sequence[str] = ()
     suffixes: Sequence[int] = ()
+    unpacks: ClassVar[bool] = False
 
     @property
     def source(self) -> Source:
@@ -100,12 +106,36 @@ class _KeyScan(_Scan, frozen=True, kw_only=True):
         """The key ranges. Each call makes them again."""
         return [replace(self.keys, pk=f"{name}#{suffix}") for name in self.partitions for suffix in self.suffixes]
 
+    def make_first_reads(self, count: int) -> list[RangeRead]:
+        """Make the reads of the first page of each range, if ``count`` events are wanted."""
+        limit = compute_share(count, self.count) if self.count else 0
+        return [RangeRead(keys, limit) for keys in self.ranges]
+
+    def begins_with_oldest(self, query: Query, *, whole: bool) -> bool:  # noqa: ARG002 - scans of packs need them
+        """True if a page of the oldest events is read in no order of its items, so that its reads come in waves."""
+        return False
+
+    def measure_events(self, table: Table) -> tuple[float, float]:
+        """Return the number of events in all that the scan is a part of, and the bytes of one; zeros if unknown."""
+        # DynamoDB counts an index separately from its table.
+        count, size = table.index_sizes.get(self.index_name or "", (table.item_count, table.size_bytes))
+        return (count, size / count) if count else (0.0, 0.0)
+
+    def estimate_parts(self, each: float, total: float, size: float, item_bytes: float, first: int) -> list[float]:  # noqa: ARG002 - as above
+        """Divide the ``each`` events of a range that are wanted, of ``total``, into the requests that read them."""
+        return [each]
+
+    @property
+    def is_guess(self) -> bool:
+        """True if the number of its events is a guess: nobody has counted the share of a series."""
+        return self.entry.layout.partition_by == "series"
+
     def find_names_left(self, query: Query) -> NameConditions:
         """Find the conditions on names that the key ranges do not imply."""
         return query.names._replace(series=()) if self.entry.layout.partition_by == "series" else query.names
 
 
-class TableScan(_KeyScan, frozen=True, kw_only=True):
+class TableScan(LiveScan, frozen=True, kw_only=True):
     """The scan of a period's table, or of its read replica.
 
     If the partitions are several series, each range begins at its own position: these ranges are ``series_ranges``.
@@ -122,7 +152,7 @@ class TableScan(_KeyScan, frozen=True, kw_only=True):
         return self.series_ranges or super().ranges
 
 
-class IndexScan(_KeyScan, frozen=True, kw_only=True):
+class IndexScan(LiveScan, frozen=True, kw_only=True):
     """The scan of an index of a period.
 
     It ``fetches`` if the query shows or checks fields that the index does not hold. In an index that is sorted by
@@ -148,6 +178,11 @@ class IndexScan(_KeyScan, frozen=True, kw_only=True):
         """Narrow a range of times to a head: its sort keys begin with the head and continue with the time."""
         after = None if keys.after is None else f"{head}{keys.after}"
         return replace(keys, low=f"{head}{keys.low}", high=f"{head}{keys.high}", after=after)
+
+    @property
+    def is_guess(self) -> bool:
+        """True if the number of its events is a guess: nobody has counted the share of a value."""
+        return self.index.partition_by != WHOLE or bool(self.index.levels)
 
     def find_position(self, sort_key: str, series: str | None) -> Position:  # noqa: ARG002 - other scans need it
         """Compute an event's position from its sort key in the index. This key always names the series."""
@@ -184,37 +219,15 @@ class GatherScan(IndexScan, frozen=True, kw_only=True):
     def _narrow_to_head(self, keys: KeyRange, head: str) -> KeyRange:
         return replace(keys, prefix=head)
 
+    def make_first_reads(self, count: int) -> list[RangeRead]:  # noqa: ARG002 - other scans need it
+        """Make the reads of the first page of each range: all are read to their end."""
+        return [RangeRead(keys, GATHERED) for keys in self.ranges]
+
     def holds(self, place: str, after: str | None, *, ascending: bool) -> bool:
         """True if an event at ``place`` belongs to the scan and comes after the place ``after``."""
         if not self.first <= place < self.last:
             return False
         return after is None or (place > after if ascending else place < after)
-
-
-class PackScan(_KeyScan, frozen=True, kw_only=True):
-    """The scan of a period's table of packs. ``keys`` are the bounds of packs.
-
-    The scan has the events in these packs with ``low <= place < high``. If the partitions are several series, places
-    name the series. All suffixes must be read, because all events of a pack together decide its suffix.
-    """
-
-    low: str
-    high: str
-
-    @classmethod
-    def of(
-        cls, entry: Entry, start: datetime, end: datetime, partitions: Sequence[str], *, low: str = "", high: str = ""
-    ) -> PackScan:
-        """Make the scan of the packs that may hold events of ``[start, end)``.
-
-        Without ``low`` and ``high`` the scan has all of these events.
-        """
-        keys = KeyRange(entry.table, "", *find_key_range(start, end, find_span(entry)))
-        low, high = low or entry.layout.make_edge(start), high or entry.layout.make_edge(end)
-        suffixes = range(entry.layout.shards)
-        return cls(
-            entry=entry, start=start, end=end, keys=keys, partitions=partitions, suffixes=suffixes, low=low, high=high
-        )
 
 
 class ArchiveScan(_Scan, frozen=True, kw_only=True):
@@ -224,32 +237,14 @@ class ArchiveScan(_Scan, frozen=True, kw_only=True):
     source: ClassVar[Source] = "archive"
     index_name: ClassVar[str | None] = None
     count: ClassVar[int] = 0
+    unpacks: ClassVar[bool] = False
+
+    def make_first_reads(self, count: int) -> list[RangeRead]:  # noqa: ARG002 - other scans need it
+        """Return no reads: an archive has no key ranges."""
+        return []
 
 
-LiveScan = TableScan | IndexScan | PackScan
 Scan = LiveScan | ArchiveScan
-
-
-def find_span(entry: Entry) -> int:
-    """Return the longest time between two events of a pack, in seconds. The period's layout must have packs."""
-    assert entry.layout.pack is not None  # noqa: S101 - the planner makes scans of packs for no other layout
-    return entry.layout.pack.span
-
-
-def make_damaged_gap(scan: PackScan, item: Item) -> Gap | None:
-    """Make the gap in a scan's range where a damaged pack may have held events; None if the pack cannot have events
-    there.
-    """
-    newest, text = from_text(item["sk"][:TEXT_LENGTH]), str(item.get("oldest"))
-    try:
-        oldest = from_text(text if text.endswith("Z") else "")
-        is_credible = oldest <= newest
-    except ValueError:
-        is_credible = False
-    if not is_credible:
-        oldest = newest - timedelta(seconds=find_span(scan.entry))
-    start, end = max(oldest, scan.start), min(newest + MOMENT, scan.end)
-    return Gap(start, end, GapReason.DAMAGED_PACK) if start < end else None
 
 
 def list_filters(scan: Scan, query: Query | None) -> list[str]:

@@ -16,22 +16,19 @@ from msgspec.structs import replace
 from tidetable.conditions import ANY
 from tidetable.events import Item
 from tidetable.forms.field_columns import DATA, FieldColumns, Row, make_columns
-from tidetable.forms.packed import PackUnit
 from tidetable.forms.plain import open_page
 from tidetable.large.unpack import group_items
 from tidetable.layout.hierarchy import skip_levels
-from tidetable.layout.pack import shift_time
 from tidetable.layout.period_layout import NEWEST
 from tidetable.ports import FieldPage, ItemColumns, KeyRange, Page
 from tidetable.query.hydrate import match_conditions, read_base_items
 from tidetable.query.model import Query
-from tidetable.query.scans import GatherScan, IndexScan, LiveScan, PackScan, TableScan, find_span, make_damaged_gap
+from tidetable.query.scans import GatherScan, IndexScan, LiveScan, TableScan
 from tidetable.query.session import ReadSession
 from tidetable.times import TEXT_LENGTH, from_text, to_text
 
-# The bytes of packs that a unit holds until they can be settled, and the packs that are opened even without time, so
-# that a small read can advance: that needs less than ``RESERVE``.
-_MOST_HELD, _OPENED_ANYWAY = 200_000_000, 200
+# The packs that are opened even without time, so that a small read can advance: that needs less than ``RESERVE``.
+_OPENED_ANYWAY = 200
 # An index's entries whose data is fetched together.
 _FETCHED_TOGETHER = 2_000
 NO_EVENTS = FieldColumns([], [], {}, list)
@@ -116,7 +113,7 @@ class ReadUnit(msgspec.Struct):
         if names != ANY:
             columns = columns.where([names.hold(*names_of(*key)[1:]) for key in zip(*columns[:2], strict=True)])
         whole = DATA in self.fields
-        if not columns.are_text or (isinstance(scan, PackScan) and scan.conditions):
+        if not columns.are_text:
             columns = match_conditions(columns, scan, session, () if whole else self.fields)
         if columns.are_text:
             # Text is the whole data of plain events, in the order of their keys.
@@ -170,73 +167,6 @@ class IndexUnit(ReadUnit):
     def find_reached(self, edge: str) -> datetime:
         """Find the instant before which all events were yielded."""
         return self.scan.start if isinstance(self.scan, GatherScan) else super().find_reached(edge)
-
-
-class PackedUnit(ReadUnit):
-    """What is read of packs, and of the large events beside them."""
-
-    packs: PackUnit | None = None
-    reached: datetime | None = None
-
-    @property
-    def kind(self) -> PageKind:
-        return PageKind(as_columns=False)
-
-    def take(self, state: RangeState, page: Page | FieldPage) -> Iterator[FieldColumns]:  # noqa: ARG002 - as of the others
-        """Take a page of packs: its events are settled later."""
-        assert self.packs is not None  # noqa: S101 - begin_unit sets it
-        assert isinstance(page, Page)  # noqa: S101 - packs are not read as columns
-        self.packs.hold(page.items)
-        yield from ()
-
-    def settle(self, edge: str | None) -> Iterator[tuple[FieldColumns, datetime | None]]:
-        """Yield events that are settled when all ranges were read up to the time ``edge``; None is the end."""
-        assert self.packs is not None  # noqa: S101 - begin_unit sets it
-        names, conditions = self.scan.find_names_left(self.query), self.scan.conditions
-        # A copy of an event may lie in a pack whose newest event is almost one span newer.
-        before = None if edge is None else shift_time(edge, -find_span(self.scan.entry))
-        for opened, end in self.packs.settle_before(before):
-            alone = [each.item for each in opened if each.item is not None and len(each.columns)]
-            for each in opened:
-                if each.item is None and len(each.columns):
-                    yield each.columns.select(names, conditions), None
-            if alone:
-                yield from ((columns, None) for columns in self.complete(ItemColumns.of(alone)))
-            self.reached = from_text(end)
-            yield NO_EVENTS, self.reached
-        if self.packs.held_bytes > _MOST_HELD:
-            raise OutOfTime
-
-    def find_reached(self, edge: str) -> datetime:  # noqa: ARG002 - as of the others
-        """Find the instant before which all events were yielded."""
-        return self.reached or self.scan.start
-
-
-def begin_unit(
-    scan: LiveScan, query: Query, session: ReadSession, fields: tuple[str, ...], patience: Patience
-) -> ReadUnit:
-    """Begin the unit of a scan."""
-    if isinstance(scan, IndexScan):
-        return IndexUnit(scan, query, session, fields)
-    if not isinstance(scan, PackScan):
-        return ReadUnit(scan, query, session, fields)
-
-    def note_damaged(item: Item) -> None:
-        gap = make_damaged_gap(scan, item)
-        if gap is not None:
-            session.note_gap(gap, scan.entry, item["pk"], item["sk"])
-
-    packs = PackUnit(
-        scan.entry.layout,
-        find_span(scan.entry),
-        scan.low[:TEXT_LENGTH],
-        scan.high[:TEXT_LENGTH],
-        tuple(dict.fromkeys([*fields, *(condition.field for condition in scan.conditions)])),
-        session.reader.unpacker.compressor,
-        note_damaged,
-        patience.look_at_pack,
-    )
-    return PackedUnit(scan, query, session, fields, packs=packs)
 
 
 class RangeState(msgspec.Struct):

@@ -7,23 +7,16 @@ and a query may have thousands of ranges.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from math import ceil
 
 from msgspec.structs import replace
 
 from tidetable.events import Item
 from tidetable.ports import Page, RangeRead
 from tidetable.problems import refuse_request
-from tidetable.query.merge import compute_share
 from tidetable.query.model import Query
-from tidetable.query.scans import ArchiveScan, GatherScan, PackScan, Scan
+from tidetable.query.scans import LiveScan, Scan
 from tidetable.values import MAX_ITEM_BYTES, count_item_bytes
 
-# Before the first page, nobody knows how many events a pack holds. By default a request has at most 1,000 events, so a
-# pack has at most 1,000, too. At least two packs are needed to settle the events of the first pack.
-_EVENTS_PER_PACK, LEAST_PACKS = 1_000, 2
-# Events that are gathered are read to their end. AWS: a page of a query ends at 1 MB, whatever its limit.
-GATHERED = 10_000
 # Six times the connections of a function: so the waves take no longer than all reads together.
 AT_ONCE = 48
 # A unit is 8 KB of an eventually consistent read (AWS: half a unit per 4 KB), so this is 40 MB. As objects of Python, it
@@ -36,36 +29,9 @@ TEXTS_AT_ONCE = 96
 MOST_BYTES = 215_000_000
 
 
-def count_first_packs(scan: PackScan, count: int) -> int:
-    """Count the packs of each range to read first, if ``count`` events of the scan are wanted.
-
-    They are only a few packs, because one pack may hold all wanted events.
-    """
-    return max(LEAST_PACKS, compute_share(ceil(count / _EVENTS_PER_PACK), max(scan.count, 1)))
-
-
-def make_first_reads(scan: Scan, count: int) -> list[RangeRead]:
-    """Make the reads of the first page of each range, if ``count`` events are wanted; empty for an archive."""
-    if isinstance(scan, ArchiveScan) or not scan.count:
-        return []
-    if isinstance(scan, PackScan):
-        limit = count_first_packs(scan, count)
-    else:
-        limit = GATHERED if isinstance(scan, GatherScan) else compute_share(count, scan.count)
-    return [RangeRead(keys, limit) for keys in scan.ranges]
-
-
-def is_page_of_oldest(scan: Scan, query: Query, *, whole: bool) -> bool:
-    """True if a page of the oldest events of packs is read. A ``whole`` read is a walk in the order of time.
-
-    A condition on data is checked on the copy that counts, so nobody knows where such a page ends.
-    """
-    return isinstance(scan, PackScan) and query.ascending and not (whole or scan.conditions)
-
-
 def reads_in_waves(scan: Scan, query: Query, *, whole: bool) -> bool:
     """True if the first pages of a scan are not held together: the packs of each wave are opened before the next."""
-    return scan.count > 2 * TEXTS_AT_ONCE and is_page_of_oldest(scan, query, whole=whole)
+    return isinstance(scan, LiveScan) and scan.count > 2 * TEXTS_AT_ONCE and scan.begins_with_oldest(query, whole=whole)
 
 
 def measure_item(item: Item) -> int:

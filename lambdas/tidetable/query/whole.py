@@ -26,18 +26,10 @@ from tidetable.ports import ArchivePage, ArchiveRange, FieldPage, Page, RangeRea
 from tidetable.query.archives import ARCHIVES, read_archive_pages, wait_for_page
 from tidetable.query.batches import TimeUp
 from tidetable.query.model import Position, Query
+from tidetable.query.packs.unit import begin_unit
 from tidetable.query.scans import ArchiveScan, LiveScan, Scan
 from tidetable.query.session import ReadSession
-from tidetable.query.units import (
-    NO_EVENTS,
-    OutOfTime,
-    PageKind,
-    Patience,
-    RangeState,
-    ReadUnit,
-    begin_ranges,
-    begin_unit,
-)
+from tidetable.query.units import NO_EVENTS, OutOfTime, PageKind, Patience, RangeState, ReadUnit, begin_ranges
 from tidetable.times import to_text
 
 # At most this many pages are read at once. A page that is decoded into objects takes 15 MB.

@@ -11,7 +11,7 @@ from tidetable.events import Item
 from tidetable.layout.pack import is_pack
 from tidetable.ports import ItemColumns
 from tidetable.query.model import Position
-from tidetable.query.scans import PackScan, make_damaged_gap
+from tidetable.query.packs.scan import PackScan, make_damaged_gap
 from tidetable.query.session import ReadSession
 from tidetable.times import TEXT_LENGTH, from_text
 

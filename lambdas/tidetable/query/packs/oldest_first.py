@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from tidetable.events import Item
+from tidetable.forms.choose import choose_form
 from tidetable.layout.pack import shift_time
 from tidetable.ports import ItemColumns, Page, RangeRead
 from tidetable.query.merge import Demand, Fetch, compute_share
 from tidetable.query.model import Position
-from tidetable.query.pack_opening import PackOpener, find_oldest
-from tidetable.query.scans import PackScan, find_span
+from tidetable.query.packs.opening import PackOpener, find_oldest
+from tidetable.query.packs.scan import PackScan
 from tidetable.query.session import ReadSession
 from tidetable.query.waves import AT_ONCE, measure_item
 from tidetable.times import MOMENT, TEXT_LENGTH, from_text, to_text
@@ -64,7 +65,7 @@ class OldestFirst:
         self._demand = demand
         self._opener = PackOpener(scan, session)
         self._holds = self._make_holds(holds)
-        self._span = find_span(scan.entry)
+        self._span = choose_form(scan.entry.layout).span
         self._low = scan.low
         self.stopped = False
         self.position: Position | None = None

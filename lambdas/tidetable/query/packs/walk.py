@@ -20,11 +20,11 @@ from tidetable.ports import Compressor, ItemColumns, Page, RangeRead
 from tidetable.problems import refuse_request
 from tidetable.query.merge import HALF_UNITS, Demand, Fetch, Merged, WholePages, compute_share, merge_ranges
 from tidetable.query.model import Position
-from tidetable.query.pack_opening import PackOpener, find_oldest
-from tidetable.query.pending_packs import PendingPacks
-from tidetable.query.scans import PackScan, find_span
+from tidetable.query.packs.opening import PackOpener, find_oldest
+from tidetable.query.packs.pending import PendingPacks
+from tidetable.query.packs.scan import LEAST_PACKS, PackScan
 from tidetable.query.session import ReadSession
-from tidetable.query.waves import LEAST_PACKS, count_first_packs, cut_reads
+from tidetable.query.waves import cut_reads
 from tidetable.times import MOMENT, TEXT_LENGTH, from_text, to_text
 
 # An ascending walk holds at most this much before an event is settled: bytes of packs that are not opened yet, and
@@ -59,7 +59,7 @@ class PackWalk:
         self._ascending = ascending
         self.damaged = self.stopped = False
         self.position: Position | None = None
-        self._walk = Walk(span=find_span(scan.entry), ascending=ascending, low=scan.low, high=scan.high)
+        self._walk = Walk(span=choose_form(scan.entry.layout).span, ascending=ascending, low=scan.low, high=scan.high)
         self._pending = PendingPacks()
         self._pages = WholePages(max(scan.count, 1))
         # The instant up to which events are settled, and the same at the last page.
@@ -226,7 +226,7 @@ def find_newest(scans: Sequence[PackScan], session: ReadSession, *, consistent: 
             pages += [session.take_page(page, scan.entry, scan.start, scan.end, form) for page in answers]
         return pages
 
-    reads = [[RangeRead(keys, count_first_packs(scan, 1)) for keys in scan.ranges] for scan in scans]
+    reads = [scan.make_first_reads(1) for scan in scans]
     pages = iter(fetch(list(chain(*reads))))
     for scan, scan_reads in zip(scans, reads, strict=True):
         walk = PackWalk(scan, session, Demand(1, filtered=False), ascending=False)
