@@ -11,18 +11,16 @@ from tidetable.catalog import Entry, find_entry
 from tidetable.config import Stream
 from tidetable.errors import InvalidRef, TableMissing
 from tidetable.layout import Ref
-from tidetable.layout.pack import is_address, parse_address
+from tidetable.layout.pack import is_address
 from tidetable.problems import refuse_request
 from tidetable.query.earlier import VersionChoice, make_archive_rows
-from tidetable.query.hydrate import make_whole_row
 from tidetable.query.model import Reader
-from tidetable.query.packs.scan import PackScan
-from tidetable.query.packs.walk import Lookup, find_event_in_pack, find_newest
+from tidetable.query.packs.finder import choose_finder
 from tidetable.query.parse import Parameters
 from tidetable.query.read import read_periods
 from tidetable.query.rows import Row
 from tidetable.query.session import ReadSession
-from tidetable.times import MOMENT, from_text, to_text
+from tidetable.times import from_text, to_text
 
 KNOWN = frozenset({"fields", "versions", "version", "consistent", "tz"})
 MAX_NUMBER = 999_999_999
@@ -93,50 +91,22 @@ class _EventReader(NamedTuple):
         try:
             if not entry.live:
                 return self._read_archive(entry)
-            return self._read_item(entry) if entry.layout.pack is None else self._read_packed(entry)
+            return self._read_live(entry)
         except TableMissing:
             # If this is a reader, the origin may have the event.
             if copies is None or not again:
                 raise
             raise copies.refuse_missing(entry) from None
 
-    def _read_item(self, entry: Entry) -> Row | None:
-        key, store = self.ref.key, self.session.reader.store
-        item = store.get_many(entry.table, [key]).get(key) if self.consistent else store.get(entry.table, key)
-        return None if item is None else self.choice.read_row(item, entry, self.session)
-
-    def _read_packed(self, entry: Entry) -> Row | None:
-        """Read an event of a table with packs, by one GetItem if the pack that the ref names exists and holds the event.
-
-        Otherwise it searches every pack that can hold a copy of the event, because a restored table has other packs. A
-        ``consistent`` read always does this, because it must find the copy that counts.
-        """
-        layout, reader, ref_key = entry.layout, self.session.reader, self.ref.key
-        names = self._read_names(entry)
-        if names is None:
-            return None
-        (time, series, id), lookup = names, Lookup(None, damaged=False)
-        try:
-            key = parse_address(ref_key.pk) if is_address(ref_key.pk) else ref_key
-        except InvalidRef as error:
-            raise refuse_request(400, "bad_ref", str(error)) from error
-        place = layout.make_sort_key(time, series, id)
-        item = None if self.consistent else reader.store.get(entry.table, key)
+    def _read_live(self, entry: Entry) -> Row | None:
+        key, names = self.ref.key, self._read_names(entry)
+        item, damaged = choose_finder(entry, self.session).find_event(key, names, consistent=self.consistent)
         if item is not None:
-            lookup = find_event_in_pack(item, place, layout, reader.unpacker.compressor)
-        damaged = lookup.damaged
-        if lookup.item is None:
-            partitions = [layout.name_partition(time, series)]
-            scan = PackScan.of(entry, time, time + MOMENT, partitions, low=place, high=f"{place}\0")
-            (lookup,) = find_newest([scan], self.session, consistent=self.consistent)
-            if reader.access.series_prefix and layout.partition_by == "time":
-                # Another pack is damaged. It may have held events of other series only.
-                lookup = lookup._replace(damaged=False)
-        if lookup.item is not None:
-            return make_whole_row(lookup.item, entry, self.choice.projection, self.session)
-        if damaged or lookup.damaged:
-            return Row(entry, {"pk": ref_key.pk, "sk": place, "data": {}}, self.choice.projection, incomplete=True)
-        return None
+            return self.choice.read_row(item, entry, self.session)
+        if not damaged or names is None:
+            return None
+        item = {"pk": key.pk, "sk": entry.layout.make_sort_key(*names), "data": {}}
+        return Row(entry, item, self.choice.projection, incomplete=True)
 
     def _read_names(self, entry: Entry) -> tuple[datetime, str, str] | None:
         """Read the time, series and id in the ref; None if no event of the period can have such a key."""

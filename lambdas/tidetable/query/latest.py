@@ -16,12 +16,10 @@ from tidetable.errors import TableMissing
 from tidetable.events import Item
 from tidetable.layout import MAX_NAME_BYTES
 from tidetable.periods import find_containing
-from tidetable.ports import KeyRange, RangeRead
 from tidetable.problems import Problem, ProblemError, refuse_parameter, refuse_request
 from tidetable.query.hydrate import complete_rows
 from tidetable.query.model import Cost, Projection, Reader
-from tidetable.query.packs.scan import PackScan
-from tidetable.query.packs.walk import find_newest
+from tidetable.query.packs.finder import choose_finder
 from tidetable.query.page import Room
 from tidetable.query.parse import Parameters
 from tidetable.query.rows import Row, show_rows
@@ -177,7 +175,7 @@ class _Search(NamedTuple):
         """Find the latest event of each of some series in a period."""
         latest, session = self.latest, self.session
         try:
-            items = self._find_items(entry, names) if entry.layout.pack is None else self._find_in_packs(entry, names)
+            items = self._find_items(entry, names)
             inflate = session.reader.unpacker.inflate_or_keep
             rows = [Row.of(inflate(item), entry, self.projection) for item in items]
             if not latest.room.take_all(sum(row.measure_size() for row in rows), len(rows)):
@@ -192,31 +190,12 @@ class _Search(NamedTuple):
         return rows
 
     def _find_items(self, entry: Entry, names: Sequence[str]) -> list[Item]:
-        """Find the latest items of some series: one item per suffix is read, all in parallel."""
-        layout, (start, end) = entry.layout, self._find_range(entry)
-        low, high = layout.make_edge(start), layout.make_edge(end)
-        ranges = [
-            (name, KeyRange(entry.table, layout.make_partition_key(start, name, suffix), low, high))
-            for name in names
-            for suffix in layout.list_suffixes((name,))
-        ]
-        best: dict[str, Any] = {}
-        # An item of 400 KB may take 5 MB as objects of Python.
-        for at in range(0, len(ranges), AT_ONCE):
-            some = ranges[at : at + AT_ONCE]
-            reads = [RangeRead(keys, 1) for _, keys in some]
-            pages = self.session.reader.store.query_many(reads, ascending=False, consistent=self.consistent)
-            for (name, _), page in zip(some, pages, strict=True):
-                for item in self.session.take_page(page, entry, start, end).items:
-                    if name not in best or item["sk"] > best[name]["sk"]:
-                        best[name] = item
-        return list(best.values())
-
-    def _find_in_packs(self, entry: Entry, names: Sequence[str]) -> list[Item]:
-        """Find the latest events of some series in packs: the newest packs of each suffix are read, all in parallel."""
-        (start, end), items = self._find_range(entry), list[Item]()
-        scans = [PackScan.of(entry, start, end, [entry.layout.name_partition(start, name)]) for name in names]
-        for name, lookup in zip(names, find_newest(scans, self.session, consistent=self.consistent), strict=True):
+        """Find the latest events of some series, and note the series whose later events may be damaged."""
+        start, end, items = entry.period.start, entry.period.end, list[Item]()
+        if self.before is not None:
+            end = min(end, self.before)
+        finder = choose_finder(entry, self.session)
+        for name, lookup in finder.find_latest(names, start, end, consistent=self.consistent):
             if lookup.damaged:
                 self.latest.damaged.add(name)
                 self.latest.losses.append(
@@ -225,10 +204,6 @@ class _Search(NamedTuple):
             if lookup.item is not None:
                 items.append(lookup.item)
         return items
-
-    def _find_range(self, entry: Entry) -> tuple[datetime, datetime]:
-        period = entry.period
-        return period.start, period.end if self.before is None else min(period.end, self.before)
 
 
 def _refuse_late(entry: Entry, *, searched: bool) -> ProblemError:

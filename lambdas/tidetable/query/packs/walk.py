@@ -10,7 +10,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 from math import ceil
-from typing import Any, NamedTuple
+from typing import Any
 
 from tidetable.events import Item
 from tidetable.forms.choose import choose_form
@@ -18,6 +18,7 @@ from tidetable.layout import Layout
 from tidetable.layout.pack import is_pack
 from tidetable.ports import Compressor, ItemColumns, Page, RangeRead
 from tidetable.problems import refuse_request
+from tidetable.query.lookups import Lookup
 from tidetable.query.merge import HALF_UNITS, Demand, Fetch, Merged, WholePages, compute_share, merge_ranges
 from tidetable.query.model import Position
 from tidetable.query.packs.opening import PackOpener, find_oldest
@@ -201,16 +202,6 @@ class PackWalk:
 
     def _make_columns(self) -> ItemColumns:
         return self._opener.make_columns(self._walk.pop_settled())
-
-
-class Lookup(NamedTuple):
-    """The newest event of a scan as an item, or None.
-
-    If ``damaged``, a damaged pack may have held a newer event.
-    """
-
-    item: Item | None
-    damaged: bool
 
 
 def find_newest(scans: Sequence[PackScan], session: ReadSession, *, consistent: bool) -> Iterator[Lookup]:
