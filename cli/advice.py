@@ -29,27 +29,30 @@ def warn_about(config: Config) -> list[str]:
     Each warning names the key and the remedy.
     """
     warnings = [
-        f"streams.{name}.{warning}"
-        for name, stream in config.streams.items()
-        for warning in (*_warn_about_stream(stream), *_warn_about_instances(stream, config))
+        f"streams.{name}.{warning}" for name, stream in config.streams.items() for warning in _warn_about_stream(stream)
     ]
-    return give_advice(config) + warnings
+    return give_advice(config) + warnings + [*_warn_about_instances(config)]
 
 
-def _warn_about_instances(stream: Stream, config: Config) -> Iterator[str]:
-    """Warn about OpenTelemetry's default series in a stream partitioned by series, if the stream may get it."""
+def _warn_about_instances(config: Config) -> Iterator[str]:
+    """Warn about OpenTelemetry's default series in streams partitioned by series that may get it, once for all of them."""
     doors = config.doors
     named = {name for name in (doors.otlp_metrics, doors.otlp_logs) if name}
-    if (
-        doors.otlp
+    begun = [
+        name
+        for name, stream in config.streams.items()
+        if doors.otlp
         and stream.key.partition_by == "series"
         and not (stream.source or stream.otlp.series)
-        and (not named or stream.name in named)
-    ):
+        and (not named or name in named)
+    ]
+    if begun:
+        others = f"; the same holds for {', '.join(begun[1:])}" if begun[1:] else ""
         yield (
-            "otlp.series: by default a series has all attributes, also service.instance.id, which SDKs draw anew at each start: "
-            "each restart begins new series, and a query must name its series. Name the attributes, such as "
+            f"streams.{begun[0]}.otlp.series: by default a series has all attributes, also service.instance.id, which SDKs draw "
+            "anew at each start: each restart begins new series, and a query must name its series. Name the attributes, such as "
             '["service.name", "host.name"]; with replicas on one host, name one that tells them apart, such as "k8s.pod.name"'
+            f"{others}"
         )
 
 

@@ -57,7 +57,7 @@ def doctor(
             findings.append(Finding("account", "problem", str(error), "check --profile and the AWS configuration"))
         else:
             cloud = Cloud(_cache_clients(session, endpoint), session.region_name or "", clock.read_clock)
-            account = [*check_account(cloud)]
+            account = [*check_account(cloud, endpoint)]
             findings += account
             # Also without an answer of the account: a firewall may be the reason.
             findings += check_endpoints(cloud, machine) if cloud.region else ()

@@ -130,6 +130,15 @@ def test_the_clock_is_compared_with_that_of_aws(date: str, state: str, found: st
     assert (clock.state, clock.found) == (state, found)
 
 
+def test_the_clock_of_a_local_stage_is_its_own() -> None:
+    cloud = make_cloud(get_caller_identity=identify("Sun, 15 Mar 2026 12:10:00 GMT"))
+    clock = find([*check_account(cloud, "http://127.0.0.1:4566")], "clock")
+    assert (clock.state, clock.found) == ("note", "600 s behind the stage at http://127.0.0.1:4566")
+    assert "NTP" not in clock.advice
+    same = make_cloud(get_caller_identity=identify("Sun, 15 Mar 2026 12:00:00 GMT"))
+    assert find([*check_account(same, "http://127.0.0.1:4566")], "clock").state == "ok"
+
+
 def test_quotas_are_compared_with_what_the_configuration_needs() -> None:
     config = load(ROOT / "tidetable.toml")
     answers: dict[str, Any] = {

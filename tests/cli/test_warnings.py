@@ -143,6 +143,16 @@ def test_the_random_instance_in_opentelemetrys_series_is_named_where_it_begins_s
     assert not [warning for warning in warn_about(closed) if "service.instance.id" in warning]
 
 
+def test_streams_that_opentelemetry_may_reach_share_a_warning() -> None:
+    text = OTLP.format(by="series", bucket="", doors="", more="") + "".join(
+        f'[streams.{name}]\nperiod = "day"\nlate = "1h"\nretention = 9\nkey = {{ partition_by = "series" }}\n'
+        for name in "tu"
+    )
+    (found,) = (warning for warning in warn_about(parse(text)) if "service.instance.id" in warning)
+    assert found.startswith("streams.s.otlp.series: ")
+    assert found.endswith("; the same holds for t, u")
+
+
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
