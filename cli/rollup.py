@@ -113,18 +113,24 @@ def _format_minute(text: str | None) -> str:
     return "not begun" if text is None else f"{text[:16]}Z"
 
 
+def _show_plan(name: str, plan: dict[str, Any]) -> None:
+    if plan["problem"]:
+        out.print(f"{name}: {plan['problem']}", style="red", markup=False, soft_wrap=True)
+    else:
+        out.print(f"{name}: {plan['buckets']:,} buckets to compute, {plan['marked']:,} to compute anew")
+
+
 def _rebuild_cells(
     account: Account, stream: str, rollup: dict[str, Any], start: Any, end: Any, *, dry_run: bool, quiet: bool
 ) -> dict[str, Any]:
     """Rebuild a rollup: call the refresher until no bucket is left, or until it names a problem."""
     range_of_rollup = {"stream": stream, "rollup": rollup["rollup"], "from": start, "to": end}
     name = rollup["stream"]
-    if dry_run:
-        plan: dict[str, Any] = run_task("looking", lambda: account.run_refresher(rebuild=range_of_rollup, dry_run=True))
+    plan: dict[str, Any] = run_task("looking", lambda: account.run_refresher(rebuild=range_of_rollup, dry_run=True))
+    if dry_run or plan["problem"]:
+        # No table is opened for a rebuild that cannot run yet.
         if not quiet:
-            out.print(
-                plan["problem"] or f"{name}: {plan['buckets']:,} buckets to compute, {plan['marked']:,} to compute anew"
-            )
+            _show_plan(name, plan)
         return {"rollup": name, **plan}
     # The tables of past buckets are made or opened first, in the same way as for an import.
     opened = {"stream": name, "from": start, "to": end, "hours": _OPEN_HOURS, "rebuild": True}

@@ -33,6 +33,8 @@ STATUS = {"stream": "quakes", "rollups": [HOURS, DAYS]}
 FIRST, LAST = "2026-01-01T00:00:00.000000Z", "2026-02-01T00:00:00.000000Z"
 SPAN = ("--rebuild", "--from", "2026-01-01", "--to", "2026-02-01")
 WANTED = {"stream": "quakes", "rollup": "hours", "from": FIRST, "to": LAST}
+PLAN = {"buckets": 744, "marked": 3, "problem": None}
+PLANNED = ("refresher", {"rebuild": WANTED, "dry_run": True})
 
 
 class Functions:
@@ -84,13 +86,13 @@ def test_it_shows_one_rollup_as_json(scripted: Functions) -> None:
 
 
 def test_a_rebuild_opens_tables_and_calls_the_refresher_until_nothing_is_left(scripted: Functions) -> None:
-    scripted.answers = [STATUS, {"healthy": True}, step(500, 244, marked=3), step(None), step(0, 500)]
+    scripted.answers = [STATUS, PLAN, {"healthy": True}, step(500, 244, marked=3), step(None), step(0, 500)]
     shown = run("rollup", "quakes", "--name", "hours", *SPAN)
     opened = {"stream": "quakes-hours", "from": FIRST, "to": LAST, "hours": 24, "rebuild": True}
     # What the first call computed is sealed now. The other calls leave it out, so that it is not marked and computed anew.
     rest = WANTED | {"to": "2026-01-20T00:00:00.000000Z"}
     calls = [("refresher", {"rebuild": asked}) for asked in (WANTED, rest, rest)]
-    assert scripted.asked[1:] == [("lifecycle", {"backfill": opened}), *calls]
+    assert scripted.asked[1:] == [PLANNED, ("lifecycle", {"backfill": opened}), *calls]
     assert "quakes-hours: 744 buckets computed; 3 will be computed anew by the next runs" in shown.output
     assert shown.exit_code == 0
 
@@ -107,12 +109,12 @@ def test_a_rebuild_opens_tables_and_calls_the_refresher_until_nothing_is_left(sc
 )
 def test_a_range_may_end_now(scripted: Functions, stage: Any, start: str, end: str, sent: tuple[str, str]) -> None:
     stage.clock.sleep(37)
-    scripted.answers = [STATUS, {"healthy": True}, step(500), step(0)]
+    scripted.answers = [STATUS, PLAN, {"healthy": True}, step(500), step(0)]
     shown = run("rollup", "quakes", "--name", "hours", "--rebuild", f"--from={start}", f"--to={end}")
     assert shown.exit_code == 0, shown.output
     span = dict(zip(("from", "to"), sent, strict=True))
-    assert scripted.asked[1][1]["backfill"].items() >= span.items()
-    assert scripted.asked[2][1]["rebuild"].items() >= span.items()
+    assert scripted.asked[2][1]["backfill"].items() >= span.items()
+    assert scripted.asked[3][1]["rebuild"].items() >= span.items()
 
 
 @pytest.mark.parametrize(
@@ -138,13 +140,21 @@ def test_an_edge_that_is_no_past_time_is_refused_with_the_reason(
 
 
 def test_a_rebuild_that_cannot_go_on_says_why_and_ends_with_1(scripted: Functions) -> None:
-    scripted.answers = [STATUS, {"healthy": True}, step(500, 244, "quakes 2026-01-05 is gone")]
+    scripted.answers = [STATUS, PLAN, {"healthy": True}, step(500, 244, "quakes 2026-01-05 is gone")]
     shown = run("rollup", "quakes", "--name", "hours", *SPAN)
     assert (shown.exit_code, "quakes-hours: quakes 2026-01-05 is gone" in shown.output) == (1, True)
 
 
+def test_a_rebuild_that_cannot_run_yet_opens_no_table(scripted: Functions) -> None:
+    problem = "the rollup begins at 2026-03-15T13:00:00Z: rebuild it after 2026-03-15T13:02:00Z"
+    scripted.answers = [STATUS, PLAN | {"problem": problem}]
+    shown = run("rollup", "quakes", "--name", "hours", *SPAN)
+    assert (shown.exit_code, f"quakes-hours: {problem}" in shown.output) == (1, True)
+    assert scripted.asked[1:] == [PLANNED]
+
+
 def test_a_rebuild_does_not_wait_for_ever_for_the_refresher(scripted: Functions) -> None:
-    scripted.answers = [STATUS, {"healthy": True}, *(60 * [step(None)])]
+    scripted.answers = [STATUS, PLAN, {"healthy": True}, *(60 * [step(None)])]
     shown = run("rollup", "quakes", "--name", "hours", *SPAN)
     assert (shown.exit_code, "the refresher is always running; try again later" in shown.output) == (1, True)
 
@@ -153,15 +163,15 @@ def test_a_rebuild_waits_ten_minutes_for_the_refresher(scripted: Functions, monk
     """A run takes five minutes, and its lease half a minute more."""
     pauses: list[float] = []
     monkeypatch.setattr(command, "sleep", pauses.append)
-    scripted.answers = [STATUS, {"healthy": True}, *(59 * [step(None)]), step(0, 7)]
+    scripted.answers = [STATUS, PLAN, {"healthy": True}, *(59 * [step(None)]), step(0, 7)]
     shown = run("rollup", "quakes", "--name", "hours", *SPAN)
     assert (shown.exit_code, sum(pauses)) == (0, 590)
 
 
 def test_a_dry_run_computes_nothing(scripted: Functions) -> None:
-    scripted.answers = [STATUS, {"buckets": 744, "marked": 3, "problem": None}]
+    scripted.answers = [STATUS, PLAN]
     shown = run("rollup", "quakes", "--name", "hours", *SPAN, "--dry-run")
-    assert scripted.asked[1:] == [("refresher", {"rebuild": WANTED, "dry_run": True})]
+    assert scripted.asked[1:] == [PLANNED]
     assert "quakes-hours: 744 buckets to compute, 3 to compute anew" in shown.output
 
 
@@ -195,14 +205,22 @@ def test_a_workload_is_of_a_stream_that_takes_events() -> None:
 
 def test_a_rebuild_that_makes_progress_may_wait_often(scripted: Functions) -> None:
     """A long rebuild meets the scheduled runs of the refresher many times."""
-    scripted.answers = [STATUS, {"healthy": True}, *(40 * [step(None)]), step(5, 5), *(40 * [step(None)]), step(0, 5)]
+    scripted.answers = [
+        STATUS,
+        PLAN,
+        {"healthy": True},
+        *(40 * [step(None)]),
+        step(5, 5),
+        *(40 * [step(None)]),
+        step(0, 5),
+    ]
     shown = run("rollup", "quakes", "--name", "hours", *SPAN)
     assert (shown.exit_code, "quakes-hours: 10 buckets computed" in shown.output) == (0, True)
 
 
 def test_all_rollups_are_rebuilt_and_one_that_cannot_go_on_is_a_failure(scripted: Functions) -> None:
     steps = [step(7, 4, marked=1), step(0, 3, marked=1)]
-    scripted.answers = [STATUS, {"healthy": True}, *steps, {"healthy": True}, step(3, 1, "it is gone")]
+    scripted.answers = [STATUS, PLAN, {"healthy": True}, *steps, PLAN, {"healthy": True}, step(3, 1, "it is gone")]
     result = run("rollup", "quakes", *SPAN, "--json")
     end = "2026-01-20T00:00:00.000000Z"
     assert (result.exit_code, json.loads(result.stdout)) == (
@@ -219,7 +237,7 @@ def test_a_dry_run_as_json_has_the_plan_and_a_problem_is_a_failure(scripted: Fun
     scripted.answers = [STATUS, plan]
     words = "rollup", "quakes", "--name", "days", *SPAN, "--dry-run"
     shown = run(*words)
-    assert (shown.exit_code, shown.stdout) == (1, "the archive is gone\n")
+    assert (shown.exit_code, shown.stdout) == (1, "quakes-days: the archive is gone\n")
     scripted.answers = [STATUS, plan]
     result = run(*words, "--json")
     assert (result.exit_code, json.loads(result.stdout)) == (1, [{"rollup": "quakes-days", **plan}])
