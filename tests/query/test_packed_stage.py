@@ -6,11 +6,13 @@ import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.fakes.stage import Stage
+from tidetable.access import Access
 from tidetable.catalog import Entry
 from tidetable.ports import Put
 from tidetable.problems import ProblemError
@@ -179,6 +181,22 @@ def test_a_ref_of_no_event_is_not_found_and_of_no_pack_refused() -> None:
         with pytest.raises(ProblemError) as refused:
             get_ref(stage, Ref("s", decoded.period, key).encode())
         assert refused.value.problem.status == status, key
+
+
+def test_a_damaged_pack_beside_an_event_that_never_was_tells_a_key_with_a_prefix_nothing() -> None:
+    """The damaged pack may have held events of other series only, so its key must not learn of it."""
+    from tidetable.layout import Ref
+
+    stage = started(KEYS["time"])
+    (ref,) = send(stage, event(1, "mine/a", "1", n=1))
+    send(stage, event(0, "other", "2", n=1), event(2, "other", "3", n=1))
+    damage(stage, 2)
+    decoded = Ref.decode(ref)
+    absent = Ref("s", decoded.period, decoded.key._replace(sk=decoded.key.sk.replace("#1", "#9"))).encode()
+    assert get_ref(stage, absent)["incomplete"] is True
+    limited = msgspec.structs.replace(stage.reader(), access=Access(series_prefix="mine/"))
+    with pytest.raises(ProblemError, match="404 unknown_event"):
+        get_event(stage.config.streams["s"], absent, limited)
 
 
 @pytest.mark.parametrize("key", KEYS)
