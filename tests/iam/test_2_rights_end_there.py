@@ -110,6 +110,8 @@ MAY_STATE = {
     "deployment": {"Query", "DeleteItem", "PutItem"},
     "restorer": {"BatchWriteItem"},
     "refresher": {"Query", "PutItem", "UpdateItem", "DeleteItem"},
+    # How far the rollups are sealed, for GET /v1/activity.
+    "operations": {"Query"},
 }
 # Per function: which queues it may send to, and which functions it may call.
 # The target of the feed is a queue and a function of this name, which are not the stage's. Nothing has the name ELSEWHERE.

@@ -34,8 +34,9 @@ def test_it_prints_all_that_a_user_needs() -> None:
         f"TIDETABLE_CONFIG={file}",
     }
     assert "Logs: /somewhere/emulator.log" in text
-    for name in load(file).streams:
-        assert f"$URL/v1/streams/{name}/events?series=a&from=-1h" in text
+    # Events of a stream by series are read with a series; those of its rollup, which is by time, without.
+    assert "$URL/v1/streams/telemetry/events?series=a&from=-1h" in text
+    assert "$URL/v1/streams/telemetry-hours/events?from=-1h" in text
 
 
 def test_it_prints_no_request_that_sends_events_to_a_rollup() -> None:
