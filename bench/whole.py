@@ -14,10 +14,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+ROOT = Path(__file__).parents[1]
+sys.path[:0] = [str(ROOT), str(ROOT / "lambdas")]
+
 from bench.deployed import restart_as_deployed
 from bench.results import note_ratios
 
-ROOT = Path(__file__).parents[1]
 OLD = "01969c8d"
 SIDE = Path(__file__).with_name("whole_side.py")
 
@@ -50,10 +52,10 @@ def main() -> None:
     """Measure both sides, and write the ratios to bench/results.json."""
     wide, narrow = (measure(ROOT, shards, 120_000, 1_000, "count,sum") for shards in (200, 1))
     packed_wide, packed_narrow = (measure(ROOT, shards, 120_000, 1_000, "count,sum", 500) for shards in (200, 1))
-    peak, packed_peak = (measure(ROOT, 200, 120_000, 10_000, "p95", batch)["peak"] for batch in (0, 500))
+    peak, packed_peak = (measure(ROOT, 200, 120_000, 10_000, "count,p95", batch)["peak"] for batch in (0, 500))
     with check_out_old() as old:
-        plain = [measure(tree, 10, 100_000, 1_000, "p95")["cpu"] for tree in (ROOT, old)]
-        packed = [measure(tree, 200, 20_000, 1_000, "p95", 500)["cpu"] for tree in (ROOT, old)]
+        plain = [measure(tree, 10, 100_000, 1_000, "count,p95")["cpu"] for tree in (ROOT, old)]
+        packed = [measure(tree, 200, 20_000, 1_000, "count,p95", 500)["cpu"] for tree in (ROOT, old)]
     note_ratios(
         aggregate_200_shards_further_requests=wide["requests"] - narrow["requests"],
         aggregate_200_shards_units_over_1_shard=wide["units"] / narrow["units"],
