@@ -13,12 +13,11 @@ from tidetable.catalog import WRITABLE, Entry
 from tidetable.errors import TableMissing
 from tidetable.events import Event, Item
 from tidetable.exact_json import encode_json
-from tidetable.forms.field_columns import find_plain
 from tidetable.large.chunks import ChunkStore
 from tidetable.large.shrink import LargeValueServices
 from tidetable.large.sweep_ports import Stored
 from tidetable.large.unpack import Unpacker
-from tidetable.layout import Index, Key
+from tidetable.layout import Index, Key, find_plain
 from tidetable.ports import (
     Blob,
     FieldPage,

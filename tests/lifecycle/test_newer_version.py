@@ -156,8 +156,10 @@ def test_a_deploy_after_a_complete_deploy_of_a_newer_version_fails_before_anythi
 def test_a_rollback_to_this_version_does_not_fail_while_no_newer_deploy_was_complete(stage: Stage) -> None:
     """Otherwise the stack would stay in UPDATE_ROLLBACK_FAILED."""
     write_newer_entries(stage)
+    before = {key: item for key, item in list_items(stage).items() if "state" in item}
     call("Update", configuration="a")
     call("Update", STANDING, protected="false")
+    assert {key: item for key, item in list_items(stage).items() if "state" in item} == before != {}
 
 
 def test_a_new_configuration_of_this_version_is_refused_with_the_reason_once(stage: Stage) -> None:

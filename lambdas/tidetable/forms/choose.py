@@ -1,4 +1,4 @@
-"""The choice of a form, once for a period: nobody else asks which form it is."""
+"""The choice of a period's form by the layout of the period."""
 
 from __future__ import annotations
 

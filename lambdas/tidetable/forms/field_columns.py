@@ -9,9 +9,8 @@ from typing import Any
 import msgspec
 
 from tidetable.conditions import ANY, Condition, NameConditions
-from tidetable.events import JsonObject
 from tidetable.exact_json import decode_json
-from tidetable.layout import escape, find_value
+from tidetable.layout import escape, find_plain
 
 # An event: its time as text, its series, its id and its data, which may be JSON as text.
 Row = tuple[str, str, str, Any]
@@ -88,12 +87,6 @@ def make_columns(rows: Iterable[Row], fields: Sequence[str]) -> FieldColumns:
     return FieldColumns(
         [row[0] for row in ordered], [row[1] for row in ordered], values, lambda: [row[2] for row in ordered]
     )
-
-
-def find_plain(data: JsonObject, path: str) -> Any:
-    """Find the plain value of a field: a text, a number or a boolean; None for everything else."""
-    value = find_value(data, path)
-    return None if isinstance(value, dict | list) else value
 
 
 def _find_place(row: Row) -> str:

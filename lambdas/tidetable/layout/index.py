@@ -179,6 +179,12 @@ def find_value(data: JsonObject, path: str) -> Any:
     return value
 
 
+def find_plain(data: JsonObject, path: str) -> Any:
+    """Find a field's plain value by its path: a text, a number or a boolean; None for everything else."""
+    value = find_value(data, path)
+    return None if isinstance(value, dict | list) else value
+
+
 def find_number(data: JsonObject, path: str) -> int | Decimal | None:
     """Find a field's number by its path; None if the field is missing or is not a number."""
     value = find_value(data, path)

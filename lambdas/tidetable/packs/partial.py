@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from tidetable.exact_json import decode_json
-from tidetable.layout import find_value
+from tidetable.layout import find_plain
 from tidetable.packs.body import (
     DECODE,
     DERIVED,
@@ -78,7 +78,7 @@ class PartialPack:
         shapes, numbers = self._body.shapes, self._body.which_shape
         try:
             if None in shapes or (len(shapes) > 1 and not numbers):
-                return [_find_plain(data, path) for data in self._rows]
+                return [find_plain(data, path) for data in self._rows]
             columns = iter(self._body.columns)
             found: list[Sequence[Any]] = []
             for number, shape in enumerate(shapes):
@@ -144,10 +144,5 @@ def _read_column(column: bytes, rest: str) -> Sequence[Any]:
             known = {line: None if isinstance(value, dict | list) else value for line, value in known.items()}
         return [known[line] for line in lines]
     lines = column.decode().split("\n")
-    known = {line: _find_plain({"": decode_json(line)}, f".{rest}") for line in set(lines)}
+    known = {line: find_plain({"": decode_json(line)}, f".{rest}") for line in set(lines)}
     return [known[line] for line in lines]
-
-
-def _find_plain(data: Any, path: str) -> Any:
-    value = find_value(data, path)
-    return None if isinstance(value, dict | list) else value
