@@ -41,6 +41,8 @@ def read(connect: Connect, clock: ManualClock, form: str, *pages: httpx.Response
     client = connect(Stage(*pages), clock)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
+        # The garbage collector closes what other tests of this process left, at a moment of its own choice.
+        warnings.simplefilter("ignore", ResourceWarning)
         frame = getattr(client.events("quakes"), form)()
     assert {entry.category for entry in caught} <= {UntypedWarning}
     if isinstance(client, Client):  # with asyncio, the loop calls the method of this test
