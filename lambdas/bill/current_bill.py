@@ -70,7 +70,7 @@ class _Account:
     @property
     def regions(self) -> set[str]:
         """The other Regions in which the tables have copies."""
-        return {region for period in self.periods for region in period.entry.copies}
+        return {region for period in self.periods for region in period.entry.copies.active}
 
 
 def present_bill(

@@ -199,16 +199,16 @@ def compute_bill(period: ObservedPeriod, consumed: Consumed) -> Bill:
         own = _price_table(table, consumed, name, period.resources[name])
         copied = own.whole.drop_reads() if table.on_demand else own.whole
         sent = _sum_units(consumed, name, [""]).write * _estimate_bytes_per_unit(table)
-        whole += own + price_copies(copied, len(period.entry.copies), sent)
+        whole += own + price_copies(copied, len(period.entry.copies.active), sent)
     return whole
 
 
 def count_dimensions(period: ObservedPeriod) -> int:
     """Count the dimensions of a table and its indexes that auto scaling follows, in each Region."""
     policy, entry = period.stream.capacity.autoscaling, period.entry
-    if policy is None or not entry.scaled:
+    if policy is None or not entry.capacity.scaled:
         return 0
-    return len(policy.sides) * (1 + len(entry.layout.global_indexes)) * (1 + len(entry.copies))
+    return len(policy.sides) * (1 + len(entry.layout.global_indexes)) * (1 + len(entry.copies.active))
 
 
 def measure_units(period: ObservedPeriod, consumed: Consumed) -> CommittedUnits:
@@ -222,7 +222,7 @@ def measure_units(period: ObservedPeriod, consumed: Consumed) -> CommittedUnits:
         else:
             standard = table.table_class is TableClass.STANDARD
             write, read = _sum_provisioned(table)
-            total += CommittedUnits(0.0, dollars, write * standard * (not period.entry.copies), read * standard)
+            total += CommittedUnits(0.0, dollars, write * standard * (not period.entry.copies.active), read * standard)
     return total
 
 

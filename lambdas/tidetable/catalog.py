@@ -151,16 +151,37 @@ class Backfill(msgspec.Struct, frozen=True):
         return self.opened.takes_events(now)
 
 
+class CopyFacts(msgspec.Struct, frozen=True):
+    """The copies of a period's table in other Regions.
+
+    ``replicas`` are the Regions that are to have copies; they are decided when the period is recorded. ``active`` are
+    those in which the lifecycle last saw an ACTIVE copy. ``begun`` names the Region whose copy was begun last, and the
+    time when it was begun. ``here`` is False if a reader in another Region has no copy of the table; it is not stored.
+    """
+
+    replicas: tuple[str, ...] = ()
+    active: tuple[str, ...] = ()
+    begun: tuple[str, datetime] | None = None
+    here: bool = True
+
+
+class CapacityFacts(msgspec.Struct, frozen=True):
+    """The units of a period's table, as the lifecycle last knew them.
+
+    ``seen`` is the table's last known state: with it the lifecycle need not look at a table that needs no change.
+    ``scaled`` says that Application Auto Scaling may change the table's units, ``policy`` is the policy that it has
+    confirmed.
+    """
+
+    seen: SeenTable | None = None
+    scaled: bool = False
+    policy: str = ""
+
+
 class Entry(msgspec.Struct, frozen=True):
     """One period table of one stream.
 
-    ``seen`` is the table's last known state: with it the lifecycle need not look at a table that needs no change.
-    ``keep_until`` says how long a restored table is kept. ``scaled`` says that Application Auto Scaling may change the
-    table's units, ``scaling`` is the policy that it has confirmed. ``opened`` is set if the table is or was open for a
-    backfill. ``copies`` are the other Regions in which the lifecycle last saw an ACTIVE copy. ``replicas`` are the
-    Regions that are to have copies; they are decided when the period is recorded. ``copying`` names the Region whose
-    copy was begun last, and the time when it was begun. ``here`` is False if a reader in another Region has no copy of
-    the table; it is not stored.
+    ``keep_until`` says how long a restored table is kept. ``opened`` is set if the table is or was open for a backfill.
     """
 
     stream: str
@@ -171,20 +192,15 @@ class Entry(msgspec.Struct, frozen=True):
     created_at: datetime
     archive: ArchiveFacts | None = None
     deleted_at: datetime | None = None
-    seen: SeenTable | None = None
     keep_until: datetime | None = None
-    scaled: bool = False
     opened: Opening | None = None
-    scaling: str = ""
-    copies: tuple[str, ...] = ()
-    replicas: tuple[str, ...] = ()
-    copying: tuple[str, datetime] | None = None
-    here: bool = True
+    capacity: CapacityFacts = CapacityFacts()
+    copies: CopyFacts = CopyFacts()
 
     @property
     def live(self) -> bool:
         """True if reads go to the table."""
-        return self.state in LIVE and self.here
+        return self.state in LIVE and self.copies.here
 
     @property
     def archived(self) -> ArchiveFacts | None:
@@ -194,12 +210,12 @@ class Entry(msgspec.Struct, frozen=True):
     @property
     def copied(self) -> bool:
         """True if the table is to have copies in other Regions."""
-        return bool(self.replicas)
+        return bool(self.copies.replicas)
 
     @property
     def absence(self) -> GapReason:
         """The reason why a period without table and archive cannot be read."""
-        if not self.here:
+        if not self.copies.here:
             return GapReason.NO_COPY
         return GapReason.DELETED if self.archive is None else GapReason.ARCHIVE_EXPIRED
 

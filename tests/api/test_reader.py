@@ -24,6 +24,7 @@ from tests.fakes.serial import Serial
 from tests.fakes.stage import CATALOG, STAGE, Stage
 from tests.fakes.transport import StrictTransport
 from tests.worlds.copied import IRELAND, made, run, send, table_of, text
+from tests.worlds.entries import change_entry
 from tidetable.catalog import ArchiveFacts, State
 from tidetable.copies.reader import Copies
 from wiring_upkeep import Upkeep
@@ -312,7 +313,7 @@ def test_a_restored_period_is_not_read_from_its_archive(environment: Path) -> No
     here = world(environment)
     entry = next(entry for entry in here.reader.catalog_reader.entries("s") if entry.period.label == TODAY)
     facts = ArchiveFacts("manifest.json", 1, 1, entry.created_at)
-    restored = replace(entry, state=State.CLOSED, archive=facts, copies=())
+    restored = change_entry(entry, state=State.CLOSED, archive=facts, active=())
     seen = Copies(IRELAND, HOME).show_entry(restored)
     assert (seen.live, seen.archived, seen.absence) == (False, None, "no copy")
     archived = replace(restored, state=State.ARCHIVED)

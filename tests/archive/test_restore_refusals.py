@@ -172,7 +172,7 @@ def test_a_restored_table_is_opened_only_between_two_runs_of_the_lifecycle() -> 
     stage.clock.sleep(900)
     stage.catalog.note(entry(stage), SeenTable(9, 9, TableClass.STANDARD))
     assert stage.restore("s", LABEL).next is None
-    assert entry(stage).seen == SeenTable(None, None, TableClass.INFREQUENT)
+    assert entry(stage).capacity.seen == SeenTable(None, None, TableClass.INFREQUENT)
 
 
 def test_a_table_that_the_lifecycle_deleted_while_it_was_restored_is_not_opened(

@@ -75,7 +75,7 @@ def test_the_tables_of_rollups_have_the_key_too_and_the_refresher_asks_for_it() 
 
 def test_the_present_tables_have_lines_for_alarms_and_requests_to_kms() -> None:
     stage = BilledStage(capacity=make_capacity(BOTH), more=INDEX + KEY)
-    stage.add(TODAY, table(150, 210), scaled=True, copies=("eu-west-1",))
+    stage.add(TODAY, table(150, 210), scaled=True, active=("eu-west-1",))
     stage.add(YESTERDAY, table(150, 210), scaled=True)
     stage.add("2026-03-13", table(1, 1))
     found = {line["name"]: (round(line["dollars"], 4), line["how"]) for line in stage.stream()["lines"]}

@@ -12,6 +12,7 @@ from bill.consumed import ConsumedUnits
 from bill.current_tables import ObservedPeriod, compute_bill, describe_entries, make_row, observe_periods
 from tests.fakes.serial import Serial
 from tests.lifecycle.world import configuration
+from tests.worlds.entries import make_entry
 from tidetable.catalog import ArchiveFacts, Entry, Opening, State
 from tidetable.config import TableClass
 from tidetable.layout import Layout
@@ -29,7 +30,9 @@ LADDER = (
 
 def entry(label: str = "2026-03-15", state: State = State.OPEN, **facts: Any) -> Entry:
     name = f"tidetable-t.s.{label}"
-    return Entry("s", parse_label(label), name, Layout("series", 1, "id"), state, NOON - timedelta(days=9), **facts)
+    return make_entry(
+        "s", parse_label(label), name, Layout("series", 1, "id"), state, NOON - timedelta(days=9), **facts
+    )
 
 
 def period(table: Table | None, found: Entry | None = None, stream: Any = STREAM) -> ObservedPeriod:
@@ -42,7 +45,7 @@ def test_provisioned_units_cost_a_quarter_more_in_the_class_for_infrequent_acces
         NAME, "ACTIVE", 10, 20, TableClass.INFREQUENT,
         size_bytes=10 * 10**9, index_units={"status": (3, 4)}, index_sizes={"status": (5, 2 * 10**9)},
     )  # fmt: skip
-    bill = compute_bill(period(table, entry(copies=("eu-west-1",))), {})
+    bill = compute_bill(period(table, entry(active=("eu-west-1",))), {})
     # For 730 hours at $0.00065 and $0.00013, times 1.25; 10 and 2 GB at $0.10.
     assert (bill.tables.writes, bill.tables.reads, bill.tables.storage) == pytest.approx((5.93125, 2.3725, 1.0))
     assert (bill.indexes.writes, bill.indexes.reads, bill.indexes.storage) == pytest.approx((1.779375, 0.4745, 0.2))
@@ -55,7 +58,7 @@ def test_units_on_demand_are_those_that_were_consumed(items: int, sent: int) -> 
     """An item of 1,536 bytes takes two units, so each is 768 bytes; a table that is not counted yet has whole KBs."""
     table = Table(NAME, "ACTIVE", None, None, TableClass.STANDARD, size_bytes=1_536_000, item_count=items)
     layout = Layout("series", 1, "id", indexes=STREAM_WITH_INDEX.layout.indexes)
-    found = replace(entry(copies=("eu-west-1", "eu-west-3")), layout=layout)
+    found = replace(entry(active=("eu-west-1", "eu-west-3")), layout=layout)
     consumed = {(NAME, ""): ConsumedUnits(2e6, 4e6), (NAME, "status"): ConsumedUnits(1e6, 8e6)}
     bill = compute_bill(period(table, found), consumed)
     # $0.625 and $0.125 per million.

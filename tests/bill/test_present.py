@@ -49,7 +49,7 @@ def test_the_lines_of_a_stream_say_what_they_are_made_of() -> None:
 def test_the_price_of_a_period_is_that_of_its_tables_indexes_and_copies() -> None:
     stage = BilledStage(more=INDEX)
     held = {"status": (7, 2 * 10**9)}
-    stage.add(TODAY, table(size_bytes=4 * 10**9, index_sizes=held), copies=("eu-west-1",))
+    stage.add(TODAY, table(size_bytes=4 * 10**9, index_sizes=held), active=("eu-west-1",))
     stage.meters.units = {
         ("s.2026-03-15", ""): ConsumedUnits(4e6, 8e6),
         ("s.2026-03-15", "status"): ConsumedUnits(1e6, 2e6),
@@ -182,8 +182,8 @@ def test_the_stage_pays_for_the_authorizer_where_callers_send_keys(by_key: bool)
 
 def test_copies_have_prices_that_are_not_known() -> None:
     stage = BilledStage()
-    stage.add(TODAY, table(), copies=("eu-west-1",))
-    stage.add(YESTERDAY, table(), copies=("us-west-2",))
+    stage.add(TODAY, table(), active=("eu-west-1",))
+    stage.add(YESTERDAY, table(), active=("us-west-2",))
     (text,) = (text for text in stage.bill()["not_priced"] if text.startswith("the prices of"))
     assert text.startswith("the prices of eu-west-1, us-west-2: ")
 

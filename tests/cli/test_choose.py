@@ -12,6 +12,7 @@ from cli.choose import NoChoice, UnknownStream, check_stream, explain_open_perio
 from tests.fakes import FakeCatalog
 from tests.fakes.stage import Stage
 from tests.worlds.commands import FakeFunctions, run
+from tests.worlds.entries import change_entry
 from tidetable.catalog import Entry, Opening, RecordedPolicy, State
 from tidetable.config import parse
 from tidetable.layout import Layout
@@ -163,7 +164,7 @@ def test_a_period_that_cannot_be_archived_says_why(facts: Any, minutes: int, rea
     at = datetime(2026, 3, 15, 12, tzinfo=UTC)
     entry = Entry("s", parse_label("2026-03-15T10"), "t", Layout("series", 1, "id"), State.OPEN, at)
     config = parse('[streams.s]\nperiod = "hour"\nlate = "1h"\nretention = 5\nkey = { partition_by = "series" }')
-    found = explain_open_period(replace(entry, **facts), config, at + timedelta(minutes=minutes))
+    found = explain_open_period(change_entry(entry, **facts), config, at + timedelta(minutes=minutes))
     assert found.startswith(f"s 2026-03-15T10 {reason}")
 
 

@@ -21,6 +21,7 @@ from cli.measure_logs import read_uses
 from cli.measure_units import read_hours
 from tests.fakes.serial import Serial
 from tests.worlds.commands import run
+from tests.worlds.entries import make_entry
 from tidetable.catalog import Entry, Opening, State
 from tidetable.config import TableClass, parse
 from tidetable.layout import Index, Layout, Packing
@@ -40,7 +41,7 @@ HOT = Hour(NOW, throttles={("Write", "KeyRangeThroughput"): 1.0})
 
 def entry(days: int, layout: Layout = PLAIN, state: State = State.OPEN, **more: Any) -> Entry:
     """The table of a day, so many days from now."""
-    return Entry("s", find_containing(NOW + days * DAY, Kind.DAY), f"t{days}", layout, state, NOW, **more)
+    return make_entry("s", find_containing(NOW + days * DAY, Kind.DAY), f"t{days}", layout, state, NOW, **more)
 
 
 ENTRIES = [

@@ -10,6 +10,7 @@ from aws.meters import read_consumed_units
 from bill.consumed import ConsumedUnits
 from bill.current_tables import ObservedPeriod, PeriodRow, make_row, mark_period
 from tests.lifecycle.world import configuration
+from tests.worlds.entries import make_entry
 from tidetable.catalog import Entry, Opening, State
 from tidetable.config import TableClass
 from tidetable.layout import Index, Layout
@@ -23,7 +24,7 @@ BILLION = 1_000_000_000
 
 
 def row(*tables: Table, taken: dict[tuple[str, str], ConsumedUnits] | None = None, **changes: Any) -> PeriodRow:
-    entry = Entry("s", parse_label("2026-03-15"), TABLE, LAYOUT, State.OPEN, NOON, **changes)
+    entry = make_entry("s", parse_label("2026-03-15"), TABLE, LAYOUT, State.OPEN, NOON, **changes)
     return make_row(
         ObservedPeriod(entry, configuration().streams["s"], {table.name: table for table in tables}), NOON, taken
     )
@@ -133,17 +134,17 @@ def test_copies_cost_the_writes_and_storage_of_the_table_again_and_the_transfer(
     """Two copies of a table on demand: 4 million items of 250 bytes, which took 5 million write units."""
     table = replace(on_demand(TABLE), item_count=4_000_000)
     taken = {(TABLE, ""): ConsumedUnits(5e6, 8e6), (TABLE, "one"): ConsumedUnits(1e6, 2e6)}
-    alone, copied = (row(table, taken=taken, copies=copies) for copies in ((), ("eu-west-1", "eu-north-1")))
+    alone, copied = (row(table, taken=taken, active=copies) for copies in ((), ("eu-west-1", "eu-north-1")))
     # Six million units at $0.625, a GB at $0.25, and 5 million times 250 bytes at $0.02 per GB, in each of two Regions.
     assert copied.dollars - alone.dollars == pytest.approx(2 * (6 * 0.625 + 0.25 + 1.25 * 0.02))
 
 
 def test_a_provisioned_table_has_its_read_units_in_each_copy() -> None:
-    alone, copied = (row(provisioned(), taken={}, copies=copies) for copies in ((), ("eu-west-1",)))
+    alone, copied = (row(provisioned(), taken={}, active=copies) for copies in ((), ("eu-west-1",)))
     assert copied.dollars == pytest.approx(2 * alone.dollars)
 
 
 def test_of_a_table_that_is_not_counted_each_unit_sends_a_kilobyte() -> None:
     table = replace(on_demand(TABLE), size_bytes=0)
     taken = {(TABLE, ""): ConsumedUnits(1e6, 0)}
-    assert row(table, taken=taken, copies=("eu-west-1",)).dollars == pytest.approx(2 * 0.625 + 1.024 * 0.02)
+    assert row(table, taken=taken, active=("eu-west-1",)).dollars == pytest.approx(2 * 0.625 + 1.024 * 0.02)

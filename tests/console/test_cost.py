@@ -128,7 +128,7 @@ def test_the_tide_shows_the_class_and_the_capacity_of_each_step(chromium: Browse
     infrequent = {
         entry.period.label
         for entry in console.stage.catalog.entries("quakes")
-        if entry.seen is not None and entry.seen.table_class.value == "infrequent-access"
+        if entry.capacity.seen is not None and entry.capacity.seen.table_class.value == "infrequent-access"
     }
     assert "2026-03-28" in infrequent
     assert {label for label, kind in kinds.items() if "ia" in kind.split()} == infrequent
@@ -159,9 +159,9 @@ def test_the_bill_is_shown_by_stream(chromium: Browser, console: Priced) -> None
     assert rows["API and functions"].startswith("$1")
     hourly = {"open": 10 * 0.00065 + 5 * 0.00013, "ahead": 0.00065 + 0.00013, "old": (0.00065 + 2 * 0.00013) * 1.25}
     states = [
-        (entry.seen.write, entry.seen.table_class.value)
+        (entry.capacity.seen.write, entry.capacity.seen.table_class.value)
         for entry in console.stage.catalog.entries("quakes")
-        if entry.live and entry.seen is not None
+        if entry.live and entry.capacity.seen is not None
     ]
     counts = {
         "open": states.count((10, "standard")),

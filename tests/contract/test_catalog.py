@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from tests.contract.conftest import ENGINES, LEAN, build
 from tests.contract.engines import Engine
+from tests.worlds.entries import change_entry
 from tidetable.catalog import ArchiveFacts, Backfill, Entry, Opening, RecordedPolicy, SeenTable, State
 from tidetable.config import TableClass
 from tidetable.errors import StaleEntry
@@ -155,10 +156,10 @@ def test_what_was_seen_of_a_table_is_noted_and_survives_a_move(engine: Engine) -
     ):
         engine.catalog.note(first, seen)
         (held,) = engine.catalog.entries(engine.stream, consistent=True)
-        assert held == replace(first, seen=seen)
+        assert held == change_entry(first, seen=seen)
     engine.catalog.move(first, State.OPEN, expected=[State.CREATING])
     (held,) = engine.catalog.entries(engine.stream, consistent=True)
-    assert (held.state, held.seen) == (State.OPEN, seen)
+    assert (held.state, held.capacity.seen) == (State.OPEN, seen)
 
 
 def test_backfills_are_recorded_prolonged_and_taken_back(engine: Engine) -> None:
@@ -192,37 +193,37 @@ def test_auto_scaling_is_marked_and_the_mark_taken_back(engine: Engine) -> None:
     for scaled, policy in ((True, ""), (True, "write 5-50@70"), (True, ""), (False, "")):
         engine.catalog.mark_scaled(first, scaled=scaled, policy=policy)
         (held,) = engine.catalog.entries(engine.stream, consistent=True)
-        assert (held.scaled, held.scaling) == (scaled, policy)
+        assert (held.capacity.scaled, held.capacity.policy) == (scaled, policy)
     engine.catalog.move(held, State.OPEN, expected=[State.CREATING])
     with pytest.raises(StaleEntry):
-        engine.catalog.mark_scaled(replace(first, stream=f"{engine.stream}-none"), scaled=True)
+        engine.catalog.mark_scaled(change_entry(first, stream=f"{engine.stream}-none"), scaled=True)
 
 
 def test_the_regions_with_a_copy_are_marked_and_survive_a_move(engine: Engine) -> None:
-    first = replace(entry(engine), copies=("eu-west-1",))
+    first = change_entry(entry(engine), active=("eu-west-1",))
     engine.catalog.add(first)
     assert list(engine.catalog.entries(engine.stream, consistent=True)) == [first]
     for regions in (("eu-west-1", "us-west-2"), ("us-west-2",), (), ("us-west-2",)):
         engine.catalog.mark_copies(first, regions)
         (held,) = engine.catalog.entries(engine.stream, consistent=True)
-        assert held == replace(first, copies=regions)
+        assert held == change_entry(first, active=regions)
     # ``first`` is older than the mark: a move with an old entry must not undo the mark.
     engine.catalog.move(first, State.OPEN, expected=[State.CREATING])
     (held,) = engine.catalog.entries(engine.stream, consistent=True)
-    assert (held.state, held.copies) == (State.OPEN, ("us-west-2",))
+    assert (held.state, held.copies.active) == (State.OPEN, ("us-west-2",))
 
 
 def test_the_regions_that_are_to_have_a_copy_are_recorded_and_the_last_that_was_begun_is_marked(engine: Engine) -> None:
-    first = replace(entry(engine), replicas=("us-west-2", "eu-west-1"))
+    first = change_entry(entry(engine), replicas=("us-west-2", "eu-west-1"))
     engine.catalog.add(first)
     assert list(engine.catalog.entries(engine.stream, consistent=True)) == [first]
     for region, at in (("us-west-2", NOW), ("eu-west-1", NOW + DAY)):
         engine.catalog.mark_copying(first, region, at)
         (held,) = engine.catalog.entries(engine.stream, consistent=True)
-        assert held == replace(first, copying=(region, at))
+        assert held == change_entry(first, begun=(region, at))
     engine.catalog.move(first, State.OPEN, expected=[State.CREATING])
     (held,) = engine.catalog.entries(engine.stream, consistent=True)
-    assert (held.replicas, held.copying) == (("us-west-2", "eu-west-1"), ("eu-west-1", NOW + DAY))
+    assert (held.copies.replicas, held.copies.begun) == (("us-west-2", "eu-west-1"), ("eu-west-1", NOW + DAY))
     with pytest.raises(StaleEntry):
         engine.catalog.mark_copying(replace(first, stream=f"{engine.stream}-none"), "eu-west-1", NOW)
 

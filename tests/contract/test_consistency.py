@@ -15,6 +15,7 @@ from strict.memory import MemoryEngine
 from tests.credentials.records import record
 from tests.fakes.transport import StrictTransport
 from tests.lifecycle.world import NOON
+from tests.worlds.entries import make_entry
 from tidetable.catalog import Backfill, Entry, Opening, RecordedPolicy, State
 from tidetable.config import TableClass
 from tidetable.errors import StoreUnavailable
@@ -52,7 +53,7 @@ def catalog(client: StrictTransport) -> LeanCatalog:
 
 
 def entry(**more: Any) -> Entry:
-    return Entry("s", DAY, "table", LAYOUT, State.OPEN, NOON, **more)
+    return make_entry("s", DAY, "table", LAYOUT, State.OPEN, NOON, **more)
 
 
 def test_entries_are_current_where_that_is_demanded(catalog: LeanCatalog) -> None:
@@ -102,7 +103,7 @@ def test_the_secret_of_cursors_is_made_once_of_32_bytes(catalog: LeanCatalog, mo
     [
         {},
         {"opened": Opening(NOON, None, None)},
-        {"copies": ("eu-west-1",), "replicas": ("us-west-2",), "copying": ("us-west-2", NOON)},
+        {"active": ("eu-west-1",), "replicas": ("us-west-2",), "begun": ("us-west-2", NOON)},
         {"deleted_at": NOON, "keep_until": NOON + HOUR},
     ],
 )
@@ -114,7 +115,7 @@ def test_every_member_of_an_entry_comes_back(catalog: LeanCatalog, more: dict[st
 @pytest.mark.parametrize(("stored", "regions"), [(["a", 1, "b"], ("a", "b")), ("a", ()), (None, ()), ({"a": 1}, ())])
 def test_what_is_no_list_of_regions_names_none(stored: Any, regions: tuple[str, ...]) -> None:
     item = catalog_items.make_period_key("s", DAY) | catalog_items.make_attributes(entry()) | {"copies": stored}
-    assert catalog_items.read_entry(item).copies == regions
+    assert catalog_items.read_entry(item).copies.active == regions
 
 
 def test_a_range_before_1970_is_empty_and_no_error(catalog: LeanCatalog) -> None:

@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.fakes import FakeClock
+from tests.worlds.entries import change_entry
 from tidetable.catalog import Entry, State
 from tidetable.config import TableClass
 from tidetable.copies.states import describe_changing_copies, list_own_copies
@@ -112,7 +113,7 @@ def test_copies_that_change_and_copies_of_ours_are_told_apart() -> None:
     table = replace(ACTIVE, copies={"eu-west-1": "DELETING", "ap-south-1": "CREATING", "sa-east-1": "ACTIVE"})
     assert describe_changing_copies(table) == "ap-south-1 CREATING, eu-west-1 DELETING"
     assert describe_changing_copies(ACTIVE) == ""
-    entry = replace(ENTRY, replicas=("sa-east-1", "us-west-2"))
+    entry = change_entry(ENTRY, replicas=("sa-east-1", "us-west-2"))
     assert list_own_copies(entry, table) == ["sa-east-1"]
 
 
@@ -191,7 +192,7 @@ def test_recovery_is_turned_on_as_soon_as_dynamodb_allows_it() -> None:
 
 def test_a_table_is_deleted_after_its_protection_and_its_copies_one_after_another() -> None:
     """No change is asked for while a copy changes. Each second shows the table as it is by then."""
-    entry = replace(ENTRY, replicas=("a", "b"))
+    entry = change_entry(ENTRY, replicas=("a", "b"))
     states = [
         replace(ACTIVE, protected=True, copies={"a": "ACTIVE", "b": "ACTIVE", "foreign": "ACTIVE"}),
         replace(ACTIVE, protected=True, copies={"a": "DELETING", "b": "ACTIVE"}),
@@ -245,7 +246,7 @@ def test_a_table_that_may_have_been_made_a_moment_ago_is_looked_for_ten_seconds(
 
 
 def test_one_copy_of_ours_is_deleted_at_a_time() -> None:
-    entry = replace(ENTRY, replicas=("b", "a"))
+    entry = change_entry(ENTRY, replicas=("b", "a"))
     tables, control, _ = held(lambda _: replace(ACTIVE, copies={"a": "ACTIVE", "b": "ACTIVE", "c": "ACTIVE"}))
     tables.delete_copy(entry)
     assert control.changes == [("delete copy", NAME, "b")]

@@ -6,6 +6,7 @@ from typing import Any, Unpack
 
 from msgspec.structs import replace
 
+from tests.worlds.entries import change_entry
 from tidetable.catalog import Backfill, Entry, EntryFacts, RecordedPolicy, SeenTable, State
 from tidetable.errors import Outage, StaleEntry, StoreUnavailable
 from tidetable.periods import Period
@@ -77,13 +78,13 @@ class FakeCatalog:
         return moved
 
     def mark_scaled(self, entry: Entry, *, scaled: bool, policy: str = "") -> None:
-        self._set(entry, scaled=scaled, scaling=policy)
+        self._set(entry, scaled=scaled, policy=policy)
 
     def mark_copies(self, entry: Entry, regions: Sequence[str]) -> None:
-        self._set(entry, copies=tuple(regions))
+        self._set(entry, active=tuple(regions))
 
     def mark_copying(self, entry: Entry, region: str, at: datetime) -> None:
-        self._set(entry, copying=(region, at))
+        self._set(entry, begun=(region, at))
 
     def note(self, entry: Entry, seen: SeenTable) -> None:
         self._set(entry, seen=seen)
@@ -91,7 +92,7 @@ class FakeCatalog:
     def _set(self, entry: Entry, **changes: Any) -> None:
         if (entry.stream, entry.period) not in self.items:
             raise StaleEntry(entry.stream, entry.period.label, list(State))
-        self.items[entry.stream, entry.period] = replace(self.items[entry.stream, entry.period], **changes)
+        self.items[entry.stream, entry.period] = change_entry(self.items[entry.stream, entry.period], **changes)
 
     def backfills(self, stream: str) -> Sequence[Backfill]:
         return sorted(

@@ -6,10 +6,10 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from tests.worlds import formats_events as events
 from tests.worlds import formats_records as records
+from tests.worlds.entries import change_entry
 from tests.worlds.formats import FormatStage
 from tests.worlds.formats_asked import WHOLE, ask_page, read_events, read_ref, strip_refs
 from tidetable.config.record import parse_policy
@@ -215,8 +215,8 @@ def test_keys_have_their_facts(stage: FormatStage) -> None:
 def test_entries_of_every_state_are_read(stage: FormatStage) -> None:
     found = list(stage.catalog.entries(records.FORMER, consistent=True))
     noted = found[1]
-    assert (noted.seen, noted.scaled, noted.scaling) == (records.SEEN, True, "policy-1")
-    plain = replace(noted, seen=None, scaled=False, scaling="")
+    assert (noted.capacity.seen, noted.capacity.scaled, noted.capacity.policy) == (records.SEEN, True, "policy-1")
+    plain = change_entry(noted, seen=None, scaled=False, policy="")
     assert [found[0], plain, *found[2:]] == sorted(records.ENTRIES, key=lambda entry: entry.period.start)
 
 

@@ -11,6 +11,7 @@ from tests.fakes import FakeValues
 from tests.fakes.noise import noise
 from tests.fakes.sqs import Sqs, overflow
 from tests.ingest.streams import NOW
+from tests.worlds.entries import change_entry
 from tests.worlds.intake import LABEL, MINUTE, Process, World, event, numbered, versions, world
 from tidetable.access import Access
 from tidetable.catalog import Backfill, Entry, Opening, SeenTable, State
@@ -188,7 +189,7 @@ def test_a_large_event_that_waited_for_a_stream_that_left_the_configuration_is_s
 def test_what_is_credited_to_a_table_does_not_pile_up_while_nothing_is_drained() -> None:
     """Of 200 units a quarter is for five consumers together: 10 per second for each. Twenty take two seconds, also later."""
     stage = World()
-    entry = replace(
+    entry = change_entry(
         next(entry for entry in stage.catalog.entries("quakes") if entry.period.label == LABEL),
         seen=SeenTable(200, 80, TableClass.STANDARD),
     )

@@ -5,7 +5,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from aws.dynamodb.catalog import LeanCatalog
 from aws.dynamodb.catalog_items import make_attributes, make_period_key
@@ -14,6 +13,7 @@ from aws.http.client import NoAnswer, RequestRefused
 from tests.fakes.script import Script
 from tests.ingest.streams import QUAKES
 from tests.worlds.codec import to_wire
+from tests.worlds.entries import change_entry
 from tidetable.access import Access
 from tidetable.catalog import Entry, State
 from tidetable.credentials import CredentialRecord, Secret
@@ -122,8 +122,8 @@ def test_a_callers_key_is_read_consistently() -> None:
 def test_a_list_of_copies_that_is_none_names_no_region(value: Any, regions: tuple[str, ...]) -> None:
     script = Script(lambda *_: {"Items": [{**stored("2026-03-04"), "copies": to_wire({"value": value})["value"]}]})
     (entry,) = LeanCatalog(script.client, "catalog").entries("quakes")
-    assert entry.copies == regions
-    assert "copies" not in make_attributes(replace(entry, copies=()))
+    assert entry.copies.active == regions
+    assert "copies" not in make_attributes(change_entry(entry, active=()))
 
 
 def test_each_read_names_its_partition_and_whether_it_may_be_stale() -> None:

@@ -23,6 +23,7 @@ from aws.dynamodb.catalog_items import (
 )
 from aws.dynamodb.wire import decode_item
 from tests.worlds.codec import to_wire
+from tests.worlds.entries import change_entry
 from tidetable.catalog import ArchiveFacts, Backfill, Entry, Opening, RecordedPolicy, SeenTable, State
 from tidetable.config import TableClass
 from tidetable.errors import StoreUnavailable
@@ -45,7 +46,7 @@ INDEXES = (
     Index("places", "*", 2, levels=("country", "city")),
     Index("near", local=True, sort_by="mag"),
 )
-FULL = replace(
+FULL = change_entry(
     PLAIN,
     layout=replace(PLAIN.layout, indexes=INDEXES, versioned=True, parts=True, pack=Packing(3600, 9_000)),
     state=State.CLOSED,
@@ -53,9 +54,9 @@ FULL = replace(
     deleted_at=NOON + 3 * DAY,
     keep_until=NOON + 4 * DAY,
     opened=Opening(NOON + 5 * DAY, 7, 8),
-    copies=("eu-west-1",),
+    active=("eu-west-1",),
     replicas=("us-west-2", "eu-west-1"),
-    copying=("us-west-2", NOON + 6 * DAY),
+    begun=("us-west-2", NOON + 6 * DAY),
 )
 
 
@@ -90,8 +91,8 @@ def test_an_entry_of_an_older_release_is_read() -> None:
     item["seen"] = {"write": 5, "read": 6, "class": "standard"}
     found = read_entry(item)
     assert found.layout.indexes == (Index("by_status", "status", 4),)
-    assert (found.layout.pack, found.scaled, found.scaling) == (None, False, "")
-    assert found.seen == SeenTable(5, 6, TableClass.STANDARD)
+    assert (found.layout.pack, found.capacity.scaled, found.capacity.policy) == (None, False, "")
+    assert found.capacity.seen == SeenTable(5, 6, TableClass.STANDARD)
     written = make_attributes(FULL)["layout"]["indexes"]
     assert [len(index) for index in written] == [8, 8, 8, 8, 8, 10, 10]
     assert written[0] == ["by_status", "status", 4, "time", None, "", [], False]

@@ -138,7 +138,7 @@ def test_a_table_is_noted_as_scaled_before_it_is_and_so_is_taken_back_whatever_h
     noted: list[bool] = []
 
     def registering(table: str, *given: Any) -> None:
-        noted.append(entry(world, table[-10:]).scaled)
+        noted.append(entry(world, table[-10:]).capacity.scaled)
         raise KeyboardInterrupt  # The function ends here.
 
     world.scaling.register = registering  # type: ignore[method-assign, assignment]

@@ -4,11 +4,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from aws.dynamodb.catalog import LeanCatalog
 from aws.http.client import NoAnswer, RequestRefused
 from tests.fakes.script import Script
+from tests.worlds.entries import change_entry
 from tidetable.catalog import ArchiveFacts, Backfill, Entry, Opening, RecordedPolicy, SeenTable, State
 from tidetable.config import TableClass
 from tidetable.errors import StaleEntry, StoreUnavailable, TableMissing
@@ -128,13 +128,13 @@ def test_a_change_is_sent_again_after_a_failure_that_may_pass(change: Any) -> No
         change(unknown)
 
 
-FULL = replace(
+FULL = change_entry(
     ENTRY,
     layout=Layout("time", 4, "series", 21_600, (Index("l", local=True, levels=("kind",)), Index("g", "a", project=("b",))),
                   versioned=True, parts=True, pack=Packing(60, 1_000)),
     archive=ArchiveFacts("m", 12, 345, NOON, NOON + HOUR), deleted_at=NOON + 2 * HOUR, keep_until=NOON + 3 * HOUR,
-    opened=Opening(NOON + 4 * HOUR, 1, 2), copies=("eu-west-1",), replicas=("eu-west-1", "us-west-2"),
-    copying=("us-west-2", NOON + 5 * HOUR),
+    opened=Opening(NOON + 4 * HOUR, 1, 2), active=("eu-west-1",), replicas=("eu-west-1", "us-west-2"),
+    begun=("us-west-2", NOON + 5 * HOUR),
 )  # fmt: skip
 
 
@@ -150,6 +150,6 @@ def test_the_catalog_reads_what_it_has_written() -> None:
     (_, added), (_, noted), (_, asked), (_, recorded) = sent
     item = added["Item"] | {"seen": noted["ExpressionAttributeValues"][":seen"], "scaled": {"BOOL": True}}
     read, _ = answer({"Items": [item | {"scaling": {"S": "p"}}]})
-    assert list(read.entries("s")) == [replace(FULL, seen=seen, scaled=True, scaling="p")]
+    assert list(read.entries("s")) == [change_entry(FULL, seen=seen, scaled=True, policy="p")]
     assert list(answer({"Items": [asked["Item"]]})[0].backfills("s")) == [backfill]
     assert list(answer({"Items": [recorded["Item"]]})[0].list_policies()) == [policy]

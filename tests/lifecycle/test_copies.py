@@ -42,10 +42,10 @@ def test_the_life_of_a_stream_with_a_copy() -> None:
     report = run(stage)
     assert steps(report) == [("copy", day, "done") for day in DAYS]
     assert report.done[0].action.reason == "replicas names eu-west-1"
-    assert entry(stage, TODAY).copies == (), "a copy that is being made is not to be read"
+    assert entry(stage, TODAY).copies.active == (), "a copy that is being made is not to be read"
     assert run(stage).done == []
     assert {day: copies(stage, table_of(day)) for day in DAYS} == {day: {IRELAND: "ACTIVE"} for day in DAYS}
-    assert {day: entry(stage, day).copies for day in DAYS} == dict.fromkeys(DAYS, (IRELAND,))
+    assert {day: entry(stage, day).copies.active for day in DAYS} == dict.fromkeys(DAYS, (IRELAND,))
 
     send(stage, "a", "b")
     stage.clock.sleep(10)
@@ -56,7 +56,7 @@ def test_the_life_of_a_stream_with_a_copy() -> None:
     assert ("class", TODAY, "done") in steps(run(stage))
     for service in (stage.dynamo, ireland):
         assert describe(service, table_of(TODAY))["TableClassSummary"] == {"TableClass": "STANDARD_INFREQUENT_ACCESS"}
-    assert entry(stage, TODAY).copies == (IRELAND,)
+    assert entry(stage, TODAY).copies.active == (IRELAND,)
     run(stage)
 
     # Archived, then the copy goes, and only then the table.
@@ -66,7 +66,7 @@ def test_the_life_of_a_stream_with_a_copy() -> None:
         ("archive", TODAY, "done"),
         ("delete-copy", TODAY, "done"),
     ]
-    assert (entry(stage, TODAY).state, entry(stage, TODAY).copies) == (State.ARCHIVED, ())
+    assert (entry(stage, TODAY).state, entry(stage, TODAY).copies.active) == (State.ARCHIVED, ())
     assert describe(ireland, table_of(TODAY)) == {}
     assert describe(stage.dynamo, table_of(TODAY)) != {}
     report = run(stage)
@@ -81,7 +81,7 @@ def test_copies_of_all_of_a_periods_tables_get_the_tags_of_their_tables() -> Non
     own = 'large = { beyond = "chunks" }\ntable = { tags = { team = "sea" } }'
     stage = made(IRELAND, TOKYO, more=own)
     run(stage, 9)
-    assert entry(stage, TODAY).copies == (IRELAND, TOKYO)
+    assert entry(stage, TODAY).copies.active == (IRELAND, TOKYO)
     expected = {
         "project": "tidetable",
         "tidetable:stage": STAGE,
@@ -105,7 +105,7 @@ def test_copies_are_made_one_at_a_time_and_with_the_stream_that_they_need() -> N
     assert steps(run(stage)) == [("copy", day, "done") for day in DAYS]
     assert copies(stage, table_of(NEXT)) == {IRELAND: "ACTIVE", TOKYO: "ACTIVE"}
     assert run(stage).done == []
-    assert entry(stage, NEXT).copies == (IRELAND, TOKYO)
+    assert entry(stage, NEXT).copies.active == (IRELAND, TOKYO)
 
 
 def test_a_copy_that_was_begun_and_is_not_listed_yet_is_not_begun_again() -> None:
@@ -146,7 +146,7 @@ def test_a_copy_that_was_given_up_is_begun_again_and_reported_if_that_goes_on() 
     assert [result.action.entry.period.label for result in troubles] == list(DAYS)
     assert f"table {table_of(TODAY)} has no copy in eu-west-1 since 2026-03-15T12:01:00" in troubles[0].detail
     assert run(stage).healthy, "the last of them stays"
-    assert entry(stage, TODAY).copies == (IRELAND,)
+    assert entry(stage, TODAY).copies.active == (IRELAND,)
 
 
 def test_another_table_of_the_name_is_trouble_for_its_own_region_and_period_alone() -> None:
@@ -166,7 +166,7 @@ def test_another_table_of_the_name_is_trouble_for_its_own_region_and_period_alon
     )
     run(stage, 2)
     assert copies(stage, taken) == {TOKYO: "ACTIVE"}, "the other Region goes on"
-    assert entry(stage, TODAY).copies == (TOKYO,)
+    assert entry(stage, TODAY).copies.active == (TOKYO,)
     client_of(stage).delete_table(TableName=taken)
     stage.clock.sleep(60)
     run(stage, 2)
@@ -191,7 +191,7 @@ def test_while_a_copy_is_made_the_tables_other_changes_wait() -> None:
     assert ("close", TODAY, "done") in steps(report), "what the catalog alone decides goes on"
     stage.clock.sleep(900)
     assert ("class", TODAY, "done") in steps(run(stage))
-    assert entry(stage, TODAY).copies == (IRELAND,)
+    assert entry(stage, TODAY).copies.active == (IRELAND,)
 
 
 def test_a_description_from_before_a_copy_was_begun_is_answered_by_a_later_run() -> None:
@@ -204,7 +204,7 @@ def test_a_description_from_before_a_copy_was_begun_is_answered_by_a_later_run()
     stage.clock.sleep(50)
     report = run(stage)
     assert ("deferred", TODAY, "deferred") in steps(report)
-    assert entry(stage, TODAY).copies == ()
+    assert entry(stage, TODAY).copies.active == ()
     # A copy that was deleted by hand is made again, as long as its table has its time.
     run(stage, 2)
     assert copies(stage, table_of(TODAY)) == {IRELAND: "ACTIVE"}
@@ -263,7 +263,7 @@ def test_a_table_that_is_deleted_without_an_archive_loses_its_copies_first() -> 
     seen = []
     for _ in range(4):
         seen += [step for step in steps(run(stage)) if step[1] == label and step[0] != "close"]
-        assert entry(stage, label).copies == ()
+        assert entry(stage, label).copies.active == ()
     assert seen == [("delete-copy", label, "done")] * 2 + [("delete", label, "done")]
     assert [describe(service, table_of(label)) for service in (stage.dynamo, *stage.others.values())] == [{}, {}, {}]
 
@@ -276,7 +276,7 @@ def test_the_copies_of_a_table_that_goes_are_marked_no_more() -> None:
     report = run(stage, minutes=1)
     assert ("deferred", TODAY, "deferred") in steps(report)
     assert copies(stage, table_of(TODAY)) == {IRELAND: "DELETING", TOKYO: "ACTIVE"}
-    assert entry(stage, TODAY).copies == ()
+    assert entry(stage, TODAY).copies.active == ()
 
 
 def test_a_copy_of_a_closed_table_that_was_deleted_by_hand_is_reported_and_made_again() -> None:
@@ -289,7 +289,7 @@ def test_a_copy_of_a_closed_table_that_was_deleted_by_hand_is_reported_and_made_
     stage.clock.sleep(300)
     seen = [steps(run(stage)) for _ in range(14)]
     assert [step for step in seen if step] == [[("copy", TODAY, "done"), ("copy-trouble", TODAY, "failed")]]
-    assert entry(stage, TODAY).copies == (IRELAND,)
+    assert entry(stage, TODAY).copies.active == (IRELAND,)
 
 
 def test_a_copy_that_is_protected_keeps_its_table_and_is_reported() -> None:

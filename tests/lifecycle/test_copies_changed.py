@@ -116,7 +116,7 @@ def test_a_table_that_is_made_for_a_backfill_has_copies_and_is_on_demand() -> No
     stage.clock.sleep(60)
     assert steps(run(stage)) == [("copy", "2026-03-10", "done")]
     assert run(stage).done == []
-    assert entry(stage, "2026-03-10").copies == (IRELAND,)
+    assert entry(stage, "2026-03-10").copies.active == (IRELAND,)
     for service in (stage.dynamo, stage.others[IRELAND]):
         assert describe(service, table_of("2026-03-10"))["BillingModeSummary"] == {"BillingMode": "PAY_PER_REQUEST"}
 
@@ -127,11 +127,11 @@ def test_the_table_of_parts_has_its_copy_first_and_loses_it_first() -> None:
     run(stage)
     run(stage)
     assert (copies(stage, parts), copies(stage, table_of(TODAY))) == ({IRELAND: "ACTIVE"}, {})
-    assert entry(stage, TODAY).copies == ()
+    assert entry(stage, TODAY).copies.active == ()
     run(stage)
     assert copies(stage, table_of(TODAY)) == {IRELAND: "ACTIVE"}
     assert run(stage).done == []
-    assert entry(stage, TODAY).copies == (IRELAND,)
+    assert entry(stage, TODAY).copies.active == (IRELAND,)
     pass_to(stage, 18, 0, 5)
     run(stage)
     assert (copies(stage, parts), copies(stage, table_of(TODAY))) == ({}, {IRELAND: "ACTIVE"})
@@ -162,4 +162,4 @@ def test_the_removal_of_the_stage_takes_the_copies_of_tables_that_go(removal: st
     for day in DAYS:
         assert (describe(stage.dynamo, table_of(day)) == {}) is gone
         assert (describe(stage.others[IRELAND], table_of(day)) == {}) is gone
-        assert entry(stage, day).copies == (() if gone else (IRELAND,))
+        assert entry(stage, day).copies.active == (() if gone else (IRELAND,))

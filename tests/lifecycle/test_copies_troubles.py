@@ -26,7 +26,8 @@ from tests.worlds.copied import (
     tags_of,
     text,
 )
-from tidetable.catalog import Entry, State
+from tests.worlds.entries import make_entry
+from tidetable.catalog import State
 from tidetable.config import TableClass, parse
 from tidetable.lifecycle.observe import Observed
 from tidetable.lifecycle.plan import plan
@@ -44,7 +45,7 @@ def test_a_copy_whose_beginning_was_not_answered_is_made_all_the_same(kind: Kind
     stage.dynamo.faults.clear()
     run(stage, 2)
     assert run(stage).done == []
-    assert entry(stage, TODAY).copies == (IRELAND,)
+    assert entry(stage, TODAY).copies.active == (IRELAND,)
 
 
 def test_a_region_at_its_quota_is_reported_and_the_origin_goes_on() -> None:
@@ -84,12 +85,12 @@ def test_a_copy_is_marked_once_it_has_its_tags() -> None:
     run(stage, 2)
     report = run(stage)
     assert copies(stage, table_of(TODAY)) == {IRELAND: "ACTIVE"}
-    assert entry(stage, TODAY).copies == ()
+    assert entry(stage, TODAY).copies.active == ()
     assert not report.healthy
     assert f"the copies of {table_of(TODAY)} could not be tagged and marked for s: " in "\n".join(report.troubles)
     fault.times = 0
     assert run(stage).healthy
-    assert (entry(stage, TODAY).copies, tags_of(stage.others[IRELAND], table_of(TODAY))["tidetable:period"]) == (
+    assert (entry(stage, TODAY).copies.active, tags_of(stage.others[IRELAND], table_of(TODAY))["tidetable:period"]) == (
         (IRELAND,),
         TODAY,
     )
@@ -102,9 +103,9 @@ def test_a_copy_whose_region_does_not_know_it_yet_waits_for_the_next_run() -> No
     ireland.account.tables[table_of(TODAY)].seen_from = stage.clock.now() + timedelta(minutes=1)
     report = run(stage)
     assert report.healthy
-    assert (entry(stage, TODAY).copies, entry(stage, TOMORROW).copies) == ((), (IRELAND,))
+    assert (entry(stage, TODAY).copies.active, entry(stage, TOMORROW).copies.active) == ((), (IRELAND,))
     run(stage)
-    assert entry(stage, TODAY).copies == (IRELAND,)
+    assert entry(stage, TODAY).copies.active == (IRELAND,)
 
 
 @pytest.mark.parametrize(
@@ -121,7 +122,7 @@ def test_a_copy_in_a_state_that_does_not_pass_is_trouble_and_the_table_goes_on(s
     config = parse(text(IRELAND, TOKYO))
     period = parse_label(TODAY)
     stream = config.streams["s"]
-    held = Entry("s", period, table_of(TODAY), stream.layout, State.OPEN, NOON, replicas=(IRELAND, TOKYO))
+    held = make_entry("s", period, table_of(TODAY), stream.layout, State.OPEN, NOON, replicas=(IRELAND, TOKYO))
     there = {IRELAND: status, TOKYO: "ACTIVE"}
     table = Table(held.table, "ACTIVE", None, None, TableClass.STANDARD, copies=there)
     late = datetime(2026, 3, 16, 1, 5, tzinfo=NOON.tzinfo)
@@ -144,4 +145,4 @@ def test_a_table_that_was_only_believed_to_be_there_has_the_copies_of_the_catalo
     pass_to(stage, 16, 1, 5)
     run(stage, 2)
     assert all(run(stage).done == [] for _ in range(12)), "the table of the day before is closed, and seldom looked at"
-    assert entry(stage, TODAY).copies == (IRELAND,)
+    assert entry(stage, TODAY).copies.active == (IRELAND,)

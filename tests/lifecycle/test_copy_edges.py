@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from tests.lifecycle.world import NOON, World
 from tests.worlds.copied import text
+from tests.worlds.entries import change_entry, make_entry
 from tidetable.catalog import ArchiveFacts, Entry, State
 from tidetable.config import TableClass, parse
 from tidetable.copies.catalog_copies import CatalogCopy, follow_catalog, remove_catalog_copies
@@ -37,8 +38,8 @@ def table(**changes: Any) -> Table:
 
 
 def copied(**changes: Any) -> Entry:
-    held = Entry("s", parse_label("2026-03-15"), "t", STREAM.layout, State.OPEN, NOON, replicas=(IRELAND, TOKYO))
-    return replace(held, **changes)
+    held = make_entry("s", parse_label("2026-03-15"), "t", STREAM.layout, State.OPEN, NOON, replicas=(IRELAND, TOKYO))
+    return change_entry(held, **changes)
 
 
 class Service:
@@ -142,14 +143,14 @@ def test_copies_are_made_of_first_tables_until_they_expire() -> None:
     assert has_copies_made(copied(state=State.CLOSED), STREAM, expired)
     assert not has_copies_made(copied(state=State.CLOSED), STREAM, expired + timedelta(microseconds=1))
     # A table that should have copies is looked at in each run; a table that is deleted or restored is not.
-    assert lacks_copies(copied(copies=(IRELAND,)), STREAM)
-    assert not lacks_copies(copied(copies=(IRELAND, TOKYO)), STREAM)
+    assert lacks_copies(copied(active=(IRELAND,)), STREAM)
+    assert not lacks_copies(copied(active=(IRELAND, TOKYO)), STREAM)
     assert not lacks_copies(copied(archive=FACTS), STREAM)
     assert not lacks_copies(copied(state=State.DELETED), STREAM)
 
 
 def test_the_copies_of_a_table_that_expires_are_read_until_they_go() -> None:
-    held = copied(state=State.CLOSED, copies=(IRELAND,))
+    held = copied(state=State.CLOSED, active=(IRELAND,))
     later = held.period.end + timedelta(days=3)
     assert find_copies_to_mark(held, STREAM, table(copies=BOTH), later) == (IRELAND,)
     assert find_copies_to_mark(held, STREAM, table(copies=BOTH), NOON) == (IRELAND, TOKYO)

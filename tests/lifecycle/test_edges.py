@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from tests.lifecycle.world import NOON, World, configuration
 from tests.worlds.copied import text
+from tests.worlds.entries import change_entry, make_entry
 from tidetable.catalog import Backfill, Entry, Opening, State
 from tidetable.config import TableClass, parse
 from tidetable.copies.catalog_copies import CatalogCopy, follow_catalog, remove_catalog_copies
@@ -37,8 +38,8 @@ def table(**changes: Any) -> Table:
 
 
 def copied(**changes: Any) -> Entry:
-    held = Entry("s", parse_label(LABEL), table().name, STREAM.layout, State.OPEN, NOON, replicas=(IRELAND, TOKYO))
-    return replace(held, **changes)
+    held = make_entry("s", parse_label(LABEL), table().name, STREAM.layout, State.OPEN, NOON, replicas=(IRELAND, TOKYO))
+    return change_entry(held, **changes)
 
 
 def fitted(entry: Entry, there: Table, now: datetime, planned: Any = ()) -> list[tuple[type, str]]:
@@ -70,11 +71,11 @@ MINUTES = timedelta(minutes=1)
         # Its run is still making it, and marks it open at the end.
         (copied(state=State.CREATING), table(), NOON, [], []),
         # A copy is listed within four minutes of its beginning.
-        (copied(copying=BEGUN), table(), NOON + 4 * MINUTES - SECOND, [], [(Deferred, IRELAND)]),
-        (copied(copying=BEGUN), table(), NOON + 4 * MINUTES, [], [(Copy, TOKYO)]),
+        (copied(begun=BEGUN), table(), NOON + 4 * MINUTES - SECOND, [], [(Deferred, IRELAND)]),
+        (copied(begun=BEGUN), table(), NOON + 4 * MINUTES, [], [(Copy, TOKYO)]),
         # A copy that is not listed two hours after the table was made needs somebody, unless one is being made.
-        (copied(copying=BEGUN), table(), NOON + 2 * 60 * MINUTES, [], [(CopyTrouble, IRELAND), (Copy, TOKYO)]),
-        (copied(copying=BEGUN), table(copies={TOKYO: "CREATING"}), NOON + 2 * 60 * MINUTES, [], []),
+        (copied(begun=BEGUN), table(), NOON + 2 * 60 * MINUTES, [], [(CopyTrouble, IRELAND), (Copy, TOKYO)]),
+        (copied(begun=BEGUN), table(copies={TOKYO: "CREATING"}), NOON + 2 * 60 * MINUTES, [], []),
         # Somebody else's copy is no trouble of the stage.
         (
             copied(),
@@ -92,7 +93,7 @@ def test_a_copy_is_begun_when_its_table_takes_it_and_reported_when_it_does_not_c
 
 def test_a_copy_that_a_removed_stream_lacks_is_no_trouble() -> None:
     """Nobody makes it any more, so nobody needs to act."""
-    held, now = copied(copying=BEGUN), NOON + 2 * 60 * MINUTES
+    held, now = copied(begun=BEGUN), NOON + 2 * 60 * MINUTES
     assert list(fit_copies([], held, STREAM, table(), now, makes=False)) == []
 
 
@@ -312,8 +313,10 @@ def test_a_table_with_copies_whose_time_is_over_is_looked_at_in_every_run() -> N
     held = next(entry for entry in world.catalog.entries("s") if entry.period.label == LABEL)
     described = world.tables.describe(held.table)
     assert described is not None
-    closed = replace(held, state=State.CLOSED, copies=(IRELAND,), seen=described.seen)
-    closed = replace(closed, seen=closed.seen and closed.seen._replace(table_class=TableClass.INFREQUENT))
+    closed = change_entry(held, state=State.CLOSED, active=(IRELAND,), seen=described.seen)
+    closed = change_entry(
+        closed, seen=closed.capacity.seen and closed.capacity.seen._replace(table_class=TableClass.INFREQUENT)
+    )
     world.catalog.items["s", held.period] = closed
     looked: list[str] = []
     cast("Any", world.tables).describe = looked.append

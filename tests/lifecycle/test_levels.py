@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from tests.fakes.rollups import FakeRollups
 from tests.lifecycle.world import LADDER, NOON, World, configuration
 from tests.worlds.copied import text
+from tests.worlds.entries import make_entry
 from tidetable.catalog import Entry, Opening, RecordedPolicy, SeenTable, State
 from tidetable.config import Config, TableClass, parse
 from tidetable.expiry import compute_entry_expiry
@@ -25,7 +26,9 @@ TIGHT = 'mode = "provisioned"\nladder = [{ age = 0, write = 10, read = 10 }]\n'
 
 def recorded(config: Config, state: State = State.OPEN, **more: Any) -> Entry:
     label = "2026-03-15"
-    return Entry("s", parse_label(label), f"tidetable-t.s.{label}", config.streams["s"].layout, state, START, **more)
+    return make_entry(
+        "s", parse_label(label), f"tidetable-t.s.{label}", config.streams["s"].layout, state, START, **more
+    )
 
 
 @pytest.mark.parametrize(

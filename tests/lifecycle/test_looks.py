@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.lifecycle.world import LADDER, NOON, World, configuration
+from tests.worlds.entries import change_entry
 from tidetable.catalog import ArchiveFacts, Backfill, Entry, Opening, RecordedPolicy, State
 from tidetable.config import Config, parse
 from tidetable.config.record import render_policy
@@ -25,7 +26,7 @@ def look(world: World, config: Config | None = None, **more: Any) -> Observation
 
 def change(world: World, label: str = "2026-03-15", **changes: Any) -> Entry:
     held = next(entry for entry in world.catalog.entries("s") if entry.period.label == label)
-    world.catalog.items["s", held.period] = replace(held, **changes)
+    world.catalog.items["s", held.period] = change_entry(held, **changes)
     return world.catalog.items["s", held.period]
 
 
@@ -81,8 +82,8 @@ def test_a_table_that_is_not_looked_at_counts_as_it_was_last_seen() -> None:
     world.run()
     world.after(days=3)
     world.after(minutes=5)
-    held = change(world, copies=("eu-west-1",))
-    assert (held.state, held.seen is not None) == (State.CLOSED, True)
+    held = change(world, active=("eu-west-1",))
+    assert (held.state, held.capacity.seen is not None) == (State.CLOSED, True)
     looked = note_looks(world)
     seen = []
     for _ in range(12):
@@ -169,7 +170,7 @@ def test_a_key_is_missed_while_tables_need_it(policy: str, changes: dict[str, An
     assert [KEY in problem for problem in find_conflicts(world.config, world.catalog)] == [True] * found
 
 
-@pytest.mark.parametrize(("changes", "found"), [({}, False), ({"copies": ("eu-west-1",)}, True)])
+@pytest.mark.parametrize(("changes", "found"), [({}, False), ({"active": ("eu-west-1",)}, True)])
 def test_copies_are_missed_while_tables_have_them(changes: dict[str, Any], *, found: bool) -> None:
     world = World()
     world.run()

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from tests.lifecycle.world import NOON, World, configuration
 from tests.worlds.copied import text
+from tests.worlds.entries import change_entry
 from tidetable.catalog import Backfill, Entry, Opening, State
 from tidetable.config import Config, TableClass, parse
 from tidetable.lifecycle.observe import (
@@ -31,7 +32,9 @@ IRELAND, TOKYO = "eu-west-1", "ap-northeast-1"
 
 
 def make_entry(config: Config, label: str = "2026-03-15", state: State = State.OPEN, **more: Any) -> Entry:
-    return Entry("s", parse_label(label), f"tidetable-t.s.{label}", config.streams["s"].layout, state, START, **more)
+    return change_entry(
+        Entry("s", parse_label(label), f"tidetable-t.s.{label}", config.streams["s"].layout, state, START), **more
+    )
 
 
 def make_table(entry: Entry, status: str = "ACTIVE", **more: Any) -> Table:
@@ -49,7 +52,7 @@ def test_a_table_is_noted_when_it_is_active_and_has_changed() -> None:
     noted: list[Any] = []
     cast("Any", world.catalog).note = lambda *given: noted.append(given)
     active, changing = make_table(held), make_table(held, "UPDATING")
-    seen = replace(held, seen=active.seen)
+    seen = change_entry(held, seen=active.seen)
     for entry, table in ((held, changing), (seen, changing), (seen, active), (held, active)):
         remember_tables(world.catalog, see(config, entry, tables={entry.table: table}))
     assert noted == [(held, active.seen)]
@@ -57,7 +60,7 @@ def test_a_table_is_noted_when_it_is_active_and_has_changed() -> None:
 
 def test_only_a_new_copy_gets_the_tags_of_its_table() -> None:
     world, config = World(), parse(text(IRELAND, TOKYO))
-    held = make_entry(config, replicas=(IRELAND, TOKYO), copies=(IRELAND,))
+    held = make_entry(config, replicas=(IRELAND, TOKYO), active=(IRELAND,))
     world.catalog.add(held)
     tagged: list[Any] = []
     tables: Any = SimpleNamespace(tags=lambda _: {"a": "b"}, tag_copy=lambda *given: tagged.append(given))
@@ -65,17 +68,17 @@ def test_only_a_new_copy_gets_the_tags_of_its_table() -> None:
     seen = see(config, held, tables={held.table: there})
     remember_copies(world.catalog, tables, seen, START)
     assert tagged == [(held.table, TOKYO, {"a": "b"})]
-    assert world.catalog.entries("s")[0].copies == (IRELAND, TOKYO)
+    assert world.catalog.entries("s")[0].copies.active == (IRELAND, TOKYO)
 
 
 def test_the_copies_of_a_table_that_could_not_be_described_stay_marked() -> None:
     """Readers in other Regions read the copies that the catalog names."""
     world, config = World(), parse(text(IRELAND))
-    held = make_entry(config, replicas=(IRELAND,), copies=(IRELAND,))
+    held = make_entry(config, replicas=(IRELAND,), active=(IRELAND,))
     world.catalog.add(held)
     seen = see(config, held, unseen={held.table: "ConnectionError: no answer"})
     remember_copies(world.catalog, world.tables, seen, START)
-    assert (world.catalog.entries("s")[0].copies, seen.troubles) == ((IRELAND,), [])
+    assert (world.catalog.entries("s")[0].copies.active, seen.troubles) == ((IRELAND,), [])
 
 
 def test_the_horizon_is_before_the_first_period_that_is_there_and_never_goes_back() -> None:
@@ -102,9 +105,9 @@ def test_the_horizon_is_before_the_first_period_that_is_there_and_never_goes_bac
         # A copy is missing.
         ((IRELAND,), {}, 12),
         # A table that waits for its deletion, with and without copies.
-        ((IRELAND,), {"state": State.ARCHIVED, "copies": (IRELAND,)}, 12),
+        ((IRELAND,), {"state": State.ARCHIVED, "active": (IRELAND,)}, 12),
         ((), {"state": State.ARCHIVED}, 1),
-        ((IRELAND,), {"copies": (IRELAND,)}, 1),
+        ((IRELAND,), {"active": (IRELAND,)}, 1),
     ],
 )
 def test_a_closed_table_is_looked_at_once_an_hour_unless_it_should_change(
@@ -114,7 +117,7 @@ def test_a_closed_table_is_looked_at_once_an_hour_unless_it_should_change(
     world.config = parse(text(IRELAND))
     held = make_entry(world.config, "2026-03-14", replicas=replicas)
     seen = Table(held.table, "ACTIVE", None, None, TableClass.INFREQUENT).seen
-    world.catalog.add(replace(held, **{"state": State.CLOSED, **changes}, seen=seen))
+    world.catalog.add(change_entry(held, **{"state": State.CLOSED, **changes}, seen=seen))
     looked: list[str] = []
     cast("Any", world.tables).describe = looked.append
     for run in range(12):
@@ -127,7 +130,7 @@ def test_a_table_whose_step_is_delayed_is_looked_at_in_each_run_only_after_its_d
     """The table steps down when it has been closed for two days; its delay is 36 minutes. It is not its turn."""
     world = World(stagger="1h")
     held = make_entry(world.config, state=State.CLOSED)
-    world.catalog.add(replace(held, seen=Table(held.table, "ACTIVE", 2, 5, TableClass.STANDARD).seen))
+    world.catalog.add(change_entry(held, seen=Table(held.table, "ACTIVE", 2, 5, TableClass.STANDARD).seen))
     looked: list[str] = []
     cast("Any", world.tables).describe = looked.append
     step = START + 4 * DAY + timedelta(hours=hours)

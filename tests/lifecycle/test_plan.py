@@ -9,6 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.lifecycle.world import INDEXED, SCALED, World, configuration, outcomes
+from tests.worlds.entries import make_entry
 from tidetable.catalog import ArchiveFacts, Backfill, Entry, Opening, SeenTable, State
 from tidetable.config import Config, TableClass, parse
 from tidetable.ladder import choose_level, compute_level
@@ -31,7 +32,9 @@ LOST = "INACCESSIBLE_ENCRYPTION_CREDENTIALS"
 
 
 def recorded(config: Config, state: State, **more: Any) -> Entry:
-    return Entry("s", parse_label(DAY), TABLE, config.streams["s"].layout, state, START - timedelta(days=2), **more)
+    return make_entry(
+        "s", parse_label(DAY), TABLE, config.streams["s"].layout, state, START - timedelta(days=2), **more
+    )
 
 
 def table(write: int | None = 10, read: int | None = 10, status: str = "ACTIVE", **more: Any) -> Table:

@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.lifecycle.world import NOON, configuration
+from tests.worlds.entries import make_entry
 from tidetable.catalog import Backfill, Entry, Opening, State
 from tidetable.config import Config, TableClass
 from tidetable.lifecycle.observe import Observed
@@ -25,7 +26,7 @@ RECOVERED = "table = { point_in_time_recovery = true }"
 
 
 def recorded(config: Config, state: State, **more: Any) -> Entry:
-    return Entry("s", parse_label(LABEL), TABLE, config.streams["s"].layout, state, START, **more)
+    return make_entry("s", parse_label(LABEL), TABLE, config.streams["s"].layout, state, START, **more)
 
 
 def planned(

@@ -49,8 +49,8 @@ def test_a_table_that_is_being_restored_is_looked_at_in_its_turn_only() -> None:
     world.after(minutes=5)
     closed = next(entry for entry in world.catalog.entries("s") if entry.period.label == LABEL)
     assert closed.state is State.CLOSED
-    assert closed.seen is not None
-    world.catalog.note(closed, closed.seen._replace(write=None, read=None))
+    assert closed.capacity.seen is not None
+    world.catalog.note(closed, closed.capacity.seen._replace(write=None, read=None))
     world.catalog.move(closed, State.RESTORING, expected=[State.CLOSED])
     looked: list[str] = []
     describe = world.tables.describe
@@ -95,7 +95,7 @@ def test_what_a_table_has_and_cannot_be_noted_is_told_and_stops_no_other_note() 
     world.catalog.note = refuse_one  # type: ignore[method-assign]
     report = world.after(minutes=5)
     assert report.troubles == [f"the state of {TABLE} could not be recorded for s: ConnectionError: no answer"]
-    noted = [entry.period.label for entry in world.catalog.entries("s") if entry.seen is not None]
+    noted = [entry.period.label for entry in world.catalog.entries("s") if entry.capacity.seen is not None]
     assert noted == ["2026-03-15", "2026-03-16", "2026-03-17"]
     world.catalog.note = note  # type: ignore[method-assign]
     assert world.after(minutes=5).healthy

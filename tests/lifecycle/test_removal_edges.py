@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.lifecycle.world import NOON, World
+from tests.worlds.entries import change_entry
 from tidetable.catalog import Entry, RecordedPolicy, State
 from tidetable.config import TableClass, parse
 from tidetable.errors import RemovalFailed
@@ -29,7 +30,7 @@ def lived() -> World:
 
 def change(world: World, **changes: Any) -> Entry:
     held = next(entry for entry in world.catalog.entries("s") if entry.table == TODAY)
-    world.catalog.items["s", held.period] = replace(held, **changes)
+    world.catalog.items["s", held.period] = change_entry(held, **changes)
     return world.catalog.items["s", held.period]
 
 
@@ -137,7 +138,7 @@ def test_a_table_is_made_with_all_that_its_stream_says() -> None:
     # A configuration that names a Region holds for tables that are recorded from now on.
     copied = msgspec.structs.replace(stream, replicas=("eu-west-1",))
     assert not make_table_spec(entry, copied, level, own, young=True).copied
-    assert make_table_spec(replace(entry, replicas=("eu-west-1",)), stream, level, own, young=True).copied
+    assert make_table_spec(change_entry(entry, replicas=("eu-west-1",)), stream, level, own, young=True).copied
     units = Level(5, 6, TableClass.STANDARD, "", {"i": (7, 8)})
     provisioned = make_table_spec(entry, stream, units, own, young=False)
     assert (provisioned.write, provisioned.read, provisioned.index_units, provisioned.most) == (
@@ -146,7 +147,7 @@ def test_a_table_is_made_with_all_that_its_stream_says() -> None:
         {"i": (7, 8)},
         None,
     )
-    filled = make_filling_spec(replace(entry, replicas=("eu-west-1",)), stream, units, own)
+    filled = make_filling_spec(change_entry(entry, replicas=("eu-west-1",)), stream, units, own)
     assert (filled.write, filled.read, filled.index_units, filled.stream, filled.copied) == (
         None,
         None,

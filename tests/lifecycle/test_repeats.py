@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.lifecycle.world import INDEXED, World
+from tests.worlds.entries import change_entry
 from tidetable.catalog import Entry, State
 from tidetable.config import Autoscaling, Range, TableClass
 from tidetable.copies.table_copies import Copy, DeleteCopy
@@ -31,7 +32,7 @@ def entry(world: World, **changes: Any) -> Entry:
     """Today's entry; with changes, as the catalog holds it from now on."""
     held = next(entry for entry in world.catalog.entries("s") if entry.period.label == TODAY)
     if changes:
-        held = replace(held, **changes)
+        held = change_entry(held, **changes)
         world.catalog.items["s", held.period] = held
     return held
 
@@ -112,7 +113,7 @@ def test_a_copy_of_the_period_table_follows_a_copy_of_use_beside_it(status: str)
     create_copy = world.tables.create_copy
 
     def note(name: str, region: str) -> None:
-        noted.append((name, region, entry(world).copying))
+        noted.append((name, region, entry(world).copies.begun))
         create_copy(name, region)
 
     cast("Any", world.tables).create_copy = note
@@ -138,7 +139,7 @@ def test_a_table_whose_scaling_could_not_be_ended_is_still_noted_as_scaled() -> 
     world.scaling.deregister = fail  # type: ignore[method-assign, assignment]
     with pytest.raises(ConnectionError):
         act(world, Unscale(held, ""))
-    assert entry(world).scaled
+    assert entry(world).capacity.scaled
 
 
 def test_a_deletion_of_a_table_without_copies_writes_the_tombstone_alone() -> None:
@@ -154,20 +155,20 @@ def test_a_deletion_of_a_table_without_copies_writes_the_tombstone_alone() -> No
 
 def test_a_copy_is_not_deleted_once_its_period_is_no_longer_archived() -> None:
     world = lived()
-    planned = entry(world, replicas=(IRELAND,), copies=(IRELAND,), state=State.ARCHIVED)
+    planned = entry(world, replicas=(IRELAND,), active=(IRELAND,), state=State.ARCHIVED)
     show(world, TABLE, copies={IRELAND: "ACTIVE"})
     entry(world, state=State.RESTORING)
     with pytest.raises(NotReady, match=f"period {TODAY} is restoring, not archived"):
         act(world, DeleteCopy(planned, "", unarchived=False))
-    assert entry(world).copies == (IRELAND,)
+    assert entry(world).copies.active == (IRELAND,)
     assert not [change for change in world.tables.changes if change.startswith("delete")]
 
 
 def test_before_a_table_goes_no_reader_is_sent_to_its_copies() -> None:
     world = lived()
-    held = entry(world, replicas=(IRELAND,), copies=(IRELAND,), state=State.ARCHIVED)
+    held = entry(world, replicas=(IRELAND,), active=(IRELAND,), state=State.ARCHIVED)
     act(world, Delete(held, "", unarchived=False))
-    assert (entry(world).state, entry(world).copies) == (State.DELETED, ())
+    assert (entry(world).state, entry(world).copies.active) == (State.DELETED, ())
 
 
 def test_an_archive_does_not_wait_for_a_table_that_is_gone() -> None:
@@ -193,6 +194,6 @@ def test_another_policy_takes_the_targets_of_indexes_back_too() -> None:
     taken: list[Any] = []
     cast("Any", world.scaling).deregister = lambda *given: taken.append(given)
     policy = Autoscaling(write=Range(min=5, max=50))
-    act(world, Scale(entry(world, scaled=True, scaling="another", replicas=(IRELAND,)), "", policy))
+    act(world, Scale(entry(world, scaled=True, policy="another", replicas=(IRELAND,)), "", policy))
     assert taken == [(TABLE, ["status"], (IRELAND,))]
-    assert (entry(world).scaled, entry(world).scaling) == (True, policy.text)
+    assert (entry(world).capacity.scaled, entry(world).capacity.policy) == (True, policy.text)

@@ -9,6 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.lifecycle.world import INDEXED, NOON, World, outcomes
+from tests.worlds.entries import change_entry
 from tidetable.catalog import Entry, Opening, State
 from tidetable.config import Autoscaling, TableClass, parse
 from tidetable.config.capacity import Range
@@ -43,7 +44,7 @@ def entry(world: World, **changes: Any) -> Entry:
     """Today's entry; with changes, as the catalog holds it from now on."""
     held = next(entry for entry in world.catalog.entries("s") if entry.period.label == TODAY)
     if changes:
-        held = replace(held, **changes)
+        held = change_entry(held, **changes)
         world.catalog.items["s", held.period] = held
     return held
 
@@ -106,14 +107,18 @@ def test_no_copy_is_begun_while_one_of_another_region_changes(status: str) -> No
     show(world, TABLE, copies={TOKYO: status})
     with pytest.raises(NotReady, match=f"is changing: {TOKYO} {status}"):
         act(world, Copy(held, "", IRELAND))
-    assert entry(world).copying is None
+    assert entry(world).copies.begun is None
 
 
 def test_before_a_copy_goes_no_reader_is_sent_to_it_and_nothing_scales_it() -> None:
     world = lived()
-    held = entry(world, replicas=(IRELAND,), copies=(IRELAND,), state=State.ARCHIVED, scaled=True)
+    held = entry(world, replicas=(IRELAND,), active=(IRELAND,), state=State.ARCHIVED, scaled=True)
     show(world, TABLE, copies={IRELAND: "ACTIVE"})
-    seen = note(world, "delete_copy", lambda: (entry(world).copies, entry(world).scaled, world.scaling.elsewhere[:]))
+    seen = note(
+        world,
+        "delete_copy",
+        lambda: (entry(world).copies.active, entry(world).capacity.scaled, world.scaling.elsewhere[:]),
+    )
     act(world, DeleteCopy(held, "", unarchived=False))
     assert seen == [((), False, [(TABLE, IRELAND)])]
 
@@ -134,7 +139,7 @@ def test_indexes_leave_auto_scaling_with_their_table() -> None:
     policy = Autoscaling(write=Range(min=5, max=100))
     world.scaling.register(TABLE, ["status"], policy)
     act(world, Unscale(entry(world, scaled=True), ""))
-    assert (world.scaling.scaled, entry(world).scaled) == (set(), False)
+    assert (world.scaling.scaled, entry(world).capacity.scaled) == (set(), False)
 
 
 def test_a_period_that_is_restored_while_its_table_goes_is_not_marked_deleted() -> None:
@@ -280,10 +285,10 @@ def test_copies_are_marked_only_once_the_tags_of_their_table_can_be_seen() -> No
     tables.tag_copy = lambda *members: tagged.append(members)
     tags, tables.tags = tables.tags, lambda _: {}
     remember_copies(world.catalog, world.tables, seen, NOON)
-    assert (entry(world).copies, tagged, seen.troubles) == ((), [], [])
+    assert (entry(world).copies.active, tagged, seen.troubles) == ((), [], [])
     tables.tags = tags
     remember_copies(world.catalog, world.tables, seen, NOON)
-    assert (entry(world).copies, tagged) == ((IRELAND,), [(TABLE, IRELAND, tags(TABLE))])
+    assert (entry(world).copies.active, tagged) == ((IRELAND,), [(TABLE, IRELAND, tags(TABLE))])
 
 
 def test_a_streams_tags_never_replace_those_that_prove_a_table_ours() -> None:
@@ -300,7 +305,7 @@ def test_a_streams_tags_never_replace_those_that_prove_a_table_ours() -> None:
 def test_a_table_that_is_filled_from_its_archive_is_on_demand_with_no_units_of_indexes() -> None:
     world = lived(capacity=INDEXED)
     stream = world.config.streams["s"]
-    held = replace(entry(world), replicas=(IRELAND,))
+    held = change_entry(entry(world), replicas=(IRELAND,))
     spec = make_filling_spec(held, stream, compute_level(held.period, stream, NOON), {})
     assert (spec.write, spec.read, spec.index_units, spec.copied, spec.warm) == (None, None, {}, False, None)
 

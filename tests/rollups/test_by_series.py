@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from tests.worlds.entries import change_entry
 from tests.worlds.noted import BY_DAY, CountedStore, begin_noting, make_noting_world
 from tests.worlds.rolled import BY_SERIES, LENGTH, MINUTES, PLAIN, START, World, reading
 from tidetable.catalog import SeenTable, State
@@ -114,7 +115,7 @@ def test_a_bucket_with_too_many_groups_is_noted_and_those_beside_it_are_sealed()
 def test_the_refresher_leaves_half_of_a_tables_read_units_to_queries() -> None:
     world = begin_noting()
     entry = world.entry("s", START)
-    world.catalog.items["s", entry.period] = replace(entry, seen=SeenTable(5, 4, TableClass.STANDARD))
+    world.catalog.items["s", entry.period] = change_entry(entry, seen=SeenTable(5, 4, TableClass.STANDARD))
     world.sleep(210 + 1)
     before = world.time
     world.refresh()

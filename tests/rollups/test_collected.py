@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from tests.worlds.entries import change_entry
 from tests.worlds.rolled import HOURS, MINUTES, PACKED_SERIES, SERIES, START, World, begin_rollups, reading, show_edges
 from tidetable.catalog import SeenTable
 from tidetable.config import TableClass
@@ -108,7 +109,7 @@ def test_a_bucket_is_read_at_the_pace_that_leaves_units_to_queries(
     world.write(*(reading(21 + n, n, f"s{n}") for n in range(5)))
     entry = world.entry("s", START)
     seen = None if units == "unseen" else SeenTable(5, units, TableClass.STANDARD)
-    world.catalog.items["s", entry.period] = replace(entry, seen=seen)
+    world.catalog.items["s", entry.period] = change_entry(entry, seen=seen)
     read: list[bool] = []
     query_many = world.store.query_many
 

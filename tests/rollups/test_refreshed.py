@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from tests.worlds.entries import change_entry
 from tests.worlds.rolled import (
     HOURS,
     LENGTH,
@@ -101,7 +102,7 @@ def test_cells_are_as_old_as_the_events_that_they_were_read_from(monkeypatch: py
     world.time = began = START + 100 * MINUTE + 211 * SECOND
     # Two read units per second are the refresher's, so reading takes time too.
     entry = world.entry("s", START)
-    world.catalog.items["s", entry.period] = replace(entry, seen=SeenTable(5, 4, TableClass.STANDARD))
+    world.catalog.items["s", entry.period] = change_entry(entry, seen=SeenTable(5, 4, TableClass.STANDARD))
     instants: list[int] = []
     write_each = world.store.write_each
 

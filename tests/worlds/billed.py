@@ -13,7 +13,8 @@ from tests.fakes import FakeCatalog
 from tests.fakes.meters import FakeMeters
 from tests.fakes.serial import Serial
 from tests.lifecycle.world import configuration
-from tidetable.catalog import Entry, State
+from tests.worlds.entries import make_entry
+from tidetable.catalog import State
 from tidetable.config import TableClass
 from tidetable.periods import parse_label
 from tidetable.ports import Table
@@ -50,7 +51,7 @@ class BilledStage:
         layout = replace(configured.layout, parts=chunks is not None)
         name, period = f"{stream}.{label}", parse_label(label)
         known: dict[str, Any] = {"state": State.OPEN, "created_at": period.start - timedelta(days=2)} | facts
-        self.catalog.add(Entry(stream, period, name, layout, **known))
+        self.catalog.add(make_entry(stream, period, name, layout, **known))
         self.tables |= {name: found for name, found in ((name, found), (f"{name}.parts", chunks)) if found is not None}
 
     def bill(

@@ -5,6 +5,7 @@ from typing import Any
 
 from tests.credentials.records import record
 from tests.fakes.stage import Stage
+from tests.worlds.entries import make_entry
 from tidetable.catalog import ArchiveFacts, Backfill, Entry, Opening, RecordedPolicy, SeenTable, State
 from tidetable.config import TableClass
 from tidetable.credentials import CredentialRecord, Secret
@@ -28,7 +29,7 @@ _INDEXES = (
 
 def _make_entry(day: int, state: State, layout: Layout = _PLAIN, kind: Kind = Kind.DAY, **facts: Any) -> Entry:
     period = find_containing(datetime(2026, 2, day, 5, tzinfo=UTC), kind)
-    return Entry(FORMER, period, f"tidetable-lapse.{FORMER}.{period.label}", layout, state, NOON, **facts)
+    return make_entry(FORMER, period, f"tidetable-lapse.{FORMER}.{period.label}", layout, state, NOON, **facts)
 
 
 _ARCHIVE = ArchiveFacts("stream=former/period=2026-02-04/_manifest.json", 7, 1234, NOON, None, {"n": 2})
@@ -40,9 +41,9 @@ ENTRIES = [
     _make_entry(2, State.OPEN, Layout("series", 2, "series", 0, _INDEXES, versioned=True, parts=True)),
     _make_entry(3, State.CLOSED, Layout("time", 1, "id", 3_600, pack=Packing(60, 65_536)), opened=_UNITS),
     _make_entry(4, State.ARCHIVING),
-    _make_entry(5, State.ARCHIVED, archive=_ARCHIVE, copies=("eu-west-1",), replicas=("eu-west-1", "us-west-2")),
+    _make_entry(5, State.ARCHIVED, archive=_ARCHIVE, active=("eu-west-1",), replicas=("eu-west-1", "us-west-2")),
     _make_entry(6, State.DELETED, archive=_EXPIRED, deleted_at=NOON),
-    _make_entry(7, State.RESTORING, archive=_ARCHIVE, keep_until=NOON, copying=("eu-west-1", NOON)),
+    _make_entry(7, State.RESTORING, archive=_ARCHIVE, keep_until=NOON, begun=("eu-west-1", NOON)),
     _make_entry(8, State.DELETED, kind=Kind.HOUR, deleted_at=NOON),
 ]
 SEEN = SeenTable(5, 4, TableClass.INFREQUENT, (("kinds", (3, 2)),), changing=True)

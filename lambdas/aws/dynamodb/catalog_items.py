@@ -8,7 +8,17 @@ from typing import Any
 
 from msgspec.structs import astuple, replace
 
-from tidetable.catalog import ArchiveFacts, Backfill, Entry, Opening, RecordedPolicy, SeenTable, State
+from tidetable.catalog import (
+    ArchiveFacts,
+    Backfill,
+    CapacityFacts,
+    CopyFacts,
+    Entry,
+    Opening,
+    RecordedPolicy,
+    SeenTable,
+    State,
+)
 from tidetable.config import TableClass
 from tidetable.errors import Outage, StoreUnavailable
 from tidetable.events import Item
@@ -97,10 +107,10 @@ def make_attributes(entry: Entry) -> Item:
     item |= _name_times(deleted_at=entry.deleted_at, keep_until=entry.keep_until)
     if entry.opened is not None:
         item["opened"] = make_opened_item(entry.opened)
-    regions = {"copies": entry.copies, "replicas": entry.replicas}
+    regions = {"copies": entry.copies.active, "replicas": entry.copies.replicas}
     item |= {name: list(named) for name, named in regions.items() if named}
-    if entry.copying is not None:
-        region, begun_at = entry.copying
+    if entry.copies.begun is not None:
+        region, begun_at = entry.copies.begun
         item["copying"] = [region, to_text(begun_at)]
     return item
 
@@ -137,13 +147,15 @@ def read_entry(item: Item) -> Entry:
         archive=_read_archive(item["archive"]) if "archive" in item else None,
         deleted_at=_read_time(item, "deleted_at"),
         keep_until=_read_time(item, "keep_until"),
-        seen=_read_seen(item["seen"]) if "seen" in item else None,
-        scaled=item.get("scaled", False),
-        scaling=item.get("scaling", ""),
         opened=_read_opened(item["opened"]) if "opened" in item else None,
-        copies=_read_regions(item["copies"]) if "copies" in item else (),
-        replicas=_read_regions(item["replicas"]) if "replicas" in item else (),
-        copying=(item["copying"][0], from_text(item["copying"][1])) if "copying" in item else None,
+        capacity=CapacityFacts(
+            _read_seen(item["seen"]) if "seen" in item else None, item.get("scaled", False), item.get("scaling", "")
+        ),
+        copies=CopyFacts(
+            replicas=_read_regions(item.get("replicas")),
+            active=_read_regions(item.get("copies")),
+            begun=(item["copying"][0], from_text(item["copying"][1])) if "copying" in item else None,
+        ),
     )
 
 

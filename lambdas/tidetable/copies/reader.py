@@ -31,9 +31,9 @@ class Copies(NamedTuple):
 
         Its archive, if it has one, is not read either: a restored table may hold events that are not in its archive.
         """
-        if not entry.live or self.region in entry.copies:
+        if not entry.live or self.region in entry.copies.active:
             return entry
-        return replace(entry, here=False, archive=None)
+        return replace(entry, copies=replace(entry.copies, here=False), archive=None)
 
     def refuse_unknown(self, stream: Stream) -> None:
         """Raise ProblemError for a stream that has no copies in this Region."""

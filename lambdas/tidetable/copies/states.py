@@ -25,9 +25,9 @@ def refuse_changing(table: Table) -> None:
 
 def list_own_copies(entry: Entry, table: Table) -> list[str]:
     """List the Regions with a copy of the table that the lifecycle has made, not somebody else."""
-    return [region for region in entry.replicas if region in table.copies]
+    return [region for region in entry.copies.replicas if region in table.copies]
 
 
 def list_mirrors(entry: Entry) -> Sequence[str]:
     """List the Regions to which AWS mirrors the scalable targets of the table. It leaves them there."""
-    return entry.replicas
+    return entry.copies.replicas

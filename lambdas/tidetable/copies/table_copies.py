@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 
 from msgspec.structs import replace
 
-from tidetable.catalog import Entry, State
+from tidetable.catalog import CopyFacts, Entry, State
 from tidetable.config import Config, Stream
 from tidetable.copies.states import describe_changing_copies, list_own_copies, refuse_changing
 from tidetable.errors import NotReady, TableUnusable
@@ -54,7 +54,7 @@ class CopyTrouble(Finding, name="copy-trouble", rank=16, outcome="failed"):
 
 def record_regions(entry: Entry, stream: Stream) -> Entry:
     """Return the entry of a new period with the Regions of its copies. They never change."""
-    return replace(entry, replicas=stream.replicas)
+    return replace(entry, copies=CopyFacts(stream.replicas))
 
 
 def needs_look(entry: Entry, stream: Stream, now: datetime) -> bool:
@@ -68,7 +68,7 @@ def mark_copies(catalog: Catalog, tables: Tables, entry: Entry, stream: Stream, 
     NotReady if a new copy or its tags cannot be seen yet.
     """
     copies = find_copies_to_mark(entry, stream, table, now)
-    new = [region for region in copies if region not in entry.copies]
+    new = [region for region in copies if region not in entry.copies.active]
     # DynamoDB does not copy tags.
     for name in list_names(entry) if new else ():
         tags = tables.tags(name)
@@ -76,7 +76,7 @@ def mark_copies(catalog: Catalog, tables: Tables, entry: Entry, stream: Stream, 
             raise NotReady(f"the tags of {name} cannot be seen yet")
         for region in new:
             tables.tag_copy(name, region, tags)
-    if copies != entry.copies:
+    if copies != entry.copies.active:
         catalog.mark_copies(entry, copies)
 
 
@@ -91,10 +91,10 @@ def find_lost_copies(config: Config, catalog: Catalog) -> Iterator[str]:
         entry
         for record in catalog.list_policies()
         for entry in catalog.entries(record.stream, consistent=True)
-        if entry.copies
+        if entry.copies.active
     ]
     if copied:
-        regions = sorted({region for entry in copied for region in entry.copies})
+        regions = sorted({region for entry in copied for region in entry.copies.active})
         yield (
             f"{len(copied)} tables have copies in {', '.join(regions)}, and the configuration names no Region any more: write"
             f" former_regions = {json.dumps(regions)} under [storage] until these tables are deleted"
@@ -108,8 +108,8 @@ def has_copies_made(entry: Entry, stream: Stream, now: datetime) -> bool:
 
 def lacks_copies(entry: Entry, stream: Stream) -> bool:
     """True if a copy that the entry's table should have is missing in the catalog."""
-    wanted = set(entry.replicas) & set(stream.replicas)
-    return entry.live and entry.archive is None and not wanted <= set(entry.copies)
+    wanted = set(entry.copies.replicas) & set(stream.replicas)
+    return entry.live and entry.archive is None and not wanted <= set(entry.copies.active)
 
 
 def is_ending(entry: Entry, stream: Stream, now: datetime) -> bool:
@@ -119,9 +119,9 @@ def is_ending(entry: Entry, stream: Stream, now: datetime) -> bool:
 
 def find_copies_to_mark(entry: Entry, stream: Stream, table: Table, now: datetime) -> tuple[str, ...]:
     """Find the Regions with an ACTIVE copy, for the catalog. None is added for a table that is to be deleted."""
-    active = [region for region in entry.replicas if table.copies.get(region) == ACTIVE]
+    active = [region for region in entry.copies.replicas if table.copies.get(region) == ACTIVE]
     ending = is_ending(entry, stream, now)
-    return tuple(region for region in active if not ending or region in entry.copies)
+    return tuple(region for region in active if not ending or region in entry.copies.active)
 
 
 def fit_copies(
@@ -154,10 +154,10 @@ def _plan_copy(entry: Entry, stream: Stream, table: Table, missing: Sequence[str
         return
     if not table.on_demand:
         scaling = choose_level(entry, stream, now).scaling
-        if scaling is None or entry.scaling != scaling.text:
+        if scaling is None or entry.capacity.policy != scaling.text:
             # AWS: the table's writes must be scaled before it gets a copy. This run begins the scaling.
             return
-    last, begun_at = entry.copying or ("", None)
+    last, begun_at = entry.copies.begun or ("", None)
     if begun_at is not None and now < begun_at + LISTED:
         yield actions.Deferred(entry, f"its copy in {last} was begun at {to_text(begun_at)}, and may not be listed yet")
         return
@@ -170,7 +170,7 @@ def _find_troubles(entry: Entry, table: Table, missing: Sequence[str], now: date
     for region in list_own_copies(entry, table):
         if not passes(table.copies[region]):
             yield CopyTrouble(entry, f"the copy of {table.name} in {region} is {table.copies[region]}; {runbook}")
-    begun_region = entry.copying[0] if entry.copying else ""
+    begun_region = entry.copies.begun[0] if entry.copies.begun else ""
     if begun_region in missing and now >= entry.created_at + COPIED_MOST and not describe_changing_copies(table):
         why = f"table {table.name} has no copy in {begun_region} since {to_text(entry.created_at)}"
         yield CopyTrouble(entry, f"{why}; {runbook}")
@@ -178,7 +178,7 @@ def _find_troubles(entry: Entry, table: Table, missing: Sequence[str], now: date
 
 def _find_missing(entry: Entry, stream: Stream, table: Table) -> list[str]:
     """Find the Regions where a copy is missing, without Regions that the configuration no longer names."""
-    return [region for region in entry.replicas if region in stream.replicas and region not in table.copies]
+    return [region for region in entry.copies.replicas if region in stream.replicas and region not in table.copies]
 
 
 def begin_copy(action: Copy, run: LifecycleRun) -> None:

@@ -37,7 +37,7 @@ class Pace:
 
     def record_units(self, entry: Entry, units: float) -> None:
         """Record the write units that were consumed from a table."""
-        write_units = entry.seen.write if entry.seen is not None else None
+        write_units = entry.capacity.seen.write if entry.capacity.seen is not None else None
         rate = max((_ON_DEMAND_UNITS if write_units is None else write_units) * self.share, _LEAST)
         start = max(self._free.get(entry.table, self.clock.now()), self.clock.now())
         self._free[entry.table] = start + timedelta(seconds=units / rate)

@@ -73,8 +73,8 @@ def _change_settings(
             # The registration is recorded before it is made: a recorded registration is taken back later, even if it
             # was never made. The mark of a change stays until the change is confirmed: a run that continues must take
             # the former policy back.
-            run.catalog.mark_scaled(entry, scaled=True, policy=_CHANGING if entry.scaling else "")
-            if entry.scaling not in ("", action.policy.text):
+            run.catalog.mark_scaled(entry, scaled=True, policy=_CHANGING if entry.capacity.policy else "")
+            if entry.capacity.policy not in ("", action.policy.text):
                 # Targets that the new policy does not name must go. So must the targets that the service has mirrored
                 # to the Regions of copies: they keep the old policy, and two policies would change the units that all
                 # copies share.
@@ -129,9 +129,9 @@ def _delete_copy(action: DeleteCopy, run: LifecycleRun) -> None:
 
 def _prepare_removal(entry: Entry, run: LifecycleRun) -> None:
     """Let the catalog forget the copies of the entry's table, and take the table from Application Auto Scaling."""
-    if entry.copies:
+    if entry.copies.active:
         run.catalog.mark_copies(entry, ())
-    if entry.scaled:
+    if entry.capacity.scaled:
         _remove_scaling(entry, run)
 
 

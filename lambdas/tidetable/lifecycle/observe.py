@@ -117,7 +117,7 @@ def _find_backfills(stream: str, catalog: Catalog, now: datetime, planned: Seque
 def remember_tables(catalog: Catalog, observation: Observation) -> None:
     """Record the units and the class of each table that this run has described, if the catalog has other values."""
     for entry, table in observation.list_tables():
-        if table.seen is not None and table.seen != entry.seen:
+        if table.seen is not None and table.seen != entry.capacity.seen:
             what = f"the state of {entry.table} could not be recorded for {entry.stream}"
             # If this fails, a later run looks at the table again.
             with note_trouble(what, observation.troubles):
@@ -166,23 +166,23 @@ def _needs_look(entry: Entry, config: Config, now: datetime) -> bool:
 
     A table has its turn once in ``LOOK_EVERY`` runs, so a change or a deletion by hand is found within an hour.
     """
-    if entry.seen is None or entry.seen.changing or entry.state in OPENING:
+    if entry.capacity.seen is None or entry.capacity.seen.changing or entry.state in OPENING:
         return True
     stream = config.streams[entry.stream]
     if needs_look(entry, stream, now):
         return True
     level = choose_level(entry, stream, now, config.lifecycle.stagger)
-    if entry.state is not State.RESTORING and not level.suits(entry.seen):
+    if entry.state is not State.RESTORING and not level.suits(entry.capacity.seen):
         return True
     turn = int(sha256(entry.table.encode()).hexdigest(), 16) % LOOK_EVERY
     return turn == int(now.timestamp()) // RUN_SECONDS % LOOK_EVERY
 
 
 def _derive_table(entry: Entry) -> Table | None:
-    if entry.seen is None:
+    if entry.capacity.seen is None:
         return None
-    write, read, table_class, indexes, _ = entry.seen
-    units, copies = dict(indexes), dict.fromkeys(entry.copies, "ACTIVE")
+    write, read, table_class, indexes, _ = entry.capacity.seen
+    units, copies = dict(indexes), dict.fromkeys(entry.copies.active, "ACTIVE")
     return Table(entry.table, "ACTIVE", write, read, table_class, index_units=units, shows_maxima=False, copies=copies)
 
 

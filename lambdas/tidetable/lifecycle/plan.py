@@ -206,16 +206,16 @@ def _find_stuck(entry: Entry, table: Table | None, now: datetime) -> actions.Stu
 
 def _plan_scaling(entry: Entry, level: Level) -> Iterator[actions.Action]:
     """Plan auto scaling: it begins when the table gets the units of an open table, and ends when they are lowered."""
-    if entry.scaled and level.scaling is None:
+    if entry.capacity.scaled and level.scaling is None:
         yield actions.Unscale(entry, level.reason)
-    if level.scaling is not None and entry.state is State.OPEN and entry.scaling != level.scaling.text:
+    if level.scaling is not None and entry.state is State.OPEN and entry.capacity.policy != level.scaling.text:
         yield actions.Scale(entry, level.reason, level.scaling)
 
 
 def _plan_level(entry: Entry, table: Table, level: Level, now: datetime) -> Iterator[actions.Action]:
     """Plan the changes of capacity and of class as two actions: UpdateTable changes one of them at a time."""
     # If the table had the right settings when it was last seen, somebody has changed it by hand.
-    put_back = entry.seen is not None and level.suits(entry.seen)
+    put_back = entry.capacity.seen is not None and level.suits(entry.capacity.seen)
     why = f"changed by hand, put back; {level.reason}" if put_back else level.reason
     changes = [((table.write, table.read), level.units((table.write, table.read)))]
     if level.write is not None:

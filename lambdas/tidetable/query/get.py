@@ -86,7 +86,7 @@ class _EventReader(NamedTuple):
                 return None
             if not access.covers(names[1]):
                 raise forbid_series(access, "this ref is of another series")
-        if copies is not None and not entry.here:
+        if copies is not None and not entry.copies.here:
             raise copies.refuse_missing(entry)
         try:
             if not entry.live:

@@ -99,7 +99,7 @@ def find_latest(
     search = _Search(latest, session, projection, consistent, before)
     for entry in _walk_backwards(stream, reader, now, before, consistent=consistent):
         missing = [name for name in series if name not in latest.events]
-        if missing and not entry.here and reader.copies is not None:
+        if missing and not entry.copies.here and reader.copies is not None:
             # This table has no copy here, and an older table might answer an event that is not the latest.
             raise reader.copies.refuse_missing(entry)
         if not missing or not entry.live or entry.layout.partition_by != "series":

@@ -69,7 +69,7 @@ def _read_stretch(query: Query, stretch: Stretch, noted: NotedSeries, services: 
     """Read all events of a stretch, which lies in a period that is partitioned by series. Raises BucketBlocked."""
 
     def pace(entry: Entry, units: float) -> None:
-        read_units = entry.seen.read if entry.seen is not None else None
+        read_units = entry.capacity.seen.read if entry.capacity.seen is not None else None
         rate = _UNKNOWN if read_units is None else max(read_units * _SHARE, 1.0)
         services.clock.sleep(min(units / rate, max(services.remaining(), 0.0)))
 
