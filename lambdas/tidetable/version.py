@@ -4,4 +4,4 @@
 VERSION = "0.1.0.dev0"
 # The format of the catalog's entries. Raise it with each change that older code would misread: older code then refuses
 # to read the catalog.
-CATALOG_FORMAT = 1
+CATALOG_FORMAT = 2

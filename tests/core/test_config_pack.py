@@ -96,11 +96,11 @@ def test_what_cannot_be_had_with_packs_is_refused_with_what_to_do_instead(beside
     assert problems(text.replace('pack = { span = "1m" }\n', "")) == []
 
 
-def test_a_suffix_by_series_is_refused_with_packs() -> None:
-    text = TIMELY.replace('"6h" }', '"6h", shards = 2, shard_by = "series" }')
-    assert problems(text) == []
-    assert problems(text + 'pack = { span = "1m" }\n') == [
-        'streams.s.key.shard_by: the suffix of a pack is calculated from its own hash; remove it, or partition by "series"'
+def test_a_stream_by_time_may_have_packs_by_the_suffix_of_the_series() -> None:
+    text = TIMELY.replace('"6h" }', '"6h", shards = 16, shard_by = "series" }') + 'pack = { span = "1m" }\n'
+    assert parse(text).streams["s"].layout == Layout("time", 16, "series", 21_600, pack=Packing(60, 65_536))
+    assert problems(text.replace('partition_by = "time", bucket = "6h"', 'partition_by = "series"')) == [
+        'streams.s.key.shard_by: a partition holds one series, so all its events would get one suffix; use "id"'
     ]
 
 

@@ -23,6 +23,7 @@ from tidetable.layout.pack import (
 from tidetable.periods import parse_label
 
 NOON = datetime(2026, 3, 5, 12, tzinfo=UTC)
+PACKING = Packing(60, 65_536)
 
 
 def test_a_series_has_one_suffix_only_where_suffixes_follow_from_the_series() -> None:
@@ -31,6 +32,26 @@ def test_a_series_has_one_suffix_only_where_suffixes_follow_from_the_series() ->
     assert list(Layout("time", 16, "series", 3600).list_suffixes()) == list(range(16))
     assert list(Layout("time", 16, "id", 3600).list_suffixes(["device-0"])) == list(range(16))
     assert list(Layout("time", 16, "id", 3600).list_suffixes(["a"], ["device-0", "device-0"])) == [2]
+    # The suffix of a pack follows from its series, or from the content of the whole pack.
+    by_series, by_content = (
+        Layout("time", 16, "series", 3600, pack=PACKING),
+        Layout("time", 16, "id", 3600, pack=PACKING),
+    )
+    assert list(by_series.list_suffixes(["device-0", "abc", "device-0"], ["a"])) == [2, 15]
+    assert list(by_series.list_suffixes((), ["a"])) == list(range(16))
+    assert list(by_content.list_suffixes(["device-0"], ["device-0"])) == list(range(16))
+
+
+def test_events_have_the_same_items_before_they_are_packed_whatever_their_suffixes_will_follow_from() -> None:
+    by_series, by_content = (
+        Layout("time", 16, "series", 3600, pack=PACKING),
+        Layout("time", 4, "id", 3600, pack=PACKING),
+    )
+    assert by_series.before_packing == Layout("time", 1, "id", 3600, pack=PACKING)
+    assert by_series.makes_items_of(by_content.before_packing)
+    assert by_content.makes_items_of(by_series.before_packing)
+    assert by_series.makes_items_of(Layout("time", 8, "series", 3600))
+    assert not by_series.makes_items_of(Layout("time", 16, "series", 900, pack=PACKING))
     assert Layout("time", 16, "id", 3600).compute_suffix("a", "device-0") == 2
     assert Layout("time", 16, "series", 3600).compute_suffix("device-0", "a") == 2
     assert Layout("time", 1, "id", 3600).compute_suffix("a", "device-0") == 0

@@ -54,6 +54,8 @@ def newest_first(listed: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
         ("packs", {}, [*events.PACKS, *events.PACKS_OPEN]),
         ("series_packs", {"series": "p"}, events.SERIES_PACKS[:2]),
         ("series_packs", {"series": "q#%"}, events.SERIES_PACKS[2:]),
+        ("sensors", {}, [*events.SENSORS[:2], events.SENSORS_AGAIN]),
+        ("sensors", {"series": "abc"}, [events.SENSORS[0], events.SENSORS_AGAIN]),
     ],
 )
 def test_events_are_read(stage: FormatStage, stream: str, parameters: dict[str, str], expected: events.Events) -> None:

@@ -18,9 +18,13 @@ from tidetable.ports import ItemColumns, Page
 
 PLAIN = Layout("time", 1, "id", 3600)
 PACKED = Layout("time", 1, "id", 3600, pack=Packing(60, 100))
+BY_SUFFIX = Layout("time", 1, "series", 3600, pack=Packing(60, 100))
 
 
-@pytest.mark.parametrize(("layout", "unit", "span"), [(PLAIN, Unit.ITEM, 0), (PACKED, Unit.PARTITION, 60)])
+@pytest.mark.parametrize(
+    ("layout", "unit", "span"),
+    [(PLAIN, Unit.ITEM, 0), (PACKED, Unit.PARTITION, 60), (BY_SUFFIX, Unit.SUFFIX, 60)],
+)
 def test_the_unit_and_the_span_of_settling(layout: Layout, unit: Unit, span: int) -> None:
     form = choose_form(layout)
     assert (form.unit, form.span) == (unit, span)

@@ -102,7 +102,7 @@ def read_unit(
 
 @settings(deadline=None, max_examples=150)
 @given(
-    st.sampled_from(["time", "series"]),
+    st.sampled_from([("time", "id"), ("time", "series"), ("series", "id")]),
     st.sampled_from([1, 3]),
     st.sampled_from([65_536, 150]),
     st.lists(_REQUEST, max_size=8),
@@ -114,7 +114,7 @@ def read_unit(
 def test_each_event_comes_once_in_the_copy_that_was_accepted_last(
     by: Any, shards: int, size: int, requests: Any, one: float, other: float, steps: list[float], together: int
 ) -> None:
-    layout = Layout(by, shards, "id", 3600 if by == "time" else 0, pack=Packing(SPAN, size))
+    layout = Layout(by[0], shards, by[1], 3600 if by[0] == "time" else 0, pack=Packing(SPAN, size))
     history = History(layout, requests)
     start, end = (NOON + timedelta(seconds=seconds) for seconds in (min(one, other), max(one, other)))
     edges = [stored_time(NOON + timedelta(seconds=seconds)) for seconds in sorted(steps)]
@@ -125,7 +125,7 @@ def test_each_event_comes_once_in_the_copy_that_was_accepted_last(
             expected = {
                 identity: data
                 for identity, (_, data) in history.counting.items()
-                if stored_partition(by, layout.bucket, *identity[:2]) == logical and start <= identity[0] < end
+                if stored_partition(by[0], layout.bucket, *identity[:2]) == logical and start <= identity[0] < end
             }
             bounds = stored_time(start), stored_time(end)
             fields = ("a", "a.b", "c")

@@ -37,7 +37,7 @@ def histories(draw: st.DrawFn) -> tuple[Layout, list[Request]]:
     layout = Layout(
         by,  # type: ignore[arg-type]
         draw(st.sampled_from([1, 3])),
-        "id",
+        draw(st.sampled_from(["id", "series"])) if by == "time" else "id",
         3600 if by == "time" else 0,
         pack=Packing(SPAN, draw(st.sampled_from([65_536, 150]))),
     )

@@ -11,6 +11,7 @@ from strict.units import measure_item
 from tests.packs.table import NOON, SERIAL, SPREAD, TIMELY, ZSTD, PackTable, event
 from tests.worlds.codec import to_wire
 from tidetable.events import Event
+from tidetable.forms.choose import choose_form
 from tidetable.layout import Layout, Packing
 from tidetable.layout.pack import parse_address
 from tidetable.packs import PackSet, decode_body, make_packs, open_item
@@ -66,6 +67,28 @@ def test_a_bucket_ends_a_pack() -> None:
         "2026-03-05T12:00:00.000000Z#0",
         "2026-03-05T13:00:00.000000Z#0",
     ]
+
+
+def test_if_suffixes_follow_from_the_series_a_request_makes_a_pack_per_suffix_and_span() -> None:
+    """FIPS 180: SHA-256 of "abc" begins with ba7816bf, of the long series with 248d6a61."""
+    long = "abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq"
+    layout = Layout("time", 4, "series", 3600, pack=Packing(60, 65_536))
+    events = [event(number, ["abc", long][number % 2], str(number), v=number) for number in range(80)]
+    result = pack_up(*events, layout=layout)
+    packs = [(pack.item["pk"][-2:], pack.item["oldest"][17:19], pack.item["n"]) for pack in result.packs]
+    assert sorted(packs) == [("#1", "01", 10), ("#1", "01", 30), ("#3", "00", 10), ("#3", "00", 30)]
+    # A separator in a name is escaped in keys. The suffix is that of the name itself: SHA-256 of "#" begins with 334359b9.
+    (pack,) = pack_up(event(0, "#"), layout=layout).packs
+    assert pack.item["pk"] == "2026-03-05T12:00:00.000000Z#1"
+    assert parse_address(pack.address).pk == pack.item["pk"]
+
+
+def test_a_large_event_is_alone_in_the_suffix_of_its_series() -> None:
+    layout = Layout("time", 4, "series", 3600, pack=Packing(60, 65_536))
+    large = event(0, "abc", x=random.Random(1).randbytes(90_000).hex())
+    items = [layout.make_item(large, at=5)]
+    assert make_packs(items, layout, ZSTD).alone == [0]
+    assert choose_form(layout).make_alone({"at": 5}, large)["pk"] == "2026-03-05T12:00:00.000000Z#3"
 
 
 def test_by_series_a_pack_holds_one_series() -> None:

@@ -96,7 +96,7 @@ def without_refs(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{name: value for name, value in row.items() if name != "ref"} for row in rows]
 
 
-@pytest.mark.parametrize("by", ["time", "series"])
+@pytest.mark.parametrize("by", ["time", "series", "suffix"])
 @pytest.mark.parametrize("order", ["asc", "desc"])
 def test_a_range_is_read_up_to_span_beyond_its_end(by: str, order: str) -> None:
     """The newest event of a pack lies beyond the range, and so does the copy of an event that counts."""
@@ -112,7 +112,7 @@ def test_a_range_is_read_up_to_span_beyond_its_end(by: str, order: str) -> None:
 
 @settings(deadline=None, max_examples=100)
 @given(
-    st.sampled_from(["time", "series"]),
+    st.sampled_from(["time", "series", "suffix"]),
     histories(),
     _RANGES,
     st.sampled_from(["asc", "desc"]),
@@ -175,7 +175,7 @@ def test_a_ref_with_a_time_that_no_event_of_its_period_has_is_unknown(time: str)
 
 
 @settings(deadline=None, max_examples=60)
-@given(st.sampled_from(["time", "series"]), histories())
+@given(st.sampled_from(["time", "series", "suffix"]), histories())
 def test_every_ref_and_every_other_route_say_the_same(by: str, requests: list[Request]) -> None:
     base = PackedDays(by, requests)
     policy, reader, counting = STREAMS[by], base.days.reader, base.counting()

@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tidetable.catalog import ArchiveFacts, Entry, State
 from tidetable.conditions import ANY, Condition, NameConditions
@@ -64,6 +65,30 @@ def test_packs_before_the_place_are_not_read_again_when_the_oldest_come_first(af
     assert isinstance(scan, PackScan)
     assert (scan.keys.low, scan.keys.high) == ("2026-03-05T12:00:00.000000Z", "2026-03-06T00:01:00.000000Z")
     assert (scan.low, scan.high) == (low, "2026-03-06T00:00:00.000000Z")
+
+
+@pytest.mark.parametrize(
+    ("names", "suffixes"),
+    [
+        # FIPS 180: SHA-256 of "abc" begins with ba7816bf, of "#" with 334359b9.
+        (NameConditions(series=("abc",)), [15]),
+        (NameConditions(series=("#", "abc")), [9, 15]),
+        (NameConditions(ids=("abc",)), list(range(16))),
+        (NameConditions(series_prefix="ab"), list(range(16))),
+        (ANY, list(range(16))),
+    ],
+)
+def test_only_the_suffixes_of_the_series_are_read_if_packs_have_them(
+    names: NameConditions, suffixes: list[int]
+) -> None:
+    layout = Layout("time", 16, "series", 86_400, pack=Packing(60, 65_536))
+    (scan,) = scans_of(layout, None, ascending=True, names=names)
+    assert isinstance(scan, PackScan)
+    assert [keys.pk for keys in scan.ranges] == [f"2026-03-05T00:00:00.000000Z#{suffix}" for suffix in suffixes]
+    # Other series may have the same suffix: they are filtered.
+    assert scan.find_names_left(Query("s", DAY, NEXT, names, ascending=True, limit=10)) == names
+    (scan,) = scans_of(replace(layout, shard_by="id"), None, ascending=True, names=names)
+    assert scan.count == 16
 
 
 def test_what_cannot_be_read_of_a_range_is_a_gap_with_its_reason() -> None:

@@ -97,6 +97,13 @@ late = "3d"
 retention = 2
 pack = { span = "1h" }
 key = { partition_by = "series" }
+
+[streams.sensors]
+period = "week"
+late = "3d"
+retention = 2
+pack = { span = "1h" }
+key = { partition_by = "time", bucket = "24h", shards = 4, shard_by = "series" }
 """
 
 # The clock when the stage is deployed (a Monday), when its first events come, and when the fixtures are written.
@@ -180,6 +187,13 @@ PACKS_OPEN: Events = [
     make_event("p", "2026-03-12T12:00:00.000000", "5", n=5),
     make_event("p", "2026-03-12T12:01:00.000000", "6", n=6),
 ]
+# FIPS 180: SHA-256 of "abc" begins with ba7816bf, of "#" with 334359b9, so their shards are 3 and 1 of 4.
+SENSORS: Events = [
+    make_event("abc", "14:01:00.000000", "1", v=Decimal("20.5")),
+    make_event("#", "14:01:00.000000", "2", v=21),
+    make_event("abc", "14:02:00.000000", "3", v=22),
+]
+SENSORS_AGAIN = make_event("abc", "14:02:00.000000", "3", v=23)
 SERIES_PACKS: Events = [
     make_event("p", "10:00:00.000000", "00000000-0000-4000-8000-000000000001", n=1, flag=True),
     make_event("p", "10:00:30.000000", "00000000-0000-4000-8000-000000000002", n=2, flag=False),

@@ -129,6 +129,8 @@ def send_first_day(stage: FormatStage) -> None:
         ("objects", events.OBJECTS),
         ("packs", events.PACKS),
         ("series_packs", events.SERIES_PACKS),
+        ("sensors", events.SENSORS),
+        ("sensors", [events.SENSORS_AGAIN]),
     ]:
         send(stage, stream, sent)
         stage.clock.sleep(1)

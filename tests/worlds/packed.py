@@ -32,18 +32,27 @@ STREAMS: dict[str, Stream] = {
     for by, key in {
         "time": 'partition_by = "time", bucket = "6h", shards = 3',
         "series": 'partition_by = "series", shards = 2',
+        "suffix": 'partition_by = "time", bucket = "6h", shards = 3, shard_by = "series"',
     }.items()
 }
 
 
 def layouts(by: str) -> list[Layout]:
-    """The layouts of four days: packs; plain items; packs of a few events with another span; archived packs."""
+    """The layouts of four days: packs; other packs, or plain items; packs of a few events with another span; an archive."""
     if by == "series":
         return [
             Layout("series", 2, "id", pack=Packing(SPAN, 65_536)),
             Layout("series", 3, "id"),
             Layout("series", 1, "id", pack=Packing(60, 150)),
             Layout("series", 2, "id", pack=Packing(SPAN, 65_536)),
+        ]
+    if by == "suffix":
+        # The stream had packs by their content before, and another number of shards later.
+        return [
+            Layout("time", 2, "id", 21_600, pack=Packing(SPAN, 65_536)),
+            Layout("time", 3, "series", 21_600, pack=Packing(SPAN, 65_536)),
+            Layout("time", 5, "series", 86_400, pack=Packing(60, 150)),
+            Layout("time", 3, "series", 21_600, pack=Packing(SPAN, 65_536)),
         ]
     return [
         Layout("time", 3, "id", 21_600, pack=Packing(SPAN, 65_536)),

@@ -167,8 +167,6 @@ def _check_pack(stream: Stream) -> Iterator[str]:
             ".cold: a pack is read whole, so no field of it can be kept apart; remove cold, or send those fields to another"
             " stream"
         )
-    if key.shard_by == "series":
-        yield '.key.shard_by: the suffix of a pack is calculated from its own hash; remove it, or partition by "series"'
 
 
 def _check_archive(archive: ArchivePolicy) -> Iterator[str]:

@@ -14,6 +14,7 @@ class Unit(Enum):
     """The unit of settling: the smallest part of a table in which all copies of an event meet."""
 
     ITEM = "item"
+    SUFFIX = "suffix"
     PARTITION = "partition"
 
 

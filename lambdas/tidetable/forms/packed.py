@@ -1,8 +1,9 @@
 """The packed form: many events in an item, and large events alone beside them.
 
-The unit of settling is all suffixes of one logical partition, within ``span``: a pack's suffix follows from the hash of
-its content, so a copy of an event may be in a pack of another suffix. All events of a pack are less than ``span`` older
-than its newest event, and the newest event is in the pack's key.
+Within ``span``, the unit of settling is one suffix of a logical partition if the suffix follows from the series: all
+copies of an event meet there. Otherwise a pack's suffix follows from the hash of its content, and a copy of an event
+may be in a pack of another suffix: then the unit is all suffixes of a logical partition. All events of a pack are less
+than ``span`` older than its newest event, and the newest event is in the pack's key.
 """
 
 from __future__ import annotations
@@ -31,12 +32,12 @@ _PACKED_EVENTS, _PACKED_BYTES = 20_000, 16_000_000
 class PackedForm:
     """Packs, and large events alone beside them."""
 
-    unit = Unit.PARTITION
     keeps_items = False
     reads_columns = True
 
     def __init__(self, layout: Layout, packing: Packing) -> None:
         self._layout = layout
+        self.unit = Unit.SUFFIX if layout.shard_by == "series" else Unit.PARTITION
         self.span = packing.span
 
     def make_puts(self, items: Sequence[Item], table: str, compressor: Compressor) -> Puts:

@@ -13,8 +13,7 @@ from typing import NamedTuple
 
 from tidetable.errors import InvalidRef
 from tidetable.events import Item
-from tidetable.layout.period_layout import Key
-from tidetable.layout.suffix import compute_suffix
+from tidetable.layout.period_layout import Key, Layout
 from tidetable.times import EPOCH, LATEST, from_micros, from_text, to_micros, to_text
 
 _BETWEEN = "##"
@@ -50,9 +49,13 @@ def hash_body(body: bytes) -> str:
     return urlsafe_b64encode(sha256(body).digest()[:_HASH_BYTES])[:HASH_CHARACTERS].decode()
 
 
-def make_pack_key(logical: str, name: PackName, shards: int) -> Key:
-    """Make the key of a pack. Its suffix is calculated from its hash, by the same rule as every suffix."""
-    return Key(f"{logical}#{compute_suffix(name.hash, shards)}", name.sk)
+def make_pack_key(logical: str, name: PackName, layout: Layout, series: str) -> Key:
+    """Make the key of a pack that holds events of a series.
+
+    Its suffix is calculated from the series if the layout says so, otherwise from the pack's hash, by the same rule as
+    every suffix.
+    """
+    return Key(f"{logical}#{layout.compute_suffix(series, name.hash)}", name.sk)
 
 
 def parse_sort_key(sk: str) -> PackName | None:

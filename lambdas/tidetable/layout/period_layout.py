@@ -52,9 +52,9 @@ class Layout(msgspec.Struct, frozen=True):
     ``bucket`` is the slice of time that forms a logical partition, in whole seconds that divide the period; it is 0 if
     the layout is partitioned by series. ``shards`` is the number of suffixes of each logical partition. ``versioned``
     keeps every version of an event, the newest under a sort key that begins with ``v0#``. ``parts`` says that the table
-    has a second table beside it, for large values. With ``pack``, an item holds many events, and every
-    suffix may hold any event of its logical partition. An event that is too large for a pack is an item with the keys
-    of this layout.
+    has a second table beside it, for large values. With ``pack``, an item holds many events. If ``shard_by`` is the
+    series, all events of a series are in one suffix; otherwise every suffix may hold any event of its logical
+    partition. An event that is too large for a pack is an item with the keys of this layout.
     """
 
     partition_by: PartitionBy
@@ -153,8 +153,12 @@ class Layout(msgspec.Struct, frozen=True):
         return compute_suffix(id if self.shard_by == "id" else series, self.shards) if self.shards > 1 else 0
 
     def list_suffixes(self, series: Sequence[str] = (), ids: Sequence[str] = ()) -> Sequence[int]:
-        """List the suffixes that can hold events of these series and ids. No series or no ids means: of any."""
-        values = ids if self.shard_by == "id" else series
+        """List the suffixes that can hold events of these series and ids. No series or no ids means: of any.
+
+        Every way to read a table asks here. The beginning of a series names no suffix, because a suffix is a hash of
+        the whole name.
+        """
+        values = series if self.shard_by == "series" else () if self.pack is not None else ids
         return compute_suffixes(values, self.shards) if values else range(self.shards)
 
     def make_item(self, event: Event, stamp: str | None = None, at: int = 0) -> Item:
@@ -191,13 +195,13 @@ class Layout(msgspec.Struct, frozen=True):
 
         A pack has a suffix of its own. Only an event that is too large for a pack needs a computed suffix.
         """
-        return self if self.pack is None else replace(self, shards=1)
+        return self if self.pack is None else replace(self, shards=1, shard_by="id")
 
     def makes_items_of(self, other: Layout) -> bool:
         """True if an event has the same item in both layouts. If this layout has packs, items before packing count."""
         if self.pack is None:
             return self == other
-        return replace(self, shards=1, pack=None) == replace(other, shards=1, pack=None)
+        return replace(self.before_packing, pack=None) == replace(other, shards=1, shard_by="id", pack=None)
 
     @property
     def global_indexes(self) -> tuple[Index, ...]:

@@ -6,7 +6,7 @@ The same events always make the same packs: only the events decide the content a
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -81,7 +81,10 @@ def pack_rows(rows: EventColumns, layout: Layout, compressor: Compressor, number
 def _partition_rows(
     rows: EventColumns, numbers: Sequence[int], layout: Layout
 ) -> Iterator[tuple[str, Mapping[str, int], Sequence[str]]]:
-    """Yield each logical partition, a map from places to the numbers of events, and the partition's places in order."""
+    """Yield each logical partition, a map from places to the numbers of events, and the partition's places in order.
+
+    If suffixes follow from the series, the places of each suffix come by themselves.
+    """
     places, owners = rows.places, rows.owners
     if len(numbers) < len(places):
         places, owners = _pick_values(places, numbers), _pick_values(owners, numbers) if owners else owners
@@ -96,8 +99,23 @@ def _partition_rows(
     while places:
         bucket = to_text(layout.find_bucket(from_text(places[0][:TEXT_LENGTH])))
         end = bisect_left(places, shift_time(bucket, layout.bucket))
-        yield bucket, number_of, places[:end]
+        if layout.shard_by == "series" and layout.shards > 1:
+            yield from ((bucket, number_of, own) for own in _divide_by_suffix(places[:end], layout))
+        else:
+            yield bucket, number_of, places[:end]
         places = places[end:]
+
+
+def _divide_by_suffix(places: Sequence[str], layout: Layout) -> Iterable[Sequence[str]]:
+    """Divide sorted places by the suffixes of their series."""
+    suffix_of: dict[str, int] = {}
+    groups: dict[int, list[str]] = {}
+    for place in places:
+        name = place.split("#", 2)[1]
+        if name not in suffix_of:
+            suffix_of[name] = layout.compute_suffix(unescape(name), "")
+        groups.setdefault(suffix_of[name], []).append(place)
+    return groups.values()
 
 
 def _cut_runs(places: Sequence[str], span: int) -> Iterator[Sequence[str]]:
@@ -145,7 +163,8 @@ class _Packer:
         members = _pick_values(self.number_of, places)
         datas, ats = _pick_values(self.rows.datas, members), self.rows.ats
         each = [ats] if isinstance(ats, int) else _pick_values(ats, members)
-        body = self._encode_body(places, datas, each if len(set(each)) > 1 else None)
+        times, series, ids = self._split_places(places)
+        body = encode_body(times, series, ids, datas, each if len(set(each)) > 1 else None)
         payload = self.compressor.compress(body)
         if len(payload) > most:
             if len(places) == 1:
@@ -155,11 +174,12 @@ class _Packer:
                 self.pack(group)
             return
         name = PackName(places[-1][:TEXT_LENGTH], hash_body(body))
-        key = make_pack_key(self.logical, name, self.layout.shards)
+        key = make_pack_key(self.logical, name, self.layout, series[0])
         item = pack_item(key, max(each), len(places), places[0][:TEXT_LENGTH], payload)
         self.pack_set.packs.append(PackedItem(item, make_address(key.pk, name), members))
 
-    def _encode_body(self, places: Sequence[str], datas: Sequence[JsonObject], ats: Sequence[int] | None) -> bytes:
+    def _split_places(self, places: Sequence[str]) -> tuple[Sequence[str], Sequence[str], Sequence[str]]:
+        """Split the places of a pack's events into times, series and ids."""
         whole = "#".join(places)
         names = whole.split("#")
         if self.layout.partition_by == "time":
@@ -171,7 +191,7 @@ class _Packer:
             series = [unescape(self.logical)] * len(places)
         if "%" in whole:
             ids = list(map(unescape, ids))
-        return encode_body(times, series, ids, datas, ats)
+        return times, series, ids
 
 
 def _pick_values(values: Any, keys: Sequence[Any]) -> list[Any]:

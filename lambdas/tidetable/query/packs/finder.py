@@ -45,7 +45,7 @@ class PackFinder(NamedTuple):
         if lookup.item is not None:
             return lookup
         partitions = [layout.name_partition(time, series)]
-        scan = PackScan.of(self.entry, time, time + MOMENT, partitions, low=place, high=f"{place}\0")
+        scan = PackScan.of(self.entry, time, time + MOMENT, partitions, (series,), low=place, high=f"{place}\0")
         (found,) = find_newest([scan], self.session, consistent=consistent)
         # If another pack is damaged, it may have held events of other series only.
         mixed = bool(reader.access.series_prefix) and layout.partition_by == "time"
@@ -56,7 +56,7 @@ class PackFinder(NamedTuple):
     ) -> Iterator[tuple[str, Lookup]]:
         """Find the latest events: the newest packs of each suffix are read, all in parallel."""
         layout = self.entry.layout
-        scans = [PackScan.of(self.entry, start, end, [layout.name_partition(start, name)]) for name in series]
+        scans = [PackScan.of(self.entry, start, end, [layout.name_partition(start, name)], (name,)) for name in series]
         yield from zip(series, find_newest(scans, self.session, consistent=consistent), strict=True)
 
 

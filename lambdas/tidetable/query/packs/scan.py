@@ -31,7 +31,7 @@ class PackScan(LiveScan, frozen=True, kw_only=True):
     """The scan of a period's table of packs. ``keys`` are the bounds of packs.
 
     The scan has the events in these packs with ``low <= place < high``. If the partitions are several series, places
-    name the series. All suffixes must be read, because all events of a pack together decide its suffix.
+    name the series. The layout says which suffixes can hold events of the wanted series.
     """
 
     low: str
@@ -40,15 +40,23 @@ class PackScan(LiveScan, frozen=True, kw_only=True):
 
     @classmethod
     def of(
-        cls, entry: Entry, start: datetime, end: datetime, partitions: Sequence[str], *, low: str = "", high: str = ""
+        cls,
+        entry: Entry,
+        start: datetime,
+        end: datetime,
+        partitions: Sequence[str],
+        series: Sequence[str] = (),
+        *,
+        low: str = "",
+        high: str = "",
     ) -> PackScan:
-        """Make the scan of the packs that may hold events of ``[start, end)``.
+        """Make the scan of the packs that may hold events of these series in ``[start, end)``; no series means: of any.
 
         Without ``low`` and ``high`` the scan has all of these events.
         """
         keys = KeyRange(entry.table, "", *find_key_range(start, end, choose_form(entry.layout).span))
         low, high = low or entry.layout.make_edge(start), high or entry.layout.make_edge(end)
-        suffixes = range(entry.layout.shards)
+        suffixes = entry.layout.list_suffixes(series)
         return cls(
             entry=entry, start=start, end=end, keys=keys, partitions=partitions, suffixes=suffixes, low=low, high=high
         )
@@ -104,7 +112,7 @@ def plan_pack_scan(
             low, first = f"{place}\0" if after.id else place, after.time
         elif not query.ascending and place < high:
             high, last = place, after.time + MOMENT
-    scan = PackScan.of(entry, first, last, partitions, low=low, high=high)
+    scan = PackScan.of(entry, first, last, partitions, query.names.series, low=low, high=high)
     return replace(scan, start=start, end=end, conditions=path.conditions)
 
 
