@@ -1,7 +1,8 @@
 """Queries compared with the textbook way, on DynamoDB Local: CPU, wall time, requests and read units, in one run.
 
 The textbook way uses boto3's resource: it reads one partition after the other, page by page, then sorts and encodes all
-events. Our side is the deployed query function, from the gateway's event to its answer.
+events. Our side is the deployed query function, from the gateway's event to its answer. A floor (``bench.query_floor``)
+shows how much of it is the work that any program has to do.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from aws.dynamodb.tables import DynamoTables
 from aws.http.client import LeanClient
 from bench.deployed import restart_as_deployed
 from bench.fill import DAY, PER_REQUEST, fill_tables
+from bench.query_floor import Floor
 from bench.results import note_ratios
 from local.dynamodb_local import DynamoDBLocal
 from local.stack import make_aws_client
@@ -45,6 +47,8 @@ from tidetable.values import count_item_bytes
 
 EVENTS = 10_000
 ROUNDS, SUM_ROUNDS = 21, 7
+# What time_call returns.
+CPU, WALL = 0, 1
 CONFIG = """
 [api]
 max_events = 1000
@@ -175,6 +179,11 @@ def time_call(act: Callable[[], object]) -> tuple[float, float]:
     return time.process_time() - cpu, time.perf_counter() - wall
 
 
+def compare_sides(trials: list[dict[str, tuple[float, float]]], above: str, below: str, measure: int = CPU) -> float:
+    """The median of the ratios of two sides."""
+    return median(trial[above][measure] / trial[below][measure] for trial in trials)
+
+
 def main() -> None:
     """Fill the tables, measure both sides alternately, and print the medians."""
     logging.disable(logging.CRITICAL)
@@ -196,37 +205,45 @@ def main() -> None:
         wide = fill_tables(config.streams["wide"], 2, EVENTS)
         span = {"from": to_text(DAY), "to": to_text(DAY + timedelta(days=5))}
 
-        def read_wide() -> None:
-            counts, *_ = read_all_pages(query.handler, "wide", **span, limit="10000")
-            if sum(counts) != EVENTS:
-                raise AssertionError(counts)
-
         fill_tables(config.streams["packed"], 2, EVENTS)
+        partitions = [
+            (entry.table, f"{to_text(entry.period.start)}#{suffix}")
+            for entry in wide
+            for suffix in range(entry.layout.shards)
+        ]
+        floor = Floor(int(local.endpoint.rpartition(":")[2]))
 
-        def read_packed() -> None:
-            counts, *_ = read_all_pages(query.handler, "packed", **span, limit="10000")
+        def read(stream: str) -> None:
+            counts, *_ = read_all_pages(query.handler, stream, **span, limit="10000")
             if sum(counts) != EVENTS:
                 raise AssertionError(counts)
 
-        def aggregate_by_hour() -> None:
+        def read_floor() -> None:
+            if (count := floor.answer(partitions).count('"series":')) != EVENTS:
+                raise AssertionError(count)
+
+        def aggregate_by_hour(stream: str) -> None:
             aggregation = {"step": "1h", "by": "series", "stat": "count,avg,max", "field": "mag"}
-            answer: Any = query.handler(make_request("wide", "aggregate", **span, **aggregation), Context())  # type: ignore[arg-type]
+            answer: Any = query.handler(make_request(stream, "aggregate", **span, **aggregation), Context())  # type: ignore[arg-type]
             rows = json.loads(answer["body"])["aggregates"]
             if sum(row["count"] for row in rows) != EVENTS:
                 raise AssertionError(rows)
 
-        for _ in range(3):
-            read_wide()
-            answer_by_textbook(wide)
-            aggregate_by_hour()
-            read_packed()
-        rounds = [
-            (time_call(read_wide), time_call(lambda: answer_by_textbook(wide)), time_call(read_packed))
-            for _ in range(ROUNDS)
-        ]
-        sums = [
-            (time_call(aggregate_by_hour), time_call(lambda: aggregate_by_textbook(wide))) for _ in range(SUM_ROUNDS)
-        ]
+        reads: dict[str, Callable[[], object]] = {
+            "ours": lambda: read("wide"),
+            "textbook": lambda: answer_by_textbook(wide),
+            "packed": lambda: read("packed"),
+            "floor": read_floor,
+        }
+        aggregates: dict[str, Callable[[], object]] = {
+            "ours": lambda: aggregate_by_hour("wide"),
+            "textbook": lambda: aggregate_by_textbook(wide),
+            "packed": lambda: aggregate_by_hour("packed"),
+        }
+        for act in (*reads.values(), *aggregates.values()) * 3:
+            act()
+        rounds = [{name: time_call(act) for name, act in reads.items()} for _ in range(ROUNDS)]
+        sums = [{name: time_call(act) for name, act in aggregates.items()} for _ in range(SUM_ROUNDS)]
         sixteen = config.streams["sixteen"]
         fill_tables(sixteen, 1, 4000, text=830)
         first: Any = query.handler(make_request("sixteen", **span, limit="100"), Context())  # type: ignore[arg-type]
@@ -249,25 +266,20 @@ def main() -> None:
         if len(ranked) != 50 or ranked != sorted(ranked, reverse=True):
             raise AssertionError(ranked)
         top_events_read = float(read_headers(top)["Tidetable-Events-Read"])
-    cpu = median(textbook[0] / ours[0] for ours, textbook, _ in rounds)
-    packed = median(textbook[0] / ours[0] for _, textbook, ours in rounds)
-    aggregates = median(textbook[0] / ours[0] for ours, textbook in sums)
-    sum_us = median(ours[0] for ours, _ in sums) / EVENTS * 1e6
-    wall = median(textbook[1] / ours[1] for ours, textbook, _ in rounds)
-    mine_us, book_us, packed_us = (
-        median(side[0] for side in sides) / EVENTS * 1e6 for sides in zip(*rounds, strict=True)
-    )
-    print(
-        f"{EVENTS} events from 2 tables x 10 suffixes, us of CPU per event: textbook {book_us:.1f}, ours {mine_us:.1f}"
-    )
-    print(f"the same in packs of {PER_REQUEST}, us of CPU per event: ours {packed_us:.1f}")
-    print(f"the same by hour and series, us of CPU per event: ours {sum_us:.1f}")
+    for what, trials in (("queries", rounds), ("count, average and maximum by hour and series", sums)):
+        micros = {name: median(trial[name][0] for trial in trials) / EVENTS * 1e6 for name in trials[0]}
+        print(
+            f"{what} of {EVENTS} events, 2 tables x 10 suffixes, packs of {PER_REQUEST}; us of CPU per event: ", end=""
+        )
+        print(", ".join(f"{name} {each:.1f}" for name, each in micros.items()))
     print(f"newest 100 of 16 suffixes, {sizes / 100:.0f} bytes each: {units} read units in {requests:.0f} requests")
     note_ratios(
-        query_cpu_textbook_over_ours=cpu,
-        packed_query_cpu_textbook_over_ours=packed,
-        query_wall_textbook_over_ours=wall,
-        aggregate_cpu_textbook_over_ours=aggregates,
+        query_cpu_textbook_over_ours=compare_sides(rounds, "textbook", "ours"),
+        packed_query_cpu_textbook_over_ours=compare_sides(rounds, "textbook", "packed"),
+        query_cpu_ours_over_floor=compare_sides(rounds, "ours", "floor"),
+        query_wall_textbook_over_ours=compare_sides(rounds, "textbook", "ours", WALL),
+        aggregate_cpu_textbook_over_ours=compare_sides(sums, "textbook", "ours"),
+        packed_aggregate_cpu_textbook_over_ours=compare_sides(sums, "textbook", "packed"),
         newest100_read_units_over_minimum=units / (ceil(sizes / 4096) / 2),
         series_hour_requests=hour_requests,
         top50_items_read=top_events_read,
