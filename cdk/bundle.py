@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 
-from infra.assets import MACHINES, RUNTIME, Assets
+from infra.assets import MACHINES, REQUIREMENTS, RUNTIME, Assets
 from infra.bundles import CONSOLE, EPOCH, MANIFEST
 from tidetable.version import VERSION
 
@@ -23,11 +23,6 @@ BUNDLES = ROOT / ".build" / "bundles"
 # The Python Package Index takes files of up to 100 MB without a request. The rest is for what the wheel has besides bundles: the
 # constructs and the core.
 PACKAGE_BYTES, REST_BYTES = 100 * 1024**2, 2 * 1024**2
-REQUIREMENTS = {
-    "slim": "requirements.txt",
-    "archive": "requirements-archive.txt",
-    "doors": "requirements-doors.txt",
-}
 
 
 def build_bundles(folder: Path, platforms: Sequence[str]) -> None:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 
-from aws_cdk import RemovalPolicy
 from aws_cdk import aws_apigateway as apigateway
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from tidetable.version import VERSION
 
-from .function import Common, convert_retention
+from .function import Common, make_logs
 
 _Field = apigateway.AccessLogField
 # A line of the access log: the caller, the route, the outcome and the time that the call took. It names a key by its
@@ -56,10 +55,6 @@ def make_access_log(scope: Construct, common: Common) -> logs.LogGroup:
     change, so the group of the other class has another id and name.
     """
     is_cheap = common.offer.log_class
-    return logs.LogGroup(
-        scope,
-        "AccessLog" if is_cheap else "Access",
-        log_group_class=logs.LogGroupClass.INFREQUENT_ACCESS if is_cheap else None,
-        retention=convert_retention(common.config.observability.log_retention_days),
-        removal_policy=RemovalPolicy.DESTROY,
-    )
+    if is_cheap:
+        return make_logs(scope, "AccessLog", common, log_group_class=logs.LogGroupClass.INFREQUENT_ACCESS)
+    return make_logs(scope, "Access", common)

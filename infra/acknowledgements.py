@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 from aws_cdk import Acknowledgment, CfnElement, Stack, Token, Validations
-from aws_cdk import aws_lambda as lambda_
-from constructs import Construct, IConstruct
+from aws_cdk import aws_s3 as s3
+from constructs import IConstruct
 
 from tidetable.names import make_table_prefix
 
+from .function import Common
 from .naming import name_catalog_table
+from .stage_parts import StageParts
 
 _BY_KEY_OR_SIGNATURE = (
     'A Lambda authorizer checks keys or, with auth = "iam", IAM checks signatures; callers are programs, which have no'
@@ -38,30 +40,19 @@ _METRICS = "IAM cannot limit the right to read metrics to some of them"
 _WITH_TRACING = {"IAM5[Resource::*]": "IAM cannot limit X-Ray's write actions to resources"}
 
 
-def acknowledge_findings(
-    scope: IConstruct,
-    *,
-    stage: str,
-    tracing: bool,
-    bucket: IConstruct | str,
-    invoked: list[Construct],
-    watching: list[lambda_.Function],
-    mapping: list[lambda_.Function],
-    copies: Sequence[str] = (),
-) -> None:
+def acknowledge_findings(scope: IConstruct, common: Common, bucket: s3.IBucket, parts: StageParts | None) -> None:
     """Record on the construct the reasons for the rules above, and for the wildcards that its roles need.
 
-    ``bucket`` is the stack's own bucket, or the name of another stack's bucket. ``copies`` are the Regions with copies
-    of tables, and ``*``; empty if no table has had a copy. The bare wildcard is accepted only for roles that change
-    event source mappings or read metrics: elsewhere it is a finding.
+    ``parts`` is None for a reader, whose bucket is that of its stage. The bare wildcard is accepted only for roles that
+    change event source mappings or read metrics: elsewhere it is a finding.
     """
     stack = Stack.of(scope)
     # The rules write placeholders such as <AWS::Region> for values that CloudFormation fills in.
     region = "<AWS::Region>" if Token.is_unresolved(stack.region) else stack.region
     account = "<AWS::AccountId>" if Token.is_unresolved(stack.account) else stack.account
-    prefix = make_table_prefix(stage)
+    prefix = make_table_prefix(common.stage)
     tables = f"arn:<AWS::Partition>:dynamodb:{region}:{account}:table/{prefix}*"
-    objects = _find_bucket_arn(bucket)
+    objects = _find_bucket_arn(bucket, is_own=parts is not None)
     targets = f"arn:<AWS::Partition>:application-autoscaling:{region}:{account}:scalable-target/*"
     alarms = f"arn:<AWS::Partition>:cloudwatch:{region}:{account}:alarm:TargetTracking-table/{prefix}*"
     reasons = _REASONS | {
@@ -73,44 +64,51 @@ def acknowledge_findings(
         f"IAM5[Resource::{objects}/overflow/*]": "Messages too large for their queue, under their one prefix",
         f"IAM5[Resource::{objects}/saved/*]": "Messages too old for their queue, under their one prefix",
     }
-    for place in copies:
-        copied = f"arn:<AWS::Partition>:dynamodb:{place}:{account}:table/{prefix}*"
-        reasons[f"IAM5[Resource::{copied}]"] = "Copies of period tables come and go with them, under the same names"
-    if copies:
+    if parts is not None and common.config.has_had_copies:
+        for place in (*common.config.replicas, "*"):
+            copied = f"arn:<AWS::Partition>:dynamodb:{place}:{account}:table/{prefix}*"
+            reasons[f"IAM5[Resource::{copied}]"] = "Copies of period tables come and go with them, under the same names"
         mirrored = f"arn:<AWS::Partition>:application-autoscaling:*:{account}:scalable-target/*"
         reasons[f"IAM5[Resource::{mirrored}]"] = "The names of scalable targets are AWS's own, in a copy's Region, too"
-        catalog = f"arn:<AWS::Partition>:dynamodb:*:{account}:table/{name_catalog_table(stage)}"
+        catalog = f"arn:<AWS::Partition>:dynamodb:*:{account}:table/{name_catalog_table(common.stage)}"
         reasons[f"IAM5[Resource::{catalog}]"] = (
             "The catalog keeps its copies in Regions that no stream names any longer"
         )
     # Without tracing no role needs this wildcard, and acknowledging it anyway would hide any other wildcard.
-    if tracing:
+    if common.config.observability.tracing:
         reasons |= _WITH_TRACING
-    for function in invoked:
-        reasons[f"IAM5[Resource::<{_find_id(function)}.Arn>:*]"] = (
-            "Any version of the one function that the role may call"
+    if parts is not None:
+        lifecycle, refreshing = parts.lifecycle, [parts.rollups.function] if parts.rollups is not None else []
+        for function in (
+            *(lifecycle.function, lifecycle.deployment, lifecycle.sweeper, parts.ingest.drain),
+            *refreshing,
+        ):
+            reasons[f"IAM5[Resource::<{_find_id(function)}.Arn>:*]"] = (
+                "Any version of the one function that the role may call"
+            )
+    _acknowledge(scope, reasons)
+    if parts is None:
+        return
+    if parts.console is not None:
+        listed = f"arn:<AWS::Partition>:cloudwatch:{region}:{account}:alarm:*"
+        listing = "CloudWatch lists alarms by the beginning of their names, which no resource says"
+        _acknowledge(
+            parts.console.operations.role, {f"IAM5[Resource::{listed}]": listing, "IAM5[Resource::*]": _METRICS}
         )
-    for rule, reason in reasons.items():
-        Validations.of(scope).acknowledge(Acknowledgment(id=f"AwsSolutions::AwsSolutions-{rule}", reason=reason))
-
-    listed = f"arn:<AWS::Partition>:cloudwatch:{region}:{account}:alarm:*"
-    for function in watching:
-        if function.role is not None:
-            reason = "CloudWatch lists alarms by the beginning of their names, which no resource says"
-            listing = Acknowledgment(id=f"AwsSolutions::AwsSolutions-IAM5[Resource::{listed}]", reason=reason)
-            Validations.of(function.role).acknowledge(listing)
-            metrics = Acknowledgment(id="AwsSolutions::AwsSolutions-IAM5[Resource::*]", reason=_METRICS)
-            Validations.of(function.role).acknowledge(metrics)
-    for function in mapping:
-        if function.role is not None:
-            bare = Acknowledgment(id="AwsSolutions::AwsSolutions-IAM5[Resource::*]", reason=_BARE)
-            Validations.of(function.role).acknowledge(bare)
+    for function in (parts.feed.function, lifecycle.function, lifecycle.deployment):
+        _acknowledge(function.role, {"IAM5[Resource::*]": _BARE})
 
 
-def _find_bucket_arn(bucket: IConstruct | str) -> str:
+def _acknowledge(scope: IConstruct | None, reasons: Mapping[str, str]) -> None:
+    if scope is not None:
+        for rule, reason in reasons.items():
+            Validations.of(scope).acknowledge(Acknowledgment(id=f"AwsSolutions::AwsSolutions-{rule}", reason=reason))
+
+
+def _find_bucket_arn(bucket: s3.IBucket, *, is_own: bool) -> str:
     """Find the ARN of a bucket in the form of the rules; empty if the bucket's name is not known yet."""
-    if isinstance(bucket, str):
-        return "" if Token.is_unresolved(bucket) else f"arn:<AWS::Partition>:s3:::{bucket}"
+    if not is_own:
+        return "" if Token.is_unresolved(bucket.bucket_name) else f"arn:<AWS::Partition>:s3:::{bucket.bucket_name}"
     return f"<{_find_id(bucket)}.Arn>"
 
 

@@ -7,19 +7,20 @@ from collections.abc import Sequence
 
 from aws_cdk import RemovalPolicy, Size
 from aws_cdk import aws_apigateway as apigateway
-from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
+from tidetable.problems import Problem
+
 from .access_log import ACCESS_FORMAT, make_access_log
 from .authorizer import CredentialAuthorizer
-from .console import OPERATED, Console
+from .console import OPERATED
 from .copies import Copied
 from .cors import allow_preflights, make_gateway_headers
-from .doors import Doors
 from .function import Common
 from .integration import STAGE, integrate_function
-from .lifecycle import Lifecycle
+from .query import Query
+from .stage_parts import StageParts
 from .storage import Storage
 from .tls import require_tls
 
@@ -63,26 +64,14 @@ _PROBLEMS: list[tuple[apigateway.ResponseType, int, str, str]] = [
     (apigateway.ResponseType.DEFAULT_5_XX, 500, "internal", "Send the request again, which is harmless."),
 ]
 _RETRY_AFTER = {429: "1", 500: "5", 503: "5", 504: "5"}
-_TITLES = {
-    400: "Bad Request",
-    401: "Unauthorized",
-    403: "Forbidden",
-    404: "Not Found",
-    413: "Content Too Large",
-    415: "Unsupported Media Type",
-    429: "Too Many Requests",
-    500: "Internal Server Error",
-    503: "Service Unavailable",
-    504: "Gateway Timeout",
-}
 
 
 class Api(Construct):
     """REST APIs in front of the ingest and the query function: ``rest``, and ``signed`` if callers may use keys and signatures.
 
     A method of a REST API has one type of authorization, so keys and signatures together need two APIs. The API of a
-    reader has no ``ingest``, and so no routes that write. It has no ``lifecycle``, which would admit a first key: a
-    reader accepts the keys of the stage.
+    reader has no ``parts`` of a stage: so it has no routes that write, and no first key, as it accepts the keys of the
+    stage.
     """
 
     def __init__(
@@ -91,30 +80,26 @@ class Api(Construct):
         id: str,
         common: Common,
         *,
-        query: lambda_.IFunction,
-        slim: lambda_.Code,
+        query: Query,
         storage: Storage | Copied,
-        ingest: lambda_.IFunction | None = None,
-        doors: Doors | None = None,
-        console: Console | None = None,
-        lifecycle: Lifecycle | None = None,
+        parts: StageParts | None = None,
     ) -> None:
         super().__init__(scope, id)
         policy = common.config.api
         self._common = common
-        self._functions = ingest, query
-        self._doors = doors
-        self._console = console
+        self._query, self._parts = query.function.entry, parts
+        self._doors = parts.doors if parts is not None else None
+        self._console = parts.console if parts is not None else None
         self._headers = {"X-Content-Type-Options": "'nosniff'", **make_gateway_headers(policy.cors)}
         access = make_access_log(self, common)
-        self.keys = CredentialAuthorizer(self, "Keys", common, code=slim, storage=storage) if policy.by_key else None
+        self.keys = CredentialAuthorizer(self, "Keys", common, storage) if policy.by_key else None
         self.rest = self._make_api("Rest", f"tidetable-{common.stage}", access, self.keys)
         self.key: apigateway.IApiKey | None = None
         self.plan: apigateway.UsagePlan | None = None
-        if self.keys is not None and lifecycle is not None:
+        if self.keys is not None and parts is not None:
             self.key, self.plan = self._add_first_key(policy.rate_per_key, policy.burst_per_key)
             # API Gateway's stage serves the methods that ask the authorizer. The authorizer must know the key by then.
-            self.rest.deployment_stage.node.add_dependency(self.keys.admit_first(self.key, lifecycle))
+            self.rest.deployment_stage.node.add_dependency(self.keys.admit_first(self.key, parts.lifecycle))
         self.signed: apigateway.RestApi | None = None
         if policy.by_key and policy.by_signature:
             # CloudWatch counts by the API's name. The dot keeps it apart from the API of a stage "<stage>-signed".
@@ -172,20 +157,14 @@ class Api(Construct):
             else apigateway.MethodOptions(api_key_required=False, authorization_type=apigateway.AuthorizationType.IAM),
         )
         require_tls(rest, self._common)
-        self._add_routes(rest, *self._functions, policy.cors)
+        self._add_routes(rest, policy.cors)
         for kind, status, code, detail in _PROBLEMS:
             self._add_problem(rest, kind, status, code, detail)
         self._add_other_refusals(rest)
         return rest
 
-    def _add_routes(
-        self,
-        rest: apigateway.RestApi,
-        ingest: lambda_.IFunction | None,
-        query: lambda_.IFunction,
-        origins: Sequence[str],
-    ) -> None:
-        reads = integrate_function(rest, query)
+    def _add_routes(self, rest: apigateway.RestApi, origins: Sequence[str]) -> None:
+        reads = integrate_function(rest, self._query)
         version = rest.root.add_resource("v1")
         # This route needs no key: monitors and load balancers do not have keys, and the answer does not contain data.
         health = version.add_resource("health")
@@ -199,8 +178,8 @@ class Api(Construct):
             routes[-1].add_method("GET", reads)
         events = stream.add_resource("events")
         events.add_method("GET", reads)
-        if ingest is not None:
-            events.add_method("POST", integrate_function(rest, ingest))
+        if self._parts is not None:
+            events.add_method("POST", integrate_function(rest, self._parts.ingest.function.entry))
         event = events.add_resource("{ref}")
         event.add_method("GET", reads)
         fields = stream.add_resource("fields")
@@ -229,7 +208,9 @@ class Api(Construct):
     def _add_problem(
         self, rest: apigateway.RestApi, kind: apigateway.ResponseType, status: int, code: str, detail: str
     ) -> None:
-        document = {"type": "about:blank", "title": _TITLES[status], "status": status, "code": code, "detail": detail}
+        problem = Problem(status, code, detail, {"request_id": "$context.requestId"})
+        # The title is that of the functions' Python, whatever Python synthesises.
+        document = problem.document() | ({"title": "Content Too Large"} if status == 413 else {})
         headers = self._headers | {"Content-Type": "'application/problem+json'"}
         if status in _RETRY_AFTER:
             headers["Retry-After"] = f"'{_RETRY_AFTER[status]}'"
@@ -239,7 +220,7 @@ class Api(Construct):
             status_code=str(status),
             response_headers=headers,
             # AWS substitutes variables here, but runs no template language.
-            templates={"application/json": json.dumps(document | {"request_id": "$context.requestId"})},
+            templates={"application/json": json.dumps(document)},
         )
 
     def _add_other_refusals(self, rest: apigateway.RestApi) -> None:

@@ -19,10 +19,14 @@ from aws_cdk import AssetHashType
 from aws_cdk import aws_lambda as lambda_
 
 from .console import collect_files
+from .function import Kind
 
 RUNTIME = "3.13"
 # The packages of every function.
 _SLIM = "requirements.txt"
+# The lists of packages: of the functions on the hot path, with pyarrow for Parquet, and with the parsers of other
+# programs' protocols for the doors.
+REQUIREMENTS = {"slim": _SLIM, "archive": "requirements-archive.txt", "doors": "requirements-doors.txt"}
 # pip's names for Lambda's architectures.
 MACHINES = {"arm64": "aarch64", "x86_64": "x86_64"}
 # Files that functions do not need. Without them pyarrow fits into Lambda's 250 MB, and the package of the construct
@@ -57,30 +61,25 @@ class Assets:
         self._architecture = architecture
         # The emulator runs functions with the interpreter that runs the emulator, on this machine.
         self._local = stage == "local"
+        self._made: dict[Kind, lambda_.Code] = {}
 
-    def make_slim_code(self) -> lambda_.Code:
-        """Return the asset of the functions on the hot path."""
-        if self.interpreter is None:
-            sys.stderr.write(f"{_NO_BYTECODE}\n")
-        return self._bundle_code(_SLIM)
-
-    def make_archive_code(self) -> lambda_.Code:
-        """Return the asset of the functions that write and read Parquet, with pyarrow."""
-        return self._bundle_code("requirements-archive.txt")
-
-    def make_doors_code(self) -> lambda_.Code:
-        """Return the asset of the doors' function, with the parsers of other programs' protocols."""
-        return self._bundle_code("requirements-doors.txt")
-
-    def make_console_code(self) -> lambda_.Code:
-        """Return the asset of the function that serves the console: its handler and the page's files. It has no
-        dependencies.
-        """
-        folder = self.build_console()
-        return lambda_.Code.from_asset(str(folder), asset_hash_type=AssetHashType.CUSTOM, asset_hash=folder.name)
+    def make_code(self, kind: Kind) -> lambda_.Code:
+        """Return the asset of a bundle. Functions that use the same bundle share it."""
+        if kind not in self._made:
+            if kind == "slim" and self.interpreter is None:
+                sys.stderr.write(f"{_NO_BYTECODE}\n")
+            folder = self.build_console() if kind == "console" else self.build_asset(REQUIREMENTS[kind])
+            asset = self.link_asset(folder) if self._local and kind != "console" else folder
+            self._made[kind] = lambda_.Code.from_asset(
+                str(asset), asset_hash_type=AssetHashType.CUSTOM, asset_hash=folder.name
+            )
+        return self._made[kind]
 
     def build_console(self) -> Path:
-        """Return the folder of the console's asset. Build the folder unless one with the same content exists."""
+        """Return the folder of the console's asset: its handler and the page's files, without dependencies.
+
+        Build the folder unless one with the same content exists.
+        """
         with TemporaryDirectory() as name:
             built = Path(name) / "built"
             collect_files(self._root, built / "site")
@@ -121,11 +120,6 @@ class Assets:
     @property
     def _lambdas(self) -> Path:
         return self._root / "lambdas"
-
-    def _bundle_code(self, requirements: str) -> lambda_.Code:
-        folder = self.build_asset(requirements)
-        asset = self.link_asset(folder) if self._local else folder
-        return lambda_.Code.from_asset(str(asset), asset_hash_type=AssetHashType.CUSTOM, asset_hash=folder.name)
 
     def build_asset(self, requirements: str) -> Path:
         """Return the folder of an asset. Build the folder unless one with the same content exists."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from aws_cdk import ArnFormat, CustomResource, Duration, Stack
 from aws_cdk import aws_apigateway as apigateway
 from aws_cdk import aws_iam as iam
-from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
 from .copies import Copied
@@ -20,24 +19,12 @@ _PARTITION = "keys"
 class CredentialAuthorizer(Construct):
     """The Lambda authorizer of the API."""
 
-    def __init__(
-        self, scope: Construct, id: str, common: Common, *, code: lambda_.Code, storage: Storage | Copied
-    ) -> None:
+    def __init__(self, scope: Construct, id: str, common: Common, storage: Storage | Copied) -> None:
         super().__init__(scope, id)
         self._common = common
-        self.function = Function(
-            self,
-            "Function",
-            common,
-            handler="authorizer",
-            code=code,
-            # The gateway gives up after 30 seconds, so the function must end earlier.
-            timeout=Duration.seconds(25),
-            memory=512,
-            snap_start=common.config.api.snap_start,
-        )
+        self.function = Function(self, "Function", common, "authorizer")
         leading = {"ForAllValues:StringEquals": {"dynamodb:LeadingKeys": [_PARTITION]}}
-        self.function.allow_actions(["dynamodb:GetItem"], storage.catalog.table_arn, conditions=leading)
+        self.function.allow_actions("dynamodb", ["GetItem"], storage.catalog.table_arn, conditions=leading)
         self._authorizer = apigateway.RequestAuthorizer(
             self,
             "Authorizer",

@@ -19,6 +19,7 @@ from aws_cdk import AssetHashType
 from aws_cdk import aws_lambda as lambda_
 
 from .errors import UsageError
+from .function import Kind
 from .zips import join_files
 
 FOLDER = Path(__file__).parent / "bundles"
@@ -40,22 +41,12 @@ class Bundles:
         self._stage = stage
         self._architecture = architecture
 
-    def make_slim_code(self) -> lambda_.Code:
-        """Return the code of the functions on the hot path."""
-        return self._add_configuration("slim")
-
-    def make_archive_code(self) -> lambda_.Code:
-        """Return the code of the functions that write and read Parquet."""
-        return self._add_configuration("archive")
-
-    def make_doors_code(self) -> lambda_.Code:
-        """Return the code of the function of the doors."""
-        return self._add_configuration("doors")
-
-    def make_console_code(self) -> lambda_.Code:
-        """Return the code of the function that serves the console. It does not read a configuration."""
-        digest = self._manifest["digests"][CONSOLE]
-        file = self._folder / CONSOLE
+    def make_code(self, kind: Kind) -> lambda_.Code:
+        """Return the code of a bundle. The function that serves the console does not read a configuration."""
+        if kind == "console":
+            file, digest = self._folder / CONSOLE, self._manifest["digests"][CONSOLE]
+        else:
+            file, digest = self._add_configuration(kind)
         return lambda_.Code.from_asset(str(file), asset_hash_type=AssetHashType.CUSTOM, asset_hash=digest)
 
     @cached_property
@@ -81,7 +72,8 @@ class Bundles:
             )
         return str(architecture)
 
-    def _add_configuration(self, bundle: str) -> lambda_.Code:
+    def _add_configuration(self, bundle: Kind) -> tuple[Path, str]:
+        """Return the file of a bundle with the stage's configuration, and the digest of its content."""
         names = self._manifest["bundles"][f"{self._platform}/{bundle}"]
         content = [*(str(self._manifest["digests"][name]) for name in names), sha256(self._config).hexdigest()]
         digest = sha256("\n".join(content).encode()).hexdigest()
@@ -93,7 +85,7 @@ class Bundles:
                 # Functions do not run as the user who owns the files, so everybody may read this file.
                 entry.external_attr = 0o100644 << 16
                 archive.writestr(entry, self._config)
-        return lambda_.Code.from_asset(str(file), asset_hash_type=AssetHashType.CUSTOM, asset_hash=digest)
+        return file, digest
 
     @cached_property
     def _work(self) -> Path:

@@ -7,15 +7,14 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from aws_cdk import ArnFormat, Duration, Stack
+from aws_cdk import ArnFormat, Stack
 from aws_cdk import aws_apigateway as apigateway
-from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
 from .cors import allow_preflights
 from .function import Common, Function
 from .integration import integrate_function
-from .naming import name_period_tables
+from .naming import name_alarm_prefix, name_period_tables
 from .storage import Storage
 
 # The files of the page, without those of the pinned library for charts.
@@ -61,10 +60,7 @@ OPERATED = ("/v1/plan", "/v1/alarms", "/v1/activity", "/v1/cost")
 
 
 class Console(Construct):
-    """The function that serves the page (it has no rights), and the function of the operators' routes.
-
-    Both start without a snapshot: they are called a few times a day, and their snapshots would cost $8 per month.
-    """
+    """The function that serves the page (it has no rights), and the function of the operators' routes."""
 
     # Anybody may load the page: it holds no data, and is useless without a key.
     open_routes = (("GET", "/console"), ("GET", "/console/assets/{file+}"))
@@ -75,50 +71,31 @@ class Console(Construct):
         id: str,
         common: Common,
         *,
-        page: lambda_.Code,
-        slim: lambda_.Code,
         lifecycle: Function,
         storage: Storage,
-        alarm_prefix: str = "",
     ) -> None:
         super().__init__(scope, id)
-        self.page = Function(
-            self,
-            "Page",
-            common,
-            handler="console",
-            code=page,
-            timeout=Duration.seconds(10),
-            memory=256,
-        )
-        self.operations = Function(
-            self,
-            "Operations",
-            common,
-            handler="operations",
-            code=slim,
-            timeout=Duration.seconds(28),
-            memory=1769,  # a whole processor: pricing a load takes some seconds
-            environment={
-                "TIDETABLE_LIFECYCLE_FUNCTION": lifecycle.function_name,
-                "TIDETABLE_ROLLUPS_TABLE": storage.rollups.table_name,
-                **({"TIDETABLE_ALARM_PREFIX": alarm_prefix} if alarm_prefix else {}),
-            },
-            answers=True,
-        )
-        self.operations.allow_actions(["lambda:InvokeFunction"], lifecycle.function_arn)
+        self.page = Function(self, "Page", common, "console")
+        alarm_prefix = name_alarm_prefix(scope, common.stage)
+        environment = {
+            "TIDETABLE_LIFECYCLE_FUNCTION": lifecycle.function_name,
+            **storage.rollups_variable,
+            **({"TIDETABLE_ALARM_PREFIX": alarm_prefix} if alarm_prefix else {}),
+        }
+        self.operations = Function(self, "Operations", common, "operations", environment)
+        self.operations.allow_actions("lambda", ["InvokeFunction"], lifecycle.function_arn)
         alarms = Stack.of(self).format_arn(
             service="cloudwatch", resource="alarm", resource_name="*", arn_format=ArnFormat.COLON_RESOURCE_NAME
         )
-        self.operations.allow_actions(["cloudwatch:DescribeAlarms"], alarms)
+        self.operations.allow_actions("cloudwatch", ["DescribeAlarms"], alarms)
         # The bill needs periods and policies from the catalog, the sizes of tables, and the units that they consumed.
         # Keys and a secret are in other partitions of the catalog. IAM cannot limit the right on metrics to resources.
         leading = {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": ["stream#*", "policies"]}}
-        self.operations.allow_actions(["dynamodb:Query"], storage.catalog.table_arn, conditions=leading)
+        self.operations.allow_actions("dynamodb", ["Query"], storage.catalog.table_arn, conditions=leading)
         # The activity of a stream says how far its rollups are sealed.
-        self.operations.allow_actions(["dynamodb:Query"], storage.rollups.table_arn)
-        self.operations.allow_actions(["dynamodb:DescribeTable"], name_period_tables(self, common.stage))
-        self.operations.allow_actions(["cloudwatch:GetMetricData"], "*")
+        storage.allow_rollups(self.operations, "Query")
+        self.operations.allow_actions("dynamodb", ["DescribeTable"], name_period_tables(self, common.stage))
+        self.operations.allow_actions("cloudwatch", ["GetMetricData"], "*")
 
     def add_routes(self, rest: apigateway.RestApi, origins: Sequence[str]) -> None:
         """Add the page, and the operators' routes with the API's own authorization."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TypeVar
 
 from aws_cdk import CfnOutput, Stack, Tags
 from aws_cdk import aws_apigateway as apigateway
@@ -14,17 +15,20 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sqs as sqs
-from constructs import Construct, IConstruct
+from constructs import Construct
 
 from .acknowledgements import acknowledge_findings
 from .bundles import Bundles
 from .checks import check_name, check_own, check_region, check_role, find_stack_offer
 from .configuration import Config
 from .errors import UsageError
-from .function import Common, Function
+from .function import Code, Common, Function
 from .integration import STAGE
 from .outputs import name_outputs
-from .stage_constructs import Code, External, StageConstructs, make_reader, make_stage
+from .stage_constructs import External, make_reader, make_stage
+from .stage_parts import StageParts
+
+Part = TypeVar("Part")
 
 # The constructs need these flags of the CDK, whatever the app's cdk.json says. Without the first, the request
 # validators of two APIs get the same name. Without the second, a bucket that forbids ACLs cannot receive access logs.
@@ -83,53 +87,32 @@ class Tidetable(Construct):
         offer = find_stack_offer(self, config.parsed)
         present = {child.node.id for child in stack.node.children}
         machine = architecture or (lambda_.Architecture.X86_64 if stage == "local" else lambda_.Architecture.ARM_64)
-        self._common = Common(stage, config.parsed, machine, origin or "", offer)
         functions = code or Bundles(config.content, stage, machine)
+        self._common = Common(stage, config.parsed, functions, machine, origin or "", offer)
         external = External(bucket, key, alarm_topic)
         if self._reads_only:
-            self._constructs = make_reader(self, self._common, functions, external)
+            self._constructs = make_reader(self, self._common, external)
         else:
-            self._constructs = make_stage(self, self._common, functions, external, present)
+            self._constructs = make_stage(self, self._common, external, present)
         outside = [child for child in stack.node.children if child.node.id not in present]
         for construct in (self, *outside):
             for name, value in (("project", "tidetable"), ("stage", stage)):
                 Tags.of(construct).add(name, value, exclude_resource_types=_UNTAGGED)
-            self._acknowledge_findings(construct)
+            acknowledge_findings(construct, self._common, self.bucket, self._constructs.own)
             if permissions_boundary is not None:
                 iam.PermissionsBoundary.of(construct).apply(permissions_boundary)
-
-    def _acknowledge_findings(self, construct: IConstruct) -> None:
-        own, config = self._constructs.own, self._common.config
-        tracing = config.observability.tracing
-        if own is None:
-            bucket = self.bucket.bucket_name
-            acknowledge_findings(
-                construct, stage=self.stage, tracing=tracing, bucket=bucket, invoked=[], watching=[], mapping=[]
-            )
-            return
-        lifecycle = own.lifecycle
-        acknowledge_findings(
-            construct,
-            stage=self.stage,
-            tracing=tracing,
-            bucket=self.bucket,
-            invoked=[
-                *(lifecycle.function, lifecycle.deployment, lifecycle.sweeper, own.ingest.drain),
-                *([own.rollups.function] if own.rollups is not None else []),
-            ],
-            watching=[own.console.operations] if own.console is not None else [],
-            mapping=[own.feed.function, lifecycle.function, lifecycle.deployment],
-            copies=(*config.replicas, "*") if config.has_had_copies else (),
-        )
 
     @property
     def _reads_only(self) -> bool:
         return bool(self._common.origin)
 
-    def _find_stage(self, name: str) -> StageConstructs:
-        if self._constructs.own is None:
+    def _find_stage(self, name: str) -> StageParts:
+        return self._require_stage(name, self._constructs.own)
+
+    def _require_stage(self, name: str, part: Part | None) -> Part:
+        if part is None:
             raise UsageError(f"{name}: a reader does not have it; the stage in {self._common.origin} has it")
-        return self._constructs.own
+        return part
 
     @property
     def role(self) -> str:
@@ -240,7 +223,7 @@ class Tidetable(Construct):
     @property
     def dashboard(self) -> cloudwatch.Dashboard:
         """The dashboard."""
-        return self._find_stage("dashboard").dashboard.board
+        return self._require_stage("dashboard", self._constructs.dashboard).board
 
     def grant_write(self, grantee: iam.IGrantable, *streams: str) -> iam.Grant:
         """Let a role or a user send events by signed requests: to these streams, or to all if no stream is named.

@@ -19,6 +19,7 @@ from tidetable.names import make_table_prefix
 from .function import Common, Function
 from .naming import name_archive_bucket, name_catalog_table
 from .objects import Objects
+from .tables import allow_linked_role
 
 _MAKES = (
     *("CreateTable", "CreateTableReplica", "Scan", "Query", "GetItem"),
@@ -39,24 +40,15 @@ def allow_copies(function: Function, common: Common) -> None:
         return
     tables = f"{make_table_prefix(common.stage)}*"
     _allow_making(function, common.config.replicas, tables)
-    function.allow_actions(
-        [f"dynamodb:{action}" for action in (*_DELETES, *_TAGS)], find_table_arn(function, "*", tables)
-    )
-    stack = Stack.of(function)
+    function.allow_actions("dynamodb", (*_DELETES, *_TAGS), find_table_arn(function, "*", tables))
     # AWS mirrors the scalable targets of a table to a copy's Region, and leaves them there when the copy is deleted.
-    targets = stack.format_arn(
+    targets = Stack.of(function).format_arn(
         service="application-autoscaling", region="*", resource="scalable-target", resource_name="*"
     )
-    function.allow_actions(["application-autoscaling:DeregisterScalableTarget"], targets)
+    function.allow_actions("application-autoscaling", ["DeregisterScalableTarget"], targets)
     # DynamoDB makes this role together with the account's first copy, with the rights of the caller that makes the
     # copy.
-    service = "replication.dynamodb.amazonaws.com"
-    role = f"aws-service-role/{service}/AWSServiceRoleForDynamoDBReplication"
-    function.allow_actions(
-        ["iam:CreateServiceLinkedRole"],
-        stack.format_arn(service="iam", region="", resource="role", resource_name=role),
-        conditions={"StringLike": {"iam:AWSServiceName": service}},
-    )
+    allow_linked_role(function, "replication.dynamodb.amazonaws.com", "AWSServiceRoleForDynamoDBReplication")
 
 
 def allow_catalog_copies(function: Function, common: Common, catalog: str, *, deletes: bool) -> None:
@@ -66,17 +58,17 @@ def allow_catalog_copies(function: Function, common: Common, catalog: str, *, de
     """
     if not common.config.has_had_copies:
         return
-    function.allow_actions(["dynamodb:DescribeTable", "dynamodb:UpdateTable"], catalog)
+    function.allow_actions("dynamodb", ["DescribeTable", "UpdateTable"], catalog)
     _allow_making(function, common.config.replicas, name_catalog_table(common.stage))
     if deletes:
         copies = find_table_arn(function, "*", name_catalog_table(common.stage))
-        function.allow_actions([f"dynamodb:{action}" for action in _DELETES], copies)
+        function.allow_actions("dynamodb", _DELETES, copies)
 
 
 def _allow_making(function: Function, regions: Sequence[str], tables: str) -> None:
     if regions:
         copies = [find_table_arn(function, region, tables) for region in regions]
-        function.allow_actions([f"dynamodb:{action}" for action in _MAKES], *copies)
+        function.allow_actions("dynamodb", _MAKES, *copies)
 
 
 def find_table_arn(function: Function, region: str, tables: str) -> str:

@@ -7,32 +7,16 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
 from .api import Api
-from .feed import Feed
 from .function import make_own_metric
-from .ingest import Ingest
-from .lifecycle import Lifecycle
-from .query import Query
-from .rollups import Rollups
+from .stage_parts import StageParts
 
 
 class Dashboard(Construct):
     """The dashboard. Its rows begin at the caller: API, ingest, queries, tables, queues, feeds."""
 
-    def __init__(
-        self,
-        scope: Construct,
-        id: str,
-        *,
-        stage: str,
-        ingest: Ingest,
-        query: Query,
-        lifecycle: Lifecycle,
-        feed: Feed,
-        api: Api,
-        rollups: Rollups | None,
-    ) -> None:
+    def __init__(self, scope: Construct, id: str, stage: str, *, api: Api, parts: StageParts) -> None:
         super().__init__(scope, id)
-        gateway = api.rest.deployment_stage
+        gateway, ingest, lifecycle, feed = api.rest.deployment_stage, parts.ingest, parts.lifecycle, parts.feed
         five = Duration.minutes(5)
 
         def list_metrics(handler: str, *names: str, statistic: str = "Sum") -> list[cloudwatch.IMetric]:
@@ -83,7 +67,7 @@ class Dashboard(Construct):
                     _draw_graph("Read units", list_metrics("query", "ReadUnits")),
                     _draw_graph(
                         "Query duration",
-                        [query.function.metric_duration(statistic=percentile) for percentile in ("p50", "p99")],
+                        [parts.query.function.metric_duration(statistic=percentile) for percentile in ("p50", "p99")],
                     ),
                 ],
                 [
@@ -123,7 +107,7 @@ class Dashboard(Construct):
                         [feed.dead_letters.metric_approximate_number_of_messages_visible(period=five)],
                     ),
                 ],
-                *(of_rollups if rollups is not None else []),
+                *(of_rollups if parts.rollups is not None else []),
             ],
         )
 

@@ -7,14 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from aws_cdk import Duration
 from aws_cdk import aws_apigateway as apigateway
-from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
 from tidetable.names import name_service
 
-from . import allocator
 from .cors import allow_preflights
 from .function import Common, Function
 from .ingest import Ingest
@@ -32,27 +29,12 @@ _HANDSHAKE = ("OPTIONS", _CLOUDEVENTS)
 class Doors(Construct):
     """The function of the doors that the configuration opens, with the rights of the ingest function."""
 
-    def __init__(self, scope: Construct, id: str, common: Common, *, code: lambda_.Code, ingest: Ingest) -> None:
+    def __init__(self, scope: Construct, id: str, common: Common, ingest: Ingest) -> None:
         super().__init__(scope, id)
         self._policy = common.config.doors
-        self.function = Function(
-            self,
-            "Function",
-            common,
-            handler="doors",
-            code=code,
-            timeout=Duration.seconds(28),
-            # A hostile message of 4 MB takes 280 MB when it is parsed.
-            memory=1024,
-            environment={
-                **allocator.ENVIRONMENT,
-                **ingest.environment,
-                # Events of the doors count as events of ingest, so that one alarm and one graph watch both functions.
-                "POWERTOOLS_SERVICE_NAME": name_service(common.stage, "ingest"),
-            },
-            snap_start=common.config.api.snap_start,
-            answers=True,
-        )
+        # Events of the doors count as events of ingest, so that one alarm and one graph watch both functions.
+        service = {"POWERTOOLS_SERVICE_NAME": name_service(common.stage, "ingest")}
+        self.function = Function(self, "Function", common, "doors", ingest.environment | service)
         ingest.allow_writing(self.function)
 
     @property

@@ -6,9 +6,7 @@ removes the mappings whose feed has left the configuration.
 
 from __future__ import annotations
 
-from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
-from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
 from .function import Common, Function
@@ -19,45 +17,34 @@ from .tables import allow_tables
 
 # The actions with which the feed sends to a target, by the service in the target's ARN.
 _ACTIONS = {
-    "lambda": ["lambda:InvokeFunction"],
-    "sqs": ["sqs:SendMessage", "sqs:GetQueueUrl"],
-    "events": ["events:PutEvents"],
-    "kinesis": ["kinesis:PutRecords"],
-    "firehose": ["firehose:PutRecordBatch"],
+    "lambda": ["InvokeFunction"],
+    "sqs": ["SendMessage", "GetQueueUrl"],
+    "events": ["PutEvents"],
+    "kinesis": ["PutRecords"],
+    "firehose": ["PutRecordBatch"],
 }
 
 
 class Feed(Construct):
     """The function of all feeds. The lifecycle makes its event source mappings, as tables come and go."""
 
-    def __init__(self, scope: Construct, id: str, common: Common, *, code: lambda_.Code, storage: Storage) -> None:
+    def __init__(self, scope: Construct, id: str, common: Common, storage: Storage) -> None:
         super().__init__(scope, id)
         self.dead_letters = Queue(self, "DeadLetters", key=storage.key, keep=common.config.keeps_catalog)
-        self.function = Function(
-            self,
-            "Function",
-            common,
-            handler="feed",
-            code=code,
-            # The feed calls a target that is a function up to three times, and waits for each answer for a minute.
-            timeout=Duration.minutes(5),
-            memory=512,
-            environment={
-                "TIDETABLE_FEED_DEAD_LETTER_QUEUE_URL": self.dead_letters.queue_url,
-                "TIDETABLE_ARCHIVE_BUCKET": storage.bucket.bucket_name,
-            },
-        )
+        letters = {"TIDETABLE_FEED_DEAD_LETTER_QUEUE_URL": self.dead_letters.queue_url}
+        self.function = Function(self, "Function", common, "feed", storage.bucket_variable | letters)
         allow_tables(self.function, common, ["DescribeStream", "GetRecords", "GetShardIterator", "BatchGetItem"])
         # IAM cannot limit this action to resources, and Lambda requires it before it makes a mapping.
-        self.function.allow_actions(["dynamodb:ListStreams"], "*")
-        self.function.allow_actions(["dynamodb:Query"], storage.catalog.table_arn)
-        self.function.allow_actions(["sqs:SendMessage"], self.dead_letters.queue_arn)
+        self.function.allow_actions("dynamodb", ["ListStreams"], "*")
+        storage.allow_catalog(self.function, "Query")
+        self.function.allow_actions("sqs", ["SendMessage"], self.dead_letters.queue_arn)
         storage.allow_objects(self.function, ["GetObject"], LARGE)
         storage.allow_listing(self.function, LARGE)
         storage.allow_messages(self.function)
         feeds = [stream.feed for stream in common.config.streams.values() if stream.feed is not None]
         for target in sorted({target for feed in feeds for target in feed.targets}):
-            self.function.allow_actions(_ACTIONS[target.split(":")[2]], target)
+            service = target.split(":")[2]
+            self.function.allow_actions(service, _ACTIONS[service], target)
 
     @property
     def age(self) -> cloudwatch.Metric:
@@ -67,10 +54,7 @@ class Feed(Construct):
     def allow_mappings(self, function: Function) -> None:
         """Let ``function`` make and remove event source mappings of the feed's function, and of no other function."""
         changes = ["CreateEventSourceMapping", "UpdateEventSourceMapping", "DeleteEventSourceMapping"]
-        function.allow_actions(
-            [f"lambda:{change}" for change in changes],
-            "*",
-            conditions={"ArnEquals": {"lambda:FunctionArn": self.function.function_arn}},
-        )
+        conditions = {"ArnEquals": {"lambda:FunctionArn": self.function.function_arn}}
+        function.allow_actions("lambda", changes, "*", conditions=conditions)
         # IAM cannot limit this action to resources, and it has no condition on the function.
-        function.allow_actions(["lambda:ListEventSourceMappings"], "*")
+        function.allow_actions("lambda", ["ListEventSourceMappings"], "*")

@@ -4,22 +4,85 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal, NamedTuple, Protocol
 
 from aws_cdk import Duration, RemovalPolicy
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
+from aws_cdk import aws_scheduler as scheduler
+from aws_cdk import aws_scheduler_targets as targets
+from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from tidetable.config import Config
 from tidetable.config.regions import Offer
 from tidetable.names import name_service
 
+from . import allocator
 from .naming import name_catalog_table
 
 METRICS_NAMESPACE = "Tidetable"
+# The bundles of code: of the functions on the hot path, of those that write and read Parquet, of the doors, and of the
+# function that serves the console.
+Kind = Literal["slim", "archive", "doors", "console"]
+
+
+class Code(Protocol):
+    """The code of the functions, as assets."""
+
+    def make_code(self, kind: Kind) -> lambda_.Code:
+        """Return the asset of a bundle."""
+
+
+class Size(NamedTuple):
+    """The bundle of a function, the seconds until its time-out, and its memory in MB.
+
+    ``serves`` is true for functions that serve callers: a flood of requests must not use up the executions of the
+    account's other functions, such as the drain. ``snapshot`` is true for functions that start from a snapshot if
+    ``[api] snap_start`` says so.
+    """
+
+    kind: Kind
+    seconds: int
+    memory: int
+    serves: bool = False
+    snapshot: bool = False
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """The settings of the allocator, for functions that serve events."""
+        return allocator.ENVIRONMENT if self.serves and self.snapshot else {}
+
+
+_PROCESSOR = 1769  # MB of memory that come with a whole processor
+# The sizes of the functions, by the names of their handlers.
+SIZES = {
+    "ingest": Size("slim", 28, 512, serves=True, snapshot=True),
+    "drain": Size("slim", 60, 256),
+    "query": Size("slim", 28, 1024, serves=True, snapshot=True),
+    "archive_reader": Size("archive", 25, _PROCESSOR),  # for decompression
+    # A hostile message of 4 MB takes 280 MB when it is parsed.
+    "doors": Size("doors", 28, 1024, serves=True, snapshot=True),
+    # The gateway gives up after 30 seconds, so the function must end earlier.
+    "authorizer": Size("slim", 25, 512, snapshot=True),
+    # The functions of the console start without a snapshot: they are called a few times a day, and their snapshots
+    # would cost $8 per month.
+    "console": Size("console", 10, 256),
+    "operations": Size("slim", 28, _PROCESSOR, serves=True),  # pricing a load takes some seconds
+    "lifecycle": Size("slim", 300, 512),
+    # Within the 15 minutes of the provider's own function.
+    "deployment": Size("slim", 840, 512),
+    # The memory and the time that an export needs.
+    "archiver": Size("archive", 900, 3008),
+    "restorer": Size("archive", 900, 3008),
+    "sweeper": Size("slim", 900, 512),
+    # The lease of a run that died ends soon after this time. The memory is for the sketches of a bucket's groups.
+    "refresher": Size("slim", 300, _PROCESSOR),
+    # The feed calls a target that is a function up to three times, and waits for each answer for a minute.
+    "feed": Size("slim", 300, 512),
+}
 
 
 def make_own_metric(stage: str, handler: str, name: str, statistic: str = "Sum") -> cloudwatch.Metric:
@@ -36,6 +99,7 @@ class Common:
 
     stage: str
     config: Config
+    code: Code
     architecture: lambda_.Architecture = lambda_.Architecture.ARM_64
     # For a reader, the Region of its stage; empty for the stage itself.
     origin: str = ""
@@ -44,9 +108,9 @@ class Common:
 
 
 class Function(lambda_.Function):
-    """A function with its own log group and its own role.
+    """A function with its own log group and its own role, of the size that ``SIZES`` has for its handler.
 
-    The role may only write to the log group until ``allow`` adds rights.
+    The role may only write to the log group until ``allow_actions`` adds rights.
     """
 
     def __init__(
@@ -54,23 +118,14 @@ class Function(lambda_.Function):
         scope: Construct,
         id: str,
         common: Common,
-        *,
         handler: str,
-        code: lambda_.Code,
-        timeout: Duration,
-        memory: int,
         environment: Mapping[str, str] | None = None,
+        *,
         dead_letters: lambda_.IDestination | None = None,
-        snap_start: bool = False,
-        answers: bool = False,
     ) -> None:
-        observability = common.config.observability
-        group = logs.LogGroup(
-            scope,
-            f"{id}Logs",
-            retention=convert_retention(observability.log_retention_days),
-            removal_policy=RemovalPolicy.DESTROY,
-        )
+        observability, size = common.config.observability, SIZES[handler]
+        snapshot = size.snapshot and common.config.api.snap_start
+        group = make_logs(scope, f"{id}Logs", common)
         role = iam.Role(scope, f"{id}Role", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
         group.grant_write(role)
         super().__init__(
@@ -79,18 +134,16 @@ class Function(lambda_.Function):
             runtime=lambda_.Runtime.PYTHON_3_13,
             architecture=common.architecture,
             handler=f"handlers.{handler}.handler",
-            code=code,
+            code=common.code.make_code(size.kind),
             role=role,
             log_group=group,
             **_find_logging(common),
-            timeout=timeout,
-            memory_size=memory,
+            timeout=Duration.seconds(size.seconds),
+            memory_size=size.memory,
             tracing=lambda_.Tracing.ACTIVE if observability.tracing else lambda_.Tracing.DISABLED,
             on_failure=dead_letters,
-            # Such a function serves callers. A flood of them must not use up the executions of the account's other
-            # functions, such as the drain.
-            reserved_concurrent_executions=common.config.api.concurrency if answers else None,
-            snap_start=lambda_.SnapStartConf.ON_PUBLISHED_VERSIONS if snap_start else None,
+            reserved_concurrent_executions=common.config.api.concurrency if size.serves else None,
+            snap_start=lambda_.SnapStartConf.ON_PUBLISHED_VERSIONS if snapshot else None,
             retry_attempts=0 if dead_letters is not None else None,
             environment={
                 "TIDETABLE_STAGE": common.stage,
@@ -100,6 +153,7 @@ class Function(lambda_.Function):
                 "POWERTOOLS_METRICS_NAMESPACE": METRICS_NAMESPACE,
                 "POWERTOOLS_LOG_LEVEL": observability.log_level,
                 **({"TIDETABLE_ORIGIN": common.origin} if common.origin else {}),
+                **size.environment,
                 **(environment or {}),
             },
         )
@@ -107,16 +161,47 @@ class Function(lambda_.Function):
         self.handler_name = handler
         # SnapStart works for published versions only. Callers reach the published version by an alias.
         self.entry: lambda_.IFunction = (
-            lambda_.Alias(scope, f"{id}Live", alias_name="live", version=self.current_version) if snap_start else self
+            lambda_.Alias(scope, f"{id}Live", alias_name="live", version=self.current_version) if snapshot else self
         )
 
     def allow_actions(
-        self, actions: Sequence[str], *resources: str, conditions: Mapping[str, Any] | None = None
+        self, service: str, actions: Sequence[str], *resources: str, conditions: Mapping[str, Any] | None = None
     ) -> None:
-        """Let the function do these actions on these resources."""
-        self.add_to_role_policy(
-            iam.PolicyStatement(actions=list(actions), resources=list(resources), conditions=conditions)
+        """Let the function do these actions of a service, such as ``dynamodb``, on these resources."""
+        names = [f"{service}:{action}" for action in actions]
+        self.add_to_role_policy(iam.PolicyStatement(actions=names, resources=list(resources), conditions=conditions))
+
+    def schedule_runs(
+        self, scope: Construct, id: str, every: Duration, description: str, dead_letters: sqs.IQueue | None = None
+    ) -> scheduler.Schedule:
+        """Let a schedule call the function. A call that is late gives way to the next.
+
+        With a queue of ``dead_letters``, a run that fails is repeated, and then reported there. Without one, the next
+        run does the work of a lost run.
+        """
+        return scheduler.Schedule(
+            scope,
+            id,
+            description=description,
+            schedule=scheduler.ScheduleExpression.rate(every),
+            target=targets.LambdaInvoke(
+                self,
+                dead_letter_queue=dead_letters,
+                input=scheduler.ScheduleTargetInput.from_object({"source": "schedule"}),
+                retry_attempts=2 if dead_letters is not None else 0,
+                max_event_age=every,
+            ),
         )
+
+
+def make_logs(scope: Construct, id: str, common: Common, **options: Any) -> logs.LogGroup:
+    """Make a log group that keeps its lines for the configured days, and that is deleted with the stack."""
+    group = logs.LogGroup(scope, id, removal_policy=RemovalPolicy.DESTROY, **options)
+    resource = group.node.default_child
+    if isinstance(resource, logs.CfnLogGroup):
+        # The CDK has a name for each number of days that CloudWatch takes, such as EIGHTEEN_MONTHS for 545.
+        resource.retention_in_days = common.config.observability.log_retention_days
+    return group
 
 
 def _find_logging(common: Common) -> dict[str, Any]:
@@ -136,34 +221,3 @@ def _find_logging(common: Common) -> dict[str, Any]:
         "application_log_level_v2": application.DEBUG if is_debug else application.INFO,
         "system_log_level_v2": system.INFO if is_debug else system.WARN,
     }
-
-
-def convert_retention(days: int) -> logs.RetentionDays:
-    """Convert a log group's retention in days to the CDK's name."""
-    return logs.RetentionDays[_RETENTION[days]]
-
-
-_RETENTION = {
-    1: "ONE_DAY",
-    3: "THREE_DAYS",
-    5: "FIVE_DAYS",
-    7: "ONE_WEEK",
-    14: "TWO_WEEKS",
-    30: "ONE_MONTH",
-    60: "TWO_MONTHS",
-    90: "THREE_MONTHS",
-    120: "FOUR_MONTHS",
-    150: "FIVE_MONTHS",
-    180: "SIX_MONTHS",
-    365: "ONE_YEAR",
-    400: "THIRTEEN_MONTHS",
-    545: "EIGHTEEN_MONTHS",
-    731: "TWO_YEARS",
-    1096: "THREE_YEARS",
-    1827: "FIVE_YEARS",
-    2192: "SIX_YEARS",
-    2557: "SEVEN_YEARS",
-    2922: "EIGHT_YEARS",
-    3288: "NINE_YEARS",
-    3653: "TEN_YEARS",
-}

@@ -10,7 +10,8 @@ from tidetable.version import VERSION
 
 from .api import Api
 from .function import Common
-from .stage_constructs import Constructs, StageConstructs
+from .stage_constructs import Constructs
+from .stage_parts import StageParts
 
 # The functions whose logs `bin/tidetable` reads.
 _LOGGED = ("ingest", "query", "doors")
@@ -35,7 +36,7 @@ def name_outputs(common: Common, constructs: Constructs, functions: Mapping[str,
     return outputs
 
 
-def _name_own(own: StageConstructs, api: Api) -> dict[str, str]:
+def _name_own(own: StageParts, api: Api) -> dict[str, str]:
     lifecycle = own.lifecycle
     outputs = {
         "ArchiveBucket": own.storage.bucket.bucket_name,

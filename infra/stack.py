@@ -9,7 +9,7 @@ from tidetable.config import Config as Parsed
 
 from .configuration import Config
 from .construct import Tidetable
-from .stage_constructs import Code
+from .function import Code
 
 
 class TidetableStack(Stack):

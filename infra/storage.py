@@ -164,6 +164,20 @@ class Storage(Objects):
             removal_policy=removal,
         )
 
+    @property
+    def rollups_variable(self) -> dict[str, str]:
+        """The variable that names the table of the rollups' state to a function."""
+        return {"TIDETABLE_ROLLUPS_TABLE": self.rollups.table_name}
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """The variables that name the bucket and the table of the rollups' state."""
+        return self.bucket_variable | self.rollups_variable
+
+    def allow_rollups(self, function: Function, *actions: str) -> None:
+        """Let the function do these actions, such as ``Query``, on the state of rollups."""
+        function.allow_actions("dynamodb", actions, self.rollups.table_arn)
+
     def allow_messages(self, function: Function) -> None:
         """Let the function use the queues' keys to send messages."""
         for statement in make_key_statements(self, "sqs", self._message_keys, WRITES):

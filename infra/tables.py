@@ -22,7 +22,7 @@ def allow_tables(function: Function, common: Common, actions: Sequence[str]) -> 
     A table never changes its layout and its key. So the rights must also suffice for the tables of earlier
     configurations. No customer's key encrypts a copy, so a reader needs no rights on keys.
     """
-    function.allow_actions([f"dynamodb:{action}" for action in actions], name_period_tables(function, common.stage))
+    function.allow_actions("dynamodb", actions, name_period_tables(function, common.stage))
     creates = "CreateTable" in actions
     keys = () if common.origin else common.config.table_keys
     for statement in make_key_statements(function, "dynamodb", keys, TABLE_USES, grants=creates):
@@ -45,22 +45,22 @@ def allow_scaling(function: Function, common: Common) -> None:
     The function needs these rights whatever the configuration says, because it deregisters tables of an earlier
     configuration.
     """
-    stack = Stack.of(function)
     targets = ["RegisterScalableTarget", "DeregisterScalableTarget", "PutScalingPolicy"]
-    function.allow_actions([f"application-autoscaling:{action}" for action in targets], name_scalable_targets(function))
-    alarms = stack.format_arn(
+    function.allow_actions("application-autoscaling", targets, name_scalable_targets(function))
+    alarms = Stack.of(function).format_arn(
         service="cloudwatch",
         resource="alarm",
         resource_name=f"TargetTracking-table/{make_table_prefix(common.stage)}*",
         arn_format=ArnFormat.COLON_RESOURCE_NAME,
     )
-    function.allow_actions(
-        [f"cloudwatch:{action}" for action in ("PutMetricAlarm", "DescribeAlarms", "DeleteAlarms")], alarms
-    )
+    function.allow_actions("cloudwatch", ["PutMetricAlarm", "DescribeAlarms", "DeleteAlarms"], alarms)
     service = "dynamodb.application-autoscaling.amazonaws.com"
-    role = f"aws-service-role/{service}/AWSServiceRoleForApplicationAutoScaling_DynamoDBTable"
-    function.allow_actions(
-        ["iam:CreateServiceLinkedRole"],
-        stack.format_arn(service="iam", region="", resource="role", resource_name=role),
-        conditions={"StringLike": {"iam:AWSServiceName": service}},
-    )
+    allow_linked_role(function, service, "AWSServiceRoleForApplicationAutoScaling_DynamoDBTable")
+
+
+def allow_linked_role(function: Function, service: str, role: str) -> None:
+    """Let the function make the role of an AWS service, which AWS makes with the rights of the first caller."""
+    name = f"aws-service-role/{service}/{role}"
+    arn = Stack.of(function).format_arn(service="iam", region="", resource="role", resource_name=name)
+    conditions = {"StringLike": {"iam:AWSServiceName": service}}
+    function.allow_actions("iam", ["CreateServiceLinkedRole"], arn, conditions=conditions)

@@ -117,13 +117,13 @@ def test_a_function_gets_the_code_of_its_architecture_with_the_configuration(
     package: Path, architecture: lambda_.Architecture, stage: str, expected: str
 ) -> None:
     bundles = Bundles(b"a = 1", stage, architecture, folder=package)
-    _, files = content_of(bundles.make_archive_code(), architecture)
+    _, files = content_of(bundles.make_code("archive"), architecture)
     assert files == CONTENT[f"{expected}/archive"] | {"tidetable.toml": "a = 1"}
 
 
 def test_the_name_of_an_asset_follows_from_code_and_configuration(package: Path) -> None:
     def name(config: bytes, architecture: lambda_.Architecture = ARM) -> str:
-        return content_of(Bundles(config, "prod", architecture, folder=package).make_slim_code(), architecture)[0]
+        return content_of(Bundles(config, "prod", architecture, folder=package).make_code("slim"), architecture)[0]
 
     assert name(b"a = 1") == name(b"a = 1")
     assert len({name(b"a = 1"), name(b"a = 2"), name(b"a = 1", INTEL)}) == 3
@@ -133,7 +133,7 @@ def test_an_architecture_that_the_package_lacks(package: Path) -> None:
     manifest = json.loads((package / MANIFEST).read_text())
     (package / MANIFEST).write_text(json.dumps(manifest | {"platforms": ["arm64"]}))
     with pytest.raises(UsageError, match="architecture x86_64: this package has code for arm64; choose one of them"):
-        Bundles(b"", "prod", INTEL, folder=package).make_slim_code()
+        Bundles(b"", "prod", INTEL, folder=package).make_code("slim")
 
 
 def test_a_package_that_the_index_does_not_take_is_not_built(tmp_path: Path) -> None:

@@ -21,8 +21,10 @@ from tests.infra.synth import (
     CONFIG,
     LIMITED,
     PAGER,
+    ROOT,
     SIGNED,
     WATCHED,
+    EmptyAssets,
     Template,
     template,
 )
@@ -241,7 +243,9 @@ def _notify(*targets: str, region: str | None = None) -> list[Any]:
     config = parse(CONFIG.read_text().replace("notify = []", f"notify = {json.dumps(targets)}"))
     metric = cloudwatch.Metric(namespace="n", metric_name="m")
     alarm = cloudwatch.Alarm(stack, "Alarm", metric=metric, threshold=1, evaluation_periods=1)
-    Targets(stack, "Notify", Common("prod", config), topic=sns.Topic(stack, "Calls")).watch_alarm(alarm)
+    Targets(
+        stack, "Notify", Common("prod", config, EmptyAssets(ROOT, CONFIG, "prod")), topic=sns.Topic(stack, "Calls")
+    ).watch_alarm(alarm)
     resources = assertions.Template.from_stack(stack).to_json()["Resources"]
     (made,) = (resource for resource in resources.values() if resource["Type"] == "AWS::CloudWatch::Alarm")
     actions: list[Any] = made["Properties"]["AlarmActions"]

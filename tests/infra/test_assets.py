@@ -143,7 +143,7 @@ def test_a_machine_without_the_runtimes_python_says_what_that_means(
     small: Assets, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(Assets, "interpreter", None)
-    small.make_slim_code()
+    small.make_code("slim")
     assert "no python3.13 on this machine" in capsys.readouterr().err
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
 from aws_cdk import App, Stack, assertions
 from aws_cdk import aws_logs as logs
 from aws_cdk import aws_s3 as s3
 
-from infra.function import convert_retention
+from infra.function import Common, make_logs
 from infra.storage import Storage, make_archive_rules
-from tests.infra.synth import ALL_GOES, WATCHED, Properties, Template, template
+from tests.infra.synth import ALL_GOES, CONFIG, ROOT, WATCHED, EmptyAssets, Properties, Template, template
 from tidetable.config import parse
 
 STREAM = 'period = "day"\nlate = "1h"\nretention = 3\nkey = { partition_by = "series" }\n'
@@ -101,8 +100,7 @@ RETENTIONS = (
 def test_each_retention_of_logs_is_that_number_of_days() -> None:
     stack = Stack()
     for days in RETENTIONS:
-        made = logs.LogGroup(stack, f"For{days}Days", retention=convert_retention(days)).node.default_child
-        assert isinstance(made, logs.CfnLogGroup)
-        assert made.retention_in_days == days
-    with pytest.raises(KeyError):
-        convert_retention(2)
+        config = parse(f"[observability]\nlog_retention_days = {days}\n[streams.a]\n{STREAM}")
+        made = make_logs(stack, f"For{days}Days", Common("prod", config, EmptyAssets(ROOT, CONFIG, "prod")))
+        assert isinstance(made.node.default_child, logs.CfnLogGroup)
+        assert made.node.default_child.retention_in_days == days

@@ -11,6 +11,7 @@ import pytest
 from aws_cdk import aws_lambda as lambda_
 
 from infra.assets import Assets, _build_folder
+from infra.function import Kind
 from tests.infra.synth import CONFIG, ROOT
 
 # The packages that pip fetches, as paths. The functions need the first files, and not the others.
@@ -84,19 +85,12 @@ def test_files_that_no_function_needs_are_left_out(project: Path) -> None:
 
 def test_each_kind_of_code_has_the_packages_of_its_own_list(project: Path, fetched: list[str]) -> None:
     assets = Assets(project, None, "dev")
-    made = [
-        make()
-        for make in (
-            assets.make_slim_code,
-            assets.make_archive_code,
-            assets.make_doors_code,
-            assets.make_slim_code,
-        )
-    ]
+    kinds: tuple[Kind, ...] = "slim", "archive", "doors", "slim"
+    made = [assets.make_code(kind) for kind in kinds]
     # The packages of all functions are fetched once.
     more = [f"{name}==1 \\\n    --hash=sha256:2\n" for name in ("archive", "doors")]
     assert fetched == [f"# comment\n{SLIM}", *more]
-    made.append(Assets(project, None, "local").make_slim_code())
+    made.append(Assets(project, None, "local").make_code("slim"))
     paths = [code.path for code in made if isinstance(code, lambda_.AssetCode)]
     # The emulator gets a file that names the folder.
     assert [path.endswith(".link.zip") for path in paths] == [False, False, False, False, True]

@@ -109,17 +109,17 @@ def list_names(code: lambda_.Code) -> list[str]:
 def test_a_function_gets_the_code_of_its_kind_and_platform(package: Path) -> None:
     arm = Bundles(b"a = 1", "prod", ARM, folder=package)
     toml = "tidetable.toml"
-    assert list_names(arm.make_slim_code()) == ["code.py", "arm.py", toml]
-    assert list_names(arm.make_archive_code()) == ["code.py", "arm.py", "pyarrow.py", toml]
-    assert list_names(arm.make_doors_code()) == ["code.py", "parsers.py", toml]
-    assert find_file(arm.make_console_code()) == package / "console.zip"
-    assert list_names(Bundles(b"", "prod", INTEL, folder=package).make_slim_code()) == ["code.py", "intel.py", toml]
+    assert list_names(arm.make_code("slim")) == ["code.py", "arm.py", toml]
+    assert list_names(arm.make_code("archive")) == ["code.py", "arm.py", "pyarrow.py", toml]
+    assert list_names(arm.make_code("doors")) == ["code.py", "parsers.py", toml]
+    assert find_file(arm.make_code("console")) == package / "console.zip"
+    assert list_names(Bundles(b"", "prod", INTEL, folder=package).make_code("slim")) == ["code.py", "intel.py", toml]
     # An emulator runs functions with the Python of its own machine.
-    assert list_names(Bundles(b"", "local", INTEL, folder=package).make_slim_code()) == ["code.py", "here.py", toml]
+    assert list_names(Bundles(b"", "local", INTEL, folder=package).make_code("slim")) == ["code.py", "here.py", toml]
 
 
 def test_every_user_may_read_the_configuration_in_a_bundle(package: Path) -> None:
-    with zipfile.ZipFile(find_file(Bundles(b"a = 1", "prod", ARM, folder=package).make_slim_code())) as packed:
+    with zipfile.ZipFile(find_file(Bundles(b"a = 1", "prod", ARM, folder=package).make_code("slim"))) as packed:
         entry = packed.getinfo("tidetable.toml")
         assert packed.read(entry) == b"a = 1"
     assert (entry.external_attr >> 16, entry.date_time) == (0o100644, (1980, 1, 1, 0, 0, 0))
@@ -127,7 +127,7 @@ def test_every_user_may_read_the_configuration_in_a_bundle(package: Path) -> Non
 
 def test_a_bundle_is_named_by_its_parts_and_its_configuration(package: Path) -> None:
     def name(config: bytes = b"a = 1") -> str:
-        return find_file(Bundles(config, "prod", ARM, folder=package).make_slim_code()).name
+        return find_file(Bundles(config, "prod", ARM, folder=package).make_code("slim")).name
 
     names = [name(), name(b"a = 2")]
     assert name() == names[0]
@@ -141,7 +141,7 @@ def test_a_package_that_lacks_the_code_says_so(package: Path) -> None:
     manifest = json.loads((package / "manifest.json").read_text())
     (package / "manifest.json").write_text(json.dumps(manifest | {"platforms": ["arm64", "local"]}))
     with pytest.raises(UsageError, match="architecture x86_64: this package has code for arm64, local; choose one"):
-        Bundles(b"", "prod", INTEL, folder=package).make_slim_code()
+        Bundles(b"", "prod", INTEL, folder=package).make_code("slim")
     (package / "manifest.json").unlink()
     with pytest.raises(UsageError, match=r"manifest\.json is missing: this is not an installed package"):
-        Bundles(b"", "prod", ARM, folder=package).make_console_code()
+        Bundles(b"", "prod", ARM, folder=package).make_code("console")
