@@ -1,4 +1,4 @@
-"""Statistics of a cell, the limit of groups among events in no order, and an aggregate that is cut between two steps."""
+"""Statistics of a cell, and an aggregate that is cut between two steps."""
 
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -11,8 +11,7 @@ from aws.sketches import DDSketches
 from tests.fakes import SEAL
 from tests.worlds.days import NOW, STREAM
 from tidetable.layout import Layout, Packing
-from tidetable.problems import ProblemError
-from tidetable.query.aggregates import parse_aggregation, unordered
+from tidetable.query.aggregates import parse_aggregation
 from tidetable.query.aggregates.find import Aggregate
 from tidetable.query.aggregates.stats import compute_stat
 from tidetable.query.packs.scan import make_damaged_gap
@@ -57,30 +56,6 @@ def test_cells_are_joined_in_the_order_of_time() -> None:
     empty = Numbers()
     empty.merge(cell_of(9, 4), DDSketches())
     assert (empty.first, empty.last, compute_stat(empty, "p0")) == (9, 4, 4)
-
-
-@pytest.mark.parametrize(("stat", "limit"), [("count", "MAX_CELLS"), ("p50", "MAX_SKETCHES")])
-def test_groups_of_all_steps_are_limited_together(stat: str, limit: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(unordered, limit, 5)
-    monkeypatch.setattr(unordered, "list_events", lambda batch: batch)
-    parameters = {"step": ["1h"], "by": ["series"], "stat": [stat], "from": ["-1d"], "to": ["now"]}
-    if stat != "count":
-        parameters["field"] = ["mag"]
-    cells = unordered.Unordered(parse_aggregation(STREAM, parameters, NOW, SEAL), DDSketches())
-
-    def batch(*events: tuple[int, str]) -> Any:
-        """Events so many hours before now, of a series."""
-        return [
-            (to_text(NOW - timedelta(hours=hours) + timedelta(minutes=1)), series, "1", {"mag": 1})
-            for hours, series in events
-        ]
-
-    cells.add_batch(batch((5, "a"), (5, "b"), (4, "a"), (4, "b")))
-    # Of groups that are known there may be any number of events.
-    cells.add_batch(batch((5, "a"), (4, "b"), (3, "a")))
-    assert len(list(cells.make_cells())) == 5
-    with pytest.raises(ProblemError, match="422 too_many_groups: there are more than 5 groups times steps"):
-        cells.add_batch(batch((3, "b")))
 
 
 @pytest.mark.parametrize(

@@ -21,11 +21,11 @@ from tidetable.periods import parse_label
 from tidetable.ports import NotedSeries
 from tidetable.problems import ProblemError
 from tidetable.query import indexed_series, rollup_sources
-from tidetable.query.aggregates import aggregate_run, parse_aggregation, unordered
+from tidetable.query.aggregates import aggregate_run, parse_aggregation
 from tidetable.query.aggregates.find import Aggregate
 from tidetable.query.aggregates.rolled import find_misfit
 from tidetable.query.aggregates.stats import compute_stat
-from tidetable.query.batches import LiveBatch, TimeUp
+from tidetable.query.batches import TimeUp
 from tidetable.query.indexed_series import Stretch, read_stretch
 from tidetable.query.listings import parse_series
 from tidetable.query.listings.listing_parameters import Place, refuse_unrolled
@@ -34,6 +34,7 @@ from tidetable.query.model import Position, Query
 from tidetable.query.rollup_sources import Choice, read_events_alone, refuse_unnoted, refuse_unordered
 from tidetable.query.scans import Gap
 from tidetable.query.session import ReadSession
+from tidetable.query.whole import WholeBatch
 from tidetable.rollup_model.definition import Definition
 from tidetable.rollup_model.numbers import Numbers
 
@@ -244,31 +245,32 @@ def test_noted_series_are_read_some_at_a_time_while_three_seconds_are_left(
     def pace(entry: Entry, units: float) -> None:
         paced.append((entry.table, units))
 
-    found = list(read_stretch(query, stretch, series, session, pace=pace))
-    names = [sorted(pk[0] for pk in batch.columns.pks) for batch in found if isinstance(batch, LiveBatch)]
-    assert names == [["a", "b"], ["c", "d"], ["e"]][:batches]
+    found = list(read_stretch(query, stretch, series, session, ("n",), pace=pace))
+    names = [name for batch in found if isinstance(batch, WholeBatch) for name in batch.columns.series]
+    assert sorted(names) == list("abcde")[: 2 * batches]
+    # Later series may have events of any time, so nothing is complete yet.
+    assert {batch.reached for batch in found if isinstance(batch, WholeBatch)} == {START}
     assert (found[-1] == TimeUp(Position(START))) is ends
     # A range takes half a unit, and the notes took 7.5.
     ranges = [4, 4, 2][:batches]
     assert paced == [("tidetable-t.s.2026-03-05", count * 0.5) for count in ranges]
     assert (session.cost.units, session.cost.requests) == (7.5 + 0.5 * sum(ranges), sum(ranges))
-    assert (session.cost.read, session.gaps, len(session.sources)) == (sum(map(len, names)), [], 1)
+    assert (session.cost.read, session.gaps, len(session.sources)) == (len(names), [], 1)
 
 
-@pytest.mark.parametrize(("left", "read"), [(3.0, 9), (2.99, 0)])
-def test_a_page_of_noted_series_is_not_taken_if_the_time_is_up_before_their_last_page(
-    left: float, read: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(indexed_series, "_EVENTS", 4)
+@pytest.mark.parametrize(("left", "read"), [(3.0, 17), (2.99, 16)])
+def test_noted_series_end_after_the_first_sixteen_ranges_if_the_time_is_up(left: float, read: int) -> None:
+    """Sixteen pages are read at once. What was read of a stretch cannot be continued by time."""
     days, layout = Days(), Layout("series", 1, "id")
-    events = [Event("a", NOON, f"{number}", {}) for number in range(9)]
+    events = [Event(f"{number}", NOON, "1", {}) for number in range(17)]
     days.add_table(parse_label("2026-03-05"), layout, [layout.make_item(event) for event in events])
     (entry,) = days.catalog.entries("s")
     query = Query("s", START, START + timedelta(days=1), ANY, ascending=True, limit=0)
-    session, series = ReadSession(days.reader, lambda: left), NotedSeries(series=["a"], units=0.0)
-    found = list(read_stretch(query, Stretch(entry, query.start, query.end), series, session))
-    assert sum(len(batch.columns.sks) for batch in found if isinstance(batch, LiveBatch)) == read
-    assert (TimeUp(Position(START)) in found) is (read == 0)
+    session = ReadSession(days.reader, lambda: left)
+    series = NotedSeries(series=[f"{number}" for number in range(17)], units=0.0)
+    found = list(read_stretch(query, Stretch(entry, query.start, query.end), series, session, ("series",)))
+    assert sum(len(batch.columns) for batch in found if isinstance(batch, WholeBatch)) == read
+    assert (found[-1] == TimeUp(Position(START))) is (read == 16)
 
 
 def test_a_page_has_begun_when_it_has_read_notes() -> None:
@@ -292,14 +294,13 @@ def test_a_missing_table_of_noted_series_is_one_gap_if_the_scanner_forgives() ->
     query = Query("s", START, START + timedelta(days=1), ANY, ascending=True, limit=0)
     session = ReadSession(days.reader, lambda: 100.0, forgiving=True)
     series = NotedSeries(series=["a", "b"], units=0.0)
-    list(read_stretch(query, Stretch(entry, query.start, query.end), series, session))
+    list(read_stretch(query, Stretch(entry, query.start, query.end), series, session, ("series",)))
     assert session.gaps == [Gap(START, START + timedelta(days=1), GapReason("table missing"))]
 
 
 def test_the_groups_in_memory_are_as_many_as_a_function_has_room_for() -> None:
-    """With a sketch of percentiles each group takes some KB; a cell of events in no order waits for the others."""
+    """With a sketch of percentiles each group takes some KB."""
     assert (aggregate_run.MAX_CELLS, aggregate_run.MAX_SKETCHES) == (20_000, 10_000)
-    assert (unordered.MAX_CELLS, unordered.MAX_SKETCHES) == (100_000, 10_000)
 
 
 def test_the_events_and_the_cells_of_one_period_are_two_sources() -> None:

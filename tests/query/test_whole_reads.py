@@ -6,15 +6,10 @@ import pytest
 
 from tests.fakes.stage import Stage
 from tests.worlds.busy import MINUTE, START, make_events, make_stage
-from tidetable.ports import ItemColumns, KeyRange, Page, RangeRead
+from tidetable.ports import ItemColumns, Page, RangeRead
 from tidetable.query.aggregates import find_aggregate, parse_aggregation
 from tidetable.query.aggregates.find import Aggregate
-from tidetable.query.batch_events import make_query
-from tidetable.query.batches import LiveBatch
-from tidetable.query.merge import Demand, WholePages, merge_ranges
-from tidetable.query.plan import plan_query
-from tidetable.query.read import Scanner
-from tidetable.query.session import ReadSession
+from tidetable.query.merge import WholePages
 from tidetable.times import to_text
 
 COUNT = 20_000
@@ -87,43 +82,3 @@ def test_items_of_different_sizes_count_by_their_mean() -> None:
     pages.note_pages([Page(ItemColumns((), (), ()), more=True, units=3.0, read=99)], 8192)
     # (102,400 + 24,576) / 100 + 400 bytes for each event; 640,000 for each range
     assert pages.choose_limit(28, 0, 100) == 383
-
-
-def test_a_whole_read_reads_ranges_together_before_they_are_used_up() -> None:
-    """Otherwise each range would be read alone, one request after the other."""
-    held = {f"p{shard}": [f"{number:05d}{shard:03d}" for number in range(1_000)] for shard in range(20)}
-    rounds: list[int] = []
-
-    def fetch(reads: list[RangeRead]) -> list[Page]:
-        rounds.append(len(reads))
-        pages = []
-        for keys, limit in reads:
-            rest = [sk for sk in held[keys.pk] if keys.after is None or sk > keys.after]
-            some = rest[:limit]
-            columns = ItemColumns([keys.pk] * len(some), some, ["{}"] * len(some))
-            pages.append(Page(columns, len(rest) > limit, 1.0, {"sk": some[-1]} if some else None, len(some)))
-        return pages
-
-    reads = [RangeRead(KeyRange("t", pk, "", "~"), 30) for pk in held]
-    first = fetch(reads)
-    merged = merge_ranges(reads, first, fetch, lambda *_: 200, ascending=True, whole=True)  # type: ignore[arg-type]
-    entries = [entry[2] for entries, _ in merged for entry in entries]
-    assert entries == sorted(sk for sks in held.values() for sk in sks)
-    assert len(rounds) <= 7
-    assert Demand(5_000, filtered=False).choose_limit(30, 4_990, 1) == 10
-
-
-def test_the_events_of_a_long_page_are_handed_on_five_thousand_at_a_time() -> None:
-    """The caller looks at the time after each batch, and the compressed data of a batch is unpacked together."""
-    stage = make_stage(2, make_events(12_000))
-    (entry,) = [entry for entry in stage.catalog.entries("s", consistent=True) if START in entry.period]
-    query = make_query("s", START, START + MINUTE)
-    scanner = Scanner(query, ReadSession(stage.reader()), count=5_000, whole=True)
-    batches = list(scanner.read_scans(plan_query(query, [entry]).scans))
-    sizes = [len(batch.columns.sks) for batch in batches if isinstance(batch, LiveBatch)]
-    assert (sum(sizes), max(sizes)) == (12_000, 5_000)
-    # Each batch ends at the position of its last event.
-    (first, *_) = batches
-    assert isinstance(first, LiveBatch)
-    assert first.reached is not None
-    assert to_text(first.reached.time) == first.columns.sks[-1][:27]

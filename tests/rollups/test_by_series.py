@@ -230,26 +230,57 @@ def test_a_period_that_is_read_by_noted_series_is_one_source(ranges: int, monkey
 
 def test_of_events_that_are_read_by_noted_series_only_the_needed_fields_are_read() -> None:
     world = begin_noting()
-    query_many, read = world.store.query_many, list[tuple[str, ...]]()
+    query_fields, read = world.store.query_fields, list[tuple[str, ...]]()
 
-    def note(reads: Sequence[RangeRead], **options: Any) -> Any:
-        read.append(tuple(options["fields"]))
-        return query_many(reads, **options)
+    def note(reads: Sequence[RangeRead], fields: Sequence[str], **options: Any) -> Any:
+        read.append(tuple(fields))
+        return query_fields(reads, fields, **options)
 
-    world.store.query_many = note  # type: ignore[method-assign]
+    world.store.query_fields = note  # type: ignore[method-assign]
     assert world.ask(stat="max", field="mag", by="kind").rows
     assert read
     assert set(read) == {("mag", "kind")}
 
 
-def test_groups_in_memory_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+def note_requests(world: World) -> list[int]:
+    """Note how many ranges each call reads as columns."""
+    query_fields, sizes = world.store.query_fields, list[int]()
+
+    def note(reads: Sequence[RangeRead], *others: Any, **options: Any) -> Any:
+        sizes.append(len(reads))
+        return query_fields(reads, *others, **options)
+
+    world.store.query_fields = note  # type: ignore[method-assign]
+    return sizes
+
+
+def test_of_steps_that_the_page_cannot_hold_no_groups_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Series by series, no step is complete before all are read; the pages together have every row once."""
     world = begin_noting()
-    monkeypatch.setattr("tidetable.query.aggregates.unordered.MAX_SKETCHES", 22)
-    with pytest.raises(ProblemError) as error:
-        world.ask(**ALL)
-    assert (error.value.problem.status, error.value.problem.code) == (422, "too_many_groups")
-    monkeypatch.setattr("tidetable.query.aggregates.unordered.MAX_SKETCHES", 23)
-    assert len(world.ask(**ALL).rows) == 23
+    rows = world.ask(**ALL).rows
+    assert len(rows) == 23
+    monkeypatch.setattr("tidetable.query.indexed_series._RANGES", 2)
+    monkeypatch.setattr("tidetable.query.aggregates.aggregate_run._SLACK", 0)
+    paged, parameters = [], {**ALL, "limit": "5"}
+    while True:
+        page = world.ask(**parameters)
+        assert 0 < len(page.rows) <= 5
+        paged += page.rows
+        if page.next is None:
+            break
+        parameters = {"cursor": page.next, "limit": "5"}
+    assert paged == rows
+
+
+def test_steps_that_one_page_must_hold_are_refused_before_all_series_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = begin_noting()
+    monkeypatch.setattr("tidetable.query.indexed_series._RANGES", 2)
+    monkeypatch.setattr("tidetable.query.aggregates.aggregate_run._SLACK", 0)
+    sizes = note_requests(world)
+    with pytest.raises(ProblemError, match="one page must hold all steps") as error:
+        world.ask(**ALL, fill="zero", limit="5")
+    assert (error.value.problem.status, error.value.problem.code) == (422, "too_much")
+    assert sum(sizes) < 10
 
 
 def swept(world: World, deleted_at: datetime) -> list[str]:

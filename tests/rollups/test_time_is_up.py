@@ -37,7 +37,7 @@ def expire_after(looks: int) -> Callable[[], float]:
 def test_an_aggregate_is_whole_or_refused(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
     """One page at a time, so that a section takes several looks."""
     monkeypatch.setattr(whole_reads, "PAGES", 1)
-    monkeypatch.setattr(indexed_series, "_EVENTS", 4)
+    monkeypatch.setattr(indexed_series, "_RANGES", 2)
     world = make_world(layout)
     outcomes = []
     for looks in range(40):
@@ -55,7 +55,7 @@ def test_an_aggregate_is_whole_or_refused(layout: Layout, monkeypatch: pytest.Mo
 @pytest.mark.parametrize("layout", [PLAIN, SERIES], ids=["by time", "by series"])
 def test_the_pages_of_an_aggregate_have_each_step_once(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(whole_reads, "PAGES", 1)
-    monkeypatch.setattr(indexed_series, "_EVENTS", 4)
+    monkeypatch.setattr(indexed_series, "_RANGES", 2)
     world = make_world(layout)
     whole = [(row["start"], row["count"]) for row in world.ask(step="10m", stat="count", **RANGE).rows]
     assert sum(number for _, number in whole) == 120
@@ -82,7 +82,7 @@ def test_the_pages_of_an_aggregate_have_each_step_once(layout: Layout, monkeypat
 @pytest.mark.parametrize("layout", [PLAIN, SERIES], ids=["by time", "by series"])
 def test_a_listing_is_whole_or_refused(what: str, layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(whole_reads, "PAGES", 1)
-    monkeypatch.setattr(indexed_series, "_EVENTS", 4)
+    monkeypatch.setattr(indexed_series, "_RANGES", 2)
     world = make_world(layout)
     outcomes = []
     for looks in range(200):

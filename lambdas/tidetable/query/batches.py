@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from tidetable.events import Item, JsonObject
 from tidetable.ports import ArchivePage, ItemColumns
 from tidetable.query.model import Position
 from tidetable.query.scans import ArchiveScan, LiveScan
-from tidetable.times import to_text
 
 
 class LiveBatch(NamedTuple):
@@ -38,19 +35,3 @@ class TimeUp(NamedTuple):
 
 
 Batch = LiveBatch | ArchiveBatch | TimeUp
-# An event: its time as text, its series, its id and its data.
-EventRow = tuple[str, str, str, JsonObject]
-
-
-def list_events(batch: LiveBatch | ArchiveBatch, items: Sequence[Item] | None = None) -> Iterator[EventRow]:
-    """List the events of a batch, with the part of their data that was read.
-
-    ``items`` may be the completed items of the batch.
-    """
-    if isinstance(batch, ArchiveBatch):
-        yield from ((to_text(event.time), event.series, event.id, event.data) for event in batch.page.events)
-        return
-    names_of = batch.scan.entry.layout.parse_names
-    for item in batch.columns.items() if items is None else items:
-        time, series, id = names_of(item["pk"], item["sk"])
-        yield time, series, id, item.get("data", {})

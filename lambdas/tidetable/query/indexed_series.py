@@ -14,14 +14,14 @@ import msgspec
 
 from tidetable.catalog import Entry
 from tidetable.ports import NotedSeries, Rollups
-from tidetable.query.batches import ArchiveBatch, LiveBatch, TimeUp
+from tidetable.query.batches import TimeUp
 from tidetable.query.model import Position, Query
 from tidetable.query.plan import cover_range, find_access_path, plan_query
-from tidetable.query.read import Scanner
 from tidetable.query.session import ReadSession
+from tidetable.query.whole import WholeBatch, WholeReader
 
-# The number of ranges that are read in parallel, and about how many events of all these ranges are read at a time.
-_RANGES, _EVENTS = 256, 50_000
+# The ranges that are planned together. After them, the caller's pace may pause.
+_RANGES = 256
 # A function that waits after the given number of read units was read from the table of an entry.
 Pace = Callable[[Entry, float], None]
 
@@ -61,13 +61,13 @@ def read_stretch(
     stretch: Stretch,
     noted: NotedSeries,
     session: ReadSession,
+    fields: Sequence[str],
     *,
-    fields: Sequence[str] = (),
     pace: Pace = lambda *_: None,
-) -> Iterator[LiveBatch | ArchiveBatch | TimeUp]:
-    """Read the events of a stretch: events of some series in the order of time, then events of the next series.
+) -> Iterator[WholeBatch | TimeUp]:
+    """Read the events of a stretch: all events of some series, then those of the next series.
 
-    ``fields`` are the needed fields of data, as in ``Scanner``.
+    ``fields`` are the needed fields of data, as in ``WholeReader``. Nothing is complete before the stretch ends.
     """
     entry, start, end = stretch
     session.cost.units += noted.units
@@ -78,10 +78,10 @@ def read_stretch(
             return
         names = query.names._replace(series=tuple(noted.series[first : first + step]), series_prefix="")
         narrowed = msgspec.structs.replace(query, start=start, end=end, after=None, names=names)
-        scanner, before = Scanner(narrowed, session, count=_EVENTS, fields=fields, whole=True), session.cost.units
-        for batch in scanner.read_scans(plan_query(narrowed, [entry]).scans):
-            if isinstance(batch, TimeUp) or (batch.reached is not None and not session.has_time):
+        before = session.cost.units
+        for batch in WholeReader(narrowed, session, fields).read(plan_query(narrowed, [entry]).scans):
+            if isinstance(batch, TimeUp):
                 yield TimeUp(Position(start))
                 return
-            yield batch
+            yield batch._replace(reached=start)
         pace(entry, session.cost.units - before)

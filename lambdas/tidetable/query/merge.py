@@ -28,8 +28,6 @@ _LEAST = 4
 _WHOLE_BYTES, _BYTES_OF_OBJECTS = 64_000_000, 400
 # AWS: the bytes that a read unit reads, strongly and eventually consistent.
 WHOLE_UNITS, HALF_UNITS = 4_096, 8_192
-# A whole read reads a range further when less than this part of a page of it is left.
-_LEFT = 4
 # An item of a scan: its sort key in the order of the scan, then, as in ``Columns``, its partition key, its sort key in
 # the table and its content. It is a plain tuple, because zip makes tuples from columns without a call per item.
 Placed = tuple[Any, str, str, str | Item]
@@ -150,14 +148,12 @@ def merge_ranges(
     *,
     ascending: bool,
     of_series: bool = False,
-    whole: bool = False,
 ) -> Iterator[Merged]:
     """Yield the items of some ranges in order, some at a time.
 
     ``pages`` are the first pages; more pages are read when needed. ``choose_limit`` returns the number of items of a
     range to read next. Its arguments are the limit of the last read, the number of waiting items, and the number of
-    ranges to read. A ``whole`` read also reads ranges whose items are nearly used up, so that many reads run in
-    parallel.
+    ranges to read.
     """
     ranges = [_Range(keys, limit, of_series) for keys, limit in reads]
     for reading, page in zip(ranges, pages, strict=True):
@@ -179,11 +175,6 @@ def merge_ranges(
         waiting = sum(len(reading.waiting) for reading in ranges)
         for reading in due:
             reading.limit = choose_limit(reading.limit, waiting, len(due))
-        if whole:
-            limit = max(reading.limit for reading in due)
-            due = [reading for reading in unread if len(reading.waiting) * _LEFT <= limit]
-            for reading in due:
-                reading.limit = limit
         following = fetch([RangeRead(reading.keys, reading.limit) for reading in due])
         for reading, page in zip(due, following, strict=True):
             reading.take(page)

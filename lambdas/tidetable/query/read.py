@@ -25,7 +25,7 @@ from tidetable.query.archives import ARCHIVES, read_archive_pages, wait_for_page
 from tidetable.query.batches import ArchiveBatch, Batch, LiveBatch, TimeUp
 from tidetable.query.gather import gather_events
 from tidetable.query.hydrate import match_conditions, read_base_items
-from tidetable.query.merge import HALF_UNITS, WHOLE_UNITS, Demand, Fetch, Placed, WholePages, merge_ranges
+from tidetable.query.merge import Demand, Fetch, Placed, merge_ranges
 from tidetable.query.model import Position, Query
 from tidetable.query.packs.reader import PackReader
 from tidetable.query.packs.scan import PackScan
@@ -77,16 +77,13 @@ class Scanner:
     """One pass over the scans of a plan. ``session`` gets its cost, its gaps and its sources.
 
     ``demand`` says how many events are still wanted, at first ``count``. ``fields`` are the needed fields of data; an
-    empty list means all fields. A ``whole`` scanner reads all events, and yields about ``count`` of them at a time.
+    empty list means all fields.
     """
 
-    def __init__(
-        self, query: Query, session: ReadSession, *, count: int, fields: Sequence[str] = (), whole: bool = False
-    ) -> None:
+    def __init__(self, query: Query, session: ReadSession, *, count: int, fields: Sequence[str] = ()) -> None:
         self._query = query
         self._session = session
         self._fields = fields
-        self._whole = whole
         self._entries: dict[str, Entry] = {}
         self.demand = Demand(count, filtered=False)
 
@@ -113,7 +110,7 @@ class Scanner:
                 if isinstance(scan, ArchiveScan):
                     yield from self._read_archive(scan, opening, pool, None if is_first else edge)
                 elif isinstance(scan, PackScan):
-                    opened = PackReader(scan, self._query, session, self.demand, self._fields, self._whole)
+                    opened = PackReader(scan, self._query, session, self.demand, self._fields)
                     yield from opened.read(opening.reads, opening.pages, partial(self._fetch_pages, unpacks=True), edge)
                 else:
                     yield from self._read_live(scan, opening)
@@ -133,7 +130,7 @@ class Scanner:
             begun = []
             for scan, reading in group:
                 reads = scan.make_first_reads(self.demand.count)
-                waits = unpacks and reads_in_waves(scan, self._query, whole=self._whole)
+                waits = unpacks and reads_in_waves(scan, self._query)
                 begun.append((scan, reads, 0 if waits else len(reads), reading))
             due = [read for _, reads, count, _ in begun for read in reads[:count]]
             whole = any(isinstance(scan, GatherScan) for scan, *_ in begun)
@@ -174,16 +171,8 @@ class Scanner:
             names = ANY  # these events meet the names already
         else:
             of_series = isinstance(scan, TableScan) and bool(scan.series_ranges)
-            choose_limit = self.demand.choose_limit
-            if self._whole:
-                sized = WholePages(scan.count)
-                # AWS: reads of a global index are always eventually consistent.
-                halved = not query.consistent or isinstance(scan, IndexScan)
-                note_pages = partial(sized.note_pages, unit_bytes=HALF_UNITS if halved else WHOLE_UNITS)
-                pages, choose_limit = note_pages(pages), sized.choose_limit
-                fetch = partial(lambda read, due: note_pages(read(due)), fetch)
             merged = merge_ranges(
-                reads, pages, fetch, choose_limit, ascending=query.ascending, of_series=of_series, whole=self._whole
+                reads, pages, fetch, self.demand.choose_limit, ascending=query.ascending, of_series=of_series
             )
         for entries, edge in merged:
             if names != ANY:
@@ -193,18 +182,14 @@ class Scanner:
             if not fetches and (len(scan.partitions) > 1 or (isinstance(scan, IndexScan) and len(scan.heads) > 1)):
                 # For a moment, an index may hold an event twice: under its old value and under its new value.
                 entries = list({entry[1:3]: entry for entry in entries}.values())
-            for some, last in self._cut_entries(entries, edge) if fetches or self._whole else [(entries, edge)]:
+            for some, last in self._cut_entries(entries, edge) if fetches else [(entries, edge)]:
                 columns = ItemColumns(*list(zip(*some, strict=True))[1:]) if some else ItemColumns((), (), ())
                 yield self._make_batch(scan, columns, None if last is None else scan.find_position(last, query.series))
 
     def _cut_entries(
         self, entries: Sequence[Placed], edge: str | None
     ) -> Iterator[tuple[Sequence[Placed], str | None]]:
-        """Cut entries into as many as are wanted: data that an index does not hold is fetched only for these.
-
-        The batches of a whole read are cut, too: its caller looks at the time after each batch, and the data of a batch
-        is in memory together.
-        """
+        """Cut entries into as many as are wanted: data that an index does not hold is fetched only for these."""
         while len(entries) > (count := self.demand.count):
             # The table decides which of an event's two entries in the index is the present entry, so both are fetched
             # at once.

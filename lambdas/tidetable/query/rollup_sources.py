@@ -17,15 +17,14 @@ from tidetable.forms.field_columns import DATA
 from tidetable.ports import NotedSeries, Rollups, RollupState, Tables
 from tidetable.ports.rollups import Span
 from tidetable.problems import refuse_request
-from tidetable.query.batch_events import make_query
-from tidetable.query.batches import ArchiveBatch, LiveBatch, TimeUp
+from tidetable.query.batches import TimeUp
 from tidetable.query.explain import explain_query
 from tidetable.query.indexed_series import Stretch, find_stretches, is_noted, read_series, read_stretch
 from tidetable.query.model import Query, Reader
 from tidetable.query.plan import plan_query
 from tidetable.query.scans import Gap, Plan
 from tidetable.query.session import ReadSession
-from tidetable.query.whole import WholeBatch, WholeReader
+from tidetable.query.whole import WholeBatch, WholeReader, make_query
 from tidetable.rollup_model.cover import (
     CoveredSpan,
     Usable,
@@ -67,17 +66,13 @@ class SectionReader:
     has_begun: bool = False
 
     def read(self, section: Section, fields: Sequence[str]) -> Iterator[WholeBatch | TimeUp]:
-        """Read a section, which has no stretch. ``fields`` are needed of the data of events; cells are read completely."""
+        """Read a section. ``fields`` are needed of the data of events; cells are read completely."""
         self.has_begun = True
+        if section.stretch is not None:
+            noted = self._find_series(section.query, section.stretch)
+            return read_stretch(section.query, section.stretch, noted, self.session, fields)
         fields = fields if section.definition is None else (DATA,)
         return WholeReader(section.query, self.session, fields).read(section.plan.scans)
-
-    def read_stretch(self, section: Section, fields: Sequence[str]) -> Iterator[LiveBatch | ArchiveBatch | TimeUp]:
-        """Read a section by its stretch. ``fields`` are needed of the data of events."""
-        assert section.stretch is not None  # noqa: S101 - see above
-        self.has_begun = True
-        noted = self._find_series(section.query, section.stretch)
-        return read_stretch(section.query, section.stretch, noted, self.session, fields=fields)
 
     def read_noted(self, query: Query, stretch: Stretch) -> NotedSeries:
         """The noted series of a stretch, without their events."""

@@ -111,7 +111,7 @@ class LiveScan(_Scan, frozen=True, kw_only=True):
         limit = compute_share(count, self.count) if self.count else 0
         return [RangeRead(keys, limit) for keys in self.ranges]
 
-    def begins_with_oldest(self, query: Query, *, whole: bool) -> bool:  # noqa: ARG002 - scans of packs need them
+    def begins_with_oldest(self, query: Query) -> bool:  # noqa: ARG002 - scans of packs need them
         """True if a page of the oldest events is read in no order of its items, so that its reads come in waves."""
         return False
 

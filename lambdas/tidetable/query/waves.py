@@ -29,9 +29,9 @@ TEXTS_AT_ONCE = 96
 MOST_BYTES = 215_000_000
 
 
-def reads_in_waves(scan: Scan, query: Query, *, whole: bool) -> bool:
+def reads_in_waves(scan: Scan, query: Query) -> bool:
     """True if the first pages of a scan are not held together: the packs of each wave are opened before the next."""
-    return isinstance(scan, LiveScan) and scan.count > 2 * TEXTS_AT_ONCE and scan.begins_with_oldest(query, whole=whole)
+    return isinstance(scan, LiveScan) and scan.count > 2 * TEXTS_AT_ONCE and scan.begins_with_oldest(query)
 
 
 def measure_item(item: Item) -> int:

@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from tidetable.conditions import ANY, NameConditions
 from tidetable.errors import ArchiveBusy
 from tidetable.forms.field_columns import DATA, FieldColumns, make_columns
 from tidetable.ports import ArchivePage, ArchiveRange, FieldPage, Page, RangeRead
@@ -38,6 +39,11 @@ PAGES = 16
 _WHOLE_PAGE = 1_000_000
 # The events per page of an archive: with only some fields, and with all data. Each page costs a call of a function.
 _ARCHIVED_FIELDS, _ARCHIVED_EVENTS = 50_000, 5_000
+
+
+def make_query(stream: str, start: datetime, end: datetime, names: NameConditions = ANY) -> Query:
+    """Make a strongly consistent query for all events of a stream in a range."""
+    return Query(stream, start, end, names, ascending=True, limit=0, consistent=True)
 
 
 class WholeBatch(NamedTuple):

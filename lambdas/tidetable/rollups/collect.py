@@ -9,18 +9,17 @@ from datetime import datetime
 from tidetable.catalog import GONE, Entry, GapReason, State
 from tidetable.errors import TableMissing
 from tidetable.events import Event
-from tidetable.forms.field_columns import DATA
+from tidetable.forms.field_columns import DATA, Row
 from tidetable.layout import escape
 from tidetable.ports import NotedSeries
 from tidetable.ports.rollups import Span
-from tidetable.query.batch_events import make_query, read_batch_events
-from tidetable.query.batches import Batch, EventRow, TimeUp
+from tidetable.query.batches import TimeUp
 from tidetable.query.indexed_series import Stretch, find_stretches, is_noted, read_series, read_stretch
-from tidetable.query.model import Query, Reader
+from tidetable.query.model import Query
 from tidetable.query.plan import plan_query
 from tidetable.query.scans import Gap
 from tidetable.query.session import ReadSession
-from tidetable.query.whole import WholeReader
+from tidetable.query.whole import WholeBatch, WholeReader, make_query
 from tidetable.rollup_model.cells import MAX_TEXTS, Bucket, parse_cell, parse_names
 from tidetable.rollup_model.cover import CoveredSpan
 from tidetable.rollup_model.definition import Definition
@@ -38,7 +37,7 @@ _UNKNOWN = 4_000.0
 MOST_TOGETHER, MOST_GROUPS, MOST_SKETCHES = 10, 200_000, 20_000
 
 
-def _read_events(query: Query, entries: Sequence[Entry], services: Services, *, never: bool) -> Iterator[EventRow]:
+def _read_events(query: Query, entries: Sequence[Entry], services: Services, *, never: bool) -> Iterator[Row]:
     """Read all events of a query, in any order. Raises BucketBlocked if that is not possible.
 
     With ``never``, a period that never had a table counts as a period without events.
@@ -51,21 +50,12 @@ def _read_events(query: Query, entries: Sequence[Entry], services: Services, *, 
     if stretches:
         _refuse_unnoted(query, stretches, services)
     session = ReadSession(services.reader, services.remaining)
-    try:
-        for batch in WholeReader(query, session, (DATA,)).read(plan.scans):
-            if isinstance(batch, TimeUp):
-                raise Unfinished("the time is up")
-            # Nothing is computed from events of which some are lost.
-            _refuse_damaged(query, session.gaps)
-            yield from batch.columns.rows()
-    except TableMissing as error:
-        raise _make_blocked(query, query.start, error) from error
-    _refuse_damaged(query, session.gaps)
+    yield from _read_rows(WholeReader(query, session, (DATA,)).read(plan.scans), query, session)
     for stretch in stretches:
         yield from _read_stretch(query, stretch, read_series(query, stretch, services.rollups), services)
 
 
-def _read_stretch(query: Query, stretch: Stretch, noted: NotedSeries, services: Services) -> Iterator[EventRow]:
+def _read_stretch(query: Query, stretch: Stretch, noted: NotedSeries, services: Services) -> Iterator[Row]:
     """Read all events of a stretch, which lies in a period that is partitioned by series. Raises BucketBlocked."""
 
     def pace(entry: Entry, units: float) -> None:
@@ -74,18 +64,20 @@ def _read_stretch(query: Query, stretch: Stretch, noted: NotedSeries, services: 
         services.clock.sleep(min(units / rate, max(services.remaining(), 0.0)))
 
     session = ReadSession(services.reader, services.remaining)
-    yield from _read_rows(read_stretch(query, stretch, noted, session, pace=pace), query, services.reader)
-    _refuse_damaged(query, session.gaps)
+    yield from _read_rows(read_stretch(query, stretch, noted, session, (DATA,), pace=pace), query, session)
 
 
-def _read_rows(batches: Iterator[Batch], query: Query, reader: Reader) -> Iterator[EventRow]:
+def _read_rows(batches: Iterator[WholeBatch | TimeUp], query: Query, session: ReadSession) -> Iterator[Row]:
     try:
         for batch in batches:
             if isinstance(batch, TimeUp):
                 raise Unfinished("the time is up")
-            yield from read_batch_events(batch, reader, lambda gap: _refuse_damaged(query, [gap]))
+            # Nothing is computed from events of which some are lost.
+            _refuse_damaged(query, session.gaps)
+            yield from batch.columns.rows()
     except TableMissing as error:
         raise _make_blocked(query, query.start, error) from error
+    _refuse_damaged(query, session.gaps)
 
 
 def _refuse_damaged(query: Query, gaps: Iterable[Gap]) -> None:
@@ -204,6 +196,6 @@ def collect_together(definition: Definition, start: datetime, due: int, services
     return buckets
 
 
-def _add_event(bucket: Bucket, row: EventRow) -> None:
+def _add_event(bucket: Bucket, row: Row) -> None:
     time, series, id, data = row
     bucket.add(series, f"{time}#{escape(series)}#{escape(id)}", data)

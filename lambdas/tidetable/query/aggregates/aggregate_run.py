@@ -16,7 +16,6 @@ from tidetable.query.aggregates.aggregate_parameters import MAX_ROWS, SERIES, Ag
 from tidetable.query.aggregates.rolled import read_cells
 from tidetable.query.aggregates.stats import MAX_GROUP_TEXTS, compute_rank, compute_stat, refuse_long_groups
 from tidetable.query.aggregates.tally import Tally
-from tidetable.query.aggregates.unordered import Unordered
 from tidetable.query.batches import TimeUp
 from tidetable.query.model import Position
 from tidetable.query.page import MAX_PAGE_BYTES
@@ -77,8 +76,6 @@ class AggregatePass:
 
     def _add_section(self, section: Section) -> bool:
         """Read a section and add its events or cells; return True if reading goes on."""
-        if section.stretch is not None:
-            return self._add_stretch(section)
         for batch in self._read_section(section):
             if isinstance(batch, TimeUp):
                 self._end_page(batch.reached)
@@ -91,18 +88,6 @@ class AggregatePass:
             self._limit_steps()
             if not self._complete_steps_before(batch.reached):
                 return False
-        return True
-
-    def _add_stretch(self, section: Section) -> bool:
-        """Read a section by its noted series, and add its events; return True if reading goes on."""
-        unordered = Unordered(self._aggregation, self._sketches)
-        for batch in self.sections.read_stretch(section, self._aggregation.needed or (SERIES,)):
-            if isinstance(batch, TimeUp):
-                self._end_page(batch.reached)
-                return False
-            unordered.add_batch(batch)
-        self._tally.add_cells(unordered.make_cells())
-        self._limit_steps()
         return True
 
     def _read_section(self, section: Section) -> Iterator[WholeBatch | TimeUp]:
@@ -146,8 +131,11 @@ class AggregatePass:
             count, texts = count + len(step.numbers), texts + step.texts
             if number == 0 or aggregation.top is not None or aggregation.filled:
                 self._refuse_many(len(step.numbers) if aggregation.top is None else self._waiting + count, texts)
-            elif count - len(step.numbers) > aggregation.limit or texts > MAX_GROUP_TEXTS:
+            if number == 0 or aggregation.top is not None:
+                continue
+            if count - len(step.numbers) > aggregation.limit or texts > MAX_GROUP_TEXTS:
                 # The steps before this step fill the page.
+                refuse_parting(aggregation)
                 tally.drop_from(step.window)
                 break
         self._allowed = tally.count + self._waiting + _SLACK

@@ -12,10 +12,10 @@ from tidetable.catalog import Entry
 from tidetable.config import Stream
 from tidetable.errors import StoreUnavailable, TableMissing, TableThrottled
 from tidetable.events import Event
+from tidetable.forms.field_columns import Row
 from tidetable.ports.rollups import Span
 from tidetable.query.aggregates.aggregate_parameters import SERIES, Aggregation
 from tidetable.query.aggregates.steps import find_fitting_spans
-from tidetable.query.batches import EventRow
 from tidetable.query.indexed_series import find_stretches
 from tidetable.query.model import Reader
 from tidetable.query.rollup_sources import (
@@ -106,7 +106,7 @@ def find_misfit(aggregation: Aggregation, definition: Definition) -> str | None:
 
 
 def read_cells(
-    rows: Iterable[EventRow], definition: Definition, aggregation: Aggregation, reader: Reader
+    rows: Iterable[Row], definition: Definition, aggregation: Aggregation, reader: Reader
 ) -> Iterator[tuple[str, Cell]]:
     """Read the cells of rows that meet the conditions, each with its time as text."""
     conditions = aggregation.query.conditions

@@ -15,11 +15,10 @@ import msgspec
 from tidetable.catalog import Entry
 from tidetable.config import Stream
 from tidetable.durations import Duration
-from tidetable.forms.field_columns import DATA, FieldColumns, make_columns
+from tidetable.forms.field_columns import DATA, FieldColumns
 from tidetable.ports import RollupState, Tables
 from tidetable.problems import ProblemError, refuse_request
-from tidetable.query.batch_events import read_batch_events
-from tidetable.query.batches import TimeUp, list_events
+from tidetable.query.batches import TimeUp
 from tidetable.query.indexed_series import Stretch
 from tidetable.query.listings.listing_page import Listed, show_row
 from tidetable.query.listings.listing_parameters import Listing, find_place, refuse_unrolled
@@ -28,7 +27,7 @@ from tidetable.query.listings.sightings import list_of_cells, list_of_events, ma
 from tidetable.query.model import Query, Reader
 from tidetable.query.read import read_periods
 from tidetable.query.rollup_sources import Choice, Section, SectionReader, choose_by_state, list_definitions
-from tidetable.query.scans import Gap, find_visible_gaps
+from tidetable.query.scans import find_visible_gaps
 from tidetable.query.session import ReadSession
 from tidetable.remaining import Remaining
 from tidetable.rollup_model.cover import (
@@ -64,7 +63,7 @@ def find_listing(listing: Listing, stream: Stream, reader: Reader, now: datetime
             name=listing.kind,
             rows=[show_row(listing, record) for _, record in shown],
             next=reader.seal.seal(listing.make_cursor(shown[-1][0])) if has_more else None,
-            gaps=find_visible_gaps([*choice.gaps, *session.gaps, *run.lost], now),
+            gaps=find_visible_gaps([*choice.gaps, *session.gaps], now),
             cost=session.cost,
             sources=session.sources,
             data_losses=session.hidden_losses,
@@ -140,7 +139,6 @@ class _Run:
         # The noted series, each with the first and the last period in which it is noted.
         self._noted: dict[str, tuple[SeenTimes, SeenTimes]] = {}
         self.sections = SectionReader(session)
-        self.lost: list[Gap] = []
         self.widen: Callable[[SeenTimes], SeenTimes] | None = None
 
     def read_sections(self, sections: Iterable[Section]) -> None:
@@ -165,21 +163,11 @@ class _Run:
     def _read_section(self, section: Section) -> Iterator[FieldColumns]:
         """Read a section as columns. Raises ProblemError if the time is not enough."""
         needed = self._listing.needed
-        fields = (DATA,) if needed is None else (needed,)
-        if section.stretch is None:
-            for batch in self.sections.read(section, fields):
-                if isinstance(batch, TimeUp):
-                    raise _refuse_slow()
-                if len(batch.columns):
-                    yield batch.columns
-            return
-        for some in self.sections.read_stretch(section, () if needed is None else fields):
-            if isinstance(some, TimeUp):
+        for batch in self.sections.read(section, (DATA,) if needed is None else (needed,)):
+            if isinstance(batch, TimeUp):
                 raise _refuse_slow()
-            rows = list_events(some)
-            if needed is None:
-                rows = read_batch_events(some, self._session.reader, self.lost.append)
-            yield make_columns(rows, fields)
+            if len(batch.columns):
+                yield batch.columns
 
     def _add_noted(self) -> None:
         """Take the noted series that were in no event and in no cell: events and cells have more precise times."""

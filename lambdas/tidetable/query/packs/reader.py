@@ -24,14 +24,13 @@ class _Fetch(Protocol):
 
 
 class PackReader(msgspec.Struct, frozen=True):
-    """Reads the events of a scan. A ``whole`` reader reads all of them; ``fields`` are the needed fields of data."""
+    """Reads the events of a scan. ``fields`` are the needed fields of data."""
 
     scan: PackScan
     query: Query
     session: ReadSession
     demand: Demand
     fields: Sequence[str]
-    whole: bool
 
     def read(
         self, reads: Sequence[RangeRead], pages: Sequence[Page], fetch: _Fetch, edge: Position
@@ -46,7 +45,7 @@ class PackReader(msgspec.Struct, frozen=True):
         names, names_of = scan.find_names_left(self.query), scan.entry.layout.parse_names
         demand.filtered = names != ANY or bool(scan.conditions)
         walk: PackWalk | OldestFirst
-        if scan.begins_with_oldest(self.query, whole=self.whole):
+        if scan.begins_with_oldest(self.query):
             holds, names = None if names == ANY else names.hold, ANY
             walk, ranges = OldestFirst(scan, session, demand, holds), 0
         else:

@@ -70,12 +70,12 @@ class PackScan(LiveScan, frozen=True, kw_only=True):
         """Count the packs of each range to read first, if ``count`` events of the scan are wanted."""
         return max(LEAST_PACKS, compute_share(ceil(count / _EVENTS_PER_PACK), max(self.count, 1)))
 
-    def begins_with_oldest(self, query: Query, *, whole: bool) -> bool:
-        """True if a page of the oldest events is read. A ``whole`` read is a walk in the order of time.
+    def begins_with_oldest(self, query: Query) -> bool:
+        """True if a page of the oldest events is read.
 
         A condition on data is checked on the copy that counts, so nobody knows where such a page ends.
         """
-        return query.ascending and not (whole or self.conditions)
+        return query.ascending and not self.conditions
 
     def measure_events(self, table: Table) -> tuple[float, float]:
         """Estimate the events of the table: nobody has counted the events in packs."""
