@@ -5,8 +5,8 @@ from __future__ import annotations
 from threading import local
 from typing import Any
 
-# The compressor of each thread. A compressor makes only one frame at a time, and creating a compressor costs as much as
-# compressing a small value.
+# The compressor and the decompressor of each thread. Each handles only one frame at a time, and creating one costs as
+# much as handling a small value.
 _OF_THREAD = local()
 
 
@@ -15,23 +15,26 @@ class Zstd:
 
     def compress(self, value: bytes) -> bytes:
         """Compress the value as one zstd frame, which holds its size and checksum."""
-        compressed: bytes = _find_compressor().compress(value)
+        compressed: bytes = _find_tools()[0].compress(value)
         return compressed
 
     def expand(self, value: bytes) -> bytes:
         """Decompress the output of ``compress``; ValueError for any other bytes."""
-        from zstandard import ZstdDecompressor, ZstdError
+        from zstandard import ZstdError
 
         try:
-            return ZstdDecompressor().decompress(value)
+            expanded: bytes = _find_tools()[1].decompress(value)
         except ZstdError as error:
             raise ValueError(str(error)) from error
+        return expanded
 
 
-def _find_compressor() -> Any:
-    compressor = getattr(_OF_THREAD, "compressor", None)
-    if compressor is None:
-        from zstandard import ZstdCompressor
+def _find_tools() -> tuple[Any, Any]:
+    """Return the compressor and the decompressor of this thread."""
+    tools: tuple[Any, Any] | None = getattr(_OF_THREAD, "tools", None)
+    if tools is None:
+        from zstandard import ZstdCompressor, ZstdDecompressor
 
-        compressor = _OF_THREAD.compressor = ZstdCompressor(level=3, write_checksum=True, write_content_size=True)
-    return compressor
+        compressor = ZstdCompressor(level=3, write_checksum=True, write_content_size=True)
+        tools = _OF_THREAD.tools = compressor, ZstdDecompressor()
+    return tools

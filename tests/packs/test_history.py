@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
+from unittest import mock
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,6 +15,7 @@ from tests.worlds.places import stored_partition, stored_place
 from tidetable.events import Event
 from tidetable.layout import Layout, Packing
 from tidetable.layout.pack import find_key_range
+from tidetable.packs import walk
 from tidetable.times import to_text
 
 SPAN = 60
@@ -76,11 +78,23 @@ def history(requests: Sequence[Request]) -> dict[tuple[datetime, str, str], tupl
     _SECONDS,
     _SECONDS,
     st.integers(1, 5),
+    st.sampled_from([(1, 1), (3, 2), (50_000, 1_000)]),
 )
 def test_every_page_of_every_range_is_what_was_sent(
-    past: tuple[Layout, list[Request]], ascending: bool, one: float, other: float, limit: int
+    past: tuple[Layout, list[Request]],
+    ascending: bool,
+    one: float,
+    other: float,
+    limit: int,
+    merging: tuple[int, int],
 ) -> None:
-    layout, requests = past
+    with mock.patch.multiple(walk, _MERGE_ABOVE=merging[0], _RUN=merging[1]):
+        check_pages(*past, ascending=ascending, one=one, other=other, limit=limit)
+
+
+def check_pages(
+    layout: Layout, requests: Sequence[Request], *, ascending: bool, one: float, other: float, limit: int
+) -> None:
     table = PackTable(layout)
     for request in requests:
         table.send(request.events, request.at)

@@ -7,7 +7,7 @@ import pytest
 from tests.packs.table import NOON, SERIAL, TIMELY, ZSTD, PackTable, event, rows
 from tidetable.events import Event
 from tidetable.layout.pack import find_key_range
-from tidetable.packs import make_packs, open_item, walk_packs
+from tidetable.packs import OpenedItem, Walk, make_packs, open_item, walk_packs
 from tidetable.times import EPOCH, to_text
 
 BUCKET = "2026-03-05T12:00:00.000000Z"
@@ -219,3 +219,19 @@ def test_an_event_of_the_first_instant_of_1970_comes_once(ascending: bool) -> No
     copies = table.read("1970-01-01T00:00:00.000000Z", ascending=ascending)
     found = [copy.value for place, copy in copies if place == "1970-01-01T00:00:00.000000Z#s#a"]
     assert found == ['{"v":2}']
+
+
+def test_a_walk_holds_one_copy_of_each_event_when_requests_are_often_repeated() -> None:
+    """Each repetition has packs of another size, so each event waits in five packs."""
+    walk = Walk(span=3600, ascending=True)
+    places = [f"2026-03-05T12:00:00.000000Z#s#{n:05d}" for n in range(20_000)]
+    for at in range(1, 6):
+        for start in range(0, 20_000, 100 * at):
+            some = places[start : start + 100 * at]
+            walk.add_item(OpenedItem("a", some[0], some[0], f"{at}", at, some, ["{}"] * len(some)))
+    assert walk.unsettled <= 50_000
+    walk.settle_all()
+    assert (walk.count, walk.unsettled) == (20_000, 0)
+    run = walk.pop_settled()
+    assert (list(run.places), set(run.ats), set(run.hashes)) == (places, {5}, {"5"})
+    assert not walk.pop_settled().places

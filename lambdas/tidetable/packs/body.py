@@ -120,7 +120,7 @@ def decode_body(body: bytes, format: int = FORMAT) -> PackColumns:
         )
     try:
         decoded = DECODE(body)
-        times = [f"{decoded.before}{time}{decoded.after}" for time in decoded.times.split("\n")]
+        times = read_times(decoded)
         count = len(times)
         series_numbers = decoded.which_series
         series = [decoded.series[number] for number in series_numbers] if series_numbers else decoded.series * count
@@ -132,6 +132,14 @@ def decode_body(body: bytes, format: int = FORMAT) -> PackColumns:
     if any(len(column) != count for column in columns if column is not None):
         raise DamagedPack("its columns differ in length")
     return columns
+
+
+def read_times(body: PackBody) -> list[str]:
+    """Return the times of a body's events, with their common beginning and end."""
+    # They are put between the times of all events at once.
+    between = f"{body.after}\n{body.before}"
+    times = body.times.replace("\n", between)
+    return f"{body.before}{times}{body.after}".split("\n")
 
 
 def derive_ids(times: Sequence[str | None], series: Sequence[str], datas: Sequence[JsonObject]) -> list[str]:

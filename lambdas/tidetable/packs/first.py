@@ -88,7 +88,7 @@ class FirstEvents:
     def list_events(self, end: str | None = None) -> WalkedRun:
         """List the kept events in order: all of them, or those before the place ``end``."""
         places: Sequence[str] = self._order if end is None else self._order[: bisect_left(self._order, end)]
-        return WalkedRun(places, [self._copies[place] for place in places])
+        return WalkedRun.of(places, map(self._copies.__getitem__, places))
 
     def _drop_last(self) -> None:
         """Drop the last events: those that are more than ``count``, or more than memory holds."""

@@ -22,6 +22,7 @@ from tidetable.packs.body import (
     DamagedPack,
     PackBody,
     decode_texts,
+    read_times,
     unpack_ids,
 )
 
@@ -45,8 +46,7 @@ class PartialPack:
             )
         try:
             self._body = decoded = DECODE(body)
-            before, after = decoded.before, decoded.after
-            self.times: Sequence[str] = [f"{before}{time}{after}" for time in decoded.times.split("\n")]
+            self.times: Sequence[str] = read_times(decoded)
             self.count = len(self.times)
             numbers, names = decoded.which_series, decoded.series
             self.series: Sequence[str] = [names[number] for number in numbers] if numbers else names * self.count

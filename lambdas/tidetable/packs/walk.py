@@ -8,10 +8,10 @@ Like every generator, a walk reads no further than its caller asks for.
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, timedelta
-from itertools import repeat
+from itertools import chain, pairwise
 from typing import NamedTuple
 
 from tidetable.events import Item
@@ -20,6 +20,8 @@ from tidetable.times import from_text, to_text
 
 # Sorts after the "#" that follows the time in a place, and before every later time.
 _AFTER = "$"
+# A walk that holds more events than this merges them into runs of _RUN events, and again when they are twice as many.
+_MERGE_ABOVE, _RUN = 50_000, 1_000
 
 
 class Settled(NamedTuple):
@@ -34,11 +36,64 @@ class Settled(NamedTuple):
 
 
 class WalkedRun(NamedTuple):
-    """Events in the order of the walk, as columns, and the problems of the damaged packs between them."""
+    """Events in order, each with the members of ``Settled``, as columns; the problems of the damaged packs between them.
+
+    Whole columns are cut and joined, because an object for each event takes more time than all else in a walk.
+    """
 
     places: Sequence[str]
-    copies: Sequence[Settled]
+    ats: Sequence[int]
+    hashes: Sequence[str]
+    addresses: Sequence[str]
+    values: Sequence[str | Item]
     problems: Sequence[str] = ()
+
+    @classmethod
+    def of(cls, places: Sequence[str], copies: Iterable[tuple[int, str, str, str | Item]]) -> WalkedRun:
+        """Make the columns of events from their copies that count."""
+        return cls(places, *map(list, zip(*copies, strict=True))) if places else NO_EVENTS
+
+    @property
+    def copies(self) -> list[Settled]:
+        """The events' copies that count, each as an object."""
+        return list(map(Settled, self.ats, self.hashes, self.addresses, self.values))
+
+    def cut(self, start: int, end: int) -> WalkedRun:
+        """Return some of the events, without problems."""
+        return WalkedRun._make([*[column[start:end] for column in self[:-1]], ()])
+
+    def reverse(self) -> WalkedRun:
+        """Return the events from the last to the first, without problems."""
+        return WalkedRun._make([*[column[::-1] for column in self[:-1]], ()])
+
+
+NO_EVENTS = WalkedRun((), (), (), (), ())
+
+
+def join_runs(runs: Sequence[WalkedRun], problems: Sequence[str] = ()) -> WalkedRun:
+    """Put runs one after the other."""
+    if len(runs) == 1:
+        return runs[0]._replace(problems=problems)
+    columns = [list(chain.from_iterable(columns)) for columns in zip(*[run[:-1] for run in runs], strict=True)]
+    return WalkedRun._make([*columns, problems]) if runs else NO_EVENTS._replace(problems=problems)
+
+
+def merge_runs(runs: Sequence[WalkedRun]) -> WalkedRun:
+    """Merge ascending runs with events. Of several copies of an event, the copy counts that was accepted last; if
+    several were accepted at the same time, the copy in the pack with the greatest hash.
+    """
+    runs = sorted(runs, key=lambda run: run.places[0])
+    if all(run.places[-1] < following.places[0] for run, following in pairwise(runs)):
+        return join_runs(runs)
+    copies: dict[str, tuple[int, str, str, str | Item]] = {}
+    for run in runs:
+        added = dict(zip(run.places, zip(*run[1:-1], strict=True), strict=True))
+        for place in copies.keys() & added.keys():
+            if copies[place][:2] > added[place][:2]:
+                del added[place]
+        copies |= added
+    places = sorted(copies)
+    return WalkedRun.of(places, map(copies.__getitem__, places))
 
 
 class Walk:
@@ -48,7 +103,8 @@ class Walk:
     of the same time may come in any order. ``advance_to`` announces the next item's newest time, ``add_item`` adds an item,
     and ``pop_settled`` returns the events that were settled since the last call. If an event has several copies, the copy that
     was accepted last counts; if several were accepted at the same time, the copy in the pack with the greatest hash.
-    ``span`` is in seconds.
+    ``span`` is in seconds. ``count`` events are settled and not returned yet. ``unsettled`` copies wait, because another
+    copy of their events may still come.
     """
 
     def __init__(self, *, span: int, ascending: bool, low: str = "", high: str = "~") -> None:
@@ -56,21 +112,11 @@ class Walk:
         self._ascending = ascending
         self._low = low
         self._high = high
-        self._held: dict[str, Settled] = {}
-        self._order: list[str] = []
-        self._places: list[str] = []
-        self._copies: list[Settled] = []
+        self._held: list[WalkedRun] = []
+        self._settled: list[WalkedRun] = []
         self._problems: list[str] = []
-
-    @property
-    def count(self) -> int:
-        """The number of settled events that ``pop_settled`` has not returned yet."""
-        return len(self._places)
-
-    @property
-    def unsettled(self) -> int:
-        """The number of events that wait, because another copy of them may still come."""
-        return len(self._order)
+        self._merge_above = _MERGE_ABOVE
+        self.unsettled = self.count = 0
 
     def advance_to(self, newest: str) -> str:
         """Settle events.
@@ -79,14 +125,8 @@ class Walk:
         edge: the place between the settled and the other events. In a descending walk every event after the edge is
         settled, in an ascending walk every event before it.
         """
-        if self._ascending:
-            edge = self.find_edge(newest)
-            self.settle_before(edge)
-            return edge
-        edge = newest + _AFTER
-        cut = bisect_left(self._order, edge)
-        ready, self._order = self._order[cut:][::-1], self._order[:cut]
-        self._settle_events(ready)
+        edge = self.find_edge(newest) if self._ascending else newest + _AFTER
+        self.settle_before(edge)
         return edge
 
     def find_edge(self, newest: str) -> str:
@@ -95,47 +135,67 @@ class Walk:
         return to_text(from_text(newest).astimezone(UTC) - self._length) + _AFTER
 
     def settle_before(self, edge: str) -> None:
-        """Settle the events before a place: the caller of an ascending walk knows that no item has more of them."""
-        cut = bisect_left(self._order, edge)
-        ready, self._order = self._order[:cut], self._order[cut:]
-        self._settle_events(ready)
+        """Settle the events before a place, in the direction of the walk: the caller knows that no item has more of
+        them.
+        """
+        cut = bisect_left(self._held, edge, key=self._find_lead)
+        if self._ascending:
+            due, self._held = self._held[:cut], self._held[cut:]
+        else:
+            self._held, due = self._held[:cut], self._held[cut:]
+        ready: list[WalkedRun] = []
+        for run in due:
+            cut = bisect_left(run.places, edge)
+            before, after = run.cut(0, cut), run.cut(cut, len(run.places))
+            settled, rest = (before, after) if self._ascending else (after, before)
+            ready.append(settled)
+            if rest.places:
+                insort(self._held, rest, key=self._find_lead)
+        self._settle_runs(ready)
 
     def add_item(self, item: OpenedItem) -> None:
         """Add an item's events."""
         if item.problem is not None:
             self._problems.append(item.problem)
         start, end = bisect_left(item.places, self._low), bisect_left(item.places, self._high)
-        if start >= end:
+        count = end - start
+        if count <= 0:
             return
-        places, values = item.places[start:end], item.values[start:end]
-        ats = item.ats[start:end] if item.ats is not None else repeat(item.at, end - start)
-        copies = dict(zip(places, map(Settled, ats, repeat(item.hash), repeat(item.address), values), strict=False))
-        both = self._held.keys() & copies.keys() if self._held else ()
-        for place in both:
-            if self._held[place][:2] > copies[place][:2]:
-                del copies[place]
-        self._held |= copies
-        in_order = not self._order or self._order[-1] < places[0]
-        self._order += [place for place in places if place not in both] if both else places
-        if not in_order:
-            # Both lists are sorted already, and Python's sort merges sorted runs fast.
-            self._order.sort()
+        ats = item.ats[start:end] if item.ats is not None else [item.at] * count
+        same = [item.hash] * count, [item.address] * count
+        run = WalkedRun(item.places[start:end], ats, *same, item.values[start:end])
+        insort(self._held, run, key=self._find_lead)
+        self.unsettled += count
+        if self.unsettled > self._merge_above:
+            # Many events may have several copies. Only one of them is kept.
+            merged = merge_runs(self._held)
+            self.unsettled = len(merged.places)
+            # To cut a run costs time for all of its events, so the runs stay short.
+            self._held = [merged.cut(start, start + _RUN) for start in range(0, self.unsettled, _RUN)]
+            self._merge_above = max(2 * self.unsettled, _MERGE_ABOVE)
 
     def settle_all(self) -> None:
         """Settle all events, because no further item comes."""
-        ready, self._order = self._order if self._ascending else self._order[::-1], []
-        self._settle_events(ready)
+        ready, self._held = self._held, []
+        self._settle_runs(ready)
 
     def pop_settled(self) -> WalkedRun:
         """Return the events that were settled since the last call."""
-        run = WalkedRun(self._places, self._copies, self._problems)
-        self._places, self._copies, self._problems = [], [], []
+        run = join_runs(self._settled, self._problems)
+        self._settled, self._problems, self.count = [], [], 0
         return run
 
-    def _settle_events(self, ready: Sequence[str]) -> None:
+    def _find_lead(self, run: WalkedRun) -> str:
+        """Find the place of the event of a run that is settled first. The held runs are sorted by it."""
+        return run.places[0 if self._ascending else -1]
+
+    def _settle_runs(self, ready: Sequence[WalkedRun]) -> None:
+        """Settle ascending runs."""
         if ready:
-            self._copies += list(map(self._held.pop, ready))
-            self._places += ready
+            run = merge_runs(ready)
+            self._settled.append(run if self._ascending else run.reverse())
+            self.count += len(run.places)
+            self.unsettled -= sum(len(run.places) for run in ready)
 
 
 def walk_packs(

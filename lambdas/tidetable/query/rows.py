@@ -28,6 +28,8 @@ _FRAME_BYTES = 400
 # of its ref. One more piece is the text after the last event.
 _PIECES = 10
 _START = '{"series":"'
+# The quotes of an event outside of its data.
+_QUOTES = 18
 
 
 class Row(msgspec.Struct, gc=False):
@@ -112,6 +114,7 @@ class Rows(msgspec.Struct):
     contents: Sequence[Any]
     _pieces: list[str] | None = None
     _joined: str | None = None
+    _are_plain: bool = False
 
     @classmethod
     def of_rows(cls, rows: Sequence[Row], entry: Entry) -> Rows:
@@ -151,7 +154,11 @@ class Rows(msgspec.Struct):
 
     def measure_size(self) -> int:
         """Return the greatest number of bytes that all events together take in an answer."""
-        return count_escaped_bytes(self.join_texts())
+        joined = self.join_texts()
+        if not (self._are_plain and joined.isascii()):
+            return count_escaped_bytes(joined)
+        # Only the data has other quotes than those around it.
+        return len(joined) + _QUOTES * len(self.sks) + count_escapes("".join(self.contents))
 
     def measure_sizes(self) -> list[int]:
         """Return, for each event, the greatest number of bytes that it takes in an answer."""
@@ -176,7 +183,7 @@ class Rows(msgspec.Struct):
 
     def _get_pieces(self) -> list[str]:
         if self._pieces is None:
-            self._pieces = _make_pieces(self.entry, self.pks, self.sks, self.contents)
+            self._pieces, self._are_plain = _make_pieces(self.entry, self.pks, self.sks, self.contents)
         return self._pieces
 
 
@@ -208,20 +215,21 @@ class _RowColumns(Rows):
         if self._pieces is None:
             rows = [version for row in self.rows for version in (row, *row.earlier)]
             pks, sks = [row.item["pk"] for row in rows], [row.sk for row in rows]
-            self._pieces = _make_pieces(self.entry, pks, sks, [row.write_text() for row in rows])
+            self._pieces, _ = _make_pieces(self.entry, pks, sks, [row.write_text() for row in rows])
             for number, row in enumerate(rows, 1):
                 self._pieces[number * _PIECES] = f'"{row.write_members()}{self._pieces[number * _PIECES][1:]}'
         return self._pieces
 
 
-def _make_pieces(entry: Entry, pks: Sequence[str], sks: Sequence[str], texts: Sequence[str]) -> list[str]:
-    """Make the pieces of text that together are the JSON of events, with commas between them.
+def _make_pieces(entry: Entry, pks: Sequence[str], sks: Sequence[str], texts: Sequence[str]) -> tuple[list[str], bool]:
+    """Make the pieces of text that together are the JSON of events, with commas between them; also return True if the
+    names surely need no escapes.
 
     There is no loop of Python over the events: whole columns are assigned at once.
     """
     layout, count = entry.layout, len(sks)
     if not count:
-        return []
+        return [], True
     heads = {pk: f',"ref":"{encode_ref_head(entry.stream, entry.period.label, pk)}' for pk in set(pks)}
     # Most keys hold their names without escapes, and most names need no escapes in JSON: this is checked once for all
     # events.
@@ -229,7 +237,8 @@ def _make_pieces(entry: Entry, pks: Sequence[str], sks: Sequence[str], texts: Se
     keys_plain = is_plain(whole)
     pieces = [""] * (_PIECES * count + 1)
     times, series, ids = layout.parse_columns(pks, sks, whole)
-    if not (keys_plain and is_plain("".join(heads))):
+    names_plain = keys_plain and is_plain("".join(heads))
+    if not names_plain:
         series, ids = [[quote_name(name)[1:-1] for name in names] for names in (series, ids)]
     pieces[0::_PIECES] = [_START, *['"},' + _START] * (count - 1), '"}']
     pieces[1::_PIECES] = series
@@ -241,13 +250,17 @@ def _make_pieces(entry: Entry, pks: Sequence[str], sks: Sequence[str], texts: Se
     pieces[7::_PIECES] = texts
     pieces[8::_PIECES] = map(heads.__getitem__, pks)
     pieces[9::_PIECES] = encode_ref_tails(sks, plain=keys_plain and whole.isascii())
-    return pieces
+    return pieces, names_plain
 
 
 def count_escaped_bytes(text: str) -> int:
     """Count the bytes that a text takes in an answer: Lambda escapes the text again when it sends it to the gateway."""
-    size = (len(text) if text.isascii() else len(text.encode())) + text.count('"')
-    return size + text.count("\\") if "\\" in text else size
+    return (len(text) if text.isascii() else len(text.encode())) + count_escapes(text)
+
+
+def count_escapes(text: str) -> int:
+    """Count the characters of a text that take one more byte in an answer."""
+    return text.count('"') + (text.count("\\") if "\\" in text else 0)
 
 
 def show_rows(rows: Sequence[Row]) -> list[dict[str, Any]]:

@@ -63,7 +63,7 @@ class PackOpener:
         places: Sequence[str] = run.places
         if self._of_series:
             places = [f"{place[:TEXT_LENGTH]}{place[place.rindex('#') :]}" for place in places]
-        return ItemColumns([copy.address for copy in run.copies], places, [copy.value for copy in run.copies])
+        return ItemColumns(run.addresses, places, run.values)
 
 
 def find_oldest(item: Item) -> str:
