@@ -7,7 +7,7 @@ from datetime import timedelta
 from math import ceil
 
 from tidetable.config import Config, Stream
-from tidetable.config.demand import SHORTEST, give_advice
+from tidetable.config.demand import EVENTS_PER_SHARD, SHORTEST, give_advice
 
 _MANY_PARTITIONS = 48
 _SLOW_EXPORT = timedelta(days=1)
@@ -20,6 +20,7 @@ def describe_stream(stream: Stream) -> str:
     indexes = f", indexes: {', '.join(index.name for index in stream.index)}" if stream.index else ""
     mode = "on demand" if stream.capacity.mode == "on-demand" else "provisioned"
     packs = f", packs of up to {stream.pack.span}" if stream.pack is not None else ""
+    packs += " by the suffix of the series" if packs and stream.key.shard_by == "series" else ""
     return f"a table per {stream.period.value}, partitioned {layout}{bucket}, {mode}{indexes}{packs}"
 
 
@@ -29,7 +30,9 @@ def warn_about(config: Config) -> list[str]:
     Each warning names the key and the remedy.
     """
     warnings = [
-        f"streams.{name}.{warning}" for name, stream in config.streams.items() for warning in _warn_about_stream(stream)
+        f"streams.{name}.{warning}"
+        for name, stream in config.streams.items()
+        for warning in _warn_about_stream(stream, config)
     ]
     return give_advice(config) + warnings + [*_warn_about_instances(config)]
 
@@ -56,7 +59,7 @@ def _warn_about_instances(config: Config) -> Iterator[str]:
         )
 
 
-def _warn_about_stream(stream: Stream) -> Iterator[str]:
+def _warn_about_stream(stream: Stream, config: Config) -> Iterator[str]:
     if stream.key.bucket is not None:
         partitions = ceil(timedelta(days=1) / stream.key.bucket) * stream.key.shards
         if partitions > _MANY_PARTITIONS:
@@ -67,8 +70,15 @@ def _warn_about_stream(stream: Stream) -> Iterator[str]:
     if stream.pack is not None and stream.key.partition_by == "series" and not stream.source:
         yield (
             "pack: a table by series has packs of one series each, so a request with 500 series takes 500 write units, as many "
-            'as without packs: take partition_by = "time", or send many events of few series in a request; '
-            "`cost --series-per-request` prices both"
+            'as without packs: take partition_by = "time" and shard_by = "series", or send many events of few series in a '
+            "request; `cost --series-per-request` prices both"
+        )
+    most = config.api.max_events // EVENTS_PER_SHARD
+    if stream.pack is not None and stream.key.shard_by == "series" and stream.key.shards > max(most, 1):
+        yield (
+            f"key.shards: {stream.key.shards} shards divide a request of {config.api.max_events:,} events (api.max_events) into "
+            f"packs of less than {EVENTS_PER_SHARD}, which take a write unit each: take a shard per {EVENTS_PER_SHARD} events of "
+            f"a request, {max(most, 1)} at the most"
         )
     capacity = stream.capacity
     provisioned = not capacity.begins_on_demand

@@ -15,6 +15,7 @@ from cli.advising.capacity import MIN_DOLLARS, MIN_SHARE
 from cli.advising.finding import Confidence, Finding
 from cli.advising.measured import Measured
 from tidetable.config import Capacity, LadderStep, Stream
+from tidetable.config.demand import EVENTS_PER_SHARD
 from tidetable.config.stream import PackPolicy
 from tidetable.durations import Duration
 from tidetable.periods import LONGEST, Kind
@@ -43,6 +44,8 @@ def advise_shards(measured: Measured, *, enough: bool) -> Iterator[Finding]:
         yield _advise_more_shards(
             measured, hot.rate, f"{hot.events:,.0f} writes were throttled in {hot.hours} hours by one partition's limit"
         )
+    elif enough and measured.stream.pack is not None and key.shard_by == "series":
+        yield from _advise_larger_packs(measured)
     elif enough:
         yield from _advise_fewer_shards(measured)
 
@@ -96,6 +99,31 @@ def _advise_fewer_shards(measured: Measured) -> Iterator[Finding]:
     yield Finding(
         "shards", f"take {shards} shards", evidence, dollars, lines, "high" if measured.days >= 13 else "medium"
     )
+
+
+def _advise_larger_packs(measured: Measured) -> Iterator[Finding]:
+    """Advise fewer shards if suffixes follow from the series, and a request's packs are so small that they cost more.
+
+    Queries of a series read one shard. So the number of shards is no matter of what queries read in vain.
+    """
+    stream, key, batch = measured.stream, measured.stream.key, measured.batch
+    if batch is None:
+        return
+    peak = measured.find_peak("Write")
+    shards = max(1, round(batch / EVENTS_PER_SHARD), ceil(_SPARE * peak / _KEY_UNITS))
+    if shards >= key.shards:
+        return
+    dollars = measured.price_stream(measured.change_stream(key=msgspec.structs.replace(key, shards=shards)))
+    saving = measured.dollars - dollars
+    if saving < max(MIN_DOLLARS, MIN_SHARE * measured.dollars):
+        return
+    evidence = (
+        f"{batch:,.0f} events per request over {key.shards} shards: each pack takes a write unit at the least",
+        f"DynamoDB per month: ${measured.dollars:,.2f} now, ${dollars:,.2f} then",
+        f"a query of a series reads 1/{shards} of its range then, now 1/{key.shards}",
+    )
+    lines = write_table(stream.name, "key", {"shards": shards})
+    yield Finding("shards", f"take {shards} shards", evidence, saving, lines, "medium")
 
 
 def advise_bucket(measured: Measured) -> Iterator[Finding]:
@@ -164,7 +192,7 @@ def advise_packs(measured: Measured) -> Iterator[Finding]:
     """Advise packs if requests have many small events."""
     stream, batch, size = measured.stream, measured.batch, measured.event_bytes
     free = stream.pack is None and not stream.index and stream.versions == "overwrite" and not stream.cold
-    if not free or stream.key.shard_by == "series" or batch is None or size is None or batch < _MIN_BATCH:
+    if not free or batch is None or size is None or batch < _MIN_BATCH:
         return
     packed = measured.change_stream(pack=PackPolicy(span=_SPAN))
     if not stream.capacity.begins_on_demand:

@@ -164,7 +164,7 @@ class Measured:
                 sum(getattr(resource, name) for resource in self.list_resources()) / self.history.writing.events
                 for name in ("items", "bytes")
             )
-            packed, series = max(1.0, stored - PACK_BYTES * items), count_series(items, batch)
+            packed, series = max(1.0, stored - PACK_BYTES * items), count_series(items, batch, stream.layout)
             plain = round(4 * packed)
         new, old = self._reads
         workload = Workload(

@@ -14,8 +14,10 @@ import msgspec
 from bill.lines import write_ladder, write_table
 from bill.workload import Workload
 from tidetable.config import LadderStep, TableClass, Units
+from tidetable.config.demand import EVENTS_PER_SHARD
+from tidetable.periods import Kind
 
-PACKS = "packs"
+PACKS, SHARED_PACKS = "packs", "packs of many series"
 
 
 class Alternative(NamedTuple):
@@ -35,6 +37,9 @@ def list_alternatives(workload: Workload) -> Iterator[Alternative]:
         yield Alternative(PACKS, "many small events share an item, and a write unit", toml)
     else:
         yield Alternative("no packs", "an item for each event", write_table(name, "", {"pack": False}))
+    if stream.key.partition_by == "series" and (workload.series_per_request or workload.batch) >= EVENTS_PER_SHARD:
+        why = "a request makes a pack per shard, not an item per series, and a query of a series reads one shard"
+        yield Alternative(SHARED_PACKS, why, _write_shared_packs(workload))
     if capacity.begins_on_demand:
         toml = write_ladder(name, _make_ladder(workload), "provisioned")
         yield Alternative("provisioned", "units for this load, fewer for old tables", toml)
@@ -76,6 +81,15 @@ def list_alternatives(workload: Workload) -> Iterator[Alternative]:
             "aggregates over long ranges read a cell per hour and series; those reads are not in this bill",
             f'[[streams.{name}.rollup]]\nname = "hours"\nevery = "1h"\nby = ["series"]\nretention = "365d"',
         )
+
+
+def _write_shared_packs(workload: Workload) -> str:
+    """Write a layout by time in which the suffixes of packs follow from the series."""
+    name, bucket = workload.stream.name, "1h" if workload.stream.period is Kind.HOUR else "24h"
+    key = {"partition_by": "time", "bucket": bucket, "shards": min(workload.batch // EVENTS_PER_SHARD, 256)}
+    return "\n".join(
+        [write_table(name, "key", {**key, "shard_by": "series"}), write_table(name, "pack", {"span": "1m"})]
+    )
 
 
 def _make_ladder(workload: Workload) -> list[LadderStep]:

@@ -11,7 +11,7 @@ from itertools import accumulate
 from math import ceil
 from typing import Any, NamedTuple
 
-from bill.alternatives import PACKS, list_alternatives
+from bill.alternatives import PACKS, SHARED_PACKS, list_alternatives
 from bill.current_bill import describe_workload
 from bill.fixed import price_fixed
 from bill.measured import BATCH, READ_BYTES
@@ -172,8 +172,9 @@ def price_alternatives(
         except ConfigError as error:
             refused.append({"name": alternative.name, "reason": error.problems[0]})
             continue
-        # By series, packs save nothing if the events of a request are of different series.
-        if alternative.name == PACKS and other.event_units >= workload.event_units:
+        # By series, packs save nothing if the events of a request are of different series; packs of many series save
+        # nothing beside packs of a series each.
+        if alternative.name in (PACKS, SHARED_PACKS) and other.event_units >= workload.event_units:
             continue
         wall = find_met_wall(other, changed)
         if wall is not None:

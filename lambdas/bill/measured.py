@@ -70,7 +70,7 @@ def measure_workload(stream: Stream, facts: StreamFacts, now: datetime, *, by_ke
         index_shares=_share_indexes(stream, facts.periods),
         packed_bytes=None if packed_bytes is None else _round_figure(packed_bytes),
         by_key=by_key,
-        series_per_request=None if stream.pack is None else count_series(packs, batch),
+        series_per_request=None if stream.pack is None else count_series(packs, batch, stream.layout),
     )
     recent, old = _measure_reads(facts, now)
     workload = replace(

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
-from math import ceil
+from math import ceil, log
 from typing import Any
 
 import msgspec
@@ -15,6 +15,7 @@ from bill.prices import HOURS
 from bill.request_puts import RequestPuts, RequestShape, count_puts
 from tidetable.config import Stream
 from tidetable.config.stream import IndexPolicy, Keeping
+from tidetable.layout import Layout
 from tidetable.periods import Period, find_containing
 
 # The hours of `--night`, in UTC.
@@ -188,9 +189,17 @@ class Workload:
         return self.stream.retention * self.period_days
 
 
-def count_series(packs_per_event: float, batch: int) -> int:
-    """Return the series per request that explain a measured number of packs per event in a table by series."""
-    return min(max(round(packs_per_event * batch), 1), batch)
+def count_series(packs_per_event: float, batch: int, layout: Layout) -> int:
+    """Return the series per request that explain a measured number of packs per event.
+
+    In a table by series each series has a pack. If suffixes follow from the series, n series are in
+    ``shards * (1 - (1 - 1 / shards) ** n)`` suffixes on average.
+    """
+    packs = packs_per_event * batch
+    if layout.partition_by == "time" and layout.shard_by == "series" and layout.shards > 1:
+        free = 1 - packs / layout.shards
+        packs = log(free) / log(1 - 1 / layout.shards) if free > 0 else batch
+    return min(max(round(packs), 1), batch)
 
 
 def spread_by_hour(rate: float, night: float | None) -> list[float]:

@@ -71,6 +71,31 @@ def test_fewer_shards_are_for_what_is_read_by_many_ranges_in_vain(
     assert [finding.saving for finding in found] == ([pytest.approx(saved * M * PER_UNIT)] if shards else [])
 
 
+@pytest.mark.parametrize(
+    ("events", "peak", "then", "shards"),
+    [
+        # 600 events over 64 shards are 9 in a pack: 30 fill a write unit.
+        (600, 1, 90, 20),
+        (600, 1, 90.1, None),
+        (600, 10_001, 1, 21),
+        (1_920, 1, 1, None),
+        (5, 1, 90, 1),
+    ],
+)
+def test_fewer_shards_are_for_packs_of_few_events(
+    events: int, peak: float, then: float, shards: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever queries read: a query of a series reads one shard."""
+    set_prices(monkeypatch, 100, then)
+    text = stream(f'{BY_TIME}\nshards = 64\nshard_by = "series"', tail='[streams.s.pack]\nspan = "1m"')
+    own = history(text, peak, uses=(use(10, 900, 0.5),), writing=Writing(10, 10 * events))
+    own = replace(own, resources=tuple(replace(resource, packed=True) for resource in own.resources))
+    assert [read(finding) for finding in advise_shards(Measured(own), enough=True)] == (
+        [{"key": {"shards": shards}}] if shards else []
+    )
+    assert not list(advise_shards(Measured(replace(own, writing=None)), enough=True))
+
+
 @pytest.mark.parametrize(("days", "confidence"), [(12, "medium"), (13, "high")])
 def test_two_weeks_but_a_day_make_a_saving_certain(days: int, confidence: str) -> None:
     measured = Measured(history(stream(FOUR), 1, days=days, uses=(use(10, 900, 0.5),)))
@@ -176,7 +201,7 @@ SMALL = Writing(10, 100)
         (stream(tail=BY_KIND), SMALL, 500, 1, False),
         (stream(head='period = "day"\nlate = "1h"\nretention = 7\nversions = "keep"'), SMALL, 500, 1, False),
         (stream(head='period = "day"\nlate = "1h"\nretention = 7\ncold = ["text"]'), SMALL, 500, 1, False),
-        (stream(f'{FOUR}\nshard_by = "series"'), SMALL, 500, 1, False),
+        (stream(f'{FOUR}\nshard_by = "series"'), SMALL, 500, 1, True),
         (stream(tail='[streams.s.pack]\nspan = "1m"'), SMALL, 500, 1, False),
     ],
 )

@@ -1,5 +1,7 @@
 """Other settings of a stream as lines of tidetable.toml, written out."""
 
+from dataclasses import replace
+
 from bill.alternatives import list_alternatives
 from bill.workload import Workload, spread_by_hour
 from tests.lifecycle.world import LADDER, configuration
@@ -35,6 +37,23 @@ def test_a_step_for_late_events_leaves_the_other_steps_as_they_are() -> None:
     late = 'age = "late", write = 1, read = 10'
     assert found["a step for late events"] == write("provisioned", first, late, *later)
     assert found["on demand"] == write("on-demand", "age = 0", f"age = 1, {COLD}")
+
+
+def test_packs_of_many_series_are_for_a_shard_per_thirty_events_of_a_request() -> None:
+    load = Workload([1.0] * 24, 200, 0.0, 4096, 0.0, configuration().streams["s"], 119)
+    for series, shards in ((None, 3), (30, 3), (29, None)):
+        changed = replace(load, series_per_request=series)
+        found = {setting.name: setting.toml for setting in list_alternatives(changed)}
+        assert found.get("packs of many series") == (
+            f'[streams.s.key]\npartition_by = "time"\nbucket = "24h"\nshards = {shards}\nshard_by = "series"\n'
+            '[streams.s.pack]\nspan = "1m"'
+            if shards
+            else None
+        )
+    hourly = replace(load, stream=configuration(period="hour", late="1h").streams["s"])
+    assert (
+        'bucket = "1h"' in {setting.name: setting.toml for setting in list_alternatives(hourly)}["packs of many series"]
+    )
 
 
 def test_a_step_for_late_events_keeps_the_read_units_of_indexes() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from bill.compare import price_alternatives
 from bill.request_puts import RequestShape, count_puts
-from bill.workload import Workload
+from bill.workload import Workload, count_series
 from tests.ingest.streams import CONFIG
 from tests.lifecycle.world import configuration
 from tests.worlds.intake import World
@@ -23,6 +23,8 @@ def make_stream(by: str, span: int | None) -> Stream:
     key = KeyPolicy(partition_by="series", shards=1)
     if by == "time":
         key = KeyPolicy(partition_by="time", shards=2, bucket=Duration(hours=6))
+    if by == "suffix":
+        key = msgspec.structs.replace(key, partition_by="time", shards=4, bucket=Duration(hours=6), shard_by="series")
     pack = None if span is None else PackPolicy(span=Duration(seconds=span))
     return msgspec.structs.replace(CONFIG.streams["quakes"], key=key, pack=pack, index=(), large=LargePolicy())
 
@@ -49,6 +51,10 @@ def send_request(stream: Stream, events: int, series: int, seconds: int) -> tupl
         ("time", 60, 200, 200, 0, 1),
         ("time", 60, 200, 1, 0, 1),
         ("time", 60, 200, 200, 239, 4),
+        # Each of four shards has a pack per span: of 200 series, and of the only one.
+        ("suffix", 60, 200, 200, 0, 4),
+        ("suffix", 60, 200, 200, 239, 16),
+        ("suffix", 60, 200, 1, 239, 4),
         ("series", 60, 200, 200, 0, 200),
         ("series", 60, 200, 40, 0, 40),
         ("series", 60, 200, 1, 0, 1),
@@ -67,7 +73,7 @@ def test_a_request_is_estimated_to_make_the_items_that_it_makes(
     assert count_puts(stream.layout, RequestShape(events, series, seconds, 170, None)).items == items
 
 
-@pytest.mark.parametrize("by, units", [("time", 1), ("series", 200)])
+@pytest.mark.parametrize("by, units", [("time", 1), ("suffix", 4), ("series", 200)])
 def test_the_units_of_many_sensors_are_those_that_the_answer_names(by: str, units: int) -> None:
     """200 sensors in a request: one pack by time, but 200 packs by series, which cost as much as plain items."""
     stream = make_stream(by, 60)
@@ -75,6 +81,23 @@ def test_the_units_of_many_sensors_are_those_that_the_answer_names(by: str, unit
     load = Workload([50.0] * 24, 100, 0.0, 4096, 0.0, stream, 200, packed_bytes=4)
     assert load.event_units == units / 200
     assert replace(load, series_per_request=200).event_units == units / 200
+
+
+@pytest.mark.parametrize(
+    ("by", "packs_per_event", "series"),
+    [
+        ("series", 0.1, 20),
+        ("series", 0.0, 1),
+        # The mean number of the 4 suffixes that n series take is 4 (1 - 0.75 ** n): 1 for one, 2.7344 for four.
+        ("suffix", 1 / 200, 1),
+        ("suffix", 2.7344 / 200, 4),
+        ("suffix", 3.999 / 200, 29),
+        ("suffix", 4 / 200, 200),
+        ("suffix", 8 / 200, 200),
+    ],
+)
+def test_the_series_of_a_request_are_found_from_its_packs(by: str, packs_per_event: float, series: int) -> None:
+    assert count_series(packs_per_event, 200, make_stream(by, 60).layout) == series
 
 
 def test_small_packs_are_estimated_larger_than_a_quarter_of_their_events() -> None:
@@ -103,5 +126,8 @@ def test_packs_are_not_proposed_where_each_event_would_be_a_pack() -> None:
     load = Workload([100.0] * 24, 200, 1.0, 4096, 0.0, stream)
     for series, proposed in ((None, False), (1, True)):
         found, refused = price_alternatives(config, replace(load, series_per_request=series), 0.0)
-        assert ("packs" in [setting["name"] for setting in found]) is proposed
+        names = [setting["name"] for setting in found]
+        assert ("packs" in names) is proposed
+        # 200 series have 6 packs.
+        assert ("packs of many series" in names) is not proposed
         assert refused == []

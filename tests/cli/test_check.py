@@ -161,3 +161,21 @@ def test_packs_by_series_come_with_a_warning_and_packs_by_time_do_not(file: Path
     assert found.startswith("streams.s.pack: a table by series has packs of one series each")
     file.write_text(text.format('partition_by = "time", bucket = "1h"'))
     assert "packs of one series" not in run("check", str(file), "--json").stdout
+
+
+def test_shards_that_make_small_packs_come_with_a_warning(file: Path) -> None:
+    """A request of 600 events has 30 for each of 20 shards."""
+    text = (
+        '[api]\nmax_events = 600\n[streams.s]\nperiod = "day"\nlate = "1h"\nretention = 9\npack = {{ span = "1m" }}\n'
+        'key = {{ partition_by = "time", bucket = "24h", shards = {}, shard_by = "{}" }}\n'
+    )
+    file.write_text(text.format(21, "series"))
+    found = [text for text in json.loads(run("check", str(file), "--json").stdout)["warnings"] if "pack" in text]
+    (warning,) = found
+    assert warning == (
+        "streams.s.key.shards: 21 shards divide a request of 600 events (api.max_events) into packs of less than 30, which take "
+        "a write unit each: take a shard per 30 events of a request, 20 at the most"
+    )
+    for fine in ((20, "series"), (21, "id")):
+        file.write_text(text.format(*fine))
+        assert "packs of less" not in run("check", str(file), "--json").stdout

@@ -141,3 +141,8 @@ def test_check_says_which_stream_has_packs() -> None:
         "a table per day, partitioned by time, 1 shard, buckets of 6h, on demand, packs of up to 90s"
     )
     assert "packs" not in describe_stream(parse(TIMELY).streams["s"])
+    text = TIMELY.replace('"6h" }', '"6h", shards = 16, shard_by = "series" }') + 'pack = { span = "90s" }\n'
+    assert describe_stream(parse(text).streams["s"]) == (
+        "a table per day, partitioned by time, 16 shards, buckets of 6h, on demand, packs of up to 90s by the suffix of the"
+        " series"
+    )

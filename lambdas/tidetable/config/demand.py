@@ -19,6 +19,9 @@ _YEAR = timedelta(days=365)
 # its partition.
 COLLECTION_BYTES = 10 * 1024**3
 PARTITION_UNITS = 1_000
+# If the suffixes of packs follow from the series, a request has a pack per shard. About so many small events take one
+# write unit (bench/sensors.py).
+EVENTS_PER_SHARD = 30
 # CloudFormation: the resources that a stack may have. Each stream and each rollup is a table of the Glue database; a stage
 # with every feature has this number of resources besides (tests/infra/test_numbers.py counts them).
 STACK_RESOURCES = 500
