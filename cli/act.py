@@ -11,30 +11,24 @@ from cli import clock
 from cli.account import Account, AccountError
 from cli.choose import explain_open_period
 from cli.common import (
-    DEFAULT,
     USAGE,
-    AsJson,
-    ConfigFile,
-    Endpoint,
-    Profile,
-    Region,
-    Stage,
     app,
     attempt_task,
     choose_periods,
     fail,
     find_account,
     is_pending,
-    out,
     print_json,
     require_stream,
     run_task,
+    say,
     show_report,
     try_config,
     warn,
 )
 from cli.completion import complete_stream
 from cli.edges import WithAges, read_edge, read_past_edge
+from cli.options import DEFAULT, AsJson, ConfigFile, Target
 from tidetable.catalog import Entry
 from tidetable.catalog_steps import list_open_backfills
 from tidetable.times import to_text
@@ -46,12 +40,9 @@ _PURPOSE = "a backfill imports events of the past"
 
 @app.command()
 def plan(
-    stage: Stage = "dev",
+    target: Target,
     at: Annotated[str | None, typer.Option(help="Plan for another time, such as 2026-12-01 or -6h.")] = None,
     as_json: AsJson = False,
-    endpoint: Endpoint = None,
-    profile: Profile = None,
-    region: Region = None,
 ) -> None:
     """Show what the next run would do and why.
 
@@ -59,7 +50,7 @@ def plan(
     wrongly.
     """
     payload = {"dry_run": True, **({"at": to_text(read_edge("--at", at))} if at is not None else {})}
-    report = run_task("asking", lambda: find_account(stage, endpoint, profile, region).run_lifecycle(**payload))
+    report = run_task("asking", lambda: find_account(target).run_lifecycle(**payload))
     show_report(report, as_json=as_json)
     if is_pending(report) or report.get("troubles"):
         raise typer.Exit(PENDING)
@@ -67,15 +58,12 @@ def plan(
 
 @app.command()
 def apply(
-    stage: Stage = "dev",
+    target: Target,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     as_json: AsJson = False,
-    endpoint: Endpoint = None,
-    profile: Profile = None,
-    region: Region = None,
 ) -> None:
     """Run the lifecycle now, as the schedule would. Exit code 1 if something failed."""
-    account = find_account(stage, endpoint, profile, region)
+    account = find_account(target)
     if not yes:
         pending = run_task("planning", lambda: account.run_lifecycle(dry_run=True))
         show_report(pending, as_json=False)
@@ -92,24 +80,21 @@ def apply(
 
 @app.command()
 def archive(
+    target: Target,
     stream: Annotated[str, typer.Argument(help="The stream.", autocompletion=complete_stream)],
     period: Annotated[str, typer.Argument(help="The period's label, such as 2026-01-31.")],
     last: Annotated[
         str | None, typer.Argument(help="The last period of a range; this period is archived, too.")
     ] = None,
-    stage: Stage = "dev",
     config: ConfigFile = DEFAULT,
     as_json: AsJson = False,
-    endpoint: Endpoint = None,
-    profile: Profile = None,
-    region: Region = None,
 ) -> None:
     """Archive closed periods now, before they expire. Their tables stay until the lifecycle deletes them.
 
     In a range, closed periods are archived and open periods are listed, and one failure does not stop the others: exit code 1
     then.
     """
-    account = find_account(stage, endpoint, profile, region)
+    account = find_account(target)
     entries = choose_periods(account, config, stream, period, last)
     policies, now = try_config(config), clock.read_clock()
     answers, troubles = [], []
@@ -123,7 +108,7 @@ def archive(
             troubles.append(str(error))
             continue
         if not as_json:
-            out.print(f"{stream} {entry.period.label} is {answers[-1]['state']}")
+            say(f"{stream} {entry.period.label} is {answers[-1]['state']}")
     if as_json:
         print_json(answers if last is not None else answers[0] if answers else None)
     for trouble in troubles:
@@ -152,18 +137,15 @@ def _archive_entry(account: Account, entry: Entry, prefix: str) -> dict[str, Any
 
 @app.command()
 def restore(
+    target: Target,
     stream: Annotated[str, typer.Argument(help="The stream.", autocompletion=complete_stream)],
     period: Annotated[str, typer.Argument(help="The period's label, such as 2026-01-31.")],
-    stage: Stage = "dev",
     keep: Annotated[int, typer.Option(help="Days to keep the table; then it is archived again.", min=1, max=3650)] = 7,
     config: ConfigFile = DEFAULT,
     as_json: AsJson = False,
-    endpoint: Endpoint = None,
-    profile: Profile = None,
-    region: Region = None,
 ) -> None:
     """Make an archived period a table again. It is read from its archive until the table is whole and compared."""
-    account = find_account(stage, endpoint, profile, region)
+    account = find_account(target)
     choose_periods(account, config, stream, period, None)
     answer: dict[str, Any] = {"next": {}}
     while (start := answer["next"]) is not None:
@@ -172,17 +154,17 @@ def restore(
             f"restoring {stream} {period}: {done}",
             lambda start=start: account.restore_period(stream, period, keep_days=keep, start=start),
         )
-    print_json(answer) if as_json else out.print(f"{answer['stream']} {answer['period']} is {answer['state']}")
+    print_json(answer) if as_json else say(f"{answer['stream']} {answer['period']} is {answer['state']}")
 
 
 @app.command(cls=WithAges)
 def backfill(
+    target: Target,
     stream: Annotated[str, typer.Argument(help="The stream.", autocompletion=complete_stream)],
     start: Annotated[
         str | None, typer.Argument(help="The first event time to import, such as 2026-01-01 or -30d.")
     ] = None,
     end: Annotated[str | None, typer.Argument(help="The first event time after the range to import, or now.")] = None,
-    stage: Stage = "dev",
     hours: Annotated[int, typer.Option(help="For how many hours the periods stay open.", min=1, max=720)] = 24,
     write: Annotated[
         int | None, typer.Option(help="Write units of each table; on demand without this option.", min=1)
@@ -191,9 +173,6 @@ def backfill(
     close: Annotated[bool, typer.Option("--end", help="Close the backfill of this range, or all of them.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be done.")] = False,
     as_json: AsJson = False,
-    endpoint: Endpoint = None,
-    profile: Profile = None,
-    region: Region = None,
 ) -> None:
     """Open past periods for importing history; they close by themselves.
 
@@ -203,7 +182,7 @@ def backfill(
         fail("give both from and to, or neither", USAGE)
     if start is not None and end is not None:
         start, end = read_past_edge("from", start, _PURPOSE), read_past_edge("to", end, _PURPOSE)
-    account = find_account(stage, endpoint, profile, region)
+    account = find_account(target)
     require_stream(account, stream)
     span = {"stream": stream, "from": start, "to": end}
     if start is None and not close:
@@ -228,33 +207,29 @@ def _list_backfills(stream: str, account: Account, *, as_json: bool) -> None:
         return
     for backfill in running:
         span = f"{backfill['from']} to {backfill['to']}"
-        out.print(f"{stream}: {span} is open until {backfill['until']}", soft_wrap=True)
+        say(f"{stream}: {span} is open until {backfill['until']}")
     if not running:
-        out.print(f"{stream} has no open backfill; to open one: backfill {stream} FROM TO", soft_wrap=True)
+        say(f"{stream} has no open backfill; to open one: backfill {stream} FROM TO")
 
 
 @app.command()
 def sweep(
-    stage: Stage = "dev",
+    target: Target,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be removed.")] = False,
     as_json: AsJson = False,
-    endpoint: Endpoint = None,
-    profile: Profile = None,
-    region: Region = None,
 ) -> None:
     """Remove large values in S3 that no event refers to, as the daily sweep does."""
-    account = find_account(stage, endpoint, profile, region)
+    account = find_account(target)
     report = run_task("looking", lambda: account.sweep_objects(dry_run=dry_run))
     if as_json:
         print_json(report)
         return
     would = "would be removed" if dry_run else "removed"
-    out.print(
-        f"{report['seen']:,} objects seen; {would}: {report['orphans']:,} of no event, {report['expired']:,} of deleted periods"
-    )
+    counts = f"{report['orphans']:,} of no event, {report['expired']:,} of deleted periods"
+    say(f"{report['seen']:,} objects seen; {would}: {counts}")
     if report["unknown"]:
-        out.print(f"{report['unknown']:,} belong to no period that the catalog knows, and are kept")
+        say(f"{report['unknown']:,} belong to no period that the catalog knows, and are kept")
     for failure in report.get("failures", ()):
-        out.print(f"could not be checked: {failure}", markup=False, soft_wrap=True)
+        say(f"could not be checked: {failure}")
     if not report["finished"]:
-        out.print("The time was up; run the command again to continue.")
+        say("The time was up; run the command again to continue.")

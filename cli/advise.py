@@ -13,38 +13,20 @@ from cli import clock, measure
 from cli.advising import Advice, Finding
 from cli.advising import advise as judge
 from cli.billing import describe_date
-from cli.common import (
-    DEFAULT,
-    USAGE,
-    AsJson,
-    ConfigFile,
-    Endpoint,
-    Profile,
-    Region,
-    Stage,
-    app,
-    fail,
-    find_account,
-    out,
-    print_json,
-    read_config,
-    run_task,
-)
+from cli.common import USAGE, app, fail, find_account, out, print_json, read_config, run_task, say
 from cli.completion import complete_stream
 from cli.measure_units import LONGEST
+from cli.options import DEFAULT, AsJson, ConfigFile, Target
 from tidetable.problems import describe_unknown_stream
 
 
 @app.command()
 def advise(
-    stage: Stage = "dev",
+    target: Target,
     config: ConfigFile = DEFAULT,
     stream: Annotated[str | None, typer.Option(help="One stream only.", autocompletion=complete_stream)] = None,
     days: Annotated[int, typer.Option(help="The number of days to judge.", min=1, max=LONGEST.days)] = 14,
     as_json: AsJson = False,
-    endpoint: Endpoint = None,
-    profile: Profile = None,
-    region: Region = None,
 ) -> None:
     """Give advice from measurements about shards, buckets, periods, packs, capacity and indexes.
 
@@ -56,8 +38,8 @@ def advise(
     streams = {name: policy for name, policy in configured.streams.items() if not policy.source}
     if stream is not None and stream not in streams:
         fail(describe_unknown_stream(stream, streams), USAGE)
-    account, now = find_account(stage, endpoint, profile, region), clock.read_clock()
-    sources = measure.open_sources(account, endpoint)
+    account, now = find_account(target), clock.read_clock()
+    sources = measure.open_sources(account, target.endpoint)
     policies = [policy for name, policy in streams.items() if stream in (None, name)]
     advice = []
     for policy in policies:
@@ -71,7 +53,7 @@ def advise(
         return
     for own in advice:
         _print_advice(own)
-    out.print(describe_date(), soft_wrap=True)
+    say(describe_date())
 
 
 def _print_advice(advice: Advice) -> None:

@@ -1,12 +1,12 @@
-"""The options of the commands, and the functions with which commands connect, show progress and print."""
+"""The app, and the functions with which commands connect, show progress and print."""
 
 from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Collection
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
-from urllib.parse import urlsplit
+from typing import Any, NoReturn
 
 import typer
 from botocore.exceptions import BotoCoreError, ClientError
@@ -18,6 +18,7 @@ from typer.core import TyperGroup
 
 from cli.account import Account, AccountError, connect
 from cli.choose import NoChoice, UnknownStream, check_stream, find_entries
+from cli.options import Program, Target
 from tidetable.catalog import Entry
 from tidetable.config import Config, load
 from tidetable.errors import ConfigError, TidetableError
@@ -25,14 +26,6 @@ from tidetable.errors import ConfigError, TidetableError
 # sysexits.h: the command was used wrongly. Typer's own code for this is 2, with which `plan` reports pending actions.
 USAGE = 64
 typer.BadParameter.__mro__[1].exit_code = USAGE  # type: ignore[attr-defined]
-
-
-def check_address(address: str | None) -> str | None:
-    """Return an endpoint unchanged; a usage error if it is not an address."""
-    parts = urlsplit(address or "http://none")
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise typer.BadParameter(f"{address!r} is not an address; write such as http://127.0.0.1:4566")
-    return address
 
 
 class Commands(TyperGroup):
@@ -47,7 +40,7 @@ class Commands(TyperGroup):
             fail(str(error))
 
 
-app = typer.Typer(
+app = Program(
     cls=Commands,
     help="Looks after a Tidetable stage: its period tables, their capacity, their archive.",
     no_args_is_help=True,
@@ -56,27 +49,11 @@ app = typer.Typer(
 # Without emoji: Rich would change a name such as site:a:1.
 out, err = Console(width=None if sys.stdout.isatty() else 160, emoji=False), Console(stderr=True, emoji=False)
 
-Stage = Annotated[str, typer.Option(help="The deployed stage.", envvar="TIDETABLE_STAGE")]
-ConfigFile = Annotated[Path, typer.Option("--config", envvar="TIDETABLE_CONFIG", help="The configuration.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Endpoint = Annotated[
-    str | None,
-    typer.Option(
-        "--endpoint-url",
-        envvar="AWS_ENDPOINT_URL",
-        help="An emulator's address, such as the demo's.",
-        callback=check_address,
-    ),
-]
-Profile = Annotated[str | None, typer.Option(help="The profile of the AWS configuration.", envvar="AWS_PROFILE")]
-Region = Annotated[str | None, typer.Option(help="The AWS Region.", envvar="AWS_REGION")]
-DEFAULT = Path("tidetable.toml")
 
-
-def find_account(stage: str, endpoint: str | None, profile: str | None, region: str | None) -> Account:
+def find_account(target: Target) -> Account:
     """Find the stage's account. If it cannot be reached, end the command with the reason."""
     try:
-        return connect(stage, endpoint=endpoint, profile=profile, region=region)
+        return connect(target.stage, endpoint=target.endpoint, profile=target.profile, region=target.region)
     except AccountError as error:
         fail(str(error))
 
@@ -135,17 +112,15 @@ def show_report(report: dict[str, Any], *, as_json: bool) -> None:
         print_json(report)
         return
     for trouble in report.get("troubles", []):
-        out.print(trouble, style="red", markup=False, soft_wrap=True)
+        say(trouble, "red")
     for change in report.get("changes", []):
-        out.print(f"not in force yet: {change}", markup=False)
+        say(f"not in force yet: {change}")
     for backfill in report.get("backfills", []):
         span = f"{backfill['stream']} from {backfill['from']} to {backfill['to']}"
-        out.print(f"open for a backfill: {span}, until {backfill['until']}", markup=False, soft_wrap=True)
+        say(f"open for a backfill: {span}, until {backfill['until']}")
     for removed in report.get("removed_streams", []):
-        line = (
-            f"{removed['stream']} left the configuration: its {removed['tables']} tables are handled by its last policy"
-        )
-        out.print(line, markup=False, soft_wrap=True)
+        tables = f"its {removed['tables']} tables are handled by its last policy"
+        say(f"{removed['stream']} left the configuration: {tables}")
     steps = [*report["actions"], *map(_convert_feed_step, report.get("feeds", []))]
     steps += map(_convert_catalog_step, report.get("catalog_copies", []))
     if report["skipped"]:
@@ -153,9 +128,7 @@ def show_report(report: dict[str, Any], *, as_json: bool) -> None:
     elif not steps:
         out.print(f"nothing to do: {report['tables']} tables are as they should be")
     else:
-        grid = Grid()
-        for heading in ("action", "stream", "period", "outcome", "why"):
-            grid.add_column(heading, overflow="fold")
+        grid = make_grid("action", "stream", "period", "outcome", "why")
         colours = {"failed": "red", "lost": "bold red", "deferred": "yellow", "done": "green"}
         for step in steps:
             reason, detail = step["reason"], step["detail"]
@@ -184,6 +157,14 @@ def _convert_feed_step(step: dict[str, Any]) -> dict[str, Any]:
     return {**step, "action": f"feed: {step['action']}", "stream": stream, "period": period}
 
 
+def make_grid(*headings: str, title: str | None = None, right: Collection[str] = ()) -> Grid:
+    """Make a table without rows. Cells that are too wide are folded; the columns ``right`` stand on the right."""
+    grid = Grid(title=title)
+    for heading in headings:
+        grid.add_column(heading, justify="right" if heading in right else "left", overflow="fold")
+    return grid
+
+
 def format_number(number: int | None, absent: str = "") -> str:
     """Write a number with separators of thousands; ``absent`` for None."""
     return absent if number is None else f"{number:,}"
@@ -194,10 +175,14 @@ def print_json(document: Any) -> None:
     typer.echo(json.dumps(document, indent=2))
 
 
-def warn(message: str) -> None:
-    """Print a message and continue."""
-    # The message is not wrapped: nobody can search for or copy a path or a name that is on two lines.
-    err.print(message, style="red", markup=False, soft_wrap=True)
+def say(line: str, style: str | None = None) -> None:
+    """Print a line as it is: nobody can search for or copy a path or a name that is on two lines."""
+    out.print(line, style=style, markup=False, soft_wrap=True)
+
+
+def warn(message: str, style: str = "red") -> None:
+    """Print a message to stderr, as it is, and continue."""
+    err.print(message, style=style, markup=False, soft_wrap=True)
 
 
 def fail(message: str, code: int = 1) -> NoReturn:

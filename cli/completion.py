@@ -37,7 +37,7 @@ def complete_stream(ctx: typer.Context, incomplete: str) -> list[str]:
 
 def complete_stream_of_file(ctx: typer.Context, incomplete: str) -> list[str]:
     """List the streams of the configuration that is named already, or of tidetable.toml; rollups get no events."""
-    from cli.common import DEFAULT
+    from cli.options import DEFAULT
     from tidetable.config import load
     from tidetable.errors import ConfigError
 
@@ -69,11 +69,13 @@ def _ask(ctx: typer.Context, list_names: Callable[[Any], list[str]]) -> list[str
 
     def ask() -> None:
         from cli.connection import open_client
+        from cli.options import ApiTarget
         from tidetable_client import Policy
 
         with suppress(BaseException):
             policy = Policy(retry_for=0, exit_timeout=0)
-            with open_client(sigv4=bool(ctx.params.get("sigv4")), policy=policy, **options) as client:  # type: ignore[arg-type]
+            target = ApiTarget(sigv4=bool(ctx.params.get("sigv4")), **options)  # type: ignore[arg-type]
+            with open_client(target, policy=policy) as client:
                 names.extend(list_names(client))
 
     with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere), redirect_stderr(nowhere):  # noqa: PTH123

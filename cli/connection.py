@@ -2,59 +2,41 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 import boto3
-import typer
 from botocore.exceptions import BotoCoreError, ClientError
 
 from cli.account import name_stack
-from cli.common import check_address, fail
+from cli.common import fail
+from cli.options import ApiTarget, Target
 from tidetable_client import Client, Policy
 
-Url = Annotated[
-    str | None,
-    typer.Option(help="The API's address, by default that of --stage.", envvar="TIDETABLE_URL", callback=check_address),
-]
-Key = Annotated[
-    str | None,
-    typer.Option(help="An API key, by default that of --stage.", envvar="TIDETABLE_KEY", show_envvar=True),
-]
-SigV4 = Annotated[bool, typer.Option("--sigv4", help='Sign with AWS credentials: for stages with auth = "iam".')]
 
-
-def open_client(
-    url: str | None,
-    key: str | None,
-    *,
-    sigv4: bool,
-    stage: str,
-    endpoint: str | None,
-    profile: str | None,
-    region: str | None,
-    policy: Policy | None = None,
-    **options: Any,
-) -> Client:
+def open_client(target: ApiTarget, policy: Policy | None = None, **options: Any) -> Client:
     """Open a client for the address and key of the options or, without them, for a deployed stage.
 
     End the command if there is no such stage.
     """
+    url, key = target.url, target.key
     if not url:
-        url, first_key = find_api(stage, endpoint, profile, region)
+        url, first_key = find_api(target)
         key = key or first_key
-    if not (key or sigv4):
+    if not (key or target.sigv4):
         fail('there is no key: use --key or TIDETABLE_KEY, or --sigv4 for a stage with auth = "iam"')
     try:
-        return Client(url, None if sigv4 else key, sigv4=sigv4, region=region, policy=policy, **options)
+        key = None if target.sigv4 else key
+        return Client(url, key, sigv4=target.sigv4, region=target.region, policy=policy, **options)
     except ValueError as error:
         fail(str(error))
 
 
-def find_api(stage: str, endpoint: str | None, profile: str | None, region: str | None) -> tuple[str, str | None]:
+def find_api(target: Target) -> tuple[str, str | None]:
     """Find the address of a stage's API, and the stage's first key, which is None if the stage has no keys."""
+    stage, endpoint = target.stage, target.endpoint
     try:
-        session = boto3.Session(profile_name=profile, region_name=region)
+        session = boto3.Session(profile_name=target.profile, region_name=target.region)
         stacks = session.client("cloudformation", endpoint_url=endpoint).describe_stacks(StackName=name_stack(stage))
         outputs = {output["OutputKey"]: output["OutputValue"] for output in stacks["Stacks"][0].get("Outputs", [])}
         key = None

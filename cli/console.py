@@ -19,8 +19,9 @@ import typer
 from botocore.exceptions import BotoCoreError, ClientError
 
 from cli.account import Account
-from cli.common import Endpoint, Profile, Region, Stage, app, fail, find_account, out
+from cli.common import app, fail, find_account, say
 from cli.connection import find_emulated_address
+from cli.options import Target
 
 # Headers for one connection only. They are not copied from the stage's answer.
 _HOP = frozenset({"connection", "host", "keep-alive", "transfer-encoding", "te", "upgrade", "accept-encoding"})
@@ -36,41 +37,38 @@ _WRONG_KEY = "This server answers its own page alone: open the address that the 
 
 @app.command()
 def console(
-    stage: Stage = "dev",
+    target: Target,
     show_only: Annotated[bool, typer.Option("--no-open", help="Only print the address.")] = False,
     port: Annotated[
         int, typer.Option(min=0, max=65_535, help="The port of the signing server; 0 chooses a free port.")
     ] = 0,
-    endpoint: Endpoint = None,
-    profile: Profile = None,
-    region: Region = None,
 ) -> None:
     """Open the console of a stage in the browser.
 
     Where callers sign their requests (auth = "iam"), a server on this machine signs them with your AWS credentials until you
     end it with Ctrl-C.
     """
-    account = find_account(stage, endpoint, profile, region)
+    account = find_account(target)
     address = account.outputs.get("ConsoleUrl")
     if address is None:
-        fail(f"stage {stage} has no console: set console = true in [api] of its configuration, and deploy")
-    if endpoint:
-        address = find_emulated_address(endpoint, address)
+        fail(f"stage {target.stage} has no console: set console = true in [api] of its configuration, and deploy")
+    if target.endpoint:
+        address = find_emulated_address(target.endpoint, address)
     if "ApiKeyId" in account.outputs:
-        out.print(address, soft_wrap=True)
+        say(address)
         if not show_only:
             webbrowser.open(address)
         return
     application = Signed(account, address)
     with open_server(application, port) as server:
         local = f"http://127.0.0.1:{server.server_port}{_ENTRANCE}{application.token}"
-        out.print(f"{local} shows {address}. End with Ctrl-C.", soft_wrap=True)
+        say(f"{local} shows {address}. End with Ctrl-C.")
         if not show_only:
             webbrowser.open(local)
         try:
             server.serve_forever()
         except KeyboardInterrupt:
-            out.print("ended")
+            say("ended")
 
 
 def open_server(application: Signed, port: int) -> WSGIServer:

@@ -13,6 +13,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from cli.account import Account, AccountError
 from cli.common import USAGE, attempt_task, fail, find_account
 from cli.meters import Meters
+from cli.options import Target
 from tidetable.credentials import CredentialRecord
 from tidetable.credentials.ring import LIFE, RECHECK
 from tidetable.credentials.text import ALPHABET
@@ -22,11 +23,11 @@ from tidetable.problems import describe_unknown_stream
 from tidetable.times import to_text
 
 
-def find_keyed_account(stage: str, endpoint: str | None, profile: str | None, region: str | None) -> Account:
+def find_keyed_account(target: Target) -> Account:
     """Find the account of a stage that checks keys. If the stage does not take keys, end the command."""
-    account = find_account(stage, endpoint, profile, region)
+    account = find_account(target)
     if not account.usage_plan:
-        fail(f'stage {stage} takes no keys: its [api] auth is "iam", or it was deployed by an earlier version')
+        fail(f'stage {target.stage} takes no keys: its [api] auth is "iam", or it was deployed by an earlier version')
     return account
 
 

@@ -3,31 +3,18 @@
 from __future__ import annotations
 
 import secrets
+from dataclasses import dataclass
 from datetime import datetime
 from math import ceil
 from typing import Annotated, Any
 
 import typer
 from msgspec.structs import replace
-from rich.table import Table as Grid
 from rich.text import Text
 
 from cli import clock
 from cli.account import AccountError
-from cli.common import (
-    USAGE,
-    AsJson,
-    Endpoint,
-    Profile,
-    Region,
-    Stage,
-    app,
-    fail,
-    find_account,
-    out,
-    print_json,
-    warn,
-)
+from cli.common import USAGE, app, fail, find_account, make_grid, out, print_json, say, warn
 from cli.completion import complete_stream
 from cli.credential_changes import (
     add_key,
@@ -43,87 +30,86 @@ from cli.credential_changes import (
     read_key,
 )
 from cli.credential_prefixes import check_prefix, warn_of_prefix
-from tidetable.access import SCOPES
+from cli.options import AsJson, Program, Target
+from tidetable.access import SCOPES, Access
 from tidetable.credentials import CredentialRecord, Secret
 from tidetable.credentials.rights import check_rights
 from tidetable.credentials.ring import LIFE
 from tidetable.credentials.text import ID_LENGTH, SALT_BYTES, SECRET_LENGTH, make_key_text, read_id
 from tidetable.times import to_text
 
-keys = typer.Typer(help="The keys with which callers use the API.", no_args_is_help=True)
+keys = Program(help="The keys with which callers use the API.", no_args_is_help=True)
 app.add_typer(keys, name="keys")
+
+
+@dataclass(frozen=True)
+class Rights:
+    """Who uses a key, and what the key may do."""
+
+    name: Annotated[str, typer.Option(help="Who uses it, such as sensors: the access log shows it.")]
+    stream: Annotated[
+        list[str] | None,
+        typer.Option(help="A stream that the key may use; may be repeated.", autocompletion=complete_stream),
+    ] = None
+    every: Annotated[bool, typer.Option("--all-streams", help="Every stream, also those that are added later.")] = False
+    can: Annotated[str, typer.Option(help="What it may do: write, read, operate, with commas.")] = "write,read"
+
+    def read(self, series_prefix: str | None = None) -> tuple[Access, list[str]]:
+        """Return the access, and the problems of the options; end the command if they do not say which streams."""
+        if self.every is bool(self.stream):
+            fail("add --stream NAME once for each stream, or --all-streams", USAGE)
+        scopes = [scope for scope in self.can.replace(" ", "").split(",") if scope]
+        return check_rights(self.name, None if self.every else self.stream or [], scopes, series_prefix or "")
+
+
 KeyId = Annotated[str, typer.Argument(help="The key's id, as `keys list` shows it.")]
 _BOUND = int(LIFE.total_seconds())
 
 
 @keys.command()
 def create(
-    name: Annotated[str, typer.Option(help="Who uses it, such as sensors: the access log shows it.")],
-    stream: Annotated[
-        list[str] | None,
-        typer.Option(help="A stream that the key may use; may be repeated.", autocompletion=complete_stream),
-    ] = None,
-    every: Annotated[
-        bool, typer.Option("--all-streams", help="Every stream, also those that are added later.")
-    ] = False,
-    can: Annotated[str, typer.Option(help="What it may do: write, read, operate, with commas.")] = "write,read",
+    target: Target,
+    rights: Rights,
     series_prefix: Annotated[
         str | None, typer.Option(help="Only series that begin with this text, such as tenant7/, for one tenant.")
     ] = None,
     expires: Annotated[str | None, typer.Option(help="For how long it is accepted, such as 90d.")] = None,
     rate: Annotated[float | None, typer.Option(help="Requests per second; by default key_rate of [api].")] = None,
     burst: Annotated[int | None, typer.Option(help="Requests at once; by default twice the rate.")] = None,
-    stage: Stage = "dev",
     as_json: AsJson = False,
-    endpoint: Endpoint = None,
-    profile: Profile = None,
-    region: Region = None,
 ) -> None:
     """Make a key, and show it once: only a salted hash is kept."""
-    if every is bool(stream):
-        fail("add --stream NAME once for each stream, or --all-streams", USAGE)
-    access, problems = check_rights(name, None if every else stream or [], _split_scopes(can), series_prefix or "")
+    access, problems = rights.read(series_prefix)
     problems += check_prefix(series_prefix) + _check_limits(rate, burst)
     now = clock.read_clock()
     end = _read_end(expires, now, problems)
     if problems:
         fail("\n".join(problems), USAGE)
-    account = find_keyed_account(stage, endpoint, profile, region)
-    check_streams(account, stream or [])
+    account = find_keyed_account(target)
+    check_streams(account, rights.stream or [])
     warn_of_prefix(access)
     id = draw_text(ID_LENGTH)
-    text = make_key_text(id, draw_text(SECRET_LENGTH))
-    record = CredentialRecord(
-        id,
-        name,
-        replace(access, key_id=id),
-        now,
-        (Secret.of(text, secrets.token_bytes(SALT_BYTES)),),
-        expires=end,
-        rate=rate,
-        burst=None if rate is None else burst or ceil(2 * rate),
-    )
+    text, secret = _draw_secret(id)
+    most = None if rate is None else burst or ceil(2 * rate)
+    access = replace(access, key_id=id)
+    record = CredentialRecord(id, rights.name, access, now, (secret,), expires=end, rate=rate, burst=most)
     attempt_change(lambda: add_key(account, record))
     _show_key(text, record, as_json=as_json)
 
 
 @keys.command("list")
 def list_keys(
-    stage: Stage = "dev",
+    target: Target,
     as_json: AsJson = False,
-    endpoint: Endpoint = None,
-    profile: Profile = None,
-    region: Region = None,
 ) -> None:
     """Show every key and what it may do, but never its secret."""
-    account, now = find_keyed_account(stage, endpoint, profile, region), clock.read_clock()
+    account, now = find_keyed_account(target), clock.read_clock()
     records: list[CredentialRecord] = attempt_change(account.pipeline.keys.all)
     if as_json:
         print_json([_describe_record(record, now) for record in records])
         return
-    grid = Grid(title=f"keys of stage {stage}")
-    for heading in ("id", "name", "state", "can", "streams", "series", "expires", "rate", "created", "rotated"):
-        grid.add_column(heading, overflow="fold")
+    headings = "id", "name", "state", "can", "streams", "series", "expires", "rate", "created", "rotated"
+    grid = make_grid(*headings, title=f"keys of stage {target.stage}")
     colours = {"revoked": "dim", "expired": "red", "rotating": "yellow"}
     for record in sorted(records, key=lambda record: record.created):
         shown = _describe_record(record, now)
@@ -141,13 +127,10 @@ def list_keys(
 
 @keys.command()
 def rotate(
+    target: Target,
     id: KeyId,
     overlap: Annotated[str, typer.Option(help="How long the former secret is accepted, too; 0s: not at all.")] = "7d",
-    stage: Stage = "dev",
     as_json: AsJson = False,
-    endpoint: Endpoint = None,
-    profile: Profile = None,
-    region: Region = None,
 ) -> None:
     """Give a key a new secret, and show it once. Its id, its rights and its end stay."""
     now = clock.read_clock()
@@ -155,33 +138,30 @@ def rotate(
         until = find_end(now, overlap)
     except ValueError as error:
         fail(f"--overlap: {error}", USAGE)
-    account = find_keyed_account(stage, endpoint, profile, region)
+    account = find_keyed_account(target)
     record = read_key(account, id)
     if record.find_state(now) in ("revoked", "expired"):
         fail(f"key {id} is {record.find_state(now)}: make another by `tidetable keys create`")
-    text = make_key_text(id, draw_text(SECRET_LENGTH))
-    rotated = record.rotate(Secret.of(text, secrets.token_bytes(SALT_BYTES)), now, until - now)
+    text, secret = _draw_secret(id)
+    rotated = record.rotate(secret, now, until - now)
     rotated = attempt_change(lambda: change_key(account, rotated, record))
     _show_key(text, rotated, as_json=as_json)
     if not as_json:
-        out.print(describe_rotation(until, now), soft_wrap=True)
+        say(describe_rotation(until, now))
 
 
 @keys.command()
 def revoke(
+    target: Target,
     id: KeyId,
-    stage: Stage = "dev",
-    endpoint: Endpoint = None,
-    profile: Profile = None,
-    region: Region = None,
 ) -> None:
     """End a key for good. Functions that know the key accept it for a minute more, at the most."""
-    account, now = find_keyed_account(stage, endpoint, profile, region), clock.read_clock()
+    account, now = find_keyed_account(target), clock.read_clock()
     record = read_key(account, id)
     if not attempt_change(lambda: account.pipeline.keys.revoke(id, now)):
         fail_unknown(id)
     # The key is revoked, and this is printed, before the next step can fail.
-    out.print(f"key {id} ({record.name}) is revoked; it is refused everywhere within {_BOUND} seconds", soft_wrap=True)
+    say(f"key {id} ({record.name}) is revoked; it is refused everywhere within {_BOUND} seconds")
     try:
         connect_meters(account).detach(record)
     except AccountError as error:
@@ -190,67 +170,53 @@ def revoke(
 
 @keys.command()
 def adopt(
+    target: Target,
     gateway_key: Annotated[
         str, typer.Argument(help="The id of a key in API Gateway, of `aws apigateway get-api-keys`.")
     ],
-    name: Annotated[str, typer.Option(help="Who uses it, such as sensors: the access log shows it.")],
-    stream: Annotated[
-        list[str] | None,
-        typer.Option(help="A stream that the key may use; may be repeated.", autocompletion=complete_stream),
-    ] = None,
-    every: Annotated[
-        bool, typer.Option("--all-streams", help="Every stream, also those that are added later.")
-    ] = False,
-    can: Annotated[str, typer.Option(help="What it may do: write, read, operate, with commas.")] = "write,read",
-    stage: Stage = "dev",
-    endpoint: Endpoint = None,
-    profile: Profile = None,
-    region: Region = None,
+    rights: Rights,
 ) -> None:
     """Let a key that was made by hand in API Gateway, for an earlier version, go on working.
 
     Adopt it before this version is deployed, and its callers notice nothing.
     """
-    if every is bool(stream):
-        fail("add --stream NAME once for each stream, or --all-streams", USAGE)
-    access, problems = check_rights(name, None if every else stream or [], _split_scopes(can), "")
+    access, problems = rights.read()
     if problems:
         fail("\n".join(problems), USAGE)
-    account, now = find_account(stage, endpoint, profile, region), clock.read_clock()
-    check_streams(account, stream or [])
+    account, now = find_account(target), clock.read_clock()
+    check_streams(account, rights.stream or [])
     text: str = attempt_change(lambda: account.gateway.get_api_key(apiKey=gateway_key, includeValue=True)["value"])
     id = read_id(text)
     if id is None:
         fail(f"the value of {gateway_key} has spaces or other characters that no header takes: make another key")
     secret = Secret.of(text, secrets.token_bytes(SALT_BYTES))
-    record = CredentialRecord(id, name, replace(access, key_id=id), now, (secret,), origin=gateway_key)
+    record = CredentialRecord(id, rights.name, replace(access, key_id=id), now, (secret,), origin=gateway_key)
     if not attempt_change(lambda: account.pipeline.keys.add(record)):
         fail(f"there is a key {id} already: it was adopted before")
-    out.print(f"key {id} ({name}) is adopted: its callers can use it as before", soft_wrap=True)
+    say(f"key {id} ({rights.name}) is adopted: its callers can use it as before")
 
 
 @keys.command()
 def attach(
-    stage: Stage = "dev",
-    endpoint: Endpoint = None,
-    profile: Profile = None,
-    region: Region = None,
+    target: Target,
 ) -> None:
     """Let the keys of a stage that was destroyed, and deployed again with its catalog, be counted by the new API."""
-    account, now = find_keyed_account(stage, endpoint, profile, region), clock.read_clock()
+    account, now = find_keyed_account(target), clock.read_clock()
     meters = connect_meters(account)
     for record in attempt_change(account.pipeline.keys.all):
         if not record.meter or record.find_state(now) in ("revoked", "expired"):
             continue
         if meters.exists(record):
             attempt_change(lambda record=record: meters.reattach(record))
-            out.print(f"key {record.id} ({record.name}) is attached")
+            say(f"key {record.id} ({record.name}) is attached")
         else:
             warn(f"the gateway key of {record.id} ({record.name}) is gone: make another key, and revoke this one")
 
 
-def _split_scopes(can: str) -> list[str]:
-    return [scope for scope in can.replace(" ", "").split(",") if scope]
+def _draw_secret(id: str) -> tuple[str, Secret]:
+    """Draw the text of a key, and make the salted hash of it that is stored."""
+    text = make_key_text(id, draw_text(SECRET_LENGTH))
+    return text, Secret.of(text, secrets.token_bytes(SALT_BYTES))
 
 
 def _check_limits(rate: float | None, burst: int | None) -> list[str]:

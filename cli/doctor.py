@@ -8,12 +8,11 @@ import boto3
 import httpx
 import typer
 from botocore.exceptions import BotoCoreError, ClientError
-from rich.table import Table as Grid
 from rich.text import Text
 
 from cli import clock
 from cli.account import name_stack
-from cli.common import DEFAULT, AsJson, ConfigFile, Endpoint, Profile, Region, app, out, print_json
+from cli.common import app, make_grid, out, print_json
 from cli.connection import find_emulated_address
 from cli.doctoring import (
     Cloud,
@@ -26,21 +25,20 @@ from cli.doctoring import (
     check_quotas,
     check_stage,
 )
+from cli.options import DEFAULT, AsJson, ConfigFile, Connection
 
 _COLOURS = {"ok": "green", "note": "yellow", "problem": "red"}
 
 
 @app.command()
 def doctor(
+    connection: Connection,
     config: ConfigFile = DEFAULT,
     stage: Annotated[
         str | None, typer.Option(help="A deployed stage to look at, too.", envvar="TIDETABLE_STAGE")
     ] = None,
     local: Annotated[bool, typer.Option("--local", help="This machine only: call no account.")] = False,
     as_json: AsJson = False,
-    endpoint: Endpoint = None,
-    profile: Profile = None,
-    region: Region = None,
 ) -> None:
     """Look for what is wrong: versions, credentials, quotas, clock, endpoints, a stage. Exit code 1 if something is.
 
@@ -51,8 +49,9 @@ def doctor(
     configured, finding = check_file(config)
     findings.append(finding)
     if not local:
+        endpoint = connection.endpoint
         try:
-            session = boto3.Session(profile_name=profile, region_name=region)
+            session = boto3.Session(profile_name=connection.profile, region_name=connection.region)
         except BotoCoreError as error:
             findings.append(Finding("account", "problem", str(error), "check --profile and the AWS configuration"))
         else:
@@ -110,9 +109,7 @@ def _ask_health(url: str) -> dict[str, Any]:
 
 
 def _print_findings(findings: list[Finding]) -> None:
-    grid = Grid()
-    for heading in ("check", "state", "found", "what to do"):
-        grid.add_column(heading, overflow="fold")
+    grid = make_grid("check", "state", "found", "what to do")
     for found in findings:
         grid.add_row(found.check, Text(found.state, style=_COLOURS[found.state]), Text(found.found), Text(found.advice))
     out.print(grid)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,15 +9,15 @@ import typer
 
 from bill.compare import Proposal, compare_change, price_alternatives
 from bill.prices import REGION, describe_prices
-from bill.workload import Workload, spread_by_hour
 from bill.workload_bill import compute_whole_bill
 from cli import clock
 from cli.advice import describe_stream, warn_about
 from cli.billing import print_alternatives, print_bills, print_comparison, refuse_load
-from cli.common import DEFAULT, USAGE, AsJson, Region, app, fail, out, print_json, read_config
+from cli.common import USAGE, app, fail, print_json, read_config, say
 from cli.completion import complete_stream_of_file
+from cli.options import DEFAULT, AsJson, Region
 from cli.timeline import list_lives, show_days
-from cli.workload import choose_stream, read_shares, read_workload
+from cli.workload import Load
 from tidetable.config import Config
 from tidetable.config.check_copies import check_own_region, check_regions
 from tidetable.config.demand import describe_tables, list_demands
@@ -26,42 +25,6 @@ from tidetable.config.regions import advise_offer, check_offer
 from tidetable.errors import ConfigError
 from tidetable.problems import ProblemError
 
-Rate = Annotated[float | None, typer.Option(help="Events per second.", min=0)]
-Night = Annotated[float | None, typer.Option(help="Events per second from 23 to 7 o'clock UTC, if different.", min=0)]
-Size = Annotated[int, typer.Option("--bytes", help="Bytes of an event as stored.", min=1, max=400_000)]
-Batch = Annotated[int, typer.Option(help="Events per request.", min=1, max=10_000)]
-Reads = Annotated[float, typer.Option(help="Queries of recent events per second.", min=0)]
-PackedSize = Annotated[
-    float | None,
-    typer.Option(
-        "--packed-bytes", help="Bytes of an event in a pack, of a stream with packs; default: a quarter.", min=1
-    ),
-]
-ReadSize = Annotated[int, typer.Option("--read-bytes", help="Bytes that a query reads.", min=1)]
-OldReads = Annotated[float, typer.Option("--old-reads", help="Queries per second of events older than a day.", min=0)]
-ArchiveDays = Annotated[
-    int | None,
-    typer.Option("--archive-days", help="For how many days archives are kept; default: as the file says.", min=1),
-]
-InIndex = Annotated[
-    list[str] | None,
-    typer.Option("--in-index", help="The share of events in an index, such as by_error=0.01; by default all."),
-]
-SeriesPerRequest = Annotated[
-    int | None,
-    typer.Option(
-        help="Series per request: packs of a stream by series hold one series each; default: each event has its own.",
-        min=1,
-        max=10_000,
-    ),
-]
-SecondsPerRequest = Annotated[
-    float,
-    typer.Option(
-        help="Seconds from the oldest to the newest event of a request: a pack holds events of one span.", min=0
-    ),
-]
-Groups = Annotated[int, typer.Option(help="Groups, such as series, in a bucket of a rollup.", min=1, max=100_000)]
 Change = Annotated[
     str | None,
     typer.Option(help="Lines of tidetable.toml for this stream, such as 'pack = { span = \"1h\" }': prices them, too."),
@@ -97,12 +60,12 @@ def check(
     if as_json:
         print_json({"configuration": str(file), "tables": tables, "warnings": warnings})
         return
-    out.print(f"configuration: {file}, streams: {', '.join(config.streams)}", markup=False, soft_wrap=True)
+    say(f"configuration: {file}, streams: {', '.join(config.streams)}")
     for name, stream in config.streams.items():
-        out.print(f"  {name}: {describe_stream(stream)}; up to {tables[name]:,} tables", markup=False, soft_wrap=True)
-    out.print(describe_tables(config), markup=False, soft_wrap=True)
+        say(f"  {name}: {describe_stream(stream)}; up to {tables[name]:,} tables")
+    say(describe_tables(config))
     for warning in warnings:
-        out.print(f"warning: {warning}", style="yellow", markup=False, soft_wrap=True)
+        say(f"warning: {warning}", "yellow")
 
 
 def _check_region(config: Config, region: str) -> None:
@@ -115,6 +78,7 @@ def _check_region(config: Config, region: str) -> None:
 
 @app.command()
 def cost(
+    load: Load,
     file: Annotated[
         Path,
         typer.Argument(
@@ -125,19 +89,6 @@ def cost(
     stream: Annotated[
         str | None, typer.Option(help="The stream, if there are several.", autocompletion=complete_stream_of_file)
     ] = None,
-    rate: Rate = None,
-    night: Night = None,
-    size: Size = 1000,
-    batch: Batch = 100,
-    reads: Reads = 1.0,
-    read_bytes: ReadSize = 8192,
-    old_reads: OldReads = 0.0,
-    archive_days: ArchiveDays = None,
-    in_index: InIndex = None,
-    packed_bytes: PackedSize = None,
-    groups: Groups = 100,
-    series_per_request: SeriesPerRequest = None,
-    seconds_per_request: SecondsPerRequest = 1.0,
     change: Change = None,
     days: Days = None,
     every: Every = 7,
@@ -150,22 +101,12 @@ def cost(
     first wall instead of a price, and its exit code is 1. Once the stage runs, `advise` judges what was measured.
     """
     _check_options(change, days, svg)
-    if rate is None and not file.is_dir():
+    if load.rate is None and not file.is_dir():
         _show_streams(file, stream, days, every, svg, as_json=as_json)
         return
     try:
-        if file.is_dir():
-            configured = read_config(file / "tidetable.toml")
-            workload = replace(read_workload(file, configured), batch=batch, archive_days=archive_days)
-        else:
-            configured = read_config(file)
-            policy, hours = choose_stream(configured, stream), spread_by_hour(rate or 0.0, night)
-            workload = Workload(hours, size, reads, read_bytes, old_reads, policy, batch, archive_days)
-            workload = replace(workload, by_key=configured.api.by_key, keeping=configured.find_keeping(policy.name))
-        shares = read_shares(workload.stream, in_index or [])
-        packed = packed_bytes or workload.packed_bytes
-        workload = replace(workload, index_shares=shares, groups=groups, packed_bytes=packed)
-        workload = workload.shape_requests(series_per_request, seconds_per_request)
+        configured = read_config(file / "tidetable.toml" if file.is_dir() else file)
+        workload = load.make_workload(configured, stream, file if file.is_dir() else None)
     except ConfigError as error:
         fail(f"{file}: {error}")
     except (OSError, TypeError, ValueError) as error:

@@ -11,26 +11,11 @@ import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from cli import clock
-from cli.common import (
-    DEFAULT,
-    USAGE,
-    AsJson,
-    ConfigFile,
-    Endpoint,
-    Profile,
-    Region,
-    Stage,
-    app,
-    err,
-    fail,
-    out,
-    print_json,
-    try_config,
-    warn,
-)
+from cli.common import USAGE, app, err, fail, print_json, say, try_config, warn
 from cli.completion import complete_stream
-from cli.connection import Key, SigV4, Url, open_client
+from cli.connection import open_client
 from cli.journal import Journal, JournalError
+from cli.options import DEFAULT, ApiTarget, AsJson, ConfigFile
 from cli.rehearsal import Rehearsal
 from cli.sources import Columns, Row, Source, SourceError, open_source
 from tidetable.problems import describe_unknown_stream
@@ -44,6 +29,7 @@ _SHOWN = 10
 
 @app.command("import")
 def import_file(
+    target: ApiTarget,
     file: Annotated[Path, typer.Argument(help="NDJSON, CSV or Parquet; NDJSON and CSV may be compressed (.gz).")],
     stream: Annotated[str, typer.Option(help="The stream that gets the events.", autocompletion=complete_stream)],
     kind: Annotated[
@@ -65,47 +51,37 @@ def import_file(
     state: Annotated[Path | None, typer.Option(help="Where the progress is kept; by default beside FILE.")] = None,
     batch: Annotated[int, typer.Option(min=1, max=10_000, help="Events per request.")] = 500,
     parallel: Annotated[int, typer.Option(min=1, max=32, help="Requests at the same time; 1 keeps the order.")] = 1,
-    url: Url = None,
-    key: Key = None,
-    sigv4: SigV4 = False,
-    stage: Stage = "dev",
     config: ConfigFile = DEFAULT,
-    endpoint: Endpoint = None,
-    profile: Profile = None,
-    region: Region = None,
     as_json: AsJson = False,
 ) -> None:
     """Send the rows of a file. An interrupted import goes on where it was when the same command is called again."""
     columns = Columns(series, time, id, time_unit, utc, tuple(text or ()), time_format)
-    place: dict[str, Any] = {"sigv4": sigv4, "stage": stage, "endpoint": endpoint, "profile": profile, "region": region}
     try:
         # Before the file is read: with a misspelled stream, every remark on its rows would mislead.
-        _check_stream(stream, url, key, place)
+        _check_stream(stream, target)
         source = open_source(file, kind, columns)
         if dry_run:
-            with open_client(url, key, **place) as client:
+            with open_client(target) as client:
                 rehearsal = Rehearsal(client, stream, try_config(config), clock.read_clock())
             _rehearse_import(source, rehearsal, as_json=as_json)
             return
-        task = {"stream": stream, "url": url or stage, "format": source.kind, "columns": repr(columns)}
+        task = {"stream": stream, "url": target.url or target.stage, "format": source.kind, "columns": repr(columns)}
         path = state or file.with_name(f"{file.name}.import.json")
         journal = Journal(file, path, task, anew=again)
         if journal.progress.is_done:
             fail(f"{file} is imported already ({path}): --again imports it once more", USAGE)
         policy = Policy(batch_events=batch, in_flight=parallel, block_for=None)
         transfer = Transfer(journal)
-        with open_client(
-            url, key, policy=policy, on_settled=transfer.note, on_refused=transfer.refuse, **place
-        ) as client:
+        with open_client(target, policy=policy, on_settled=transfer.note, on_refused=transfer.refuse) as client:
             transfer.run(client, source, stream)
         transfer.report(source, as_json=as_json)
     except (SourceError, JournalError, TidetableError, ValueError) as error:
         fail(str(error))
 
 
-def _check_stream(stream: str, url: str | None, key: str | None, place: dict[str, Any]) -> None:
+def _check_stream(stream: str, target: ApiTarget) -> None:
     """End the command if the stage has no such stream. Every key may list its streams."""
-    with open_client(url, key, **place) as client:
+    with open_client(target) as client:
         known = sorted(policy["stream"] for policy in client.streams())
     if stream not in known:
         fail(f"--stream: {describe_unknown_stream(stream, known)}", USAGE)
@@ -189,13 +165,10 @@ class Transfer:
         refused = sum(progress.refused.values())
         if as_json:
             summary = {"rows": progress.rows, "stored": progress.stored, "refused": progress.refused}
-            print_json(
-                summary | {"done": progress.is_done, "problem": self._trouble.detail if self._trouble else problem}
-            )
+            detail = self._trouble.detail if self._trouble else problem
+            print_json(summary | {"done": progress.is_done, "problem": detail})
         else:
-            out.print(
-                f"{source.path}: {progress.rows:,} rows, {self._describe_progress()}", markup=False, soft_wrap=True
-            )
+            say(f"{source.path}: {progress.rows:,} rows, {self._describe_progress()}")
         if refused:
             warn(f"the refused rows are in {self._journal.refusals}; no later import changes this file")
         _end_import(source, problem, refused=bool(refused))
@@ -249,8 +222,8 @@ def _rehearse_import(source: Source, rehearsal: Rehearsal, *, as_json: bool) -> 
 
 def _print_refusals(rows: int, codes: Counter[str], rows_to_show: list[dict[str, Any]]) -> None:
     for line in rows_to_show:
-        out.print(f"row {line['row']:,}: {line['code']}: {line['detail']}", markup=False, soft_wrap=True)
-    out.print(f"{rows:,} rows, {codes.total():,} would be refused; nothing was sent")
+        say(f"row {line['row']:,}: {line['code']}: {line['detail']}")
+    say(f"{rows:,} rows, {codes.total():,} would be refused; nothing was sent")
 
 
 def _end_import(source: Source, problem: str | None, *, refused: bool) -> None:

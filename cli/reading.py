@@ -8,9 +8,9 @@ from typing import IO, Annotated, Any
 
 import typer
 
-from cli.common import USAGE, Endpoint, Profile, Region, Stage, app, fail, out, warn
+from cli.common import USAGE, app, fail, out, say, warn
 from cli.completion import complete_series, complete_stream
-from cli.connection import Key, SigV4, Url, open_client
+from cli.connection import open_client
 from cli.forms import (
     choose_form,
     make_chart,
@@ -21,6 +21,7 @@ from cli.forms import (
     write_lines,
     write_parquet,
 )
+from cli.options import ApiTarget
 from cli.outputs import open_stdout, replace_file
 from tidetable.exact_json import encode_json
 from tidetable.statistics import PLAIN, TIMES
@@ -36,6 +37,7 @@ Where = Annotated[list[str] | None, typer.Option(help="A condition: mag:ge=4.5, 
 
 @app.command()
 def tail(
+    target: ApiTarget,
     stream: Annotated[str, typer.Argument(help="The stream to follow.", autocompletion=complete_stream)],
     series: SeriesOption = None,
     where: Where = None,
@@ -43,19 +45,11 @@ def tail(
     interval: Annotated[float, typer.Option(min=0, help="Seconds between two readings.")] = 2.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print NDJSON.")] = False,
     count: Annotated[int, typer.Option(min=0, help="End after so many events; 0 never ends.")] = 0,
-    url: Url = None,
-    key: Key = None,
-    sigv4: SigV4 = False,
-    stage: Stage = "dev",
-    endpoint: Endpoint = None,
-    profile: Profile = None,
-    region: Region = None,
 ) -> None:
     """Show the events of the last minute, and then each new event, until Ctrl-C."""
-    place: dict[str, Any] = {"sigv4": sigv4, "stage": stage, "endpoint": endpoint, "profile": profile, "region": region}
     shown_count = 0
     try:
-        with open_client(url, key, policy=_PATIENT, **place) as client:
+        with open_client(target, policy=_PATIENT) as client:
             narrowed = {"series": series or None, "where": _read_conditions(where), "decimals": True}
             for event in client.tail(stream, overlap=overlap, interval=interval, **narrowed):
                 if as_json:
@@ -74,6 +68,7 @@ def tail(
 
 @app.command()
 def query(
+    target: ApiTarget,
     stream: Annotated[str, typer.Argument(help="The stream to read.", autocompletion=complete_stream)],
     start: Annotated[
         str | None, typer.Option("--from", help="Such as -6h, today, 2026-01-31, 2026-01-31T12:00:00Z.")
@@ -112,16 +107,8 @@ def query(
         typer.Option("--escape/--no-escape", help="CSV: put an apostrophe before text that a spreadsheet would run."),
     ] = True,
     file: Annotated[Path | None, typer.Option("--out", help="Write to a file; its name says the form.")] = None,
-    url: Url = None,
-    key: Key = None,
-    sigv4: SigV4 = False,
-    stage: Stage = "dev",
-    endpoint: Endpoint = None,
-    profile: Profile = None,
-    region: Region = None,
 ) -> None:
     """Read events, a ranking or an aggregate, and show or write them. Goes through all pages."""
-    place: dict[str, Any] = {"sigv4": sigv4, "stage": stage, "endpoint": endpoint, "profile": profile, "region": region}
     try:
         output_form = choose_form(form, file)
         # Numbers with a fraction are read as Decimal, so that every form shows all of their digits.
@@ -132,7 +119,7 @@ def query(
             "order": order,
             "decimals": True,
         }
-        with open_client(url, key, **place) as client:
+        with open_client(target) as client:
             shared["id"] = id or None
             if latest:
                 if not series or explain or id:
@@ -207,7 +194,7 @@ def _show_rows(rows: Any, form: str, file: Path | None, field: str | None, *, es
                 warn(f"{name} is a time, which a chart does not draw: use --form table")
                 continue
             if "," in field:
-                out.print(name, style="bold", markup=False)
+                say(name, "bold")
             out.print(make_chart(rows, name))
     else:
         out.print(make_table(rows) if rows else "no rows")
@@ -221,7 +208,7 @@ def _write_rows(rows: Any, form: str, target: IO[str], *, escape: bool) -> int:
 
 def warn_count(count: int, file: Path) -> None:
     """Print how many rows a file has."""
-    out.print(f"{count:,} rows in {file}", markup=False, soft_wrap=True)
+    say(f"{count:,} rows in {file}")
 
 
 def _report_gaps(pages: Query) -> None:

@@ -7,37 +7,24 @@ from typing import Annotated
 import typer
 
 from cli.account import Account, AccountError
-from cli.common import (
-    AsJson,
-    Endpoint,
-    Profile,
-    Region,
-    Stage,
-    app,
-    find_account,
-    out,
-    print_json,
-    run_task,
-)
+from cli.common import app, find_account, print_json, run_task, say
 from cli.feed_letters import Redelivered, redeliver_changes, summarize_changes
 from cli.letters import replay_letters, summarize_letters
+from cli.options import AsJson, Target
 
 
 @app.command()
 def replay(
-    stage: Stage = "dev",
+    target: Target,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the messages and their reasons.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     feed: Annotated[
         bool, typer.Option("--feed", help="The dead letters of feeds: send them to their targets.")
     ] = False,
     as_json: AsJson = False,
-    endpoint: Endpoint = None,
-    profile: Profile = None,
-    region: Region = None,
 ) -> None:
     """Send dead letters back to the overflow, from which they are written; writing an event again is harmless."""
-    account = find_account(stage, endpoint, profile, region)
+    account = find_account(target)
     if feed:
         _replay_feed(account, dry_run=dry_run, yes=yes, as_json=as_json)
         return
@@ -49,13 +36,13 @@ def replay(
         print_json({"dead": rows, "replayed": 0 if dry_run else _replay_letters(account, summary.messages)})
         return
     for row in rows:
-        out.print(f"{row['events']:>8,} of {row['stream']}: {row['reason']}", markup=False, soft_wrap=True)
+        say(f"{row['events']:>8,} of {row['stream']}: {row['reason']}")
     if not events or dry_run:
-        out.print(f"{events:,} dead events")
+        say(f"{events:,} dead events")
         return
     if not yes:
         typer.confirm(f"Send {events:,} events back?", abort=True)
-    out.print(f"{_replay_letters(account, summary.messages):,} events are sent to the overflow again")
+    say(f"{_replay_letters(account, summary.messages):,} events are sent to the overflow again")
 
 
 def _replay_feed(account: Account, *, dry_run: bool, yes: bool, as_json: bool) -> None:
@@ -65,9 +52,9 @@ def _replay_feed(account: Account, *, dry_run: bool, yes: bool, as_json: bool) -
     if not as_json:
         for row in letters.list_rows():
             where = f"{row['feed']} to {row['target'] or 'no target'}: {row['reason']}"
-            out.print(f"{row['changes']:>8,} of {where}", markup=False, soft_wrap=True)
+            say(f"{row['changes']:>8,} of {where}")
         if not changes or dry_run:
-            out.print(f"{changes:,} dead changes")
+            say(f"{changes:,} dead changes")
             return
         if not yes:
             typer.confirm(f"Send {changes:,} changes again?", abort=True)
@@ -82,9 +69,9 @@ def _replay_feed(account: Account, *, dry_run: bool, yes: bool, as_json: bool) -
     if as_json:
         print_json({"dead": letters.list_rows(), "replayed": sent.changes, "failures": sent.failures})
     else:
-        out.print(f"{sent.changes:,} changes were taken")
+        say(f"{sent.changes:,} changes were taken")
         for failure in sent.failures:
-            out.print(f"not taken: {failure}", markup=False, soft_wrap=True)
+            say(f"not taken: {failure}")
     if sent.failures:
         raise typer.Exit(1)
 

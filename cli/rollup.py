@@ -6,27 +6,24 @@ from time import sleep
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table as Grid
 
 from cli.account import Account
 from cli.common import (
     USAGE,
-    AsJson,
-    Endpoint,
-    Profile,
-    Region,
-    Stage,
     app,
     attempt_task,
     fail,
     find_account,
+    make_grid,
     out,
     print_json,
     require_stream,
     run_task,
+    say,
 )
 from cli.completion import complete_stream
 from cli.edges import read_past_edge
+from cli.options import AsJson, Target
 
 # While another run of the refresher has the lease, a rebuild waits 10 s between attempts, and makes at most 60 attempts
 # in succession. By then, the other run or its lease is over.
@@ -39,6 +36,7 @@ _PURPOSE = "a rebuild computes past buckets"
 
 @app.command()
 def rollup(
+    target: Target,
     stream: Annotated[
         str, typer.Argument(help="The stream whose rollups are shown or computed.", autocompletion=complete_stream)
     ],
@@ -50,12 +48,8 @@ def rollup(
     ] = None,
     end: Annotated[str | None, typer.Option("--to", help="The first time after the range to compute, or now.")] = None,
     name: Annotated[str | None, typer.Option(help="One rollup only, such as hours.")] = None,
-    stage: Stage = "dev",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be computed.")] = False,
     as_json: AsJson = False,
-    endpoint: Endpoint = None,
-    profile: Profile = None,
-    region: Region = None,
 ) -> None:
     """Show how far the rollups of a stream are sealed or, with --rebuild, compute past buckets anew.
 
@@ -69,7 +63,7 @@ def rollup(
     if start is not None and end is not None:
         # They are read once, as all calls of a rebuild must have the same range.
         start, end = read_past_edge("--from", start, _PURPOSE), read_past_edge("--to", end, _PURPOSE)
-    account = find_account(stage, endpoint, profile, region)
+    account = find_account(target)
     require_stream(account, stream)
     rollups = run_task("looking", lambda: account.run_refresher(status=stream))["rollups"]
     if name is not None and name not in [rollup["rollup"] for rollup in rollups]:
@@ -88,25 +82,19 @@ def rollup(
 
 
 def _draw_rollups(rollups: list[dict[str, Any]], stream: str) -> None:
-    grid = Grid(title=f"rollups of {stream}")
-    for heading in ("rollup", "every", "by", "fields", "from", "sealed until", "lag", "marks", "overfull"):
-        grid.add_column(heading, overflow="fold")
+    headings = "rollup", "every", "by", "fields", "from", "sealed until", "lag", "marks", "overfull"
+    grid = make_grid(*headings, title=f"rollups of {stream}")
     for rollup in rollups:
         has_begun = rollup["start"] is not None
-        grid.add_row(
-            *(rollup["stream"], rollup["every"], ", ".join(rollup["by"]), ", ".join(rollup["fields"])),
-            *(
-                _format_minute(rollup["start"]),
-                _format_minute(rollup["sealed"]),
-                f"{rollup['lag_seconds']} s" if has_begun else "",
-            ),
-            *(f"{rollup['marks']:,}", f"{rollup['overfull_count']:,}"),
-        )
+        definition = rollup["stream"], rollup["every"], ", ".join(rollup["by"]), ", ".join(rollup["fields"])
+        times = _format_minute(rollup["start"]), _format_minute(rollup["sealed"])
+        lag = f"{rollup['lag_seconds']} s" if has_begun else ""
+        grid.add_row(*definition, *times, lag, f"{rollup['marks']:,}", f"{rollup['overfull_count']:,}")
     out.print(grid)
     for rollup in rollups:
         if rollup["overfull"]:
             buckets = ", ".join(map(_format_minute, rollup["overfull"]))
-            out.print(f"{rollup['stream']} has too many groups and is read from events in: {buckets}", soft_wrap=True)
+            say(f"{rollup['stream']} has too many groups and is read from events in: {buckets}")
 
 
 def _format_minute(text: str | None) -> str:
@@ -115,9 +103,9 @@ def _format_minute(text: str | None) -> str:
 
 def _show_plan(name: str, plan: dict[str, Any]) -> None:
     if plan["problem"]:
-        out.print(f"{name}: {plan['problem']}", style="red", markup=False, soft_wrap=True)
+        say(f"{name}: {plan['problem']}", "red")
     else:
-        out.print(f"{name}: {plan['buckets']:,} buckets to compute, {plan['marked']:,} to compute anew")
+        say(f"{name}: {plan['buckets']:,} buckets to compute, {plan['marked']:,} to compute anew")
 
 
 def _rebuild_cells(
@@ -152,7 +140,7 @@ def _rebuild_cells(
             else:
                 attempt_task(f"{so_far}; waiting for the refresher", lambda: sleep(_BUSY_SECONDS))
     if not quiet:
-        out.print(f"{name}: {computed:,} buckets computed; {marked:,} will be computed anew by the next runs")
+        say(f"{name}: {computed:,} buckets computed; {marked:,} will be computed anew by the next runs")
         if answer["problem"]:
-            out.print(f"{name}: {answer['problem']}", style="red", markup=False, soft_wrap=True)
+            say(f"{name}: {answer['problem']}", "red")
     return {"rollup": name, **answer, "buckets": computed, "marked": marked}

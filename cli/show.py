@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import datetime
 from typing import Annotated
 
 import typer
 from botocore.exceptions import BotoCoreError, ClientError
-from rich.table import Table as Grid
 from rich.text import Text
 
 from aws.meters import read_consumed_units
@@ -18,47 +18,31 @@ from bill.consumed import ConsumedUnits
 from bill.current_tables import ObservedPeriod, PeriodRow, make_row, mark_period, observe_periods
 from cli import clock
 from cli.account import Account
-from cli.common import (
-    DEFAULT,
-    USAGE,
-    AsJson,
-    ConfigFile,
-    Endpoint,
-    Profile,
-    Region,
-    Stage,
-    app,
-    err,
-    fail,
-    find_account,
-    format_number,
-    out,
-    print_json,
-    read_config,
-)
+from cli.common import USAGE, app, fail, find_account, format_number, make_grid, out, print_json, read_config, say, warn
 from cli.completion import complete_stream
 from cli.feed_status import describe_feeds
+from cli.options import DEFAULT, AsJson, ConfigFile, Target
 from cli.overflow_status import describe_overflow
-from tidetable.config import Config
 from tidetable.problems import describe_unknown_stream
 from tidetable.run_streams import RunStreams, find_run_streams
 from tidetable.times import to_text
 
+_FEED_RIGHTS = "allow lambda:ListEventSourceMappings and sqs:GetQueueAttributes"
+_OVERFLOW_RIGHTS = "allow sqs:GetQueueAttributes and s3:ListBucket"
+_METRICS_RIGHTS = "allow cloudwatch:GetMetricData, or add --no-metrics"
+
 
 @app.command()
 def status(
-    stage: Stage = "dev",
+    target: Target,
     config: ConfigFile = DEFAULT,
     stream: Annotated[str | None, typer.Option(help="One stream only.", autocompletion=complete_stream)] = None,
     every: Annotated[bool, typer.Option("--all", help="Deleted periods too.")] = False,
     metrics: Annotated[bool, typer.Option(help="Ask CloudWatch for the consumed units of on-demand tables.")] = True,
     as_json: AsJson = False,
-    endpoint: Endpoint = None,
-    profile: Profile = None,
-    region: Region = None,
 ) -> None:
     """Show every stream's tables: state, age, capacity, size, and the price of each per month."""
-    account, configured = find_account(stage, endpoint, profile, region), read_config(config)
+    account, configured = find_account(target), read_config(config)
     now = clock.read_clock()
     known = find_run_streams(configured, account.pipeline.catalog, now)
     periods = _observe_periods(known, account, stream, every=every)
@@ -67,21 +51,25 @@ def status(
     if as_json:
         print_json([asdict(row) for row in rows])
         return
-    _draw_periods(rows, f"stage {stage}, {to_text(now)[:16]}Z")
+    _draw_periods(rows, f"stage {target.stage}, {to_text(now)[:16]}Z")
     new = {record.stream for record in known.news if record.removed is not None}
     for name, since in known.removed.items():
         tables = sum(len(period.tables) for period in periods if period.entry.stream == name)
         if tables:
             why = "deployed, but not in" if name in new else f"since {to_text(since)[:16]}Z no longer in"
-            out.print(f"{name} is {why} {config}: its {tables} tables are handled by its last policy", soft_wrap=True)
+            say(f"{name} is {why} {config}: its {tables} tables are handled by its last policy")
     for line in _list_untyped(rows):
-        out.print(line, style="yellow", markup=False, soft_wrap=True)
-    _describe_feeds(account, configured, periods)
-    _describe_overflow(account, stream)
-    out.print(f"{len(rows)} periods, ${sum(row.dollars for row in rows):,.2f} per month in their present state")
+        say(line, "yellow")
+    with _warn_of_refusal("the state of the feeds is not known", _FEED_RIGHTS):
+        for line in describe_feeds(account, configured, periods):
+            say(line)
+    with _warn_of_refusal("the state of the overflow is not known", _OVERFLOW_RIGHTS):
+        for line in describe_overflow(account, stream):
+            say(line, "yellow")
+    say(f"{len(rows)} periods, ${sum(row.dollars for row in rows):,.2f} per month in their present state")
     if any(period.on_demand for period in periods):
         by = "their storage alone" if consumed is None else "their units of the last 30 days, and their storage"
-        out.print(f"on-demand tables are priced by {by}")
+        say(f"on-demand tables are priced by {by}")
 
 
 def _observe_periods(known: RunStreams, account: Account, stream: str | None, *, every: bool) -> list[ObservedPeriod]:
@@ -90,7 +78,7 @@ def _observe_periods(known: RunStreams, account: Account, stream: str | None, *,
     if stream is not None and stream not in policies:
         fail(describe_unknown_stream(stream, policies), USAGE)
     for trouble in known.troubles:
-        err.print(trouble, style="yellow", markup=False, soft_wrap=True)
+        warn(trouble, "yellow")
     return [
         period
         for name, policy in policies.items()
@@ -108,46 +96,23 @@ def _observe_periods(known: RunStreams, account: Account, stream: str | None, *,
 
 def _draw_periods(rows: Sequence[PeriodRow], title: str) -> None:
     """Print a timeline per stream, and a row per period."""
-    grid = Grid(title=title)
-    for heading in (
-        "stream",
-        "period",
-        "state",
-        "age",
-        "write",
-        "read",
-        "class",
-        "items",
-        "MB",
-        "archived",
-        "$ per month",
-    ):
-        grid.add_column(heading, justify="left" if heading in ("stream", "period", "state", "class") else "right")
+    figures = "age", "write", "read", "items", "MB", "archived", "$ per month"
+    headings = "stream", "period", "state", "age", "write", "read", "class", *figures[3:]
+    grid = make_grid(*headings, title=title, right=figures)
     colours = {"open": "green", "creating": "yellow", "LOST": "bold red", "archiving": "yellow", "deleted": "dim"}
     for row in rows:
         units = [format_number(units, "on demand" if row.table_class else "") for units in (row.write, row.read)]
         size = "" if row.bytes is None else f"{row.bytes / 1e6:,.1f}"
-        grid.add_row(
-            *(
-                row.stream,
-                row.period,
-                row.shown_state,
-                row.shown_age,
-                *units,
-                row.table_class or "",
-                format_number(row.items),
-                size,
-            ),
-            *(format_number(row.archived_events), f"{row.dollars:.2f}"),
-            style=colours.get(row.state),
-        )
+        known = row.stream, row.period, row.shown_state, row.shown_age, *units, row.table_class or ""
+        sizes = format_number(row.items), size, format_number(row.archived_events)
+        grid.add_row(*known, *sizes, f"{row.dollars:.2f}", style=colours.get(row.state))
     for name in dict.fromkeys(row.stream for row in rows):
         stream_rows = [row for row in rows if row.stream == name]
         line = Text(f"{name:>12} {stream_rows[-1].period} ")
         for row in reversed(stream_rows):
             line.append(*mark_period(row))
         out.print(line.append(f" {stream_rows[0].period}"), soft_wrap=True)
-    out.print(
+    say(
         "             oldest to newest: . ahead  # open  + late  = closed  > archiving or restoring  a archived  ! lost"
     )
     out.print(grid)
@@ -168,26 +133,13 @@ def _list_untyped(rows: Sequence[PeriodRow]) -> list[str]:
     return lines
 
 
-def _describe_feeds(account: Account, config: Config, periods: Sequence[ObservedPeriod]) -> None:
-    """Print the state of the feeds. If Lambda or SQS refuses, print the reason."""
+@contextmanager
+def _warn_of_refusal(trouble: str, remedy: str) -> Iterator[None]:
+    """Print the reason and the remedy if AWS refuses a request of the block."""
     try:
-        for line in describe_feeds(account, config, periods):
-            out.print(line, markup=False, soft_wrap=True)
+        yield
     except (ClientError, BotoCoreError) as error:
-        reason = f"the state of the feeds is not known: {error}"
-        remedy = "allow lambda:ListEventSourceMappings and sqs:GetQueueAttributes"
-        err.print(f"{reason}; {remedy}", style="yellow", markup=False, soft_wrap=True)
-
-
-def _describe_overflow(account: Account, stream: str | None) -> None:
-    """Print the events that are in no table yet. If SQS or S3 refuses, print the reason."""
-    try:
-        for line in describe_overflow(account, stream):
-            out.print(line, style="yellow", markup=False, soft_wrap=True)
-    except (ClientError, BotoCoreError) as error:
-        reason = f"the state of the overflow is not known: {error}"
-        remedy = "allow sqs:GetQueueAttributes and s3:ListBucket"
-        err.print(f"{reason}; {remedy}", style="yellow", markup=False, soft_wrap=True)
+        warn(f"{trouble}: {error}; {remedy}", "yellow")
 
 
 def _read_consumed(
@@ -195,10 +147,6 @@ def _read_consumed(
 ) -> Mapping[tuple[str, str], ConsumedUnits] | None:
     """Read the consumed units of on-demand tables. If CloudWatch refuses, print the reason and return None."""
     tables = {name: indexes for period in periods for name, indexes in period.on_demand.items()}
-    try:
+    with _warn_of_refusal("CloudWatch did not answer with the units of on-demand tables", _METRICS_RIGHTS):
         return read_consumed_units(account.metrics, tables, now)
-    except (ClientError, BotoCoreError) as error:
-        reason = f"CloudWatch did not answer with the units of on-demand tables: {error}"
-        remedy = "allow cloudwatch:GetMetricData, or add --no-metrics"
-        err.print(f"{reason}; {remedy}", style="yellow", markup=False, soft_wrap=True)
-        return None
+    return None

@@ -13,7 +13,7 @@ from bill.rolled import list_rollups
 from bill.timeline import Day, list_days
 from bill.workload import Workload
 from cli.billing import describe_date
-from cli.common import out, print_json
+from cli.common import make_grid, out, print_json, say
 from tidetable.config import Stream
 
 _HEADINGS = (
@@ -48,15 +48,13 @@ def show_days(
         return
     for name, life in lives.items():
         out.print(draw_days(name, life, every))
-    out.print("a day has DynamoDB's part of the bill; without --rate only provisioned units are priced", soft_wrap=True)
-    out.print(describe_date(), soft_wrap=True)
+    say("a day has DynamoDB's part of the bill; without --rate only provisioned units are priced")
+    say(describe_date())
 
 
 def draw_days(title: str, life: list[Day], every: int) -> Grid:
     """Draw a table of every n-th day of a stream, and of the last day."""
-    grid = Grid(title=title)
-    for heading in _HEADINGS:
-        grid.add_column(heading, justify="right")
+    grid = make_grid(*_HEADINGS, title=title, right=_HEADINGS)
     for number, day in enumerate(life):
         if number % every == 0 or number == len(life) - 1:
             cells = (number, day.tables, day.ahead, day.open, day.late, day.closed, day.write, day.read, day.infrequent)

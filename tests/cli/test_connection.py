@@ -3,6 +3,7 @@
 import json
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from types import SimpleNamespace
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 import typer
 
 from cli.connection import find_api, open_client
+from cli.options import ApiTarget, Target
 from tests.worlds.commands import run
 
 STACK = """<DescribeStacksResponse xmlns="http://cloudformation.amazonaws.com/doc/2010-05-15/"><DescribeStacksResult><Stacks>
@@ -53,20 +55,20 @@ def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 
 def test_the_address_and_the_key_of_a_stage_are_looked_up(endpoint: str) -> None:
-    url, key = find_api("t", endpoint, None, "us-east-1")
+    url, key = find_api(Target(stage="t", endpoint=endpoint, region="us-east-1"))
     # An emulator serves the API under a path of its own.
     assert (url, key) == (f"{endpoint}/restapis/abc123/api/_user_request_", "secret")
 
 
 def test_a_key_that_is_named_is_taken_for_the_stage(endpoint: str) -> None:
-    place: dict[str, Any] = {"stage": "t", "endpoint": endpoint, "profile": None, "region": "us-east-1"}
-    assert open_client(None, "mine", sigv4=False, **place)._connection.headers["x-api-key"] == "mine"
-    assert open_client(None, None, sigv4=False, **place)._connection.headers["x-api-key"] == "secret"
+    stage = ApiTarget(stage="t", endpoint=endpoint, region="us-east-1")
+    assert open_client(replace(stage, key="mine"))._connection.headers["x-api-key"] == "mine"
+    assert open_client(stage)._connection.headers["x-api-key"] == "secret"
 
 
 def test_a_stage_that_cannot_be_found_says_what_else_to_use(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(typer.Exit):
-        find_api("t", "http://127.0.0.1:9", None, "us-east-1")
+        find_api(Target(stage="t", endpoint="http://127.0.0.1:9", region="us-east-1"))
     assert "Use --url and --key, or TIDETABLE_URL and TIDETABLE_KEY" in capsys.readouterr().err
 
 
@@ -86,8 +88,7 @@ class Given:
 def make(monkeypatch: pytest.MonkeyPatch, url: str | None, key: str | None, *, sigv4: bool, **options: Any) -> Any:
     monkeypatch.setattr("cli.connection.Client", Given)
     monkeypatch.setattr("cli.connection.find_api", lambda *_: ("https://found", "first"))
-    place: dict[str, Any] = {"stage": "t", "endpoint": None, "profile": None, "region": "eu-west-1"}
-    client: Any = open_client(url, key, sigv4=sigv4, **place, **options)
+    client: Any = open_client(ApiTarget(stage="t", region="eu-west-1", url=url, key=key, sigv4=sigv4), **options)
     return client.made
 
 
@@ -128,4 +129,4 @@ def test_in_an_account_the_address_is_that_of_the_stack_and_a_stage_may_have_no_
     outputs = [{"OutputKey": "ApiUrl", "OutputValue": "https://abc.execute-api.eu-west-1.amazonaws.com/api/"}]
     stacks = SimpleNamespace(describe_stacks=lambda **_: {"Stacks": [{"StackStatus": "X", "Outputs": outputs}]})
     monkeypatch.setattr("boto3.Session.client", lambda *_, **__: stacks)
-    assert find_api("t", None, None, "eu-west-1") == (outputs[0]["OutputValue"], None)
+    assert find_api(Target(stage="t", region="eu-west-1")) == (outputs[0]["OutputValue"], None)

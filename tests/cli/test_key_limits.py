@@ -12,6 +12,7 @@ from botocore.exceptions import ClientError
 
 from cli import common
 from cli.credentials import _check_limits
+from cli.options import Target
 from tests.fakes.gateway import FakeGateway
 from tests.fakes.stage import Stage
 from tests.worlds.commands import run
@@ -23,7 +24,7 @@ DENIED = ClientError({"Error": {"Code": "AccessDenied", "Message": "not you"}}, 
 
 @pytest.fixture
 def gateway(stage: Stage) -> FakeGateway:
-    gateway: FakeGateway = common.find_account("dev", None, None, None).gateway
+    gateway: FakeGateway = common.find_account(Target()).gateway
     return gateway
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from cli import common, credential_changes
+from cli.options import Target
 from tests.fakes.gateway import FakeGateway
 from tests.fakes.stage import Stage
 from tests.worlds.commands import run
@@ -17,7 +18,7 @@ SENSORS = ("keys", "create", "--name", "sensors", "--stream", "s", "--json")
 
 @pytest.fixture
 def gateway(stage: Stage) -> FakeGateway:
-    gateway: FakeGateway = common.find_account("dev", None, None, None).gateway
+    gateway: FakeGateway = common.find_account(Target()).gateway
     return gateway
 
 

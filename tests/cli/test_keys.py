@@ -11,6 +11,7 @@ import pytest
 
 from cli import common
 from cli.account import Account
+from cli.options import Target
 from tests.fakes.gateway import FakeGateway
 from tests.fakes.stage import Stage
 from tests.worlds.commands import run
@@ -25,7 +26,7 @@ SENSORS = ("keys", "create", "--name", "sensors", "--stream", "s")
 
 @pytest.fixture
 def gateway(stage: Stage) -> FakeGateway:
-    gateway: FakeGateway = common.find_account("dev", None, None, None).gateway
+    gateway: FakeGateway = common.find_account(Target()).gateway
     return gateway
 
 

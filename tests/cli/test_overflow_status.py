@@ -9,6 +9,7 @@ from botocore.exceptions import ClientError
 
 from cli import common
 from cli.common import find_account
+from cli.options import Target
 from cli.overflow_status import describe_overflow
 from tests.fakes.stage import Stage
 from tests.worlds.commands import NOW, functions, run, stage
@@ -41,7 +42,7 @@ def replace_account(
     stage: Stage, monkeypatch: pytest.MonkeyPatch, stored: Any = None, **counts: tuple[int, int]
 ) -> Any:
     account = replace(
-        find_account("dev", None, None, None),
+        find_account(Target()),
         queues=Queues(**counts),
         overflow="waiting",
         dead_letters="dead",

@@ -14,6 +14,7 @@ from typer.testing import Result
 from cli import common
 from cli.account import AccountError, connect
 from cli.connection import find_api
+from cli.options import Target
 from cli.sources import Columns, SourceError, open_source
 from tests.fakes.stage import Stage
 from tests.worlds.commands import run
@@ -88,7 +89,7 @@ def test_a_stack_without_outputs_is_no_stage_yet(
     with pytest.raises(AccountError, match=r"Tidetable-t .*ROLLBACK_COMPLETE.*CatalogTable"):
         connect("t", region="us-east-1")
     with pytest.raises(BaseException) as ended:
-        find_api("t", None, None, "us-east-1")
+        find_api(Target(stage="t", region="us-east-1"))
     assert getattr(ended.value, "exit_code", None) == 1
     assert "has no API" in capsys.readouterr().err
 
