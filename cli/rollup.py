@@ -48,10 +48,16 @@ def rollup(
     ] = None,
     end: Annotated[str | None, typer.Option("--to", help="The first time after the range to compute, or now.")] = None,
     name: Annotated[str | None, typer.Option(help="One rollup only, such as hours.")] = None,
+    paused: Annotated[
+        bool | None,
+        typer.Option("--pause/--resume", help="Let the rollups of the stream rest, or go on.", show_default=False),
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be computed.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show how far the rollups of a stream are sealed or, with --rebuild, compute past buckets anew.
+    """Show how far the rollups of a stream are sealed. With --rebuild, compute past buckets anew.
+
+    With --pause, no bucket of the stream's rollups is computed until --resume. Aggregates stay correct, and read events.
 
     A rebuild can be interrupted, and goes on where it ended when it is called again. Exit code 1 if a rebuild cannot go on.
     """
@@ -60,17 +66,26 @@ def rollup(
             "a rebuild needs all of --rebuild, --from and --to, such as --rebuild --from 2026-01-01 --to 2026-02-01",
             USAGE,
         )
+    if rebuild and paused is not None:
+        fail("--rebuild cannot be given with --pause or --resume", USAGE)
     if start is not None and end is not None:
         # They are read once, as all calls of a rebuild must have the same range.
         start, end = read_past_edge("--from", start, _PURPOSE), read_past_edge("--to", end, _PURPOSE)
     account = find_account(target)
     require_stream(account, stream)
-    rollups = run_task("looking", lambda: account.run_refresher(status=stream))["rollups"]
+    if paused is not None:
+        task = "pause" if paused else "resume"
+        run_task(
+            f"letting the rollups of {stream} {'rest' if paused else 'go on'}",
+            lambda: account.run_refresher(**{task: stream}),
+        )
+    status = run_task("looking", lambda: account.run_refresher(status=stream))
+    rollups = status["rollups"]
     if name is not None and name not in [rollup["rollup"] for rollup in rollups]:
         fail(f"{stream} has no rollup {name!r}; it has {', '.join(rollup['rollup'] for rollup in rollups)}", USAGE)
     named_rollups = [rollup for rollup in rollups if name in (None, rollup["rollup"])]
     if not rebuild:
-        print_json(named_rollups) if as_json else _draw_rollups(named_rollups, stream)
+        print_json(named_rollups) if as_json else _draw_rollups(named_rollups, stream, paused=status["paused"])
         return
     answers = [
         _rebuild_cells(account, stream, rollup, start, end, dry_run=dry_run, quiet=as_json) for rollup in named_rollups
@@ -81,9 +96,10 @@ def rollup(
         raise typer.Exit(1)
 
 
-def _draw_rollups(rollups: list[dict[str, Any]], stream: str) -> None:
+def _draw_rollups(rollups: list[dict[str, Any]], stream: str, *, paused: bool) -> None:
     headings = "rollup", "every", "by", "fields", "from", "sealed until", "lag", "marks", "overfull"
-    grid = make_grid(*headings, title=f"rollups of {stream}")
+    rest = ", which rest: --resume lets them go on" if paused else ""
+    grid = make_grid(*headings, title=f"rollups of {stream}{rest}")
     for rollup in rollups:
         has_begun = rollup["start"] is not None
         definition = rollup["stream"], rollup["every"], ", ".join(rollup["by"]), ", ".join(rollup["fields"])

@@ -15,7 +15,7 @@ _EVERY = Duration.minutes(1)
 
 
 class Rollups(Construct):
-    """The function that seals and reseals the buckets of rollups, every minute, one run at a time."""
+    """The function that seals and reseals the buckets of rollups. A run begins every minute, and claims streams."""
 
     def __init__(
         self, scope: Construct, id: str, common: Common, *, storage: Storage, query: Query, after: IConstruct
@@ -28,9 +28,9 @@ class Rollups(Construct):
         allow_tables(self.function, common, ["Query", "GetItem", "BatchGetItem", "BatchWriteItem", "PutItem"])
         storage.allow_objects(self.function, ["GetObject"], LARGE)
         storage.allow_listing(self.function, LARGE)
-        # The refresher puts and deletes its lease. A table may be archived at any moment, so each write to such a table
-        # checks the table's entry in the catalog, as a condition.
-        storage.allow_catalog(self.function, "Query", "PutItem", "DeleteItem", "ConditionCheckItem")
+        # The refresher claims streams, and puts and deletes pauses. A table may be archived at any moment, so each write
+        # to such a table checks the table's entry in the catalog, as a condition.
+        storage.allow_catalog(self.function, "Query", "PutItem", "UpdateItem", "DeleteItem", "ConditionCheckItem")
         storage.allow_rollups(self.function, "Query", "PutItem", "UpdateItem", "DeleteItem")
         self.function.allow_actions("lambda", ["InvokeFunction"], query.reader.function_arn)
         self.schedule = self.function.schedule_runs(self, "Schedule", _EVERY, "Refreshes the rollups")

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from tidetable.lifecycle import LifecycleRun
     from tidetable.ports.feeds import Mappings
     from tidetable.rollups.services import Services
+    from tidetable.work.claim import WorkRecords
 
 
 class Upkeep(Pipeline):
@@ -148,7 +149,12 @@ class Upkeep(Pipeline):
         from tidetable.rollups.services import Services
 
         return Services(
-            catalog=self.catalog, reader=self.reader, rollups=self.rollups, clock=self.clock, remaining=remaining
+            catalog=self.catalog,
+            reader=self.reader,
+            rollups=self.rollups,
+            work=self.work,
+            clock=self.clock,
+            remaining=remaining,
         )
 
     # The life of tables.
@@ -156,6 +162,13 @@ class Upkeep(Pipeline):
     @cached_property
     def catalog(self) -> ports.Catalog:
         return LeanCatalog(self.dynamodb, self.catalog_table)
+
+    @cached_property
+    def work(self) -> WorkRecords:
+        """The records of background work, in the catalog's table."""
+        from aws.dynamodb.work import LeanWork
+
+        return LeanWork(self.dynamodb, self.catalog_table)
 
     @cached_property
     def catalog_table(self) -> str:

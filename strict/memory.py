@@ -187,8 +187,9 @@ class MemoryEngine:
         table = self._find_table(request["TableName"])
         old = table.main.get(request["Key"])
         self._check_condition(request, old)
-        table.put(update_item(request, old))
-        return {}
+        new = update_item(request, old)
+        table.put(new)
+        return {"Attributes": new} if request.get("ReturnValues") == "ALL_NEW" else {}
 
     def _delete_item(self, request: Request) -> Document:
         table = self._find_table(request["TableName"])

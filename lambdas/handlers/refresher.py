@@ -1,6 +1,7 @@
 """The scheduled run of the refresher, which seals and reseals the buckets of rollups, and the same run by hand: {}.
 
-{"status": "quakes"} answers the time up to which each rollup of a stream is sealed. {"rebuild": {"stream": "quakes",
+{"status": "quakes"} answers the time up to which each rollup of a stream is sealed. {"pause": "quakes"} lets the
+rollups of a stream rest until {"resume": "quakes"}, and "*" those of all streams. {"rebuild": {"stream": "quakes",
 "rollup": "hours", "from": "2026-01-01", "to": "2026-02-01"}} computes past buckets; with "dry_run": true it only
 answers how many. As long as the answer's ``left`` is not 0 and its ``problem`` is null, call again, with the answer's
 ``reached`` as "to". The buckets after ``reached`` are sealed now: a call with a later "to" would compute them anew.
@@ -24,15 +25,18 @@ from tidetable.errors import BadInvocation, InvalidTime, TidetableError
 from tidetable.rollup_model.bounds import choose_lease_length
 from tidetable.rollup_model.definition import Definition
 from tidetable.rollups.bucket import RefreshReport
+from tidetable.rollups.claims import SEAL
 from tidetable.rollups.rebuild import rebuild_rollup
 from tidetable.rollups.refresh import refresh_rollups
 from tidetable.rollups.services import Services
 from tidetable.rollups.status import describe_rollup, plan_rebuild
 from tidetable.times import parse_instant, to_text
+from tidetable.work.claim import EVERY_STREAM, Pause, WorkRecords, rests
 
 # Reserved for the report, and for the release of the lease.
 _RESERVE_SECONDS = 5.0
-_KEYS = frozenset({"source", "status", "rebuild", "dry_run"})
+_TASKS = ("status", "rebuild", "pause", "resume")
+_KEYS = frozenset({"source", "dry_run", *_TASKS})
 
 
 class RefreshFailed(TidetableError):
@@ -51,11 +55,14 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Refresh once and answer the report, or answer a status or the progress of a rebuild."""
     unknown = event.keys() - _KEYS
     if unknown:
-        raise BadInvocation(f"unknown key {min(unknown)!r}: the payload may have status, rebuild and dry_run")
-    if "status" in event and "rebuild" in event:
-        raise BadInvocation("the payload may have status or rebuild, not both")
-    if event.get("dry_run", False) is not False and "rebuild" not in event and "status" not in event:
-        raise BadInvocation("dry_run goes with rebuild: every other run refreshes the rollups")
+        raise BadInvocation(
+            f"unknown key {min(unknown)!r}: the payload may have dry_run and one of {', '.join(_TASKS)}"
+        )
+    tasks = [task for task in _TASKS if task in event]
+    if len(tasks) > 1:
+        raise BadInvocation(f"the payload may have {' or '.join(tasks)}, not both")
+    if event.get("dry_run", False) is not False and not {"rebuild", "status"} & {*tasks}:
+        raise BadInvocation("dry_run goes with rebuild: every other call changes something")
     # The lease lasts longer than this run, whatever the function's time-out is.
     length = choose_lease_length(timedelta(seconds=make_countdown(context)()))
     services = wiring_upkeep.pipeline().refresher(make_countdown(context, _RESERVE_SECONDS))
@@ -63,6 +70,8 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
         return _describe_stream(event["status"], services)
     if "rebuild" in event:
         return _rebuild_rollup(event, services, context.aws_request_id, length)
+    if "pause" in event or "resume" in event:
+        return _set_pause(event.get("pause", event.get("resume")), services.work, on="pause" in event)
     report = refresh_rollups(wiring_upkeep.pipeline().definitions, services, context.aws_request_id, length)
     if report is None:
         logger.info("another run refreshes the rollups")
@@ -98,7 +107,16 @@ def _report_refresh(report: RefreshReport) -> dict[str, Any]:
 def _describe_stream(stream: Any, services: Services) -> dict[str, Any]:
     definitions = _list_definitions(stream)
     state, now = services.rollups.read_state(stream), services.clock.now()
-    return {"stream": stream, "rollups": [describe_rollup(definition, state, now) for definition in definitions]}
+    described = [describe_rollup(definition, state, now) for definition in definitions]
+    return {"stream": stream, "paused": rests(SEAL, stream, services.work.list_pauses()), "rollups": described}
+
+
+def _set_pause(stream: Any, work: WorkRecords, *, on: bool) -> dict[str, Any]:
+    if stream != EVERY_STREAM:
+        _list_definitions(stream)
+    work.set_pause(Pause(SEAL, stream), on=on)
+    logger.info("rollups pause" if on else "rollups go on", stream=stream)
+    return {"stream": stream, "paused": on}
 
 
 def _rebuild_rollup(event: Mapping[str, Any], services: Services, owner: str, length: timedelta) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from tidetable.config import Config, Stream
 from tidetable.periods import find_containing
 from tidetable.ports import CatalogReader, Pools, Rollups
 from tidetable.rollup_model.definition import Definition
-from tidetable.rollups.refresh import measure_lag
+from tidetable.rollups.due import measure_lag
 from tidetable.times import to_text
 
 MINUTE = timedelta(minutes=1)

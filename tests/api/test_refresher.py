@@ -12,6 +12,7 @@ from tests.api.gateway import Context
 from tests.fakes import FakeArchive, FakeCatalog, FakeClock, FakeStore, FakeValues, unpacker
 from tests.fakes.rollups import FakeRollups
 from tests.fakes.serial import Serial
+from tests.fakes.work import FakeWork
 from tests.worlds.functions import environment
 from tidetable.config import parse
 from tidetable.errors import BadInvocation, TidetableError
@@ -53,6 +54,7 @@ def rollups(environment: Any) -> Any:
         catalog_reader=catalog,
         store=store,
         rollups=state,
+        work=FakeWork(),
         clock=FakeClock(NOON),
         archive_reader=FakeArchive(),
         unpacker=unpacker(store, FakeValues()),
@@ -122,6 +124,7 @@ def test_a_status_says_how_far_a_rollup_is_sealed(rollups: FakeRollups) -> None:
     rollups.put_over("s", "hours", NOON - 3 * HOUR, 10_001)
     assert call({"status": "s"}) == {
         "stream": "s",
+        "paused": False,
         "rollups": [
             {
                 "rollup": "hours",
@@ -176,7 +179,7 @@ def test_a_dry_run_counts_the_buckets_of_a_rebuild(
 
 SPAN = {"stream": "s", "rollup": "hours", "from": "2026-01-01", "to": "2026-02-01"}
 WRONG: list[tuple[dict[str, Any], str]] = [
-    ({"rebuil": SPAN}, "unknown key 'rebuil': the payload may have status, rebuild and dry_run"),
+    ({"rebuil": SPAN}, "unknown key 'rebuil': the payload may have dry_run and one of status, rebuild, pause, resume"),
     ({"status": "other"}, "'other' is not a stream with rollups; there are: s"),
     ({"rebuild": SPAN | {"rollup": "days"}}, "rebuild: s has no rollup 'days'; it has hours"),
     ({"rebuild": SPAN | {"to": "2026-01-01"}}, "is not before to"),
@@ -187,6 +190,9 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"dry_run": True, "source": "hand"}, "dry_run goes with rebuild"),
     ({"status": "s", "rebuild": SPAN}, "the payload may have status or rebuild, not both"),
     ({"status": None, "rebuild": SPAN, "dry_run": True}, "the payload may have status or rebuild, not both"),
+    ({"pause": "s", "resume": "s"}, "the payload may have pause or resume, not both"),
+    ({"pause": "other"}, "'other' is not a stream with rollups; there are: s"),
+    ({"resume": "s", "dry_run": True}, "dry_run goes with rebuild"),
     ({"status": ["s"]}, "['s'] is not a stream with rollups; there are: s"),
 ]
 
@@ -196,6 +202,16 @@ def test_a_payload_that_is_wrong_says_why(rollups: FakeRollups, payload: dict[st
     with pytest.raises(BadInvocation) as error:
         call(payload)
     assert why in str(error.value)
+
+
+@pytest.mark.parametrize("paused", ["s", "*"])
+def test_rollups_rest_from_a_pause_until_they_go_on(rollups: FakeRollups, paused: str) -> None:
+    assert call({"pause": paused}) == {"stream": paused, "paused": True}
+    assert call({})["finished"]
+    assert (rollups.read_state("s").edges, call({"status": "s"})["paused"]) == ([], True)
+    assert call({"resume": paused}) == {"stream": paused, "paused": False}
+    call({})
+    assert (len(rollups.read_state("s").edges), call({"status": "s"})["paused"]) == (1, False)
 
 
 def test_the_metrics_of_a_run_are_those_of_its_report(capsys: pytest.CaptureFixture[str]) -> None:

@@ -29,7 +29,7 @@ HOURS = {
     "versions": [],
 }
 DAYS = HOURS | {"rollup": "days", "stream": "quakes-days", "start": None, "sealed": None, "overfull": []}
-STATUS = {"stream": "quakes", "rollups": [HOURS, DAYS]}
+STATUS = {"stream": "quakes", "paused": False, "rollups": [HOURS, DAYS]}
 FIRST, LAST = "2026-01-01T00:00:00.000000Z", "2026-02-01T00:00:00.000000Z"
 SPAN = ("--rebuild", "--from", "2026-01-01", "--to", "2026-02-01")
 WANTED = {"stream": "quakes", "rollup": "hours", "from": FIRST, "to": LAST}
@@ -78,6 +78,20 @@ def test_it_shows_how_far_each_rollup_is_sealed(scripted: Functions) -> None:
     for part in ("quakes-hours", "2026-03-01T00:00Z", "2026-03-02T03:00Z", "30 s", "not begun"):
         assert part in shown.output
     assert "quakes-hours has too many groups and is read from events in: 2026-03-01T05:00Z" in shown.output
+
+
+@pytest.mark.parametrize(("option", "rest"), [("--pause", True), ("--resume", False)])
+def test_it_lets_rollups_rest_and_go_on_and_shows_which_it_is(scripted: Functions, option: str, rest: bool) -> None:
+    scripted.answers = [{"stream": "quakes", "paused": rest}, STATUS | {"paused": rest}]
+    shown = run("rollup", "quakes", option)
+    assert scripted.asked == [("refresher", {option[2:]: "quakes"}), ("refresher", {"status": "quakes"})]
+    assert ("which rest: --resume lets them go on" in " ".join(shown.output.split())) is rest
+
+
+def test_it_rebuilds_or_rests(scripted: Functions) -> None:
+    shown = run("rollup", "quakes", *SPAN, "--pause")
+    assert (shown.exit_code, scripted.asked) == (64, [])
+    assert "--rebuild cannot be given with --pause or --resume" in shown.output
 
 
 def test_it_shows_one_rollup_as_json(scripted: Functions) -> None:

@@ -47,6 +47,9 @@ class FakeRollups:
             self._list_marks(stream, span, self.lost),
         )
 
+    def read_at_once(self, stream: str) -> RollupState:
+        return self.read_state(stream)
+
     def _list_marks(self, stream: str, span: Span | None, places: Iterable[_Place]) -> list[Mark]:
         return [
             Mark(

@@ -14,6 +14,7 @@ from aws.dynamodb.credentials import LeanCredentials
 from aws.dynamodb.rollups import LeanRollups
 from aws.dynamodb.store import LeanStore
 from aws.dynamodb.tables import DynamoTables
+from aws.dynamodb.work import LeanWork
 from strict import ManualClock, StrictDynamo
 from strict.client import StrictClient
 from strict.memory import MemoryEngine
@@ -152,6 +153,7 @@ class Stage:
         client: Any = self.client
         transport: Any = StrictTransport(self.dynamo, self.client.count)
         self.catalog = LeanCatalog(transport, CATALOG)
+        self.work = LeanWork(transport, CATALOG)
         self.store = LeanStore(transport, CATALOG)
         self.rollups = LeanRollups(transport, ROLLUPS)
         self.operations = FakeOperations(lambda: self.run_lifecycle(dry_run=True))
@@ -216,6 +218,7 @@ class Stage:
             known=self.known,
             marks=self.marks if self.config.rolled_up else None,
             rollups=self.rollups,
+            work=self.work,
             operations=self.operations,
             meters=self.meters,
             gauges=self.gauges,

@@ -87,7 +87,7 @@ MAY: dict[str, tuple[set[str], set[str], dict[str, set[str]]]] = {
     "archive_reader": (set(), set(), {"stream=probe/": {"GetObject"}}),
     "refresher": (
         {"Query", "GetItem", "BatchGetItem", "BatchWriteItem", "PutItem"},
-        {"Query", "PutItem", "DeleteItem", "ConditionCheckItem"},
+        {"Query", "PutItem", "UpdateItem", "DeleteItem", "ConditionCheckItem"},
         {"large/stream=probe/": {"GetObject", "ListBucket"}},
     ),
     # Of the partition of keys alone: test_the_authorizer_reads_the_partition_of_keys_alone.

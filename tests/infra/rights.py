@@ -63,7 +63,7 @@ RIGHTS: dict[str, tuple[set[str], set[str], set[str]]] = {
     "archive_reader": (set(), set(), {"s3:GetObject"}),
     "refresher": (
         {f"dynamodb:{action}" for action in ("Query", "GetItem", "BatchGetItem", "BatchWriteItem", "PutItem")},
-        {f"dynamodb:{action}" for action in ("Query", "PutItem", "DeleteItem", "ConditionCheckItem")},
+        {f"dynamodb:{action}" for action in ("Query", "PutItem", "UpdateItem", "DeleteItem", "ConditionCheckItem")},
         {"s3:GetObject", "s3:ListBucket"},
     ),
     "authorizer": (set(), {"dynamodb:GetItem"}, set()),

@@ -10,12 +10,14 @@ import wiring
 from tests.fakes import FakeArchive, FakeCatalog, FakeClock, FakeStore, FakeValues, unpacker
 from tests.fakes.rollups import FakeRollups
 from tests.fakes.serial import Serial
+from tests.fakes.work import FakeWork
 from tidetable.config import parse
 from tidetable.errors import BadInvocation, TidetableError
 from tidetable.ports import Edge
 from tidetable.rollup_model.definition import make_definition
 from tidetable.rollups.bucket import RefreshReport
 from tidetable.rollups.rebuild import RebuildProgress
+from tidetable.work.claim import Claim
 from wiring_upkeep import Upkeep
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -44,7 +46,9 @@ class Function:
     def __init__(self) -> None:
         self.catalog, self.rollups = FakeCatalog(), FakeRollups()
         self.seconds = 100.0
-        self.leases: list[tuple[str, timedelta]] = []
+        self.work = FakeWork()
+        self.leases: list[timedelta] = []
+        self.claims: list[tuple[str, str, timedelta]] = []
         self.measured: dict[str, tuple[str, float]] = {}
         store = FakeStore(self.catalog)
         self.pipeline = Upkeep(
@@ -53,12 +57,14 @@ class Function:
             catalog_reader=self.catalog,
             store=store,
             rollups=self.rollups,
+            work=self.work,
             clock=FakeClock(NOON),
             archive_reader=FakeArchive(),
             unpacker=unpacker(store, FakeValues()),
             pools=Serial,
         )
         self._acquire, self.catalog.acquire = self.catalog.acquire, self._take  # type: ignore[method-assign]
+        self._claim, self.work.claim = self.work.claim, self._take_claim  # type: ignore[method-assign]
 
     def __call__(self, **payload: Any) -> Any:
         from handlers import refresher
@@ -74,8 +80,12 @@ class Function:
             return refresher.handler(payload, context)
 
     def _take(self, lease: str, owner: str, now: datetime, length: timedelta) -> bool:
-        self.leases.append((owner, length))
+        self.leases.append(length)
         return self._acquire(lease, owner, now, length)
+
+    def _take_claim(self, kind: str, stream: str, owner: str, now: datetime, until: datetime) -> Claim | None:
+        self.claims.append((stream, owner, until - now))
+        return self._claim(kind, stream, owner, now, until)
 
     def measure(self, name: str, unit: Any, value: float) -> None:
         self.measured[name] = unit.value, value
@@ -121,13 +131,13 @@ def test_a_run_answers_and_measures_its_report(function: Function, monkeypatch: 
     assert function.measured == measured
 
 
-def test_the_lease_of_a_run_outlives_its_call_by_35_seconds(function: Function) -> None:
+def test_the_claims_of_a_run_outlive_its_call_by_35_seconds(function: Function) -> None:
     """Twice the difference of two clocks, and a request under way. The reserve for the answer is part of the call."""
+    length = timedelta(seconds=100 + 35)
     assert function()["finished"]
-    assert function.leases[0] == ("request", timedelta(seconds=100 + 35))
-    function.leases.clear()
+    assert (function.leases, function.claims) == ([length], [("s", "request", length)])
     function(rebuild=SPAN)
-    assert function.leases[0] == ("request", timedelta(seconds=100 + 35))
+    assert (function.leases, function.claims) == ([length] * 2, [("s", "request", length)] * 2)
 
 
 def test_a_second_run_leaves_the_first_alone(function: Function) -> None:
@@ -168,7 +178,7 @@ def test_a_rebuild_answers_how_far_it_came(function: Function, monkeypatch: pyte
 
 
 WRONG: list[tuple[dict[str, Any], str]] = [
-    ({"rebuil": SPAN}, "unknown key 'rebuil': the payload may have status, rebuild and dry_run"),
+    ({"rebuil": SPAN}, "unknown key 'rebuil': the payload may have dry_run and one of status, rebuild, pause, resume"),
     ({"dry_run": True}, "dry_run goes with rebuild"),
     ({"status": "other"}, "'other' is not a stream with rollups; there are: s"),
     ({"status": ["s"]}, "['s'] is not a stream with rollups; there are: s"),

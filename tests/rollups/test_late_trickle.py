@@ -11,7 +11,8 @@ from tests.worlds.rolled import HOURS, LENGTH, MINUTES, START, Killed, World, be
 from tidetable.ports import Mark
 from tidetable.rollup_model.bounds import can_reseal, can_rest, choose_pause, find_due, to_millis
 from tidetable.rollups import reseal as resealing
-from tidetable.rollups.refresh import measure_waiting, refresh_rollups
+from tidetable.rollups.due import measure_waiting
+from tidetable.rollups.refresh import refresh_rollups
 from tidetable.rollups.services import BucketBlocked
 
 MINUTE, SECOND, HOUR = timedelta(minutes=1), timedelta(seconds=1), timedelta(hours=1)

@@ -27,8 +27,8 @@ from tidetable.ports import Edge, Noting, RollupState
 from tidetable.ports.rollups import Mark
 from tidetable.rollup_model.bounds import to_millis
 from tidetable.rollups import reseal as resealing
+from tidetable.rollups.due import measure_lag
 from tidetable.rollups.rebuild import rebuild_rollup
-from tidetable.rollups.refresh import measure_lag
 from tidetable.rollups.services import BucketBlocked
 
 HOUR, MINUTE, SECOND = timedelta(hours=1), timedelta(minutes=1), timedelta(seconds=1)

@@ -17,6 +17,7 @@ from tests.fakes import SEAL, FakeArchive, FakeCatalog, FakeStore, FakeValues, u
 from tests.fakes.archive import FakeArchiver
 from tests.fakes.rollups import FakeRollups
 from tests.fakes.serial import Serial
+from tests.fakes.work import FakeWork
 from tidetable.catalog import ArchiveFacts, Entry, GapReason, State
 from tidetable.config import Stream, parse
 from tidetable.events import Event
@@ -90,6 +91,7 @@ class World:
         self.count = 0
         self.layout = layout
         self.catalog, self.archive, self.rollups = FakeCatalog(), FakeArchive(), FakeRollups()
+        self.work = FakeWork()
         self.store = FakeStore(self.catalog)
         self.archiver = FakeArchiver(self.catalog, self.store, self.archive, self)
         self.definitions: dict[str, Sequence[Definition]] = {"s": list(definitions)}
@@ -201,9 +203,10 @@ class World:
     # The refresher
 
     def services(self, error: float = 0.0, strike: Callable[[], None] = lambda: None) -> Services:
-        struck: Any = {name: Struck(getattr(self, name), strike) for name in ("catalog", "store", "rollups")}
+        struck: Any = {name: Struck(getattr(self, name), strike) for name in ("catalog", "store", "rollups", "work")}
         reader = replace(self.reader, catalog=struck["catalog"], store=struck["store"])
-        return Services(struck["catalog"], reader, struck["rollups"], _Wrong(self, error), lambda: 100.0)
+        ports = struck["catalog"], reader, struck["rollups"], struck["work"]
+        return Services(*ports, _Wrong(self, error), lambda: 100.0)
 
     def refresh(
         self, error: float = 0.0, strike: Callable[[], None] = lambda: None, owner: str = "run"

@@ -35,6 +35,8 @@ _NEW = {"ConditionExpression": "attribute_not_exists(pk)"}
 _ZERO = Attribute()
 # The attributes of an item, as in DynamoDB's JSON.
 _Item = dict[str, dict[str, str]]
+# The fields of an item's sort key, and its attributes.
+_Found = tuple[list[str], dict[str, Attribute]]
 
 
 class LeanRollups(LeanNotes):
@@ -51,32 +53,19 @@ class LeanRollups(LeanNotes):
         if span is not None:
             first, last = to_text(span[0]), to_text(span[1])
             behind = to_text(min(span[1], _LAST) + _LONGEST) + _BEHIND
-        items = self._read_items(stream, _MARK + first, _MARK + behind)
-        found = [
-            mark for mark in (_decode_mark(rest, item) for rest, item in items) if span is None or mark.meets(*span)
-        ]
-        edges, noting = list[Edge](), None
-        for rest, item in self._read_items(stream, _EDGE, _NOTING):
-            if rest:
-                sealed = from_text(item["sealed"].S)
-                edges.append(Edge(rest[0], from_text(rest[1]), sealed, item["definition"].S))
-            else:
-                noting = Noting(from_text(item["since"].S), from_text(item["swept"].S), item["stopped"].S == "yes")
-        over = [(rest[1], from_text(rest[0])) for rest, _ in self._read_items(stream, _OVER + first, _OVER + last)]
-        return RollupState(
-            sorted(edges, key=lambda edge: (edge.start, edge.rollup)),
-            sorted(mark for mark in found if mark.at),
-            sorted(over),
-            noting,
-            sorted(mark for mark in found if not mark.at and not mark.lost),
-            sorted(mark for mark in found if not mark.at and mark.lost),
-        )
+        marks = self._read_items(stream, _MARK + first, _MARK + behind)
+        edges = self._read_items(stream, _EDGE, _NOTING)
+        return _make_state([*marks, *edges, *self._read_items(stream, _OVER + first, _OVER + last)], span)
 
-    def _read_items(self, stream: str, low: str, high: str) -> list[tuple[list[str], dict[str, Attribute]]]:
-        """Read the items of a stream between two sort keys, each with the fields of its sort key after the first field."""
+    def read_at_once(self, stream: str) -> RollupState:
+        """Send one strongly consistent Query for all items of the stream."""
+        return _make_state(self._read_items(stream, _EDGE, _OVER + _BEHIND), None)
+
+    def _read_items(self, stream: str, low: str, high: str) -> list[_Found]:
+        """Read the items of a stream between two sort keys, each with the fields of its sort key."""
         body = make_range_body(self._table, stream, low, high, consistent=True)
         pages: Iterator[Found] = read_pages(self._client, body, decode_found)
-        return [(item["sk"].S.split("#")[1:], item) for page in pages for item in page.Items]
+        return [(item["sk"].S.split("#"), item) for page in pages for item in page.Items]
 
     def put_marks(self, stream: str, buckets: Sequence[datetime], at: int, length: timedelta) -> None:
         """Send one conditional UpdateItem per bucket, several under way at once, and send throttled marks again.
@@ -193,6 +182,28 @@ class LeanRollups(LeanNotes):
     def _repeat_changes(self, operation: str, bodies: Iterable[dict[str, Any]]) -> None:
         for reply in read_all(self._client, [ServiceRequest(operation, msgspec.json.encode(body)) for body in bodies]):
             is_made(reply, self._table)
+
+
+def _make_state(items: Iterable[_Found], span: Span | None) -> RollupState:
+    """Make the state from items, in any order."""
+    marks, edges, over, noting = list[Mark](), list[Edge](), list[tuple[str, datetime]](), None
+    for (kind, *rest), item in items:
+        if kind == _NOTING:
+            noting = Noting(from_text(item["since"].S), from_text(item["swept"].S), item["stopped"].S == "yes")
+        elif f"{kind}#" == _EDGE:
+            edges.append(Edge(rest[0], from_text(rest[1]), from_text(item["sealed"].S), item["definition"].S))
+        elif f"{kind}#" == _OVER:
+            over.append((rest[1], from_text(rest[0])))
+        elif span is None or _decode_mark(rest, item).meets(*span):
+            marks.append(_decode_mark(rest, item))
+    return RollupState(
+        sorted(edges, key=lambda edge: (edge.start, edge.rollup)),
+        sorted(mark for mark in marks if mark.at),
+        sorted(over),
+        noting,
+        sorted(mark for mark in marks if not mark.at and not mark.lost),
+        sorted(mark for mark in marks if not mark.at and mark.lost),
+    )
 
 
 def _expect_item(attributes: _Item) -> dict[str, Any]:

@@ -102,6 +102,12 @@ class Rollups(Protocol):
         begin in the span.
         """
 
+    def read_at_once(self, stream: str) -> RollupState:
+        """Read the whole state of a stream by one request, in whatever order.
+
+        Only a caller that alone clears marks and moves edges can rely on it. For others it is a first look.
+        """
+
     def put_marks(self, stream: str, buckets: Sequence[datetime], at: int, length: timedelta) -> None:
         """Mark buckets of a length; an existing mark keeps the greater ``at`` and its ``since``. Raise if any mark may not
         be written.

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from tidetable.ports.rollups import RollupState
+from tidetable.remaining import Remaining
 from tidetable.rollup_model.cells import Bucket
 from tidetable.rollup_model.cover import (
     CoveredSpan,
@@ -46,12 +47,16 @@ class RefreshReport:
 
 
 class RefreshRun(msgspec.Struct, frozen=True):
-    """The work of one run on the rollups of the stream ``source``."""
+    """The work of one run on the rollups of the stream ``source``.
+
+    ``share`` returns the seconds that are left until other streams have a turn.
+    """
 
     source: str
     definitions: Sequence[Definition]
     services: Services
     report: RefreshReport
+    share: Remaining
 
 
 def compute_bucket(
@@ -74,6 +79,7 @@ def compute_bucket(
     if content is None:
         segments = choose_segments(definition, bucket, bucket + definition.every, run, state)
         content = collect_bucket(definition, segments, services)
+    services.require_time()
     try:
         if content.is_over:
             raise BucketOver(content.describe_over())
@@ -83,6 +89,7 @@ def compute_bucket(
         run.report.over.append(f"{definition.stream} {to_text(bucket)}: {error}")
         return False
     if (definition.name, bucket) in state.over:
+        services.require_time()
         services.rollups.clear_over(run.source, definition.name, bucket)
     return True
 

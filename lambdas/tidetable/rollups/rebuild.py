@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from tidetable.errors import StoreUnavailable, TableThrottled
-from tidetable.leases import hold_lease
 from tidetable.ports.rollups import RollupState
 from tidetable.query.model import RESERVE
-from tidetable.rollup_model.bounds import LEASE, REBUILT, SEALED_AFTER, can_seal, to_millis
+from tidetable.rollup_model.bounds import REBUILT, SEALED_AFTER, can_seal, to_millis
 from tidetable.rollup_model.cover import DefinitionVersion, find_present, list_versions
 from tidetable.rollup_model.definition import Definition
 from tidetable.rollups.bucket import RefreshReport, RefreshRun, compute_bucket
+from tidetable.rollups.claims import hold_sealing, shut_out_former
 from tidetable.rollups.services import BucketBlocked, Services, Unfinished
 from tidetable.times import to_text
 
@@ -49,7 +49,9 @@ def rebuild_rollup(
     owner: str,
     length: timedelta,
 ) -> RebuildProgress | None:
-    """Seal the buckets of ``[start, end)`` under a rollup's present definition. Returns None while the refresher runs.
+    """Seal the buckets of ``[start, end)`` under a rollup's present definition.
+
+    Returns None while another run works on the stream's rollups.
 
     Buckets before the rollup's beginning are computed here, the newest first. The beginning moves to a bucket after the
     bucket is computed, so a rebuild can stop anywhere and be called again. All buckets from ``start`` to the beginning
@@ -57,10 +59,12 @@ def rebuild_rollup(
     marked, the newest first: they are read from the events until the refresher has computed them anew. ``definitions``
     are the stream's rollups.
     """
-    with hold_lease(services.catalog, LEASE, owner, services.clock.now(), length) as free:
+    if not shut_out_former(services, length):
+        return None
+    with hold_sealing(services, definition.source, owner, length) as free:
         if not free:
             return None
-        state = services.rollups.read_state(definition.source)
+        state = services.rollups.read_at_once(definition.source)
         newest = find_present(definition, state)
         problem = find_obstacle(definition, state, services.clock.now())
         if newest is None or problem is not None:
@@ -72,9 +76,8 @@ def rebuild_rollup(
             reached = sealed[marked - 1] if marked else min(end, newest.end)
             left = len(sealed) - marked + max((newest.start - first) // definition.every, 0)
             return RebuildProgress(reached, 0, left, marked, failure)
-        return _extend_back(
-            newest, first, RefreshRun(definition.source, definitions, services, RefreshReport()), state, marked
-        )
+        run = RefreshRun(definition.source, definitions, services, RefreshReport(), services.remaining)
+        return _extend_back(newest, first, run, state, marked)
 
 
 def find_obstacle(definition: Definition, state: RollupState, now: datetime) -> str | None:

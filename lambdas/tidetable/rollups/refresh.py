@@ -1,10 +1,12 @@
 """The refresher seals a bucket as soon as every further event in it must have a mark. It reseals marked buckets.
 
-A run may stop after any request. Each step can be repeated: the next run does an unfinished step again.
+The rollups of a stream are a work item: a run claims it, and runs that begin every minute work on different streams at
+the same time. A run may stop after any request. Each step can be repeated: the next run does an unfinished step again.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
@@ -12,18 +14,24 @@ from operator import attrgetter
 from zlib import crc32
 
 from tidetable.errors import StoreUnavailable, TableThrottled, describe_error
-from tidetable.leases import hold_lease
 from tidetable.ports.rollups import Edge, RollupState
 from tidetable.query.model import RESERVE
-from tidetable.rollup_model.bounds import DEFINED_AHEAD, LEASE, SEALED_AFTER, can_seal, find_due
+from tidetable.remaining import limit_time
+from tidetable.rollup_model.bounds import DEFINED_AHEAD, can_seal
 from tidetable.rollup_model.cells import Bucket
 from tidetable.rollup_model.cover import DefinitionVersion, list_versions
 from tidetable.rollup_model.definition import Definition
 from tidetable.rollups.bucket import RefreshReport, RefreshRun, choose_segments, compute_bucket
+from tidetable.rollups.claims import SEAL, hold_sealing, shut_out_former
 from tidetable.rollups.collect import MOST_TOGETHER, collect_together, find_end_of_gone
+from tidetable.rollups.due import has_begun, has_work, is_due, measure_lag, measure_waiting
 from tidetable.rollups.reseal import reseal_buckets, sweep_rested
 from tidetable.rollups.series_index_upkeep import begin_noting, find_noted_start, sweep_notes
-from tidetable.rollups.services import BucketBlocked, Services, Superseded, Unfinished
+from tidetable.rollups.services import BucketBlocked, Services, ShareUsed, Superseded, Unfinished
+from tidetable.work.claim import rests
+
+# The seconds of a run that a stream may use before the other streams had a turn. A bucket that was begun is finished.
+_SHARE = 60.0
 
 
 def refresh_rollups(
@@ -31,31 +39,49 @@ def refresh_rollups(
 ) -> RefreshReport | None:
     """Refresh the rollups of all streams. ``definitions`` has them by the name of their source stream.
 
-    Returns None while another run holds the lease. ``length`` is the longest time for which this run holds the lease
-    (``bounds.choose_lease_length``). A stream that fails does not stop the others. Each run begins with a stream that
-    its ``owner`` chooses: a stream with more work than a run has time for must not take the time of the other streams.
+    Returns None while a run of a former version works. ``length`` is the longest time for which this run holds a claim
+    (``bounds.choose_lease_length``). A stream that fails does not stop the others, a stream without due work costs one
+    request, and a stream that another run has claimed is left to it. Each run begins with a stream that its ``owner``
+    chooses: a stream with more work than a run has time for must not take the time of the other streams.
     """
-    with hold_lease(services.catalog, LEASE, owner, services.clock.now(), length) as free:
-        if not free:
-            return None
-        report = RefreshReport()
-        ordered = list(definitions.items())
-        first = crc32(owner.encode()) % max(len(ordered), 1)
-        for source, rollups in ordered[first:] + ordered[:first]:
-            try:
-                _refresh_stream(RefreshRun(source, sorted(rollups, key=attrgetter("every")), services, report))
-            except Unfinished:
-                report.finished = False
-            except (StoreUnavailable, TableThrottled, Superseded) as error:
-                report.failed.append(f"{source}: {error}")
-            except Exception as error:  # for example a damaged pack of this stream, which each run finds again
-                report.failed.append(f"{source}: {describe_error(error)}")
-            with suppress(StoreUnavailable, TableThrottled):
-                state, now = services.rollups.read_state(source), services.clock.now()
-                report.marks += len(state.marks)
-                lags = [measure_lag(definition, state, now) for definition in rollups]
-                report.lag = max([report.lag, *lags, measure_waiting(state, now)])
-        return report
+    if not shut_out_former(services, length):
+        return None
+    pauses, report = services.work.list_pauses(), RefreshReport()
+    ordered = list(definitions.items())
+    first = crc32(owner.encode()) % max(len(ordered), 1)
+    waiting = deque(ordered[first:] + ordered[:first])
+    while waiting:
+        source, rollups = waiting.popleft()
+        share = limit_time(_SHARE, services.clock, services.remaining)
+        run = RefreshRun(source, sorted(rollups, key=attrgetter("every")), services, report, share)
+        state: RollupState | None = None
+        try:
+            state = services.rollups.read_at_once(source)
+            if has_work(run.definitions, state, services.clock.now()) and not rests(SEAL, source, pauses):
+                state = None
+                with hold_sealing(services, source, owner, length) as free:
+                    if free:
+                        _refresh_stream(run)
+        except ShareUsed:
+            waiting.append((source, rollups))
+            continue
+        except Unfinished:
+            report.finished = False
+        except (StoreUnavailable, TableThrottled, Superseded) as error:
+            report.failed.append(f"{source}: {error}")
+        except Exception as error:  # for example a damaged pack of this stream, which each run finds again
+            report.failed.append(f"{source}: {describe_error(error)}")
+        with suppress(StoreUnavailable, TableThrottled):
+            _note_standing(run, state or services.rollups.read_at_once(source))
+    return report
+
+
+def _note_standing(run: RefreshRun, state: RollupState) -> None:
+    """Add the marks and the lag that a stream has after its turn to the report."""
+    report, now = run.report, run.services.clock.now()
+    report.marks += len(state.marks)
+    lags = [measure_lag(definition, state, now) for definition in run.definitions]
+    report.lag = max([report.lag, *lags, measure_waiting(state, now)])
 
 
 def _refresh_stream(run: RefreshRun) -> None:
@@ -65,43 +91,30 @@ def _refresh_stream(run: RefreshRun) -> None:
     """
     services = run.services
     ahead = max(definition.ahead for definition in run.definitions)
-    state = begin_noting(run.source, ahead, services.rollups.read_state(run.source), services)
+    state = begin_noting(run.source, ahead, services.rollups.read_at_once(run.source), services)
     for definition in run.definitions:
         _begin_definition(definition, state, services)
-    reseal_buckets(run)
+    is_resealed = reseal_buckets(run)
     for definition in run.definitions:
         # Marks and edges have changed since the last reading.
-        state = services.rollups.read_state(run.source)
+        state = services.rollups.read_at_once(run.source)
         for version in reversed(list_versions(definition, state)):
             state = _seal_buckets(version, run, state)
+    if not is_resealed:
+        raise ShareUsed("the share is used")
     sweep_rested(run, state)
     sweep_notes(run.source, state, services)
-
-
-def measure_lag(definition: Definition, state: RollupState, now: datetime) -> timedelta:
-    """Measure for how long the next bucket of a rollup could have been sealed already; zero if it cannot be sealed yet."""
-    versions = list_versions(definition, state)
-    if not versions:
-        return timedelta(0)
-    due = versions[0].edge.sealed + versions[0].definition.every + SEALED_AFTER
-    return max(now - due, timedelta(0))
-
-
-def measure_waiting(state: RollupState, now: datetime) -> timedelta:
-    """Measure for how long a marked bucket has waited longer than it should; zero if no bucket has."""
-    return max([timedelta(0), *(now - find_due(mark) for mark in state.marks)])
 
 
 def _begin_definition(definition: Definition, state: RollupState, services: Services) -> None:
     """Write the edge of a new definition. Its first bucket begins when every process has the new configuration."""
     start = services.clock.now() + DEFINED_AHEAD
     versions = list_versions(definition, state)
+    if has_begun(definition, versions):
+        return
     if versions:
-        newest = versions[0].edge
-        if newest.definition == definition.text:
-            return
         # If the definition changed twice within minutes, the former edge is still in the future: begin after it.
-        start = max(start, newest.sealed + timedelta(seconds=1))
+        start = max(start, versions[0].edge.sealed + timedelta(seconds=1))
     if definition.period is not None:
         if state.noted_since is None:
             return
@@ -112,13 +125,14 @@ def _begin_definition(definition: Definition, state: RollupState, services: Serv
 
 def _seal_buckets(version: DefinitionVersion, run: RefreshRun, state: RollupState) -> RollupState:
     """Seal the due buckets of a version, the oldest first; return the state with the moved edge."""
-    definition, edge, services = version.definition, version.edge, run.services
+    definition, services = version.definition, run.services
     together: dict[datetime, tuple[datetime, Bucket]] = {}
-    while True:
-        bucket = edge.sealed
+    is_first = True
+    while is_due(version, services.clock.now()):
+        edge, bucket = version.edge, version.edge.sealed
         end = bucket + definition.every
-        if not can_seal(end, services.clock.now()) or (version.limit is not None and end > version.limit):
-            return state
+        if not is_first and run.share() <= 0:
+            raise ShareUsed("the share is used")
         if services.remaining() < RESERVE:
             raise Unfinished("the time is up")
         try:
@@ -138,7 +152,8 @@ def _seal_buckets(version: DefinitionVersion, run: RefreshRun, state: RollupStat
             raise Superseded(f"the edge of {definition.stream} was moved by another run")
         run.report.sealed += is_kept
         state = state._replace(edges=[advanced if other == edge else other for other in state.edges])
-        edge = advanced
+        version, is_first = version._replace(edge=advanced), False
+    return state
 
 
 def _read_together(

@@ -24,19 +24,22 @@ from tidetable.times import to_text
 SWEPT_AT_ONCE = 1_000
 
 
-def reseal_buckets(run: RefreshRun) -> None:
+def reseal_buckets(run: RefreshRun) -> bool:
     """Compute marked sealed buckets anew. Then their marks rest, unless a writer may still be writing.
 
-    All due marks within one bucket of the coarsest rollup are handled together, the newest bucket first.
+    All due marks within one bucket of the coarsest rollup are handled together, the newest bucket first. Returns False
+    if due marks are left because the stream's share of the run is used; at least one bucket was handled.
     """
     rollups = run.services.rollups
-    state, now = rollups.read_state(run.source), run.services.clock.now()
+    state, now = rollups.read_at_once(run.source), run.services.clock.now()
     coarsest = run.definitions[-1]
     groups: dict[datetime, list[Mark]] = {}
     for mark in state.marks:
         if can_reseal(mark, now):
             groups.setdefault(coarsest.floor(mark.bucket), []).append(mark)
-    for _, group in sorted(groups.items(), reverse=True):
+    for number, (_, group) in enumerate(sorted(groups.items(), reverse=True)):
+        if number and run.share() <= 0:
+            return False
         # A set, because an import may put hundreds of thousands of marks.
         group_marks = set(group)
         other_marks = [mark for mark in state.marks if mark not in group_marks]
@@ -50,6 +53,7 @@ def reseal_buckets(run: RefreshRun) -> None:
             if not rollups.note_resealed(run.source, mark, to_millis(now), rests=rests) or not rests:
                 other_marks.append(mark)
         state = state._replace(marks=other_marks)
+    return True
 
 
 def sweep_rested(run: RefreshRun, state: RollupState) -> None:

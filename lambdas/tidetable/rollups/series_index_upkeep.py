@@ -31,12 +31,22 @@ def begin_noting(source: str, ahead: timedelta, state: RollupState, services: Se
     ``NOTING_PAUSE``. Each stream with rollups has a record, because it may be partitioned by series later.
     """
     now, noting = services.clock.now(), state.noting
-    if noting is not None and (not noting.stopped or now < noting.since + NOTING_PAUSE):
+    if not needs_noting(noting, now):
         return state
     new_noting = Noting(now + DEFINED_AHEAD + ahead, now if noting is None else noting.swept - 2 * NOTES_LEFT)
     if not services.rollups.put_noting(source, new_noting, noting):
-        return services.rollups.read_state(source)
+        return services.rollups.read_at_once(source)
     return state._replace(noting=new_noting)
+
+
+def needs_noting(noting: Noting | None, now: datetime) -> bool:
+    """True if noting is to begin, for the first time or again."""
+    return noting is None or (noting.stopped and now >= noting.since + NOTING_PAUSE)
+
+
+def is_swept(noting: Noting | None, now: datetime) -> bool:
+    """True if the notes of deleted periods need no look before the next hour."""
+    return noting is None or noting.swept + _SWEPT_EVERY > now - NOTES_LEFT
 
 
 def find_noted_start(start: datetime, kind: Kind, since: datetime) -> datetime:
@@ -57,7 +67,7 @@ def sweep_notes(source: str, state: RollupState, services: Services) -> None:
     writes new notes with a later instant: these stay.
     """
     noting, until = state.noting, services.clock.now() - NOTES_LEFT
-    if noting is None or noting.swept + _SWEPT_EVERY > until:
+    if noting is None or is_swept(noting, services.clock.now()):
         return
     deleted = [
         (entry.deleted_at, entry)

@@ -8,6 +8,7 @@ from tidetable.errors import TidetableError
 from tidetable.ports import Catalog, Clock, Rollups
 from tidetable.query.model import Reader
 from tidetable.remaining import Remaining
+from tidetable.work.claim import WorkRecords
 
 
 class BucketBlocked(TidetableError):
@@ -28,6 +29,10 @@ class Unfinished(TidetableError):
     """The time of this run is up; the next run goes on."""
 
 
+class ShareUsed(Unfinished):
+    """The stream has had its share of this run; it goes on after the other streams."""
+
+
 class Superseded(TidetableError):
     """Another run changed the rollups meanwhile; this run stops."""
 
@@ -38,5 +43,15 @@ class Services(msgspec.Struct, frozen=True):
     catalog: Catalog
     reader: Reader
     rollups: Rollups
+    work: WorkRecords
     clock: Clock
     remaining: Remaining
+
+    def require_time(self) -> None:
+        """Raise Unfinished if the time is up. Who writes without a condition on the present state asks first.
+
+        The claim of a stream outlives the time of its run. So a run that stood still, and wakes after another run has
+        claimed the stream, writes nothing of what it read before.
+        """
+        if self.remaining() <= 0:
+            raise Unfinished("the time is up")

@@ -9,8 +9,8 @@ from tidetable.durations import Duration
 from tidetable.ports.rollups import RollupState
 from tidetable.rollup_model.cover import find_present, list_versions
 from tidetable.rollup_model.definition import Definition
+from tidetable.rollups.due import measure_lag, measure_waiting
 from tidetable.rollups.rebuild import find_obstacle
-from tidetable.rollups.refresh import measure_lag, measure_waiting
 from tidetable.times import to_text
 
 # At most this many buckets with too many groups are named; the count has all of them.

@@ -143,6 +143,7 @@ def write_cells(
 def _write_transactions(puts: Sequence[Put], entry: Entry, services: Services) -> None:
     """Write to a closed table in transactions: its archive may begin at any time, which forbids further cells."""
     for transaction in group_by_size(puts, lambda put: count_item_bytes(put.item), _TRANSACTED_BYTES, _TRANSACTED):
+        services.require_time()
         try:
             outcome = services.reader.store.transact([Guarded(put, "newer") for put in transaction], entry)
         except PutRefused as error:

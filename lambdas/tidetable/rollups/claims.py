@@ -1,0 +1,31 @@
+"""The claim of a stream's rollups: one run at a time seals, reseals or rebuilds the rollups of a stream."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+
+from tidetable.rollup_model.bounds import LEASE
+from tidetable.rollups.services import Services
+from tidetable.work.claim import hold_claim
+
+# The kind of work.
+SEAL = "seal"
+_OWNER = "work items"
+
+
+def shut_out_former(services: Services, length: timedelta) -> bool:
+    """Hold the lease of the whole stage together with all runs of this version; False while a former version holds it.
+
+    During a deploy, or after one was rolled back, a run of a former version may be under way. It knows no claims, but
+    it has this lease, or waits for it.
+    """
+    return services.catalog.acquire(LEASE, _OWNER, services.clock.now(), length)
+
+
+@contextmanager
+def hold_sealing(services: Services, source: str, owner: str, length: timedelta) -> Iterator[bool]:
+    """Hold the claim of a stream's rollups during the block; yield False if another run has it."""
+    with hold_claim(services.work, SEAL, source, owner, services.clock.now(), length) as claim:
+        yield claim is not None

@@ -1,0 +1,107 @@
+"""The contract of the records of work items, on the fake and on every engine."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from aws.dynamodb.work import LeanWork
+from local.stack import make_aws_client
+from strict import StrictDynamo
+from strict.client import StrictClient
+from strict.memory import MemoryEngine
+from tests.contract.conftest import CLOCK, LEAN, make_lean_client
+from tests.contract.engines import TAGS, Racing, _numbers, real
+from tests.fakes.transport import StrictTransport
+from tests.fakes.work import FakeWork
+from tidetable.config import TableClass
+from tidetable.errors import StoreUnavailable
+from tidetable.ports import TableSpec
+from tidetable.work.claim import EVERY_STREAM, Claim, Pause, WorkRecords, hold_claim, rests
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+MINUTE = timedelta(minutes=1)
+
+
+@pytest.fixture(params=["fake", "strict memory", *LEAN])
+def work(request: pytest.FixtureRequest) -> WorkRecords:
+    if request.param == "fake":
+        return FakeWork()
+    if request.param == "strict memory":
+        service = StrictDynamo(MemoryEngine(), CLOCK)
+        transport: Any = StrictTransport(service)
+        client: Any = StrictClient(service)
+    else:
+        endpoint = request.getfixturevalue(request.param.removeprefix("lean ").replace(" ", "_"))
+        transport, client = make_lean_client(endpoint), Racing(make_aws_client(endpoint, "dynamodb"))
+    engine, name = real(client, CLOCK, transport), f"work-{next(_numbers)}"
+    assert engine.tables.create(TableSpec(name, None, None, TableClass.STANDARD, TAGS))
+    engine.settled(name)
+    return LeanWork(transport, name)
+
+
+def test_one_owner_at_a_time_has_an_item_and_each_claim_a_greater_generation(work: WorkRecords) -> None:
+    until = NOON + MINUTE
+    assert work.claim("seal", "s", "a", NOON, until) == Claim("seal", "s", 1, until)
+    assert work.claim("seal", "s", "b", until - timedelta(microseconds=1), until + MINUTE) is None
+    # Other streams and other kinds are other items.
+    assert work.claim("seal", "s2", "b", NOON, until) == Claim("seal", "s2", 1, until)
+    assert work.claim("noting", "s", "b", NOON, until) == Claim("noting", "s", 1, until)
+    # The same owner may claim again: a request that got no answer is sent again.
+    assert work.claim("seal", "s", "a", NOON, until) == Claim("seal", "s", 2, until)
+    # A claim ends by itself.
+    assert work.claim("seal", "s", "b", until, until + MINUTE) == Claim("seal", "s", 3, until + MINUTE)
+
+
+def test_a_claim_that_ended_leaves_the_item_free_and_its_generation_grows(work: WorkRecords) -> None:
+    until = NOON + MINUTE
+    first = work.claim("seal", "s", "a", NOON, until)
+    assert first is not None
+    assert work.release(first)
+    second = work.claim("seal", "s", "b", NOON, until)
+    assert second == Claim("seal", "s", 2, until)
+    # The first claim was lost, also if its owner wakes later: the item stays with the second.
+    assert not work.release(first)
+    assert work.claim("seal", "s", "a", NOON, until) is None
+    assert not work.release(Claim("seal", "unknown", 1, until))
+
+
+def test_a_block_holds_a_claim_to_its_end_also_if_it_fails(work: WorkRecords) -> None:
+    def fail() -> None:
+        with hold_claim(work, "seal", "s", "a", NOON, MINUTE) as claim:
+            assert claim == Claim("seal", "s", 1, NOON + MINUTE)
+            with hold_claim(work, "seal", "s", "b", NOON, MINUTE) as other:
+                assert other is None
+            assert work.claim("seal", "s", "b", NOON, NOON + MINUTE) is None, "a block without a claim ends none"
+            raise ValueError("the block")
+
+    with pytest.raises(ValueError, match="the block"):
+        fail()
+    assert work.claim("seal", "s", "b", NOON, NOON + MINUTE) is not None
+
+
+def test_work_rests_of_a_stream_or_of_all_streams_until_it_goes_on(work: WorkRecords) -> None:
+    assert work.list_pauses() == frozenset()
+    one, all_streams = Pause("seal", "s-1"), Pause("seal", EVERY_STREAM)
+    for pause in (one, one, all_streams):
+        work.set_pause(pause, on=True)
+    assert work.list_pauses() == {one, all_streams}
+    work.set_pause(all_streams, on=False)
+    work.set_pause(all_streams, on=False)
+    pauses = work.list_pauses()
+    assert pauses == {one}
+    assert [rests(*item, pauses) for item in (("seal", "s-1"), ("seal", "s"), ("noting", "s-1"))] == [
+        True,
+        False,
+        False,
+    ]
+    assert rests("seal", "any", frozenset({all_streams}))
+    assert not rests("noting", "any", frozenset({all_streams}))
+
+
+def test_a_claim_without_an_answer_is_no_claim() -> None:
+    silent = LeanWork(make_lean_client("http://127.0.0.1:9"), "work")
+    with pytest.raises(StoreUnavailable):
+        silent.claim("seal", "s", "a", NOON, NOON + MINUTE)
+    with pytest.raises(StoreUnavailable):
+        silent.list_pauses()
