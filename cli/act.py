@@ -95,7 +95,7 @@ def archive(
     then.
     """
     account = find_account(target)
-    entries = choose_periods(account, config, stream, period, last)
+    entries = choose_periods(account, stream, period, last)
     policies, now = try_config(config), clock.read_clock()
     answers, troubles = [], []
     for number, entry in enumerate(entries, start=1):
@@ -141,12 +141,11 @@ def restore(
     stream: Annotated[str, typer.Argument(help="The stream.", autocompletion=complete_stream)],
     period: Annotated[str, typer.Argument(help="The period's label, such as 2026-01-31.")],
     keep: Annotated[int, typer.Option(help="Days to keep the table; then it is archived again.", min=1, max=3650)] = 7,
-    config: ConfigFile = DEFAULT,
     as_json: AsJson = False,
 ) -> None:
     """Make an archived period a table again. It is read from its archive until the table is whole and compared."""
     account = find_account(target)
-    choose_periods(account, config, stream, period, None)
+    choose_periods(account, stream, period, None)
     answer: dict[str, Any] = {"next": {}}
     while (start := answer["next"]) is not None:
         done = f"{start['part']} of {answer['parts']} parts written" if start else "beginning"

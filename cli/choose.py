@@ -29,29 +29,21 @@ class UnknownStream(NoChoice):
     """The stage has no stream of this name."""
 
 
-def check_stream(catalog: Catalog, config: Config | None, stream: str) -> None:
-    """Raise UnknownStream, with the names that exist, if the stage never had a stream or rollup of this name.
-
-    The catalog has the policy of each stream that was deployed. A stage of an earlier version has none until its next
-    deployment: then the names come from ``config``.
-    """
-    recorded = sorted(policy.stream for policy in catalog.list_policies())
-    if stream in recorded or catalog.entries(stream):
-        return
-    known = recorded or [name for name in (config.streams if config is not None else ()) if catalog.entries(name)]
-    if known:
+def check_stream(catalog: Catalog, stream: str) -> None:
+    """Raise UnknownStream, with the names that exist, if the stage never had a stream or rollup of this name."""
+    known = sorted(policy.stream for policy in catalog.list_policies())
+    if stream not in known:
         raise UnknownStream(describe_unknown_stream(stream, known))
-    raise UnknownStream(f"there is no stream {stream!r}, or it has no periods yet; --config names the stage's file")
 
 
-def find_entries(catalog: Catalog, config: Config | None, stream: str, first: str, last: str | None) -> list[Entry]:
+def find_entries(catalog: Catalog, stream: str, first: str, last: str | None) -> list[Entry]:
     """Find the entries from the period ``first`` to the period ``last``, both included.
 
     NoChoice if a name is wrong or no period matches.
     """
     entries = list(catalog.entries(stream))
     if not entries:
-        check_stream(catalog, config, stream)
+        check_stream(catalog, stream)
         raise NoChoice(f"{stream} has no periods yet")
     start, end = (_read_label(stream, label, entries).start for label in (first, last or first))
     if end < start:

@@ -74,10 +74,10 @@ def try_config(path: Path) -> Config | None:
         return None
 
 
-def choose_periods(account: Account, config: Path, stream: str, first: str, last: str | None) -> list[Entry]:
+def choose_periods(account: Account, stream: str, first: str, last: str | None) -> list[Entry]:
     """Find the periods that a command names. If a name is wrong, end the command with the reason."""
     try:
-        return find_entries(account.pipeline.catalog, try_config(config), stream, first, last)
+        return find_entries(account.pipeline.catalog, stream, first, last)
     except NoChoice as error:
         fail(str(error), USAGE if isinstance(error, UnknownStream) else 1)
 
@@ -85,7 +85,7 @@ def choose_periods(account: Account, config: Path, stream: str, first: str, last
 def require_stream(account: Account, stream: str) -> None:
     """End the command with the names of the stage's streams if it has no stream of this name."""
     try:
-        check_stream(account.pipeline.catalog, None, stream)
+        check_stream(account.pipeline.catalog, stream)
     except UnknownStream as error:
         fail(str(error), USAGE)
 

@@ -27,19 +27,15 @@ def find_keyed_account(target: Target) -> Account:
     """Find the account of a stage that checks keys. If the stage does not take keys, end the command."""
     account = find_account(target)
     if not account.usage_plan:
-        fail(f'stage {target.stage} takes no keys: its [api] auth is "iam", or it was deployed by an earlier version')
+        fail(f'stage {target.stage} takes no keys: its [api] auth is "iam"')
     return account
 
 
 def check_streams(account: Account, streams: Iterable[str]) -> None:
-    """End the command if the stage lacks one of the streams that a key is for.
-
-    The catalog has the policy of each stream and rollup that was deployed. A stage of an earlier version has none until
-    its next deployment: its streams are not known here.
-    """
+    """End the command if the stage lacks one of the streams and rollups that a key is for."""
     policies = attempt_change(account.pipeline.catalog.list_policies)
     known = sorted(policy.stream for policy in policies if policy.removed is None)
-    unknown = [stream for stream in streams if known and stream not in known]
+    unknown = [stream for stream in streams if stream not in known]
     if unknown:
         problems = [f"--stream: {describe_unknown_stream(stream, known)}" for stream in unknown]
         fail("\n".join(problems) + "\nto add a stream, deploy it first", USAGE)

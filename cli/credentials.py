@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-from dataclasses import dataclass
 from datetime import datetime
 from math import ceil
 from typing import Annotated, Any
@@ -14,7 +13,7 @@ from rich.text import Text
 
 from cli import clock
 from cli.account import AccountError
-from cli.common import USAGE, app, fail, find_account, make_grid, out, print_json, say, warn
+from cli.common import USAGE, app, fail, make_grid, out, print_json, say, warn
 from cli.completion import complete_stream
 from cli.credential_changes import (
     add_key,
@@ -31,35 +30,15 @@ from cli.credential_changes import (
 )
 from cli.credential_prefixes import check_prefix, warn_of_prefix
 from cli.options import AsJson, Program, Target
-from tidetable.access import SCOPES, Access
+from tidetable.access import SCOPES
 from tidetable.credentials import CredentialRecord, Secret
 from tidetable.credentials.rights import check_rights
 from tidetable.credentials.ring import LIFE
-from tidetable.credentials.text import ID_LENGTH, SALT_BYTES, SECRET_LENGTH, make_key_text, read_id
+from tidetable.credentials.text import ID_LENGTH, SALT_BYTES, SECRET_LENGTH, make_key_text
 from tidetable.times import to_text
 
 keys = Program(help="The keys with which callers use the API.", no_args_is_help=True)
 app.add_typer(keys, name="keys")
-
-
-@dataclass(frozen=True)
-class Rights:
-    """Who uses a key, and what the key may do."""
-
-    name: Annotated[str, typer.Option(help="Who uses it, such as sensors: the access log shows it.")]
-    stream: Annotated[
-        list[str] | None,
-        typer.Option(help="A stream that the key may use; may be repeated.", autocompletion=complete_stream),
-    ] = None
-    every: Annotated[bool, typer.Option("--all-streams", help="Every stream, also those that are added later.")] = False
-    can: Annotated[str, typer.Option(help="What it may do: write, read, operate, with commas.")] = "write,read"
-
-    def read(self, series_prefix: str | None = None) -> tuple[Access, list[str]]:
-        """Return the access, and the problems of the options; end the command if they do not say which streams."""
-        if self.every is bool(self.stream):
-            fail("add --stream NAME once for each stream, or --all-streams", USAGE)
-        scopes = [scope for scope in self.can.replace(" ", "").split(",") if scope]
-        return check_rights(self.name, None if self.every else self.stream or [], scopes, series_prefix or "")
 
 
 KeyId = Annotated[str, typer.Argument(help="The key's id, as `keys list` shows it.")]
@@ -69,7 +48,15 @@ _BOUND = int(LIFE.total_seconds())
 @keys.command()
 def create(
     target: Target,
-    rights: Rights,
+    name: Annotated[str, typer.Option(help="Who uses it, such as sensors: the access log shows it.")],
+    stream: Annotated[
+        list[str] | None,
+        typer.Option(help="A stream that the key may use; may be repeated.", autocompletion=complete_stream),
+    ] = None,
+    every: Annotated[
+        bool, typer.Option("--all-streams", help="Every stream, also those that are added later.")
+    ] = False,
+    can: Annotated[str, typer.Option(help="What it may do: write, read, operate, with commas.")] = "write,read",
     series_prefix: Annotated[
         str | None, typer.Option(help="Only series that begin with this text, such as tenant7/, for one tenant.")
     ] = None,
@@ -79,20 +66,23 @@ def create(
     as_json: AsJson = False,
 ) -> None:
     """Make a key, and show it once: only a salted hash is kept."""
-    access, problems = rights.read(series_prefix)
+    if every is bool(stream):
+        fail("add --stream NAME once for each stream, or --all-streams", USAGE)
+    scopes = [scope for scope in can.replace(" ", "").split(",") if scope]
+    access, problems = check_rights(name, None if every else stream or [], scopes, series_prefix or "")
     problems += check_prefix(series_prefix) + _check_limits(rate, burst)
     now = clock.read_clock()
     end = _read_end(expires, now, problems)
     if problems:
         fail("\n".join(problems), USAGE)
     account = find_keyed_account(target)
-    check_streams(account, rights.stream or [])
+    check_streams(account, stream or [])
     warn_of_prefix(access)
     id = draw_text(ID_LENGTH)
     text, secret = _draw_secret(id)
     most = None if rate is None else burst or ceil(2 * rate)
     access = replace(access, key_id=id)
-    record = CredentialRecord(id, rights.name, access, now, (secret,), expires=end, rate=rate, burst=most)
+    record = CredentialRecord(id, name, access, now, (secret,), expires=end, rate=rate, burst=most)
     attempt_change(lambda: add_key(account, record))
     _show_key(text, record, as_json=as_json)
 
@@ -166,34 +156,6 @@ def revoke(
         connect_meters(account).detach(record)
     except AccountError as error:
         warn(f"{error}; the key gives no access any more, and `tidetable keys revoke {id}` tries again")
-
-
-@keys.command()
-def adopt(
-    target: Target,
-    gateway_key: Annotated[
-        str, typer.Argument(help="The id of a key in API Gateway, of `aws apigateway get-api-keys`.")
-    ],
-    rights: Rights,
-) -> None:
-    """Let a key that was made by hand in API Gateway, for an earlier version, go on working.
-
-    Adopt it before this version is deployed, and its callers notice nothing.
-    """
-    access, problems = rights.read()
-    if problems:
-        fail("\n".join(problems), USAGE)
-    account, now = find_account(target), clock.read_clock()
-    check_streams(account, rights.stream or [])
-    text: str = attempt_change(lambda: account.gateway.get_api_key(apiKey=gateway_key, includeValue=True)["value"])
-    id = read_id(text)
-    if id is None:
-        fail(f"the value of {gateway_key} has spaces or other characters that no header takes: make another key")
-    secret = Secret.of(text, secrets.token_bytes(SALT_BYTES))
-    record = CredentialRecord(id, rights.name, replace(access, key_id=id), now, (secret,), origin=gateway_key)
-    if not attempt_change(lambda: account.pipeline.keys.add(record)):
-        fail(f"there is a key {id} already: it was adopted before")
-    say(f"key {id} ({rights.name}) is adopted: its callers can use it as before")
 
 
 @keys.command()

@@ -8,12 +8,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from cli.choose import NoChoice, UnknownStream, check_stream, explain_open_period, find_entries
-from tests.fakes import FakeCatalog
+from cli.choose import explain_open_period
 from tests.fakes.stage import Stage
 from tests.worlds.commands import FakeFunctions, run
 from tests.worlds.entries import change_entry
-from tidetable.catalog import Entry, Opening, RecordedPolicy, State
+from tidetable.catalog import Entry, Opening, State
 from tidetable.config import parse
 from tidetable.layout import Layout
 from tidetable.periods import parse_label
@@ -55,22 +54,6 @@ def test_every_command_refuses_a_stream_that_is_not_there_before_anything_else(
     assert "there is no stream 'quake'; there are: quakes, s; did you mean quakes?" in result.output
     assert result.exit_code == 64
     assert (functions.payloads, functions.archiver_calls) == ([], 0)
-
-
-def test_a_stage_of_an_earlier_version_has_the_streams_of_the_file_that_have_periods() -> None:
-    """Its catalog has periods, and no policy until the next deployment."""
-    catalog, at = FakeCatalog(), datetime(2026, 3, 15, 12, tzinfo=UTC)
-    catalog.add(Entry("s", parse_label("2026-03-15T10"), "t", Layout("series", 1, "id"), State.CLOSED, at))
-    config = parse('[streams.s]\nperiod = "hour"\nlate = "1h"\nretention = 5\nkey = { partition_by = "series" }')
-    check_stream(catalog, config, "s")
-    with pytest.raises(UnknownStream, match=r"there is no stream 'access'; there are: s$"):
-        check_stream(catalog, config, "access")
-    with pytest.raises(UnknownStream, match="or it has no periods yet; --config names the stage's file"):
-        check_stream(catalog, None, "access")
-    catalog.put_policy(RecordedPolicy("new", ""))
-    check_stream(catalog, None, "new")
-    with pytest.raises(NoChoice, match="new has no periods yet"):
-        find_entries(catalog, None, "new", "2026-03-15T10", None)
 
 
 def test_a_label_of_another_form_is_refused_with_the_form_of_this_stream(stage: Stage) -> None:

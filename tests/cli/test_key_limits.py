@@ -99,15 +99,6 @@ def test_a_first_key_that_somebody_else_changed_leaves_no_new_gateway_key(
     assert gateway.keys == before
 
 
-def test_a_key_that_the_gateway_counts_by_its_text_is_not_attached(stage: Stage, gateway: FakeGateway) -> None:
-    gateway.keys["hand"] = {"id": "hand", "name": "billing", "value": "a" * 40}
-    assert run("keys", "adopt", "hand", "--name", "billing", "--all-streams").exit_code == 0
-    assert run("keys", "attach").output == ""
-    gateway.keys["spaces"] = {"id": "spaces", "name": "x", "value": "with spaces in the middle"}
-    result = run("keys", "adopt", "spaces", "--name", "x", "--all-streams")
-    assert (result.exit_code, "other characters that no header takes" in result.output) == (1, True)
-
-
 def test_a_pasted_key_is_shown_by_twelve_characters(stage: Stage) -> None:
     assert "there is no key 'tt_abcdefghi': " in run("keys", "revoke", "tt_abcdefghijklmn").output
 

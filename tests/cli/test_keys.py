@@ -138,14 +138,13 @@ def test_a_mistake_names_the_option_and_makes_nothing(gateway: FakeGateway, opti
         (("s", "quake", "typo"), ["'quake'; there are: quakes, s; did you mean quakes?", "no stream 'typo'"]),
     ],
 )
-@pytest.mark.parametrize("command", [("keys", "create"), ("keys", "adopt", "gateway0")])
 def test_a_stream_that_the_stage_does_not_have_is_refused_and_nothing_is_made(
-    stage: Stage, gateway: FakeGateway, command: tuple[str, ...], streams: tuple[str, ...], said: list[str]
+    stage: Stage, gateway: FakeGateway, streams: tuple[str, ...], said: list[str]
 ) -> None:
     (policy,) = stage.catalog.list_policies()
     stage.catalog.put_policy(policy._replace(stream="quakes"))
     named = [word for stream in streams for word in ("--stream", stream)]
-    result = run(*command, "--name", "a", *named)
+    result = run("keys", "create", "--name", "a", *named)
     assert (result.exit_code, [text for text in said if text not in result.output]) == (64, []), result.output
     assert (gateway.keys, list_keys()) == ({}, [])
 
@@ -154,12 +153,6 @@ def test_a_stream_that_left_the_configuration_gets_no_key(stage: Stage) -> None:
     (policy,) = stage.catalog.list_policies()
     stage.catalog.put_policy(policy._replace(stream="old", removed=stage.clock.now()))
     assert "no stream 'old'; there are: s" in run("keys", "create", "--name", "a", "--stream", "old").output
-
-
-def test_a_stage_without_recorded_streams_takes_any_name(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its first deployment was made by an earlier version."""
-    monkeypatch.setattr(type(stage.pipeline.catalog), "list_policies", lambda _: [])
-    assert run("keys", "create", "--name", "a", "--stream", "typo").exit_code == 0
 
 
 def test_keys_of_one_rate_share_a_plan_which_goes_with_the_last(stage: Stage, gateway: FakeGateway) -> None:
@@ -329,30 +322,6 @@ def test_the_keys_of_a_stage_that_was_destroyed_are_attached_again(stage: Stage,
     assert f"gateway key of {gone['id']}" in result.output
     assert ended["id"] not in result.output
     assert run("keys", "attach").exit_code == 0, "again changes nothing"
-
-
-def test_a_gateway_key_of_an_earlier_version_is_adopted_before_the_deployment(
-    stage: Stage, gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # The stack of before names no usage plan in its outputs.
-    account = Account(stage.pipeline, "lifecycle", "archiver", "restorer", None, gateway=gateway)
-    monkeypatch.setattr(common, "connect", lambda *_, **__: account)
-    gateway.keys["hand"] = {"id": "hand", "name": "billing", "value": FIRST}
-    words = "keys", "adopt", "hand", "--name", "billing", "--stream", "s", "--can", "read"
-    assert run(*words).exit_code == 0
-    decision = decision_on(stage, FIRST)
-    assert (decision.allowed, decision.meter) == (True, FIRST)
-    assert decision_on(stage, FIRST, "POST").refusal == "needs write"
-    assert "adopted before" in run(*words).output
-    assert run("keys", "adopt", "none", "--name", "x", "--all-streams").exit_code == 1
-    assert run("keys", "adopt", "hand", "--name", "x").exit_code == 64
-
-
-def test_a_key_for_one_stream_is_not_adopted_for_all_of_them(stage: Stage, gateway: FakeGateway) -> None:
-    gateway.keys["hand"] = {"id": "hand", "name": "billing", "value": FIRST}
-    words = "keys", "adopt", "hand", "--name", "billing", "--stream", "s", "--all-streams"
-    assert run(*words).exit_code == 64
-    assert list_keys() == []
 
 
 def test_the_overlap_ends_when_it_was_said(stage: Stage) -> None:
