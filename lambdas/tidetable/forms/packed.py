@@ -83,8 +83,13 @@ class Opened(NamedTuple):
     item: Item | None = None
 
 
-def open_item(item: Item, fields: Sequence[str], layout: Layout, compressor: Compressor) -> Opened | None:
-    """Open an item as columns of these fields; None for a damaged pack."""
+def open_item(
+    item: Item, fields: Sequence[str], layout: Layout, compressor: Compressor, series: Sequence[str] = ()
+) -> Opened | None:
+    """Open an item as columns of these fields; None for a damaged pack.
+
+    With ``series``, a pack without events of these series has none.
+    """
     from tidetable.packs import DamagedPack  # imported only for packs, as most cold starts do not need it
     from tidetable.packs.partial import PartialPack
 
@@ -97,6 +102,8 @@ def open_item(item: Item, fields: Sequence[str], layout: Layout, compressor: Com
         return None
     try:
         pack = PartialPack(compressor.expand(bytes(item["pack"])), int(item.get("format", 0)))
+        if series and not pack.has_any(series):
+            return Opened(FieldColumns([], [], {path: [] for path in fields}, list), at, name.hash)
         values = {path: pack.texts if path == DATA else pack.read_field(path) for path in fields}
     except (DamagedPack, ValueError):
         return None
@@ -167,9 +174,9 @@ def _settle_cluster(opened: list[Opened], cluster: Sequence[int]) -> None:
 class PackUnit:
     """The events with ``low <= time < high`` of one logical partition, while its items arrive in any order.
 
-    ``note_damaged`` is called with each damaged pack that may have held such events. ``look`` is called before each pack
-    is opened: it may raise to stop. Packs are held as they are stored, because an event takes 10 bytes in a pack and
-    hundreds as columns.
+    With ``series``, packs without events of these series are not opened further. ``note_damaged`` is called with each
+    damaged pack that may have held events of the unit. ``look`` is called before each pack is opened: it may raise to
+    stop. Packs are held as they are stored, because an event takes 10 bytes in a pack and hundreds as columns.
     """
 
     def __init__(
@@ -182,6 +189,7 @@ class PackUnit:
         compressor: Compressor,
         note_damaged: Callable[[Item], None],
         look: Callable[[], None],
+        series: Sequence[str] = (),
     ) -> None:
         self._layout = layout
         self._span = span
@@ -191,6 +199,7 @@ class PackUnit:
         self._compressor = compressor
         self._note_damaged = note_damaged
         self._look = look
+        self._series = series
         self._held: list[tuple[str, str, Item]] = []
         self.held_bytes = 0
 
@@ -227,7 +236,7 @@ class PackUnit:
 
     def _open(self, item: Item, end: str) -> Opened | None:
         self._look()
-        found = open_item(item, self._fields, self._layout, self._compressor)
+        found = open_item(item, self._fields, self._layout, self._compressor, self._series)
         if found is None:
             self._note_damaged(item)
             return None

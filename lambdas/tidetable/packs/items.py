@@ -19,6 +19,7 @@ from tidetable.layout import Key, Layout, escape
 from tidetable.layout.pack import is_pack, make_address, parse_sort_key
 from tidetable.packs.body import FORMAT, DamagedPack, PackColumns, decode_body
 from tidetable.packs.numbers import settle_text
+from tidetable.packs.partial import PartialPack
 from tidetable.ports import Compressor
 from tidetable.times import TEXT_LENGTH
 
@@ -48,8 +49,8 @@ def pack_item(key: Key, at: int, count: int, oldest: str, body: bytes) -> Item:
     return {"pk": key.pk, "sk": key.sk, "at": at, "n": count, "oldest": oldest, "format": FORMAT, "pack": body}
 
 
-def open_item(item: Item, layout: Layout, compressor: Compressor) -> OpenedItem:
-    """Open an item and return its events.
+def open_item(item: Item, layout: Layout, compressor: Compressor, series: Sequence[str] = ()) -> OpenedItem:
+    """Open an item and return its events; of a pack, with ``series``, only the events of these series.
 
     For a damaged pack, return no events but a ``problem``, so that other packs can be read.
     """
@@ -64,8 +65,8 @@ def open_item(item: Item, layout: Layout, compressor: Compressor) -> OpenedItem:
         return OpenedItem(pk, time, time, "", at, [], [], problem=f"{where} has the key of a plain item")
     oldest = str(item.get("oldest", name.newest))
     try:
-        body = compressor.expand(bytes(item["pack"]))
-        columns = decode_body(body, int(item.get("format", 0)))
+        body, format = compressor.expand(bytes(item["pack"])), int(item.get("format", 0))
+        columns = PartialPack(body, format).find_events(series) if series else decode_body(body, format)
     except (DamagedPack, ValueError) as error:
         return OpenedItem(pk, name.newest, oldest, name.hash, at, [], [], problem=f"{where} is damaged: {error}")
     places = list_places(columns, layout)

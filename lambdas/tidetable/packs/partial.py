@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from decimal import Decimal
 from functools import cached_property
+from itertools import compress
 from typing import Any
 
 import msgspec
@@ -21,6 +22,7 @@ from tidetable.packs.body import (
     UUIDS,
     DamagedPack,
     PackBody,
+    PackColumns,
     decode_texts,
     read_times,
     unpack_ids,
@@ -49,6 +51,7 @@ class PartialPack:
             self.times: Sequence[str] = read_times(decoded)
             self.count = len(self.times)
             numbers, names = decoded.which_series, decoded.series
+            self._names = frozenset(names)
             self.series: Sequence[str] = [names[number] for number in numbers] if numbers else names * self.count
             self._refuse_damage()
         except (msgspec.DecodeError, ValueError, IndexError, TypeError) as error:
@@ -71,6 +74,18 @@ class PartialPack:
         # The texts are only needed for derived ids.
         derived = self._body.ids in (DERIVED, DERIVED_TIMELESS)
         return unpack_ids(self._body, self.times, self.series, self.texts if derived else ())
+
+    def has_any(self, series: Sequence[str]) -> bool:
+        """True if the pack has events of any of these series."""
+        return not self._names.isdisjoint(series)
+
+    def find_events(self, series: Sequence[str]) -> PackColumns:
+        """Find the events of some series. A pack without them is not decoded further."""
+        if not self.has_any(series):
+            return PackColumns((), (), (), ())
+        flags = list(map(frozenset(series).__contains__, self.series))
+        columns = [self.times, self.series, self.ids, self.texts, self.ats]
+        return PackColumns._make([None if column is None else list(compress(column, flags)) for column in columns])
 
     def read_field(self, path: str) -> Sequence[Any]:
         """Read the plain value of a field, by its path, of each event: a text, a number, a boolean or None."""

@@ -39,7 +39,7 @@ class PackOpener:
 
     def open(self, item: Item) -> OpenedItem:
         """Open an item. A damaged pack has a ``problem`` and no events."""
-        opened = self._open_item(item, self._layout, self._session.reader.unpacker.compressor)
+        opened = self._open_item(item, self._layout, self._session.reader.unpacker.compressor, self._scan.series)
         plain = opened.problem is None and not opened.hash
         return _place_across(opened) if self._of_series and plain else opened
 

@@ -31,11 +31,13 @@ class PackScan(LiveScan, frozen=True, kw_only=True):
     """The scan of a period's table of packs. ``keys`` are the bounds of packs.
 
     The scan has the events in these packs with ``low <= place < high``. If the partitions are several series, places
-    name the series. The layout says which suffixes can hold events of the wanted series.
+    name the series. The layout says which suffixes can hold events of the wanted series. Of packs of several series,
+    only the events of ``series`` are opened; of all series if it is empty.
     """
 
     low: str
     high: str
+    series: Sequence[str] = ()
     unpacks: ClassVar[bool] = True
 
     @classmethod
@@ -57,9 +59,11 @@ class PackScan(LiveScan, frozen=True, kw_only=True):
         keys = KeyRange(entry.table, "", *find_key_range(start, end, choose_form(entry.layout).span))
         low, high = low or entry.layout.make_edge(start), high or entry.layout.make_edge(end)
         suffixes = entry.layout.list_suffixes(series)
-        return cls(
+        scan = cls(
             entry=entry, start=start, end=end, keys=keys, partitions=partitions, suffixes=suffixes, low=low, high=high
         )
+        # In a table by series, the partitions imply the series.
+        return replace(scan, series=series) if entry.layout.partition_by == "time" else scan
 
     def make_first_reads(self, count: int) -> list[RangeRead]:
         """Make the reads of the first page of each range: only a few packs, because one may hold all wanted events."""
