@@ -11,10 +11,12 @@ from tidetable.conditions import ANY, Condition, NameConditions
 from tidetable.layout import Index, Layout
 from tidetable.layout.period_layout import Packing
 from tidetable.periods import parse_label
+from tidetable.query.estimate import list_filters
 from tidetable.query.model import Position, Projection, Query
 from tidetable.query.packs.scan import PackScan
-from tidetable.query.plan import needs_table_data, plan_query, push_down
-from tidetable.query.scans import GatherScan, Scan, TableScan, list_filters
+from tidetable.query.plain.plain_scans import needs_table_data, push_down
+from tidetable.query.plan import plan_query
+from tidetable.query.scans import GatherScan, Scan, TableScan
 
 DAY = datetime(2026, 3, 5, tzinfo=UTC)
 NEXT = datetime(2026, 3, 6, tzinfo=UTC)

@@ -15,15 +15,17 @@ from tidetable.config import parse
 from tidetable.layout import Index, Layout, Packing
 from tidetable.periods import Kind, find_containing
 from tidetable.ports import NotedSeries
+from tidetable.query.estimate import list_filters
 from tidetable.query.explain import show_names, show_since
 from tidetable.query.indexed_series import Stretch, is_noted, read_series
 from tidetable.query.merge import Demand, compute_share
 from tidetable.query.model import EVERYTHING, Position, Projection, Query
 from tidetable.query.packs.scan import PackScan
 from tidetable.query.page import MAX_BODY_BYTES, count_fitting_rows, list_gaps
-from tidetable.query.plan import _is_ahead, cover_range, needs_table_data
+from tidetable.query.plain.plain_scans import needs_table_data
+from tidetable.query.plan import cover_range
 from tidetable.query.render import _escape_cell
-from tidetable.query.scans import Gap, find_visible_gaps, list_filters
+from tidetable.query.scans import Gap, find_visible_gaps, is_ahead
 from tidetable.query.typed import _choose_converter, type_events, type_rows
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
@@ -238,7 +240,7 @@ def test_a_column_holds_what_it_holds_exactly(kind: str, value: Any, held: Any) 
 @pytest.mark.parametrize(("after", "ahead"), [(NOON, False), (NOON - HOUR, True)])
 def test_nothing_lies_ahead_of_a_place_at_the_end(after: datetime, ahead: bool) -> None:
     query = Query("s", START, NOON, ANY, ascending=True, limit=1, after=Position(after))
-    assert _is_ahead(START, NOON, query) is ahead
+    assert is_ahead(query, START, NOON) is ahead
 
 
 @pytest.mark.parametrize(("text", "cell"), [("-1+cmd", "'-1+cmd"), ("-1", "-1"), ("=1", "'=1"), ("+1e5", "+1e5")])

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from enum import Enum
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from tidetable.events import Event, Item
 from tidetable.ports import Compressor, Page, Put
@@ -42,6 +43,11 @@ class Form(Protocol):
     """How the events of a period lie in its table."""
 
     @property
+    def name(self) -> str:
+        """The name by which queries find how the form is read."""
+        ...
+
+    @property
     def unit(self) -> Unit:
         """The unit of settling."""
         ...
@@ -49,6 +55,14 @@ class Form(Protocol):
     @property
     def span(self) -> int:
         """The longest time between two events of an item, in seconds; 0 if an item holds one event."""
+        ...
+
+    def describe(self) -> Mapping[str, Any]:
+        """Describe the form by its members in the API's description of a layout."""
+        ...
+
+    def find_key_range(self, start: datetime, end: datetime) -> tuple[str, str]:
+        """Find the range of sort keys, ``low <= sk < high``, of all items that may hold an event of ``[start, end)``."""
         ...
 
     @property

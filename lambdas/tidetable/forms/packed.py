@@ -9,15 +9,16 @@ than ``span`` older than its newest event, and the newest event is in the pack's
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from operator import add
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tidetable.events import Event, Item
 from tidetable.forms.field_columns import DATA, FieldColumns, Flags
 from tidetable.forms.form import Puts, SharedPut, Unit
 from tidetable.layout import Layout, Packing
-from tidetable.layout.pack import is_pack, parse_sort_key
+from tidetable.layout.pack import find_key_range, is_pack, parse_sort_key
 from tidetable.ports import Compressor, Page, Put
 from tidetable.times import MOMENT, TEXT_LENGTH, from_micros, from_text, to_micros, to_text
 from tidetable.values import count_item_bytes
@@ -32,13 +33,23 @@ _PACKED_EVENTS, _PACKED_BYTES = 20_000, 16_000_000
 class PackedForm:
     """Packs, and large events alone beside them."""
 
+    name = "packed"
     keeps_items = False
     reads_columns = True
 
     def __init__(self, layout: Layout, packing: Packing) -> None:
         self._layout = layout
         self.unit = Unit.SUFFIX if layout.shard_by == "series" else Unit.PARTITION
+        self._packing = packing
         self.span = packing.span
+
+    def describe(self) -> Mapping[str, Any]:
+        """Return the packing."""
+        return {"pack": {"span_seconds": self._packing.span, "max_bytes": self._packing.max_bytes}}
+
+    def find_key_range(self, start: datetime, end: datetime) -> tuple[str, str]:
+        """Return the range of the packs and of the events that are alone."""
+        return find_key_range(start, end, self.span)
 
     def make_puts(self, items: Sequence[Item], table: str, compressor: Compressor) -> Puts:
         """Make packs. An event that is too large for a pack is alone."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from itertools import islice, repeat
+from typing import Any
 
 from tidetable.events import Event, Item
 from tidetable.forms.field_columns import FieldColumns
@@ -18,6 +20,7 @@ _WRITTEN_TOGETHER = 400
 class PlainForm:
     """An item per event."""
 
+    name = "plain"
     unit = Unit.ITEM
     span = 0
     reads_columns = False
@@ -25,6 +28,15 @@ class PlainForm:
     def __init__(self, layout: Layout) -> None:
         # A version gets its number and its digest.
         self.keeps_items = not layout.versioned
+        self._layout = layout
+
+    def describe(self) -> Mapping[str, Any]:
+        """Say that there are no packs."""
+        return {"pack": None}
+
+    def find_key_range(self, start: datetime, end: datetime) -> tuple[str, str]:
+        """Return the edges of the times."""
+        return self._layout.make_edge(start), self._layout.make_edge(end)
 
     def make_puts(self, items: Sequence[Item], table: str, compressor: Compressor) -> Puts:  # noqa: ARG002 - see Form
         """Return all events as alone: versions and large values refine their puts."""

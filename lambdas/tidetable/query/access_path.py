@@ -177,9 +177,7 @@ def name_partitions(index: Index, values: Sequence[str], kind: str = "") -> list
 
 
 def suggest_index(stream: str, layout: Layout, conditions: Sequence[Condition]) -> str:
-    """Suggest a setting, such as an index, with which a stream by series can answer a query without series."""
-    if layout.pack is not None:
-        return f"a stream that is partitioned by time: an index cannot hold the events in the packs of {stream}"
+    """Suggest an index, or other conditions, with which a stream by series can answer a query without series."""
     table = f"[[streams.{stream}.index]]"
     equal = [condition for condition in conditions if condition.equals]
     skipped = next((text for index in layout.indexes if (text := _find_skipped(index, conditions)) is not None), None)

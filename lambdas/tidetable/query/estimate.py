@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from tidetable.conditions import ANY
 from tidetable.ports import GET_ITEMS, Table
 from tidetable.query.merge import compute_share
 from tidetable.query.model import Query
@@ -27,7 +28,6 @@ from tidetable.query.scans import (
     Plan,
     Scan,
     TableScan,
-    list_filters,
 )
 
 # AWS: 4 KB take one read unit, or half a unit if the read need not be strongly consistent. A page ends at 1 MB.
@@ -37,6 +37,16 @@ _USUAL_BYTES = 1024.0
 _SERIES_SHARE = 0.01
 # At most this many pages are computed one by one. The other pages are assumed to cost as much as these.
 _FOLLOWED = 100
+
+
+def list_filters(scan: Scan, query: Query | None) -> list[str]:
+    """List the parameters that filter events after reading, so that some events are read in vain.
+
+    A ranking has no ``query``.
+    """
+    times = [] if isinstance(scan, ArchiveScan) or scan.keys.times is None else ["time"]
+    names = ANY if isinstance(scan, ArchiveScan) or query is None else scan.find_names_left(query)
+    return [*times, *names.parameters, *(f"where.{condition.field}" for condition in scan.conditions)]
 
 
 class Spent(msgspec.Struct):

@@ -13,12 +13,12 @@ from tidetable.catalog import Entry
 from tidetable.conditions import Condition, NameConditions
 from tidetable.config import Stream
 from tidetable.ports import Pools, Table, Tables
-from tidetable.query.estimate import Estimate, estimate_query
+from tidetable.query.estimate import Estimate, estimate_query, list_filters
 from tidetable.query.model import Query, Reader
 from tidetable.query.page import list_gaps
 from tidetable.query.plan import plan_query
 from tidetable.query.read import AHEAD
-from tidetable.query.scans import ArchiveScan, IndexScan, Plan, Scan, list_filters
+from tidetable.query.scans import ArchiveScan, IndexScan, Plan, Scan
 from tidetable.times import to_text
 
 # At most this many scans are shown: a year of small buckets has more scans than fit into an answer.

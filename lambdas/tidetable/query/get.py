@@ -10,14 +10,14 @@ from tidetable.access import forbid_series
 from tidetable.catalog import Entry, find_entry
 from tidetable.config import Stream
 from tidetable.errors import InvalidRef, TableMissing
-from tidetable.layout import Ref
-from tidetable.layout.pack import is_address
+from tidetable.layout import Key, Ref
 from tidetable.problems import refuse_request
 from tidetable.query.earlier import VersionChoice, make_archive_rows
+from tidetable.query.lookups import LookupTable
 from tidetable.query.model import Reader
-from tidetable.query.packs.finder import choose_finder
 from tidetable.query.parse import Parameters
 from tidetable.query.read import read_periods
+from tidetable.query.readings import choose_reading
 from tidetable.query.rows import Row
 from tidetable.query.session import ReadSession
 from tidetable.times import from_text, to_text
@@ -100,7 +100,8 @@ class _EventReader(NamedTuple):
 
     def _read_live(self, entry: Entry) -> Row | None:
         key, names = self.ref.key, self._read_names(entry)
-        item, damaged = choose_finder(entry, self.session).find_event(key, names, consistent=self.consistent)
+        table = LookupTable(entry, self.session, self.consistent)
+        item, damaged = choose_reading(entry.layout).find_event(table, key, names)
         if item is not None:
             return self.choice.read_row(item, entry, self.session)
         if not damaged or names is None:
@@ -127,7 +128,6 @@ class _EventReader(NamedTuple):
         keys = self.choice.make_range(entry, entry.archived.manifest, sort_key)
         page = self.session.reader.archive.read(keys, limit=100, ascending=True)
         rows = make_archive_rows(page, entry, self.choice.projection)
-        # The ref of an event that was in a pack names the pack, so its key is not the key of the archived row.
-        in_pack = is_address(self.ref.key.pk)
-        row = next((row for row in rows if (row.item["pk"], row.item["sk"]) == self.ref.key or in_pack), None)
+        is_key_of = choose_reading(layout).is_key_of
+        row = next((row for row in rows if is_key_of(self.ref.key, Key(row.item["pk"], row.item["sk"]))), None)
         return None if row is None else self.choice.take_archived(row)

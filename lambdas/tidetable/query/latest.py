@@ -18,10 +18,11 @@ from tidetable.layout import MAX_NAME_BYTES
 from tidetable.periods import find_containing
 from tidetable.problems import Problem, ProblemError, refuse_parameter, refuse_request
 from tidetable.query.hydrate import complete_rows
+from tidetable.query.lookups import LookupTable
 from tidetable.query.model import Cost, Projection, Reader
-from tidetable.query.packs.finder import choose_finder
 from tidetable.query.page import Room
 from tidetable.query.parse import Parameters
+from tidetable.query.readings import choose_reading
 from tidetable.query.rows import Row, show_rows
 from tidetable.query.session import ReadSession
 from tidetable.query.waves import AT_ONCE
@@ -194,8 +195,8 @@ class _Search(NamedTuple):
         start, end, items = entry.period.start, entry.period.end, list[Item]()
         if self.before is not None:
             end = min(end, self.before)
-        finder = choose_finder(entry, self.session)
-        for name, lookup in finder.find_latest(names, start, end, consistent=self.consistent):
+        table = LookupTable(entry, self.session, self.consistent)
+        for name, lookup in choose_reading(entry.layout).find_latest(table, names, start, end):
             if lookup.damaged:
                 self.latest.damaged.add(name)
                 self.latest.losses.append(

@@ -13,9 +13,10 @@ from tidetable.conditions import ANY, NAMES
 from tidetable.config import Stream
 from tidetable.errors import InvalidCursor, InvalidTime, UnknownZone
 from tidetable.problems import ProblemError, refuse_parameter, refuse_request
-from tidetable.query.access_path import choose_access_path, suggest_index
+from tidetable.query.access_path import choose_access_path
 from tidetable.query.cursor import Cursor, Seal, refuse_long
 from tidetable.query.model import Position, Projection, Query, RangeSelection
+from tidetable.query.readings import choose_reading
 from tidetable.times import EPOCH, parse_point
 from tidetable.where import REPEATED, WHERE, is_condition, parse_conditions, parse_names, parse_path
 
@@ -246,7 +247,8 @@ def refuse_scan(stream: Stream, query: Query) -> None:
     why = f"{stream.name} is partitioned by series, so a query without series would scan whole tables"
     if query.names.series_prefix:
         why = f"{why}, and series:prefix names no series"
-    detail = f"add series=: {why}; or {suggest_index(stream.name, layout, conditions)}"
+    suggested = choose_reading(layout).suggest_index(stream.name, layout, conditions)
+    detail = f"add series=: {why}; or {suggested}"
     raise refuse_request(400, "needs_index" if indexed else "needs_series", detail)
 
 

@@ -12,6 +12,7 @@ from tidetable.catalog import Entry, State
 from tidetable.catalog_steps import list_open_backfills
 from tidetable.config import Config, Stream
 from tidetable.config.stream import IndexPolicy
+from tidetable.forms.choose import choose_form
 from tidetable.layout import Layout
 from tidetable.ports import CatalogReader, Pools, Table, Tables
 from tidetable.problems import refuse_parameter
@@ -78,7 +79,7 @@ def describe_layout(layout: Layout) -> Mapping[str, Any]:
         "bucket_seconds": layout.bucket or None,
         "shards": layout.shards,
         "shard_by": layout.shard_by,
-        "pack": None if layout.pack is None else {"span_seconds": layout.pack.span, "max_bytes": layout.pack.max_bytes},
+        **choose_form(layout).describe(),
     }
 
 

@@ -5,22 +5,22 @@ A scan is for a table, an index, packs or an archive. The planner makes scans. T
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from datetime import datetime
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime, timedelta
 from typing import ClassVar, Literal
 
 import msgspec
 from msgspec.structs import asdict, replace
 
 from tidetable.catalog import FAULTS, Entry, GapReason
-from tidetable.conditions import ANY, Condition, NameConditions
+from tidetable.conditions import Condition, NameConditions
 from tidetable.events import Item
-from tidetable.layout import WHOLE, Index, escape, unescape
+from tidetable.layout import WHOLE, Index, Layout, escape, unescape
 from tidetable.layout.period_layout import NEWEST
 from tidetable.ports import ArchiveRange, KeyRange, RangeRead, Table
 from tidetable.query.merge import compute_share
 from tidetable.query.model import Position, Query
-from tidetable.times import MOMENT, from_text
+from tidetable.times import MOMENT, from_text, to_text
 
 # Events that are gathered are read to their end. AWS: a page of a query ends at 1 MB, whatever its limit.
 GATHERED = 10_000
@@ -110,10 +110,6 @@ class LiveScan(_Scan, frozen=True, kw_only=True):
         """Make the reads of the first page of each range, if ``count`` events are wanted."""
         limit = compute_share(count, self.count) if self.count else 0
         return [RangeRead(keys, limit) for keys in self.ranges]
-
-    def begins_with_oldest(self, query: Query) -> bool:  # noqa: ARG002 - scans of packs need them
-        """True if a page of the oldest events is read in no order of its items, so that its reads come in waves."""
-        return False
 
     def measure_events(self, table: Table) -> tuple[float, float]:
         """Return the number of events in all that the scan is a part of, and the bytes of one; zeros if unknown."""
@@ -247,16 +243,6 @@ class ArchiveScan(_Scan, frozen=True, kw_only=True):
 Scan = LiveScan | ArchiveScan
 
 
-def list_filters(scan: Scan, query: Query | None) -> list[str]:
-    """List the parameters that filter events after reading, so that some events are read in vain.
-
-    A ranking has no ``query``.
-    """
-    times = [] if isinstance(scan, ArchiveScan) or scan.keys.times is None else ["time"]
-    names = ANY if isinstance(scan, ArchiveScan) or query is None else scan.find_names_left(query)
-    return [*times, *names.parameters, *(f"where.{condition.field}" for condition in scan.conditions)]
-
-
 def find_visible_gaps(gaps: Iterable[Gap], now: datetime) -> list[Gap]:
     """Return the gaps of an answer, oldest first, without the gaps of future periods."""
     return sorted((gap for gap in gaps if gap.start <= now), key=lambda gap: gap.start)
@@ -267,3 +253,43 @@ class Plan(msgspec.Struct, frozen=True):
 
     scans: Iterable[Scan]
     gaps: Sequence[Gap]
+
+
+def slice_range(
+    query: Query, layout: Layout, start: datetime, end: datetime
+) -> Iterator[tuple[Sequence[str], datetime, datetime]]:
+    """Slice a range by the buckets, in the answer's order, each slice after its logical partitions.
+
+    Slices before the query's position are left out. A layout by series gives the whole range, and the partitions of the
+    query's series.
+    """
+    if layout.partition_by == "series":
+        if is_ahead(query, start, end):
+            yield [escape(series) for series in query.names.series], start, end
+        return
+    size, first = timedelta(seconds=layout.bucket), layout.find_bucket(start)
+    count = -(-(end - first) // size)
+    for number in range(count) if query.ascending else range(count - 1, -1, -1):
+        bucket = first + number * size
+        begin, stop = max(start, bucket), min(end, bucket + size)
+        if query.after is None or is_ahead(query, begin, stop):
+            yield [to_text(bucket)], begin, stop
+
+
+def is_ahead(query: Query, start: datetime, end: datetime) -> bool:
+    """True if ``[start, end)`` may hold an event after the query's position."""
+    if query.after is None:
+        return True
+    if query.ascending:
+        return query.after.time < end
+    return start < query.after.time or (bool(query.after.id) and start == query.after.time)
+
+
+def find_edges(query: Query, layout: Layout, start: datetime, end: datetime) -> tuple[str, str, str | None]:
+    """Find the bounds of sort keys, and the position's sort key if it lies between them.
+
+    A sort key is a time, ``#`` and more. So bounds that are only times include the start and exclude the end.
+    """
+    low, high = layout.make_edge(start), layout.make_edge(end)
+    after = None if query.after is None else query.after.make_sort_key(layout)
+    return low, high, after if after is not None and low <= after <= high else None

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from math import inf
+from operator import attrgetter
+from typing import NamedTuple
 
 import msgspec
 
@@ -11,13 +14,29 @@ from tidetable.catalog import Entry, GapReason
 from tidetable.errors import TableMissing
 from tidetable.events import Item
 from tidetable.forms.choose import choose_form
-from tidetable.forms.form import Form
-from tidetable.ports import FieldPage, ItemColumns, Page
-from tidetable.query.model import RESERVE, Cost, Reader
+from tidetable.ports import FieldPage, ItemColumns, Page, RangeRead
+from tidetable.query.merge import Demand
+from tidetable.query.model import RESERVE, Cost, Query, Reader
 from tidetable.query.scans import Gap, Scan
+from tidetable.query.waves import TEXTS_AT_ONCE, cut_reads
 from tidetable.remaining import Remaining
 
 _EMPTY = Page(ItemColumns((), (), ()), more=False)
+
+
+class PageKind(NamedTuple):
+    """The form in which a store reads pages: as columns, or as items that are ``texts`` or have only ``fields``.
+
+    Items that are ``decoded`` are objects of Python, which take many times their bytes. Pages that are ``whole`` are not
+    shortened to fit into memory beside others. ``count`` counts the events of a page.
+    """
+
+    as_columns: bool = False
+    texts: bool = False
+    fields: tuple[str, ...] = ()
+    decoded: bool = False
+    whole: bool = False
+    count: Callable[[Page], int] = attrgetter("read")
 
 
 class ReadSession(msgspec.Struct):
@@ -57,16 +76,21 @@ class ReadSession(msgspec.Struct):
         return [gap for gap, *_ in self._gaps]
 
     def take_page(
-        self, page: Page | None, entry: Entry, start: datetime, end: datetime, form: Form | None = None
+        self,
+        page: Page | None,
+        entry: Entry,
+        start: datetime,
+        end: datetime,
+        count: Callable[[Page], int] = attrgetter("read"),
     ) -> Page:
         """Count a page that was read for ``[start, end)``. None is the page of a missing table: it becomes empty.
 
-        A ``form`` counts the events of items that hold several.
+        ``count`` counts its events.
         """
         self.cost.requests += 1
         if page is not None:
             self.cost.units += page.units
-            self.cost.read += page.read if form is None else form.count_events(page)
+            self.cost.read += count(page)
             return page
         if not self.forgiving:
             raise TableMissing(entry.table)
@@ -80,7 +104,7 @@ class ReadSession(msgspec.Struct):
             self.cost.units += page.units
             self.cost.read += page.read
         else:
-            self.take_page(page, entry, start, end, choose_form(entry.layout))
+            self.take_page(page, entry, start, end, choose_form(entry.layout).count_events)
 
     def note_gap(self, gap: Gap, entry: Entry, pk: str = "", sk: str = "") -> None:
         """Note a gap once for each table and item.
@@ -97,3 +121,36 @@ class ReadSession(msgspec.Struct):
     def note_lost(self, entry: Entry, item: Item) -> None:
         """Note an event whose needed data is missing or damaged, as a gap at the event's time."""
         self.note_gap(Gap.of_lost(entry, item), entry, item["pk"], item["sk"])
+
+
+class ReadPass(msgspec.Struct):
+    """One pass over scans in the order of time. ``session`` gets its cost, its gaps and its sources.
+
+    ``demand`` says how many events are still wanted. ``entries`` are those of the scans that have begun, by table.
+    ``has_advanced`` says that a scan was read.
+    """
+
+    query: Query
+    session: ReadSession
+    demand: Demand
+    entries: dict[str, Entry] = msgspec.field(default_factory=dict)
+    has_advanced: bool = False
+
+    def fetch(self, reads: Sequence[RangeRead], kind: PageKind, ranges: int) -> list[Page]:
+        """Fetch the pages of some ranges. ``ranges`` is the number of ranges that are merged, also of those that are not
+        read now; 0 if the pages must be whole.
+        """
+        query, session, pages = self.query, self.session, list[Page]()
+        store, entries = session.reader.store, self.entries
+        waves: Iterable[Sequence[RangeRead]] = [reads]
+        if kind.decoded or ranges > 2 * TEXTS_AT_ONCE:
+            waves = cut_reads(reads, pages, decoded=kind.decoded, consistent=query.consistent, ranges=ranges)
+        for some in waves if reads else ():
+            answers = store.query_many(
+                some, ascending=query.ascending, consistent=query.consistent, texts=kind.texts, fields=kind.fields
+            )
+            pages += [
+                session.take_page(page, entries[keys.table], query.start, query.end, kind.count)
+                for (keys, _), page in zip(some, answers, strict=True)
+            ]
+        return pages

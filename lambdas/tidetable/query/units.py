@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from functools import partial
-from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -24,7 +23,7 @@ from tidetable.ports import FieldPage, ItemColumns, KeyRange, Page
 from tidetable.query.hydrate import match_conditions, read_base_items
 from tidetable.query.model import Query
 from tidetable.query.scans import GatherScan, IndexScan, LiveScan, TableScan
-from tidetable.query.session import ReadSession
+from tidetable.query.session import PageKind, ReadSession
 from tidetable.times import TEXT_LENGTH, from_text, to_text
 
 # The packs that are opened even without time, so that a small read can advance: that needs less than ``RESERVE``.
@@ -60,14 +59,6 @@ class Patience(msgspec.Struct):
         self.opened += 1
         if self.opened > _OPENED_ANYWAY and not self.session.has_time:
             raise OutOfTime
-
-
-class PageKind(NamedTuple):
-    """The form in which a store reads pages: as columns, or as items that have only ``fields``, or are text."""
-
-    as_columns: bool
-    texts: bool = False
-    fields: tuple[str, ...] = ()
 
 
 class ReadUnit(msgspec.Struct):
@@ -142,7 +133,7 @@ class IndexUnit(ReadUnit):
         """Take a page of a range, and yield its events."""
         assert isinstance(page, Page)  # noqa: S101 - an index is not read as columns
         scan = self.scan
-        assert isinstance(scan, IndexScan)  # noqa: S101 - units are made by begin_unit
+        assert isinstance(scan, IndexScan)  # noqa: S101 - PlainReading makes units
         items = [item for item in page.items if self._is_new(item, scan)]
         if not scan.fetches:
             yield from self.complete(ItemColumns.of(items))

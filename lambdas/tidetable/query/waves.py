@@ -13,8 +13,6 @@ from msgspec.structs import replace
 from tidetable.events import Item
 from tidetable.ports import Page, RangeRead
 from tidetable.problems import refuse_request
-from tidetable.query.model import Query
-from tidetable.query.scans import LiveScan, Scan
 from tidetable.values import MAX_ITEM_BYTES, count_item_bytes
 
 # Six times the connections of a function: so the waves take no longer than all reads together.
@@ -27,11 +25,6 @@ MOST_UNITS = 5_000
 TEXTS_AT_ONCE = 96
 # The bytes of memory that the texts of all ranges may take: enough for the largest event of each of 512 ranges.
 MOST_BYTES = 215_000_000
-
-
-def reads_in_waves(scan: Scan, query: Query) -> bool:
-    """True if the first pages of a scan are not held together: the packs of each wave are opened before the next."""
-    return isinstance(scan, LiveScan) and scan.count > 2 * TEXTS_AT_ONCE and scan.begins_with_oldest(query)
 
 
 def measure_item(item: Item) -> int:
@@ -47,12 +40,8 @@ def cut_reads(
 ) -> Iterator[Sequence[RangeRead]]:
     """Yield the reads in waves. The caller adds the pages of each wave to ``pages``.
 
-    ``ranges`` is the number of ranges that are merged, also of those that are not read now; 0 if pages of texts must be
-    whole, as they were read. ProblemError if the pages of a wave do not fit into memory beside those before.
+    ``ranges`` is as in ``fetch``. ProblemError if the pages of a wave do not fit into memory beside those before.
     """
-    if not decoded and ranges <= 2 * TEXTS_AT_ONCE:
-        yield from [reads] if reads else []
-        return
     if not decoded:
         yield from _cut_texts(reads, pages, ranges)
         return

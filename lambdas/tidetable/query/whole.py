@@ -27,10 +27,10 @@ from tidetable.ports import ArchivePage, ArchiveRange, FieldPage, Page, RangeRea
 from tidetable.query.archives import ARCHIVES, read_archive_pages, wait_for_page
 from tidetable.query.batches import TimeUp
 from tidetable.query.model import Position, Query
-from tidetable.query.packs.unit import begin_unit
+from tidetable.query.readings import choose_reading
 from tidetable.query.scans import ArchiveScan, LiveScan, Scan
-from tidetable.query.session import ReadSession
-from tidetable.query.units import NO_EVENTS, OutOfTime, PageKind, Patience, RangeState, ReadUnit, begin_ranges
+from tidetable.query.session import PageKind, ReadSession
+from tidetable.query.units import NO_EVENTS, OutOfTime, Patience, RangeState, ReadUnit, begin_ranges
 from tidetable.times import to_text
 
 # At most this many pages are read at once. A page that is decoded into objects takes 15 MB.
@@ -81,7 +81,10 @@ class WholeReader:
                     return
 
     def _read_live(self, scans: Sequence[LiveScan]) -> Iterator[WholeBatch | TimeUp]:
-        units = deque(begin_unit(scan, self._query, self._session, self._fields, self._patience) for scan in scans)
+        units = deque(
+            choose_reading(scan.entry.layout).begin_unit(scan, self._query, self._session, self._fields, self._patience)
+            for scan in scans
+        )
         # A range with an earlier edge comes first; the number makes the order of equal edges certain.
         heap = [(state.edge, number, state) for number, state in enumerate(_list_ranges(units))]
         heapify(heap)

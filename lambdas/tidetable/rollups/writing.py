@@ -15,7 +15,6 @@ from tidetable.events import Event, Item
 from tidetable.exact_json import decode_json
 from tidetable.forms.choose import choose_form
 from tidetable.groups import group_by_size
-from tidetable.layout.pack import find_key_range
 from tidetable.packs import open_item, walk_packs
 from tidetable.packs.numbers import settle_text
 from tidetable.ports import EventStore, Guarded, KeyRange, Put, RangeRead, Transacted
@@ -67,7 +66,7 @@ def read_present(entry: Entry, bucket: datetime, services: Services) -> Present:
     layout, unpacker = entry.layout, services.reader.unpacker
     low, high = layout.make_edge(bucket), layout.make_edge(bucket + MOMENT)
     span = choose_form(layout).span
-    items = list(_read_items(entry, bucket, span, services.reader.store))
+    items = list(_read_items(entry, bucket, services.reader.store))
     packs = sorted((open_item(item, layout, unpacker.compressor) for item in items), key=attrgetter("newest"))
     events = {}
     for run in walk_packs(packs, span=max(span, 1), ascending=True, low=low, high=high):
@@ -80,8 +79,8 @@ def read_present(entry: Entry, bucket: datetime, services: Services) -> Present:
     return Present(events, max((int(item.get("at", 0)) for item in items), default=0))
 
 
-def _read_items(entry: Entry, bucket: datetime, span: int, store: EventStore) -> Iterator[Item]:
-    low, high = find_key_range(bucket, bucket + MOMENT, span)
+def _read_items(entry: Entry, bucket: datetime, store: EventStore) -> Iterator[Item]:
+    low, high = choose_form(entry.layout).find_key_range(bucket, bucket + MOMENT)
     logical = entry.layout.name_partition(bucket, "")
     ranges = [KeyRange(entry.table, f"{logical}#{number}", low, high) for number in range(entry.layout.shards)]
     while ranges:

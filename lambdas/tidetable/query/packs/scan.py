@@ -12,7 +12,6 @@ from msgspec.structs import replace
 from tidetable.catalog import Entry, GapReason
 from tidetable.events import Item
 from tidetable.forms.choose import choose_form
-from tidetable.layout.pack import find_key_range
 from tidetable.ports import KeyRange, RangeRead, Table
 from tidetable.query.access_path import AccessPath
 from tidetable.query.merge import compute_share
@@ -56,7 +55,7 @@ class PackScan(LiveScan, frozen=True, kw_only=True):
 
         Without ``low`` and ``high`` the scan has all of these events.
         """
-        keys = KeyRange(entry.table, "", *find_key_range(start, end, choose_form(entry.layout).span))
+        keys = KeyRange(entry.table, "", *choose_form(entry.layout).find_key_range(start, end))
         low, high = low or entry.layout.make_edge(start), high or entry.layout.make_edge(end)
         suffixes = entry.layout.list_suffixes(series)
         scan = cls(
@@ -73,13 +72,6 @@ class PackScan(LiveScan, frozen=True, kw_only=True):
     def count_first(self, count: int) -> int:
         """Count the packs of each range to read first, if ``count`` events of the scan are wanted."""
         return max(LEAST_PACKS, compute_share(ceil(count / _EVENTS_PER_PACK), max(self.count, 1)))
-
-    def begins_with_oldest(self, query: Query) -> bool:
-        """True if a page of the oldest events is read.
-
-        A condition on data is checked on the copy that counts, so nobody knows where such a page ends.
-        """
-        return query.ascending and not self.conditions
 
     def measure_events(self, table: Table) -> tuple[float, float]:
         """Estimate the events of the table: nobody has counted the events in packs."""

@@ -1,22 +1,18 @@
-"""The units of whole reads by the type of a scan. The unit of packs is all suffixes of one logical partition."""
+"""The unit of a whole read of packs: all suffixes of one logical partition."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
 
-from tidetable.events import Item
 from tidetable.forms.choose import choose_form
 from tidetable.forms.field_columns import FieldColumns
 from tidetable.forms.packed import PackUnit
 from tidetable.layout.pack import shift_time
 from tidetable.ports import FieldPage, ItemColumns, Page
-from tidetable.query.model import Query
-from tidetable.query.packs.scan import PackScan, make_damaged_gap
-from tidetable.query.scans import IndexScan, LiveScan
-from tidetable.query.session import ReadSession
-from tidetable.query.units import NO_EVENTS, IndexUnit, OutOfTime, PageKind, Patience, RangeState, ReadUnit
-from tidetable.times import TEXT_LENGTH, from_text
+from tidetable.query.session import PageKind
+from tidetable.query.units import NO_EVENTS, OutOfTime, RangeState, ReadUnit
+from tidetable.times import from_text
 
 # The bytes of packs that a unit holds until they can be settled.
 _MOST_HELD = 200_000_000
@@ -34,14 +30,14 @@ class PackedUnit(ReadUnit):
 
     def take(self, state: RangeState, page: Page | FieldPage) -> Iterator[FieldColumns]:  # noqa: ARG002 - as of the others
         """Take a page of packs: its events are settled later."""
-        assert self.packs is not None  # noqa: S101 - begin_unit sets it
+        assert self.packs is not None  # noqa: S101 - PackedReading sets it
         assert isinstance(page, Page)  # noqa: S101 - packs are not read as columns
         self.packs.hold(page.items)
         yield from ()
 
     def settle(self, edge: str | None) -> Iterator[tuple[FieldColumns, datetime | None]]:
         """Yield events that are settled when all ranges were read up to the time ``edge``; None is the end."""
-        assert self.packs is not None  # noqa: S101 - begin_unit sets it
+        assert self.packs is not None  # noqa: S101 - PackedReading sets it
         names, conditions = self.scan.find_names_left(self.query), self.scan.conditions
         # A copy of an event may lie in a pack whose newest event is almost one span newer.
         before = None if edge is None else shift_time(edge, -choose_form(self.scan.entry.layout).span)
@@ -60,30 +56,3 @@ class PackedUnit(ReadUnit):
     def find_reached(self, edge: str) -> datetime:  # noqa: ARG002 - as of the others
         """Find the instant before which all events were yielded."""
         return self.reached or self.scan.start
-
-
-def begin_unit(
-    scan: LiveScan, query: Query, session: ReadSession, fields: tuple[str, ...], patience: Patience
-) -> ReadUnit:
-    """Begin the unit of a scan."""
-    if isinstance(scan, IndexScan):
-        return IndexUnit(scan, query, session, fields)
-    if not isinstance(scan, PackScan):
-        return ReadUnit(scan, query, session, fields)
-
-    def note_damaged(item: Item) -> None:
-        gap = make_damaged_gap(scan, item)
-        if gap is not None:
-            session.note_gap(gap, scan.entry, item["pk"], item["sk"])
-
-    packs = PackUnit(
-        scan.entry.layout,
-        choose_form(scan.entry.layout).span,
-        scan.low[:TEXT_LENGTH],
-        scan.high[:TEXT_LENGTH],
-        tuple(dict.fromkeys([*fields, *(condition.field for condition in scan.conditions)])),
-        session.reader.unpacker.compressor,
-        note_damaged,
-        patience.look_at_pack,
-    )
-    return PackedUnit(scan, query, session, fields, packs=packs)

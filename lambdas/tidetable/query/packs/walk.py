@@ -12,6 +12,7 @@ from itertools import chain, islice
 from math import ceil
 from typing import Any
 
+from tidetable.conditions import ANY
 from tidetable.events import Item
 from tidetable.forms.choose import choose_form
 from tidetable.layout import Layout
@@ -20,12 +21,11 @@ from tidetable.ports import Compressor, ItemColumns, Page, RangeRead
 from tidetable.problems import refuse_request
 from tidetable.query.lookups import Lookup
 from tidetable.query.merge import HALF_UNITS, Demand, Fetch, Merged, WholePages, compute_share, merge_ranges
-from tidetable.query.model import Position
+from tidetable.query.model import Position, Query
 from tidetable.query.packs.opening import PackOpener, find_oldest
 from tidetable.query.packs.pending import PendingPacks
 from tidetable.query.packs.scan import LEAST_PACKS, PackScan
-from tidetable.query.session import ReadSession
-from tidetable.query.waves import cut_reads
+from tidetable.query.session import PageKind, ReadPass, ReadSession
 from tidetable.times import MOMENT, TEXT_LENGTH, from_text, to_text
 
 # An ascending walk holds at most this much before an event is settled: bytes of packs that are not opened yet, and
@@ -210,12 +210,13 @@ def find_newest(scans: Sequence[PackScan], session: ReadSession, *, consistent: 
     Raises ProblemError if the time is up before an event is known: then nobody knows if there is one.
     """
 
+    entry, start, end = scans[0].entry, scans[0].start, scans[0].end
+    query = Query(entry.stream, start, end, ANY, ascending=False, limit=1, consistent=consistent)
+    work = ReadPass(query, session, Demand(1, filtered=False), entries={entry.table: entry})
+    kind = PageKind(count=choose_form(entry.layout).count_events)
+
     def fetch(reads: Sequence[RangeRead]) -> list[Page]:
-        scan, pages, form = scans[0], list[Page](), choose_form(scans[0].entry.layout)
-        for some in cut_reads(reads, pages, decoded=False, consistent=consistent, ranges=len(reads)):
-            answers = session.reader.store.query_many(some, ascending=False, consistent=consistent)
-            pages += [session.take_page(page, scan.entry, scan.start, scan.end, form) for page in answers]
-        return pages
+        return work.fetch(reads, kind, len(reads))
 
     reads = [scan.make_first_reads(1) for scan in scans]
     pages = iter(fetch(list(chain(*reads))))

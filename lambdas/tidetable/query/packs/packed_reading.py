@@ -1,0 +1,173 @@
+"""How packs are read: many events in an item, and large events alone beside them.
+
+A copy of an event may lie in any suffix of its logical partition. So all suffixes are read, and events are settled in a
+walk over all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from functools import partial
+
+import msgspec
+
+from tidetable.catalog import Entry
+from tidetable.conditions import ANY, Condition
+from tidetable.errors import InvalidRef
+from tidetable.events import Item
+from tidetable.forms.choose import choose_form
+from tidetable.forms.packed import PackUnit
+from tidetable.layout import Key, Layout
+from tidetable.layout.pack import is_address, parse_address
+from tidetable.ports import ItemColumns, Page, RangeRead
+from tidetable.problems import refuse_request
+from tidetable.query.access_path import AccessPath
+from tidetable.query.batches import LiveBatch, TimeUp
+from tidetable.query.hydrate import match_conditions
+from tidetable.query.lookups import Lookup, LookupTable
+from tidetable.query.model import Position, Query
+from tidetable.query.packs.oldest_first import OldestFirst
+from tidetable.query.packs.scan import PackScan, make_damaged_gap, plan_pack_scan
+from tidetable.query.packs.unit import PackedUnit
+from tidetable.query.packs.walk import PackWalk, find_event_in_pack, find_newest
+from tidetable.query.scans import slice_range
+from tidetable.query.session import PageKind, ReadPass, ReadSession
+from tidetable.query.units import Patience
+from tidetable.query.waves import TEXTS_AT_ONCE
+from tidetable.times import MOMENT, TEXT_LENGTH
+
+
+class PackedReading:
+    """Reads packs."""
+
+    def plan(self, query: Query, path: AccessPath, entry: Entry, start: datetime, end: datetime) -> Iterator[PackScan]:
+        """Plan the scan of each slice of the table."""
+        for partitions, first, last in slice_range(query, entry.layout, start, end):
+            yield plan_pack_scan(query, path, entry, partitions, first, last)
+
+    def begin(self, scan: PackScan, reads: ReadPass) -> PackReader:
+        """Begin to read a scan in the order of time."""
+        return PackReader(scan, reads)
+
+    def begin_unit(
+        self, scan: PackScan, query: Query, session: ReadSession, fields: tuple[str, ...], patience: Patience
+    ) -> PackedUnit:
+        """Begin a whole read: the unit of settling is all suffixes of the scan's logical partition."""
+
+        def note_damaged(item: Item) -> None:
+            gap = make_damaged_gap(scan, item)
+            if gap is not None:
+                session.note_gap(gap, scan.entry, item["pk"], item["sk"])
+
+        packs = PackUnit(
+            scan.entry.layout,
+            choose_form(scan.entry.layout).span,
+            scan.low[:TEXT_LENGTH],
+            scan.high[:TEXT_LENGTH],
+            tuple(dict.fromkeys([*fields, *(condition.field for condition in scan.conditions)])),
+            session.reader.unpacker.compressor,
+            note_damaged,
+            patience.look_at_pack,
+        )
+        return PackedUnit(scan, query, session, fields, packs=packs)
+
+    def find_event(self, table: LookupTable, key: Key, names: tuple[datetime, str, str] | None) -> Lookup:
+        """Find an event by one GetItem if the pack that its ref names exists and holds the event.
+
+        Otherwise search every pack that can hold a copy of the event, because a restored table has other packs. A
+        ``consistent`` read always does this, because it must find the copy that counts.
+        """
+        entry, session, consistent = table
+        layout, reader, lookup = entry.layout, session.reader, Lookup(None, damaged=False)
+        if names is None:
+            return lookup
+        time, series, id = names
+        try:
+            key = parse_address(key.pk) if is_address(key.pk) else key
+        except InvalidRef as error:
+            raise refuse_request(400, "bad_ref", str(error)) from error
+        place = layout.make_sort_key(time, series, id)
+        item = None if consistent else reader.store.get(entry.table, key)
+        if item is not None:
+            lookup = find_event_in_pack(item, place, layout, reader.unpacker.compressor)
+        if lookup.item is not None:
+            return lookup
+        partitions = [layout.name_partition(time, series)]
+        scan = PackScan.of(entry, time, time + MOMENT, partitions, (series,), low=place, high=f"{place}\0")
+        (found,) = find_newest([scan], session, consistent=consistent)
+        # If another pack is damaged, it may have held events of other series only.
+        mixed = bool(reader.access.series_prefix) and layout.partition_by == "time"
+        return found._replace(damaged=lookup.damaged or (found.damaged and not mixed))
+
+    def is_key_of(self, key: Key, plain_key: Key) -> bool:
+        """True if the key names a pack, or is the key of an event that lies alone."""
+        return is_address(key.pk) or key == plain_key
+
+    def find_latest(
+        self, table: LookupTable, series: Sequence[str], start: datetime, end: datetime
+    ) -> Iterator[tuple[str, Lookup]]:
+        """Find the latest events: the newest packs of each suffix are read, all in parallel."""
+        entry, session, consistent = table
+        scans = [PackScan.of(entry, start, end, [entry.layout.name_partition(start, name)], (name,)) for name in series]
+        yield from zip(series, find_newest(scans, session, consistent=consistent), strict=True)
+
+    def suggest_index(self, stream: str, layout: Layout, conditions: Sequence[Condition]) -> str:  # noqa: ARG002 - see FormReading
+        """Suggest another partition: packs have no indexes."""
+        return f"a stream that is partitioned by time: an index cannot hold the events in the packs of {stream}"
+
+
+class PackReader(msgspec.Struct):
+    """Reads the events of a scan in the order of time. ``reads`` are those of the first pages."""
+
+    scan: PackScan
+    work: ReadPass
+    reads: Sequence[RangeRead] = ()
+
+    @property
+    def kind(self) -> PageKind:
+        """The kind of pages: packs are read completely, because DynamoDB cannot see the events in them."""
+        return PageKind(count=choose_form(self.scan.entry.layout).count_events)
+
+    @property
+    def _begins_with_oldest(self) -> bool:
+        """True if a page of the oldest events is read, and not a walk in the order of time.
+
+        A condition on data is checked on the copy that counts, so nobody knows where such a page ends.
+        """
+        return self.work.query.ascending and not self.scan.conditions
+
+    def begin(self) -> Sequence[RangeRead]:
+        """Return the reads of the first pages; none if the packs of each wave are opened before the next is read."""
+        self.reads = self.scan.make_first_reads(self.work.demand.count)
+        return () if self._begins_with_oldest and self.scan.count > 2 * TEXTS_AT_ONCE else self.reads
+
+    def read(self, pages: Sequence[Page], edge: Position) -> Iterator[LiveBatch | TimeUp]:
+        """Yield the events in order. ``pages`` answer the first reads.
+
+        Conditions that DynamoDB would filter by are checked here, after unpacking. If the walk stops before it has
+        advanced, the range was read up to ``edge``.
+        """
+        scan, work = self.scan, self.work
+        session, demand = work.session, work.demand
+        session.note_source(scan)
+        names, names_of = scan.find_names_left(work.query), scan.entry.layout.parse_names
+        demand.filtered = names != ANY or bool(scan.conditions)
+        walk: PackWalk | OldestFirst
+        if self._begins_with_oldest:
+            holds, names = None if names == ANY else names.hold, ANY
+            walk, ranges = OldestFirst(scan, session, demand, holds), 0
+        else:
+            walk, ranges = PackWalk(scan, session, demand, ascending=work.query.ascending), scan.count
+        for columns, reached in walk.read(self.reads, pages, partial(work.fetch, kind=self.kind, ranges=ranges)):
+            if names != ANY:
+                columns = columns.where([names.hold(*names_of(*key)[1:]) for key in zip(*columns[:2], strict=True)])
+            yield LiveBatch(scan, self._complete(columns), reached)
+        if walk.stopped:
+            yield TimeUp(walk.position or edge)
+
+    def _complete(self, columns: ItemColumns) -> ItemColumns:
+        """Return the events that meet all conditions: as texts if they are shown as they are stored."""
+        if not columns.are_text or self.scan.conditions:
+            columns = match_conditions(columns, self.scan, self.work.session)
+        return columns if self.work.query.projection.as_stored else ItemColumns.of(columns.items())
