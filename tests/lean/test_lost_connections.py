@@ -89,8 +89,8 @@ def test_a_failure_without_words_has_its_name(monkeypatch: pytest.MonkeyPatch) -
         (b"", BlockingIOError(), True),
         (b"", ssl.SSLWantReadError(), True),
         (b"", ConnectionResetError(), False),
-        # The file of a connection that was closed.
-        (b"", ValueError("I/O operation on closed file"), False),
+        # The socket of a connection that was closed.
+        (b"", OSError("Bad file descriptor"), False),
         (b"", b"", False),
         (b"", b"x", False),
         (b"x", BlockingIOError(), False),
@@ -103,35 +103,31 @@ def test_an_idle_connection_is_used_again_only_if_nothing_came_and_it_is_open(
     seconds: list[float] = []
     receive = fail(received) if isinstance(received, Exception) else lambda _: received
     connection._seconds = 5.0
-    connection._file = SimpleNamespace(peek=lambda _: waiting)
+    connection._received, connection._at = b"answer" + waiting, len(b"answer")
     connection._socket = SimpleNamespace(settimeout=seconds.append, recv=receive)
     assert connection.quiet() is quiet
-    assert seconds == [0, 5.0], "the next answer is waited for as before"
+    assert seconds == ([] if waiting else [0, 5.0]), "the next answer is waited for as before"
 
 
 class Line:
-    """The socket of a connection and the file that reads from it: every read, or every write, fails."""
+    """The socket of a connection: nothing waits in it, and every read that waits, or every write, fails."""
 
     def __init__(self, *, read: Exception, write: Exception | None = None) -> None:
         self.read, self.write = read, write
         self.sent = 0
         self.closed = False
+        self.seconds = 5.0
 
     def sendall(self, _: bytes) -> None:
         self.sent += 1
         if self.write is not None:
             raise self.write
 
-    def readline(self, _: int) -> bytes:
-        raise self.read
-
-    def peek(self, _: int) -> bytes:
-        return b""
-
     def recv(self, _: int) -> bytes:
-        raise BlockingIOError
+        raise self.read if self.seconds else BlockingIOError()
 
-    def settimeout(self, _: float) -> None: ...
+    def settimeout(self, seconds: float) -> None:
+        self.seconds = seconds
 
     def close(self) -> None:
         self.closed = True
@@ -140,7 +136,7 @@ class Line:
 def make_kept_connection(line: Line) -> Any:
     """A connection that has answered before."""
     connection: Any = object.__new__(Connection)
-    connection._socket = connection._file = line
+    connection._socket, connection._received, connection._at = line, b"", 0
     connection._seconds, connection.used, connection.reusable = 5.0, True, True
     return connection
 

@@ -40,13 +40,13 @@ class Service:
             raise ConnectionRefusedError("refused")
         self.reachable -= 1
         made: Any = object.__new__(Connection)
-        made._socket = made._file = Line(self)
+        made._socket, made._received, made._at = Line(self), b"", 0
         made._seconds, made.used, made.reusable = 5.0, False, True
         return made
 
 
 class Line:
-    """The socket of a connection, and the file that reads from it."""
+    """The socket of a connection, which receives a line at a time."""
 
     def __init__(self, service: Service) -> None:
         self._service, self._seconds, self._rest = service, 5.0, service.answer
@@ -57,19 +57,13 @@ class Line:
     def settimeout(self, seconds: float) -> None:
         self._seconds = seconds
 
-    def readline(self, _: int) -> bytes:
+    def recv(self, _: int) -> bytes:
         pause = 60.0 if not self._rest else 0.0 if self._rest == self._service.answer else 4.0
         self._service.time += min(self._seconds, pause)
         if self._seconds < pause:
             raise TimeoutError("timed out")
         line, end, self._rest = self._rest.partition(b"\n")
         return line + end
-
-    def read(self, size: int) -> bytes:
-        return self._rest[:size]
-
-    def peek(self, _: int) -> bytes:
-        return b""
 
     def close(self) -> None: ...
 
@@ -129,7 +123,7 @@ def test_an_answer_that_has_begun_may_pause_as_long_as_an_answer_may_be_awaited(
     assert isinstance(kept, Connection)
     service.time += 60
     assert service.client._receive(QUERY, kept) == b"whole"
-    assert service.time == 160 + 3 * 4
+    assert service.time == 160 + 4 * 4
 
 
 PUTS: dict[str, Callable[[LeanRollups], None]] = {

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import socket
 import ssl
-from io import BufferedReader
 from time import monotonic
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 from aws.http.proxies import open_tunnel
 
-_LONGEST_LINE = 65_536
-# The bytes of one read. With Python's default of 8 KB, an answer of a few hundred KB takes three times as many calls.
-_BUFFER = 65_536
+_LONGEST_HEAD = 65_536
+# The bytes of one read. With 8 KB, an answer of a few hundred KB takes three times as many calls.
+_READ = 65_536
 # DynamoDB answers with at most 1 MB of items, or 16 MB for BatchGetItem. As JSON, they are a little larger.
 _LONGEST_BODY = 64_000_000
 
@@ -77,7 +76,9 @@ class Connection:
             raw.close()
             raise
         self._socket.settimeout(read)
-        self._file = cast("BufferedReader", self._socket.makefile("rb", _BUFFER))
+        # The bytes that were received last, and the number of those that were read.
+        self._received = b""
+        self._at = 0
 
     def send(self, request: bytes) -> None:
         """Send a whole request; Broken if the other end has closed the connection."""
@@ -91,12 +92,12 @@ class Connection:
         """Read the answer to the last request; Broken if the connection ended, TimeoutError if it was late."""
         begun = False
         try:
-            status_line = self._read_first_line()
-            begun = bool(status_line)
+            begun = self._await_answer()
             if not begun:
                 raise Broken("closed without an answer", unanswered=self.used)
+            status_line, *lines = self._read_to(b"\r\n\r\n").split(b"\r\n")
             status = int(status_line.split(b" ", 2)[1])
-            headers = self._read_headers()
+            headers = {name.lower(): value.strip() for name, _, value in [line.partition(b":") for line in lines]}
             body = self._read_body(headers)
         except TimeoutError:
             raise
@@ -113,14 +114,14 @@ class Connection:
         Further bytes would be taken for the next answer. The check does not wait. Over TLS, it may read a ticket of the
         session, which is not an answer.
         """
+        if self._at < len(self._received):
+            return False
         self._socket.settimeout(0)
         try:
-            if self._file.peek(1):
-                return False
             self._socket.recv(1)  # a byte, or the end of the connection: in both cases it is not used again
         except (BlockingIOError, ssl.SSLWantReadError):
             return True
-        except (OSError, ValueError):
+        except OSError:
             return False
         else:
             return False
@@ -129,30 +130,34 @@ class Connection:
 
     def close(self) -> None:
         """Close the connection."""
-        self._file.close()
         self._socket.close()
 
-    def _read_first_line(self) -> bytes:
+    def _await_answer(self) -> bool:
+        """Receive the first bytes of an answer; False if the connection ended without any."""
         waited = monotonic() - self._sent
         if waited < _SOON_SECONDS:
-            return self._file.readline(_LONGEST_LINE)
-        self._socket.settimeout(max(self._seconds - waited, _LEAST_SECONDS))
-        line = self._file.readline(_LONGEST_LINE)
-        self._socket.settimeout(self._seconds)
-        return line
+            self._received = self._socket.recv(_READ)
+        else:
+            self._socket.settimeout(max(self._seconds - waited, _LEAST_SECONDS))
+            self._received = self._socket.recv(_READ)
+            self._socket.settimeout(self._seconds)
+        self._at = 0
+        return bool(self._received)
 
-    def _read_line(self) -> bytes:
-        line = self._file.readline(_LONGEST_LINE)
-        if not line.endswith(b"\n"):
+    def _receive_more(self, size: int) -> bytes:
+        more = self._socket.recv(size)
+        if not more:
             raise OSError("the answer ended early")
-        return line.rstrip(b"\r\n")
+        return more
 
-    def _read_headers(self) -> dict[bytes, bytes]:
-        headers = {}
-        while line := self._read_line():
-            name, _, value = line.partition(b":")
-            headers[name.lower()] = value.strip()
-        return headers
+    def _read_to(self, end: bytes) -> bytes:
+        """Read up to an end, which is not returned."""
+        while (found := self._received.find(end, self._at, self._at + _LONGEST_HEAD)) < 0:
+            if len(self._received) - self._at >= _LONGEST_HEAD:
+                raise ValueError("the head of the answer is too long")
+            self._received, self._at = self._received[self._at :] + self._receive_more(_READ), 0
+        read, self._at = self._received[self._at : found], found + len(end)
+        return read
 
     def _read_body(self, headers: dict[bytes, bytes]) -> bytes:
         if headers.get(b"transfer-encoding", b"").lower() == b"chunked":
@@ -163,19 +168,25 @@ class Connection:
     def _read_chunks(self) -> bytes:
         chunks: list[bytes] = []
         length = 0
-        while size := int(self._read_line().partition(b";")[0], 16):
+        while size := int(self._read_to(b"\r\n").partition(b";")[0], 16):
             chunks.append(self._read_exactly(size))
-            self._read_line()
+            self._read_to(b"\r\n")
             length += size
             if length > _LONGEST_BODY:
                 raise ValueError("the answer is too long")
-        self._read_headers()  # trailers may follow the last chunk
+        while self._read_to(b"\r\n"):
+            pass  # trailers may follow the last chunk
         return b"".join(chunks)
 
     def _read_exactly(self, size: int) -> bytes:
         if not 0 <= size <= _LONGEST_BODY:
             raise ValueError("the answer is too long")
-        body = self._file.read(size)
-        if len(body) < size:
-            raise OSError("the answer ended early")
-        return body
+        read = self._received[self._at : self._at + size]
+        self._at += len(read)
+        if (missing := size - len(read)) == 0:
+            return read
+        parts = [read]
+        while missing:
+            parts.append(more := self._receive_more(missing))
+            missing -= len(more)
+        return b"".join(parts)
