@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidetable.ports import ItemColumns, KeyRange, Page, RangeRead
-from tidetable.query.merge import Demand, Placed, compute_share, merge_ranges
+from tidetable.query.merge import Demand, compute_share, merge_ranges
 
 
 class Table:
@@ -62,11 +62,11 @@ def test_everything_comes_once_and_in_order(
     table = Table(partitions, ascending=ascending, cuts=cuts)
     wanted = Demand(count, filtered)
     reads = first_reads(len(partitions), wanted.count)
-    entries: list[Placed] = []
+    found: list[str] = []
     for batch in merge_ranges(reads, table.fetch(reads), table.fetch, wanted.choose_limit, ascending=ascending):
-        entries += batch.entries
+        found += batch.placed.sks
     everything = sorted((sort_key for partition in partitions for sort_key in partition), reverse=not ascending)
-    assert [sk for _, _, sk, _ in entries] == everything
+    assert found == everything
 
 
 def test_a_page_of_a_hundred_over_sixteen_suffixes_reads_little_more_than_a_hundred() -> None:
@@ -81,7 +81,7 @@ def test_a_page_of_a_hundred_over_sixteen_suffixes_reads_little_more_than_a_hund
         first = first_reads(16, wanted.count)
         count = 0
         for batch in merge_ranges(first, table.fetch(first), table.fetch, wanted.choose_limit, ascending=False):
-            count += len(batch.entries)
+            count += len(batch.placed.sks)
             wanted.count = 101 - count
             if count > 100:
                 break
@@ -110,7 +110,7 @@ def test_a_range_goes_on_behind_what_a_filter_left_out() -> None:
         return [Page(ItemColumns.of([{"pk": "0", "sk": "06"}]), more=False)]
 
     merged = merge_ranges(reads, [empty, whole], fetch, Demand(9, filtered=True).choose_limit, ascending=True)
-    assert [([entry[0] for entry in entries], edge) for entries, edge in merged] == [
+    assert [(placed.order, edge) for placed, edge in merged] == [
         (["03", "05"], "05"),
         (["06", "07"], None),
     ]

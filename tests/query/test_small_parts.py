@@ -126,7 +126,7 @@ def test_ranges_are_read_again_for_what_did_not_fit_and_the_time_is_looked_at_be
         ascending=True,
         check_time=lambda: calls.append("time"),
     )
-    assert [([own[0] for own in entries], edge) for entries, edge in merged] == [
+    assert [(placed.order, edge) for placed, edge in merged] == [
         (["1"], "1"),
         (["2"], "2"),
         (["3"], None),

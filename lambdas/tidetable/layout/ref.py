@@ -21,8 +21,10 @@ _FILL = ("", "  ", " ")
 # AWS: a sort key has 1,024 bytes at the most.
 _LONGEST_KEY = 1024
 _PLAIN_ASCII = bytes(code for code in range(ord(" "), ord("~") + 1) if chr(code) not in '"\\')
+# Base64 writes ASCII with "+" or "/" only if the third byte of a group is one of these characters.
+_UNSAFE = ">?~\x7f"
 _URL_SAFE = bytes.maketrans(b"+/", b"-_")
-_BETWEEN, _ENCODED_BETWEEN = "\xff\xff\xff", "____"
+_BETWEEN = "\xff\xff\xff"
 # For each length of a key: the text after the key, padded to a whole group of Base64, and the beginning of the next
 # key. Two quotes and a bracket are a whole group of three bytes, so the length of the key alone decides the padding.
 _BETWEEN_KEYS = [f'"]{_FILL[length % 3]}{_BETWEEN}"' for length in range(_LONGEST_KEY + 1)]
@@ -68,8 +70,10 @@ def encode_ref_tails(sks: Sequence[str], *, plain: bool) -> list[str]:
         text = f'"{"".join(pieces)}'[: -len(f'{_BETWEEN}"')]
     else:
         text = _BETWEEN.join(map(_make_tail, sks))
-    encoded = b2a_base64(text.encode("latin-1"), newline=False).translate(_URL_SAFE).decode()
-    return encoded.split(_ENCODED_BETWEEN)
+    encoded, between = b2a_base64(text.encode("latin-1"), newline=False), "////"
+    if any(map(text.__contains__, _UNSAFE)):
+        encoded, between = encoded.translate(_URL_SAFE), "____"
+    return encoded.decode().split(between)
 
 
 def is_plain(text: str) -> bool:

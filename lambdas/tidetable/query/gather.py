@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from tidetable.conditions import ANY, NameConditions
 from tidetable.layout.hierarchy import skip_levels
 from tidetable.ports import Page, RangeRead
-from tidetable.query.merge import Fetch, Merged, Placed
+from tidetable.query.merge import Fetch, Merged, Placed, PlacedColumns
 from tidetable.query.scans import GatherScan
 from tidetable.values import count_item_bytes
 
@@ -55,7 +55,7 @@ def gather_events(
                 check_time()
                 answers = list(fetch(due))
         entries = nearest.list_entries()
-        yield Merged(entries, entries[-1][0] if nearest.cut else None)
+        yield Merged(PlacedColumns.of(entries), entries[-1][0] if nearest.cut else None)
         if not nearest.cut:
             return
         after = entries[-1][0]

@@ -8,10 +8,9 @@ suffix, and then a few more of the suffixes that had more than their share.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Sequence
-from itertools import chain
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain, compress
 from math import ceil, sqrt
-from operator import itemgetter
 from typing import Any, NamedTuple
 
 import msgspec
@@ -28,8 +27,8 @@ _LEAST = 4
 _WHOLE_BYTES, _BYTES_OF_OBJECTS = 64_000_000, 400
 # AWS: the bytes that a read unit reads, strongly and eventually consistent.
 WHOLE_UNITS, HALF_UNITS = 4_096, 8_192
-# An item of a scan: its sort key in the order of the scan, then, as in ``Columns``, its partition key, its sort key in
-# the table and its content. It is a plain tuple, because zip makes tuples from columns without a call per item.
+# An item of a scan: its sort key in the order of the scan, then, as in ``ItemColumns``, its partition key, its sort key
+# in the table and its content.
 Placed = tuple[Any, str, str, str | Item]
 
 Fetch = Callable[[Sequence[RangeRead]], Sequence[Page]]
@@ -39,6 +38,31 @@ def compute_share(count: int, ranges: int) -> int:
     """Compute how many items to read of each range, if ``count`` wanted items are spread over the ranges at random."""
     mean = count / ranges
     return count if ranges == 1 else min(count, max(_LEAST, ceil(mean + 0.6 * sqrt(mean))))
+
+
+class PlacedColumns(NamedTuple):
+    """Items of a scan in order, as columns: their sort keys in the order of the scan, and the columns of ``ItemColumns``.
+
+    Whole columns are cut, joined and sorted, because a tuple for each item takes twice the time of all that.
+    """
+
+    order: Sequence[Any] = ()
+    pks: Sequence[str] = ()
+    sks: Sequence[str] = ()
+    contents: Sequence[str | Item] = ()
+
+    @classmethod
+    def of(cls, entries: Iterable[Placed]) -> PlacedColumns:
+        """Make the columns of some items."""
+        return cls(*map(list, zip(*entries, strict=True)))
+
+    def cut(self, start: int, end: int | None = None) -> PlacedColumns:
+        """Return some of the items."""
+        return PlacedColumns._make([column[start:end] for column in self])
+
+    def where(self, chosen: Sequence[bool]) -> PlacedColumns:
+        """Return the chosen items."""
+        return PlacedColumns._make([list(compress(column, chosen)) for column in self])
 
 
 class _Range(msgspec.Struct):
@@ -52,7 +76,7 @@ class _Range(msgspec.Struct):
     limit: int
     of_series: bool
     more: bool = True
-    waiting: list[Placed] = msgspec.field(default_factory=list)
+    waiting: PlacedColumns = PlacedColumns()
     edge: str | None = None
 
     def take(self, page: Page) -> None:
@@ -65,7 +89,8 @@ class _Range(msgspec.Struct):
         if sks:
             keys: Sequence[Any] = sks if attribute == "sk" else [item[attribute] for item in page.items]
             order = list(map(self._find_place, keys)) if has_places else keys
-            self.waiting += zip(order, pks, sks, contents, strict=True)
+            added = PlacedColumns(order, pks, sks, contents)
+            self.waiting = join_runs([self.waiting, added]) if self.waiting.sks else added
             after = keys[-1]
         if page.last is not None:
             # A filter may have dropped the item that was read last, so the page's own last key counts.
@@ -82,21 +107,36 @@ class _Range(msgspec.Struct):
         index = self.keys.index
         return key if index is None else skip_levels(key, len(index.levels))
 
-    def take_up_to(self, edge: str | None, *, ascending: bool) -> list[Placed]:
+    def take_up_to(self, edge: str | None, *, ascending: bool) -> PlacedColumns:
         """Remove and return the waiting items up to ``edge``: no other range can still have an item before them."""
         if edge is None:
-            ready, self.waiting = self.waiting, []
+            ready, self.waiting = self.waiting, PlacedColumns()
             return ready
-        order = [entry[0] for entry in self.waiting]
+        order = self.waiting.order
         end = bisect_right(order, edge) if ascending else len(order) - bisect_left(order[::-1], edge)
-        ready, self.waiting = self.waiting[:end], self.waiting[end:]
+        ready, self.waiting = self.waiting.cut(0, end), self.waiting.cut(end)
         return ready
+
+
+def join_runs(runs: Sequence[PlacedColumns]) -> PlacedColumns:
+    """Put the items of some runs one after the other."""
+    return PlacedColumns._make([list(chain.from_iterable(columns)) for columns in zip(*runs, strict=True)])
+
+
+def sort_runs(runs: Sequence[PlacedColumns], *, ascending: bool) -> PlacedColumns:
+    """Put the items of some runs, of which each is in order, in order."""
+    if len(runs) < 2:
+        return runs[0] if runs else PlacedColumns()
+    joined = join_runs(runs)
+    # Python's sort is very fast for runs that are sorted already.
+    numbers = sorted(range(len(joined.order)), key=joined.order.__getitem__, reverse=not ascending)
+    return PlacedColumns._make([list(map(column.__getitem__, numbers)) for column in joined])
 
 
 class Merged(NamedTuple):
     """Items in order, and the sort key up to which all ranges were read; None if all ranges were read to the end."""
 
-    entries: list[Placed]
+    placed: PlacedColumns
     edge: str | None
 
 
@@ -163,16 +203,13 @@ def merge_ranges(
         edges = [reading.edge for reading in unread if reading.edge is not None]
         if len(edges) == len(unread):
             edge = (min(edges) if ascending else max(edges)) if edges else None
-            runs = [run for reading in ranges if (run := reading.take_up_to(edge, ascending=ascending))]
-            # Python's sort is very fast for runs that are sorted already.
-            several = len(runs) != 1
-            entries = sorted(chain(*runs), key=itemgetter(0), reverse=not ascending) if several else runs[0]
-            yield Merged(entries, edge)
+            runs = [run for reading in ranges if (run := reading.take_up_to(edge, ascending=ascending)).sks]
+            yield Merged(sort_runs(runs, ascending=ascending), edge)
         if not unread:
             return
         # The ranges for which the others wait. The range that had the edge is always among them.
-        due = [reading for reading in unread if not reading.waiting]
-        waiting = sum(len(reading.waiting) for reading in ranges)
+        due = [reading for reading in unread if not reading.waiting.sks]
+        waiting = sum(len(reading.waiting.sks) for reading in ranges)
         for reading in due:
             reading.limit = choose_limit(reading.limit, waiting, len(due))
         following = fetch([RangeRead(reading.keys, reading.limit) for reading in due])

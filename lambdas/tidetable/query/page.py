@@ -129,9 +129,9 @@ class Answer(ABC):
         """The reasons, for the operator, why the answer is incomplete; empty if it is complete."""
         return [*self.data_losses, *(loss for gap in self.gaps for loss in gap.losses)]
 
-    def join_texts(self) -> str:
-        """Return the rows as JSON objects with commas between them."""
-        return ",".join(self.list_texts())
+    def join_texts(self) -> Sequence[str]:
+        """Return the rows as JSON objects with commas between them, in a few long texts."""
+        return [",".join(self.list_texts())]
 
     def describe_rest(self) -> dict[str, Any]:
         """Describe the answer without its rows: the cursor, the gaps and the sources."""
@@ -209,10 +209,10 @@ class Events(Answer):
     def make_typed_table(self) -> TypedTable:
         from tidetable.query.typed import type_events  # imported only when it is needed
 
-        return type_events(self.join_texts(), self.declared, self.projection)
+        return type_events(",".join(self.join_texts()), self.declared, self.projection)
 
-    def join_texts(self) -> str:
-        return ",".join([text for rows in self.rows if (text := rows.join_texts())])
+    def join_texts(self) -> Sequence[str]:
+        return [text for rows in self.rows if (text := rows.join_texts())]
 
     def cut_to(self, count: int) -> Events | None:
         """Cut the answer to its first events. An event and its earlier versions are never separated."""

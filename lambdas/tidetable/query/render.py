@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from base64 import b64encode
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from io import StringIO
 from math import inf
@@ -193,12 +193,15 @@ def _write_body(answer: Answer, form: AnswerForm, flat_rows: list[JsonObject], e
         body = _write_json(answer, answer.join_texts())
     else:
         texts = [encode_json(row).decode() for row in flat_rows] if form.flat else _list_texts(answer, form)
-        body = _write_json(answer, ",".join(texts)) if form.kind == "json" else "".join([f"{text}\n" for text in texts])
+        body = _write_json(answer, texts) if form.kind == "json" else "".join([f"{text}\n" for text in texts])
     return Rendered(answer, _TYPES[form.kind], body)
 
 
-def _write_json(answer: Answer, rows: str) -> str:
-    return "".join(['{"', answer.name, '":[', rows, "],", encode_json(answer.describe_rest()).decode()[1:]])
+def _write_json(answer: Answer, texts: Sequence[str]) -> str:
+    # One join, because a page has some MB, and each join copies them.
+    parts = [part for text in texts for part in (",", text)]
+    rest = encode_json(answer.describe_rest()).decode()[1:]
+    return "".join(['{"', answer.name, '":[', *parts[1:], "],", rest])
 
 
 def flatten_row(row: JsonObject, most: float = inf) -> JsonObject:

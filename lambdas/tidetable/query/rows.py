@@ -235,18 +235,16 @@ def _make_pieces(entry: Entry, pks: Sequence[str], sks: Sequence[str], texts: Se
     # events.
     whole = "#".join(sks)
     keys_plain = is_plain(whole)
-    pieces = [""] * (_PIECES * count + 1)
     times, series, ids = layout.parse_columns(pks, sks, whole)
     names_plain = keys_plain and is_plain("".join(heads))
     if not names_plain:
         series, ids = [[quote_name(name)[1:-1] for name in names] for names in (series, ids)]
-    pieces[0::_PIECES] = [_START, *['"},' + _START] * (count - 1), '"}']
+    pieces = ['"},' + _START, "", '","time":"', "", '","id":"', "", '","data":', "", "", ""] * count
+    pieces[0] = _START
+    pieces.append('"}')
     pieces[1::_PIECES] = series
-    pieces[2::_PIECES] = ['","time":"'] * count
     pieces[3::_PIECES] = times
-    pieces[4::_PIECES] = ['","id":"'] * count
     pieces[5::_PIECES] = ids
-    pieces[6::_PIECES] = ['","data":'] * count
     pieces[7::_PIECES] = texts
     pieces[8::_PIECES] = map(heads.__getitem__, pks)
     pieces[9::_PIECES] = encode_ref_tails(sks, plain=keys_plain and whole.isascii())

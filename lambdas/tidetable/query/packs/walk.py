@@ -102,9 +102,9 @@ class PackWalk:
 
     def _settle_packs(self, merged: Iterable[Merged]) -> Iterator[None]:
         """Settle the events of packs, and yield when a page can be made of them."""
-        for entries, edge in merged:
+        for placed, edge in merged:
             self._stuck = True
-            for sk, _, _, item in entries:
+            for sk, item in zip(placed.sks, placed.contents, strict=True):
                 self._advance_to(sk[:TEXT_LENGTH])
                 if self._walk.count >= self._demand.count:
                     yield

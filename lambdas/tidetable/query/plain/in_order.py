@@ -13,7 +13,7 @@ from tidetable.problems import refuse_request
 from tidetable.query.batches import LiveBatch
 from tidetable.query.gather import gather_events
 from tidetable.query.hydrate import match_conditions, read_base_items
-from tidetable.query.merge import Merged, Placed, merge_ranges
+from tidetable.query.merge import Merged, PlacedColumns, merge_ranges
 from tidetable.query.model import Position
 from tidetable.query.scans import GatherScan, IndexScan, TableScan
 from tidetable.query.session import PageKind, ReadPass
@@ -43,11 +43,10 @@ class TableReader(msgspec.Struct):
         names = scan.find_names_left(work.query)
         work.session.note_source(scan)
         work.demand.filtered = names != ANY or bool(scan.conditions)
-        for entries, last in self._merge(pages, names):
-            for some, reached in self._cut(entries, last):
-                columns = ItemColumns(*list(zip(*some, strict=True))[1:]) if some else ItemColumns((), (), ())
+        for placed, last in self._merge(pages, names):
+            for (_, pks, sks, contents), reached in self._cut(placed, last):
                 position = None if reached is None else scan.find_position(reached, work.query.series)
-                yield LiveBatch(scan, self._complete(columns), position)
+                yield LiveBatch(scan, self._complete(ItemColumns(pks, sks, contents)), position)
 
     def _merge(self, pages: Sequence[Page], names: NameConditions) -> Iterator[Merged]:
         """Merge the ranges. AWS: a filter cannot use attributes of the primary key, and an event's names are only there."""
@@ -64,13 +63,13 @@ class TableReader(msgspec.Struct):
             return merged
         names_of = scan.entry.layout.parse_names
         return (
-            Merged([entry for entry in entries if names.hold(*names_of(entry[1], entry[2])[1:])], edge)
-            for entries, edge in merged
+            Merged(placed.where([names.hold(*names_of(*key)[1:]) for key in zip(*placed[1:3], strict=True)]), edge)
+            for placed, edge in merged
         )
 
-    def _cut(self, entries: Sequence[Placed], edge: str | None) -> Iterator[tuple[Sequence[Placed], str | None]]:
-        """Cut entries into batches, each with the place up to which the ranges were read."""
-        yield entries, edge
+    def _cut(self, placed: PlacedColumns, edge: str | None) -> Iterator[Merged]:
+        """Cut items into batches, each with the place up to which the ranges were read."""
+        yield Merged(placed, edge)
 
     def _complete(self, columns: ItemColumns) -> ItemColumns:
         """Return the events that meet all conditions. DynamoDB has filtered those whose data is text."""
@@ -84,17 +83,18 @@ class IndexReader(TableReader):
 
     scan: IndexScan
 
-    def _cut(self, entries: Sequence[Placed], edge: str | None) -> Iterator[tuple[Sequence[Placed], str | None]]:
-        """Cut entries into as many as are wanted, if data that the index lacks is fetched for them."""
+    def _cut(self, placed: PlacedColumns, edge: str | None) -> Iterator[Merged]:
+        """Cut items into as many as are wanted, if data that the index lacks is fetched for them."""
         scan = self.scan
         if not scan.fetches and (len(scan.partitions) > 1 or len(scan.heads) > 1):
-            entries = list({entry[1:3]: entry for entry in entries}.values())
-        while scan.fetches and len(entries) > (count := self.work.demand.count):
+            placed = PlacedColumns.of({entry[1:3]: entry for entry in zip(*placed, strict=True)}.values())
+        while scan.fetches and len(placed.sks) > (count := self.work.demand.count):
             # The table decides which of an event's two entries is the present entry, so both are fetched at once.
-            count += entries[count][1:3] == entries[count - 1][1:3]
-            yield entries[:count], entries[count - 1][0]
-            entries = entries[count:]
-        yield entries, edge
+            one, other = zip(*placed.cut(count - 1, count + 1)[1:3], strict=True)
+            count += one == other
+            yield Merged(placed.cut(0, count), placed.order[count - 1])
+            placed = placed.cut(count)
+        yield Merged(placed, edge)
 
     def _complete(self, columns: ItemColumns) -> ItemColumns:
         """Complete the events with the data that the index lacks."""

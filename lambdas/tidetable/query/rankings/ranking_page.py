@@ -39,7 +39,7 @@ class Top(ComputedRows):
     def make_typed_table(self) -> TypedTable:
         from tidetable.query.typed import type_events  # imported only when it is needed
 
-        return type_events(self.join_texts(), self.declared, self.ranking.projection, ranked=True)
+        return type_events(",".join(self.join_texts()), self.declared, self.ranking.projection, ranked=True)
 
     def show_extras(self) -> dict[str, Any]:
         return {"tied": self.tied}
