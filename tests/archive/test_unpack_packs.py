@@ -7,10 +7,15 @@ from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from aws.archive.unpack_packs import SettledScan
-from aws.dynamodb.wire import encode_item
+from aws.dynamodb.wire import decode_item, encode_item
 from aws.zstd import Zstd
+from tests.forms.test_packed import REQUEST, History
+from tests.worlds.busy import START, make_stage
+from tests.worlds.busy import make_events as make_busy_events
 from tidetable.archive.ports import RawPage, Source
 from tidetable.errors import TableThrottled
 from tidetable.events import Event
@@ -83,14 +88,16 @@ def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("aws.archive.unpack_packs._PAGE_BYTES", 300)
 
 
-def read(scan: Source, after: Mapping[str, Any] | None, limit: int | None = None) -> RawPage:
-    return scan.page("t", segment=0, segments=1, after=after, limit=limit)
+def read(scan: Source, after: Mapping[str, Any] | None, limit: int | None = None, table: str = "t") -> RawPage:
+    return scan.page(table, segment=0, segments=1, after=after, limit=limit)
 
 
-def read_on(scan: Source, after: Mapping[str, Any] | None, limit: int | None = None) -> Iterator[RawPage]:
+def read_on(
+    scan: Source, after: Mapping[str, Any] | None, limit: int | None = None, table: str = "t"
+) -> Iterator[RawPage]:
     """The pages from a position to the end."""
     while True:
-        page = read(scan, after, limit)
+        page = read(scan, after, limit, table)
         yield page
         after = page.after
         if after is None:
@@ -112,8 +119,8 @@ def test_every_event_is_read_once_and_all_that_was_read_is_counted() -> None:
     assert sorted(read_ids(*pages)) == everything()
     assert sum(page.units for page in pages) == table.units
     assert sum(page.count for page in pages) == table.count
-    # Once by the scan, once in order, and once to see whether it is its partition's first.
-    assert table.count <= 3 * len(table.items)
+    # Once by the scan, once in order, and the first of each of the three series once more.
+    assert table.count == 2 * len(table.items) + 3
 
 
 @pytest.mark.parametrize("size", [300, 1_000, 1_000_000])
@@ -164,7 +171,9 @@ def test_a_page_may_be_asked_for_again_after_later_pages() -> None:
 
 
 def test_a_read_that_was_throttled_is_made_again() -> None:
-    for number in range(1, 30):
+    reads = Table()
+    list(read_on(reads.settled(LAYOUT), None))
+    for number in range(1, len(reads.limits) + 1):
         table = Table(refused=frozenset({number}))
         scan, after = table.settled(LAYOUT), None
         found: list[str] = []
@@ -213,3 +222,52 @@ def test_data_beside_an_event_counts_for_the_size_of_a_page(monkeypatch: pytest.
         if after is None:
             break
     assert [count for count in counts if count] == [3, 3]
+
+
+@settings(deadline=None, max_examples=120)
+@given(
+    st.sampled_from([("time", "id"), ("time", "series"), ("series", "id")]),
+    st.sampled_from([1, 3]),
+    st.sampled_from([65_536, 150]),
+    st.lists(REQUEST, max_size=8),
+    st.sampled_from([1, 300, 1_000_000]),
+    st.sampled_from([1, 4, 50_000]),
+    st.lists(st.tuples(st.booleans(), st.sampled_from([None, 1, 2])), min_size=1, max_size=7),
+)
+def test_any_table_is_archived_event_by_event_as_a_dictionary_of_its_events(
+    by: Any, shards: int, size: int, requests: Any, page: int, together: int, runs: list[tuple[bool, int | None]]
+) -> None:
+    """Copies lie in packs of other suffixes and alone; runs end after any page, and have any limit of items."""
+    layout = Layout(by[0], shards, by[1], 3600 if by[0] == "time" else 0, pack=Packing(60, size))
+    history, table = History(layout, requests), Table()
+    table.items = sorted((pk, sk, encode_item(item)) for (pk, sk), item in history.table.items.items())
+    packs = sum("pack" in item for item in history.table.items.values())
+    pages: list[RawPage] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("aws.archive.unpack_packs._PAGE_BYTES", page)
+        patch.setattr("aws.archive.unpack_packs._SETTLED_TOGETHER", together)
+        scan = table.settled(layout)
+        while not pages or pages[-1].after is not None:
+            begins_anew, limit = runs[len(pages) % len(runs)]
+            scan = table.settled(layout) if begins_anew else scan
+            pages.append(read(scan, pages[-1].after if pages else None, limit))
+    items = [decode_item(item) for page in pages for item in msgspec.json.decode(page.items)]
+    plain = [
+        layout.make_item(Event(series, time, id, data), at=at)
+        for (time, series, id), (at, data) in history.counting.items()
+    ]
+    places = {(item["pk"], item["sk"]): (item["at"], item["data"]) for item in plain}
+    assert len(items) == len(places)
+    assert {(item["pk"], item["sk"]): (item["at"], item["data"]) for item in items} == places
+    assert sum(page.packs for page in pages) == packs
+
+
+@pytest.mark.parametrize(("shards", "most"), [(1, 150), (20, 170), (200, 350)])
+def test_shards_cost_a_request_of_a_unit_each_and_no_more(shards: int, most: float) -> None:
+    """Each of the 40 packs is read by the scan and in order, and one of them to find the first."""
+    stage = make_stage(shards, make_busy_events(20_000), span="1m")
+    (entry,) = [entry for entry in stage.catalog.entries("s", consistent=True) if START in entry.period]
+    pages = list(read_on(stage.exporter().source.settled(entry.layout), None, table=entry.table))
+    assert sum(page.items.count(b'"pk"') for page in pages) == 20_000
+    assert sum(page.count for page in pages) == 81
+    assert sum(page.units for page in pages) <= most

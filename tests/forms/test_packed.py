@@ -35,7 +35,7 @@ _VALUE = st.one_of(
 _DATA = st.dictionaries(st.sampled_from(["a", "c"]), _VALUE, max_size=2)
 _EVENT = st.tuples(_SECONDS, st.sampled_from(["s", "t#", "é%"]), st.sampled_from(["a", "b#", "%"]), _DATA)
 # A request: its events, whether it is sent again in parts, and whether its events are written alone.
-_REQUEST = st.tuples(st.lists(_EVENT, min_size=1, max_size=8), st.booleans(), st.booleans())
+REQUEST = st.tuples(st.lists(_EVENT, min_size=1, max_size=8), st.booleans(), st.booleans())
 Identity = tuple[datetime, str, str]
 
 
@@ -105,7 +105,7 @@ def read_unit(
     st.sampled_from([("time", "id"), ("time", "series"), ("series", "id")]),
     st.sampled_from([1, 3]),
     st.sampled_from([65_536, 150]),
-    st.lists(_REQUEST, max_size=8),
+    st.lists(REQUEST, max_size=8),
     _SECONDS,
     _SECONDS,
     st.lists(_SECONDS, max_size=3),

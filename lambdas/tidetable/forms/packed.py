@@ -12,7 +12,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from operator import add
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tidetable.events import Event, Item
 from tidetable.forms.field_columns import DATA, FieldColumns, Flags
@@ -22,6 +22,9 @@ from tidetable.layout.pack import find_key_range, is_pack, parse_sort_key
 from tidetable.ports import Compressor, Page, Put
 from tidetable.times import MOMENT, TEXT_LENGTH, from_micros, from_text, to_micros, to_text
 from tidetable.values import count_item_bytes
+
+if TYPE_CHECKING:
+    from tidetable.packs.partial import PartialPack
 
 # About so many events are opened and settled together. With two fields they take some 80 MB.
 _OPENED_TOGETHER = 200_000
@@ -94,10 +97,23 @@ class Opened(NamedTuple):
     item: Item | None = None
 
 
+# Returns the data of a pack's events as texts. Raises ValueError for a damaged column.
+Render = Callable[["PartialPack"], Sequence[str]]
+
+
+def _render_json(pack: PartialPack) -> Sequence[str]:
+    return pack.texts
+
+
 def open_item(
-    item: Item, fields: Sequence[str], layout: Layout, compressor: Compressor, series: Sequence[str] = ()
+    item: Item,
+    fields: Sequence[str],
+    layout: Layout,
+    compressor: Compressor,
+    series: Sequence[str] = (),
+    render: Render = _render_json,
 ) -> Opened | None:
-    """Open an item as columns of these fields; None for a damaged pack.
+    """Open an item as columns of these fields; None for a damaged pack. Whole data is as ``render`` returns it.
 
     With ``series``, a pack without events of these series has none.
     """
@@ -115,7 +131,7 @@ def open_item(
         pack = PartialPack(compressor.expand(bytes(item["pack"])), int(item.get("format", 0)))
         if series and not pack.has_any(series):
             return Opened(FieldColumns([], [], {path: [] for path in fields}, list), at, name.hash)
-        values = {path: pack.texts if path == DATA else pack.read_field(path) for path in fields}
+        values = {path: render(pack) if path == DATA else pack.read_field(path) for path in fields}
     except (DamagedPack, ValueError):
         return None
     return Opened(FieldColumns(pack.times, pack.series, values, lambda: pack.ids), at, name.hash, pack.ats)
@@ -187,7 +203,8 @@ class PackUnit:
 
     With ``series``, packs without events of these series are not opened further. ``note_damaged`` is called with each
     damaged pack that may have held events of the unit. ``look`` is called before each pack is opened: it may raise to
-    stop. Packs are held as they are stored, because an event takes 10 bytes in a pack and hundreds as columns.
+    stop. Packs are held as they are stored, because an event takes 10 bytes in a pack and hundreds as columns; about
+    ``together`` events are opened and settled together.
     """
 
     def __init__(
@@ -201,6 +218,9 @@ class PackUnit:
         note_damaged: Callable[[Item], None],
         look: Callable[[], None],
         series: Sequence[str] = (),
+        *,
+        render: Render = _render_json,
+        together: int | None = None,
     ) -> None:
         self._layout = layout
         self._span = span
@@ -211,6 +231,8 @@ class PackUnit:
         self._note_damaged = note_damaged
         self._look = look
         self._series = series
+        self._render = render
+        self._together = together or _OPENED_TOGETHER
         self._held: list[tuple[str, str, Item]] = []
         self.held_bytes = 0
 
@@ -247,7 +269,7 @@ class PackUnit:
 
     def _open(self, item: Item, end: str) -> Opened | None:
         self._look()
-        found = open_item(item, self._fields, self._layout, self._compressor, self._series)
+        found = open_item(item, self._fields, self._layout, self._compressor, self._series, self._render)
         if found is None:
             self._note_damaged(item)
             return None
@@ -277,10 +299,14 @@ class PackUnit:
         def count_before(at: int) -> float:
             return sum(count * min(max((at - first) / (last - first), 0.0), 1.0) for first, last, count in spans)
 
-        start, end = to_micros(from_text(self._low)), to_micros(from_text(edge))
-        if not spans or count_before(end) - count_before(start) <= _OPENED_TOGETHER:
+        if not spans:
             return edge
-        low, high, wanted = start, end, count_before(start) + _OPENED_TOGETHER
+        # Halving must not begin with times that are far from all events.
+        start = max(to_micros(from_text(self._low)), min(first for first, *_ in spans))
+        end = min(to_micros(from_text(edge)), max(last for _, last, _ in spans))
+        if count_before(end) - count_before(start) <= self._together:
+            return edge
+        low, high, wanted = start, end, count_before(start) + self._together
         for _ in range(_HALVINGS):
             middle = (low + high) // 2
             low, high = (middle, high) if count_before(middle) < wanted else (low, middle)

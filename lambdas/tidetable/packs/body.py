@@ -203,30 +203,46 @@ def _find_shapes(datas: Sequence[JsonObject]) -> tuple[list[list[str] | None], l
     return shapes, [numbers[names] for names in map(tuple, datas)]
 
 
+def split_lines(column: bytes) -> list[str]:
+    """Split a column into its values, each as JSON."""
+    return column.decode().split("\n")
+
+
 def decode_texts(
-    shapes: Sequence[Sequence[str] | None], shape_numbers: Sequence[int], columns: Sequence[bytes], count: int
+    shapes: Sequence[Sequence[str] | None],
+    shape_numbers: Sequence[int],
+    columns: Sequence[bytes],
+    count: int,
+    split: Callable[[bytes], Sequence[str]] = split_lines,
+    around: str = "{%s}",
 ) -> list[str]:
-    """Decode the JSON of each event's data."""
+    """Decode the JSON of each event's data: the values that ``split`` returns for each column, with ``around`` around."""
     each_column = iter(columns)
     rows = [
-        _decode_rows(shape, each_column, shape_numbers.count(number) if shape_numbers else count)
+        _decode_rows(shape, each_column, shape_numbers.count(number) if shape_numbers else count, split, around)
         for number, shape in enumerate(shapes)
     ]
     if not shape_numbers:
-        return rows[0]
+        return list(rows[0])
     following = [iter(shape_rows) for shape_rows in rows]
     return [next(following[number]) for number in shape_numbers]
 
 
-def _decode_rows(shape: Sequence[str] | None, columns: Iterator[bytes], count: int) -> list[str]:
+def _decode_rows(
+    shape: Sequence[str] | None,
+    columns: Iterator[bytes],
+    count: int,
+    split: Callable[[bytes], Sequence[str]],
+    around: str,
+) -> Sequence[str]:
     """Decode the JSON of the events of one shape."""
     if shape is None:
-        return next(columns).decode().split("\n")
+        return split(next(columns))
     if not shape:
-        return ["{}"] * count
-    values = [next(columns).decode().split("\n") for _ in shape]
+        return [around % ""] * count
+    values = [split(next(columns)) for _ in shape]
     names = [_QUOTE(name).decode().replace("%", "%%") for name in shape]
-    template = "{" + ",".join([f"{name}:%s" for name in names]) + "}"
+    template = around % ",".join([f"{name}:%s" for name in names])
     return list(map(template.__mod__, zip(*values, strict=True)))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from functools import cached_property
 from itertools import compress
@@ -67,6 +67,11 @@ class PartialPack:
         """The JSON of each event's data."""
         body = self._body
         return decode_texts(body.shapes, body.which_shape, body.columns, self.count)
+
+    def render(self, split: Callable[[bytes], Sequence[str]], around: str) -> Sequence[str]:
+        """Render each event's data in another form than JSON: see ``decode_texts``. ``split`` may raise ValueError."""
+        body = self._body
+        return decode_texts(body.shapes, body.which_shape, body.columns, self.count, split, around)
 
     @cached_property
     def ids(self) -> Sequence[str]:

@@ -1,0 +1,154 @@
+"""One side of the packs' part of ``bench.archive``: a period is archived by one source tree, in a process of its own.
+
+The arguments are the tree, the shards, the events, and the events per pack (0: plain items). The table is in memory, and
+its pages are bytes as DynamoDB would send them, so everything from the decoding on is measured: reading, settling,
+writing the files, and reading them back. The script prints JSON: seconds of CPU, requests, read units per MB of the
+table, and the peak of memory in MB.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import resource
+import sys
+import time
+from base64 import b64encode
+from bisect import bisect_left, bisect_right
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from hashlib import sha256
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+TREE = Path(sys.argv[1])
+sys.path[:0] = [str(TREE), str(TREE / "lambdas")]
+
+from aws.archive.parquet import Parquet
+from aws.zstd import Zstd
+from tests.fakes.serial import Serial
+from tests.lifecycle.world import configuration
+from tests.worlds.archives import World
+from tidetable.archive import Exporter, archive_period
+from tidetable.archive.ports import RawPage
+from tidetable.catalog import Entry, State
+from tidetable.events import Event
+from tidetable.packs import make_packs
+from tidetable.periods import Kind, find_containing
+
+
+def _import_first(*names: str) -> Any:
+    """Import the first of these modules that the tree has: modules have other names in older trees."""
+    for name in names[:-1]:
+        try:
+            return import_module(name)
+        except ModuleNotFoundError:
+            continue
+    return import_module(names[-1])
+
+
+encode_item = _import_first("aws.dynamodb.wire", "aws.wire").encode_item
+SettledScan = _import_first("aws.archive.unpack_packs", "aws.archive.settled").SettledScan
+_layouts = _import_first("tidetable.layout", "tidetable.keys")
+_json = _import_first("tidetable.exact_json", "tidetable.exact")
+START = datetime(2026, 3, 1, tzinfo=UTC)
+# AWS: a page ends at 1 MB; a strongly consistent unit reads 4 KB.
+PAGE, UNIT = 1_048_576, 4_096
+
+
+def make_events(count: int) -> list[Event]:
+    """Readings of 500 sensors over ten hours, each with four fields."""
+    chance = random.Random(11)  # noqa: S311 - made-up data
+    events = []
+    for number in range(count):
+        at = START + number * timedelta(hours=10) / count
+        status = chance.choice(("ok", "ok", "ok", "warn"))
+        text = f'{{"temp":{chance.gauss(20, 5):.2f},"level":{chance.randrange(100)},"status":"{status}","on":true}}'
+        series = f"sensor-{chance.randrange(500):03d}"
+        id = sha256(f"{at}{series}".encode()).hexdigest()[:32]
+        events.append(Event(series, at, id, _json.decode_json(text)))
+    return events
+
+
+class Table(World):
+    """The table in memory. ``world`` is everything else that archiving needs."""
+
+    def __init__(self, layout: Any, items: list[Any]) -> None:
+        super().__init__([])
+        (held,) = self.catalog.entries("s")
+        entry = Entry("s", find_containing(START, Kind.DAY), "t", layout, State.CLOSED, START)
+        self.catalog.items["s", held.period] = entry
+        self.rows = sorted(map(self._write, items))
+        self.keys = [row[:2] for row in self.rows]
+        self.requests, self.read_units = 0, 0.0
+        self.read = 100_000
+
+    def _write(self, item: Any) -> tuple[str, str, str, int]:
+        if "pack" not in item:
+            text = encode_item(item)
+            return item["pk"], item["sk"], text, sum(len(name) + len(str(value)) for name, value in item.items())
+        body = b64encode(item["pack"]).decode()
+        text = encode_item({**item, "pack": ""}).replace('"pack":{"S":""}', f'"pack":{{"B":"{body}"}}')
+        return item["pk"], item["sk"], text, len(item["pack"]) + 120
+
+    @property
+    def size(self) -> int:
+        return sum(size for *_, size in self.rows)
+
+    def page(
+        self, table: str, *, segment: int, segments: int, after: Mapping[str, Any] | None, limit: int | None
+    ) -> RawPage:
+        del table
+        start, end = (len(self.rows) * number // segments for number in (segment, segment + 1))
+        return self._answer(start, end, after, limit)
+
+    def partition(
+        self, table: str, pk: str, *, low: str | None, after: Mapping[str, Any] | None, limit: int | None
+    ) -> RawPage:
+        del table
+        return self._answer(bisect_left(self.keys, (pk, low or "")), bisect_left(self.keys, (pk, "~")), after, limit)
+
+    def settled(self, layout: Any) -> Any:
+        return SettledScan(self, layout)
+
+    def _answer(self, start: int, end: int, after: Mapping[str, Any] | None, limit: int | None) -> RawPage:
+        if after is not None:
+            start = bisect_right(self.keys, (after["pk"]["S"], after["sk"]["S"]))
+        stop, size = start, 0
+        while stop < min(end, start + (limit or end)) and (stop == start or size + self.rows[stop][3] <= PAGE):
+            size += self.rows[stop][3]
+            stop += 1
+        units = max(-(-size // UNIT), 1.0)
+        self.requests, self.read_units = self.requests + 1, self.read_units + units
+        last = None if stop >= end else {"pk": {"S": self.keys[stop - 1][0]}, "sk": {"S": self.keys[stop - 1][1]}}
+        return RawPage(f"[{','.join(row[2] for row in self.rows[start:stop])}]".encode(), stop - start, units, last)
+
+
+def main() -> None:
+    shards, count, batch = map(int, sys.argv[2:])
+    pack = {"pack": _layouts.Packing(3_600, 65_536)} if batch else {}
+    layout = _layouts.Layout("time", shards, "id", 21_600, **pack)
+    events = make_events(count)
+    items = [layout.make_item(event, at=1) for event in events]
+    if batch:
+        groups = (items[start : start + batch] for start in range(0, count, batch))
+        items = [pack.item for group in groups for pack in make_packs(group, layout, Zstd()).packs]
+    table = Table(layout, items)
+    world: Any = table
+    exporter = Exporter(
+        configuration(), table.catalog, tables=world, source=world, objects=world, format=Parquet(), clock=table,
+        complete=table.complete, pools=Serial,
+    )  # fmt: skip
+    begun = time.process_time()
+    result = archive_period("s", "2026-03-01", exporter, "one", lambda: 1e6)
+    cpu = time.process_time() - begun
+    if not result.done or result.events != count:
+        raise SystemExit(f"{result.events} of {count} events were archived")
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    units = table.read_units / (table.size / 1e6)
+    print(json.dumps({"cpu": cpu, "requests": table.requests, "units": units, "peak": peak}))
+
+
+if __name__ == "__main__":
+    main()
