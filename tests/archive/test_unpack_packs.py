@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from aws.archive.unpack_packs import SettledScan
 from aws.dynamodb.wire import decode_item, encode_item
 from aws.zstd import Zstd
-from tests.forms.test_packed import REQUEST, History
+from tests.packs.history import REQUEST, History
 from tests.worlds.busy import START, make_stage
 from tests.worlds.busy import make_events as make_busy_events
 from tidetable.archive.ports import RawPage, Source

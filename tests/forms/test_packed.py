@@ -4,43 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
-from decimal import Decimal
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.packs.table import NOON, ZSTD, PackTable
+from tests.packs.history import EVENT_DATA, REQUEST, SECONDS, SPAN, History, Identity
+from tests.packs.table import NOON, ZSTD
 from tests.worlds.places import stored_partition, stored_time
 from tidetable.conditions import NameConditions
-from tidetable.events import Event, Item
-from tidetable.forms import packed
+from tidetable.events import Item
+from tidetable.forms import pack_unit
 from tidetable.forms.field_columns import DATA, FieldColumns
-from tidetable.forms.packed import PackUnit
+from tidetable.forms.pack_unit import PackUnit
 from tidetable.layout import Layout, Packing
 from tidetable.packs import decode_body, encode_body
 from tidetable.packs.body import DamagedPack
 from tidetable.packs.partial import PartialPack
-
-SPAN = 60
-# Times around the edges of the span and of a bucket; instants repeat often.
-_SECONDS = st.sampled_from(
-    [0, 0.000001, 1, 30, 59.999999, 60, 60.000001, 90, 119, 120, 600, 3540, 3599.999999, 3600, 3660]
-)
-_VALUE = st.one_of(
-    st.integers(-3, 3),
-    st.sampled_from([Decimal("1.5"), "a", "1", "é", True, None, [1], {"b": Decimal("0.25")}, {"b": "x"}]),
-)
-_DATA = st.dictionaries(st.sampled_from(["a", "c"]), _VALUE, max_size=2)
-_EVENT = st.tuples(_SECONDS, st.sampled_from(["s", "t#", "é%"]), st.sampled_from(["a", "b#", "%"]), _DATA)
-# A request: its events, whether it is sent again in parts, and whether its events are written alone.
-REQUEST = st.tuples(st.lists(_EVENT, min_size=1, max_size=8), st.booleans(), st.booleans())
-Identity = tuple[datetime, str, str]
-
-
-def make_event(time: float, series: str, id: str, data: dict[str, Any]) -> Event:
-    return Event(series, NOON + timedelta(seconds=time), id, data)
 
 
 def find_expected(data: Any, path: str) -> Any:
@@ -52,29 +33,6 @@ def find_expected(data: Any, path: str) -> Any:
 
 def refuse_damage(item: Item) -> None:
     raise AssertionError(item)
-
-
-class History:
-    """What requests have written, and the copy of each event that counts."""
-
-    def __init__(self, layout: Layout, requests: Sequence[Any]) -> None:
-        self.table = PackTable(layout)
-        self.counting: dict[Identity, tuple[int, Any]] = {}
-        at = 0
-        for sent, again, alone in requests:
-            events = [make_event(*each) for each in sent]
-            parts = [events]
-            if again:
-                parts += [some for some in (events[:2], events[2:]) if some]
-            for some in parts:
-                at += 1
-                if alone:
-                    for event in {(each.time, each.series, each.id): each for each in some}.values():
-                        item = layout.make_item(event, at=at)
-                        self.table.items[item["pk"], item["sk"]] = item
-                else:
-                    self.table.send(some, at)
-                self.counting |= {(each.time, each.series, each.id): (at, each.data) for each in some}
 
 
 def read_unit(
@@ -106,9 +64,9 @@ def read_unit(
     st.sampled_from([1, 3]),
     st.sampled_from([65_536, 150]),
     st.lists(REQUEST, max_size=8),
-    _SECONDS,
-    _SECONDS,
-    st.lists(_SECONDS, max_size=3),
+    SECONDS,
+    SECONDS,
+    st.lists(SECONDS, max_size=3),
     st.sampled_from([1, 4, 200_000]),
 )
 def test_each_event_comes_once_in_the_copy_that_was_accepted_last(
@@ -119,7 +77,7 @@ def test_each_event_comes_once_in_the_copy_that_was_accepted_last(
     start, end = (NOON + timedelta(seconds=seconds) for seconds in (min(one, other), max(one, other)))
     edges = [stored_time(NOON + timedelta(seconds=seconds)) for seconds in sorted(steps)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(packed, "_OPENED_TOGETHER", together)
+        patch.setattr(pack_unit, "_OPENED_TOGETHER", together)
         for logical in history.table.logicals():
             items = [item for (pk, _), item in history.table.items.items() if pk.rpartition("#")[0] == logical]
             expected = {
@@ -143,7 +101,7 @@ def test_each_event_comes_once_in_the_copy_that_was_accepted_last(
 
 
 @settings(deadline=None, max_examples=200)
-@given(st.lists(_DATA, min_size=1, max_size=24), st.sampled_from(["", "short", "f" * 32]))
+@given(st.lists(EVENT_DATA, min_size=1, max_size=24), st.sampled_from(["", "short", "f" * 32]))
 def test_the_columns_of_a_pack_are_those_of_its_events(datas: list[dict[str, Any]], id: str) -> None:
     times = [stored_time(NOON + timedelta(seconds=number)) for number in range(len(datas))]
     ids = [f"{id[:-2]}{number:02x}" for number in range(len(datas))]

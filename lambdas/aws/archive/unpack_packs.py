@@ -28,7 +28,8 @@ from tidetable.events import Item
 from tidetable.exact_json import decode_json
 from tidetable.forms.choose import choose_form
 from tidetable.forms.field_columns import DATA
-from tidetable.forms.packed import Opened, PackUnit
+from tidetable.forms.pack_unit import PackUnit
+from tidetable.forms.packed import Opened
 from tidetable.large.forms import has_all_data
 from tidetable.large.unpack import measure_outside
 from tidetable.layout import Layout, escape

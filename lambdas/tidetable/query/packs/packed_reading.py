@@ -17,7 +17,7 @@ from tidetable.conditions import ANY, Condition
 from tidetable.errors import InvalidRef
 from tidetable.events import Item
 from tidetable.forms.choose import choose_form
-from tidetable.forms.packed import PackUnit
+from tidetable.forms.pack_unit import PackUnit
 from tidetable.layout import Key, Layout
 from tidetable.layout.pack import is_address, parse_address
 from tidetable.ports import ItemColumns, Page, RangeRead

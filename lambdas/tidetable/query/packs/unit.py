@@ -7,7 +7,7 @@ from datetime import datetime
 
 from tidetable.forms.choose import choose_form
 from tidetable.forms.field_columns import FieldColumns
-from tidetable.forms.packed import PackUnit
+from tidetable.forms.pack_unit import PackUnit
 from tidetable.layout.pack import shift_time
 from tidetable.ports import FieldPage, ItemColumns, Page
 from tidetable.query.session import PageKind
