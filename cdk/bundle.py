@@ -14,7 +14,8 @@ from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 
-from infra.assets import MACHINES, REQUIREMENTS, RUNTIME, Assets
+from cdk.packages import MACHINES, REQUIREMENTS, RUNTIME
+from infra.assets import Assets
 from infra.bundles import CONSOLE, EPOCH, MANIFEST
 from tidetable.version import VERSION
 
@@ -75,7 +76,7 @@ def _open_assets(platform: str) -> Assets:
     if platform == "local":
         return Assets(ROOT, None, "local")
     assets = Assets(ROOT, None, "", platform)
-    if assets.interpreter is None:
+    if assets.packages.interpreter is None:
         sys.stderr.write(
             f"{platform}: there is no python{RUNTIME} on this machine, so the functions go without bytecode\n"
         )
@@ -104,7 +105,7 @@ def refuse_large(folder: Path, platforms: Sequence[str]) -> None:
     if set(platforms) == set(MACHINES) and size > PACKAGE_BYTES - REST_BYTES:
         sys.exit(
             f"the bundles have {size / 1024**2:.1f} MB, and a wheel of at most {PACKAGE_BYTES // 1024**2} MB has room for"
-            f" {(PACKAGE_BYTES - REST_BYTES) // 1024**2}: look for files that no function needs (infra/assets.py leaves"
+            f" {(PACKAGE_BYTES - REST_BYTES) // 1024**2}: look for files that no function needs (cdk/packages.py leaves"
             " some out), or ask the Python Package Index for more"
         )
 

@@ -1,5 +1,5 @@
-"""Start the emulator, or the program in the argument, so that functions share one copy of each bundle's files, and reads
-take the units that they take on AWS (units.py).
+"""Start the emulator, or the program in the argument, so that functions share one copy of each bundle's files, reads
+take the units that they take on AWS (units.py), and a stack is described when it is complete (stacks.py).
 
 Without this, the emulator unpacks the bundle for each process of a function: some 4,000 files, in 1.2 s of CPU time.
 During this time it does not answer requests. A stage has a dozen functions with several processes each, but only two
@@ -77,6 +77,7 @@ def load_neighbour(name: str) -> Any:
 if __name__ == "__main__":
     share_bundles()
     load_neighbour("units").count_read_units()
+    load_neighbour("stacks").answer_when_complete()
     program, sys.argv = sys.argv[1:], sys.argv[:1]
     if program:
         runpy.run_path(program[0], run_name="__main__")

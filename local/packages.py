@@ -1,9 +1,28 @@
-"""Find packages in the code of the deployed functions, for programs whose own environment does not have them."""
+"""The packages of the functions: fetched before they are needed, and found by programs that do not have them."""
 
 from __future__ import annotations
 
+import subprocess
 import zipfile
+from contextlib import suppress
 from pathlib import Path
+from threading import Thread
+
+from cdk.packages import Packages
+from local.processes import ROOT
+
+
+def begin_fetch() -> None:
+    """Begin to fetch the functions' packages, unless they are there.
+
+    The synth waits for them. It also shows a failure: it then fetches them itself.
+    """
+
+    def fetch() -> None:
+        with suppress(subprocess.CalledProcessError):
+            Packages(ROOT, local=True).install_all()
+
+    Thread(target=fetch).start()
 
 
 def find_bundle(output: Path, package: str) -> Path:

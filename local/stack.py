@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
+import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -19,6 +21,9 @@ from local.keep import RunningStage
 
 STAGE = "local"
 _CREDENTIALS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_DEFAULT_REGION": REGION}
+
+# The CDK's command line prints this when an app has ended.
+_SYNTHESISED = "Synthesis time"
 
 Progress = Callable[[str], None]
 
@@ -71,13 +76,18 @@ def deploy(
     """
     if engine is not None:
         emulator.change_engine(engine)
-    progress("cdk bootstrap, and cdk synth at the same time; the first time, pip fetches the functions' packages")
-    # A bootstrap mostly waits: the CDK looks every five seconds whether a stack is complete.
+    progress("cdk bootstrap, and cdk deploy at the same time; the first time, pip fetches the functions' packages")
+    # A bootstrap mostly waits, and a deployment begins with a synth, which does not need it.
+    bootstrapped = emulator.folder / "bootstrapped"
     with ThreadPoolExecutor(1) as pool:
-        synthesised = pool.submit(_run_cdk, emulator, "synth", "--quiet", *_name_config(config))
-        _run_cdk(emulator, "bootstrap", f"aws://000000000000/{REGION}")
-        synthesised.result()
-    return _deploy_stack(emulator, progress, "--app", str(emulator.folder / "cdk.out"))
+        deployed = pool.submit(_deploy_stack, emulator, progress, *_name_config(config), after=bootstrapped)
+        try:
+            _run_cdk(emulator, "bootstrap", f"aws://000000000000/{REGION}")
+            bootstrapped.write_text("complete")
+        except BaseException:
+            bootstrapped.write_text("failed")
+            raise
+        return deployed.result()
 
 
 def deploy_over(
@@ -87,6 +97,7 @@ def deploy_over(
 
     RuntimeError with the command's output if the deployment fails.
     """
+    progress("cdk deploy")
     return _deploy_stack(emulator, progress, *_name_config(config))
 
 
@@ -95,10 +106,20 @@ def _name_config(config: Path | None) -> tuple[str, ...]:
     return () if config is None else ("-c", f"config={config.resolve()}")
 
 
-def _deploy_stack(emulator: Emulator | RunningStage, progress: Progress, *options: str) -> Deployed:
-    progress("cdk deploy")
+def _deploy_stack(
+    emulator: Emulator | RunningStage, progress: Progress, *options: str, after: Path | None = None
+) -> Deployed:
+    """Deploy. If ``after`` is given, the synth ends when that file is there: see local/synth.py."""
     outputs_file = emulator.folder / "outputs.json"
-    _run_cdk(emulator, "deploy", "--require-approval", "never", "--outputs-file", str(outputs_file), *options)
+    command = ["deploy", "--require-approval", "never", "--outputs-file", str(outputs_file), *options]
+    if after is not None:
+        command += ["--app", shlex.join([sys.executable, "-P", str(ROOT / "local" / "synth.py"), str(after)])]
+
+    def read_line(line: str) -> None:
+        if _SYNTHESISED in line:
+            progress("the stack is synthesised: CloudFormation makes it")
+
+    _run_cdk(emulator, *command, read_line=read_line)
     outputs: dict[str, str] = json.loads(outputs_file.read_text())[f"Tidetable-{STAGE}"]
     key = make_aws_client(emulator.endpoint, "apigateway").get_api_key(apiKey=outputs["ApiKeyId"], includeValue=True)
     return Deployed(
@@ -113,8 +134,13 @@ def _find_api(endpoint: str, url: str) -> str:
     return f"{endpoint}/restapis/{name}/{parts.path.strip('/')}/_user_request_"
 
 
-def _run_cdk(emulator: Emulator | RunningStage, *arguments: str, app: Path = ROOT) -> None:
-    """Run the CDK's command line; ``app`` is the folder of an app's ``cdk.json``."""
+def _run_cdk(
+    emulator: Emulator | RunningStage,
+    *arguments: str,
+    app: Path = ROOT,
+    read_line: Callable[[str], None] = lambda _: None,
+) -> None:
+    """Run the CDK's command line; ``app`` is the folder of an app's ``cdk.json``, ``read_line`` gets what it prints."""
     if urlsplit(emulator.endpoint).hostname != "127.0.0.1":
         raise RuntimeError("the local stage is only ever deployed to this machine")
     environment = (
@@ -138,11 +164,16 @@ def _run_cdk(emulator: Emulator | RunningStage, *arguments: str, app: Path = ROO
     )
     cdk = [str(ROOT / "node_modules" / ".bin" / "cdk"), *arguments]
     options = ["-c", f"stage={STAGE}", "--no-notices", "--ci"]
-    # Bootstrapping needs no synth. In a folder without cdk.json, the CDK does not synthesise. With --app, a deployment
-    # takes what was synthesised before.
-    if arguments[0] != "bootstrap" and "--app" not in arguments:
+    # Bootstrapping needs no synth. In a folder without cdk.json, the CDK does not synthesise.
+    if arguments[0] != "bootstrap":
         options += ["--output", str(emulator.folder / "cdk.out")]
     folder = emulator.folder if arguments[0] == "bootstrap" else app
-    result = subprocess.run([*cdk, *options], cwd=folder, env=environment, capture_output=True, text=True, check=False)  # noqa: S603
-    if result.returncode:
-        raise RuntimeError(f"cdk {arguments[0]} failed:\n{(result.stdout + result.stderr)[-6000:]}")
+    with subprocess.Popen(  # noqa: S603
+        [*cdk, *options], cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as process:
+        lines = []
+        for line in process.stdout or ():
+            lines.append(line)
+            read_line(line)
+    if process.returncode:
+        raise RuntimeError(f"cdk {arguments[0]} failed:\n{''.join(lines)[-6000:]}")

@@ -13,6 +13,7 @@ sys.path[:0] = [str(ROOT / "lambdas")]
 from local import ENGINES, Deployed, Emulator, deploy
 from local.emulator import Engine
 from local.keep import RunningStage, end_remembered_stage, find_running_stage, remember_stage
+from local.packages import begin_fetch
 from local.stack import deploy_over
 from tidetable.config import Config, load
 from tidetable.errors import ConfigError
@@ -21,11 +22,16 @@ _EVENT = '{"series": "a", "data": {"n": 1}}'
 
 
 def read_config(file: Path) -> Config:
-    """Read the configuration and print its name; a mistake in it ends the program."""
+    """Read the configuration; a mistake in it ends the program."""
     try:
-        config = load(file)
+        return load(file)
     except ConfigError as error:
         sys.exit(f"{file}: {error}")
+
+
+def show_config(file: Path) -> Config:
+    """Read the configuration, and print its name and its streams."""
+    config = read_config(file)
     print(f"configuration: {file}, streams: {', '.join(config.streams)}", flush=True)
     return config
 
@@ -69,7 +75,7 @@ def main() -> None:
     parser.add_argument("--engine", choices=ENGINES, help="the engine of the tables; default: as it runs, or emulator")
     parser.add_argument("--fresh", action="store_true", help="begin anew, without the data of a running stage")
     options = parser.parse_args()
-    config = read_config(options.config)
+    config = show_config(options.config)
     running = None if options.fresh else find_running_stage()
     if running is None:
         log, deployed = _start_stage(options.config, options.engine or "emulator")
@@ -93,6 +99,7 @@ def _start_stage(file: Path, engine: Engine) -> tuple[Path, Deployed]:
     """Start an emulator and deploy into it. If an earlier stage is remembered, end it first."""
     if end_remembered_stage():
         print("the earlier stage is stopped", flush=True)
+    begin_fetch()
     emulator = Emulator(engine=engine)
     try:
         emulator.start()

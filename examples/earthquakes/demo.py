@@ -10,6 +10,8 @@ import shutil
 import sys
 import tempfile
 import traceback
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -18,23 +20,25 @@ from examples.earthquakes.steps import (
     CHANGES,
     PACKED,
     ROLLUP,
+    begin_rollup,
+    check_changes,
     check_claim,
     compare_streams,
     print_line,
-    send_events,
+    receive_changes,
     show_expiry,
-    show_feed,
     show_newest,
     show_periods,
     show_rollup,
+    store_events,
 )
 from local import ENGINES, Deployed, Emulator, deploy
 from local.emulator import REGION, can_move_clock
 from local.http import Api, invoke_lifecycle, invoke_refresher
 from local.keep import end_remembered_stage, remember_stage
-from local.packages import find_bundle
+from local.packages import begin_fetch, find_bundle
 from local.stack import make_aws_client
-from local.up import describe_stage, read_config
+from local.up import describe_stage, read_config, show_config
 
 # The least factor by which packs must save write units, for these events and batches.
 _PACKS_SAVE = 10
@@ -65,20 +69,22 @@ def main() -> None:
     parser.add_argument("--config", type=Path, default=Path("tidetable.toml"), help="a configuration with its streams")
     parser.add_argument("--engine", choices=ENGINES, default="emulator", help="what keeps the tables")
     options = parser.parse_args()
-    config = read_config(options.config)
-    if missing := [name for name in STREAMS if name not in config.streams]:
+    own = show_config(options.config)
+    if missing := [name for name in STREAMS if name not in own.streams]:
         sys.exit(
             f"FAILED: the demo sends earthquakes to {' and '.join(STREAMS)}, and {options.config} has no {missing[0]!r}. "
             f"For a configuration of your own: make local CONFIG={options.config}"
         )
     folder = Path(tempfile.mkdtemp(prefix="tidetable-demo-"))
-    feeds = options.engine == "emulator" and PACKED not in config.streams
-    rolls = not config.streams["quakes"].rollup
+    feeds = options.engine == "emulator" and PACKED not in own.streams
+    rolls = not own.streams["quakes"].rollup
     options.config = add_streams(
         options.config, folder, feed=FEED if feeds else "", rollup=ROLLUP_OF_QUAKES if rolls else ""
     )
     config = read_config(options.config)
+    show_added([name for name in config.streams if name not in own.streams])
     end_remembered_stage()
+    begin_fetch()
     emulator = Emulator(engine=options.engine, clock=can_move_clock())
     deployed: Deployed | None = None
     failure = ""
@@ -129,36 +135,50 @@ def add_streams(config: Path, folder: Path, *, feed: str = "", rollup: str = "")
     return copy
 
 
+def show_added(streams: Sequence[str]) -> None:
+    """Print the names of the streams that the demo has beside those of the configuration."""
+    if streams:
+        print(f"the demo adds: {', '.join(streams)}", flush=True)
+
+
 def run_steps(emulator: Emulator, deployed: Deployed, api: Api, *, feeds: bool, rolls: bool) -> None:
     """Show everything, in order."""
     now = datetime.now(UTC)
     sent = make_earthquakes(now)
-    if rolls:
-        # The run of the schedule would come within a minute: this run decides when the rollup begins.
-        invoke_refresher(deployed)
     units = {}
-    for stream in (*STREAMS, PACKED):
-        stored, units[stream] = send_events(api, stream, sent)
+    with ThreadPoolExecutor(3) as pool:
+        # The run of the schedule would come within a minute: this run decides when the rollup begins.
+        begun = pool.submit(invoke_refresher, deployed) if rolls else None
+        # The packed stream is first: its changes are on their way while the others are sent.
+        units[PACKED] = store_events(api, PACKED, sent)
+        changes = pool.submit(receive_changes, deployed, len(sent)) if feeds else None
+        if begun is not None:
+            begun.result()
+        units["quakes"] = store_events(api, "quakes", sent)
+        lifecycle = pool.submit(invoke_lifecycle, deployed)
+        store_events(api, "stations", sent)
+        each = units["quakes"] / units[PACKED]
         check_claim(
-            stored, f"{len(sent)} earthquakes of the last 7 days stored in {stream}: {units[stream]:g} write units"
+            each > _PACKS_SAVE,
+            f"packs took a {each:.0f}th of the write units: {units[PACKED] / len(sent):.3f} per event",
         )
-    each = units["quakes"] / units[PACKED]
-    check_claim(
-        each > _PACKS_SAVE, f"packs took a {each:.0f}th of the write units: {units[PACKED] / len(sent):.3f} per event"
-    )
-    if feeds:
-        show_feed(deployed, sent)
-    compare_streams(api, sent, now)
-    report = invoke_lifecycle(deployed)
-    check_claim(report["healthy"] and not report["actions"], "the lifecycle has nothing to do right after the deploy")
-    show_periods(api)
-    show_newest(api, sent)
-    if rolls and can_move_clock():
-        show_rollup(emulator, deployed, api, sent)
-    elif rolls:
-        print_line(
-            f"no aggregates from {ROLLUP}: it begins with the next hour, and this machine cannot move the stage's clock"
+        if changes is not None:
+            check_changes(changes.result(), sent)
+        report = lifecycle.result()
+        check_claim(
+            report["healthy"] and not report["actions"], "the lifecycle has nothing to do right after the deploy"
         )
+        # The clock takes two seconds.
+        moved = pool.submit(begin_rollup, emulator, deployed) if rolls and can_move_clock() else None
+        show_periods(api)
+        show_newest(api, sent)
+        compare_streams(api, sent, now)
+        if moved is not None:
+            show_rollup(deployed, api, sent, moved.result())
+        elif rolls:
+            print_line(
+                f"no aggregates from {ROLLUP}: it begins with the next hour, and this machine cannot move the stage's clock"
+            )
     show_expiry(deployed, api, sent, now, find_bundle(emulator.folder / "cdk.out", "pyarrow"))
 
 

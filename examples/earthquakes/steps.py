@@ -7,6 +7,7 @@ import json
 import sys
 import time
 from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from io import BytesIO
 from pathlib import Path
@@ -23,6 +24,10 @@ PACKED = "packed"
 CHANGES = "changes"
 _FEED_SECONDS = 120
 _REBUILD_SECONDS = 120
+# While a run of the schedule is under way.
+_PAUSE = 0.2
+# The requests that a comparison has under way at the same time.
+_READERS = 3
 # Aggregates of the earthquakes, by hour and network, unless the configuration has rollups of its own.
 ROLLUP = "quakes-hours"
 # Past hours are computed when the rollup's first hour has begun, and no earlier late event can be on its way.
@@ -43,8 +48,8 @@ def check_claim(holds: bool, claim: str) -> None:
     print_line(f"ok: {claim}")
 
 
-def send_events(api: Api, stream: str, events: Sequence[Event]) -> tuple[bool, float]:
-    """Send in batches, the first as gzip'd NDJSON. Returns whether every event was stored, and the consumed write units."""
+def store_events(api: Api, stream: str, events: Sequence[Event]) -> float:
+    """Send in batches, the first as gzip'd NDJSON, and check that every event was stored. Return the consumed write units."""
     stored, units = 0, 0.0
     for start in range(0, len(events), _BATCH):
         batch = events[start : start + _BATCH]
@@ -57,26 +62,37 @@ def send_events(api: Api, stream: str, events: Sequence[Event]) -> tuple[bool, f
             raise RuntimeError(f"a batch was answered {answer.status}: {answer.body}")
         stored += answer.body["accepted"]
         units += float(answer.headers["tidetable-write-units"])
-    return stored == len(events), units
+    check_claim(
+        stored == len(events),
+        f"{len(events)} earthquakes of the last 7 days stored in {stream}: {units:g} write units",
+    )
+    return units
 
 
 def compare_streams(api: Api, events: Sequence[Event], now: datetime) -> None:
     """Read both streams back and compare them with the sent events."""
     start = (now - timedelta(days=8)).isoformat().replace("+00:00", "Z")
-    whole = list(api.walk_events("quakes", start=start, limit=400))
-    check_claim(
-        are_same(whole, events), f"{len(whole)} events read back from quakes, newest first, equal to what was sent"
-    )
-    packed = list(api.walk_events(PACKED, start=start, limit=400))
-    check_claim(are_same(packed, events), f"{len(packed)} events read back from {PACKED}, equal to what quakes answers")
     networks = sorted({event["series"] for event in events})
-    count = 0
-    for network in networks:
-        expected = [event for event in events if event["series"] == network]
-        answer = list(api.walk_events("stations", start=start, series=network, limit=400))
-        if not are_same(answer, expected):
-            raise RuntimeError(f"series {network} of stations differs from what was sent")
-        count += len(answer)
+    with ThreadPoolExecutor(_READERS) as pool:
+
+        def begin_read(stream: str, **parameters: str) -> Future[list[Event]]:
+            return pool.submit(lambda: list(api.walk_events(stream, start=start, limit=400, **parameters)))
+
+        whole, packed = begin_read("quakes"), begin_read(PACKED)
+        answers = {network: begin_read("stations", series=network) for network in networks}
+        check_claim(
+            are_same(whole.result(), events),
+            f"{len(whole.result())} events read back from quakes, newest first, equal to what was sent",
+        )
+        check_claim(
+            are_same(packed.result(), events),
+            f"{len(packed.result())} events read back from {PACKED}, equal to what quakes answers",
+        )
+        for network, answer in answers.items():
+            expected = [event for event in events if event["series"] == network]
+            if not are_same(answer.result(), expected):
+                raise RuntimeError(f"series {network} of stations differs from what was sent")
+    count = sum(len(answer.result()) for answer in answers.values())
     check_claim(
         count == len(events), f"{count} events read back from stations, one series of {len(networks)} at a time"
     )
@@ -93,19 +109,25 @@ def are_same(answer: Sequence[Event], events: Sequence[Event]) -> bool:
     return len(plain) == len(expected)
 
 
-def show_feed(deployed: Deployed, events: Sequence[Event]) -> None:
-    """Receive the changes of the packed stream from its queue, and compare them with the sent events."""
+def receive_changes(deployed: Deployed, count: int) -> dict[str, Event]:
+    """Receive the changes of the packed stream from its queue, by the ids of their events, until there are ``count``."""
     queues = deployed.make_client("sqs")
     url = queues.get_queue_url(QueueName=CHANGES)["QueueUrl"]
     changes: dict[str, Event] = {}
     deadline = time.monotonic() + _FEED_SECONDS
-    while len(changes) < len(events) and time.monotonic() < deadline:
-        for message in queues.receive_message(QueueUrl=url, MaxNumberOfMessages=10, WaitTimeSeconds=1).get(
-            "Messages", []
-        ):
+    while len(changes) < count and time.monotonic() < deadline:
+        messages = queues.receive_message(QueueUrl=url, MaxNumberOfMessages=10, WaitTimeSeconds=1).get("Messages", [])
+        for message in messages:
             change = json.loads(message["Body"])
             changes[change["id"]] = {name: change[name] for name in ("series", "time", "id", "data")}
-            queues.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
+        if messages:
+            entries = [{"Id": str(n), "ReceiptHandle": each["ReceiptHandle"]} for n, each in enumerate(messages)]
+            queues.delete_message_batch(QueueUrl=url, Entries=entries)
+    return changes
+
+
+def check_changes(changes: dict[str, Event], events: Sequence[Event]) -> None:
+    """Compare the received changes with the sent events."""
     expected = {event["id"]: event for event in events}
     check_claim(
         changes == expected, f"the feed delivered {len(changes)} changes of {PACKED} to a queue, equal to what was sent"
@@ -136,15 +158,19 @@ def show_newest(api: Api, events: Sequence[Event]) -> None:
     )
 
 
-def show_rollup(emulator: Emulator, deployed: Deployed, api: Api, events: Sequence[Event]) -> None:
-    """Have the hours of the last days computed, and compare an aggregate of them with that of the events."""
+def begin_rollup(emulator: Emulator, deployed: Deployed) -> datetime:
+    """Set the stage's clock to a time after the rollup's first hour began; return the start of that hour."""
     begins = datetime.fromisoformat(invoke_refresher(deployed, status="quakes")["rollups"][0]["start"])
-    later = begins + _AFTER_BEGIN
-    emulator.move_clock(later - datetime.now(UTC))
-    print_line(f"the stage's clock is set to {later:%H:%M} UTC: the rollup {ROLLUP} has begun")
+    emulator.move_clock(begins + _AFTER_BEGIN - datetime.now(UTC))
+    return begins
+
+
+def show_rollup(deployed: Deployed, api: Api, events: Sequence[Event], begins: datetime) -> None:
+    """Have the hours of the last days computed, and compare an aggregate of them with that of the events."""
+    print_line(f"the stage's clock is set to {begins + _AFTER_BEGIN:%H:%M} UTC: the rollup {ROLLUP} has begun")
     # The earthquakes came late, so their hours are marked. A run removes marks that no writer can need any more.
     while invoke_refresher(deployed).get("skipped"):
-        time.sleep(1)
+        time.sleep(_PAUSE)
     end = begins - timedelta(hours=1)
     start = (end - timedelta(days=_SUMMED_DAYS)).replace(hour=0)
     rebuild_rollup(deployed, render_instant(start), render_instant(end))
@@ -185,7 +211,7 @@ def rebuild_rollup(deployed: Deployed, start: str, end: str) -> None:
         computed += answer["buckets"]
         if answer["left"] is None:
             # A run of the schedule is under way.
-            time.sleep(1)
+            time.sleep(_PAUSE)
             continue
         # A call that ends early has computed the newest hours; the next call goes on with the hours before.
         left, end = answer["left"], answer["reached"]
@@ -219,20 +245,24 @@ def show_expiry(deployed: Deployed, api: Api, events: Sequence[Event], now: date
         changes += len(report["actions"])
         if not report["healthy"]:
             raise RuntimeError(f"the lifecycle reported: {json.dumps(report, indent=2)}")
-    check_claim(not invoke_lifecycle(deployed, at=at)["actions"], f"{changes} changes made in two runs; a third: none")
-    show_periods(api)
-    table = f"tidetable-local.quakes.{oldest}"
-    tables = deployed.make_client("dynamodb").list_tables()["TableNames"]
-    check_claim(table not in tables, f"table {table} is deleted")
-    check_claim(
-        count_parquet_rows(deployed, oldest, code) == len(expected),
-        f"{len(expected)} rows of Parquet are in the archive",
-    )
     start, end = f"{oldest}T00:00:00Z", (later - timedelta(days=14, minutes=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
-    archived = list(api.walk_events("quakes", start=start, to=end, limit=50))
-    check_claim(are_same(archived, expected), "the deleted period's events still answer, equal to what was sent")
-    answer = api.get("quakes", archived[0]["ref"])
-    check_claim(answer.status == 200 and answer.body["id"] == archived[0]["id"], "and so do their refs")
+    with ThreadPoolExecutor(2) as pool:
+        archived = pool.submit(lambda: list(api.walk_events("quakes", start=start, to=end, limit=50)))
+        rows = pool.submit(count_parquet_rows, deployed, oldest, code)
+        check_claim(
+            not invoke_lifecycle(deployed, at=at)["actions"], f"{changes} changes made in two runs; a third: none"
+        )
+        show_periods(api)
+        table = f"tidetable-local.quakes.{oldest}"
+        tables = deployed.make_client("dynamodb").list_tables()["TableNames"]
+        check_claim(table not in tables, f"table {table} is deleted")
+        objects, count = rows.result()
+        print("\n".join(objects))
+        check_claim(count == len(expected), f"{count} rows of Parquet are in the archive")
+        found = archived.result()
+    check_claim(are_same(found, expected), "the deleted period's events still answer, equal to what was sent")
+    answer = api.get("quakes", found[0]["ref"])
+    check_claim(answer.status == 200 and answer.body["id"] == found[0]["id"], "and so do their refs")
     compare_streams(api, events, now)
 
 
@@ -245,17 +275,20 @@ def has_expired(periods: Sequence[str], oldest: str) -> bool:
     return oldest in periods and max(periods) == oldest
 
 
-def count_parquet_rows(deployed: Deployed, period: str, code: Path) -> int:
-    """How many rows the period's Parquet files have. ``code`` has pyarrow, which the demo does not install a second time."""
+def count_parquet_rows(deployed: Deployed, period: str, code: Path) -> tuple[list[str], int]:
+    """The objects of the period's archive, and how many rows their Parquet files have.
+
+    ``code`` has pyarrow, which the demo does not install a second time.
+    """
     sys.path.append(str(code))
     import pyarrow.parquet as pq
 
     s3, bucket = deployed.make_client("s3"), deployed.outputs["ArchiveBucket"]
     listed = s3.list_objects_v2(Bucket=bucket, Prefix=f"stream=quakes/period={period}/")["Contents"]
-    rows = 0
-    for stored in listed:
-        print(f"  s3://{bucket}/{stored['Key']}  {stored['Size']} bytes")
-        if stored["Key"].endswith(".parquet"):
-            body = s3.get_object(Bucket=bucket, Key=stored["Key"])["Body"].read()
-            rows += pq.ParquetFile(BytesIO(body)).metadata.num_rows
-    return rows
+    bodies = [
+        s3.get_object(Bucket=bucket, Key=stored["Key"])["Body"].read()
+        for stored in listed
+        if stored["Key"].endswith(".parquet")
+    ]
+    rows = sum(pq.ParquetFile(BytesIO(body)).metadata.num_rows for body in bodies)
+    return [f"  s3://{bucket}/{stored['Key']}  {stored['Size']} bytes" for stored in listed], rows

@@ -48,6 +48,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     monkeypatch.setattr(demo, "deploy", lambda *_, **__: Deployed("http://127.0.0.1:1", "http://api", "key", {}))
     monkeypatch.setattr(demo, "run_steps", lambda *_, **__: None)
     monkeypatch.setattr(demo, "make_queue", lambda _: None)
+    monkeypatch.setattr(demo, "begin_fetch", lambda: None)
     return found
 
 
@@ -100,6 +101,18 @@ def test_the_demo_holds_at_any_hour() -> None:
     assert not steps.has_expired(["2026-11-15", "2026-11-16"], "2026-11-15")
     assert not steps.has_expired(["2026-11-14"], "2026-11-15")
     assert not steps.has_expired([], "2026-11-15")
+
+
+def test_the_configuration_is_shown_once_with_the_streams_that_the_demo_adds(
+    made: list[Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(monkeypatch) == 0
+    assert len(made) == 1
+    lines = [line for line in capsys.readouterr().out.splitlines() if not line.startswith("[")]
+    assert lines == [
+        f"configuration: {CONFIG}, streams: quakes, stations, reports",
+        "the demo adds: packed, quakes-hours",
+    ]
 
 
 def test_without_keep_nothing_stays(made: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from cdk.packages import Packages
 from infra.assets import Assets
 from tests.infra.synth import CONFIG, ROOT
 
@@ -31,7 +32,7 @@ def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Assets:
     (tmp_path / "lambdas" / "requirements.txt").write_text("")
     (tmp_path / "lambdas" / "requirements.lock").write_text("")
     (tmp_path / "config.toml").write_text("a = 1")
-    monkeypatch.setattr(Assets, "_install_packages", lambda _self, _requirements: packages)
+    monkeypatch.setattr(Packages, "install", lambda _self, _requirements: packages)
     return Assets(tmp_path, tmp_path / "config.toml", "dev")
 
 
@@ -71,14 +72,14 @@ def test_the_emulators_zip_file_names_the_folder_of_the_asset(tmp_path: Path) ->
 
 
 def test_pip_fetches_for_the_machine_that_runs_it(tmp_path: Path) -> None:
-    aws = Assets(ROOT, CONFIG, "dev").make_pip_command(LOCK, tmp_path)
-    here = Assets(ROOT, CONFIG, "local").make_pip_command(LOCK, tmp_path)
+    aws = Packages(ROOT, local=False).make_pip_command(LOCK, tmp_path)
+    here = Packages(ROOT, local=True).make_pip_command(LOCK, tmp_path)
     text = " ".join(aws)
     assert aws[:3] == here[:3] == [sys.executable, "-m", "pip"]
     assert "--platform manylinux2014_aarch64" in text
     assert "--implementation cp --python-version 3.13 --only-binary=:all:" in text
     assert "--platform" not in here
-    intel = " ".join(Assets(ROOT, CONFIG, "dev", "x86_64").make_pip_command(LOCK, tmp_path))
+    intel = " ".join(Packages(ROOT, "x86_64", local=False).make_pip_command(LOCK, tmp_path))
     assert "--platform manylinux2014_x86_64" in intel
     assert "aarch64" not in intel
 
@@ -117,9 +118,8 @@ def test_functions_run_the_bytecode_that_ships_with_them_whatever_the_times_of_t
 def test_without_the_runtimes_python_the_sources_go_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "which", lambda _: None)
     monkeypatch.setattr(sys, "version_info", (3, 11))
-    assets = Assets(tmp_path, CONFIG, "dev")
-    assert assets.interpreter is None
-    assert Assets(tmp_path, CONFIG, "local").interpreter == sys.executable
+    assert Packages(tmp_path, local=False).interpreter is None
+    assert Packages(tmp_path, local=True).interpreter == sys.executable
 
 
 def test_every_function_can_read_its_files_whatever_the_umask_of_the_builder(small: Assets, tmp_path: Path) -> None:
@@ -142,7 +142,7 @@ def test_every_function_can_read_its_files_whatever_the_umask_of_the_builder(sma
 def test_a_machine_without_the_runtimes_python_says_what_that_means(
     small: Assets, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(Assets, "interpreter", None)
+    monkeypatch.setattr(Packages, "interpreter", None)
     small.make_code("slim")
     assert "no python3.13 on this machine" in capsys.readouterr().err
 
@@ -158,5 +158,5 @@ def test_everything_that_ships_is_locked_by_version_and_hash(name: str) -> None:
     # Transitive dependencies.
     assert {"urllib3", "jmespath", "s3transfer", "python-dateutil", "six"} <= set(locked)
     assert lock.count("--hash=sha256:") >= len(locked)
-    command = Assets(ROOT, CONFIG, "dev").make_pip_command(ROOT / "lambdas" / f"{name}.lock", Path("x"))
+    command = Packages(ROOT, local=False).make_pip_command(ROOT / "lambdas" / f"{name}.lock", Path("x"))
     assert command[-4:] == ["--require-hashes", "--no-deps", "-r", str(ROOT / "lambdas" / f"{name}.lock")]

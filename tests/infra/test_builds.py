@@ -5,14 +5,17 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
+from threading import Barrier, Event
 
 import pytest
 from aws_cdk import aws_lambda as lambda_
 
-from infra.assets import Assets, _build_folder
+from cdk.packages import Packages, build_once
+from infra.assets import Assets
 from infra.function import Kind
-from tests.infra.synth import CONFIG, ROOT
+from tests.infra.synth import ROOT
 
 # The packages that pip fetches, as paths. The functions need the first files, and not the others.
 NEEDED = {
@@ -53,14 +56,14 @@ def fetched(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The lock files that were fetched: a copy of a folder takes the place of pip."""
     names: list[str] = []
 
-    def copy(self: Assets, lock: Path, target: Path) -> list[str]:
+    def copy(self: Packages, lock: Path, target: Path) -> list[str]:
         names.append(lock.read_text())
         if "a==" not in names[-1]:
             return ["touch", f"{target}/{names[-1].partition('=')[0]}.py"]
         return ["cp", "-r", f"{self._root}/fetched/.", str(target)]
 
-    monkeypatch.setattr(Assets, "make_pip_command", copy)
-    monkeypatch.setattr(Assets, "interpreter", None)
+    monkeypatch.setattr(Packages, "make_pip_command", copy)
+    monkeypatch.setattr(Packages, "interpreter", None)
     return names
 
 
@@ -115,7 +118,7 @@ def test_an_asset_is_built_anew_if_anything_in_it_changes(project: Path, monkeyp
     compiler = project / "compiler"
     compiler.write_text(COMPILER)
     compiler.chmod(0o755)
-    monkeypatch.setattr(Assets, "interpreter", str(compiler))
+    monkeypatch.setattr(Packages, "interpreter", str(compiler))
     built.append(build())
     assert len({folder.name for folder in built}) == 6
     # A module that does not compile, such as one for another version of Python, ends no build.
@@ -127,24 +130,70 @@ def test_an_asset_is_built_anew_if_anything_in_it_changes(project: Path, monkeyp
 
 
 def test_packages_that_pip_could_not_fetch_make_no_asset(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Assets, "make_pip_command", lambda *_: ["false"])
+    monkeypatch.setattr(Packages, "make_pip_command", lambda *_: ["false"])
     with pytest.raises(subprocess.CalledProcessError):
         Assets(project, None, "dev").build_asset("requirements.txt")
     assert list((project / ".build").iterdir()) == []
 
 
-def test_of_two_builds_at_once_one_is_kept(tmp_path: Path) -> None:
+def test_of_two_builds_at_once_the_second_waits_for_the_first(tmp_path: Path) -> None:
     folder = tmp_path / ".build" / "asset-1"
-    with _build_folder(folder) as partial:
+    begun, may_end = Event(), Event()
+
+    def fill_slowly(partial: Path) -> None:
+        begun.set()
+        assert may_end.wait(10)
+        write(partial, "first")
+
+    def fail(partial: Path) -> None:
+        raise AssertionError(partial)
+
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(build_once, folder, fill_slowly)
+        assert begun.wait(10)
+        second = pool.submit(build_once, folder, fail)
+        assert not wait([second], 0.1).done
+        may_end.set()
+        assert first.result() == second.result() == folder
+    assert list_files(tmp_path / ".build") == {"asset-1/first"}
+
+
+def test_a_build_that_fails_leaves_nothing_and_another_may_build(tmp_path: Path) -> None:
+    folder = tmp_path / ".build" / "asset-2"
+    with pytest.raises(FileNotFoundError):
+        build_once(folder, lambda partial: partial.rmdir())
+    assert list((tmp_path / ".build").iterdir()) == []
+
+    def overtake(partial: Path) -> None:
         write(partial, "second")
         write(folder, "first")
-    assert list_files(tmp_path / ".build") == {"asset-1/first"}
-    with pytest.raises(FileNotFoundError), _build_folder(tmp_path / ".build" / "asset-2") as partial:
-        partial.rmdir()
+
+    assert build_once(folder, overtake) == folder
+    assert list_files(tmp_path / ".build") == {"asset-2/first"}
+
+
+def test_the_packages_of_all_lists_are_fetched_at_the_same_time(
+    project: Path, fetched: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    together = Barrier(3, timeout=10)
+    fetch = Packages._fetch_packages
+
+    def meet(self: Packages, lock: str, target: Path) -> None:
+        together.wait()
+        fetch(self, lock, target)
+
+    monkeypatch.setattr(Packages, "_fetch_packages", meet)
+    packages = Packages(project, local=True)
+    packages.install_all()
+    assert len(fetched) == 3
+    assert {"archive.py", "pyarrow/lib.cpython-313-aarch64-linux-gnu.so"} <= list_files(
+        packages.install("requirements-archive.txt")
+    )
+    assert len(fetched) == 3
 
 
 def test_pip_fetches_the_locked_wheels_of_the_functions_platform(tmp_path: Path) -> None:
-    command = Assets(ROOT, CONFIG, "dev").make_pip_command(ROOT / "lambdas" / "requirements-doors.lock", tmp_path)
+    command = Packages(ROOT, local=False).make_pip_command(ROOT / "lambdas" / "requirements-doors.lock", tmp_path)
     assert command == [
         *(sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--quiet", "--no-compile"),
         *("--platform", "manylinux2014_aarch64", "--platform", "manylinux_2_28_aarch64"),
@@ -174,7 +223,7 @@ def test_bytecode_is_made_by_a_python_of_the_functions_version(
 
     monkeypatch.setattr(sys, "version_info", version)
     monkeypatch.setattr(shutil, "which", find_command)
-    assert Assets(tmp_path, None, "dev").interpreter == expected
+    assert Packages(tmp_path, local=False).interpreter == expected
     assert asked == (["python3.13"] if version == (3, 11) else [])
 
 

@@ -1,0 +1,195 @@
+"""The packages of the functions: fetched by pip for the functions' platform, compiled, and kept under .build/.
+
+It imports nothing of the CDK, so that a fetch can begin before a synth does.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
+from hashlib import sha256
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+RUNTIME = "3.13"
+_SLIM = "requirements.txt"
+# The lists of packages: of the functions on the hot path, with pyarrow for Parquet, and with the parsers of other
+# programs' protocols for the doors.
+REQUIREMENTS = {"slim": _SLIM, "archive": "requirements-archive.txt", "doors": "requirements-doors.txt"}
+# pip's names for Lambda's architectures.
+MACHINES = {"arm64": "aarch64", "x86_64": "x86_64"}
+# Files that functions do not need. Without them pyarrow fits into Lambda's 250 MB, and the package of the construct
+# into the 100 MB of the Python Package Index. pyarrow needs Flight and S3 only if a program imports them; the archive's
+# functions read and write bytes. The linker loads a library by its name with one version number, so the library's files
+# with other names are not needed. CPython uses the C extension of zstandard, not cffi.
+_CLUTTER = (
+    *("__pycache__", "tests", "include", "bin"),
+    *("libarrow_flight*", "libarrow_python_flight*", "_flight.*.so", "libarrow_s3*", "_s3fs.*.so"),
+    *("libarrow_python*.so", "libarrow_python*.so.*.*.*", "_cffi.*.so"),
+)
+
+
+class Packages:
+    """Keeps a folder of packages per list, named by the hash of what is in it."""
+
+    def __init__(self, root: Path, architecture: str = "arm64", *, local: bool) -> None:
+        """``architecture`` is ``arm64`` or ``x86_64``. If ``local``, the packages are for this machine and Python."""
+        self._root = root
+        self._architecture = architecture
+        self._local = local
+
+    def install_all(self) -> None:
+        """Fetch and compile the packages of all lists, at the same time."""
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(self.install, REQUIREMENTS.values()))
+
+    def install(self, requirements: str) -> Path:
+        """Return the folder of a list's packages. Fetch and compile them unless the folder exists."""
+        pins = [self._read_lock_file(requirements).encode()]
+        machine = f"{sys.platform}-{sys.version_info[:2]}" if self._local else f"{self._architecture}-{RUNTIME}"
+        content = [requirements.encode(), machine.encode(), self.bytecode, *map(str.encode, _CLUTTER), *pins]
+
+        def fill(partial: Path) -> None:
+            shared, more = self._split_list(requirements)
+            with ThreadPoolExecutor(1) as pool:
+                common = pool.submit(self.install, shared) if shared else None
+                self._fetch_packages(more, partial)
+            if common is not None:
+                copied = common.result()
+                shutil.copytree(copied, partial, symlinks=True, copy_function=os.link, dirs_exist_ok=True)
+
+        return build_once(self._root / ".build" / f"packages-{hash_contents(content)}", fill)
+
+    def _split_list(self, requirements: str) -> tuple[str, str]:
+        """Split a list of packages: the list that it extends, or "", and the text of its lock file without that list.
+
+        To fetch and compile the packages of all functions once for each list took most of the time of a first deployment.
+        """
+        whole = self._read_lock_file(requirements)
+        if requirements == _SLIM:
+            return "", whole
+        packages, slim = _read_lock(whole), _read_lock(self._read_lock_file(_SLIM))
+        if not slim <= packages:
+            return "", whole
+        return _SLIM, "".join(sorted(packages - slim))
+
+    def _fetch_packages(self, lock: str, target: Path) -> None:
+        """Fetch and compile the packages of the text of a lock file, without the files that functions do not need."""
+        if not lock:
+            return
+        with TemporaryDirectory() as name:
+            file = Path(name) / "requirements.lock"
+            file.write_text(lock)
+            subprocess.run(self.make_pip_command(file, target), check=True)  # noqa: S603 - our own command
+        for pattern in _CLUTTER:
+            for path in list(target.rglob(pattern)):
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+        self.compile_folder(target)
+
+    def compile_folder(self, folder: Path) -> None:
+        """Compile in place, to bytecode that Python uses without a check of the source's time.
+
+        Functions cannot write files. A source that is newer than its bytecode, as in an unpacked archive, would be
+        compiled at every cold start. The file names in the bytecode are relative to the asset's folder, so the same
+        sources make the same bytecode on every machine.
+        """
+        interpreter = self.interpreter
+        if interpreter is None or not folder.exists():
+            return
+        command = [interpreter, "-m", "compileall", "-q", "-j", "0", "--invalidation-mode", "unchecked-hash"]
+        command += ["-s", str(folder), str(folder)]
+        # Some packages have modules for other versions of Python: they do not compile, but nothing imports them.
+        subprocess.run(command, check=False, stdout=subprocess.DEVNULL)  # noqa: S603 - our own command
+
+    @cached_property
+    def interpreter(self) -> str | None:
+        """Find a Python of the functions' version; None if this machine does not have it.
+
+        Bytecode fits only one version.
+        """
+        if self._local:
+            return sys.executable
+        if sys.version_info[:2] == tuple(map(int, RUNTIME.split("."))):
+            return sys.executable
+        command = shutil.which(f"python{RUNTIME}")
+        # A version manager may provide the command although this version is not installed: the command then fails.
+        works = command and subprocess.run([command, "-c", ""], check=False, capture_output=True).returncode == 0  # noqa: S603
+        return command if works else None
+
+    def make_pip_command(self, lock: Path, target: Path) -> list[str]:
+        """Make the pip command that fetches all packages of a lock file, with its versions and hashes."""
+        command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install"]
+        command += ["--quiet", "--quiet", "--no-compile"]
+        platform = [] if self._local else self._target
+        locked = ["--require-hashes", "--no-deps", "-r", str(lock)]
+        return [*command, *platform, "--target", str(target), *locked]
+
+    @property
+    def _target(self) -> list[str]:
+        """pip's options for the platform of the functions, whatever machine runs the synth."""
+        machine = MACHINES[self._architecture]
+        return [
+            *("--platform", f"manylinux2014_{machine}", "--platform", f"manylinux_2_28_{machine}"),
+            *("--implementation", "cp", "--python-version", RUNTIME, "--only-binary=:all:"),
+        ]
+
+    def _read_lock_file(self, requirements: str) -> str:
+        return (self._root / "lambdas" / name_lock_file(requirements)).read_text()
+
+    @property
+    def bytecode(self) -> bytes:
+        """A mark in the asset's hash: assets with and without bytecode are different assets."""
+        return b"compiled" if self.interpreter is not None else b"sources alone"
+
+
+def name_lock_file(requirements: str) -> str:
+    """Name the lock file of a requirements file, such as ``requirements.lock``: it has versions and hashes of all
+    packages.
+    """
+    return requirements.removesuffix(".txt") + ".lock"
+
+
+def _read_lock(text: str) -> set[str]:
+    """Read the entries of a lock file: a package with its version, and its hashes in the lines below."""
+    return set(re.findall(r"^[^#\s].*\n(?:[ \t]+.*\n)*", f"{text}\n", re.MULTILINE))
+
+
+def build_once(folder: Path, fill: Callable[[Path], None]) -> Path:
+    """Return a folder, or a file. Unless it exists, ``fill`` builds it in an empty folder, which then gets this name.
+
+    Builds of the same folder wait for one another, also those of other processes, and the first that succeeds is kept.
+    """
+    if folder.exists():
+        return folder
+    folder.parent.mkdir(exist_ok=True)
+    lock = folder.with_name(f"{folder.name}.lock")
+    with lock.open("w") as held, TemporaryDirectory(prefix=f"{folder.name}.", dir=folder.parent) as name:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        try:
+            if not folder.exists():
+                partial = Path(name) / "built"
+                partial.mkdir()
+                fill(partial)
+                partial.rename(folder)
+        except OSError:
+            # After a build that failed, two others may run at once.
+            if not folder.exists():
+                raise
+        finally:
+            # Whoever opens the file anew finds the folder, or builds it.
+            lock.unlink(missing_ok=True)
+    return folder
+
+
+def hash_contents(contents: list[bytes]) -> str:
+    total = sha256()
+    for content in contents:
+        total.update(sha256(content).digest())
+    return total.hexdigest()
