@@ -153,7 +153,7 @@ def main() -> None:
     stream = parse(f'[streams.s]\nperiod = "day"\nlate = "1d"\nretention = 9\n{key}{pack}').streams["s"]
     entry = Entry("s", find_containing(START, Kind.DAY), "t.s", stream.layout, State.OPEN, START)
     events = make_events(count, groups)
-    plain = getattr(entry.layout, "before_packing", entry.layout)
+    plain = entry.layout
     items: list[Any] = [plain.make_item(event, at=1) for event in events]
     if batch:
         batches = [items[first : first + batch] for first in range(0, count, batch)]

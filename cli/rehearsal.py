@@ -8,9 +8,9 @@ from typing import Any
 from tidetable.catalog import Backfill, Opening
 from tidetable.config import Config, Stream, parse
 from tidetable.exact_json import decode_json
+from tidetable.ingest.batches import read_batch
 from tidetable.ingest.context import RequestContext
-from tidetable.ingest.submission import Rejection
-from tidetable.ingest.verdicts import judge_all
+from tidetable.ingest.rejection import Rejection
 from tidetable.problems import describe_unknown_stream
 from tidetable.times import LATEST, from_text
 from tidetable.window import Window
@@ -50,7 +50,7 @@ class Rehearsal:
         self.is_complete = configured is not None
         simulated = configured or _make_stream(stream, policy)
         window = Window(from_text(policy["window"]["oldest"]), from_text(policy["window"]["newest"]))
-        self._context = RequestContext(simulated, window, now, simulated.layout.before_packing, backfills=backfills)
+        self._context = RequestContext(simulated, window, now, simulated.layout, backfills=backfills)
 
     def judge_event(self, event: dict[str, Any]) -> Rejection | None:
         """Return the reason why the event would be refused; None if it would be stored.
@@ -61,8 +61,7 @@ class Rehearsal:
             sent = decode_json(self._stamper.encode(event, self._now))
         except EventInvalid as error:
             return Rejection.of(0, event, "invalid", str(error))
-        (verdict,) = judge_all(self._context, [sent])
-        return verdict if isinstance(verdict, Rejection) else None
+        return read_batch(self._context, [sent]).rejections.get(0)
 
 
 def _make_stream(name: str, policy: dict[str, Any]) -> Stream:

@@ -6,17 +6,20 @@ if the table is partitioned by series.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from math import ceil
 from typing import NamedTuple
 
-from tidetable.events import Event, Item
+from msgspec.structs import replace
+
+from tidetable.batch import Batch
+from tidetable.events import Event
 from tidetable.forms.choose import choose_form
 from tidetable.layout import Layout
 from tidetable.packs import decode_body
+from tidetable.ports import Put
 from tidetable.values import count_item_bytes
 
 # The bytes of a pack's further events divided by their bytes as items. The first event of a pack is not smaller than as
@@ -49,23 +52,22 @@ class RequestPuts(NamedTuple):
 @lru_cache(128)
 def count_puts(layout: Layout, shape: RequestShape) -> RequestPuts:
     """Count the puts of a request. An event that is alone is an item of its stated size."""
-    items = list(_generate_items(layout, shape))
-    puts = choose_form(layout).make_puts(items, "", _AssumedCompressor(shape))
-    sizes = [count_item_bytes(shared.put.item) for shared in puts.shared]
-    sizes += [shape.event_bytes] * len(puts.alone)
+    form, batch = choose_form(layout), _generate_batch(layout, shape)
+    puts = form.make_puts(batch, range(shape.events), "", _AssumedCompressor(shape), lambda item: Put("", item))
+    sizes = [count_item_bytes(put.item) if put.slot in puts.packs else shape.event_bytes for put in puts.puts]
     return RequestPuts(len(sizes), sum(map(_count_units, sizes)), sum(sizes))
 
 
-def _generate_items(layout: Layout, shape: RequestShape) -> Iterator[Item]:
-    """Yield the plain items of a request. The events of a series are spread evenly over the request's seconds."""
+def _generate_batch(layout: Layout, shape: RequestShape) -> Batch:
+    """Make the events of a request. The events of a series are spread evenly over the request's seconds."""
     step = timedelta(seconds=shape.seconds) / max(shape.events - 1, 1)
-    text = ""
-    for number in range(shape.events):
-        series, id = f"series-{number % shape.series:05}", f"event-{number:05}"
-        item = layout.make_item(Event(series, _BEGIN + number * step, id, {"text": text}))
-        if not text and (text := "x" * max(shape.event_bytes - count_item_bytes(item), 0)):
-            item["data"] = {"text": text}
-        yield item
+    events = [
+        Event(f"series-{number % shape.series:05}", _BEGIN + number * step, f"event-{number:05}", {"text": ""})
+        for number in range(shape.events)
+    ]
+    empty = choose_form(layout).measure(events[0], 0)
+    data = {"text": "x" * max(shape.event_bytes - empty, 0)}
+    return Batch.of([replace(event, data=data) for event in events], 0)
 
 
 def _count_units(size: float) -> int:

@@ -14,7 +14,7 @@ from typing import Any
 from tidetable.events import JsonObject
 from tidetable.exact_json import canonical_json
 from tidetable.ingest.bodies import Sent
-from tidetable.ingest.submission import Rejection
+from tidetable.ingest.rejection import Rejection
 from tidetable.ingest.unreadable import Unreadable
 from tidetable.problems import ProblemError, refuse_request
 from tidetable.times import EPOCH, LATEST, from_micros, to_micros, to_text

@@ -17,22 +17,24 @@ Jitter = Callable[[float], float]
 
 
 class Writer(msgspec.Struct, frozen=True):
-    """Writes puts within the time that ``remaining`` tells. A put that a table of ``once`` throttles is not tried again."""
+    """Writes puts within the time that ``remaining`` tells. A put that a table of ``find_once`` throttles is not tried
+    again.
+    """
 
     store: EventStore
     values: Values
     remaining: Remaining
     clock: Clock
     jitter: Jitter
-    once: Collection[str] = ()
+    find_once: Callable[[], Collection[str]] = tuple
 
     def retry_writes(self, attempt: Callable[[Sequence[Put]], Written], puts: Sequence[Put]) -> Written:
         """Attempt puts until all are written or the time is up. The result's ``unwritten`` are the other puts.
 
         Pauses have full jitter, so that many throttled functions do not try again at the same instant. These puts are not
-        tried again: puts whose table is missing, puts of the tables ``once``, puts of full item collections, and puts that
-        DynamoDB refuses because of what is in them. The lifecycle makes a missing table in minutes, which is longer than a
-        request takes.
+        tried again: puts whose table is missing, puts of the tables of ``find_once``, puts of full item collections, and puts
+        that DynamoDB refuses because of what is in them. The lifecycle makes a missing table in minutes, which is longer
+        than a request takes.
         """
         total = Written()
         waiting = list(puts)
@@ -41,7 +43,9 @@ class Writer(msgspec.Struct, frozen=True):
             outcome = attempt(waiting)
             unwritten, outcome.unwritten = outcome.unwritten, []
             total.add(outcome)
-            given_up = outcome.missing_tables.union(self.once)
+            if not unwritten:
+                return total
+            given_up = outcome.missing_tables.union(self.find_once())
             waiting = []
             for put in unwritten:
                 is_final = put.table in given_up or total.is_final(put)

@@ -34,6 +34,9 @@ _DECODE = msgspec.json.Decoder(float_hook=parse_exact_number).decode
 encode_json = msgspec.json.Encoder(decimal_format="number").encode
 # The same text for the same content, whatever the order of its fields.
 canonical_json = msgspec.json.Encoder(decimal_format="number", order="sorted").encode
+canonical_lines = msgspec.json.Encoder(decimal_format="number", order="sorted").encode_lines
+# A number of at most 30 characters, without an exponent, is within DynamoDB's limit of 38 digits.
+_SHORT = 30
 
 
 def show_text(value: Any) -> str:
@@ -47,3 +50,22 @@ def decode_json(text: bytes | str) -> Any:
         return _DECODE(text)
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
+
+
+def is_usual(lines: bytes, count: int) -> bool:
+    """True if this number of lines of JSON are surely canonical, and hold no value that DynamoDB refuses.
+
+    Each is a text without escapes, or each is a short number without an exponent, a boolean or null.
+    """
+    if are_texts(lines, count):
+        return b"\\" not in lines
+    # No number has so many zeros that Decimal writes it with an exponent.
+    rest = lines.translate(None, b"0123456789.-\n")
+    for word in (b"true", b"false", b"null"):
+        rest = rest.replace(word, b"")
+    return not (rest or b"-0\n" in lines or b"0.00000" in lines) and max(map(len, lines.split(b"\n"))) <= _SHORT
+
+
+def are_texts(lines: bytes, count: int) -> bool:
+    """True if each of this number of lines of JSON is a text."""
+    return lines[:1] == b'"' and lines.count(b'\n"') == count - 1 and lines.count(b"\n") == count

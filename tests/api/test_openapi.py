@@ -17,7 +17,7 @@ from tests.api.gateway import DESCRIPTION, Gateway, gateway
 from tests.worlds.configs import ROOT
 from tidetable.catalog import State
 from tidetable.conditions import OPERATORS
-from tidetable.ingest.submission import Code
+from tidetable.ingest.rejection import Code
 from tidetable.periods import Kind
 from tidetable.query import parse
 from tidetable.query import periods as listing

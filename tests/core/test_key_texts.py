@@ -42,16 +42,7 @@ def test_a_series_has_one_suffix_only_where_suffixes_follow_from_the_series() ->
     assert list(by_content.list_suffixes(["device-0"], ["device-0"])) == list(range(16))
 
 
-def test_events_have_the_same_items_before_they_are_packed_whatever_their_suffixes_will_follow_from() -> None:
-    by_series, by_content = (
-        Layout("time", 16, "series", 3600, pack=PACKING),
-        Layout("time", 4, "id", 3600, pack=PACKING),
-    )
-    assert by_series.before_packing == Layout("time", 1, "id", 3600, pack=PACKING)
-    assert by_series.makes_items_of(by_content.before_packing)
-    assert by_content.makes_items_of(by_series.before_packing)
-    assert by_series.makes_items_of(Layout("time", 8, "series", 3600))
-    assert not by_series.makes_items_of(Layout("time", 16, "series", 900, pack=PACKING))
+def test_a_suffix_follows_from_the_series_or_the_id() -> None:
     assert Layout("time", 16, "id", 3600).compute_suffix("a", "device-0") == 2
     assert Layout("time", 16, "series", 3600).compute_suffix("device-0", "a") == 2
     assert Layout("time", 1, "id", 3600).compute_suffix("a", "device-0") == 0

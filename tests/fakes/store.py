@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from aws.zstd import Zstd
 from tests.fakes.catalog import FakeCatalog
+from tidetable.batch import decode_data
 from tidetable.catalog import WRITABLE, Entry
 from tidetable.errors import TableMissing
 from tidetable.events import Event, Item
@@ -32,6 +33,11 @@ from tidetable.ports import (
     Written,
 )
 from tidetable.times import EPOCH
+
+
+def hold_item(item: Item) -> Item:
+    """The item as a table holds it: its values are decoded."""
+    return {**item, "data": decode_data(item["data"])} if "data" in item else item
 
 
 class FakeStore:
@@ -63,7 +69,7 @@ class FakeStore:
                 outcome.throttles[put.table] += 1
                 outcome.unwritten.append(put)
             else:
-                self.tables[put.table][put.key] = put.item
+                self.tables[put.table][put.key] = hold_item(put.item)
                 outcome.units += 1
         return outcome
 
@@ -89,7 +95,7 @@ class FakeStore:
         if not all(holds(guard, put, self._table(put.table).get(put.key)) for put, guard in puts):
             return Transacted.CONFLICT
         for put, _ in puts:
-            self._table(put.table)[put.key] = put.item
+            self._table(put.table)[put.key] = hold_item(put.item)
         return Transacted.DONE
 
     def get_many(self, table: str, keys: Sequence[Key], *, consistent: bool = True) -> Mapping[Key, Item]:

@@ -7,14 +7,18 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.packs.table import NOON, ZSTD
-from tidetable.events import Event
+from tidetable.batch import Batch
+from tidetable.events import Event, Item
 from tidetable.forms import packed
 from tidetable.forms.choose import choose_form
 from tidetable.forms.form import Unit
 from tidetable.layout import Layout, Packing
-from tidetable.ports import ItemColumns, Page
+from tidetable.packs import open_item
+from tidetable.ports import ItemColumns, Page, Put
+from tidetable.times import to_text
 
 PLAIN = Layout("time", 1, "id", 3600)
 PACKED = Layout("time", 1, "id", 3600, pack=Packing(60, 100))
@@ -30,21 +34,52 @@ def test_the_unit_and_the_span_of_settling(layout: Layout, unit: Unit, span: int
     assert (form.unit, form.span) == (unit, span)
 
 
+NOISE = "".join(chr(200 + number * 7919 % 5000) for number in range(200))
+# Two events are within the span of 60 seconds, one is an hour later, and one is too large for a pack of 100 bytes. The
+# first and the last are two copies of one event.
+SENT = [(0, "a", "old"), (1, "b", "x"), (1800, "c", NOISE), (3600, "d", "y"), (0, "a", "new")]
+EVENTS = [Event("s", NOON + timedelta(seconds=seconds), id, {"x": text}) for seconds, id, text in SENT]
+
+
+def keep_whole(item: Item) -> Put:
+    return Put("table", item)
+
+
 @pytest.mark.parametrize(
-    ("layout", "shared", "alone"),
-    # Two events are within the span of 60 seconds, one is an hour later, and one is too large for a pack of 100 bytes.
-    [(PLAIN, [], [0, 1, 2, 3]), (PACKED, [("table", 2, [0, 1]), ("table", 1, [3])], [2])],
+    ("layout", "members", "packs"),
+    [(PLAIN, [[0, 4], [1], [2], [3]], 0), (PACKED, [[0, 4, 1], [3], [2]], 2)],
 )
-def test_events_share_a_put_or_have_their_own(layout: Layout, shared: list[Any], alone: list[int]) -> None:
-    noise = "".join(chr(200 + number * 7919 % 5000) for number in range(200))
-    events = [(0, "a"), (1, "b"), (1800, noise), (3600, "c")]
-    items = [
-        layout.make_item(Event("s", NOON + timedelta(seconds=seconds), f"e{number}", {"x": text}))
-        for number, (seconds, text) in enumerate(events)
-    ]
-    puts = choose_form(layout).make_puts(items, "table", ZSTD)
-    assert [(each.put.table, each.put.item["n"], list(each.members)) for each in puts.shared] == shared
-    assert list(puts.alone) == alone
+def test_events_share_a_put_or_have_their_own(layout: Layout, members: list[list[int]], packs: int) -> None:
+    puts = choose_form(layout).make_puts(Batch.of(EVENTS, 7), range(5), "table", ZSTD, keep_whole)
+    assert (list(map(list, puts.members)), len(puts.packs), list(puts.too_large)) == (members, packs, [])
+    assert {put.table for put in puts.puts} == {"table"}
+    numbers = [number for own in members for number in own]
+    assert puts.sks == [f"{to_text(EVENTS[number].time)}#s#{EVENTS[number].id}" for number in numbers]
+    # The last copy of an event is written.
+    stored = {place: value for put in puts.puts for place, value in read_values(put.item, layout)}
+    assert [stored[sk] for sk in puts.sks[:2]] == ['{"x":"new"}'] * 2
+
+
+def read_values(item: Item, layout: Layout) -> Iterator[tuple[str, Any]]:
+    opened = open_item(item, layout, ZSTD)
+    return zip(opened.places, opened.values, strict=True)
+
+
+@pytest.mark.parametrize("layout", [PLAIN, PACKED])
+def test_of_a_batch_only_the_events_with_the_numbers_get_a_put(layout: Layout) -> None:
+    puts = choose_form(layout).make_puts(Batch.of(EVENTS, 7), [1, 3], "table", ZSTD, keep_whole)
+    assert (list(map(list, puts.members)), [sk[-1] for sk in puts.sks]) == ([[1], [3]], ["b", "d"])
+
+
+@pytest.mark.parametrize("layout", [PLAIN, PACKED])
+def test_an_event_that_no_put_can_hold_is_too_large_in_every_copy_that_would_be_written(layout: Layout) -> None:
+    def refuse(item: Item) -> Put | None:
+        return None if item["data"] == {"x": NOISE} else Put("table", item)
+
+    copies = [*EVENTS[:3], replace(EVENTS[2], data={"x": NOISE})]
+    puts = choose_form(layout).make_puts(Batch.of(copies, 7), range(4), "table", ZSTD, refuse)
+    assert list(puts.too_large) == [2, 3]
+    assert sorted(number for own in puts.members for number in own) == [0, 1]
 
 
 @pytest.mark.parametrize(("layout", "count"), [(PLAIN, 9), (PACKED, 4)])

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tidetable.batch import decode_data
 from tidetable.exact_json import decode_json
 from tidetable.ingest.bodies import Sent, decode_body, read_body
 from tidetable.ingest.unreadable import Unreadable
@@ -34,7 +35,7 @@ def decode(body: bytes, content_type: str = "application/json") -> list[object]:
 
 
 def plain(sent: Sent) -> dict[str, object]:
-    values = {"series": sent.series, "time": sent.time, "id": sent.id, "data": sent.data}
+    values = {"series": sent.series, "time": sent.time, "id": sent.id, "data": decode_data(sent.data)}
     return {name: value for name, value in values.items() if value not in (None, {})}
 
 

@@ -16,7 +16,7 @@ from tests.worlds.functions import SENT, environment, queue_message, record
 from tests.worlds.intake import LABEL, World, event
 from tidetable.ingest.drain import Drained
 from tidetable.ingest.outcome import Outcome
-from tidetable.ingest.submission import Rejection
+from tidetable.ingest.rejection import Rejection
 from tidetable.window import Window
 
 __all__ = ["environment"]

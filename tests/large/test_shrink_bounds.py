@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from aws.zstd import Zstd
-from tests.fakes import FakeCatalog, FakeStore, FakeValues, large_values, unpacker
+from tests.fakes import FakeCatalog, FakeStore, FakeValues, unpacker
 from tests.fakes.noise import noise
 from tests.worlds.large import make_entry
 from tidetable.config.model import Stream
@@ -17,7 +17,7 @@ from tidetable.errors import ValueMissing
 from tidetable.events import Event, Item
 from tidetable.exact_json import encode_json
 from tidetable.large.forms import make_blob_prefix, make_chunk_key, split_payload
-from tidetable.large.shrink import Shrinker
+from tidetable.large.shrink import Shrinker, find_unshrunk_bytes
 from tidetable.large.unpack import is_partial
 from tidetable.layout import Index, Key, Layout
 from tidetable.periods import Kind
@@ -160,7 +160,7 @@ def test_a_policy_says_whether_it_shrinks_events_and_which_items_stay_as_they_ar
     large = LargePolicy(compress_above=above, beyond=beyond)
     key, hour = KeyPolicy(partition_by="series"), Duration(hours=1)
     stream = Stream(period=Kind.DAY, late=hour, retention=1, key=key, cold=cold, large=large)
-    assert (stream.shrinks, Shrinker.of(stream, large_values(FakeValues())).most_unshrunk_bytes) == (shrinks, plain)
+    assert (stream.shrinks, find_unshrunk_bytes(stream)) == (shrinks, plain)
 
 
 def test_a_chunk_has_the_key_of_its_event_and_all_versions_of_an_event_have_one() -> None:

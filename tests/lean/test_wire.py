@@ -7,17 +7,19 @@ from typing import Any
 
 import pytest
 from boto3.dynamodb.types import Binary
+from msgspec import Raw
 
 from aws.dynamodb import wire
 from aws.dynamodb.wire import (
     Named,
     decode_item,
     decode_value,
-    encode_batch,
     encode_item,
+    encode_items,
     encode_put,
     encode_transaction_put,
     encode_value,
+    make_requests,
     plain,
     split_batches,
 )
@@ -58,6 +60,11 @@ def test_each_value_is_written_as_its_attribute_value(value: Any, written: dict[
     event = {"pk": "p#0", "sk": TRICKY, "at": 7, "data": {"v": value, "w": "x"}}
     texts = {"pk": {"S": "p#0"}, "sk": {"S": TRICKY}, "at": {"N": "7"}, "data": {"M": {"v": written, "w": {"S": "x"}}}}
     assert json.loads(encode_item(event)) == texts
+    # By columns: alone, with its like, and with events of other fields.
+    other = {"pk": "p#0", "sk": "o", "at": 7, "data": {"v": "x%s", "w": 5}}
+    assert json.loads(encode_items([event])[0]) == texts
+    for more in ([event, other], [other, {"pk": "p", "sk": "s", "n": 1}, other | {"data": {"%": 1}}, event]):
+        assert list(map(json.loads, encode_items(more))) == [json.loads(encode_item(item)) for item in more]
     assert json.loads(encode_item({**event, "in_x": value})) == texts | {"in_x": written}
 
 
@@ -155,13 +162,16 @@ def test_a_put_has_its_condition_alone_and_in_a_transaction(guard: Any, members:
 def test_a_batch_is_of_one_table_and_says_what_it_took() -> None:
     puts = [Put("t", ITEM), Put("t", {**ITEM, "sk": "z"})]
     items = [{"PutRequest": {"Item": WRITTEN}}, {"PutRequest": {"Item": {**WRITTEN, "sk": {"S": "z"}}}}]
-    assert json.loads(encode_batch(puts)) == {"RequestItems": {"t": items}, "ReturnConsumedCapacity": "TOTAL"}
+    ((batch, body),) = make_requests(puts)
+    assert batch == puts
+    assert json.loads(body) == {"RequestItems": {"t": items}, "ReturnConsumedCapacity": "TOTAL"}
 
 
 def batched(*puts: tuple[str, str, int]) -> list[list[str]]:
     """The batches of so many puts of each table and partition, in this order: a put is told by its three names."""
     many = [Put(table, {"pk": pk, "sk": str(number)}) for table, pk, count in puts for number in range(count)]
-    return [[f"{put.table}{put.item['pk']}{put.item['sk']}" for put in batch] for batch in split_batches(many)]
+    batches = split_batches([(put, "") for put in many])
+    return [[f"{put.table}{put.item['pk']}{put.item['sk']}" for put, _ in batch] for batch in batches]
 
 
 def test_batches_take_tables_and_partitions_in_turn() -> None:
@@ -189,3 +199,18 @@ def test_a_number_that_dynamodb_wrote_with_its_zeros_is_written_as_it_is() -> No
     """boto3 refuses numbers of more than 38 digits, and zeros at the end are not counted by DynamoDB."""
     zeros = "7" + "0" * 40
     assert to_wire({"n": Decimal(zeros), "i": 5, "t": "x"}) == {"n": {"N": zeros}, "i": {"N": "5"}, "t": {"S": "x"}}
+
+
+RAW_COLUMNS = [
+    (['"a"', '"%s é"'], [{"S": "a"}, {"S": "%s é"}]),
+    (["1.50", "-7"], [{"N": "1.50"}, {"N": "-7"}]),
+    (["true", "false", "null"], [{"BOOL": True}, {"BOOL": False}, {"NULL": True}]),
+    (['"1"', "1", "true"], [{"S": "1"}, {"N": "1"}, {"BOOL": True}]),
+]
+
+
+@pytest.mark.parametrize(("values", "written"), RAW_COLUMNS)
+def test_json_that_was_not_decoded_is_written_as_its_value(values: list[str], written: list[Any]) -> None:
+    raw = [{"pk": "p", "sk": str(n), "at": 1, "data": {"%d": Raw(value.encode())}} for n, value in enumerate(values)]
+    assert [json.loads(text)["data"]["M"]["%d"] for text in encode_items(raw)] == written
+    assert [json.loads(encode_item(item))["data"]["M"]["%d"] for item in raw] == written

@@ -10,11 +10,13 @@ import pytest
 from strict.units import measure_item
 from tests.packs.table import NOON, SERIAL, SPREAD, TIMELY, ZSTD, PackTable, event
 from tests.worlds.codec import to_wire
+from tidetable.batch import Batch
 from tidetable.events import Event
 from tidetable.forms.choose import choose_form
 from tidetable.layout import Layout, Packing
 from tidetable.layout.pack import parse_address
 from tidetable.packs import PackSet, decode_body, make_packs, open_item
+from tidetable.ports import Put
 
 
 def pack_up(*events: Event, layout: Layout = TIMELY, at: int = 5) -> PackSet:
@@ -86,9 +88,10 @@ def test_if_suffixes_follow_from_the_series_a_request_makes_a_pack_per_suffix_an
 def test_a_large_event_is_alone_in_the_suffix_of_its_series() -> None:
     layout = Layout("time", 4, "series", 3600, pack=Packing(60, 65_536))
     large = event(0, "abc", x=random.Random(1).randbytes(90_000).hex())
-    items = [layout.make_item(large, at=5)]
-    assert make_packs(items, layout, ZSTD).alone == [0]
-    assert choose_form(layout).make_alone({"at": 5}, large)["pk"] == "2026-03-05T12:00:00.000000Z#3"
+    batch, form = Batch.of([large], 5), choose_form(layout)
+    puts = form.make_puts(batch, [0], "table", ZSTD, lambda item: Put("table", item))
+    assert [(put.item["pk"], put.item["at"]) for put in puts.puts] == [("2026-03-05T12:00:00.000000Z#3", 5)]
+    assert puts.pks == ["2026-03-05T12:00:00.000000Z#3"]
 
 
 def test_by_series_a_pack_holds_one_series() -> None:

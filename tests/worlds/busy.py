@@ -6,6 +6,8 @@ import random
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
+from msgspec.structs import replace
+
 from aws.zstd import Zstd
 from strict.replica import LaggingEngine
 from tests.fakes.stage import Stage
@@ -60,7 +62,7 @@ def make_stage(
     if rollup:
         stage.refresh()
     (entry,) = [entry for entry in stage.catalog.entries("s", consistent=True) if START in entry.period]
-    layout = entry.layout.before_packing
+    layout = replace(entry.layout, shards=1, shard_by="id")
     items = [layout.make_item(event, at=ACCEPTED) for event in events]
     if span:
         batches = [items[first : first + batch] for first in range(0, len(items), batch)]

@@ -10,8 +10,10 @@ from json.encoder import encode_basestring as quote_name
 from typing import Any
 
 import msgspec
+from msgspec import Raw
 
 from tidetable.events import Item
+from tidetable.exact_json import are_texts, canonical_lines, decode_json
 from tidetable.ports import Guard, Guarded, Put
 
 # AWS: BatchWriteItem takes 25 puts and 16 MB. The bytes of the request count: an item of 400 KB may be longer as JSON.
@@ -19,27 +21,62 @@ _BATCH = 25
 _MOST_BYTES = 16_000_000
 _MOST_NAMES = 10_000
 _EVENT = ("pk", "sk", "at", "data")
+_NUMBERS = frozenset({int, Decimal})
+
+
+# A put, and its item as text.
+EncodedPut = tuple[Put, str]
 
 
 def encode_item(item: Item) -> str:
     """Encode an item as the text of a request: ``{"pk":{"S":"..."},...}``."""
-    data = item.get("data")
-    if len(item) == len(_EVENT) and type(data) is dict and "at" in item:
-        # An event's item without indexes: most items that are ever written.
-        pk, sk, at = quote_name(item["pk"]), quote_name(item["sk"]), item["at"]
-        # Most values are texts and decimals. They are written in place: a call per value would double the cost.
-        fields = ",".join(
-            [
-                f'{NAMED[name]}{{"S":{quote_name(value)}}}'
-                if type(value) is str
-                else f'{NAMED[name]}{{"N":"{value!s}"}}'  # str() takes a third of the time of format()
-                if type(value) is Decimal
-                else f"{NAMED[name]}{encode_value(value)}"
-                for name, value in data.items()
-            ]
-        )
-        return f'{{"pk":{{"S":{pk}}},"sk":{{"S":{sk}}},"at":{{"N":"{at}"}},"data":{{"M":{{{fields}}}}}}}'
     return "{" + _encode_members(item) + "}"
+
+
+def encode_items(items: Sequence[Item]) -> list[str]:
+    """Encode items. Those of events whose data have the same fields are encoded together, by columns."""
+    shapes = [tuple(item["data"]) if tuple(item) == _EVENT and type(item["data"]) is dict else None for item in items]
+    groups: dict[tuple[str, ...] | None, list[int]] = {}
+    for number, shape in enumerate(shapes):
+        groups.setdefault(shape, []).append(number)
+    texts = [""] * len(items)
+    for shape, numbers in groups.items():
+        own = [items[number] for number in numbers]
+        encoded = map(encode_item, own) if shape is None else _encode_alike(own, shape)
+        for number, text in zip(numbers, encoded, strict=True):
+            texts[number] = text
+    return texts
+
+
+def _encode_alike(items: Sequence[Item], names: Sequence[str]) -> list[str]:
+    """Encode items of events whose data have these fields."""
+    datas = [item["data"] for item in items]
+    fields = [_encode_column([data[name] for data in datas]) for name in names]
+    members = ",".join(
+        [f"{NAMED[name].replace('%', '%%')}{form}" for name, (form, _) in zip(names, fields, strict=True)]
+    )
+    keys = [map(quote_name, [item[name] for item in items]) for name in ("pk", "sk")]
+    rows = zip(*keys, [item["at"] for item in items], *[texts for _, texts in fields], strict=True)
+    template = f'{{"pk":{{"S":%s}},"sk":{{"S":%s}},"at":{{"N":"%s"}},"data":{{"M":{{{members}}}}}}}'
+    return list(map(template.__mod__, rows))
+
+
+def _encode_column(values: Sequence[Any]) -> tuple[str, Sequence[str]]:
+    """Return the form in which each value of a field is an attribute value, with ``%s`` in its place, and the values as texts."""
+    kinds = {*map(type, values)}
+    if kinds == {str}:
+        return '{"S":%s}', list(map(quote_name, values))
+    if kinds <= _NUMBERS:
+        return '{"N":"%s"}', list(map(str, values))
+    if kinds == {Raw}:
+        # Each is JSON of one line: a text without escapes, a number, a boolean or null.
+        lines = canonical_lines(values)
+        texts = lines.decode().split("\n")[:-1]
+        if are_texts(lines, len(values)):
+            return '{"S":%s}', texts
+        if not lines.translate(None, b"0123456789.-\n"):
+            return '{"N":"%s"}', texts
+    return "%s", list(map(encode_value, values))
 
 
 class Named(dict[str, str]):
@@ -73,6 +110,8 @@ def encode_value(value: Any) -> str:
         return '{"BOOL":true}' if value else '{"BOOL":false}'
     if value is None:
         return '{"NULL":true}'
+    if kind is Raw:
+        return encode_value(decode_json(value))
     if kind is list:
         return f'{{"L":[{",".join([encode_value(element) for element in value])}]}}'
     return _encode_rare(value)
@@ -119,37 +158,34 @@ def _encode_guard(guarded: Guarded) -> str:
     return text + (f',"ExpressionAttributeValues":{encode_item(values)}' if values is not None else "")
 
 
-def encode_batch(batch: list[Put]) -> bytes:
-    """Encode the body of BatchWriteItem for puts into one table."""
-    puts = ",".join([f'{{"PutRequest":{{"Item":{encode_item(put.item)}}}}}' for put in batch])
-    return f'{{"RequestItems":{{{quote_name(batch[0].table)}:[{puts}]}},"ReturnConsumedCapacity":"TOTAL"}}'.encode()
-
-
 def make_requests(puts: Sequence[Put]) -> Iterator[tuple[list[Put], bytes]]:
     """Split puts into batches; yield each batch with the body of its BatchWriteItem."""
-    for batch in split_batches(puts):
+    texts = encode_items([put.item for put in puts])
+    for batch in split_batches(list(zip(puts, texts, strict=True))):
         yield from _fit_batch(batch)
 
 
-def _fit_batch(batch: list[Put]) -> Iterator[tuple[list[Put], bytes]]:
+def _fit_batch(batch: list[EncodedPut]) -> Iterator[tuple[list[Put], bytes]]:
     """Yield a batch and its body. If the body is too long for a request, yield the halves of the batch instead."""
-    body = encode_batch(batch)
+    requests = ",".join([f'{{"PutRequest":{{"Item":{text}}}}}' for _, text in batch])
+    table = quote_name(batch[0][0].table)
+    body = f'{{"RequestItems":{{{table}:[{requests}]}},"ReturnConsumedCapacity":"TOTAL"}}'.encode()
     if len(body) <= _MOST_BYTES or len(batch) == 1:
-        yield batch, body
+        yield [put for put, _ in batch], body
         return
     middle = len(batch) // 2
     yield from _fit_batch(batch[:middle])
     yield from _fit_batch(batch[middle:])
 
 
-def split_batches(puts: Sequence[Put]) -> Iterator[list[Put]]:
+def split_batches(puts: Sequence[EncodedPut]) -> Iterator[list[EncodedPut]]:
     """Batches of puts into one table. Batches take turns between tables, and the puts of a table between partitions.
 
     A request's events are often in order of series or time. In that order, a batch would write to only one partition.
     """
-    by_table: defaultdict[str, defaultdict[str, list[Put]]] = defaultdict(lambda: defaultdict(list))
-    for put in puts:
-        by_table[put.table][put.item["pk"]].append(put)
+    by_table: defaultdict[str, defaultdict[str, list[EncodedPut]]] = defaultdict(lambda: defaultdict(list))
+    for pair in puts:
+        by_table[pair[0].table][pair[0].item["pk"]].append(pair)
     queues = [_interleave_queues(list(partitions.values())) for partitions in by_table.values()]
     batches = [[queue[start : start + _BATCH] for start in range(0, len(queue), _BATCH)] for queue in queues]
     yield from _interleave_queues(batches)

@@ -19,7 +19,6 @@ from tidetable.archive.digest import join_digests
 from tidetable.archive.export import require_entry
 from tidetable.archive.exporter import Exporter, hold_period, open_source
 from tidetable.archive.manifest import Manifest, Part
-from tidetable.archive.portions import make_puts
 from tidetable.archive.reading import describe_damage
 from tidetable.archive_expiry import mark_expired
 from tidetable.catalog import LIVE, Entry, SeenTable, State
@@ -179,7 +178,10 @@ class _Run:
         form = choose_form(entry.layout)
         for portion in form.split_items(items):
             self.note_series(portion)
-            ready, written = write_outside(writer, make_puts(portion, entry, form, shrinker))
+            puts = form.restore_items(
+                portion, entry.table, large.compressor, lambda item: shrinker.shrink_archived_item(item, entry)
+            )
+            ready, written = write_outside(writer, puts)
             written.add(writer.retry_writes(self.restorer.store.write, ready))
             for reason in written.refused.values():
                 raise ArchiveFailed(f"DynamoDB refuses an event of {part.key}: {reason}")

@@ -93,6 +93,11 @@ class Stream(Group, frozen=True, kw_only=True):
         return self.large.beyond != "refuse" or self.large.compress_above is not None or bool(self.cold)
 
     @property
+    def shrinks_small(self) -> bool:
+        """True if even an event that fits an item may be stored in another form."""
+        return self.large.compress_above is not None or bool(self.cold)
+
+    @property
     def writes_further_items(self) -> bool:
         """True if an event may be written as more than its own item: with its earlier versions, or its cold fields."""
         return self.versions == "keep" or bool(self.cold)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from datetime import datetime
 from enum import Enum
 from typing import Any, NamedTuple, Protocol
 
+from tidetable.batch import Batch
 from tidetable.events import Event, Item
-from tidetable.ports import Compressor, Page, Put
+from tidetable.ports import Compressor, Page, Put, Slot
 
 
 class Unit(Enum):
@@ -19,24 +20,60 @@ class Unit(Enum):
     PARTITION = "partition"
 
 
-class SharedPut(NamedTuple):
-    """A put that several events share: the address that replaces the partition key in their refs, and the numbers of
-    these events among all events of the call.
-    """
-
-    put: Put
-    address: str
-    members: Sequence[int]
-
-
 class Puts(NamedTuple):
-    """The shared puts, and the numbers of the events that are ``alone``: each of these has a put of its own.
+    """The puts of events, one per slot; ``members`` has the numbers of each put's events.
 
-    If an event comes twice, only its last copy is in shared puts.
+    If an event comes several times, its last copy is written, and the others are members of the same put. ``pks`` and
+    ``sks`` are the keys in the refs of the members, in order. ``packs`` are the slots of packs. ``too_large`` are the
+    numbers of the events that no put can hold. ``refined`` says that some puts are perhaps versions, or have data
+    outside.
     """
 
-    shared: Sequence[SharedPut]
-    alone: Sequence[int]
+    puts: list[Put]
+    members: list[Sequence[int]]
+    pks: list[str]
+    sks: list[str]
+    too_large: Sequence[int] = ()
+    packs: Collection[Slot] = ()
+    refined: bool = False
+
+    def join(self, other: Puts) -> Puts:
+        """Return these puts and others."""
+        return Puts(
+            self.puts + other.puts,
+            self.members + other.members,
+            self.pks + other.pks,
+            self.sks + other.sks,
+            [*self.too_large, *other.too_large],
+            self.packs,
+            self.refined or other.refined,
+        )
+
+    def add_copies(self, identities: Mapping[int, Hashable]) -> Puts:
+        """Add the numbers of the earlier copies of events, which share the fate of the last copy.
+
+        ``identities`` are of all events, by their numbers; equal for the copies of an event.
+        """
+        copies: dict[Hashable, list[int]] = {}
+        for number, identity in identities.items():
+            copies.setdefault(identity, []).append(number)
+        rows = iter(zip(self.pks, self.sks, strict=True))
+        members: list[Sequence[int]] = []
+        pks, sks = list[str](), list[str]()
+        for numbers in self.members:
+            whole = list[int]()
+            for number in numbers:
+                same, (pk, sk) = copies[identities[number]], next(rows)
+                whole += same
+                pks += [pk] * len(same)
+                sks += [sk] * len(same)
+            members.append(whole)
+        too_large = [copy for number in self.too_large for copy in copies[identities[number]]]
+        return self._replace(members=members, pks=pks, sks=sks, too_large=too_large)
+
+
+# Makes the put of a whole item that may be too large, or larger than wanted; None if no put can hold it.
+Shrink = Callable[[Item], Put | None]
 
 
 class Form(Protocol):
@@ -65,22 +102,23 @@ class Form(Protocol):
         """Find the range of sort keys, ``low <= sk < high``, of all items that may hold an event of ``[start, end)``."""
         ...
 
-    @property
-    def keeps_items(self) -> bool:
-        """True if an event's item is stored as the layout makes it."""
+    def make_puts(
+        self, batch: Batch, numbers: Sequence[int], table: str, compressor: Compressor, shrink: Shrink
+    ) -> Puts:
+        """Make the puts of the events with these ascending numbers, which are of one period."""
         ...
 
-    @property
-    def reads_columns(self) -> bool:
-        """True if a usual request is handled by columns: no event is decoded, or gets an item of its own."""
+    def measure(self, event: Event, at: int) -> int:
+        """Count the bytes that the event, which was accepted at ``at``, takes as an item of its own."""
         ...
 
-    def make_puts(self, items: Sequence[Item], table: str, compressor: Compressor) -> Puts:
-        """Make the puts of events of one period, which come as plain items of its layout."""
-        ...
+    def restore_items(
+        self, items: Sequence[Item], table: str, compressor: Compressor, restore: Callable[[Item], Put]
+    ) -> list[Put]:
+        """Make the puts of archived items; ``restore`` makes the put of an item that is alone.
 
-    def make_alone(self, item: Item, event: Event) -> Item:
-        """Make the item of an event that is alone, from the item that came to ``make_puts``."""
+        The same items always give the same puts.
+        """
         ...
 
     def split_items(self, items: Iterator[Item]) -> Iterator[list[Item]]:

@@ -13,11 +13,16 @@ from datetime import datetime
 from operator import add
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from msgspec.structs import replace
+
+from tidetable.batch import Batch, pick_values
 from tidetable.events import Event, Item
 from tidetable.forms.field_columns import DATA, FieldColumns, Flags
-from tidetable.forms.form import Puts, SharedPut, Unit
+from tidetable.forms.form import Puts, Shrink, Unit
+from tidetable.forms.plain import PlainForm
 from tidetable.layout import Layout, Packing
 from tidetable.layout.pack import find_key_range, is_pack, parse_sort_key
+from tidetable.layout.text import escape_all
 from tidetable.ports import Compressor, Page, Put
 from tidetable.values import count_item_bytes
 
@@ -32,13 +37,12 @@ class PackedForm:
     """Packs, and large events alone beside them."""
 
     name = "packed"
-    keeps_items = False
-    reads_columns = True
 
     def __init__(self, layout: Layout, packing: Packing) -> None:
         self._layout = layout
-        self.unit = Unit.SUFFIX if layout.shard_by == "series" else Unit.PARTITION
+        self._alone = PlainForm(replace(layout, pack=None))
         self._packing = packing
+        self.unit = Unit.SUFFIX if layout.shard_by == "series" else Unit.PARTITION
         self.span = packing.span
 
     def describe(self) -> Mapping[str, Any]:
@@ -49,18 +53,46 @@ class PackedForm:
         """Return the range of the packs and of the events that are alone."""
         return find_key_range(start, end, self.span)
 
-    def make_puts(self, items: Sequence[Item], table: str, compressor: Compressor) -> Puts:
+    def make_puts(
+        self, batch: Batch, numbers: Sequence[int], table: str, compressor: Compressor, shrink: Shrink
+    ) -> Puts:
         """Make packs. An event that is too large for a pack is alone."""
-        from tidetable.packs import make_packs  # imported only when packs are made, as in open_item
+        # Imported only when packs are made, as in open_item.
+        from tidetable.packs import EventColumns, PackColumns, list_places, pack_rows
 
-        made = make_packs(items, self._layout, compressor)
-        return Puts(
-            [SharedPut(Put(table, item), address, members) for item, address, members in made.packs], made.alone
+        columns, by_series = batch.pick(numbers), self._layout.partition_by == "series"
+        places = list_places(PackColumns(columns.times, columns.series, columns.ids, ()), self._layout)
+        owners = escape_all(columns.series) if by_series else ()
+        made = pack_rows(
+            EventColumns(places, owners, columns.datas, columns.at), self._layout, compressor, range(len(places))
         )
+        puts = [Put(table, item) for item, _, _ in made.packs]
+        members: list[Sequence[int]] = [pick_values(numbers, rows) for _, _, rows in made.packs]
+        pks = [address for _, address, rows in made.packs for _ in rows]
+        sks = [places[row] for _, _, rows in made.packs for row in rows]
+        found = Puts(puts, members, pks, sks, packs={put.slot for put in puts})
+        if made.alone:
+            lonely = pick_values(numbers, sorted(made.alone))
+            found = found.join(self._alone.make_puts(replace(batch, large=lonely), lonely, table, compressor, shrink))
+        if len(found.sks) + len(found.too_large) == len(numbers):
+            return found
+        identities = zip(owners, places, strict=True) if by_series else places
+        return found.add_copies(dict(zip(numbers, identities, strict=True)))
 
-    def make_alone(self, item: Item, event: Event) -> Item:
-        """Make the item with its computed suffix: events have none before they are packed."""
-        return self._layout.make_item(event, at=item["at"])
+    def measure(self, event: Event, at: int) -> int:
+        """Count the bytes of the event alone."""
+        return self._alone.measure(event, at)
+
+    def restore_items(
+        self, items: Sequence[Item], table: str, compressor: Compressor, restore: Callable[[Item], Put]
+    ) -> list[Put]:
+        """Pack items again. An item whose data was compressed or outside of it stays alone."""
+        from tidetable.packs import make_packs
+
+        bare = [item for item in items if not item.get("packed")]
+        made = make_packs(bare, self._layout, compressor)
+        alone = [bare[number] for number in made.alone] + [item for item in items if item.get("packed")]
+        return [Put(table, item) for item, _, _ in made.packs] + list(map(restore, alone))
 
     def split_items(self, items: Iterator[Item]) -> Iterator[list[Item]]:
         """Split archived items into long lists."""

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import islice, repeat
 from typing import Any
 
+from tidetable.batch import Batch
 from tidetable.events import Event, Item
 from tidetable.forms.field_columns import FieldColumns
-from tidetable.forms.form import Puts, Unit
+from tidetable.forms.form import Puts, Shrink, Unit
 from tidetable.layout import Layout
-from tidetable.ports import Compressor, FieldPage, Page
+from tidetable.ports import Compressor, FieldPage, Page, Put, Slot
+from tidetable.versions.writing import make_first_version
 
 # The archived items that are written together.
 _WRITTEN_TOGETHER = 400
@@ -23,12 +25,11 @@ class PlainForm:
     name = "plain"
     unit = Unit.ITEM
     span = 0
-    reads_columns = False
 
     def __init__(self, layout: Layout) -> None:
-        # A version gets its number and its digest.
-        self.keeps_items = not layout.versioned
         self._layout = layout
+        # A replica has the keys of the table, so it adds nothing to an item.
+        self._indexes = [index for index in layout.indexes if not index.replica]
 
     def describe(self) -> Mapping[str, Any]:
         """Say that there are no packs."""
@@ -38,13 +39,64 @@ class PlainForm:
         """Return the edges of the times."""
         return self._layout.make_edge(start), self._layout.make_edge(end)
 
-    def make_puts(self, items: Sequence[Item], table: str, compressor: Compressor) -> Puts:  # noqa: ARG002 - see Form
-        """Return all events as alone: versions and large values refine their puts."""
-        return Puts((), range(len(items)))
+    def make_puts(
+        self,
+        batch: Batch,
+        numbers: Sequence[int],
+        table: str,
+        compressor: Compressor,  # noqa: ARG002 - see Form
+        shrink: Shrink,
+    ) -> Puts:
+        """Make a put per event. Versions and large values refine it."""
+        columns = batch.pick(numbers)
+        datas, at = columns.datas, columns.at
+        pks, sks = self._layout.make_keys(columns.times, columns.series, columns.ids)
+        ats = repeat(at, len(pks)) if isinstance(at, int) else at
+        items: list[Item] = [
+            {"pk": pk, "sk": sk, "at": at, "data": data} for pk, sk, at, data in zip(pks, sks, ats, datas, strict=True)
+        ]
+        refined = bool(batch.large) or self._layout.versioned
+        if not (refined or self._indexes) and len(set(zip(pks, sks, strict=True))) == len(pks):
+            return Puts([Put(table, item) for item in items], list(zip(numbers, strict=True)), pks, sks)
+        puts: dict[Slot, Put] = {}
+        members: dict[Slot, list[int]] = {}
+        too_large = []
+        for number, item in zip(numbers, items, strict=True):
+            put = self._make_put(batch, number, Put(table, item), shrink)
+            if put is None:
+                too_large.append(number)
+                continue
+            puts[put.slot] = put
+            members.setdefault(put.slot, []).append(number)
+        keys = [put.key for put, own in zip(puts.values(), members.values(), strict=True) for _ in own]
+        pks, sks = [key.pk for key in keys], [key.sk for key in keys]
+        return Puts([*puts.values()], [*members.values()], pks, sks, too_large, refined=refined)
 
-    def make_alone(self, item: Item, event: Event) -> Item:  # noqa: ARG002 - see Form
-        """Return the item, which is complete."""
-        return item
+    def _make_put(self, batch: Batch, number: int, put: Put, shrink: Shrink) -> Put | None:
+        """Add the attributes of indexes and of a version to an item, and shrink it if it may be large."""
+        item, versioned, is_large = put.item, self._layout.versioned, number in batch.large
+        if self._indexes or versioned or is_large:
+            event = batch.make_event(number)
+            item["data"] = event.data
+            for index in self._indexes:
+                item |= index.make_attributes(event)
+        if versioned:
+            put = Put(put.table, make_first_version(item, item["data"]))
+        return shrink(put.item) if versioned or is_large else put
+
+    def measure(self, event: Event, at: int) -> int:
+        """Count the bytes of the event's item, and of its entries in local indexes."""
+        return self._layout.measure(self._layout.make_item(event, at))
+
+    def restore_items(
+        self,
+        items: Sequence[Item],
+        table: str,  # noqa: ARG002 - see Form
+        compressor: Compressor,  # noqa: ARG002 - see Form
+        restore: Callable[[Item], Put],
+    ) -> list[Put]:
+        """Restore each item as it was."""
+        return list(map(restore, items))
 
     def split_items(self, items: Iterator[Item]) -> Iterator[list[Item]]:
         """Split archived items into lists of a few batches."""

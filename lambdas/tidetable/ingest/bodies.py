@@ -6,7 +6,6 @@ import re
 import zlib
 from codecs import BOM_UTF8
 from collections.abc import Callable
-from decimal import Decimal
 from itertools import islice
 from typing import Any, NamedTuple, NoReturn, TypeVar
 
@@ -30,16 +29,10 @@ _OPAQUE_TYPES = frozenset({"", "application/gzip", "application/x-gzip", "applic
 
 
 class Sent(msgspec.Struct, forbid_unknown_fields=True, gc=False):
-    """A value whose fields have an event's types, without unusual numbers. Other values are checked field by field."""
+    """A value whose fields have an event's types. Other values are checked field by field.
 
-    series: str
-    time: str | int | None = None
-    id: str | None = None
-    data: dict[str, Any] = {}
-
-
-class SentRaw(msgspec.Struct, forbid_unknown_fields=True, gc=False):
-    """Like ``Sent``, but the values in ``data`` stay raw: they are valid JSON, and nothing more is known about them."""
+    The values in ``data`` are valid JSON, and nothing more is known about them. Doors send decoded values instead.
+    """
 
     series: str
     time: str | int | None = None
@@ -97,22 +90,6 @@ def decode_body(body: Body, *, max_events: int) -> list[Any]:
     if not values:
         raise refuse_request(400, "unparseable", "the body holds no event")
     return values
-
-
-def decode_raw(body: Body, *, max_events: int) -> list[SentRaw]:
-    """Return the events of a batch if all have the usual types; otherwise, or for a single event, an empty list."""
-    text, kind = body
-    if text.count(_SERIES) > max_events:
-        return []
-    try:
-        text.decode()  # checks the UTF-8: the decoder does not check values that stay raw
-        if kind in _NDJSON_TYPES:
-            events = _RAW_LINES(text)
-            return events if len(events) == sum(1 for _ in _LINE.finditer(text)) <= max_events else []
-        events = _RAW_ARRAY(_find_array(text) or text)
-        return events if len(events) <= max_events else []
-    except (ValueError, RecursionError):
-        return []
 
 
 def _read_object(text: bytes, max_events: int) -> list[Any]:
@@ -193,6 +170,7 @@ def _read_lines(text: bytes, max_events: int) -> list[Any]:
 def _try_usual(decode: Callable[[bytes], _Usual], text: bytes) -> _Usual | None:
     """Decode events of usual types; None for events of unusual types, and for other values."""
     try:
+        text.decode()  # checks the UTF-8: the decoder does not check values that stay raw
         return decode(text)
     except (ValueError, RecursionError):
         return None
@@ -267,14 +245,6 @@ def _refuse_large(max_body: int) -> Exception:
 # event.
 _MOST_MEMBERS = 1_000
 _PIECE = 65_536
-# A number of at most this many characters, without an exponent, has neither too many digits nor too large an exponent.
-_USUAL = 30
-
-
-def _parse_usual_number(text: str) -> Decimal:
-    if len(text) > _USUAL or "e" in text or "E" in text:
-        raise ValueError("not a usual number")
-    return Decimal(text)
 
 
 class _Element:
@@ -293,8 +263,6 @@ _SPACE = b" \t\r\n"
 _EVENTS = re.compile(rb'[ \t\r\n]*\{[ \t\r\n]*"events"[ \t\r\n]*:[ \t\r\n]*(?=\[)')
 # The lines that bytes.splitlines finds, without blank lines.
 _LINE = re.compile(rb"[^\s][^\r\n]*")
-_SENT = msgspec.json.Decoder(Sent, float_hook=_parse_usual_number).decode
-_RAW_ARRAY = msgspec.json.Decoder(list[SentRaw]).decode
-_RAW_LINES = msgspec.json.Decoder(SentRaw).decode_lines
-_SENT_ARRAY = msgspec.json.Decoder(list[Sent], float_hook=_parse_usual_number).decode
-_SENT_LINES = msgspec.json.Decoder(Sent, float_hook=_parse_usual_number).decode_lines
+_SENT = msgspec.json.Decoder(Sent).decode
+_SENT_ARRAY = msgspec.json.Decoder(list[Sent]).decode
+_SENT_LINES = msgspec.json.Decoder(Sent).decode_lines

@@ -18,7 +18,7 @@ from tidetable.window import Window
 class RequestContext(msgspec.Struct):
     """The stream of a request, the time of its arrival, and what its caller may write.
 
-    ``at`` is ``now`` in epoch milliseconds. ``layout`` is the layout of the stream's events before they are packed.
+    ``at`` is ``now`` in epoch milliseconds. ``layout`` is the layout of the stream's new tables.
     ``access`` are the caller's rights. ``backfills`` are the backfills under way; None until ``takes_import`` has read
     them, because most requests need none.
     """
@@ -37,8 +37,13 @@ class RequestContext(msgspec.Struct):
         cls, stream: Stream, now: datetime, access: Access, read_backfills: Callable[[str], Sequence[Backfill]]
     ) -> RequestContext:
         """Make the context of a request that arrived at ``now``."""
-        layout, at = stream.layout.before_packing, to_micros(now) // 1000
-        return cls(stream, Window.of(stream, now), now, layout, at, access, read_backfills)
+        at = to_micros(now) // 1000
+        return cls(stream, Window.of(stream, now), now, stream.layout, at, access, read_backfills)
+
+    @property
+    def judges_all(self) -> bool:
+        """True if each event is judged by itself: an index may refuse it, or the policy for large values needs its size."""
+        return any(not index.replica for index in self.layout.indexes) or self.stream.shrinks_small
 
     def takes_import(self, time: datetime) -> bool:
         """True if an open backfill accepts a time before the window."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
 
+from tidetable.batch import Batch
 from tidetable.catalog import OPENING, Entry, find_entry_at
 from tidetable.config import Config
 from tidetable.errors import CollectionFull, NotDrained, PutRefused, StoreUnavailable, TableMissing, Undrainable
@@ -20,12 +21,11 @@ from tidetable.events import Event
 from tidetable.forms.choose import choose_form
 from tidetable.ingest.overflow import OverflowMessage
 from tidetable.ingest.pace import Pace
-from tidetable.ingest.puts import is_stored, make_put, write_fenced, write_puts
-from tidetable.ingest.submission import Slot
+from tidetable.ingest.puts import is_stored, write_fenced, write_puts
 from tidetable.large.outside import write_outside
 from tidetable.large.shrink import LargeValueServices, Shrinker
 from tidetable.large.sweep_ports import Store
-from tidetable.ports import CatalogReader, Clock, DeadLetters, EventStore, Put, Transacted, Written
+from tidetable.ports import CatalogReader, Clock, DeadLetters, EventStore, Put, Slot, Transacted, Written
 from tidetable.remaining import Remaining, limit_time
 from tidetable.window import Window
 
@@ -165,20 +165,19 @@ class Delivery:
 
     def _make_puts(self, entry: Entry, events: Sequence[Event]) -> list[Put]:
         """Return the puts of the events of a period in its form, and note the events of each."""
-        items, puts = [entry.layout.make_item(event, at=self._message.at) for event in events], list[Put]()
-        shared, alone = choose_form(entry.layout).make_puts(items, entry.table, self._ports.large.compressor)
-        for put, _, members in shared:
-            puts.append(put)
+        puts = choose_form(entry.layout).make_puts(
+            Batch.of(events, self._message.at),
+            range(len(events)),
+            entry.table,
+            self._ports.large.compressor,
+            lambda item: self._shrinker.shrink_item(item, entry),
+        )
+        if puts.too_large:
+            reason = f"an event of {self._stream} is too large for period {entry.period.label}"
+            self._unwritable.append((reason, [events[number] for number in puts.too_large]))
+        for put, members in zip(puts.puts, puts.members, strict=True):
             self._events_of[put.slot] = [events[number] for number in members]
-        for number in alone:
-            own = make_put(items[number], entry, self._shrinker)
-            if own is None:
-                reason = f"an event of {self._stream} is too large for period {entry.period.label}"
-                self._unwritable.append((reason, [events[number]]))
-                continue
-            puts.append(own)
-            self._events_of.setdefault(own.slot, []).append(events[number])
-        return puts
+        return puts.puts
 
     def _find_missing(self, puts: list[Put], entry: Entry) -> list[Put]:
         """Return the puts that no earlier attempt wrote; all puts if the table cannot be read now.

@@ -15,7 +15,7 @@ from tidetable.config.model import Stream
 from tidetable.errors import StoreUnavailable, TableMissing, TableThrottled
 from tidetable.ingest.routing import Routed
 from tidetable.ingest.series_index import SeriesIndex
-from tidetable.ingest.submission import Slot
+from tidetable.ports import Slot
 from tidetable.ports.rollups import Rollups
 from tidetable.rollup_model.bounds import MARK_KEPT, needs_mark, to_millis
 from tidetable.times import EPOCH
@@ -64,10 +64,10 @@ class Marks:
         """
         unready: frozenset[Slot] = frozenset()
         if needs_mark(oldest, now):
-            delayed = [(slot, time) for slot, time in routed.times if needs_mark(time, now)]
+            delayed = [(slot, time) for slot, time in routed.list_times() if needs_mark(time, now)]
             if not self.mark(stream, (time for _, time in delayed), now):
                 unready = frozenset(slot for slot, _ in delayed)
-        return unready | self.notes.note_events(stream.name, routed.entries, routed.series, now)
+        return unready | self.notes.note_events(stream.name, routed.entries, routed.list_series(), now)
 
     def _is_kept(self, stream: str, bucket: datetime, now: datetime) -> bool:
         at = self._put.get((stream, bucket))

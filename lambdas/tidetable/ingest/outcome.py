@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal
 
@@ -11,10 +11,11 @@ import msgspec
 
 from tidetable.catalog import Backfill
 from tidetable.exact_json import encode_json
+from tidetable.ingest.batches import SentBatch
 from tidetable.ingest.context import RequestContext
+from tidetable.ingest.rejection import Rejection
 from tidetable.ingest.routing import Routed
-from tidetable.ingest.submission import Rejection, Slot, Submission, list_rejections
-from tidetable.ports import Written
+from tidetable.ports import Slot, Written
 from tidetable.problems import refuse_request
 from tidetable.window import Window
 
@@ -89,33 +90,27 @@ def list_errors(rejections: Sequence[Rejection]) -> list[dict[str, Any]]:
     return errors
 
 
-def report_written(
-    context: RequestContext, routed: Routed, written: Written, lowered: frozenset[str], count: int
-) -> Outcome:
-    """Return the outcome of a request of ``count`` events, as far as its puts and writes decide it."""
-    refs: list[str | None] = [None] * count
-    for index, ref in zip(routed.indexes, routed.refs, strict=True):
-        refs[index] = ref
+def report_written(context: RequestContext, routed: Routed, written: Written, lowered: Collection[str]) -> Outcome:
+    """Return the outcome of a request, as far as its puts and writes decide it."""
     return Outcome(
-        refs=refs,
+        refs=routed.refs,
         window=context.window,
         write_units=written.units,
         throttled=sum(count for table, count in written.throttles.items() if table not in lowered),
         throttled_late=sum(count for table, count in written.throttles.items() if table in lowered),
         reasons=written.reasons,
         backfills=context.backfills,
-        packs=len(routed.packs),
         full=sum(map(written.is_full, written.unwritten)),
         refused=written.refused,
     )
 
 
-def refuse_all(context: RequestContext, verdicts: Sequence[Submission | Rejection], refusal: Refusal) -> Outcome | None:
+def refuse_all(context: RequestContext, batch: SentBatch, refusal: Refusal) -> Outcome | None:
     """Return the outcome of a request of which nothing may be written; None if some of its events may be written.
 
     ProblemError if the whole request is refused.
     """
-    rejections, count = list_rejections(verdicts), len(verdicts)
+    rejections, count = batch.list_rejections(), len(batch.times)
     if rejections and (refusal == "strict" or (refusal == "all" and len(rejections) == count)):
         listed = {
             "rejected": len(rejections),
@@ -129,18 +124,22 @@ def refuse_all(context: RequestContext, verdicts: Sequence[Submission | Rejectio
             )
             raise refuse_request(400, "strict", detail, **listed)
         raise refuse_request(422, "all_refused", f"every event was refused; nothing was written{more}", **listed)
-    if (rejections and refusal == "whole") or not any(type(verdict) is Submission for verdict in verdicts):
+    if (rejections and refusal == "whole") or len(rejections) == count:
         return Outcome([None] * count, context.window, rejections=rejections, backfills=context.backfills)
     return None
 
 
-def refuse_long_answer(refs: Sequence[str], rejections: Sequence[Rejection]) -> None:
+def refuse_long_answer(refs: Sequence[str | None], rejections: Sequence[Rejection]) -> None:
     """Raise ProblemError if the answer would be larger than a function may answer. Nothing may be written before.
 
     Otherwise the caller would get an error for events that are stored, and would send them again for ever.
     """
     # A text of the answer is escaped once more, which at most doubles it; refs have no character to escape.
-    size = sum(map(len, refs)) + 3 * len(refs) + sum(2 * len(encode_json(rejection)) for rejection in rejections)
+    size = (
+        sum(len(ref) for ref in refs if ref is not None)
+        + 3 * len(refs)
+        + sum(2 * len(encode_json(rejection)) for rejection in rejections)
+    )
     if size > MAX_ANSWER_BYTES:
         more = ", or add refs=false" if refs else ""
         detail = f"the answer, with a ref or an error for each event, would have {size} bytes, and may have"

@@ -1,25 +1,16 @@
-"""The puts of events' items, whatever their form: a version, an item with data outside of it, or a plain item."""
+"""Write puts, whatever their form: a version, an item with data outside of it, or a plain item."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 
 from tidetable.catalog import Entry
 from tidetable.event_writing import Writer
 from tidetable.events import Event, Item
-from tidetable.ingest.submission import Durable, Slot, Submission
+from tidetable.ingest.routing import Routed
 from tidetable.large.outside import write_outside
-from tidetable.large.shrink import Shrinker
-from tidetable.layout import Layout
-from tidetable.ports import EventStore, Guarded, Put, Transacted, Written
-from tidetable.versions.writing import add_fenced, is_repeat, is_version, make_first_version, write_versions
-
-
-def make_put(item: Item, entry: Entry, shrinker: Shrinker) -> Put | None:
-    """Return the put of an item in a form that the period's table can hold; None if there is no such form."""
-    if entry.layout.versioned:
-        item = make_first_version(item, item["data"])
-    return shrinker.shrink_item(item, entry)
+from tidetable.ports import EventStore, Guarded, Put, Slot, Transacted, Written
+from tidetable.versions.writing import add_fenced, is_repeat, is_version, write_versions
 
 
 def write_puts(writer: Writer, puts: Sequence[Put], write: Callable[[Sequence[Put]], Written]) -> Written:
@@ -51,26 +42,22 @@ def is_stored(put: Put, item: Item | None) -> bool:
     return item == put.item or item.get("at", 0) > put.item["at"]
 
 
-def list_queued(submissions: Sequence[Submission], layout: Layout, entries: Sequence[Entry]) -> list[Event]:
-    """List the events to queue: the last event of each slot, but all events of a pack.
+def list_queued(routed: Routed, unwritten: Collection[Slot], *, versioned: bool) -> list[Event]:
+    """List the events to queue: the last event of each put that is not written, but all events of a pack; and the events
+    that have no put.
 
-    ``layout`` is the stream's present layout, ``entries`` are the periods of the request.
+    ``versioned`` says that versions of events are kept: then all events without a put are queued.
     """
-    to_queue = [submission for submission in submissions if submission.fate is Durable.QUEUED]
+    groups: list[tuple[Sequence[int], bool]] = [(routed.waiting, versioned)] if routed.waiting else []
+    for put, own in zip(routed.puts, routed.members, strict=True):
+        if put.slot in unwritten:
+            groups.append((own[-1:], True) if is_version(put) else (own, False))
     # The events of one pack stay together, so that the drain can pack them again.
-    order: dict[Slot, int] = {}
-    to_queue.sort(key=lambda submission: order.setdefault(submission.slot, len(order)))
-    versioned = layout.versioned or any(entry.layout.versioned for entry in entries)
-    return list({_identify(submission, versioned=versioned): submission.event for submission in to_queue}.values())
-
-
-def _identify(submission: Submission, *, versioned: bool) -> Hashable:
-    """Return a submission's identity for the queue. Of submissions with the same identity, only the last is queued.
-
-    The identity is series, time and id, because the queue does not keep the order. For a version it is the slot. If
-    versions are kept, but the event has no put, it is the index.
-    """
-    event, put = submission.event, submission.put
-    if versioned if put is None else is_version(put):
-        return submission.slot or submission.index
-    return event.series, event.time, event.id
+    groups.sort(key=lambda group: min(group[0]))
+    events: dict[Hashable, Event] = {}
+    for numbers, is_each in groups:
+        for number in numbers:
+            event = routed.batch.make_event(number)
+            # The queue does not keep the order: of the states of one event only the last is queued.
+            events[number if is_each else (event.series, event.time, event.id)] = event
+    return list(events.values())

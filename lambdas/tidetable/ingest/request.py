@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -13,8 +14,8 @@ from tidetable.catalog import Entry
 from tidetable.config import Config
 from tidetable.event_writing import Jitter, Writer
 from tidetable.events import Event
-from tidetable.forms.choose import choose_form
-from tidetable.ingest.bodies import Body, SentRaw, decode_body, decode_raw, read_body
+from tidetable.ingest.batches import SentBatch, read_batch
+from tidetable.ingest.bodies import Body, decode_body, read_body
 from tidetable.ingest.circuit import Circuit
 from tidetable.ingest.context import RequestContext
 from tidetable.ingest.outcome import (
@@ -27,13 +28,11 @@ from tidetable.ingest.outcome import (
 )
 from tidetable.ingest.puts import list_queued, write_puts
 from tidetable.ingest.recent_periods import RecentPeriods
-from tidetable.ingest.routing import Routed, route_submissions
-from tidetable.ingest.submission import Durable, Rejection, Slot, Submission, list_rejections
-from tidetable.ingest.verdicts import judge_all
-from tidetable.large.shrink import LargeValueServices, Shrinker
+from tidetable.ingest.routing import Routed, route_batch
+from tidetable.large.shrink import LargeValueServices
 from tidetable.late import find_lowered_tables
 from tidetable.layout import Layout
-from tidetable.ports import CatalogReader, Clock, EventStore, Overflow
+from tidetable.ports import CatalogReader, Clock, EventStore, Overflow, Slot
 from tidetable.problems import Problem, ProblemError, refuse_request, refuse_unknown_stream
 from tidetable.remaining import Remaining, limit_time
 from tidetable.times import from_text
@@ -83,15 +82,10 @@ def ingest_body(request: IngestRequest, ports: Ingest, remaining: Remaining) -> 
     """Store the events of a request; ProblemError if the whole request is refused, and then nothing is written."""
     context, api = _begin_request(request.stream, request.access, ports), ports.config.api
     body = read_body(request.body, request.content_type, max_body=api.max_body, encoding=request.encoding)
-    small = _is_small(body, context.layout)
-    if choose_form(context.stream.layout).reads_columns:
-        sent = decode_raw(body, max_events=api.max_events)
-        outcome = _ingest_columns(context, sent, ports, remaining, small=small, refs=request.refs)
-        if outcome is not None:
-            return outcome
     values = decode_body(body, max_events=api.max_events)
+    batch = read_batch(context, values, small=_is_small(body, context.layout))
     refusal: Refusal = "strict" if request.strict else "all"
-    return _ingest_each(context, values, ports, remaining, refusal=refusal, small=small, refs=request.refs)
+    return _ingest_batch(context, batch, ports, remaining, refusal=refusal, refs=request.refs)
 
 
 def ingest_values(
@@ -109,7 +103,7 @@ def ingest_values(
     ``strict``, any rejection means that nothing is written. ProblemError for a stream that takes no events.
     """
     context = _begin_request(stream, access, ports)
-    return _ingest_each(context, values, ports, remaining, refusal="whole" if strict else "none")
+    return _ingest_batch(context, read_batch(context, values), ports, remaining, refusal="whole" if strict else "none")
 
 
 def _begin_request(name: str, access: Access, ports: Ingest) -> RequestContext:
@@ -123,79 +117,42 @@ def _begin_request(name: str, access: Access, ports: Ingest) -> RequestContext:
     return RequestContext.of(stream, ports.clock.now(), access, ports.catalog.backfills)
 
 
-def _ingest_each(
+def _ingest_batch(
     context: RequestContext,
-    values: Sequence[Any],
+    batch: SentBatch,
     ports: Ingest,
     remaining: Remaining,
     *,
     refusal: Refusal,
-    small: bool = False,
     refs: bool = True,
 ) -> Outcome:
-    """Judge decoded values, and make the accepted events durable. ``small`` says that no event needs to be measured.
-
-    Without ``refs`` the answer does not list them.
-    """
-    shrinker = Shrinker.of(context.stream, ports.large)
-    verdicts = judge_all(context, values, small=small and shrinker.compress_above is None)
-    outcome = refuse_all(context, verdicts, refusal)
-    if outcome is not None:
-        return outcome
-    submissions = [verdict for verdict in verdicts if type(verdict) is Submission]
-    times = [submission.event.time for submission in submissions]
-    entries = _read_entries(context, min(times), max(times), ports)
-    routed = route_submissions(context, submissions, entries, shrinker)
-    outcome = refuse_all(context, verdicts, refusal)
-    if outcome is not None:
-        return outcome
+    """Make the events of a batch durable. Without ``refs`` the answer does not list them."""
+    if batch.rejections or not batch.times:
+        outcome = refuse_all(context, batch, refusal)
+        if outcome is not None:
+            return outcome
+    times = [batch.times[number] for number in batch.numbers] if batch.rejections else batch.times
+    oldest, newest = from_text(min(times)), from_text(max(times))
+    routed = route_batch(context, batch, _read_entries(context, oldest, newest, ports), ports.large)
+    if batch.rejections:
+        outcome = refuse_all(context, batch, refusal)
+        if outcome is not None:
+            return outcome
     # A door does not answer refs, and lists few errors.
-    if len(values) > SURELY_ANSWERED and refusal in ("strict", "all"):
-        refuse_long_answer(routed.refs if refs else (), list_rejections(verdicts))
-    outcome, unwritten = _write_puts(context, routed, min(times), len(values), ports, remaining)
+    if len(batch.times) > SURELY_ANSWERED and refusal in ("strict", "all"):
+        refuse_long_answer(routed.refs if refs else (), batch.list_rejections())
+    outcome, unwritten = _write_puts(context, routed, oldest, ports, remaining)
     if outcome.refused:
-        _reject_refused(submissions, outcome)
-        if all(type(submission.fate) is Rejection for submission in submissions):
-            refuse_all(context, verdicts, refusal)
-    for submission in submissions:
-        if submission.fate is None:
-            submission.fate = Durable.QUEUED if unwritten and submission.slot in unwritten else Durable.STORED
-    fates = [submission.fate for submission in submissions]
-    outcome.accepted, outcome.queued = fates.count(Durable.STORED), fates.count(Durable.QUEUED)
-    if outcome.queued:
-        _queue_events(context, list_queued(submissions, context.layout, entries), ports)
-    is_whole = outcome.accepted + outcome.queued == len(values)
-    outcome.rejections, outcome.newest = [] if is_whole else list_rejections(verdicts), max(times)
-    return outcome
-
-
-def _ingest_columns(
-    context: RequestContext, sent: Sequence[SentRaw], ports: Ingest, remaining: Remaining, *, small: bool, refs: bool
-) -> Outcome | None:
-    """Store the events of a stream with packs by columns; None, with nothing written, if any event is unusual.
-
-    Also None if DynamoDB refuses a pack: the general way writes the same packs again, and knows the events to reject.
-    """
-    from tidetable.ingest.columns import read_batch, route_batch
-
-    batch = read_batch(context, sent, small=small)
-    if batch is None:
-        return None
-    oldest, newest = from_text(min(batch.times)), from_text(max(batch.times))
-    entries = _read_entries(context, oldest, newest, ports)
-    bound = route_batch(context, batch, entries, ports.large.compressor)
-    if bound is None:
-        return None
-    routed, members = bound
-    if refs and len(sent) > SURELY_ANSWERED:
-        refuse_long_answer(routed.refs, ())
-    outcome, unwritten = _write_puts(context, routed, oldest, len(sent), ports, remaining)
-    if outcome.refused:
-        return None
-    # The events of one pack stay together, so that the drain can pack them again.
-    waiting = [batch.decode(number) for slot, numbers in members.items() if slot in unwritten for number in numbers]
-    _queue_events(context, waiting, ports)
-    outcome.accepted, outcome.queued, outcome.newest = len(sent) - len(waiting), len(waiting), newest
+        unwritten = unwritten - _reject_refused(routed, outcome)
+        if len(batch.rejections) == len(batch.times):
+            refuse_all(context, batch, refusal)
+    if unwritten or routed.waiting:
+        versioned = context.layout.versioned or any(entry.layout.versioned for entry in routed.entries)
+        _queue_events(context, list_queued(routed, unwritten, versioned=versioned), ports)
+        unsaved = [own for put, own in zip(routed.puts, routed.members, strict=True) if put.slot in unwritten]
+        outcome.queued = len(routed.waiting) + sum(map(len, unsaved))
+    outcome.accepted = len(batch.times) - len(batch.rejections) - outcome.queued
+    outcome.rejections, outcome.newest = batch.list_rejections() if batch.rejections else [], newest
     return outcome
 
 
@@ -218,47 +175,54 @@ def _is_small(body: Body, layout: Layout) -> bool:
 
 
 def _write_puts(
-    context: RequestContext, routed: Routed, oldest: datetime, count: int, ports: Ingest, remaining: Remaining
-) -> tuple[Outcome, Collection[Slot]]:
+    context: RequestContext, routed: Routed, oldest: datetime, ports: Ingest, remaining: Remaining
+) -> tuple[Outcome, set[Slot]]:
     """Write as many puts as their tables accept within the budget; also return the slots that are not written.
 
-    ``oldest`` is the oldest time of the request's ``count`` events. Tables whose circuit is open are not tried, nor slots
-    whose marks or notes of rollups may be missing. ``routed.packs`` then has only the packs that were written.
+    ``oldest`` is the oldest time of the request's events. Tables whose circuit is open are not tried, nor slots whose marks
+    or notes of rollups may be missing.
     """
     stream, now, puts = context.stream, context.now, routed.puts
-    lowered, unmarked = find_lowered_tables(stream, routed.entries, now), frozenset[Slot]()
+    unmarked = frozenset[Slot]()
     if stream.rollup and ports.marks is not None:
         unmarked = ports.marks.mark_and_note_events(stream, routed, oldest, now)
     if unmarked:
-        puts = {slot: put for slot, put in puts.items() if slot not in unmarked}
-        routed.tables = {put.table for put in puts.values()}
-    shut = {table for table in routed.tables if not ports.circuit.admits(table)}
-    tried = [put for put in puts.values() if put.table not in shut]
+        puts = [put for put in puts if put.slot not in unmarked]
+    tables = {put.table for put in puts}
+    shut = {table for table in tables if not ports.circuit.admits(table)}
+    tried = [put for put in puts if put.table not in shut] if shut else puts
     budget = limit_time(WRITE_SECONDS, ports.clock, remaining)
     # An event that a lowered table throttles is queued at once: no request waits for it.
-    writer = Writer(ports.store, ports.large.values, budget, ports.clock, ports.jitter, lowered)
+    find_lowered = partial(find_lowered_tables, stream, routed.entries, now)
+    writer = Writer(ports.store, ports.large.values, budget, ports.clock, ports.jitter, find_lowered)
     write = writer.store.write
-    written = writer.retry_writes(write, tried) if routed.all_plain else write_puts(writer, tried, write)
+    written = write_puts(writer, tried, write) if routed.refined else writer.retry_writes(write, tried)
     # A put may wait for its data outside, have a full item collection, or be refused for its item. That does not mean that
     # the table is throttled.
     unwilling = (put for put in written.unwritten if not (put.outside or written.is_final(put)))
     throttled = {put.table for put in unwilling} - written.missing_tables
-    ports.circuit.trip(throttled)
-    ports.circuit.close(routed.tables - shut - throttled)
+    if throttled:
+        ports.circuit.trip(throttled)
+    ports.circuit.close(tables - shut - throttled)
     unwritten = {put.slot for put in written.unwritten} | unmarked
-    unwritten |= {slot for slot, put in puts.items() if put.table in shut}
-    routed.packs -= unwritten
-    outcome = report_written(context, routed, written, lowered, count)
-    outcome.unmarked = len(unmarked)
+    unwritten |= {put.slot for put in puts if put.table in shut} if shut else set()
+    outcome = report_written(context, routed, written, find_lowered() if written.throttles else ())
+    outcome.packs, outcome.unmarked = len(routed.packs - unwritten), len(unmarked)
     return outcome, unwritten
 
 
-def _reject_refused(submissions: Sequence[Submission], outcome: Outcome) -> None:
-    """Reject the events whose put DynamoDB refuses for good; the other events of the request are not concerned."""
-    for submission in submissions:
-        if submission.fate is None and submission.slot in outcome.refused:
-            submission.reject("invalid", f"DynamoDB refuses the event: {outcome.refused[submission.slot]}")
-            outcome.refs[submission.index] = None
+def _reject_refused(routed: Routed, outcome: Outcome) -> set[Slot]:
+    """Reject the events whose put DynamoDB refuses for good, and return their slots; the other events of the request are
+    not concerned.
+    """
+    refused = set[Slot]()
+    for put, own in zip(routed.puts, routed.members, strict=True):
+        if put.slot in outcome.refused:
+            refused.add(put.slot)
+            for number in own:
+                routed.batch.reject(number, "invalid", f"DynamoDB refuses the event: {outcome.refused[put.slot]}")
+                routed.refs[number] = None
+    return refused
 
 
 def _queue_events(context: RequestContext, events: Sequence[Event], ports: Ingest) -> None:

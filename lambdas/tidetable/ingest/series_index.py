@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 
 from tidetable.catalog import Entry
 from tidetable.errors import StoreUnavailable, TableMissing, TableThrottled
-from tidetable.ingest.submission import Slot
+from tidetable.ports import Slot
 from tidetable.ports.rollups import Rollups
 from tidetable.rollup_model.bounds import NOTE_KEPT, to_millis
 

@@ -1,58 +1,48 @@
-"""The verdict on each value of a request: an event that may be written, or a rejection with a stable code."""
+"""The verdict on one event of a request: what is to be written, or the reason why it is refused, with a stable code."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import datetime
 from hashlib import sha256
-from typing import Any
+from typing import Any, NamedTuple
 
 from tidetable.access import describe_prefix
+from tidetable.batch import decode_data
 from tidetable.errors import InvalidTime
 from tidetable.events import Event, JsonObject
-from tidetable.exact_json import canonical_json
+from tidetable.exact_json import canonical_json, encode_json
+from tidetable.forms.choose import choose_form
 from tidetable.ingest.bodies import Sent
 from tidetable.ingest.context import RequestContext
-from tidetable.ingest.submission import Code, Rejection, Submission
-from tidetable.ingest.unreadable import Unreadable
+from tidetable.ingest.rejection import Code
+from tidetable.ingest.unreadable import Unreadable, find_lone_surrogate
 from tidetable.layout import MAX_NAME_BYTES, escape
-from tidetable.times import identify_time, parse_stamp, to_text
-from tidetable.values import MAX_ITEM_BYTES, is_plain
+from tidetable.times import from_text, identify_time, parse_stamp, to_text
+from tidetable.values import MAX_ITEM_BYTES
 
 # A text of at most this many characters is never too long: a character takes at most four bytes, escaped and in UTF-8.
 SURELY_SHORT = MAX_NAME_BYTES // 4
 _FIELDS = frozenset({"series", "time", "id", "data"})
 
 
-def judge_all(context: RequestContext, values: Sequence[Any], *, small: bool = False) -> list[Submission | Rejection]:
-    """Return the verdict on each value. The default time is the arrival, the default id a hash of the content.
+class Judged(NamedTuple):
+    """An event that is accepted: its time as text, its series, its id, its data, and its bytes as an item."""
 
-    ``small`` says that no event needs to be measured: the request is too small to hold an event beyond DynamoDB's limit.
-    """
-    now, at, prefix, indexes = context.now, context.at, context.access.series_prefix, context.layout.indexes
-    make_item, oldest, newest = context.layout.make_item, context.window.oldest, context.window.newest
-    measure = context.layout.measure
-    verdicts: list[Submission | Rejection] = []
-    for index, sent in enumerate(values):
-        try:
-            event, stamp = _read_event(sent, now)
-            item = make_item(event, stamp, at)
-            # A value of usual types and numbers is measured only if an event of a request of this size can exceed the
-            # limit.
-            size = 0 if small and type(sent) is Sent and is_plain(event.data) else measure(item)
-        except ValueError as error:
-            verdicts.append(Rejection.of(index, sent, "invalid", str(error)))
-            continue
-        # Only an event that may be refused is checked closely. These are the tests of ``Window`` and ``Access``
-        # without a call per event.
-        doubtful = indexes or size > MAX_ITEM_BYTES or not oldest <= event.time <= newest
-        doubtful = doubtful or not event.series.startswith(prefix)
-        refusal = _find_refusal(context, event, size) if doubtful else None
-        if refusal is None:
-            verdicts.append(Submission(index, sent, event, item, size))
-        else:
-            verdicts.append(Rejection.of(index, sent, *refusal))
-    return verdicts
+    time: str
+    series: str
+    id: str
+    data: JsonObject
+    size: int
+
+
+def judge_event(context: RequestContext, value: Any) -> Judged | tuple[Code, str]:
+    """Return the event of a decoded value, or the code and the detail of its rejection."""
+    try:
+        time, series, id, data = _read_event(value, context)
+        event = Event(series, from_text(time), id, data)
+        size = choose_form(context.layout).measure(event, context.at)
+    except ValueError as error:
+        return "invalid", str(error)
+    return _find_refusal(context, event, size) or Judged(time, series, id, data, size)
 
 
 def _find_refusal(context: RequestContext, event: Event, size: int) -> tuple[Code, str] | None:
@@ -75,22 +65,21 @@ def _find_refusal(context: RequestContext, event: Event, size: int) -> tuple[Cod
     return None
 
 
-def _read_event(value: Any, now: datetime) -> tuple[Event, str]:
-    """Return a decoded value as an event, and the event's time as text; ValueError says what is wrong with it."""
-    if type(value) is not Sent:
-        value = _read_fields(value)
-    series, sent, own, data = value.series, value.time, value.id, value.data
-    if not (type(series) is str and 0 < len(series) <= SURELY_SHORT):
-        series = _check_name(series, "series")
+def _read_event(value: Any, context: RequestContext) -> tuple[str, str, str, JsonObject]:
+    """Return the time as text, the series, the id and the data of a decoded value; ValueError says what is wrong."""
+    sent = value if type(value) is Sent else _read_fields(value)
+    series = _check_name(sent.series, "series")
     try:
-        time, stamp = (now, to_text(now)) if sent is None else parse_stamp(sent)
+        time = to_text(context.now) if sent.time is None else parse_stamp(sent.time)[1]
     except InvalidTime as error:
         raise ValueError(f"time: {error}") from error
-    if own is None:
-        id = hash_content(series, None if sent is None else identify_time(sent, stamp), data)
-    else:
-        id = own if type(own) is str and 0 < len(own) <= SURELY_SHORT else _check_name(own, "id")
-    return Event(series, time, id, data), stamp
+    try:
+        data = decode_data(sent.data)
+    except ValueError as error:
+        raise ValueError(find_lone_surrogate(encode_json(sent)) or f"this event cannot be read: {error}") from error
+    if sent.id is not None:
+        return time, series, _check_name(sent.id, "id"), data
+    return time, series, hash_content(series, None if sent.time is None else identify_time(sent.time, time), data), data
 
 
 def _read_fields(value: Any) -> Sent:

@@ -74,11 +74,6 @@ class Shrinker(msgspec.Struct):
             return cls(None, "s3", (), compressor, unique)
         return cls(stream.large.compress_above, stream.large.beyond, stream.cold, compressor, unique)
 
-    @property
-    def most_unshrunk_bytes(self) -> int:
-        """The size in bytes up to which an item need not be shrunk."""
-        return -1 if self.cold else self.compress_above or MAX_ITEM_BYTES - _GROWTH
-
     def shrink_item(self, item: Item, entry: Entry) -> Put | None:
         """Shrink a whole item by the policy, and make its put; None if it is too large for the policy."""
         warm, layout = self._split_cold(item, entry, self.cold), entry.layout
@@ -148,6 +143,11 @@ class Shrinker(msgspec.Struct):
         key = f"{make_blob_prefix(entry.stream, entry.period.label)}{name}/{self.unique()}"
         blob = Blob(key, payload, owner)
         return replace(_replace_data(warm, out={"o": key, "b": len(text)}), outside=(*warm.outside, blob))
+
+
+def find_unshrunk_bytes(stream: Stream) -> int:
+    """Find the size in bytes up to which an item of the stream need not be shrunk."""
+    return -1 if stream.cold else stream.large.compress_above or MAX_ITEM_BYTES - _GROWTH
 
 
 def _make_chunks(put: Put, text: bytes, payload: bytes) -> tuple[dict[str, Any], tuple[Put, ...]]:

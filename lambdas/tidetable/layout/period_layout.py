@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from tidetable.events import Event, Item
 from tidetable.layout.index import Index
 from tidetable.layout.suffix import compute_suffix, compute_suffixes
-from tidetable.layout.text import escape, unescape
+from tidetable.layout.text import escape, escape_all, unescape
 from tidetable.times import to_text
 from tidetable.values import count_item_bytes
 
@@ -68,24 +68,25 @@ class Layout(msgspec.Struct, frozen=True):
 
     def make_key(self, event: Event) -> Key:
         """Make the key of an event in its period's table. The event need not be stored."""
-        return Key(*self._make_keys(event, to_text(event.time)))
+        pks, sks = self.make_keys([to_text(event.time)], [event.series], [event.id])
+        return Key(pks[0], sks[0])
 
-    def _make_keys(self, event: Event, stamp: str) -> tuple[str, str]:
-        """Partition key and sort key of an event; ``stamp`` is the text of its time."""
-        if self.versioned:
-            stamp = NEWEST + stamp
-        series, id = event.series, event.id
-        # This is the method ``compute_suffix`` without a call per event.
-        suffix = compute_suffix(id if self.shard_by == "id" else series, self.shards) if self.shards > 1 else 0
-        if "#" in series or "%" in series:
-            series = escape(series)
-        if "#" in id or "%" in id:
-            id = escape(id)
+    def make_keys(self, times: Sequence[str], series: Sequence[str], ids: Sequence[str]) -> tuple[list[str], list[str]]:
+        """Make the partition keys and the sort keys of events, from columns; times are texts."""
+        owners, names = escape_all(series), escape_all(ids)
+        stamps = [NEWEST + time for time in times] if self.versioned else times
         if self.partition_by == "series":
-            return f"{series}#{suffix}", f"{stamp}#{id}"
-        minute = stamp[len(NEWEST) :][:16] if self.versioned else stamp[:16]
-        start = to_text(self.find_bucket(event.time)) if self.bucket % 60 else _name_bucket(minute, self.bucket)
-        return f"{start}#{suffix}", f"{stamp}#{series}#{id}"
+            logical, sks = owners, list(map("#".join, zip(stamps, names, strict=True)))
+        else:
+            # The part of a time that decides its bucket: the minute, or the second if a bucket is not whole minutes.
+            starts = [time[:19] if self.bucket % 60 else time[:16] for time in times]
+            bucket_of = {start: _name_bucket(start, self.bucket) for start in set(starts)}
+            logical = [bucket_of[start] for start in starts]
+            sks = list(map("#".join, zip(stamps, owners, names, strict=True)))
+        if self.shards == 1:
+            return [f"{name}#0" for name in logical], sks
+        shards, values = self.shards, ids if self.shard_by == "id" else series
+        return [f"{name}#{compute_suffix(value, shards)}" for name, value in zip(logical, values, strict=True)], sks
 
     def make_partition_key(self, time: datetime, series: str, suffix: int) -> str:
         """Return the partition key of a suffix and of the bucket that holds the time, or of the series."""
@@ -161,14 +162,13 @@ class Layout(msgspec.Struct, frozen=True):
         values = series if self.shard_by == "series" else () if self.pack is not None else ids
         return compute_suffixes(values, self.shards) if values else range(self.shards)
 
-    def make_item(self, event: Event, stamp: str | None = None, at: int = 0) -> Item:
+    def make_item(self, event: Event, at: int = 0) -> Item:
         """Make the item of an event.
 
-        The key holds series, time and id, so the item stores only ``data`` and the keys of indexes. ``stamp`` is the
-        text of the event's time, if the caller has it; ``at`` is when it was accepted, in epoch milliseconds.
+        The key holds series, time and id, so the item stores only ``data`` and the keys of indexes. ``at`` is when it was
+        accepted, in epoch milliseconds.
         """
-        pk, sk = self._make_keys(event, to_text(event.time) if stamp is None else stamp)
-        item = {"pk": pk, "sk": sk, "at": at, "data": event.data}
+        item: Item = {**self.make_key(event)._asdict(), "at": at, "data": event.data}
         for index in self.indexes:
             item |= index.make_attributes(event)
         return item
@@ -188,20 +188,6 @@ class Layout(msgspec.Struct, frozen=True):
     def count_entry_bytes(self, item: Item, size: int) -> int:
         """Count the bytes of the entries of an item of ``size`` bytes in all local indexes."""
         return sum(index.count_entry_bytes(item, size) for index in self.local_indexes)
-
-    @property
-    def before_packing(self) -> Layout:
-        """The layout of events before they are packed. It has no shards, because a suffix costs a hash per event.
-
-        A pack has a suffix of its own. Only an event that is too large for a pack needs a computed suffix.
-        """
-        return self if self.pack is None else replace(self, shards=1, shard_by="id")
-
-    def makes_items_of(self, other: Layout) -> bool:
-        """True if an event has the same item in both layouts. If this layout has packs, items before packing count."""
-        if self.pack is None:
-            return self == other
-        return replace(self.before_packing, pack=None) == replace(other, shards=1, shard_by="id", pack=None)
 
     @property
     def global_indexes(self) -> tuple[Index, ...]:
@@ -251,7 +237,7 @@ def _drop_version(sk: str) -> str:
 
 
 @lru_cache(maxsize=4096)
-def _name_bucket(minute: str, bucket: int) -> str:
-    """Return the start of the bucket of a minute, as text. Many events share it, so it is cached."""
-    seconds = (int(minute[11:13]) * 3600 + int(minute[14:16]) * 60) // bucket * bucket
-    return f"{minute[:10]}T{seconds // 3600:02d}:{seconds // 60 % 60:02d}:00.000000Z"
+def _name_bucket(start: str, bucket: int) -> str:
+    """Return the start of the bucket of a minute or a second, as text. Many events share it, so it is cached."""
+    seconds = (int(start[11:13]) * 3600 + int(start[14:16]) * 60 + int(start[17:] or 0)) // bucket * bucket
+    return f"{start[:10]}T{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}.000000Z"

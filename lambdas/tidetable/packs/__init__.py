@@ -4,7 +4,7 @@ Ingest and query import this package when they meet the first pack: most cold st
 are in ``layout/pack.py``.
 """
 
-from tidetable.packs.body import DamagedPack, PackColumns, decode_body, derive_ids, encode_body
+from tidetable.packs.body import DamagedPack, PackColumns, decode_body, encode_body
 from tidetable.packs.first import FirstEvents
 from tidetable.packs.items import OpenedItem, list_places, open_item
 from tidetable.packs.making import EventColumns, PackSet, make_packs, pack_rows
@@ -21,7 +21,6 @@ __all__ = [
     "Settled",
     "Walk",
     "decode_body",
-    "derive_ids",
     "encode_body",
     "make_packs",
     "open_item",

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from hashlib import sha256
 from itertools import repeat
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
 from tidetable.errors import TidetableError
 from tidetable.events import JsonObject
-from tidetable.packs.numbers import encode_lines, encode_sent_lines
+from tidetable.packs.numbers import encode_lines
 from tidetable.times import TEXT_LENGTH
 
 FORMAT = 1
@@ -89,7 +89,7 @@ def encode_body(
     after = next(end for end in _ENDS if all(map(str.endswith, times, repeat(end))))
     before = _find_common_start(times[0][: TEXT_LENGTH - len(after)], times[-1])
     shapes, shape_numbers = _find_shapes(datas)
-    columns = _encode_columns(shapes, shape_numbers, datas, encode_lines)
+    columns = _encode_columns(shapes, shape_numbers, datas)
     kind, id_bytes, id_texts, others = _pack_ids(
         times, series, ids, lambda: decode_texts(shapes, shape_numbers, columns, count)
     )
@@ -142,21 +142,8 @@ def read_times(body: PackBody) -> list[str]:
     return f"{body.before}{times}{body.after}".split("\n")
 
 
-def derive_ids(times: Sequence[str | None], series: Sequence[str], datas: Sequence[JsonObject]) -> list[str]:
-    """Derive the ids of events that were sent without an id; a time is None if the event was sent without a time, too."""
-    shapes, shape_numbers = _find_shapes(datas)
-    texts = decode_texts(
-        shapes, shape_numbers, _encode_columns(shapes, shape_numbers, datas, encode_sent_lines), len(datas)
-    )
-    rows = zip(series, times, texts, strict=True)
-    return [_derive_id(name, time, text) if time else _derive_timeless_id(name, "", text) for name, time, text in rows]
-
-
 def _encode_columns(
-    shapes: Sequence[Sequence[str] | None],
-    shape_numbers: Sequence[int],
-    datas: Sequence[JsonObject],
-    encode: Callable[[Sequence[Any]], bytes],
+    shapes: Sequence[Sequence[str] | None], shape_numbers: Sequence[int], datas: Sequence[JsonObject]
 ) -> list[bytes]:
     """Encode the columns of each shape's fields, or its rows, as lines of JSON. The last line has no line break."""
     columns: list[bytes] = []
@@ -167,11 +154,9 @@ def _encode_columns(
             else datas
         )
         if shape is None:
-            columns.append(encode(rows)[:-1])
-        elif "" in shape:
-            raise ValueError("data has a field without a name")
+            columns.append(encode_lines(rows)[:-1])
         else:
-            columns += [encode([row[name] for row in rows])[:-1] for name in shape]
+            columns += [encode_lines([row[name] for row in rows])[:-1] for name in shape]
     return columns
 
 

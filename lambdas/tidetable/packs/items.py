@@ -15,8 +15,9 @@ from typing import NamedTuple
 
 from tidetable.events import Item
 from tidetable.large.forms import has_all_data
-from tidetable.layout import Key, Layout, escape
+from tidetable.layout import Key, Layout
 from tidetable.layout.pack import is_pack, make_address, parse_sort_key
+from tidetable.layout.text import escape_all
 from tidetable.packs.body import FORMAT, DamagedPack, PackColumns, decode_body
 from tidetable.packs.numbers import settle_text
 from tidetable.packs.partial import PartialPack
@@ -76,9 +77,4 @@ def open_item(item: Item, layout: Layout, compressor: Compressor, series: Sequen
 def list_places(columns: PackColumns, layout: Layout) -> list[str]:
     """List the sort keys that events would have as plain items."""
     names = [columns.series, columns.ids] if layout.partition_by == "time" else [columns.ids]
-    return list(map("#".join, zip(columns.times, *map(_escape_all, names), strict=True)))
-
-
-def _escape_all(names: Sequence[str]) -> Sequence[str]:
-    together = "".join(names)
-    return list(map(escape, names)) if "#" in together or "%" in together else names
+    return list(map("#".join, zip(columns.times, *map(escape_all, names), strict=True)))

@@ -8,11 +8,11 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from tidetable.batch import pick_values
 from tidetable.events import Item, JsonObject
-from tidetable.exact_json import decode_json, encode_json
+from tidetable.exact_json import encode_json
 from tidetable.layout import Layout, unescape
 from tidetable.layout.pack import PackName, hash_body, make_address, make_pack_key, shift_time
 from tidetable.packs.body import encode_body
@@ -45,8 +45,7 @@ class EventColumns(NamedTuple):
     """Events as columns: their sort keys as plain items, their data, and the times when they were accepted.
 
     ``ats`` are epoch milliseconds: one per event, or one for all. ``owners`` are the events' logical partitions if the
-    layout is partitioned by series; a bucket is calculated from the sort key. Fields of data may be JSON that is not
-    decoded (``msgspec.Raw``).
+    layout is partitioned by series; a bucket is calculated from the sort key.
     """
 
     places: Sequence[str]
@@ -67,7 +66,7 @@ def make_packs(items: Sequence[Item], layout: Layout, compressor: Compressor) ->
 
 
 def pack_rows(rows: EventColumns, layout: Layout, compressor: Compressor, numbers: Sequence[int]) -> PackSet:
-    """Make packs of the rows with these ascending numbers; ValueError if DynamoDB would refuse a value not yet decoded."""
+    """Make packs of the rows with these ascending numbers."""
     if layout.pack is None:
         raise ValueError("the layout has no packs")
     pack_set = PackSet()
@@ -87,7 +86,7 @@ def _partition_rows(
     """
     places, owners = rows.places, rows.owners
     if len(numbers) < len(places):
-        places, owners = _pick_values(places, numbers), _pick_values(owners, numbers) if owners else owners
+        places, owners = pick_values(places, numbers), pick_values(owners, numbers) if owners else owners
     if layout.partition_by == "series":
         groups: dict[str, dict[str, int]] = {}
         for number, owner, place in zip(numbers, owners, places, strict=True):
@@ -133,7 +132,7 @@ def _divide_large(places: Sequence[str], datas: Sequence[JsonObject], count: int
     Each large event gets a list of its own, and the other events get one list together. If no event is large, the
     events are cut into ``count`` lists.
     """
-    large = [len(encode_json(decode_json(encode_json(data)))) > most for data in datas]
+    large = [len(encode_json(data)) > most for data in datas]
     if any(large):
         yield from ([place] for place, is_large in zip(places, large, strict=True) if is_large)
         rest = [place for place, is_large in zip(places, large, strict=True) if not is_large]
@@ -160,9 +159,9 @@ class _Packer:
         """Pack events into packs of at most ``max_bytes`` each."""
         assert self.layout.pack is not None  # noqa: S101 - pack_rows has checked this
         most = self.layout.pack.max_bytes
-        members = _pick_values(self.number_of, places)
-        datas, ats = _pick_values(self.rows.datas, members), self.rows.ats
-        each = [ats] if isinstance(ats, int) else _pick_values(ats, members)
+        members = pick_values(self.number_of, places)
+        datas, ats = pick_values(self.rows.datas, members), self.rows.ats
+        each = [ats] if isinstance(ats, int) else pick_values(ats, members)
         times, series, ids = self._split_places(places)
         body = encode_body(times, series, ids, datas, each if len(set(each)) > 1 else None)
         payload = self.compressor.compress(body)
@@ -192,8 +191,3 @@ class _Packer:
         if "%" in whole:
             ids = list(map(unescape, ids))
         return times, series, ids
-
-
-def _pick_values(values: Any, keys: Sequence[Any]) -> list[Any]:
-    """Return the values of several keys. This takes a third of the time of a comprehension."""
-    return list(itemgetter(*keys)(values)) if len(keys) > 1 else [values[keys[0]]]

@@ -16,6 +16,7 @@ from tidetable.ports.data import (
     Page,
     Put,
     RangeRead,
+    Slot,
     Transacted,
     Values,
     Written,
@@ -31,6 +32,7 @@ __all__ = [
     "Clock", "ItemColumns", "Compressor", "DeadLetters", "Edge", "EventStore", "FieldPage", "Guard", "Guarded", "KeyRange",
     "Mark",
     "NotedSeries", "Noting",
-    "Overflow", "Page", "Pools", "Put", "RangeRead", "Rank", "RollupState", "Rollups", "Scaling", "Sketch", "Sketches", "Table",
+    "Overflow", "Page", "Pools", "Put", "RangeRead", "Rank", "RollupState", "Rollups", "Scaling", "Sketch", "Sketches", "Slot",
+    "Table",
     "TableEncoder", "TableSpec", "Tables", "Transacted", "TypedColumn", "Values", "EventVersion", "Written",
 ]  # fmt: skip

@@ -21,6 +21,10 @@ from tidetable.layout import Index, Key
 GET_ITEMS = 100
 
 
+# What a put writes: its table and its key and, for a version, the digest of its data.
+Slot = tuple[str, ...]
+
+
 class Blob(msgspec.Struct, frozen=True, gc=False):
     """An object to write to the bucket. ``owner`` is the key of the item that it belongs to."""
 
@@ -46,7 +50,7 @@ class Put(msgspec.Struct, frozen=True, gc=False):
         return self.table, self.item["pk"], self.item.get("sk", "")
 
     @property
-    def slot(self) -> tuple[str, ...]:
+    def slot(self) -> Slot:
         """The place; for a version, also the digest of its data. Two puts of one slot are one write."""
         return (*self.place, self.item["digest"]) if "version" in self.item else self.place
 
@@ -88,7 +92,7 @@ class Written(msgspec.Struct):
     reasons: Counter[str] = msgspec.field(default_factory=Counter)
     conflicts: list[tuple[Put, Item]] = msgspec.field(default_factory=list)
     full: set[tuple[str, str]] = msgspec.field(default_factory=set)
-    refused: dict[tuple[str, ...], str] = msgspec.field(default_factory=dict)
+    refused: dict[Slot, str] = msgspec.field(default_factory=dict)
     troubles: dict[str, str] = msgspec.field(default_factory=dict)
 
     def is_final(self, put: Put) -> bool:

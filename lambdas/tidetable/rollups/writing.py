@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from tidetable.batch import Batch
 from tidetable.catalog import Entry, State, find_entry_at
 from tidetable.errors import PutRefused, TableThrottled
 from tidetable.events import Event, Item
@@ -161,10 +162,17 @@ def _refuse_large(puts: Iterable[Put]) -> None:
 
 
 def _make_puts(events: Sequence[Event], entry: Entry, at: int, services: Services) -> list[Put]:
-    items = [entry.layout.make_item(event, at=at) for event in events]
-    puts = choose_form(entry.layout).make_puts(items, entry.table, services.reader.unpacker.compressor)
-    alone = [Put(entry.table, items[number]) for number in sorted(puts.alone)]
-    return [shared.put for shared in puts.shared] + alone
+    return (
+        choose_form(entry.layout)
+        .make_puts(
+            Batch.of(events, at),
+            range(len(events)),
+            entry.table,
+            services.reader.unpacker.compressor,
+            lambda item: Put(entry.table, item),
+        )
+        .puts
+    )
 
 
 def _is_of(definition: Definition, event: Event) -> bool:

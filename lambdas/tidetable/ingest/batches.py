@@ -1,0 +1,174 @@
+"""The batch of a request: the events that may be written, and the reasons why the others are refused.
+
+Usual events are checked by columns, all at once. Only an event that may be refused, or that is unusual, is judged by
+itself (``verdicts.py``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from tidetable.batch import Batch
+from tidetable.errors import InvalidTime
+from tidetable.events import JsonObject
+from tidetable.exact_json import canonical_lines, decode_json, encode_json, is_usual
+from tidetable.ingest.bodies import Sent
+from tidetable.ingest.context import RequestContext
+from tidetable.ingest.rejection import Code, Rejection
+from tidetable.ingest.verdicts import SURELY_SHORT, Judged, hash_content, judge_event
+from tidetable.large.shrink import find_unshrunk_bytes
+from tidetable.times import identify_time, parse_stamp, parse_stamps, to_text
+from tidetable.values import MAX_ITEM_BYTES, count_item_bytes
+
+# An item has at most four times the bytes of its JSON. In a list of digits, two bytes of JSON become four bytes.
+_EXPANSION = 4
+_HARMLESS = frozenset({str, bool, type(None)})
+_WRITABLE = _HARMLESS | {int, Decimal, Raw}
+# It stands for a value that is no event of usual types, while the columns are checked.
+_ABSENT = Sent("-")
+
+
+class SentBatch(Batch):
+    """A batch whose numbers are the positions of the events in the request.
+
+    ``values`` are the decoded values of the request. ``rejections`` are those of refused events, by their numbers: their
+    columns have no meaning.
+    """
+
+    values: Sequence[Any] = ()
+    rejections: dict[int, Rejection] = msgspec.field(default_factory=dict)
+
+    @property
+    def numbers(self) -> Sequence[int]:
+        """The numbers of the events that are not refused, ascending."""
+        numbers = range(len(self.times))
+        return [number for number in numbers if number not in self.rejections] if self.rejections else numbers
+
+    def reject(self, number: int, code: Code, detail: str) -> None:
+        """Refuse the event with this number."""
+        self.rejections[number] = Rejection.of(number, self.values[number], code, detail)
+
+    def list_rejections(self) -> list[Rejection]:
+        """List the rejections in the order of the request."""
+        return [self.rejections[number] for number in sorted(self.rejections)]
+
+
+def read_batch(context: RequestContext, values: Sequence[Any], *, small: bool = False) -> SentBatch:
+    """Read decoded values as a batch. The default time is the arrival, the default id a hash of the content.
+
+    ``small`` says that no event can exceed DynamoDB's limit for items.
+    """
+    doubtful = set[int]()
+    if {*map(type, values)} != {Sent}:
+        doubtful = {number for number, value in enumerate(values) if type(value) is not Sent}
+    sent = [_ABSENT if number in doubtful else value for number, value in enumerate(values)] if doubtful else values
+    series, datas, now = [event.series for event in sent], [event.data for event in sent], to_text(context.now)
+    stamps: list[Any] = [event.time for event in sent]
+    ids: list[Any] = [event.id for event in sent]
+    times = _read_times([now if stamp is None else stamp for stamp in stamps] if None in stamps else stamps, doubtful)
+    _check_bounds(context, times, series, doubtful)
+    _check_names(series, doubtful)
+    _check_names(["-" if id is None else id for id in ids] if None in ids else ids, doubtful)
+    _settle_datas(datas, doubtful)
+    if context.judges_all:
+        doubtful = set(range(len(values)))
+    elif not small:
+        doubtful |= {
+            number
+            for number, data in enumerate(datas)
+            if number not in doubtful and len(encode_json(data)) * _EXPANSION > MAX_ITEM_BYTES
+        }
+    if None in ids:
+        for number, id in enumerate(ids):
+            if id is None and number not in doubtful:
+                stamp, time = stamps[number], times[number]
+                identity = None if stamp is None else identify_time(stamp, time)
+                ids[number] = hash_content(series[number], identity, datas[number])
+    batch = SentBatch(times, series, ids, datas, context.at, values=values)
+    if doubtful:
+        _judge(context, batch, sorted(doubtful))
+    return batch
+
+
+def _judge(context: RequestContext, batch: SentBatch, numbers: Sequence[int]) -> None:
+    """Judge events one by one. An accepted event gets its decoded data, and counts as large by its size."""
+    large, most = list[int](), find_unshrunk_bytes(context.stream)
+    for number in numbers:
+        verdict = judge_event(context, batch.values[number])
+        if not isinstance(verdict, Judged):
+            batch.reject(number, *verdict)
+            continue
+        batch.times[number], batch.series[number], batch.ids[number], batch.datas[number], size = verdict
+        if size > most:
+            large.append(number)
+    batch.large = frozenset(large)
+
+
+def _read_times(stamps: list[Any], doubtful: set[int]) -> list[str]:
+    """Return the canonical texts of times. An event with another time is doubtful."""
+    try:
+        return parse_stamps(stamps)
+    except InvalidTime:
+        times = []
+        for number, stamp in enumerate(stamps):
+            try:
+                times.append(parse_stamp(stamp)[1])
+            except InvalidTime:
+                times.append("")
+                doubtful.add(number)
+        return times
+
+
+def _check_bounds(context: RequestContext, times: Sequence[str], series: Sequence[str], doubtful: set[int]) -> None:
+    """An event outside of the window, or of a series that the caller's key does not cover, is doubtful."""
+    oldest, newest = to_text(context.window.oldest), to_text(context.window.newest)
+    if times and not (oldest <= min(times) and max(times) <= newest):
+        doubtful |= {number for number, time in enumerate(times) if not oldest <= time <= newest}
+    if context.access.series_prefix:
+        covers = context.access.covers
+        doubtful |= {number for number, name in enumerate(series) if not covers(name)}
+
+
+def _check_names(names: Sequence[Any], doubtful: set[int]) -> None:
+    """An event whose series or id is empty, perhaps too long, or not a text is doubtful."""
+    if {*map(type, names)} != {str} or not all(0 < length <= SURELY_SHORT for length in {*map(len, names)}):
+        doubtful |= {
+            number for number, name in enumerate(names) if type(name) is not str or not 0 < len(name) <= SURELY_SHORT
+        }
+
+
+def _settle_datas(datas: Sequence[JsonObject], doubtful: set[int]) -> None:
+    """Check data by the columns of its fields, and decode values that are not usual. An event of which DynamoDB would
+    refuse a value is doubtful.
+    """
+    shapes = list(map(tuple, datas))
+    groups: dict[tuple[str, ...], Sequence[int]] = dict.fromkeys(shapes, range(len(datas)))
+    if len(groups) > 1:
+        groups = {shape: [] for shape in groups}
+        for number, shape in enumerate(shapes):
+            groups[shape].append(number)  # type: ignore[attr-defined]
+    for names, numbers in groups.items():
+        for name in names:
+            column = [datas[number][name] for number in numbers]
+            kinds = {*map(type, column)}
+            if kinds <= _HARMLESS and name:
+                continue
+            if not (kinds <= _WRITABLE and is_usual(canonical_lines(column), len(column)) and name):
+                _settle_column(name, numbers, datas, doubtful)
+
+
+def _settle_column(name: str, numbers: Sequence[int], datas: Sequence[JsonObject], doubtful: set[int]) -> None:
+    """Decode the values of a field, one by one, and check if DynamoDB takes them."""
+    for number in numbers:
+        data = datas[number]
+        try:
+            if type(data[name]) is Raw:
+                data[name] = decode_json(data[name])
+            count_item_bytes({"data": {name: data[name]}})
+        except ValueError:
+            doubtful.add(number)
