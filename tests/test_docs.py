@@ -12,7 +12,6 @@ from typing import get_args
 import msgspec
 import pytest
 import yaml
-from tidetable.ingest.submission import Code
 from typer.main import get_command
 
 from bench import bill, suffix_kinds, suffixes
@@ -23,6 +22,7 @@ from cli.app import app
 from tests.fakes import SEAL
 from tidetable.catalog import Entry, State
 from tidetable.config import Stream, TableClass, load, parse
+from tidetable.ingest.rejection import Code
 from tidetable.layout import compute_suffix
 from tidetable.periods import Kind, find_containing
 from tidetable.query import parse_query
