@@ -10,7 +10,7 @@ from tests.worlds.commands import functions, run, stage
 __all__ = ["functions", "stage"]
 
 REASON = (
-    "has format 2, and Tidetable 0.1.0.dev0 reads format 1: a newer version runs this stage, so deploy that version"
+    "has format 3, and Tidetable 0.1.0.dev0 reads format 2: a newer version runs this stage, so deploy that version"
 )
 
 
@@ -27,7 +27,7 @@ def test_a_command_refuses_to_misread_the_catalog_of_a_newer_version(stage: Stag
     client: Any = stage.client
     for item in client.scan(TableName=CATALOG)["Items"]:
         if "state" in item:
-            client.put_item(TableName=CATALOG, Item=item | {"format": {"N": "2"}, "layout": {"S": "of the future"}})
+            client.put_item(TableName=CATALOG, Item=item | {"format": {"N": "3"}, "layout": {"S": "of the future"}})
     stage.settle()
     result = run(*words)
     assert (result.exit_code, REASON in result.output) == (1, True)
