@@ -65,15 +65,7 @@ class Console(Construct):
     # Anybody may load the page: it holds no data, and is useless without a key.
     open_routes = (("GET", "/console"), ("GET", "/console/assets/{file+}"))
 
-    def __init__(
-        self,
-        scope: Construct,
-        id: str,
-        common: Common,
-        *,
-        lifecycle: Function,
-        storage: Storage,
-    ) -> None:
+    def __init__(self, scope: Construct, id: str, common: Common, *, lifecycle: Function, storage: Storage) -> None:
         super().__init__(scope, id)
         self.page = Function(self, "Page", common, "console")
         alarm_prefix = name_alarm_prefix(scope, common.stage)

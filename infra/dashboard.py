@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from aws_cdk import Duration, Stack
 from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from .api import Api
@@ -16,25 +19,67 @@ class Dashboard(Construct):
 
     def __init__(self, scope: Construct, id: str, stage: str, *, api: Api, parts: StageParts) -> None:
         super().__init__(scope, id)
-        gateway, ingest, lifecycle, feed = api.rest.deployment_stage, parts.ingest, parts.lifecycle, parts.feed
-        five = Duration.minutes(5)
+        gateway, ingest, query = api.rest.deployment_stage, parts.ingest, parts.query.function
+        lifecycle, feed = parts.lifecycle, parts.feed
+        percentiles = ("p50", "p99")
 
-        def list_metrics(handler: str, *names: str, statistic: str = "Sum") -> list[cloudwatch.IMetric]:
-            return [make_own_metric(stage, handler, name, statistic).with_(period=five, label=name) for name in names]
+        def own(handler: str, *names: str, statistic: str = "Sum") -> list[cloudwatch.IMetric]:
+            return [make_own_metric(stage, handler, name, statistic).with_(label=name) for name in names]
 
-        of_rollups = [
-            [
-                _draw_graph("Rollups: lag, s", list_metrics("refresher", "RollupLag", statistic="Maximum")),
-                _draw_graph(
-                    "Rollups: buckets",
-                    list_metrics("refresher", "RollupBucketsSealed", "RollupBucketsResealed", "RollupBucketsBlocked"),
-                ),
-                _draw_graph(
-                    "Rollups: marks, and steps with too many groups",
-                    list_metrics("refresher", "RollupMarks", "RollupGroupsExceeded", statistic="Maximum"),
-                ),
-            ]
+        def waiting(queue: sqs.IQueue) -> list[cloudwatch.IMetric]:
+            return [queue.metric_approximate_number_of_messages_visible()]
+
+        ages = [
+            *own("drain", "OldestMessage", statistic="Maximum"),
+            ingest.overflow.metric_approximate_age_of_oldest_message(),
         ]
+        buckets = own("refresher", "RollupBucketsSealed", "RollupBucketsResealed", "RollupBucketsBlocked")
+        actions = [f"LifecycleActions_{outcome}" for outcome in ("done", "deferred", "failed", "lost")]
+        troubles = own("lifecycle", "StreamsWithoutNextTable", "ArchivesOverdue", statistic="Maximum")
+        rows: list[dict[str, Sequence[cloudwatch.IMetric]]] = [
+            {
+                "API requests and errors": [gateway.metric_count(), gateway.metric_client_error()],
+                "Errors": [gateway.metric_server_error(), lifecycle.function.metric_errors()],
+                "API latency": [gateway.metric_latency(statistic=percentile) for percentile in percentiles],
+            },
+            {
+                "Events": own("ingest", "EventsAccepted", "EventsQueued", "RequestsRefused", "PacksWritten"),
+                "Write units and throttled writes": own(
+                    "ingest", "WriteUnits", "ThrottledWrites", "ThrottledLateWrites"
+                ),
+                "Lag of the newest event, s": own("ingest", "NewestEventLag", statistic="Average"),
+            },
+            {
+                "Events read": own("query", "EventsRead"),
+                "Read units": own("query", "ReadUnits"),
+                "Query duration": [query.metric_duration(statistic=percentile) for percentile in percentiles],
+            },
+            {
+                "Period tables": own("lifecycle", "PeriodTables", statistic="Maximum"),
+                "Lifecycle": own("lifecycle", *actions),
+                "To worry about": troubles,
+            },
+            {
+                "Overflow": waiting(ingest.overflow),
+                "Overflow's oldest message, s": ages,
+                "Dead letters": waiting(ingest.dead_letters),
+            },
+            {
+                "Changes delivered": own("feed", "ChangesDelivered"),
+                "Feed's oldest record, ms": [feed.age],
+                "Feed's dead letters": waiting(feed.dead_letters),
+            },
+        ]
+        if parts.rollups is not None:
+            marks = own("refresher", "RollupMarks", "RollupGroupsExceeded", statistic="Maximum")
+            lag = own("refresher", "RollupLag", statistic="Maximum")
+            rows.append(
+                {
+                    "Rollups: lag, s": lag,
+                    "Rollups: buckets": buckets,
+                    "Rollups: marks, and steps with too many groups": marks,
+                }
+            )
         self.board = cloudwatch.Dashboard(
             self,
             "Board",
@@ -42,75 +87,7 @@ class Dashboard(Construct):
             dashboard_name=f"tidetable-{stage}-{Stack.of(self).region}",
             default_interval=Duration.hours(6),
             widgets=[
-                [
-                    _draw_graph("API requests and errors", [gateway.metric_count(), gateway.metric_client_error()]),
-                    _draw_graph("Errors", [gateway.metric_server_error(), lifecycle.function.metric_errors()]),
-                    _draw_graph(
-                        "API latency", [gateway.metric_latency(statistic=percentile) for percentile in ("p50", "p99")]
-                    ),
-                ],
-                [
-                    _draw_graph(
-                        "Events",
-                        list_metrics("ingest", "EventsAccepted", "EventsQueued", "RequestsRefused", "PacksWritten"),
-                    ),
-                    _draw_graph(
-                        "Write units and throttled writes",
-                        list_metrics("ingest", "WriteUnits", "ThrottledWrites", "ThrottledLateWrites"),
-                    ),
-                    _draw_graph(
-                        "Lag of the newest event, s", list_metrics("ingest", "NewestEventLag", statistic="Average")
-                    ),
-                ],
-                [
-                    _draw_graph("Events read", list_metrics("query", "EventsRead")),
-                    _draw_graph("Read units", list_metrics("query", "ReadUnits")),
-                    _draw_graph(
-                        "Query duration",
-                        [parts.query.function.metric_duration(statistic=percentile) for percentile in ("p50", "p99")],
-                    ),
-                ],
-                [
-                    _draw_graph("Period tables", list_metrics("lifecycle", "PeriodTables", statistic="Maximum")),
-                    _draw_graph(
-                        "Lifecycle",
-                        list_metrics(
-                            "lifecycle",
-                            *(f"LifecycleActions_{outcome}" for outcome in ("done", "deferred", "failed", "lost")),
-                        ),
-                    ),
-                    _draw_graph(
-                        "To worry about",
-                        list_metrics("lifecycle", "StreamsWithoutNextTable", "ArchivesOverdue", statistic="Maximum"),
-                    ),
-                ],
-                [
-                    _draw_graph(
-                        "Overflow", [ingest.overflow.metric_approximate_number_of_messages_visible(period=five)]
-                    ),
-                    _draw_graph(
-                        "Overflow's oldest message, s",
-                        [
-                            *list_metrics("drain", "OldestMessage", statistic="Maximum"),
-                            ingest.overflow.metric_approximate_age_of_oldest_message(),
-                        ],
-                    ),
-                    _draw_graph(
-                        "Dead letters", [ingest.dead_letters.metric_approximate_number_of_messages_visible(period=five)]
-                    ),
-                ],
-                [
-                    _draw_graph("Changes delivered", list_metrics("feed", "ChangesDelivered")),
-                    _draw_graph("Feed's oldest record, ms", [feed.age]),
-                    _draw_graph(
-                        "Feed's dead letters",
-                        [feed.dead_letters.metric_approximate_number_of_messages_visible(period=five)],
-                    ),
-                ],
-                *(of_rollups if parts.rollups is not None else []),
+                [cloudwatch.GraphWidget(title=title, left=list(metrics), width=8) for title, metrics in row.items()]
+                for row in rows
             ],
         )
-
-
-def _draw_graph(title: str, metrics: list[cloudwatch.IMetric]) -> cloudwatch.GraphWidget:
-    return cloudwatch.GraphWidget(title=title, left=metrics, width=8)

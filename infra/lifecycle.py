@@ -27,15 +27,7 @@ EVERY_MINUTES = 5
 class Lifecycle(Construct):
     """The functions that create, lower, archive and delete period tables."""
 
-    def __init__(
-        self,
-        scope: Construct,
-        id: str,
-        common: Common,
-        *,
-        storage: Storage,
-        feed: Feed,
-    ) -> None:
+    def __init__(self, scope: Construct, id: str, common: Common, *, storage: Storage, feed: Feed) -> None:
         super().__init__(scope, id)
         self._common = common
         self._storage = storage
