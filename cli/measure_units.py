@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple, get_args
 
+from aws.meters import MetricQuery, read_metrics
 from cli.advising import Hour
 from cli.advising.history import Reason
 
@@ -15,8 +16,6 @@ from cli.advising.history import Reason
 # points of five minutes for 63 days (docs.aws.amazon.com/AmazonCloudWatch: metrics retention).
 LONGEST = timedelta(days=60)
 _FIVE_MINUTES, _HOUR = 300, 3600
-# AWS: 500 metrics per GetMetricData call, at $0.01 per 1,000 metrics.
-_AT_ONCE = 500
 
 
 class _Metric(NamedTuple):
@@ -46,19 +45,17 @@ def read_hours(
     """
     places = [(table, index) for table, indexes in tables.items() for index in ("", *indexes)]
     requested = [(place, metric) for place in places for metric in _METRICS]
+    queries = [
+        MetricQuery.of_table(metric.name, *place, _HOUR if metric.reason else _FIVE_MINUTES)
+        for place, metric in requested
+    ]
     points: defaultdict[tuple[str, str], defaultdict[datetime, list[tuple[_Metric, float]]]]
     points = defaultdict(lambda: defaultdict(list))
-    for first in range(0, len(requested), _AT_ONCE):
-        batch = requested[first : first + _AT_ONCE]
-        pages = client.get_paginator("get_metric_data").paginate(
-            MetricDataQueries=list(_make_queries(batch)), StartTime=start, EndTime=end
-        )
-        for page in pages:
-            for result in page["MetricDataResults"]:
-                place, metric = batch[int(result["Id"][1:])]
-                for at, value in zip(result["Timestamps"], result["Values"], strict=True):
-                    hour = at.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
-                    points[place][hour].append((metric, value))
+    for number, result in read_metrics(client, queries, start, end):
+        place, metric = requested[number]
+        for at, value in zip(result["Timestamps"], result["Values"], strict=True):
+            hour = at.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
+            points[place][hour].append((metric, value))
     return {place: tuple(_make_hour(at, hours[at]) for at in sorted(hours)) for place, hours in points.items()}
 
 
@@ -79,13 +76,3 @@ def _make_hour(start: datetime, points: Sequence[tuple[_Metric, float]]) -> Hour
         max(units["Read"]) / _FIVE_MINUTES,
         throttles,
     )
-
-
-def _make_queries(requested: Sequence[tuple[tuple[str, str], _Metric]]) -> Iterator[dict[str, Any]]:
-    for number, ((table, index), metric) in enumerate(requested):
-        dimensions = [{"Name": "TableName", "Value": table}]
-        if index:
-            dimensions.append({"Name": "GlobalSecondaryIndexName", "Value": index})
-        queried = {"Namespace": "AWS/DynamoDB", "MetricName": metric.name, "Dimensions": dimensions}
-        period = _HOUR if metric.reason else _FIVE_MINUTES
-        yield {"Id": f"m{number}", "MetricStat": {"Metric": queried, "Period": period, "Stat": "Sum"}}

@@ -68,9 +68,9 @@ class Upkeep(Pipeline):
     @cached_property
     def gauges(self) -> Gauges:
         """CloudWatch's counts of the stage by the minute."""
-        from aws.gauges import CloudWatchGauges
+        from aws.meters import CloudWatchMeters
 
-        return CloudWatchGauges(clients.find_cloudwatch_client, self.stage, settings.read_settings().metrics_namespace)
+        return CloudWatchMeters(clients.find_cloudwatch_client, self.stage, settings.read_settings().metrics_namespace)
 
     @cached_property
     def activities(self) -> KeptAnswers:

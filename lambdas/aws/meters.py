@@ -1,20 +1,21 @@
-"""The consumed units of tables and the traffic of a stage, from CloudWatch."""
+"""CloudWatch's metrics: the consumed units of tables, and the counters of the stage's functions."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import datetime, timedelta
-from typing import Any
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
 
 from aws.errors import require_answer
 from bill.consumed import SPAN, ConsumedUnits, Traffic
+from tidetable.activity import Counted
 from tidetable.names import name_service
 
-_DAY_SECONDS = 86_400
+_MINUTE_SECONDS, _DAY_SECONDS = 60, 86_400
 # AWS: 500 metrics per GetMetricData call, at $0.01 per 1,000 metrics.
 _AT_ONCE = 500
-_METRICS = ("ConsumedWriteCapacityUnits", "ConsumedReadCapacityUnits")
+_UNITS = ("ConsumedWriteCapacityUnits", "ConsumedReadCapacityUnits")
 # The functions put one value per request into these metrics, so the number of values is the number of requests. The
 # doors' function counts as ingest, too.
 _TRAFFIC = {
@@ -23,6 +24,48 @@ _TRAFFIC = {
     "queries": ("query", "ReadUnits", "SampleCount"),
     "read_units": ("query", "ReadUnits", "Sum"),
 }
+# The functions' metrics of each minute, by the field of Counted.
+_MINUTES = {
+    "events": ("ingest", "EventsAccepted", "Sum"),
+    "queued": ("ingest", "EventsQueued", "Sum"),
+    "arrival": ("ingest", "NewestEventLag", "Average"),
+    "waiting": ("drain", "OldestMessage", "Maximum"),
+    "sealing": ("refresher", "RollupLag", "Maximum"),
+}
+
+
+class MetricQuery(NamedTuple):
+    """A metric, its statistic, and the seconds of which each value is."""
+
+    namespace: str
+    name: str
+    dimensions: Mapping[str, str]
+    seconds: int
+    statistic: str = "Sum"
+
+    @classmethod
+    def of_table(cls, name: str, table: str, index: str, seconds: int) -> MetricQuery:
+        """Make the query of a table's metric, or of an index's; the index "" is the table itself."""
+        of_index = {"GlobalSecondaryIndexName": index} if index else {}
+        return cls("AWS/DynamoDB", name, {"TableName": table, **of_index}, seconds)
+
+    def encode(self, id: str) -> dict[str, Any]:
+        """Encode the query for GetMetricData."""
+        named = [{"Name": name, "Value": value} for name, value in self.dimensions.items()]
+        metric = {"Namespace": self.namespace, "MetricName": self.name, "Dimensions": named}
+        return {"Id": id, "MetricStat": {"Metric": metric, "Period": self.seconds, "Stat": self.statistic}}
+
+
+def read_metrics(
+    client: Any, queries: Sequence[MetricQuery], start: datetime, end: datetime
+) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """Yield the results with the numbers of their queries; a long series comes in several results."""
+    pages = client.get_paginator("get_metric_data")
+    for first in range(0, len(queries), _AT_ONCE):
+        batch = [query.encode(f"m{first + at}") for at, query in enumerate(queries[first : first + _AT_ONCE])]
+        for page in pages.paginate(MetricDataQueries=batch, StartTime=start, EndTime=end):
+            for result in page["MetricDataResults"]:
+                yield int(result["Id"][1:]), result
 
 
 class CloudWatchMeters:
@@ -38,16 +81,28 @@ class CloudWatchMeters:
             return read_consumed_units(self._client(), tables, now)
 
     def traffic(self, now: datetime) -> Traffic:
-        end = _find_end(now)
-        queries = [
-            _make_query(name, self._namespace, metric, {"service": name_service(self._stage, handler)}, stat)
-            for name, (handler, metric, stat) in _TRAFFIC.items()
-        ]
-        sums = dict.fromkeys(_TRAFFIC, 0.0)
+        sums, end = [0.0] * len(_TRAFFIC), _find_end(now)
         with require_answer("meters", "CloudWatch"):
-            for name, values in _read_data(self._client(), queries, end):
-                sums[name] += sum(values)
-        return Traffic(**sums)
+            for number, result in read_metrics(self._client(), self._list_own(_TRAFFIC, _DAY_SECONDS), end - SPAN, end):
+                sums[number] += sum(result["Values"])
+        return Traffic(*sums)
+
+    def count_minutes(self, tables: Sequence[str], start: datetime, end: datetime) -> Counted:
+        written = [MetricQuery.of_table(_UNITS[0], table, "", _MINUTE_SECONDS) for table in tables]
+        queries = [*self._list_own(_MINUTES, _MINUTE_SECONDS), *written]
+        series: list[dict[datetime, float]] = [{} for _ in queries]
+        with require_answer("gauges", "CloudWatch"):
+            for number, result in read_metrics(self._client(), queries, start, end):
+                times = (time.astimezone(UTC) for time in result["Timestamps"])
+                series[number].update(zip(times, result["Values"], strict=True))
+        own, units = series[: len(_MINUTES)], series[len(_MINUTES) :]
+        return Counted(dict(zip(tables, units, strict=True)), *own)
+
+    def _list_own(self, metrics: Mapping[str, tuple[str, str, str]], seconds: int) -> list[MetricQuery]:
+        return [
+            MetricQuery(self._namespace, name, {"service": name_service(self._stage, handler)}, seconds, statistic)
+            for handler, name, statistic in metrics.values()
+        ]
 
 
 def read_consumed_units(
@@ -55,37 +110,14 @@ def read_consumed_units(
 ) -> dict[tuple[str, str], ConsumedUnits]:
     """Read the units of the last 30 days by (table, index); the index "" is the table itself, without its indexes."""
     resources = [(table, index) for table, indexes in tables.items() for index in ("", *indexes)]
-    requested = [(resource, metric) for resource in resources for metric in _METRICS]
+    requested = [(resource, metric) for resource in resources for metric in _UNITS]
+    queries = [MetricQuery.of_table(metric, *resource, _DAY_SECONDS) for resource, metric in requested]
     sums: defaultdict[tuple[tuple[str, str], str], float] = defaultdict(float)
     end = _find_end(now)
-    for first in range(0, len(requested), _AT_ONCE):
-        batch = requested[first : first + _AT_ONCE]
-        for id, values in _read_data(client, list(_make_queries(batch)), end):
-            sums[batch[int(id[1:])]] += sum(values)
-    return {resource: ConsumedUnits(*(sums[resource, metric] for metric in _METRICS)) for resource in resources}
+    for number, result in read_metrics(client, queries, end - SPAN, end):
+        sums[requested[number]] += sum(result["Values"])
+    return {resource: ConsumedUnits(*(sums[resource, metric] for metric in _UNITS)) for resource in resources}
 
 
 def _find_end(now: datetime) -> datetime:
     return now.replace(minute=0, second=0, microsecond=0) + timedelta(hours=1)
-
-
-def _read_data(client: Any, queries: Sequence[dict[str, Any]], end: datetime) -> Iterator[tuple[str, Sequence[float]]]:
-    """Yield the id and the values of each result; a long series comes in several results."""
-    pages = client.get_paginator("get_metric_data").paginate(
-        MetricDataQueries=list(queries), StartTime=end - SPAN, EndTime=end
-    )
-    for page in pages:
-        for result in page["MetricDataResults"]:
-            yield result["Id"], result["Values"]
-
-
-def _make_queries(requested: Sequence[tuple[tuple[str, str], str]]) -> Iterator[dict[str, Any]]:
-    for number, ((table, index), metric) in enumerate(requested):
-        dimensions = {"TableName": table} | ({"GlobalSecondaryIndexName": index} if index else {})
-        yield _make_query(f"m{number}", "AWS/DynamoDB", metric, dimensions, "Sum")
-
-
-def _make_query(id: str, namespace: str, metric: str, dimensions: Mapping[str, str], stat: str) -> dict[str, Any]:
-    named = [{"Name": name, "Value": value} for name, value in dimensions.items()]
-    queried = {"Namespace": namespace, "MetricName": metric, "Dimensions": named}
-    return {"Id": id, "MetricStat": {"Metric": queried, "Period": _DAY_SECONDS, "Stat": stat}}

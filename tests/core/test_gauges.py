@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import EndpointConnectionError
 
-from aws.gauges import CloudWatchGauges
+from aws.meters import CloudWatchMeters
 from tidetable.errors import StoreUnavailable
 
 START, END = datetime(2026, 3, 15, 12, tzinfo=UTC), datetime(2026, 3, 15, 12, 33, tzinfo=UTC)
@@ -43,10 +43,10 @@ class CloudWatch:
 
 def test_a_minute_of_each_table_and_of_the_functions_is_read() -> None:
     cloudwatch = CloudWatch()
-    counted = CloudWatchGauges(lambda: cloudwatch, "prod", "Tidetable").count_minutes(["one", "two"], START, END)
+    counted = CloudWatchMeters(lambda: cloudwatch, "prod", "Tidetable").count_minutes(["one", "two"], START, END)
     later = START + timedelta(minutes=1)
     assert counted.units == {"one": {START: 2.0, later: 2.1}, "two": {START: 2.0, later: 2.1}}
-    assert counted.events == {START: 6.0, later: 6.1}
+    assert counted.events == {START: 2.0, later: 2.1}
     (request,) = cloudwatch.requests
     assert (request["StartTime"], request["EndTime"]) == (START, END)
     found = {
@@ -69,11 +69,11 @@ def test_a_minute_of_each_table_and_of_the_functions_is_read() -> None:
 def test_a_call_takes_at_most_500_metrics() -> None:
     cloudwatch = CloudWatch()
     tables = [f"t{number}" for number in range(800)]
-    counted = CloudWatchGauges(lambda: cloudwatch, "prod", "Tidetable").count_minutes(tables, START, END)
+    counted = CloudWatchMeters(lambda: cloudwatch, "prod", "Tidetable").count_minutes(tables, START, END)
     assert [len(request["MetricDataQueries"]) for request in cloudwatch.requests] == [500, 305]
     assert len(counted.units) == 800
 
 
 def test_a_failure_is_named() -> None:
     with pytest.raises(StoreUnavailable, match="CloudWatch did not answer"):
-        CloudWatchGauges(lambda: CloudWatch(fails=True), "prod", "Tidetable").count_minutes([], START, END)
+        CloudWatchMeters(lambda: CloudWatch(fails=True), "prod", "Tidetable").count_minutes([], START, END)
