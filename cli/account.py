@@ -6,7 +6,8 @@ import json
 import os
 import socket
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import boto3
@@ -45,30 +46,18 @@ class AccountError(Exception):
 class Account:
     """A deployed stage. ``pipeline`` has its name, its catalog and its tables.
 
-    ``lifecycle``, ``archiver``, ``restorer``, ``sweeper``, ``feed`` and ``refresher`` are names of functions.
-    ``overflow``, ``dead_letters`` and ``feed_letters`` are addresses of queues. ``functions``, ``queues``, ``metrics``
-    and ``gateway`` are clients of boto3, and ``session`` is its session. ``api`` and ``usage_plan`` are ids of API
-    Gateway, empty if callers have no keys. ``outputs`` are the outputs of the stack. ``stored`` lists the bucket.
+    ``outputs`` are the outputs of its stack: names of functions, addresses of queues, and ids of API Gateway.
+    ``functions``, ``queues``, ``metrics`` and ``gateway`` are clients of boto3, and ``session`` is its session.
+    ``stored`` lists the bucket.
     """
 
     pipeline: Upkeep
-    lifecycle: str
-    archiver: str
-    restorer: str
-    functions: Any
+    outputs: Mapping[str, str]
+    functions: Any = None
     queues: Any = None
-    overflow: str = ""
-    dead_letters: str = ""
-    sweeper: str = ""
     metrics: Any = None
-    feed: str = ""
-    feed_letters: str = ""
-    refresher: str = ""
     gateway: Any = None
-    api: str = ""
-    usage_plan: str = ""
     session: Any = None
-    outputs: Mapping[str, str] = field(default_factory=dict)
     stored: Store | None = None
 
     def sign_request(self, method: str, url: str, headers: Mapping[str, str], body: bytes) -> dict[str, str]:
@@ -80,12 +69,12 @@ class Account:
 
     def run_lifecycle(self, **payload: Any) -> dict[str, Any]:
         """Invoke the lifecycle and return its report."""
-        return self._invoke_function("the lifecycle", self.lifecycle, payload)
+        return self._invoke_function("the lifecycle", "LifecycleFunction", payload)
 
     def archive_period(self, stream: str, period: str) -> dict[str, Any]:
         """Invoke the archiver for one period. AccountError says why the period cannot be archived now."""
         task = f"archiving {stream} {period}"
-        answer = self._invoke_function(task, self.archiver, {"stream": stream, "period": period})
+        answer = self._invoke_function(task, "ArchiverFunction", {"stream": stream, "period": period})
         if answer["state"] == "busy":
             raise AccountError(f"{task} has to wait: {answer['reason']}")
         return answer
@@ -93,28 +82,27 @@ class Account:
     def restore_period(self, stream: str, period: str, *, keep_days: int, start: Any) -> dict[str, Any]:
         """Invoke the restorer for one run; ``start`` is the position where the previous run ended."""
         payload = {"stream": stream, "period": period, "keep_days": keep_days, "start": start}
-        return self._invoke_function(f"restoring {stream} {period}", self.restorer, payload)
+        return self._invoke_function(f"restoring {stream} {period}", "RestorerFunction", payload)
 
     def sweep_objects(self, *, dry_run: bool) -> dict[str, Any]:
         """Invoke the sweeper and return its report."""
-        return self._invoke_function("the sweep", self.sweeper, {"dry_run": dry_run})
+        return self._invoke_function("the sweep", "SweeperFunction", {"dry_run": dry_run})
 
     def redeliver_changes(self, stream: str, target: str, changes: list[str]) -> None:
         """Invoke the feed for the changes of one dead letter."""
-        self._invoke_function(
-            f"sending changes of {stream} again", self.feed, {"feed": stream, "target": target, "changes": changes}
-        )
+        payload = {"feed": stream, "target": target, "changes": changes}
+        self._invoke_function(f"sending changes of {stream} again", "FeedFunction", payload)
 
     def run_refresher(self, **payload: Any) -> dict[str, Any]:
         """Invoke the refresher of rollups and return its answer."""
-        if not self.refresher:
+        if "RefresherFunction" not in self.outputs:
             raise AccountError("no stream of this stage has rollups: add [[streams.NAME.rollup]] and deploy")
-        return self._invoke_function("the refresher", self.refresher, payload)
+        return self._invoke_function("the refresher", "RefresherFunction", payload)
 
-    def _invoke_function(self, task: str, function: str, payload: dict[str, Any]) -> dict[str, Any]:
-        """Call a function; AccountError names its ``task``, because users do not know its generated name."""
+    def _invoke_function(self, task: str, output: str, payload: dict[str, Any]) -> dict[str, Any]:
+        """Call the function of an output; AccountError names its ``task``, as users do not know its generated name."""
         try:
-            answer = self.functions.invoke(FunctionName=function, Payload=json.dumps(payload).encode())
+            answer = self.functions.invoke(FunctionName=self.outputs[output], Payload=json.dumps(payload).encode())
             body: dict[str, Any] = json.loads(answer["Payload"].read() or b"null")
         except (ClientError, BotoCoreError) as error:
             raise AccountError(f"{task} could not be called: {error}") from error
@@ -136,11 +124,10 @@ def connect(
         session = boto3.Session(profile_name=profile, region_name=region)
         # A run may take five minutes, an archive fifteen.
         patient = Config(read_timeout=910, retries={"total_max_attempts": 1}, tcp_keepalive=True)
-        stacks = session.client("cloudformation", endpoint_url=endpoint).describe_stacks(StackName=name_stack(stage))
-        functions = session.client("lambda", endpoint_url=endpoint, config=patient)
-        queues = session.client("sqs", endpoint_url=endpoint)
-        metrics = session.client("cloudwatch", endpoint_url=endpoint)
-        gateway = session.client("apigateway", endpoint_url=endpoint)
+        make = partial(session.client, endpoint_url=endpoint)
+        stacks = make("cloudformation").describe_stacks(StackName=name_stack(stage))
+        functions = make("lambda", config=patient)
+        queues, metrics, gateway = make("sqs"), make("cloudwatch"), make("apigateway")
         # A local stage may keep its tables in another engine.
         tables = os.environ.get("AWS_ENDPOINT_URL_DYNAMODB") or endpoint
         dynamodb: Any = session.client("dynamodb", endpoint_url=tables)
@@ -172,34 +159,17 @@ def connect(
     except ValueError as error:
         raise AccountError(str(error)) from error
     _keep_connected(functions)
-    return Account(
-        Upkeep(
-            stage=stage,
-            catalog=LeanCatalog(lean, outputs["CatalogTable"]),
-            tables=DynamoTables(dynamodb),
-            keys=LeanCredentials(lean, outputs["CatalogTable"]),
-            mappings=None,
-            catalog_table=outputs["CatalogTable"],
-        ),
-        outputs["LifecycleFunction"],
-        outputs["ArchiverFunction"],
-        outputs["RestorerFunction"],
-        functions,
-        queues,
-        outputs["OverflowQueueUrl"],
-        outputs["DeadLetterQueueUrl"],
-        outputs.get("SweeperFunction", ""),
-        metrics,
-        outputs.get("FeedFunction", ""),
-        outputs.get("FeedDeadLetterQueueUrl", ""),
-        outputs.get("RefresherFunction", ""),
-        gateway,
-        outputs.get("ApiId", ""),
-        outputs.get("ApiUsagePlan", ""),
-        session,
-        outputs,
-        S3Values(lambda: session.client("s3", endpoint_url=endpoint), outputs.get("ArchiveBucket", "")),
+    catalog = outputs["CatalogTable"]
+    pipeline = Upkeep(
+        stage=stage,
+        catalog=LeanCatalog(lean, catalog),
+        tables=DynamoTables(dynamodb),
+        keys=LeanCredentials(lean, catalog),
+        mappings=None,
+        catalog_table=catalog,
     )
+    stored = S3Values(lambda: make("s3"), outputs.get("ArchiveBucket", ""))
+    return Account(pipeline, outputs, functions, queues, metrics, gateway, session, stored)
 
 
 def _keep_connected(client: Any) -> None:

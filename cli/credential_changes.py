@@ -26,7 +26,7 @@ from tidetable.times import to_text
 def find_keyed_account(target: Target) -> Account:
     """Find the account of a stage that checks keys. If the stage does not take keys, end the command."""
     account = find_account(target)
-    if not account.usage_plan:
+    if "ApiUsagePlan" not in account.outputs:
         fail(f'stage {target.stage} takes no keys: its [api] auth is "iam"')
     return account
 
@@ -43,7 +43,8 @@ def check_streams(account: Account, streams: Iterable[str]) -> None:
 
 def connect_meters(account: Account) -> Meters:
     """Connect to API Gateway's keys of a stage, with which the gateway counts the requests of callers."""
-    return Meters(account.gateway, account.pipeline.stage, account.api, account.usage_plan, _show_wait)
+    api, plan = account.outputs["ApiId"], account.outputs["ApiUsagePlan"]
+    return Meters(account.gateway, account.pipeline.stage, api, plan, _show_wait)
 
 
 def _show_wait(text: str, seconds: float) -> None:

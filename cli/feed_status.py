@@ -27,18 +27,18 @@ def describe_feeds(account: Account, config: Config, periods: Sequence[ObservedP
         ]
         for name in feeds
     }
-    if not any(tables.values()) or not account.feed:
+    if not any(tables.values()) or "FeedFunction" not in account.outputs:
         return
     enabled = {
         mapping.table
-        for mapping in LambdaMappings(lambda: account.functions, account.feed).list()
+        for mapping in LambdaMappings(lambda: account.functions, account.outputs["FeedFunction"]).list()
         if mapping.state == _ENABLED
     }
     for name, open_tables in tables.items():
         if open_tables:
             yield f"feed of {name}: {len(enabled.intersection(open_tables))} of {len(open_tables)} open tables are read"
     attributes = account.queues.get_queue_attributes(
-        QueueUrl=account.feed_letters, AttributeNames=["ApproximateNumberOfMessages"]
+        QueueUrl=account.outputs["FeedDeadLetterQueueUrl"], AttributeNames=["ApproximateNumberOfMessages"]
     )
     waiting = int(attributes["Attributes"]["ApproximateNumberOfMessages"])
     if waiting:

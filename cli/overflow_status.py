@@ -18,8 +18,8 @@ def describe_overflow(account: Account, stream: str | None) -> Iterator[str]:
 
     It makes two requests to SQS, and lists the saved messages of the bucket.
     """
-    if account.queues is not None and account.overflow:
-        waiting, dead = (_count_messages(account, url) for url in (account.overflow, account.dead_letters))
+    if account.queues is not None:
+        waiting, dead = (_count_messages(account, output) for output in ("OverflowQueueUrl", "DeadLetterQueueUrl"))
         if waiting:
             yield f"about {waiting} messages wait in the overflow queue: the log of the drain has the reasons"
         if dead:
@@ -36,6 +36,7 @@ def describe_overflow(account: Account, stream: str | None) -> Iterator[str]:
                 )
 
 
-def _count_messages(account: Account, url: str) -> int:
-    attributes = account.queues.get_queue_attributes(QueueUrl=url, AttributeNames=[_COUNT, _HIDDEN])["Attributes"]
+def _count_messages(account: Account, output: str) -> int:
+    url, names = account.outputs[output], [_COUNT, _HIDDEN]
+    attributes = account.queues.get_queue_attributes(QueueUrl=url, AttributeNames=names)["Attributes"]
     return int(attributes[_COUNT]) + int(attributes[_HIDDEN])

@@ -8,8 +8,7 @@ import typer
 
 from cli.account import Account, AccountError
 from cli.common import app, find_account, print_json, run_task, say
-from cli.feed_letters import Redelivered, redeliver_changes, summarize_changes
-from cli.letters import replay_letters, summarize_letters
+from cli.letters import DeadLetters, Resent, find_lost_changes, find_lost_events
 from cli.options import AsJson, Target
 
 
@@ -25,60 +24,35 @@ def replay(
 ) -> None:
     """Send dead letters back to the overflow, from which they are written; writing an event again is harmless."""
     account = find_account(target)
-    if feed:
-        _replay_feed(account, dry_run=dry_run, yes=yes, as_json=as_json)
-        return
-    summary = run_task("looking", lambda: summarize_letters(account.queues, account.dead_letters))
-    counts = sorted(summary.events.items())
-    events = sum(count for _, count in counts)
-    rows = [{"stream": stream, "reason": reason, "events": count} for (stream, reason), count in counts]
-    if as_json:
-        print_json({"dead": rows, "replayed": 0 if dry_run else _replay_letters(account, summary.messages)})
-        return
-    for row in rows:
-        say(f"{row['events']:>8,} of {row['stream']}: {row['reason']}")
-    if not events or dry_run:
-        say(f"{events:,} dead events")
-        return
-    if not yes:
-        typer.confirm(f"Send {events:,} events back?", abort=True)
-    say(f"{_replay_letters(account, summary.messages):,} events are sent to the overflow again")
-
-
-def _replay_feed(account: Account, *, dry_run: bool, yes: bool, as_json: bool) -> None:
-    """Send the dead letters of feeds to their targets again. Exit code 1 if a target does not accept them."""
-    letters = run_task("looking", lambda: summarize_changes(account.queues, account.feed_letters))
-    changes = sum(letters.changes.values())
+    dead = _find_letters(account, feed=feed)
+    summary = run_task("looking", dead.summarize)
+    rows, total = dead.list_rows(summary), summary.counts.total()
     if not as_json:
-        for row in letters.list_rows():
-            where = f"{row['feed']} to {row['target'] or 'no target'}: {row['reason']}"
-            say(f"{row['changes']:>8,} of {where}")
-        if not changes or dry_run:
-            say(f"{changes:,} dead changes")
+        for row in rows:
+            where = f"{row['feed']} to {row['target'] or 'no target'}" if feed else row["stream"]
+            say(f"{row[dead.unit]:>8,} of {where}: {row['reason']}")
+        if not total or dry_run:
+            say(f"{total:,} dead {dead.unit}")
             return
         if not yes:
-            typer.confirm(f"Send {changes:,} changes again?", abort=True)
-    sent = Redelivered()
+            typer.confirm(f"Send {total:,} {dead.unit} {'again' if feed else 'back'}?", abort=True)
+    sent = Resent()
     if not dry_run:
-        sent = run_task(
-            "sending again",
-            lambda: redeliver_changes(
-                account.queues, account.feed_letters, account.redeliver_changes, letters.messages, (AccountError,)
-            ),
-        )
+        sent = run_task("sending again", lambda: dead.resend(summary.messages))
     if as_json:
-        print_json({"dead": letters.list_rows(), "replayed": sent.changes, "failures": sent.failures})
+        print_json({"dead": rows, "replayed": sent.count} | ({"failures": sent.failures} if feed else {}))
     else:
-        say(f"{sent.changes:,} changes were taken")
+        say(f"{sent.count:,} {'changes were taken' if feed else 'events are sent to the overflow again'}")
         for failure in sent.failures:
             say(f"not taken: {failure}")
+    # Their targets did not accept them.
     if sent.failures:
         raise typer.Exit(1)
 
 
-def _replay_letters(account: Account, maximum: int) -> int:
-    count: int = run_task(
-        "sending back",
-        lambda: replay_letters(account.queues, account.dead_letters, account.overflow, maximum, lambda _: None),
-    )
-    return count
+def _find_letters(account: Account, *, feed: bool) -> DeadLetters:
+    queues, outputs = account.queues, account.outputs
+    if feed:
+        url = outputs["FeedDeadLetterQueueUrl"]
+        return find_lost_changes(queues, url, account.redeliver_changes, (AccountError,))
+    return find_lost_events(queues, outputs["DeadLetterQueueUrl"], outputs["OverflowQueueUrl"])

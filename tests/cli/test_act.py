@@ -10,7 +10,7 @@ from cli import act, common
 from cli.account import Account
 from tests.fakes.letters import Queues, message
 from tests.fakes.stage import Stage
-from tests.worlds.commands import run
+from tests.worlds.commands import OUTPUTS, run
 from tidetable.events import Event
 from tidetable.ingest.overflow import encode_message
 from tidetable.times import EPOCH
@@ -53,16 +53,11 @@ def scripted(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scripted
     functions = Scripted()
     account = Account(
         stage.pipeline,
-        lifecycle="lifecycle",
-        archiver="archiver",
-        restorer="restorer",
+        OUTPUTS
+        | {"OverflowQueueUrl": "overflow", "DeadLetterQueueUrl": "dead", "SweeperFunction": "sweeper"}
+        | {"FeedFunction": "feed", "FeedDeadLetterQueueUrl": "changes"},
         functions=functions,
         queues=functions.queues,
-        overflow="overflow",
-        dead_letters="dead",
-        sweeper="sweeper",
-        feed="feed",
-        feed_letters="changes",
     )
     monkeypatch.setattr(common, "connect", lambda *_, **__: account)
     yield functions

@@ -264,7 +264,7 @@ def watched(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> tuple[Watch, Logs]
             points[entry.table, "", "WriteProvisionedThroughputThrottleEvents"] = [(start, 14_400.0)]
     watch, logs = Watch(points), Logs({"queries": USES, "requests": [{"requests": "10", "events": "950"}]})
     outputs = {"QueryLogs": "queries", "IngestLogs": "requests"}
-    account = Account(stage.pipeline, "l", "a", "r", None, metrics=watch, outputs=outputs)
+    account = Account(stage.pipeline, outputs, metrics=watch)
     monkeypatch.setattr(common, "connect", lambda *_, **__: account)
     monkeypatch.setattr(measure, "open_sources", lambda *_: Sources(watch, logs, Insights(), lambda _: None))
     Path("tidetable.toml").write_text(BUSY)

@@ -12,7 +12,7 @@ from cli import common
 from cli.account import Account, AccountError
 from cli.app import app
 from tests.fakes.stage import Stage
-from tests.worlds.commands import ROOT, FakeFunctions, FakeMetrics, run
+from tests.worlds.commands import OUTPUTS, ROOT, FakeFunctions, FakeMetrics, run
 from tests.worlds.hours import CONFIG
 from tidetable.catalog import Backfill, Opening
 from tidetable.config import parse
@@ -197,7 +197,7 @@ def on_demand(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> FakeMetrics:
             (f"{table}.parts", "", "write"): 1_000_000.0,
         }
     )
-    account = Account(stage.pipeline, "lifecycle", "", "", None, metrics=metrics)
+    account = Account(stage.pipeline, OUTPUTS, metrics=metrics)
     monkeypatch.setattr(common, "connect", lambda *_, **__: account)
     return metrics
 

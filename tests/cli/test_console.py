@@ -76,7 +76,7 @@ class Signer:
     def __init__(self) -> None:
         self.received: list[httpx.Request] = []
         session = boto3.Session("AKIDEXAMPLE", "secret", region_name="eu-central-1")
-        account: Any = Account(None, "", "", "", None, session=session)  # type: ignore[arg-type]
+        account: Any = Account(None, {}, session=session)  # type: ignore[arg-type]
         client = httpx.Client(transport=httpx.MockTransport(self._receive))
         self.application = Signed(account, ADDRESS, client)
         self.status = ""
@@ -253,7 +253,7 @@ def test_the_server_listens_on_this_machine_alone_and_waits_longer_than_the_gate
     """API Gateway gives up after 29 seconds."""
     with open_server(Signer().application, 0) as server:
         assert server.server_address[0] == "127.0.0.1"
-    application = Signed(Account(None, "", "", "", None), ADDRESS)  # type: ignore[arg-type]
+    application = Signed(Account(None, {}), ADDRESS)  # type: ignore[arg-type]
     assert application._client.timeout == httpx.Timeout(35.0)
 
 

@@ -24,7 +24,7 @@ class Signer:
     def __init__(self) -> None:
         self.received: list[httpx.Request] = []
         session = boto3.Session("AKIDEXAMPLE", "secret", region_name="eu-central-1")
-        account: Any = Account(None, "", "", "", None, session=session)  # type: ignore[arg-type]
+        account: Any = Account(None, {}, session=session)  # type: ignore[arg-type]
         self.application = Signed(account, ADDRESS, httpx.Client(transport=httpx.MockTransport(self._receive)))
         self.status = ""
 

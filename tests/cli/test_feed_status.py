@@ -46,6 +46,8 @@ class Services:
         return {"UUID": mapping.id, "EventSourceArn": mapping.source, "State": mapping.state}
 
     def get_queue_attributes(self, QueueUrl: str, AttributeNames: list[str]) -> Any:  # noqa: N803 - boto3's names
+        if QueueUrl in ("overflow", "dead"):
+            return {"Attributes": dict.fromkeys(AttributeNames, "0")}
         assert (QueueUrl, AttributeNames) == ("changes", ["ApproximateNumberOfMessages"])
         self.requests += 1
         return {"Attributes": {"ApproximateNumberOfMessages": str(self.waiting)}}
@@ -62,9 +64,8 @@ def services(stage: Stage, monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> Se
     file = tmp_path / "feed.toml"
     file.write_text(FED)
     monkeypatch.setenv("TIDETABLE_CONFIG", str(file))
-    account = Account(
-        stage.pipeline, "lifecycle", "archiver", "restorer", services, services, feed="feed", feed_letters="changes"
-    )
+    queues = {"OverflowQueueUrl": "overflow", "DeadLetterQueueUrl": "dead", "FeedDeadLetterQueueUrl": "changes"}
+    account = Account(stage.pipeline, queues | {"FeedFunction": "feed"}, services, services)
     monkeypatch.setattr(common, "connect", lambda *_, **__: account)
     return services
 
@@ -105,7 +106,7 @@ def test_json_has_the_tables_alone_and_asks_for_no_feed(stage: Stage, services: 
 
 def test_a_stage_without_the_function_of_feeds_is_asked_nothing(stage: Stage, services: Services) -> None:
     """It was deployed before its configuration had a feed."""
-    account = Account(stage.pipeline, "lifecycle", "archiver", "restorer", services, services)
+    account = Account(stage.pipeline, {}, services, services)
     entries = [entry for entry in stage.catalog.entries("s") if entry.state is State.OPEN]
     periods: Any = [SimpleNamespace(entry=entry) for entry in entries]
     assert (len(entries) > 0, list(describe_feeds(account, parse(FED), periods)), services.requests) == (True, [], 0)

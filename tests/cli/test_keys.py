@@ -14,7 +14,7 @@ from cli.account import Account
 from cli.options import Target
 from tests.fakes.gateway import FakeGateway
 from tests.fakes.stage import Stage
-from tests.worlds.commands import run
+from tests.worlds.commands import OUTPUTS, run
 from tidetable.access import Access
 from tidetable.credentials import Call, Decision, decide
 from tidetable.credentials.first import admit_first, dismiss_first
@@ -252,7 +252,7 @@ def test_an_unknown_id_is_not_printed_whole_as_it_may_be_a_key(stage: Stage) -> 
 
 
 def test_a_stage_without_keys_says_so(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    account = Account(stage.pipeline, "lifecycle", "archiver", "restorer", None)
+    account = Account(stage.pipeline, OUTPUTS)
     monkeypatch.setattr(common, "connect", lambda *_, **__: account)
     for command in (SENSORS, ("keys", "list"), ("keys", "attach")):
         result = run(*command)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from cli.letters import UNKNOWN, replay_letters, summarize_letters
+from cli.letters import UNKNOWN, find_lost_events
 from tests.fakes.letters import Queues, message
 
 
@@ -20,8 +20,8 @@ class Returning(Queues):
 
 def test_events_are_counted_by_stream_and_reason_and_stay() -> None:
     queues = Queues((message(3), "archived"), (message(2), "archived"), (message(1), None), ("junk", "unreadable"))
-    summary = summarize_letters(queues, "dead")
-    assert summary.events == {("s", "archived"): 5, ("s", UNKNOWN): 1, ("?", "unreadable"): 1}
+    summary = find_lost_events(queues, "dead", "overflow").summarize()
+    assert summary.counts == {("s", "archived"): 5, ("s", UNKNOWN): 1, ("?", "unreadable"): 1}
     assert summary.messages == 4
     assert len(queues.messages["dead"]) == 4
     assert queues.hidden == set(), "whoever looks next sees them"
@@ -31,13 +31,12 @@ def test_events_are_counted_by_stream_and_reason_and_stay() -> None:
 def test_stopped_anywhere_none_is_lost(fails: str) -> None:
     queues = Queues((message(3), "archived"), (message(2), None))
     queues.fails = fails
-    moved: list[int] = []
+    letters = find_lost_events(queues, "dead", "overflow")
     if fails:
         with pytest.raises(ConnectionError):
-            replay_letters(queues, "dead", "overflow", 2, moved.append)
+            letters.resend(2)
     else:
-        assert replay_letters(queues, "dead", "overflow", 2, moved.append) == 5
-        assert moved == [3, 5]
+        assert letters.resend(2).count == 5
         assert queues.messages["dead"] == {}
     bodies = [value["Body"] for queue in queues.messages.values() for value in queue.values()]
     assert {message(3), message(2)} <= set(bodies)
@@ -45,7 +44,7 @@ def test_stopped_anywhere_none_is_lost(fails: str) -> None:
 
 def test_what_comes_back_at_once_does_not_go_round_for_ever() -> None:
     queues = Returning((message(3), "archived"), (message(2), "archived"))
-    assert replay_letters(queues, "dead", "overflow", 2, lambda _: None) == 5
+    assert find_lost_events(queues, "dead", "overflow").resend(2).count == 5
     assert len(queues.messages["dead"]) == 2
 
 
@@ -68,7 +67,7 @@ class Asked(Queues):
 def test_letters_are_hidden_for_a_minute_and_shown_again_at_once() -> None:
     """A call waits for a second, as SQS asks only some of its servers otherwise."""
     queues = Asked((message(3), "archived"))
-    summarize_letters(queues, "dead")
+    find_lost_events(queues, "dead", "overflow").summarize()
     asked = {
         "MaxNumberOfMessages": 10,
         "VisibilityTimeout": 60,
@@ -81,7 +80,6 @@ def test_letters_are_hidden_for_a_minute_and_shown_again_at_once() -> None:
 def test_a_message_whose_events_are_in_the_bucket_has_one_at_least() -> None:
     kept = json.dumps({"version": 2, "stream": "s", "events": [], "kept": "overflow/a"})
     queues = Queues((kept, "archived"), (message(2), "archived"))
-    assert summarize_letters(queues, "dead").events == {("s", "archived"): 3}
-    moved: list[int] = []
-    assert (replay_letters(queues, "dead", "overflow", 1, moved.append), moved) == (1, [1])
+    assert find_lost_events(queues, "dead", "overflow").summarize().counts == {("s", "archived"): 3}
+    assert find_lost_events(queues, "dead", "overflow").resend(1).count == 1
     assert [one["Body"] for one in queues.messages["overflow"].values()] == [kept]

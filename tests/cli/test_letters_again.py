@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from cli.feed_letters import redeliver_changes, summarize_changes
-from cli.letters import summarize_letters
+from cli.letters import find_lost_changes, find_lost_events
 from tests.fakes.letters import Queues, message
 from tests.worlds.commands import run
 
@@ -33,15 +32,16 @@ class Slow(Queues):
 def test_a_change_with_a_separator_of_lines_in_its_data_is_sent_again_whole(separator: str) -> None:
     changes = [json.dumps({"data": {"text": f"one{separator}two"}}, ensure_ascii=False), '{"data": {}}']
     queues = Queues(("\n".join(changes), "the target is gone"))
-    assert summarize_changes(queues, "dead").changes.total() == 2
     sent: list[list[str]] = []
-    result = redeliver_changes(queues, "dead", lambda _stream, _target, some: sent.append(some), 1, ())
-    assert (sent, result.changes) == ([changes], 2)
+    letters = find_lost_changes(queues, "dead", lambda _stream, _target, some: sent.append(some), ())
+    assert letters.summarize().counts.total() == 2
+    assert letters.resend(1).count == 2
+    assert sent == [changes]
 
 
 def test_letters_that_are_shown_again_by_themselves_are_counted_all_the_same() -> None:
     queues = Slow((message(3), "archived"), (message(2), "archived"))
-    assert summarize_letters(queues, "dead").events == {("s", "archived"): 5}
+    assert find_lost_events(queues, "dead", "overflow").summarize().counts == {("s", "archived"): 5}
     assert queues.hidden == {"0"}, "the other one is shown again at once"
 
 
@@ -51,8 +51,8 @@ def test_a_target_that_refuses_for_longer_than_letters_are_hidden_does_not_end_t
     def refuse(*_: Any) -> None:
         raise TimeoutError("no answer")
 
-    result = redeliver_changes(queues, "dead", refuse, 2, (TimeoutError,))
-    assert (result.changes, result.failures) == (0, ["no answer", "no answer"])
+    result = find_lost_changes(queues, "dead", refuse, (TimeoutError,)).resend(2)
+    assert (result.count, result.failures) == (0, ["no answer", "no answer"])
     assert len(queues.messages["dead"]) == 2
 
 
@@ -66,7 +66,9 @@ def test_an_event_that_comes_after_the_question_is_not_sent(monkeypatch: pytest.
         queues.messages["dead"]["9"] = {"MessageId": "9", "Body": message(1)}
 
     monkeypatch.setattr(queues, "change_message_visibility", release_and_receive)
-    account: Any = SimpleNamespace(queues=queues, dead_letters="dead", overflow="overflow")
+    account: Any = SimpleNamespace(
+        queues=queues, outputs={"DeadLetterQueueUrl": "dead", "OverflowQueueUrl": "overflow"}
+    )
     monkeypatch.setattr(import_module("cli.replay"), "find_account", lambda *_: account)
     result = run("replay", "--yes")
     assert (result.exit_code, result.stdout.splitlines()[-1]) == (0, "5 events are sent to the overflow again")

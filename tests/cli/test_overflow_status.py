@@ -44,8 +44,7 @@ def replace_account(
     account = replace(
         find_account(Target()),
         queues=Queues(**counts),
-        overflow="waiting",
-        dead_letters="dead",
+        outputs={"OverflowQueueUrl": "waiting", "DeadLetterQueueUrl": "dead"},
         stored=stored or stage.values,
     )
     monkeypatch.setattr(common, "connect", lambda *_, **__: account)

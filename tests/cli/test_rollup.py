@@ -9,7 +9,7 @@ from cli import common
 from cli import rollup as command
 from cli.account import Account
 from cli.workload import choose_stream
-from tests.worlds.commands import run
+from tests.worlds.commands import OUTPUTS, run
 from tidetable.catalog import RecordedPolicy
 from tidetable.config import parse
 
@@ -59,7 +59,7 @@ class Functions:
 def scripted(stage: Any, monkeypatch: pytest.MonkeyPatch) -> Functions:
     functions = Functions()
     stage.catalog.put_policy(RecordedPolicy("quakes", ""))
-    account = Account(stage.pipeline, "lifecycle", "archiver", "restorer", functions, refresher="refresher")
+    account = Account(stage.pipeline, OUTPUTS | {"RefresherFunction": "refresher"}, functions)
     monkeypatch.setattr(common, "connect", lambda *_, **__: account)
     monkeypatch.setattr(command, "sleep", lambda _: None)
     return functions
@@ -203,7 +203,7 @@ def test_an_unknown_rollup_is_named_with_those_that_there_are(scripted: Function
 
 
 def test_a_stage_without_rollups_says_what_to_do(stage: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    account = Account(stage.pipeline, "lifecycle", "archiver", "restorer", Functions())
+    account = Account(stage.pipeline, OUTPUTS, Functions())
     monkeypatch.setattr(common, "connect", lambda *_, **__: account)
     shown = run("rollup", "s")
     assert "no stream of this stage has rollups: add [[streams.NAME.rollup]] and deploy" in shown.output

@@ -63,7 +63,7 @@ def test_failures_name_what_was_done_and_not_a_function(monkeypatch: pytest.Monk
         def invoke(self, **_: Any) -> Any:
             return {"FunctionError": "Unhandled", "Payload": io.BytesIO(b'{"errorMessage": "no space left"}')}
 
-    account = Account(Upkeep(), "Tidetable-t-Lifecycle8C53-9DA8", "archiver", "restorer", Functions())
+    account = Account(Upkeep(), {"LifecycleFunction": "Tidetable-t-Lifecycle8C53-9DA8"}, Functions())
     monkeypatch.setattr(common, "connect", lambda *_, **__: account)
     result = run("plan")
     assert result.exit_code == 1

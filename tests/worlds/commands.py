@@ -1,7 +1,6 @@
 """The commands of the command line, run on a stage in memory."""
 
 import json
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
@@ -26,6 +25,8 @@ ROOT = Path(__file__).parents[2]
 testing._get_command = cache(get_command)  # type: ignore[attr-defined]
 # A fixed time, as no test reads the real clock. At this minute no step of the ladder is due.
 NOW = datetime(2026, 3, 15, 12, 20, tzinfo=UTC)
+# The outputs with which commands find the functions of a stage.
+OUTPUTS = {"LifecycleFunction": "lifecycle", "ArchiverFunction": "archiver", "RestorerFunction": "restorer"}
 
 
 class FakeFunctions:
@@ -110,9 +111,8 @@ def functions(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeFunctions:
         assert stage.clock.now() < NOW - timedelta(hours=hours)
     stage.clock.time = NOW
     monkeypatch.setattr(clock, "read_clock", stage.clock.now)
-    names = "lifecycle", "archiver", "restorer"
-    account = Account(stage.pipeline, *names, functions, metrics=FakeMetrics({}))
-    account = replace(account, gateway=FakeGateway(), api="api0", usage_plan="plan0")
+    outputs = OUTPUTS | {"ApiId": "api0", "ApiUsagePlan": "plan0"}
+    account = Account(stage.pipeline, outputs, functions, metrics=FakeMetrics({}), gateway=FakeGateway())
     monkeypatch.setattr(common, "connect", lambda *_, **__: account)
     return functions
 
