@@ -132,6 +132,19 @@ def test_a_condition_on_a_name_with_a_colon_names_its_operator() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("layout", "finds"),
+    [
+        ({"partition_by": "series", "shard_by": "id", "pack": None}, True),
+        ({"partition_by": "time", "shard_by": "series", "pack": {"span_seconds": 60}}, True),
+        ({"partition_by": "time", "shard_by": "id", "pack": {"span_seconds": 60}}, False),
+        ({"partition_by": "time", "shard_by": "series", "pack": None}, False),
+    ],
+)
+def test_the_latest_event_of_a_series_is_found_where_no_scan_is_needed(layout: dict[str, object], finds: bool) -> None:
+    assert evaluate("parts/series.js", f"m.findsLatest({json.dumps(layout)})") is finds
+
+
 def test_large_numbers_are_sorted_by_all_their_digits() -> None:
     rows = "[9007199254740995n, 9007199254740993n, 9007199254740994n, 12, 9007199254740992n]"
     first = f"m.sortRows({rows}, (row) => row, false).map(String)"

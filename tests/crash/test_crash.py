@@ -6,12 +6,25 @@ from collections.abc import Callable
 import pytest
 
 from tests.fakes.stage import Stage
-from tests.worlds.killed import CONFIG, EVENTS, IDS, NOON, PACKED, built, ids, killed_after_every_change, state
+from tests.worlds.killed import (
+    BY_SUFFIX,
+    CONFIG,
+    EVENTS,
+    IDS,
+    NOON,
+    PACKED,
+    built,
+    ids,
+    killed_after_every_change,
+    state,
+)
 from tidetable.catalog import State
 from tidetable.events import Event
 from tidetable.times import from_text
 
-in_items_and_in_packs = pytest.mark.parametrize("config", [CONFIG, PACKED], ids=["items", "packs"])
+in_items_and_in_packs = pytest.mark.parametrize(
+    "config", [CONFIG, PACKED, BY_SUFFIX], ids=["items", "packs", "suffixes"]
+)
 
 
 def later(days: float) -> Callable[[], Stage]:

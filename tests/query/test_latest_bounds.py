@@ -1,60 +1,19 @@
 """How far a search for the latest events goes in one request, and how the next request continues it."""
 
-from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from aws.sketches import DDSketches
-from aws.zstd import Zstd
-from tests.fakes import SEAL, FakeArchive, FakeCatalog, FakeStore, FakeValues, unpacker
-from tests.fakes.serial import Serial
-from tidetable.catalog import Entry, State
-from tidetable.config import Stream, parse
+from tests.worlds.latest_hours import PLAIN, START, ask, list_stopped, make_reader
 from tidetable.events import Event
-from tidetable.layout import Key, Layout, Packing
-from tidetable.packs import make_packs
-from tidetable.periods import Kind, find_containing
+from tidetable.layout import Layout, Packing
 from tidetable.problems import ProblemError
-from tidetable.query import Reader, find_latest, latest
+from tidetable.query import latest, lookups
 
-START = datetime(2026, 3, 1, tzinfo=UTC)
-STREAM: Stream = parse(
-    """
-    [streams.s]
-    period = "hour"
-    late = "1h"
-    retention = 2200
-    key = { partition_by = "series" }
-    """
-).streams["s"]
-PLAIN, SHARDED = Layout("series", 1, "id"), Layout("series", 4, "id")
+SHARDED = Layout("series", 4, "id")
 PACKED = Layout("series", 1, "id", pack=Packing(60, 65_536))
-
-
-def make_reader(hours: int, *events: Event, layout: Layout = PLAIN) -> Reader:
-    """A reader of as many hours from the start on."""
-    catalog = FakeCatalog()
-    store = FakeStore(catalog)
-    for hour in range(hours):
-        period = find_containing(START + timedelta(hours=hour), Kind.HOUR)
-        table = f"tidetable-t.s.{period.label}"
-        catalog.add(Entry("s", period, table, layout, State.OPEN, START))
-        items = [layout.make_item(event, at=1) for event in events if event.time in period]
-        if layout.pack is not None and items:
-            items = [pack.item for pack in make_packs(items, layout, Zstd()).packs]
-        store.tables[table] = {Key(item["pk"], item["sk"]): item for item in items}
-    return Reader(catalog, store, FakeArchive(), unpacker(store, FakeValues()), SEAL, DDSketches(), Serial)
-
-
-def ask(reader: Reader, hours: int, *names: str, remaining: Callable[[], float] = lambda: 100.0, **options: str) -> Any:
-    parameters = {"series": list(names)} | {name: [value] for name, value in options.items()}
-    return find_latest(STREAM, parameters, reader, START + timedelta(hours=hours, minutes=-30), remaining)
-
-
-def list_stopped(document: Any) -> list[str]:
-    return [row["series"] for row in document["latest"] if row.get("stopped")]
+BY_SUFFIX = Layout("time", 4, "series", 3_600, pack=Packing(60, 65_536))
 
 
 def test_a_hundred_silent_series_are_searched_in_twenty_tables_and_the_answer_says_so() -> None:
@@ -81,7 +40,7 @@ def test_a_search_that_ends_at_the_oldest_table_was_not_stopped(monkeypatch: pyt
     assert list_stopped(ask(make_reader(11), 11, "a").document()) == ["a"]
 
 
-@pytest.mark.parametrize("layout", [PLAIN, SHARDED, PACKED])
+@pytest.mark.parametrize("layout", [PLAIN, SHARDED, PACKED, BY_SUFFIX])
 def test_requests_that_continue_find_every_event_that_one_search_finds(
     monkeypatch: pytest.MonkeyPatch, layout: Layout
 ) -> None:
@@ -114,7 +73,7 @@ def test_the_newest_table_is_searched_for_all_series_whatever_that_costs(monkeyp
     assert list_stopped(found.document()) == []
 
 
-@pytest.mark.parametrize("layout", [PLAIN, PACKED])
+@pytest.mark.parametrize("layout", [PLAIN, PACKED, BY_SUFFIX])
 @pytest.mark.parametrize(
     ("before", "id"),
     [
@@ -160,7 +119,7 @@ def test_without_any_table_nothing_can_be_searched_and_that_is_no_error() -> Non
 
 def test_a_newest_table_that_takes_all_the_time_needs_fewer_series(monkeypatch: pytest.MonkeyPatch) -> None:
     """The time is looked at between the series of a table, too: 100 series of 256 shards are 25,600 requests."""
-    monkeypatch.setattr(latest, "_AT_ONCE", 8)
+    monkeypatch.setattr(lookups, "_RANGES", 8)
     time = iter([100.0, 100.0, 2.9])
     with pytest.raises(ProblemError, match=r"422 too_much: .*ask for fewer series"):
         ask(make_reader(2, layout=SHARDED), 2, *(f"s{n}" for n in range(6)), remaining=lambda: next(time))
@@ -168,7 +127,7 @@ def test_a_newest_table_that_takes_all_the_time_needs_fewer_series(monkeypatch: 
 
 def test_an_older_table_that_takes_all_the_time_is_not_counted_as_searched(monkeypatch: pytest.MonkeyPatch) -> None:
     """Series that were found in its first part are answered. The others stopped at the table before."""
-    monkeypatch.setattr(latest, "_AT_ONCE", 2)
+    monkeypatch.setattr(lookups, "_RANGES", 2)
     events = [Event(f"s{n}", START + timedelta(minutes=n), "e", {}) for n in range(6)]
     time = iter([100.0] * 4 + [2.9])
     found = ask(make_reader(2, *events), 2, *(f"s{n}" for n in range(6)), remaining=lambda: next(time))

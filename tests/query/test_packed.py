@@ -193,12 +193,14 @@ def test_every_ref_and_every_other_route_say_the_same(by: str, requests: list[Re
     for event in counting:
         sums[f"{event.time:%Y-%m-%d}", event.series] += event.data["v"]
     assert totals == {group: (count, sums[group]) for group, count in counts.items()}
-    if by == "series":
+    if by != "time":
         # latest searches tables alone, and the newest day is archived: so that day is removed from the catalog.
         edge = START + timedelta(days=3)
         del base.days.catalog.items["s", find_containing(edge, Kind.DAY)]
         latest = find_latest(policy, {"series": _SERIES}, reader, NOW, lambda: 100.0).document()["latest"]
-        newest = {event.series: show_event(event) for event in counting if event.time < edge}
+        # The first day of the last stream has packs by their content, in which only a scan finds a series.
+        begin = START + timedelta(days=by == "suffix")
+        newest = {event.series: show_event(event) for event in counting if begin <= event.time < edge}
         answered = {row["series"]: row["event"] for row in latest}
         assert {name: event and without_refs([event])[0] for name, event in answered.items()} == {
             name: newest.get(name) for name in _SERIES

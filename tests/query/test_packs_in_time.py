@@ -10,15 +10,19 @@ from aws.zstd import Zstd
 from tests.fakes.stage import Stage
 from tests.worlds.busy import MINUTE, START, make_events, make_stage
 from tidetable.events import Event
+from tidetable.layout import Key
 from tidetable.problems import ProblemError
 from tidetable.query import parse_query, run_query
 from tidetable.query.aggregates import find_aggregate, parse_aggregation
 from tidetable.query.listings import find_listing, parse_fields
+from tidetable.query.lookups import LookupTable
 from tidetable.query.packs import oldest_first, walk
 from tidetable.query.packs.scan import PackScan
 from tidetable.query.packs.walk import find_newest
 from tidetable.query.page import Events
+from tidetable.query.readings import choose_reading
 from tidetable.query.session import ReadSession
+from tidetable.query.units import OutOfTime
 from tidetable.rollups.bucket import RefreshReport
 from tidetable.rollups.refresh import refresh_rollups
 from tidetable.times import to_text
@@ -202,7 +206,9 @@ def test_the_latest_event_of_a_busy_series_is_refused_rather_than_missed(monkeyp
     reader = stage.reader()
     session = ReadSession(reader, lambda: 0.0)
     monkeypatch.setattr(walk, "_TAKEN_ANYWAY", 20)
-    with pytest.raises(ProblemError, match="too little time for the packs of one span"):
-        list(find_newest([scan], session, consistent=True))
-    (lookup,) = find_newest([scan], ReadSession(reader), consistent=True)
-    assert lookup == (None, False)
+    with pytest.raises(OutOfTime):
+        list(find_newest([(scan, ["s"])], session, consistent=True))
+    assert list(find_newest([(scan, ["s"])], ReadSession(reader), consistent=True)) == [("s", (None, False))]
+    key, names = Key(f"{scan.partitions[0]}#0", "unknown"), (START - timedelta(seconds=1), "s", "e")
+    with pytest.raises(ProblemError, match="422 too_much: a request has too little time for the packs of one span"):
+        choose_reading(entry.layout).find_event(LookupTable(entry, session, consistent=True), key, names)

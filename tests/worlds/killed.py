@@ -45,6 +45,8 @@ ladder = [
 """
 # The same configuration with packs of up to three events.
 PACKED = CONFIG.replace('large = { beyond = "chunks" }', 'pack = { span = "3h" }')
+# Packs whose suffix follows from the series: "a" has suffix 0 of 2, and "#" suffix 1.
+BY_SUFFIX = PACKED.replace("shards = 2", 'shards = 2\nshard_by = "series"')
 EVENTS = [
     {"series": "a", "id": f"e{number}", "time": to_text(NOON - timedelta(hours=number)), "data": {"n": number}}
     for number in range(20)

@@ -9,6 +9,11 @@ export function listsSeries(stream) {
   return Boolean(stream?.rollups?.some((/** @type {any} */ rollup) => rollup.by.includes("series")));
 }
 
+/** Whether the latest event of a series is found without a scan: in a table by series, or in packs by the suffix of the series. @param {any} layout of a stream */
+export function findsLatest(layout) {
+  return layout.partition_by === "series" || Boolean(layout.pack && layout.shard_by === "series");
+}
+
 /**
  * A field for series, with suggestions from the series route while one types.
  * @param {any} stream of /v1/streams @param {string} value @param {(text: string) => void} changed @param {{ placeholder?: string, label?: string, kind?: string }} [options]

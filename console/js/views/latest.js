@@ -2,17 +2,16 @@ import { get, Problem, streamPath } from "../api.js";
 import { fill, h } from "../dom.js";
 import { flatten, showValue } from "../format.js";
 import { showBusy, showEmpty, showProblem } from "../parts/problem.js";
-import { listsSeries, seriesField } from "../parts/series.js";
+import { findsLatest, listsSeries, seriesField } from "../parts/series.js";
 import { go } from "../state.js";
 import { showTime } from "../times.js";
 import { openEvent } from "./event.js";
 
 /** The latest event of each of some series. @param {HTMLElement} place @param {URLSearchParams} values @param {any[]} streams @param {AbortSignal} signal */
 export function showLatest(place, values, streams, signal) {
-  // Only a table by series finds the newest event of a series without a scan.
-  const fitting = streams.filter((each) => each.layout.partition_by === "series");
+  const fitting = streams.filter((each) => findsLatest(each.layout));
   const stream = fitting.find((each) => each.stream === values.get("stream")) ?? fitting[0];
-  if (!stream) return fill(place, showEmpty("No stream is partitioned by series", "Explore shows the newest events of the streams that are partitioned by time."));
+  if (!stream) return fill(place, showEmpty("No stream finds the latest event of a series", "Streams that are partitioned by series find it, and packs with shard_by = \"series\". Explore shows the newest events of the other streams."));
   const series = values.get("series") ?? "";
   const result = h("section.result");
   const select = h("select", { onchange: (/** @type {any} */ event) => go("latest", { stream: event.target.value }) }, fitting.map((each) => h("option", { value: each.stream }, each.stream)));
@@ -38,7 +37,7 @@ export function showLatest(place, values, streams, signal) {
   /** Show the events. If the search stopped before all series were found, a button continues it. @param {any[]} rows @param {string | null} back */
   function show(rows, back) {
     const rest = rows.filter((row) => row.stopped).map((row) => row.series);
-    fill(result, h("div.cards", {}, rows.map(card)), h("p.hint", {}, back ? `Searched back to ${showTime(back)}.` : "No table could be searched: no table is partitioned by series yet."),
+    fill(result, h("div.cards", {}, rows.map(card)), h("p.hint", {}, back ? `Searched back to ${showTime(back)}.` : "No table could be searched: no table finds the latest event of a series yet."),
       rest.length ? h("button", { type: "button", onclick: () => goOn(rows, rest, back) }, "Search older tables") : null);
   }
 

@@ -25,7 +25,7 @@ from tidetable.query.parse import Parameters
 from tidetable.query.readings import choose_reading
 from tidetable.query.rows import Row, show_rows
 from tidetable.query.session import ReadSession
-from tidetable.query.waves import AT_ONCE
+from tidetable.query.units import OutOfTime
 from tidetable.remaining import Remaining
 from tidetable.times import MOMENT, to_text
 
@@ -34,8 +34,6 @@ MAX_SERIES = 100
 # After this many requests to tables, no further table is searched: 2,000 tables for one silent series, 20 for 100. The
 # newest table is always searched for all series.
 MAX_REQUESTS = 2_000
-# At most this many ranges are read between two looks at the time.
-_AT_ONCE = 500
 
 
 class Latest(msgspec.Struct):
@@ -54,6 +52,11 @@ class Latest(msgspec.Struct):
     room: Room = msgspec.field(default_factory=Room)
     losses: list[str] = msgspec.field(default_factory=list)
     tz: str = ""
+
+    @property
+    def missing(self) -> list[str]:
+        """The series whose latest event is not found yet."""
+        return [name for name in self.series if name not in self.events]
 
     def document(self) -> dict[str, Any]:
         """Return the body of the answer, in the order of the series in the request."""
@@ -90,23 +93,31 @@ def find_latest(
     request = Parameters.read(stream, options, KNOWN, where=False)
     projection, consistent = request.parse_projection(), request.parse_flag("consistent")
     shows_refs = request.read_choice("refs", ("true", "false"), "refs must be true or false") == "true"
-    if stream.key.partition_by != "series":
-        detail = f"{stream.name} is partitioned by time, so only a scan would find a series' latest event: query a range instead"
+    before = request.parse_instant("before", now)
+    newest = now + stream.ahead if before is None else min(now + stream.ahead, before - MOMENT)
+    if not any(choose_reading(stream.layout).slice_latest(stream.layout, now, now + MOMENT)):
+        detail = (
+            f"{stream.name} is partitioned by time, so only a scan would find a series' latest event: query a range instead,"
+            ' or keep its events in packs with shard_by = "series"'
+        )
         raise refuse_request(400, "needs_series", detail)
     # In the Region of the stage, a table without a copy was deleted with its events.
     session = ReadSession(reader, remaining, forgiving=reader.copies is None)
     latest = Latest(series, cost=session.cost, tz=request.tz)
-    before = request.parse_instant("before", now)
-    search = _Search(latest, session, projection, consistent, before)
-    for entry in _walk_backwards(stream, reader, now, before, consistent=consistent):
-        missing = [name for name in series if name not in latest.events]
+    search = _Search(latest, session, projection, consistent)
+    for entry in _walk_backwards(stream, reader, now, newest, consistent=consistent):
+        missing = latest.missing
         if missing and not entry.copies.here and reader.copies is not None:
             # This table has no copy here, and an older table might answer an event that is not the latest.
             raise reader.copies.refuse_missing(entry)
-        if not missing or not entry.live or entry.layout.partition_by != "series":
+        if not missing or not entry.live:
             break
-        if not search.read_table(entry, missing):
-            latest.stopped = {name for name in series if name not in latest.events}
+        end = min(entry.period.end, newest + MOMENT)
+        slices = list(choose_reading(entry.layout).slice_latest(entry.layout, entry.period.start, end))
+        if not slices:
+            break
+        if not all(search.read_slice(entry, *times) for times in slices):
+            latest.stopped = set(latest.missing)
             break
     if not shows_refs:
         for event in latest.events.values():
@@ -115,13 +126,12 @@ def find_latest(
 
 
 def _walk_backwards(
-    stream: Stream, reader: Reader, now: datetime, before: datetime | None, *, consistent: bool
+    stream: Stream, reader: Reader, now: datetime, newest: datetime, *, consistent: bool
 ) -> Iterator[Entry]:
-    """Yield the stream's entries, newest first, from the period that holds the time before ``before``.
+    """Yield the stream's entries, newest first, from the period that holds the time ``newest`` on.
 
     Periods beyond the retention are listed only if the search gets that far.
     """
-    newest = now + stream.ahead if before is None else min(now + stream.ahead, before - MOMENT)
     edge = find_containing(now, stream.period).shift(-stream.retention - 1).start
     table_names: set[str] = set()
     for start in (edge, None) if newest >= edge else (None,):
@@ -148,35 +158,38 @@ class _Search(NamedTuple):
     session: ReadSession
     projection: Projection
     consistent: bool
-    before: datetime | None
 
-    def read_table(self, entry: Entry, names: Sequence[str]) -> bool:
-        """Search a period for the latest events of some series, some at a time. False if it was not searched for all.
+    def read_slice(self, entry: Entry, start: datetime, end: datetime) -> bool:
+        """Search a slice of a period for the missing events, some series at a time. False if it was not searched for all.
 
-        ProblemError, if this is the newest table and the time is up.
+        ProblemError, if this is the newest slice and the time is up.
         """
-        latest, session = self.latest, self.session
-        is_first, suffixes = latest.searched is None, len(entry.layout.list_suffixes(names[:1]))
-        if not is_first and session.cost.requests + len(names) * suffixes > MAX_REQUESTS:
+        latest, session, missing = self.latest, self.session, self.latest.missing
+        if not missing:
+            return True
+        is_first = latest.searched is None
+        groups = list(choose_reading(entry.layout).group_latest(entry.layout, missing))
+        if not is_first and session.cost.requests + sum(ranges for _, ranges in groups) > MAX_REQUESTS:
             return False
-        size = max(min(_AT_ONCE // suffixes, AT_ONCE), 1)
-        for at in range(0, len(names), size):
-            group = names[at : at + size]
-            if not session.has_time:
+        for group, _ in groups:
+            try:
+                if not session.has_time:
+                    raise OutOfTime
+                rows = self._read(entry, group, start, end)
+            except OutOfTime:
                 if is_first:
-                    raise _refuse_late(entry, searched=at > 0)
+                    raise _refuse_late(entry, searched=session.cost.requests > 0) from None
                 return False
-            rows = self.read(entry, group)
             for row, event in zip(rows, show_rows(rows), strict=True):
                 latest.events[row.names[1]] = event
-        latest.searched = entry.period.start
+        latest.searched = start
         return True
 
-    def read(self, entry: Entry, names: Sequence[str]) -> list[Row]:
-        """Find the latest event of each of some series in a period."""
+    def _read(self, entry: Entry, names: Sequence[str], start: datetime, end: datetime) -> list[Row]:
+        """Find the latest event of each of some series in a slice of a period."""
         latest, session = self.latest, self.session
         try:
-            items = self._find_items(entry, names)
+            items = self._find_items(entry, names, start, end)
             inflate = session.reader.unpacker.inflate_or_keep
             rows = [Row.of(inflate(item), entry, self.projection) for item in items]
             if not latest.room.take_all(sum(row.measure_size() for row in rows), len(rows)):
@@ -190,15 +203,14 @@ class _Search(NamedTuple):
             return []
         return rows
 
-    def _find_items(self, entry: Entry, names: Sequence[str]) -> list[Item]:
+    def _find_items(self, entry: Entry, names: Sequence[str], start: datetime, end: datetime) -> list[Item]:
         """Find the latest events of some series, and note the series whose later events may be damaged."""
-        start, end, items = entry.period.start, entry.period.end, list[Item]()
-        if self.before is not None:
-            end = min(end, self.before)
+        items, hides_damage = list[Item](), self.session.hides_damage(entry)
         table = LookupTable(entry, self.session, self.consistent)
         for name, lookup in choose_reading(entry.layout).find_latest(table, names, start, end):
             if lookup.damaged:
-                self.latest.damaged.add(name)
+                # A damaged pack of many series may have held none of the caller's.
+                self.latest.damaged |= set() if hides_damage else {name}
                 self.latest.losses.append(
                     f"{GapReason.DAMAGED_PACK} in {entry.table}, which may hold a later event of series {name}"
                 )

@@ -76,10 +76,25 @@ class FormReading(Protocol):
         """True if the key of a ref is of the event that has this key as a plain item, among those with its names."""
         ...
 
+    def slice_latest(self, layout: Layout, start: datetime, end: datetime) -> Iterator[tuple[datetime, datetime]]:
+        """Slice a period's ``[start, end)`` into those that a search for latest events reads one after the other, the
+        newest first.
+
+        There are no slices if only a scan would find the latest event of a series.
+        """
+        ...
+
+    def group_latest(self, layout: Layout, series: Sequence[str]) -> Iterator[tuple[Sequence[str], int]]:
+        """Group series that are searched together, each group with the number of key ranges that it reads."""
+        ...
+
     def find_latest(
         self, table: LookupTable, series: Sequence[str], start: datetime, end: datetime
     ) -> Iterable[tuple[str, Lookup]]:
-        """Find the latest event of each of some series in ``[start, end)``."""
+        """Find the latest event of each of some series in ``[start, end)``, a slice of ``slice_latest``.
+
+        Raises OutOfTime if the time is up before every event is known.
+        """
         ...
 
     def suggest_index(self, stream: str, layout: Layout, conditions: Sequence[Condition]) -> str:

@@ -106,14 +106,17 @@ class ReadSession(msgspec.Struct):
         else:
             self.take_page(page, entry, start, end, choose_form(entry.layout).count_events)
 
+    def hides_damage(self, entry: Entry) -> bool:
+        """True if the caller must not see that packs are damaged: they may have held events of other tenants only."""
+        return bool(self.reader.access.series_prefix) and entry.layout.partition_by == "time"
+
     def note_gap(self, gap: Gap, entry: Entry, pk: str = "", sk: str = "") -> None:
         """Note a gap once for each table and item.
 
         Nobody knows which series a damaged pack of several series held. So a caller with a series prefix does not see
         its gap: it would show when other tenants had events. The operator learns of the loss.
         """
-        mixed = gap.reason is GapReason.DAMAGED_PACK and entry.layout.partition_by == "time"
-        if mixed and self.reader.access.series_prefix:
+        if gap.reason is GapReason.DAMAGED_PACK and self.hides_damage(entry):
             self.hidden_losses += gap.losses
         else:
             self._gaps[gap, entry.table, pk, sk] = None

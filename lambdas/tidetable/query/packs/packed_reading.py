@@ -1,13 +1,13 @@
 """How packs are read: many events in an item, and large events alone beside them.
 
-A copy of an event may lie in any suffix of its logical partition. So all suffixes are read, and events are settled in a
-walk over all of them.
+The layout says which suffixes of a logical partition may hold copies of the wanted events. All of them are read, and
+events are settled in a walk over all of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 
 import msgspec
@@ -25,7 +25,7 @@ from tidetable.problems import refuse_request
 from tidetable.query.access_path import AccessPath
 from tidetable.query.batches import LiveBatch, TimeUp
 from tidetable.query.hydrate import match_conditions
-from tidetable.query.lookups import Lookup, LookupTable
+from tidetable.query.lookups import Lookup, LookupTable, group_series
 from tidetable.query.model import Position, Query
 from tidetable.query.packs.oldest_first import OldestFirst
 from tidetable.query.packs.scan import PackScan, make_damaged_gap, plan_pack_scan
@@ -33,9 +33,12 @@ from tidetable.query.packs.unit import PackedUnit
 from tidetable.query.packs.walk import PackWalk, find_event_in_pack, find_newest
 from tidetable.query.scans import slice_range
 from tidetable.query.session import PageKind, ReadPass, ReadSession
-from tidetable.query.units import Patience
-from tidetable.query.waves import TEXTS_AT_ONCE
+from tidetable.query.units import OutOfTime, Patience
+from tidetable.query.waves import AT_ONCE, TEXTS_AT_ONCE
 from tidetable.times import MOMENT, TEXT_LENGTH
+
+# A search for latest events in packs of many series first reads so far back, and looks at the time after that.
+_FIRST_STRETCH = timedelta(hours=1)
 
 
 class PackedReading:
@@ -53,7 +56,7 @@ class PackedReading:
     def begin_unit(
         self, scan: PackScan, query: Query, session: ReadSession, fields: tuple[str, ...], patience: Patience
     ) -> PackedUnit:
-        """Begin a whole read: the unit of settling is all suffixes of the scan's logical partition."""
+        """Begin a whole read of the scan's suffixes: no other suffix has copies of its events."""
 
         def note_damaged(item: Item) -> None:
             gap = make_damaged_gap(scan, item)
@@ -69,6 +72,7 @@ class PackedReading:
             session.reader.unpacker.compressor,
             note_damaged,
             patience.look_at_pack,
+            scan.series,
         )
         return PackedUnit(scan, query, session, fields, packs=packs)
 
@@ -95,22 +99,53 @@ class PackedReading:
             return lookup
         partitions = [layout.name_partition(time, series)]
         scan = PackScan.of(entry, time, time + MOMENT, partitions, (series,), low=place, high=f"{place}\0")
-        (found,) = find_newest([scan], session, consistent=consistent)
+        try:
+            ((_, found),) = find_newest([(scan, (series,))], session, consistent=consistent)
+        except OutOfTime:
+            detail = "a request has too little time for the packs of one span"
+            raise refuse_request(422, "too_much", f"{detail}: ask for events of the series in a range") from None
         # If another pack is damaged, it may have held events of other series only.
-        mixed = bool(reader.access.series_prefix) and layout.partition_by == "time"
-        return found._replace(damaged=lookup.damaged or (found.damaged and not mixed))
+        return found._replace(damaged=lookup.damaged or (found.damaged and not session.hides_damage(entry)))
 
     def is_key_of(self, key: Key, plain_key: Key) -> bool:
         """True if the key names a pack, or is the key of an event that lies alone."""
         return is_address(key.pk) or key == plain_key
+
+    def slice_latest(self, layout: Layout, start: datetime, end: datetime) -> Iterator[tuple[datetime, datetime]]:
+        """Slice the range by buckets, and these into stretches: each is twice as long as all newer ones together."""
+        if layout.partition_by == "series":
+            yield start, end
+            return
+        length = _FIRST_STRETCH
+        while layout.shard_by == "series" and start < end:
+            first = max(start, layout.find_bucket(end - MOMENT), end - length)
+            yield first, end
+            end, length = first, 2 * length
+
+    def group_latest(self, layout: Layout, series: Sequence[str]) -> Iterator[tuple[Sequence[str], int]]:
+        """Group series whose packs are the same: those of a suffix share a walk."""
+        if layout.partition_by == "series":
+            yield from group_series(layout, series)
+            return
+        suffixes = layout.list_suffixes(series)
+        for at in range(0, len(suffixes), AT_ONCE):
+            some = frozenset(suffixes[at : at + AT_ONCE])
+            yield [name for name in series if layout.compute_suffix(name, "") in some], len(some)
 
     def find_latest(
         self, table: LookupTable, series: Sequence[str], start: datetime, end: datetime
     ) -> Iterator[tuple[str, Lookup]]:
         """Find the latest events: the newest packs of each suffix are read, all in parallel."""
         entry, session, consistent = table
-        scans = [PackScan.of(entry, start, end, [entry.layout.name_partition(start, name)], (name,)) for name in series]
-        yield from zip(series, find_newest(scans, session, consistent=consistent), strict=True)
+        groups: dict[object, list[str]] = {}
+        for name in series:
+            partition = entry.layout.name_partition(start, name), *entry.layout.list_suffixes((name,))
+            groups.setdefault(partition, []).append(name)
+        scans = [
+            (PackScan.of(entry, start, end, [entry.layout.name_partition(start, names[0])], names), names)
+            for names in groups.values()
+        ]
+        yield from find_newest(scans, session, consistent=consistent)
 
     def suggest_index(self, stream: str, layout: Layout, conditions: Sequence[Condition]) -> str:  # noqa: ARG002 - see FormReading
         """Suggest another partition: packs have no indexes."""

@@ -18,7 +18,6 @@ from tidetable.forms.choose import choose_form
 from tidetable.layout import Layout
 from tidetable.layout.pack import is_pack
 from tidetable.ports import Compressor, ItemColumns, Page, RangeRead
-from tidetable.problems import refuse_request
 from tidetable.query.lookups import Lookup
 from tidetable.query.merge import HALF_UNITS, Demand, Fetch, Merged, WholePages, compute_share, merge_ranges
 from tidetable.query.model import Position, Query
@@ -26,6 +25,7 @@ from tidetable.query.packs.opening import PackOpener, find_oldest
 from tidetable.query.packs.pending import PendingPacks
 from tidetable.query.packs.scan import LEAST_PACKS, PackScan
 from tidetable.query.session import PageKind, ReadPass, ReadSession
+from tidetable.query.units import OutOfTime
 from tidetable.times import MOMENT, TEXT_LENGTH, from_text, to_text
 
 # An ascending walk holds at most this much before an event is settled: bytes of packs that are not opened yet, and
@@ -204,13 +204,15 @@ class PackWalk:
         return self._opener.make_columns(self._walk.pop_settled())
 
 
-def find_newest(scans: Sequence[PackScan], session: ReadSession, *, consistent: bool) -> Iterator[Lookup]:
-    """Find the newest event of each scan of one period. The first packs of all scans are read in parallel.
+def find_newest(
+    scans: Sequence[tuple[PackScan, Sequence[str]]], session: ReadSession, *, consistent: bool
+) -> Iterator[tuple[str, Lookup]]:
+    """Find the newest event of each of the series with which a scan comes. The first packs of all scans of a period are
+    read in parallel; a walk ends when the events of its series are found.
 
-    Raises ProblemError if the time is up before an event is known: then nobody knows if there is one.
+    Raises OutOfTime if the time is up before an event is known: then nobody knows if there is one.
     """
-
-    entry, start, end = scans[0].entry, scans[0].start, scans[0].end
+    entry, start, end = scans[0][0].entry, scans[0][0].start, scans[0][0].end
     query = Query(entry.stream, start, end, ANY, ascending=False, limit=1, consistent=consistent)
     work = ReadPass(query, session, Demand(1, filtered=False), entries={entry.table: entry})
     kind = PageKind(count=choose_form(entry.layout).count_events)
@@ -218,16 +220,30 @@ def find_newest(scans: Sequence[PackScan], session: ReadSession, *, consistent: 
     def fetch(reads: Sequence[RangeRead]) -> list[Page]:
         return work.fetch(reads, kind, len(reads))
 
-    reads = [scan.make_first_reads(1) for scan in scans]
+    reads = [scan.make_first_reads(1) for scan, _ in scans]
     pages = iter(fetch(list(chain(*reads))))
-    for scan, scan_reads in zip(scans, reads, strict=True):
-        walk = PackWalk(scan, session, Demand(1, filtered=False), ascending=False)
-        found = (columns for columns, _ in walk.read(scan_reads, list(islice(pages, len(scan_reads))), fetch))
-        item = next((columns.first(1).items()[0] for columns in found if columns.sks), None)
-        if item is None and walk.stopped:
-            detail = "a request has too little time for the packs of one span: ask for fewer series"
-            raise refuse_request(422, "too_much", detail)
-        yield Lookup(item, walk.damaged)
+    for (scan, series), scan_reads in zip(scans, reads, strict=True):
+        # A pack of several series may hold none of the wanted events: then each page is longer than the page before.
+        walk = PackWalk(scan, session, Demand(1, filtered=bool(scan.series)), ascending=False)
+        missing = set(series)
+        for columns, _ in walk.read(scan_reads, list(islice(pages, len(scan_reads))), fetch):
+            for name, item in _pick_newest(columns, missing, entry.layout):
+                yield name, Lookup(item, walk.damaged)
+            if not missing:
+                break
+        if missing and walk.stopped:
+            raise OutOfTime
+        yield from ((name, Lookup(None, walk.damaged)) for name in series if name in missing)
+
+
+def _pick_newest(columns: ItemColumns, missing: set[str], layout: Layout) -> Iterator[tuple[str, Item]]:
+    """Yield the first event of each missing series, which then is not missing any more."""
+    for number, (pk, sk) in enumerate(zip(columns.pks, columns.sks, strict=True)):
+        series = layout.parse_names(pk, sk)[1]
+        if series in missing:
+            missing.remove(series)
+            (item,) = ItemColumns([pk], [sk], [columns.contents[number]]).items()
+            yield series, item
 
 
 def find_event_in_pack(item: Item, place: str, layout: Layout, compressor: Compressor) -> Lookup:

@@ -13,7 +13,7 @@ from tidetable.events import Item
 from tidetable.layout import Key, Layout
 from tidetable.ports import KeyRange, RangeRead
 from tidetable.query.access_path import AccessPath, suggest_index
-from tidetable.query.lookups import Lookup, LookupTable
+from tidetable.query.lookups import Lookup, LookupTable, group_series
 from tidetable.query.model import Query
 from tidetable.query.plain.in_order import GatherReader, IndexReader, TableReader
 from tidetable.query.plain.plain_scans import plan_index_scan, spread_over_series
@@ -65,6 +65,15 @@ class PlainReading:
     def is_key_of(self, key: Key, plain_key: Key) -> bool:
         """True if it is the same key."""
         return key == plain_key
+
+    def slice_latest(self, layout: Layout, start: datetime, end: datetime) -> Iterator[tuple[datetime, datetime]]:
+        """Return the whole range of a table by series: its newest item is read first."""
+        if layout.partition_by == "series":
+            yield start, end
+
+    def group_latest(self, layout: Layout, series: Sequence[str]) -> Iterator[tuple[Sequence[str], int]]:
+        """Group series so that a group's items fit into memory."""
+        return group_series(layout, series)
 
     def find_latest(
         self, table: LookupTable, series: Sequence[str], start: datetime, end: datetime
