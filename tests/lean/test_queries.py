@@ -10,7 +10,7 @@ from aws.dynamodb.query_answers import find_last_key
 from tidetable.conditions import Condition
 from tidetable.layout import Index
 from tidetable.ports import KeyRange, RangeRead
-from tidetable.query.merge import Demand
+from tidetable.query.merge import Demand, _Range
 
 BY_KIND = Index("by_kind", partition_by="kind")
 NEAR = Index("near", local=True, sort_by="mag")
@@ -37,10 +37,11 @@ def test_a_page_of_an_index_begins_at_the_last_item_which_the_caller_skips() -> 
 @pytest.mark.parametrize("more", [{}, {"after": "m", "index": BY_KIND}])
 def test_no_page_is_asked_for_more_items_than_a_page_can_have(more: dict[str, Any]) -> None:
     """A filter that lets little through doubles the limit with each page. AWS: a Limit beyond 32 bits is refused."""
-    demand, limit, limits = Demand(101, filtered=True), 101, list[int]()
+    demand, limits = Demand(101, filtered=True), list[int]()
+    reading = _Range(KeyRange("t", "p", "a", "z"), 101, False)
     for _ in range(40):
-        limits.append(request(limit, low="a", high="z", **more)["Limit"])
-        limit = demand.choose_limit(limit, 0, 1)
+        limits.append(request(reading.limit, low="a", high="z", **more)["Limit"])
+        demand.choose_due([reading])
     assert limits[:3] == [101 + len(more) // 2, 202 + len(more) // 2, 404 + len(more) // 2]
     # 1 MB of items that have a byte each.
     assert 1_000_000 <= max(limits) <= 2**20

@@ -63,7 +63,7 @@ def test_everything_comes_once_and_in_order(
     wanted = Demand(count, filtered)
     reads = first_reads(len(partitions), wanted.count)
     found: list[str] = []
-    for batch in merge_ranges(reads, table.fetch(reads), table.fetch, wanted.choose_limit, ascending=ascending):
+    for batch in merge_ranges(reads, table.fetch(reads), table.fetch, wanted.choose_due, ascending=ascending):
         found += batch.placed.sks
     everything = sorted((sort_key for partition in partitions for sort_key in partition), reverse=not ascending)
     assert found == everything
@@ -71,7 +71,7 @@ def test_everything_comes_once_and_in_order(
 
 def test_a_page_of_a_hundred_over_sixteen_suffixes_reads_little_more_than_a_hundred() -> None:
     chance = random.Random(1)
-    reads = []
+    reads, rounds = [], []
     for _ in range(50):
         partitions: list[list[str]] = [[] for _ in range(16)]
         for number in range(4000):
@@ -80,15 +80,19 @@ def test_a_page_of_a_hundred_over_sixteen_suffixes_reads_little_more_than_a_hund
         wanted = Demand(101, filtered=False)
         first = first_reads(16, wanted.count)
         count = 0
-        for batch in merge_ranges(first, table.fetch(first), table.fetch, wanted.choose_limit, ascending=False):
+        for further, batch in enumerate(
+            merge_ranges(first, table.fetch(first), table.fetch, wanted.choose_due, ascending=False)
+        ):
             count += len(batch.placed.sks)
             wanted.count = 101 - count
             if count > 100:
+                rounds.append(1 + further)
                 break
         reads.append(table.read)
         assert table.requests <= 40
     assert max(reads) < 190
     assert sum(reads) / len(reads) < 160
+    assert sum(rounds) / len(rounds) < 5, "ranges that will be used up are read at the same time"
 
 
 def test_a_single_partition_is_read_to_the_limit_only() -> None:
@@ -109,7 +113,7 @@ def test_a_range_goes_on_behind_what_a_filter_left_out() -> None:
         fetched.extend(entry.keys.after for entry in due)
         return [Page(ItemColumns.of([{"pk": "0", "sk": "06"}]), more=False)]
 
-    merged = merge_ranges(reads, [empty, whole], fetch, Demand(9, filtered=True).choose_limit, ascending=True)
+    merged = merge_ranges(reads, [empty, whole], fetch, Demand(9, filtered=True).choose_due, ascending=True)
     assert [(placed.order, edge) for placed, edge in merged] == [
         (["03", "05"], "05"),
         (["06", "07"], None),

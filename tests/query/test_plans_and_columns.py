@@ -14,11 +14,11 @@ from tidetable.conditions import ANY, NameConditions
 from tidetable.config import parse
 from tidetable.layout import Index, Layout, Packing
 from tidetable.periods import Kind, find_containing
-from tidetable.ports import NotedSeries
+from tidetable.ports import KeyRange, NotedSeries
 from tidetable.query.estimate import list_filters
 from tidetable.query.explain import show_names, show_since
 from tidetable.query.indexed_series import Stretch, is_noted, read_series
-from tidetable.query.merge import Demand, compute_share
+from tidetable.query.merge import Demand, PlacedColumns, _Range, compute_share
 from tidetable.query.model import EVERYTHING, Position, Projection, Query
 from tidetable.query.packs.scan import PackScan
 from tidetable.query.page import MAX_BODY_BYTES, count_fitting_rows, list_gaps
@@ -100,19 +100,40 @@ def test_a_range_reads_its_share_and_a_little_more(count: int, ranges: int, each
     assert compute_share(count, ranges) == each
 
 
+def make_range(waiting: int, *, more: bool) -> _Range:
+    """A range whose last read had the limit 10, with some items that wait."""
+    places = [f"{number:04d}" for number in range(waiting)]
+    return _Range(KeyRange("t", "p", "", "~"), 10, False, more, PlacedColumns(places, places, places, places))
+
+
 @pytest.mark.parametrize(
-    ("demand", "waiting", "ranges", "limit"),
+    ("demand", "waiting", "limits"),
     [
-        (Demand(50, filtered=True), 0, 1, 20),
-        (Demand(50, filtered=False), 10, 1, 40),
-        (Demand(50, filtered=False), 49, 1, 4),
-        (Demand(110, filtered=False), 10, 16, 8),
+        (Demand(50, filtered=True), [0, 3, 9], {0: 20}),
+        (Demand(50, filtered=False), [0], {0: 50}),
+        (Demand(3, filtered=False), [0], {0: 4}),
+        # 16 of 16 ranges give 100 more events: 7 each. Those with 6 or fewer are used up before.
+        (Demand(100, filtered=False), [0, 3, 6, 7, *[7] * 12], {0: 8, 1: 5, 2: 4}),
+        (Demand(100, filtered=False), [0, 60], {0: 55}),
+        (Demand(100, filtered=False), [0, 5], {0: 55, 1: 52}),
     ],
 )
-def test_the_next_page_is_what_lacks_or_twice_as_much_with_a_filter(
-    demand: Demand, waiting: int, ranges: int, limit: int
+def test_the_ranges_whose_items_will_be_used_up_are_read_further(
+    demand: Demand, waiting: list[int], limits: dict[int, int]
 ) -> None:
-    assert demand.choose_limit(10, waiting, ranges) == limit
+    """With a filter, only those for which the others wait, and twice as much as before."""
+    ranges = [make_range(count, more=True) for count in waiting]
+    due = demand.choose_due(ranges)
+    assert {
+        number: reading.limit for number, reading in enumerate(ranges) if any(reading is one for one in due)
+    } == limits
+
+
+def test_a_range_without_more_items_is_never_read_further_and_the_others_give_what_it_lacks() -> None:
+    ended, other = [make_range(1, more=False) for _ in range(9)], make_range(0, more=True)
+    for filtered, limit in ((False, 91), (True, 182)):
+        assert list(Demand(100, filtered=filtered).choose_due([*ended, other])) == [other]
+        assert other.limit == limit
 
 
 # What is explained and noted

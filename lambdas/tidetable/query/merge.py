@@ -133,6 +133,19 @@ def sort_runs(runs: Sequence[PlacedColumns], *, ascending: bool) -> PlacedColumn
     return PlacedColumns._make([list(map(column.__getitem__, numbers)) for column in joined])
 
 
+def choose_waited(ranges: Sequence[_Range], choose_limit: Callable[[int, int, int], int]) -> Sequence[_Range]:
+    """Choose the ranges for which the others wait. The range that had the edge is always among them.
+
+    ``choose_limit`` returns the number of items of a range to read next. Its arguments are the limit of the last read,
+    the number of waiting items, and the number of ranges to read.
+    """
+    due = [reading for reading in ranges if reading.more and not reading.waiting.sks]
+    waiting = sum(len(reading.waiting.sks) for reading in ranges)
+    for reading in due:
+        reading.limit = choose_limit(reading.limit, waiting, len(due))
+    return due
+
+
 class Merged(NamedTuple):
     """Items in order, and the sort key up to which all ranges were read; None if all ranges were read to the end."""
 
@@ -149,12 +162,23 @@ class Demand(msgspec.Struct):
     count: int
     filtered: bool
 
-    def choose_limit(self, before: int, waiting: int, ranges: int) -> int:
-        """Choose how many items of each of ``ranges`` to read next; ``before`` is the limit of the last read.
+    def choose_due(self, ranges: Sequence[_Range]) -> Sequence[_Range]:
+        """Choose the ranges to read further, and how far: if the wanted events are spread over the ranges at random,
+        those whose items will be used up.
 
-        With a filter, the number doubles each time, because few events may pass the filter.
+        With a filter, only those for which the others wait: nobody knows how far the wanted events reach. Their limits
+        double each time, because few events may pass the filter.
         """
-        return 2 * before if self.filtered else compute_share(max(self.count - waiting, _LEAST), ranges)
+        if self.filtered:
+            return choose_waited(ranges, lambda before, _, __: 2 * before)
+        count = len(ranges)
+        due = [reading for reading in ranges if reading.more and len(reading.waiting.sks) * count <= self.count]
+        # If one range has most of the events, it must give what the others lack.
+        lacking = compute_share(max(self.count - sum(len(reading.waiting.sks) for reading in ranges), _LEAST), len(due))
+        for reading in due:
+            share = compute_share(max(self.count - len(reading.waiting.sks) * count, _LEAST), count)
+            reading.limit = max(share, lacking)
+        return due
 
 
 class WholePages(msgspec.Struct):
@@ -174,7 +198,7 @@ class WholePages(msgspec.Struct):
         self.bytes += sum(page.units for page in pages) * unit_bytes
         return pages
 
-    def choose_limit(self, before: int, waiting: int, ranges: int) -> int:  # noqa: ARG002 - as Demand.choose_limit
+    def choose_limit(self, before: int, waiting: int, ranges: int) -> int:  # noqa: ARG002 - see choose_waited
         """Choose how many items of each range to read next, whatever waits: each range has its part of the memory."""
         item_bytes = self.bytes / max(self.read, 1) + _BYTES_OF_OBJECTS
         return max(int(_WHOLE_BYTES / self.ranges / item_bytes), _LEAST)
@@ -184,16 +208,15 @@ def merge_ranges(
     reads: Sequence[RangeRead],
     pages: Sequence[Page],
     fetch: Fetch,
-    choose_limit: Callable[[int, int, int], int],
+    choose_due: Callable[[Sequence[_Range]], Sequence[_Range]],
     *,
     ascending: bool,
     of_series: bool = False,
 ) -> Iterator[Merged]:
     """Yield the items of some ranges in order, some at a time.
 
-    ``pages`` are the first pages; more pages are read when needed. ``choose_limit`` returns the number of items of a
-    range to read next. Its arguments are the limit of the last read, the number of waiting items, and the number of
-    ranges to read.
+    ``pages`` are the first pages; more pages are read when needed. ``choose_due`` returns the ranges to read further,
+    after setting their limits; those for which the others wait must be among them.
     """
     ranges = [_Range(keys, limit, of_series) for keys, limit in reads]
     for reading, page in zip(ranges, pages, strict=True):
@@ -207,11 +230,7 @@ def merge_ranges(
             yield Merged(sort_runs(runs, ascending=ascending), edge)
         if not unread:
             return
-        # The ranges for which the others wait. The range that had the edge is always among them.
-        due = [reading for reading in unread if not reading.waiting.sks]
-        waiting = sum(len(reading.waiting.sks) for reading in ranges)
-        for reading in due:
-            reading.limit = choose_limit(reading.limit, waiting, len(due))
+        due = choose_due(ranges)
         following = fetch([RangeRead(reading.keys, reading.limit) for reading in due])
         for reading, page in zip(due, following, strict=True):
             reading.take(page)

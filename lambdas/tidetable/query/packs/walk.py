@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from itertools import chain, islice
 from math import ceil
 from typing import Any
@@ -19,7 +20,16 @@ from tidetable.layout import Layout
 from tidetable.layout.pack import is_pack
 from tidetable.ports import Compressor, ItemColumns, Page, RangeRead
 from tidetable.query.lookups import Lookup
-from tidetable.query.merge import HALF_UNITS, Demand, Fetch, Merged, WholePages, compute_share, merge_ranges
+from tidetable.query.merge import (
+    HALF_UNITS,
+    Demand,
+    Fetch,
+    Merged,
+    WholePages,
+    choose_waited,
+    compute_share,
+    merge_ranges,
+)
 from tidetable.query.model import Position, Query
 from tidetable.query.packs.opening import PackOpener, find_oldest
 from tidetable.query.packs.pending import PendingPacks
@@ -87,9 +97,8 @@ class PackWalk:
             self._check_limits()
             return self._count_packed(fetch(due))
 
-        merged = merge_ranges(
-            reads, self._count_packed(pages), fetch_more, self._choose_limit, ascending=self._ascending
-        )
+        choose_due = partial(choose_waited, choose_limit=self._choose_limit)
+        merged = merge_ranges(reads, self._count_packed(pages), fetch_more, choose_due, ascending=self._ascending)
         try:
             for _ in self._settle_packs(merged):
                 yield self._make_page()

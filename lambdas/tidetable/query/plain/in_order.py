@@ -55,7 +55,7 @@ class TableReader(msgspec.Struct):
             self.reads,
             pages,
             partial(work.fetch, kind=self.kind, ranges=scan.count),
-            work.demand.choose_limit,
+            work.demand.choose_due,
             ascending=work.query.ascending,
             of_series=isinstance(scan, TableScan) and bool(scan.series_ranges),
         )
