@@ -138,7 +138,7 @@ def main() -> None:
         print(f"  the hour of one sensor: {max(hour.count_page(name, each) for each in some):.1f} read units")
         print(f"  its mean by the minute: {max(hour.count_aggregate(name, each) for each in some):.1f}")
         print(f"  the hour of a machine's 30 sensors, its mean: {hour.count_aggregate(name, *machine):.1f}")
-        if name == "by_series":
+        if name != "by_time":
             print(f"  the latest event of a sensor: {max(hour.count_latest(name, each) for each in some):.1f}")
             print(f"  the latest events of 30 sensors: {hour.count_latest(name, *machine):.1f}")
         if name != "by_series":
@@ -149,6 +149,7 @@ def main() -> None:
     note_ratios(
         digits=3,
         sensors_write_units_per_point=units / points,
+        sensors_latest_read_units=max(hour.count_latest("by_suffix", each) for each in some),
         sensors_hour_over_hour_of_all=max(hour.count_page("by_suffix", each) for each in some) / whole,
     )
 
