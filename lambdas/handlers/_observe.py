@@ -58,6 +58,22 @@ def make_countdown(context: LambdaContext, reserve: float = 0.0) -> Callable[[],
     return lambda: context.get_remaining_time_in_millis() / 1000 - reserve
 
 
+def measure(unit: MetricUnit, **numbers: float) -> None:
+    """Add numbers to the metrics of the invocation, by the names of the metrics."""
+    for name, number in numbers.items():
+        metrics.add_metric(name, unit, number)
+
+
+def count(**numbers: float) -> None:
+    """Add counts to the metrics of the invocation, by the names of the metrics."""
+    measure(MetricUnit.Count, **numbers)
+
+
+def count_any(**numbers: float) -> None:
+    """Add the counts that are not 0. A stage in which they are always 0 has no such metrics, and does not pay for them."""
+    count(**{name: number for name, number in numbers.items() if number})
+
+
 def report_query(
     route: str, stream: str, cost: Cost, *, shown: int, conditions: str = "", losses: Sequence[str] = ()
 ) -> None:
@@ -66,8 +82,7 @@ def report_query(
     ``tidetable advise`` reads these lines: it finds which index would be worth its price, and where shards or buckets
     are too many.
     """
-    metrics.add_metric("ReadUnits", MetricUnit.Count, cost.units)
-    metrics.add_metric("EventsRead", MetricUnit.Count, cost.read)
+    count(ReadUnits=cost.units, EventsRead=cost.read)
     use = {"stream": stream, "route": route.rpartition("/")[2], "conditions": conditions}
     for name, value in (*use.items(), ("requests", cost.requests), ("shown", shown)):
         metrics.add_metadata(name, value)
@@ -78,4 +93,4 @@ def report_query(
 def report_losses(losses: Sequence[str]) -> None:
     """Count and log an incomplete answer. Its caller may not notice it, and only an operator can repair the cause."""
     logger.warning("incomplete answer", extra={"losses": losses[:20]})
-    metrics.add_metric("IncompleteAnswers", MetricUnit.Count, 1)
+    count(IncompleteAnswers=1)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 import wiring_upkeep
-from handlers._observe import metrics, observe
+from handlers._observe import count, observe
 from tidetable.archive.reading import read_archive
 from tidetable.archive.wire import decode_request, encode_page
 
@@ -18,5 +17,5 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:  #
     """Answer one page."""
     keys, limit, ascending = decode_request(event)
     page = read_archive(keys, wiring_upkeep.pipeline().part_reader, limit=limit, ascending=ascending)
-    metrics.add_metric("ArchivedEventsRead", MetricUnit.Count, len(page.events))
+    count(ArchivedEventsRead=len(page.events))
     return encode_page(page)

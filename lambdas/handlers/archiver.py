@@ -13,7 +13,7 @@ from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 import wiring_upkeep
-from handlers._observe import logger, make_countdown, metrics, observe
+from handlers._observe import count, logger, make_countdown, measure, observe
 from tidetable.archive import archive_period
 from tidetable.errors import ArchiveBusy
 
@@ -36,14 +36,14 @@ def handler(event: dict[str, str], context: LambdaContext) -> dict[str, Any]:
     entry, facts = result.entry, result.entry.archive
     logger.info("archiving", stream=entry.stream, period=entry.period.label, state=entry.state, events=result.events)
     if result.done and facts is not None:
-        metrics.add_metric("EventsArchived", MetricUnit.Count, facts.events)
-        metrics.add_metric("BytesArchived", MetricUnit.Bytes, facts.bytes)
+        count(EventsArchived=facts.events)
+        measure(MetricUnit.Bytes, BytesArchived=facts.bytes)
         if facts.untyped:
             # A stage without such values has no such metric, and does not pay for it.
             logger.warning(
                 "values do not fit their declared columns", stream=stream, period=period, columns=dict(facts.untyped)
             )
-            metrics.add_metric("UntypedValues", MetricUnit.Count, sum(facts.untyped.values()))
+            count(UntypedValues=sum(facts.untyped.values()))
     return {
         "stream": entry.stream,
         "period": entry.period.label,

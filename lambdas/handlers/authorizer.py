@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import unquote
 
-from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 import wiring
-from handlers._observe import metrics, observe, pause_collector
+from handlers._observe import count, observe, pause_collector
 from tidetable.credentials import Call, Decision, decide
 
 
@@ -21,7 +20,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:  #
     pipeline = wiring.get_pipeline()
     decision = decide(_read_call(event), pipeline.key_ring, pipeline.clock.now())
     if decision.former:
-        metrics.add_metric("FormerKeysUsed", MetricUnit.Count, 1)
+        count(FormerKeysUsed=1)
     return _make_answer(decision, event["methodArn"])
 
 

@@ -15,7 +15,7 @@ from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 import wiring_upkeep
-from handlers._observe import logger, make_countdown, metrics, observe
+from handlers._observe import count, count_any, logger, make_countdown, measure, observe
 from tidetable.errors import NotDrained
 from tidetable.ingest.saved import drain_saved, take_message
 from tidetable.remaining import Remaining
@@ -49,10 +49,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> Any:
             raise
         if drained.buried is not None:
             _report_undrained(record, drained.buried)
-        if drained.events:
-            metrics.add_metric("EventsDrained", MetricUnit.Count, drained.events)
-        if drained.saved:
-            metrics.add_metric("EventsSaved", MetricUnit.Count, drained.saved)
+        count_any(EventsDrained=drained.events, EventsSaved=drained.saved)
 
     return process_partial_response(event=event, record_handler=drain, processor=_processor, context=context)
 
@@ -60,10 +57,8 @@ def handler(event: dict[str, Any], context: LambdaContext) -> Any:
 def _drain_saved(remaining: Remaining) -> None:
     """Write saved messages. The alarm OverflowSaved rings as long as there are any."""
     run = drain_saved(wiring_upkeep.pipeline().drain, remaining)
-    if run.events:
-        metrics.add_metric("EventsDrained", MetricUnit.Count, run.events)
+    count_any(EventsDrained=run.events, SavedMessages=run.backlog.messages)
     if run.backlog.messages:
-        metrics.add_metric("SavedMessages", MetricUnit.Count, run.backlog.messages)
         logger.info("saved messages", events=run.backlog.events, bytes=run.backlog.bytes, written=run.events)
     for reason in run.reasons[:_LOGGED]:
         logger.warning("saved message not drained", reason=reason)
@@ -72,7 +67,7 @@ def _drain_saved(remaining: Remaining) -> None:
 def _report_undrained(record: SQSRecord, reason: str) -> None:
     """Log a message that was not written. SQS delivers it again, or it became a dead letter, which has an alarm."""
     logger.warning("message not drained", reason=reason, message_id=record.message_id)
-    metrics.add_metric("MessagesNotDrained", MetricUnit.Count, 1)
+    count(MessagesNotDrained=1)
 
 
 def _measure_age(records: Sequence[Mapping[str, Any]]) -> None:
@@ -83,7 +78,7 @@ def _measure_age(records: Sequence[Mapping[str, Any]]) -> None:
     """
     if records:
         waited = wiring_upkeep.pipeline().clock.now().timestamp() - min(map(_read_sent, records)) / 1000
-        metrics.add_metric("OldestMessage", MetricUnit.Seconds, max(waited, 0.0))
+        measure(MetricUnit.Seconds, OldestMessage=max(waited, 0.0))
 
 
 def _read_sent(record: Mapping[str, Any]) -> int:

@@ -13,7 +13,7 @@ from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 import wiring_upkeep
-from handlers._observe import logger, make_countdown, metrics, observe
+from handlers._observe import count, count_any, logger, make_countdown, measure, observe
 from tidetable.errors import BadInvocation
 
 _RESERVE_SECONDS = 5.0
@@ -33,13 +33,12 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     if not records:
         return {"batchItemFailures": []}
     delivered = feeds.deliver(records, remaining)
-    metrics.add_metric("ChangesDelivered", MetricUnit.Count, delivered.sent)
+    count(ChangesDelivered=delivered.sent)
+    count_any(ChangesBuried=delivered.buried)
     lag = (wiring_upkeep.pipeline().clock.now() - min(record.created for record in records)).total_seconds()
-    metrics.add_metric("FeedLag", MetricUnit.Seconds, max(lag, 0.0))
-    if delivered.buried:
-        metrics.add_metric("ChangesBuried", MetricUnit.Count, delivered.buried)
+    measure(MetricUnit.Seconds, FeedLag=max(lag, 0.0))
     if delivered.first_failure is None:
         return {"batchItemFailures": []}
     logger.warning("not delivered", table=records[0].table, first=delivered.first_failure, reason=delivered.reason)
-    metrics.add_metric("FeedFailures", MetricUnit.Count, 1)
+    count(FeedFailures=1)
     return {"batchItemFailures": [{"itemIdentifier": delivered.first_failure}]}

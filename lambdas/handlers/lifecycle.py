@@ -13,11 +13,10 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
-from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 import wiring_upkeep
-from handlers._observe import logger, make_countdown, metrics, observe
+from handlers._observe import count, count_any, logger, make_countdown, observe
 from settings import read_settings
 from tidetable.catalog import Backfill, Opening
 from tidetable.errors import BadInvocation, InvalidTime
@@ -125,21 +124,19 @@ def publish_notices(report: RunReport) -> None:
     losses = wiring_upkeep.pipeline().event_bus.publish(notices) if notices else 0
     if losses:
         logger.warning("notices lost", lost=losses, of=len(notices))
-        metrics.add_metric("NoticesLost", MetricUnit.Count, losses)
+        count(NoticesLost=losses)
 
 
 def _publish_metrics(report: RunReport) -> None:
     if report.skipped is not None:
-        metrics.add_metric("LifecycleSkipped", MetricUnit.Count, 1)
+        count(LifecycleSkipped=1)
         return
-    metrics.add_metric("LifecycleRuns", MetricUnit.Count, 1)
-    metrics.add_metric("LifecycleHealthy", MetricUnit.Count, int(report.healthy is True))
-    if report.deleted_with_marks:
-        metrics.add_metric("DeletedWithMarks", MetricUnit.Count, report.deleted_with_marks)
+    count(LifecycleRuns=1, LifecycleHealthy=int(report.healthy is True))
+    count_any(DeletedWithMarks=report.deleted_with_marks)
     if report.only is None:  # a run for one stream does not know the numbers of the whole stage
-        metrics.add_metric("PeriodTables", MetricUnit.Count, report.tables)
-        metrics.add_metric("StreamsWithoutNextTable", MetricUnit.Count, len(report.outlook.without_next_table))
-        metrics.add_metric("ArchivesOverdue", MetricUnit.Count, len(report.outlook.overdue))
-        metrics.add_metric("RemovedStreams", MetricUnit.Count, len(report.outlook.removed))
-    for outcome in ("done", "deferred", "failed", "lost"):
-        metrics.add_metric(f"LifecycleActions_{outcome}", MetricUnit.Count, report.count(outcome))
+        outlook = report.outlook
+        count(PeriodTables=report.tables, StreamsWithoutNextTable=len(outlook.without_next_table))
+        count(ArchivesOverdue=len(outlook.overdue), RemovedStreams=len(outlook.removed))
+    count(
+        **{f"LifecycleActions_{outcome}": report.count(outcome) for outcome in ("done", "deferred", "failed", "lost")}
+    )

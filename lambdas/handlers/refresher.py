@@ -20,7 +20,7 @@ from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 import wiring_upkeep
-from handlers._observe import logger, make_countdown, metrics, observe
+from handlers._observe import count, logger, make_countdown, measure, observe
 from tidetable.errors import BadInvocation, InvalidTime, TidetableError
 from tidetable.rollup_model.bounds import choose_lease_length
 from tidetable.rollup_model.definition import Definition
@@ -81,12 +81,9 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
 
 def _report_refresh(report: RefreshReport) -> dict[str, Any]:
     lag = int(report.lag.total_seconds())
-    metrics.add_metric("RollupLag", MetricUnit.Seconds, lag)
-    metrics.add_metric("RollupBucketsSealed", MetricUnit.Count, report.sealed)
-    metrics.add_metric("RollupBucketsResealed", MetricUnit.Count, report.resealed)
-    metrics.add_metric("RollupBucketsBlocked", MetricUnit.Count, len(report.blocked))
-    metrics.add_metric("RollupGroupsExceeded", MetricUnit.Count, len(report.over))
-    metrics.add_metric("RollupMarks", MetricUnit.Count, report.marks)
+    measure(MetricUnit.Seconds, RollupLag=lag)
+    count(RollupBucketsSealed=report.sealed, RollupBucketsResealed=report.resealed, RollupMarks=report.marks)
+    count(RollupBucketsBlocked=len(report.blocked), RollupGroupsExceeded=len(report.over))
     document = {
         "sealed": report.sealed,
         "resealed": report.resealed,

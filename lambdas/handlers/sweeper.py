@@ -8,7 +8,7 @@ from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 import wiring_upkeep
-from handlers._observe import logger, make_countdown, metrics, observe
+from handlers._observe import count, logger, make_countdown, measure, observe
 from tidetable.errors import BadInvocation, TidetableError
 from tidetable.large.sweep import sweep
 
@@ -27,8 +27,8 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
         raise BadInvocation("the payload may have dry_run, true or false")
     swept = sweep(wiring_upkeep.pipeline().sweeper, make_countdown(context), dry_run=dry_run)
     if not dry_run:
-        metrics.add_metric("ObjectsSwept", MetricUnit.Count, swept.orphans + swept.expired)
-        metrics.add_metric("BytesSwept", MetricUnit.Bytes, swept.bytes)
+        count(ObjectsSwept=swept.orphans + swept.expired)
+        measure(MetricUnit.Bytes, BytesSwept=swept.bytes)
     report = swept.document()
     logger.info("swept", report=report)
     if swept.failures and event.get("source") == "schedule":

@@ -38,7 +38,7 @@ def post(
     from handlers import ingest
 
     measured: dict[str, Any] = {}
-    monkeypatch.setattr("handlers.ingest.metrics.add_metric", lambda name, _, value: measured.update({name: value}))
+    monkeypatch.setattr("handlers._observe.metrics.add_metric", lambda name, _, value: measured.update({name: value}))
     sent = {"pathParameters": {"stream": "quakes"}, "body": json.dumps(events)}
     with wiring.serve_pipeline(world.pipeline()):
         return ingest.handler(sent, Timed(world.clock, seconds)), measured  # type: ignore[arg-type]
@@ -107,7 +107,7 @@ def test_the_drain_counts_events_and_the_messages_that_it_could_not_write(monkey
     from handlers import drain
 
     measured: list[tuple[str, float]] = []
-    monkeypatch.setattr("handlers.drain.metrics.add_metric", lambda name, _, value: measured.append((name, value)))
+    monkeypatch.setattr("handlers._observe.metrics.add_metric", lambda name, _, value: measured.append((name, value)))
     world = World()
     world.letters.takes = True
     bodies = [queue_message(world, "1", "2", "3"), "no message", queue_message(world, "4", at=NOW - timedelta(days=9))]
@@ -129,7 +129,7 @@ def test_the_drain_measures_how_long_the_oldest_message_has_waited_however_often
     from handlers import drain
 
     measured: list[tuple[str, float]] = []
-    monkeypatch.setattr("handlers.drain.metrics.add_metric", lambda name, _, value: measured.append((name, value)))
+    monkeypatch.setattr("handlers._observe.metrics.add_metric", lambda name, _, value: measured.append((name, value)))
     world = World()
     waiting = queue_message(world, "1", at=NOW - timedelta(days=9))
     old, young = [(world.clock.now() - timedelta(minutes=ago)).timestamp() * 1000 for ago in (90, 10)]

@@ -42,7 +42,7 @@ def test_a_page_of_the_range_is_read_in_its_order_and_counted(
         return ArchivePage(EVENTS, more=True)
 
     monkeypatch.setattr(reader, "read_archive", answer)
-    monkeypatch.setattr(reader.metrics, "add_metric", lambda name, _, value: counted.update({name: value}))
+    monkeypatch.setattr("handlers._observe.metrics.add_metric", lambda name, _, value: counted.update({name: value}))
     keys = ArchiveRange("manifest", "low", "high", "a", "after")
     sent = json.loads(json.dumps({"keys": msgspec.to_builtins(keys), "limit": limit, "ascending": ascending}))
     assert sent == json.loads(json.dumps(encode_request(keys, limit, ascending=ascending)))

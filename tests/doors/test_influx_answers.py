@@ -172,7 +172,7 @@ def test_a_key_of_another_stream_is_403_in_the_dialects_words(doors: Doors) -> N
 
 def test_metrics_of_a_request_are_published(doors: Doors, monkeypatch: pytest.MonkeyPatch) -> None:
     measured: dict[str, Any] = {}
-    monkeypatch.setattr("handlers.ingest.metrics.add_metric", lambda name, _, value: measured.update({name: value}))
+    monkeypatch.setattr("handlers._observe.metrics.add_metric", lambda name, _, value: measured.update({name: value}))
     write(doors, f"cpu v=1 {T}\ncpu v=2 {OLD}\nbad")
     assert (measured["EventsAccepted"], measured["EventsRejected_too_old"], measured["EventsRejected_invalid"]) == (
         1,
@@ -214,7 +214,7 @@ def test_no_exception_leaves_the_function(doors: Doors, broken: str, monkeypatch
 
 def test_a_refused_request_is_counted_and_no_answer_is_kept(doors: Doors, monkeypatch: pytest.MonkeyPatch) -> None:
     measured: dict[str, Any] = {}
-    monkeypatch.setattr("handlers.ingest.metrics.add_metric", lambda name, _, value: measured.update({name: value}))
+    monkeypatch.setattr("handlers._observe.metrics.add_metric", lambda name, _, value: measured.update({name: value}))
     assert write(doors, f"cpu v=1 {T}").headers["cache-control"] == "no-store"
     measured.clear()
     doors.caller = {"key_id": "k1", "streams": "devices", "can": "write", "series_prefix": ""}

@@ -165,7 +165,7 @@ def test_a_run_is_counted_and_its_lag_is_that_of_its_oldest_record(monkeypatch: 
 
     counted: dict[str, tuple[str, float]] = {}
     monkeypatch.setattr(
-        "handlers.feed.metrics.add_metric",
+        "handlers._observe.metrics.add_metric",
         lambda name, unit, value: counted.update({name: (unit.value, value)}),
     )
     stage = Stage()

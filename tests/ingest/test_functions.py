@@ -46,12 +46,12 @@ class Published:
 
 @pytest.fixture
 def published(monkeypatch: pytest.MonkeyPatch) -> Published:
-    from handlers import drain, ingest
+    from handlers import _observe, drain, ingest
 
     found = Published()
+    monkeypatch.setattr(_observe.metrics, "add_metric", found.add_metric)
+    monkeypatch.setattr(_observe.metrics, "add_metadata", found.add_metadata)
     for module in (ingest, drain):
-        monkeypatch.setattr(module.metrics, "add_metric", found.add_metric)
-        monkeypatch.setattr(module.metrics, "add_metadata", found.add_metadata)
         for level in ("info", "warning", "exception"):
             monkeypatch.setattr(module.logger, level, found.write_line)
     return found

@@ -101,7 +101,7 @@ def test_throttles_of_lowered_tables_are_a_metric_of_their_own(monkeypatch: pyte
     stage = world(capacity=LATE)
     stage.store.throttles = {LOWERED}
     measured: dict[str, Any] = {}
-    monkeypatch.setattr("handlers.ingest.metrics.add_metric", lambda name, _, value: measured.update({name: value}))
+    monkeypatch.setattr("handlers._observe.metrics.add_metric", lambda name, _, value: measured.update({name: value}))
     body = f'[{{"series": "a", "time": "{(NOW - timedelta(hours=30)).isoformat()}", "data": {{}}}}]'
     with wiring.serve_pipeline(stage.pipeline()):
         answer = ingest.handler({"pathParameters": {"stream": "quakes"}, "body": body}, Context())  # type: ignore[arg-type]

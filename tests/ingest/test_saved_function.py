@@ -31,7 +31,7 @@ def deliver_old_message(stage: World, *ids: str) -> None:
 
 def test_an_old_message_is_saved_and_written_by_the_schedule_with_its_metrics(monkeypatch: pytest.MonkeyPatch) -> None:
     metrics: list[tuple[str, float]] = []
-    monkeypatch.setattr("handlers.drain.metrics.add_metric", lambda name, _, value: metrics.append((name, value)))
+    monkeypatch.setattr("handlers._observe.metrics.add_metric", lambda name, _, value: metrics.append((name, value)))
     stage = World()
     deliver_old_message(stage, "1", "2", "3")
     assert ("EventsSaved", 3) in metrics

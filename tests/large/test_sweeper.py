@@ -46,7 +46,9 @@ def stage() -> Iterator[Stage]:
 def counted(sweeper: Any, monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
     """The metrics that were added."""
     values_by_name: dict[str, float] = {}
-    monkeypatch.setattr(sweeper.metrics, "add_metric", lambda name, _, value: values_by_name.update({name: value}))
+    monkeypatch.setattr(
+        "handlers._observe.metrics.add_metric", lambda name, _, value: values_by_name.update({name: value})
+    )
     return values_by_name
 
 
@@ -99,7 +101,7 @@ def test_objects_of_deleted_periods_count_as_swept_and_bytes_as_bytes(
 ) -> None:
     added: list[tuple[str, str, float]] = []
     monkeypatch.setattr(
-        sweeper.metrics, "add_metric", lambda name, unit, value: added.append((name, unit.value, value))
+        "handlers._observe.metrics.add_metric", lambda name, unit, value: added.append((name, unit.value, value))
     )
     lost = orphan(stage, "stored", 0)
     stage.values.put(Blob(lost.key, b"x" * 100, lost.owner))

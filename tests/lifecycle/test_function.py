@@ -66,7 +66,7 @@ def function(monkeypatch: pytest.MonkeyPatch) -> Iterator[Function]:
     monkeypatch.setenv("POWERTOOLS_METRICS_NAMESPACE", "test")
     settings.read_settings.cache_clear()
     made = Function(World())
-    monkeypatch.setattr("handlers.lifecycle.metrics.add_metric", made.measure)
+    monkeypatch.setattr("handlers._observe.metrics.add_metric", made.measure)
     yield made
     settings.read_settings.cache_clear()
 

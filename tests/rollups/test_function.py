@@ -96,7 +96,7 @@ def function(monkeypatch: pytest.MonkeyPatch) -> Function:
     monkeypatch.setenv("TIDETABLE_STAGE", "t")
     monkeypatch.setenv("POWERTOOLS_METRICS_NAMESPACE", "test")
     made = Function()
-    monkeypatch.setattr("handlers.refresher.metrics.add_metric", made.measure)
+    monkeypatch.setattr("handlers._observe.metrics.add_metric", made.measure)
     return made
 
 

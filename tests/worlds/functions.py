@@ -52,7 +52,7 @@ class Function:
         self.stage = stage
         self.measured: dict[str, float] = {}
         self._handler = lifecycle.handler
-        monkeypatch.setattr("handlers.lifecycle.metrics.add_metric", self._measure)
+        monkeypatch.setattr("handlers._observe.metrics.add_metric", self._measure)
 
     def _measure(self, name: str, unit: Any, value: float) -> None:
         self.measured[name] = value
