@@ -9,7 +9,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 import wiring
 from handlers._observe import logger
-from tidetable.access import Access
+from tidetable.access import FULL, Access
 from tidetable.exact_json import encode_json
 from tidetable.problems import CONTENT_TYPE, Problem
 
@@ -58,7 +58,8 @@ def read_access(event: Mapping[str, Any]) -> Access:
     """Read the caller's rights from the authorizer's context of the request; all rights if IAM has authorized the
     request.
     """
-    return Access.of((event.get("requestContext") or {}).get("authorizer"))
+    context = (event.get("requestContext") or {}).get("authorizer")
+    return Access.of(context) if context else FULL
 
 
 def make_json_response(status: int, body: Any, headers: Mapping[str, str] | None = None) -> Response:

@@ -28,6 +28,7 @@ from handlers._http import (
 )
 from handlers._observe import logger, make_countdown, metrics, observe, pause_collector, report_losses, report_query
 from tidetable.access import FULL, Access, find_scopes
+from tidetable.conditions import ANY
 from tidetable.config import Stream
 from tidetable.ports import Tables
 from tidetable.problems import Problem, ProblemError, make_problem
@@ -76,7 +77,8 @@ class QueryRequest(NamedTuple):
         """The stream of the path; 404 if it is unknown, or if this is a reader and the stream has no copies here."""
         pipeline = wiring.get_pipeline()
         name, known, copies = unquote(self.path["stream"]), pipeline.config.streams, pipeline.copies
-        self.access.require_known(name, known)
+        if name not in known:
+            self.access.require_known(name, known)
         if copies is not None:
             copies.refuse_unknown(known[name])
         return known[name]
@@ -136,9 +138,47 @@ def list_periods(request: QueryRequest) -> Response:
     return make_json_response(200, page)
 
 
-def list_events(request: QueryRequest) -> Response:
-    """Answer a page of events."""
-    return _answer_page(request, parse_query, explain_query, run_query)
+def _answer_page(
+    request: QueryRequest,
+    parse: Callable[[Stream, Mapping[str, Sequence[str]], datetime, Seal], _Query],
+    explain: Callable[[_Query, Stream, Reader, Tables, datetime], dict[str, Any]],
+    run: Callable[[_Query, Stream, Reader, datetime, Callable[[], float]], Answer],
+) -> Response:
+    """Answer a page in the form that the request names. With ``explain``, describe what the query would read."""
+    pipeline, policy, parameters = wiring.get_pipeline(), request.stream, request.parameters
+    now, reader = pipeline.clock.now(), request.reader
+    query = parse(policy, parameters, now, reader.seal)
+    if request.access.series_prefix:
+        confine_query(query, request.access)
+    if pipeline.copies is not None:
+        # The cursor may come from a query in the Region of the stage, which may have been consistent.
+        pipeline.copies.refuse_consistent(query.consistent)
+    if "explain" in parameters:
+        # The sizes come from the control plane, so an explanation takes longer than most queries.
+        return make_json_response(200, explain(query, policy, reader, pipeline.table_reader, now))
+    form = choose_form({name: values[0] for name, values in parameters.items() if name in FORMAT}, request.accept)
+    page = run(query, policy, reader, now, request.remaining)
+    # The sources depend on the events of all series, too.
+    page = replace(page, tz=query.tz, shows_sources=not request.access.series_prefix)
+    # The lambda looks the encoder up when it is called, so that only an answer in Arrow waits for the import.
+    rendered = render_answer(page, form, lambda columns: pipeline.encode_table(columns))
+    answer = rendered.answer
+    has_conditions = bool(query.conditions) or query.names != ANY
+    compared = name_conditions(query.conditions, query.names) if has_conditions else ""
+    report_query(request.route, policy.name, answer.cost, shown=answer.count, conditions=compared, losses=answer.losses)
+    headers = request.show_cost(answer.cost) | {"Tidetable-Gaps": str(len(answer.gaps))}
+    if answer.next is not None:
+        headers["Tidetable-Next"] = answer.next
+    if rendered.untyped:
+        # The names of fields may have any characters, but a header is ASCII.
+        names = [f"{quote(name, safe='.')}={count}" for name, count in rendered.untyped.items()]
+        headers["Tidetable-Untyped"] = str(sum(rendered.untyped.values()))
+        headers["Tidetable-Untyped-Columns"] = ",".join(names)
+    return make_text_response(200, rendered.content_type, rendered.body, headers, encoded=rendered.encoded)
+
+
+# Answers a page of events.
+list_events = partial(_answer_page, parse=parse_query, explain=explain_query, run=run_query)
 
 
 def rank_events(request: QueryRequest) -> Response:
@@ -241,7 +281,7 @@ def _route_request(event: dict[str, Any], context: LambdaContext) -> Response:
     refuse_unwritable(parameters)
     headers = read_headers(event)
     path, access = event.get("pathParameters") or {}, read_access(event)
-    if "stream" in path:
+    if "stream" in path and access is not FULL:
         # The authorizer has decided by its own decoding of the path. So the name that is used here is checked again.
         scopes = find_scopes(event.get("httpMethod", "GET"), event["resource"], access)
         access.require(unquote(path["stream"]), *scopes)
@@ -254,41 +294,3 @@ def _route_request(event: dict[str, Any], context: LambdaContext) -> Response:
     return route(
         QueryRequest(path, parameters, headers.get("accept", ""), make_countdown(context), access, event["resource"])
     )
-
-
-def _answer_page(
-    request: QueryRequest,
-    parse: Callable[[Stream, Mapping[str, Sequence[str]], datetime, Seal], _Query],
-    explain: Callable[[_Query, Stream, Reader, Tables, datetime], dict[str, Any]],
-    run: Callable[[_Query, Stream, Reader, datetime, Callable[[], float]], Answer],
-) -> Response:
-    """Answer a page in the form that the request names. With ``explain``, describe what the query would read."""
-    pipeline, policy, parameters = wiring.get_pipeline(), request.stream, request.parameters
-    now, reader = pipeline.clock.now(), request.reader
-    query = parse(policy, parameters, now, reader.seal)
-    if request.access.series_prefix:
-        confine_query(query, request.access)
-    if pipeline.copies is not None:
-        # The cursor may come from a query in the Region of the stage, which may have been consistent.
-        pipeline.copies.refuse_consistent(query.consistent)
-    if "explain" in parameters:
-        # The sizes come from the control plane, so an explanation takes longer than most queries.
-        return make_json_response(200, explain(query, policy, reader, pipeline.table_reader, now))
-    form = choose_form({name: values[0] for name, values in parameters.items() if name in FORMAT}, request.accept)
-    page = run(query, policy, reader, now, request.remaining)
-    # The sources depend on the events of all series, too.
-    page = replace(page, tz=query.tz, shows_sources=not request.access.series_prefix)
-    # The lambda looks the encoder up when it is called, so that only an answer in Arrow waits for the import.
-    rendered = render_answer(page, form, lambda columns: pipeline.encode_table(columns))
-    answer = rendered.answer
-    compared = name_conditions(query.conditions, query.names)
-    report_query(request.route, policy.name, answer.cost, shown=answer.count, conditions=compared, losses=answer.losses)
-    headers = request.show_cost(answer.cost) | {"Tidetable-Gaps": str(len(answer.gaps))}
-    if answer.next is not None:
-        headers["Tidetable-Next"] = answer.next
-    if rendered.untyped:
-        # The names of fields may have any characters, but a header is ASCII.
-        names = [f"{quote(name, safe='.')}={count}" for name, count in rendered.untyped.items()]
-        headers["Tidetable-Untyped"] = str(sum(rendered.untyped.values()))
-        headers["Tidetable-Untyped-Columns"] = ",".join(names)
-    return make_text_response(200, rendered.content_type, rendered.body, headers, encoded=rendered.encoded)

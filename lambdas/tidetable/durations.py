@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
+from functools import lru_cache
 from typing import Any
 
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
@@ -30,6 +31,7 @@ class Duration(timedelta):
         return f"{seconds}s"
 
 
+@lru_cache(256)
 def parse_length(text: str) -> timedelta:
     """Read a duration, or whole weeks such as ``2w``; ValueError says what they look like."""
     match = _LENGTH.fullmatch(text)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
+from functools import lru_cache
 
 import msgspec
 
@@ -116,6 +117,7 @@ def parse_label(label: str) -> Period:
     raise InvalidName(f"{label[:40]!r} is not a period: write such as 2026-01-31T13, 2026-01-31, 2026-W05 or 2026-01")
 
 
+@lru_cache(1024)
 def _shift_start(start: datetime, kind: Kind, count: int) -> datetime:
     if kind is Kind.MONTH:
         months = start.year * 12 + start.month - 1 + count

@@ -69,7 +69,9 @@ def test_an_aggregate_is_cut_between_two_steps_alone(top: str | None, count: int
     reader: Any = SimpleNamespace(seal=SEAL)
     cost: Any = None
     aggregation = parse_aggregation(STREAM, parameters, NOW, SEAL)
-    answer = Aggregate(next=None, gaps=(), cost=cost, sources=(), rows=rows, aggregation=aggregation, reader=reader)
+    answer = Aggregate(
+        stream="s", next=None, gaps=(), cost=cost, sources=(), rows=rows, aggregation=aggregation, reader=reader
+    )
     cut = answer.cut_to(count)
     assert (None if cut is None else [row["group"]["series"] for row in cut.rows]) == kept
     assert cut is None or cut.next is not None

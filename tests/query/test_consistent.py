@@ -116,7 +116,7 @@ def test_a_table_that_was_archived_while_it_was_read_is_read_from_its_archive() 
     archived_meanwhile(fixture)
     page = run(fixture, **SPAN_OF_FIXTURE)
     assert (page.count, page.gaps) == (10, [])
-    assert [stage.source for stage in page.sources] == ["archive"]
+    assert [scan.source for scan in page.sources] == [("archive", None)]
 
 
 @pytest.mark.parametrize("copies", [None, Copies("eu-west-1", "us-east-1")], ids=["stage", "reader"])

@@ -136,7 +136,7 @@ def test_a_ranking_goes_on_though_its_periods_are_archived(stage: Stage) -> None
         policy, now = stage.config.streams["s"], stage.clock.now()
         ranking = parse_ranking(policy, {name: [value] for name, value in parameters.items()}, now, stage.seal)
         top = find_top(ranking, policy, stage.reader(), now, lambda: 100.0)
-        assert not top.tied
+        assert not top.extras["tied"]
         ranked += [(row["value"], row["id"]) for row in top.rows if row["id"].startswith("e")]
         if top.next is None:
             break

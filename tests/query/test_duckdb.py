@@ -112,7 +112,7 @@ def test_the_first_of_a_ranking_are_those_of_sql(
     ranked: list[Any] = []
     while True:
         top = find_top(parse_ranking(TIMELY, parameters, NOW, SEAL), TIMELY, base.reader, NOW, lambda: 100.0)
-        assert not top.tied
+        assert not top.extras["tied"]
         assert [row["rank"] for row in top.rows] == list(range(1, len(top.rows) + 1))
         assert all(row["value"] == row["data"]["mag"] for row in top.rows)
         ranked += [(row["id"], row["value"]) for row in top.rows]

@@ -199,7 +199,7 @@ def header_of(rows: list[dict[str, Any]], *columns: str) -> list[str]:
         def cut_to(self, count: int) -> None:
             raise NotImplementedError(count)
 
-    made = Made(next=None, gaps=(), cost=Cost(), sources=(), rows=rows)
+    made = Made(stream="s", next=None, gaps=(), cost=Cost(), sources=(), rows=rows)
     return render_answer(made, AnswerForm("csv"), encode_stream).body.splitlines()[0].split(",")
 
 

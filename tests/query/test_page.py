@@ -93,7 +93,14 @@ def answer(*batches: Rows) -> Events:
         return f"after {position.id}"
 
     return Events(
-        next=None, gaps=[], cost=Cost(), sources=[], rows=batches, projection=EVERYTHING, make_cursor=make_cursor
+        stream="s",
+        next=None,
+        gaps=[],
+        cost=Cost(),
+        sources=[],
+        rows=batches,
+        projection=EVERYTHING,
+        make_cursor=make_cursor,
     )
 
 

@@ -47,6 +47,7 @@ def test_gaps_of_damage_are_reported_to_the_operator_with_lost_data() -> None:
     gaps = [Gap(start, end, GapReason.DAMAGED_PACK), Gap(start, end, GapReason.DELETED)]
     nothing: Any = None
     answer = Events(
+        stream="s",
         next=None,
         gaps=gaps,
         cost=nothing,
@@ -68,7 +69,16 @@ def test_gaps_of_damage_are_reported_to_the_operator_with_lost_data() -> None:
 def test_a_listing_has_the_columns_of_its_kind(name: str, own: list[str]) -> None:
     nothing: Any = None
     page = Listed(
-        name=name, next=None, gaps=(), cost=nothing, sources=(), rows=[], listing=nothing, reader=nothing, places=()
+        name=name,
+        stream="s",
+        next=None,
+        gaps=(),
+        cost=nothing,
+        sources=(),
+        rows=[],
+        listing=nothing,
+        reader=nothing,
+        places=(),
     )
     assert list(page.columns) == [*own, "first", "first_within", "last", "last_within"]
 
@@ -86,6 +96,7 @@ def test_a_listing_that_is_cut_goes_on_after_its_last_row(
     nothing: Any = None
     page = Listed(
         name="series",
+        stream="s",
         next=None,
         gaps=(),
         cost=nothing,

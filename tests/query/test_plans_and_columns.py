@@ -21,7 +21,7 @@ from tidetable.query.indexed_series import Stretch, is_noted, read_series
 from tidetable.query.merge import Demand, PlacedColumns, _Range, compute_share
 from tidetable.query.model import EVERYTHING, Position, Projection, Query
 from tidetable.query.packs.scan import PackScan
-from tidetable.query.page import MAX_BODY_BYTES, count_fitting_rows, list_gaps
+from tidetable.query.page import MAX_BODY_BYTES, count_fitting_rows
 from tidetable.query.plain.plain_scans import needs_table_data
 from tidetable.query.plan import cover_range
 from tidetable.query.render import _escape_cell
@@ -87,9 +87,11 @@ def test_gaps_of_the_future_are_not_shown_and_faults_are_losses() -> None:
         START + HOUR, START + DAY, GapReason.TABLE_MISSING
     )
     missing = Gap.of_missing(entry(), START - DAY, NOON)
-    assert list_gaps([missing]) == [
-        {"from": "2026-03-01T00:00:00.000000Z", "to": "2026-03-01T12:00:00.000000Z", "reason": "table missing"}
-    ]
+    assert missing.document() == {
+        "from": "2026-03-01T00:00:00.000000Z",
+        "to": "2026-03-01T12:00:00.000000Z",
+        "reason": "table missing",
+    }
 
 
 @pytest.mark.parametrize(

@@ -245,7 +245,7 @@ def test_a_ranking_that_is_cut_goes_on_after_its_last_event() -> None:
     assert (ids(whole), whole.next) == (["1-4", "1-3", "1-2", "1-1", "1-0"], None)
     cut = whole.cut_to(3)
     assert cut is not None
-    assert (ids(cut), cut.tied) == (["1-4", "1-3", "1-2"], False)
+    assert (ids(cut), cut.extras["tied"]) == (["1-4", "1-3", "1-2"], False)
     assert cut.next is not None
     assert ids(ask(policy, base, cursor=cut.next)) == ["1-1", "1-0"]
     again = cut.cut_to(1)

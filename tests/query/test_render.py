@@ -73,6 +73,7 @@ def rendered(kind: str, **more: Any) -> tuple[str, str]:
     """The content type and the body of an answer with the row ``{"n":1}``."""
     row = Listed(
         name="series",
+        stream="s",
         next=None,
         gaps=(),
         cost=Cost(),
@@ -81,6 +82,7 @@ def rendered(kind: str, **more: Any) -> tuple[str, str]:
         listing=SimpleNamespace(stream="s", query=SimpleNamespace(start=NOON, end=NOON)),  # type: ignore[arg-type]
         reader=SimpleNamespace(),  # type: ignore[arg-type]
         places=(),
+        extras={"from": "2026-03-05T12:00:00.000000Z", "to": "2026-03-05T12:00:00.000000Z"},
     )
     answer = render_answer(row, AnswerForm(kind, **more), encode_stream)
     return answer.content_type, answer.body

@@ -306,14 +306,14 @@ def test_the_groups_in_memory_are_as_many_as_a_function_has_room_for() -> None:
 def test_the_events_and_the_cells_of_one_period_are_two_sources() -> None:
     aggregation = parse_aggregation(STREAM, SPAN, NOON, SEAL)
     scans: list[Any] = [
-        SimpleNamespace(
-            entry=SimpleNamespace(stream=name, period=parse_label("2026-03-05")), source="table", index_name=i
-        )
+        SimpleNamespace(entry=SimpleNamespace(stream=name, period=parse_label("2026-03-05")), source=("table", i))
         for name, i in (("s", "all"), ("s-hourly", None), ("s", "all"))
     ]
     reader: Any = SimpleNamespace(sketches=DDSketches())
     cost: Any = None
-    answer = Aggregate(next=None, gaps=(), cost=cost, sources=scans, rows=[], aggregation=aggregation, reader=reader)
+    answer = Aggregate(
+        stream="s", next=None, gaps=(), cost=cost, sources=scans, rows=[], aggregation=aggregation, reader=reader
+    )
     assert answer.describe_rest()["sources"] == [
         {"period": "2026-03-05", "from": "table", "index": "all"},
         {"period": "2026-03-05", "from": "table", "rollup": "s-hourly"},

@@ -95,7 +95,7 @@ def test_ties_that_are_too_many_are_told_and_not_read(monkeypatch: pytest.Monkey
     many = [scored(day, number, 7 if number < 1500 else 8) for day in LIVE for number in range(1502)]
     base = StoredEvents(TIMELY, many, [TIMELY.layout] * DAYS)
     top = ask(base, index="best_of_all", limit="10")
-    assert (top.tied, top.next, len(top.rows)) == (True, None, 10)
+    assert (top.extras["tied"], top.next, len(top.rows)) == (True, None, 10)
     assert [row["value"] for row in top.rows] == [8] * 6 + [7] * 4
     assert base.store.items_read < 1000
 

@@ -38,7 +38,7 @@ def rows_of(found: Aggregate, stats: str = STATS) -> Rows:
 
 def rollups_of(found: Aggregate) -> set[str]:
     """The names of the rollups from which an answer was read."""
-    return {name for scan in found.sources if (name := found.find_rollup(scan)) is not None}
+    return {scan.entry.stream for scan in found.sources} - {found.stream}
 
 
 def tally(events: Iterable[Mapping[str, Any]], step: timedelta, by: Iterable[str], field: str | None = "n") -> Rows:

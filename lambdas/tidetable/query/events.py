@@ -9,16 +9,17 @@ from tidetable.catalog import Entry
 from tidetable.conditions import ANY
 from tidetable.config import Stream
 from tidetable.problems import ProblemError, refuse_request
-from tidetable.query.batches import ArchiveBatch, Batch, LiveBatch, TimeUp
+from tidetable.query.batches import ArchiveBatch, LiveBatch, TimeUp
 from tidetable.query.earlier import make_archive_rows, make_rows
 from tidetable.query.hydrate import complete_rows
+from tidetable.query.merge import Demand
 from tidetable.query.model import Position, Query, Reader
 from tidetable.query.page import Events, EventsPage
 from tidetable.query.plan import plan_query
-from tidetable.query.read import Scanner, read_periods
+from tidetable.query.read import read_periods, read_scans
 from tidetable.query.rows import Rows
-from tidetable.query.scans import find_visible_gaps
-from tidetable.query.session import ReadSession
+from tidetable.query.scans import Scan, find_visible_gaps
+from tidetable.query.session import ReadPass, ReadSession
 from tidetable.remaining import Remaining
 from tidetable.times import MOMENT
 
@@ -28,19 +29,19 @@ def run_query(query: Query, stream: Stream, reader: Reader, now: datetime, remai
 
     def read(entries: Sequence[Entry], forgiving: bool) -> Events:
         plan, session = plan_query(query, entries), ReadSession(reader, remaining, forgiving)
-        scanner = Scanner(query, session, count=query.limit + 1)
-        page = EventsPage(query.limit)
-        position = _fill_page(page, scanner, scanner.read_scans(plan.scans), query, session)
+        work, page = ReadPass(query, session, Demand(query.limit + 1, filtered=False)), EventsPage(query.limit)
+        position = _fill_page(page, work, plan.scans)
         if not page.count and position is not None and not _is_ahead(query, position):
             raise _refuse_slow(query)
         rows = [row for rows in page.rows for row in rows.rows]
         losses = complete_rows(rows, session) if rows else []
         return Events(
+            stream=query.stream,
             rows=page.rows,
             next=None if position is None else reader.seal.seal(query.make_cursor(position)),
-            gaps=find_visible_gaps([*plan.gaps, *session.gaps], now),
+            gaps=find_visible_gaps(gaps, now) if (gaps := [*plan.gaps, *session.gaps]) else [],
             cost=session.cost,
-            sources=session.sources,
+            sources=list(session.sources.values()),
             data_losses=[*losses, *session.hidden_losses],
             projection=query.projection,
             declared=stream.archive.columns,
@@ -67,11 +68,10 @@ def _refuse_slow(query: Query) -> ProblemError:
     return refuse_request(422, "too_much", detail)
 
 
-def _fill_page(
-    page: EventsPage, scanner: Scanner, batches: Iterable[Batch], query: Query, session: ReadSession
-) -> Position | None:
+def _fill_page(page: EventsPage, work: ReadPass, scans: Iterable[Scan]) -> Position | None:
     """Fill a page; return the position where the next page begins, None at the end of the range."""
-    for batch in batches:
+    query, session = work.query, work.session
+    for batch in read_scans(work, scans):
         if isinstance(batch, TimeUp):
             return find_stop(query, page, batch.reached)
         # The contents of a batch are either all text or all items, so the first element decides.
@@ -83,7 +83,7 @@ def _fill_page(
             if not page.take(rows):
                 return page.position
         # A single event with its versions may exceed the limit.
-        scanner.demand.count = max(query.limit + 1 - page.count, 1)
+        work.demand.count = max(query.limit + 1 - page.count, 1)
         if batch.reached is not None and not session.has_time:
             return find_stop(query, page, batch.reached)
     return None

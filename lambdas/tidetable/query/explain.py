@@ -15,7 +15,6 @@ from tidetable.config import Stream
 from tidetable.ports import Pools, Table, Tables
 from tidetable.query.estimate import Estimate, estimate_query, list_filters
 from tidetable.query.model import Query, Reader
-from tidetable.query.page import list_gaps
 from tidetable.query.plan import plan_query
 from tidetable.query.read import AHEAD
 from tidetable.query.scans import ArchiveScan, IndexScan, Plan, Scan
@@ -71,7 +70,7 @@ def show_plan(shown: dict[str, Any], plan: Plan, query: Query | None, estimated:
         "query": shown,
         "stages": [_show_scan(scan, list_filters(scan, query)) for scan in islice(scans, MAX_SHOWN)],
         "stages_left_out": sum(1 for _ in scans),
-        "gaps": list_gaps(plan.gaps),
+        "gaps": [gap.document() for gap in plan.gaps],
         "estimate": estimated.document(),
     }
 
@@ -109,9 +108,9 @@ def show_conditions(conditions: Sequence[Condition]) -> list[dict[str, Any]]:
 def _show_scan(scan: Scan, filters: list[str]) -> dict[str, Any]:
     return {
         "period": scan.entry.period.label,
-        "source": scan.source,
+        "source": scan.source[0],
         "table": None if isinstance(scan, ArchiveScan) else scan.entry.table,
-        "index": scan.index_name,
+        "index": scan.source[1],
         "from": to_text(scan.start),
         "to": to_text(scan.end),
         "ranges": scan.count or 1,

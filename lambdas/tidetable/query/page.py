@@ -17,7 +17,6 @@ from tidetable.exact_json import decode_json, encode_json
 from tidetable.query.model import ALL, Cost, Position, Projection
 from tidetable.query.rows import Row, Rows, count_escaped_bytes
 from tidetable.query.scans import Gap, Scan
-from tidetable.times import to_text
 
 if TYPE_CHECKING:
     from tidetable.query.typed import Kind, TypedTable
@@ -77,9 +76,11 @@ class Answer(ABC):
 
     ``sources`` are the scans that were read; ``shows_sources`` is False if the caller must not see them.
     ``data_losses`` are the reasons why data of events is missing. ``declared`` maps fields to their declared types.
-    ``tz`` is the zone in which times are shown; empty for UTC.
+    ``tz`` is the zone in which times are shown; empty for UTC. ``extras`` are the members that only this kind of answer
+    has.
     """
 
+    stream: str
     next: str | None
     gaps: Sequence[Gap]
     cost: Cost
@@ -88,6 +89,7 @@ class Answer(ABC):
     data_losses: Sequence[str] = ()
     declared: Mapping[str, str] = field(default_factory=dict)
     tz: str = ""
+    extras: Mapping[str, Any] = field(default_factory=dict)
 
     # The name of the rows in the answer, their members that are times, and True if the rows surely fit into a page as
     # JSON.
@@ -135,7 +137,7 @@ class Answer(ABC):
 
     def describe_rest(self) -> dict[str, Any]:
         """Describe the answer without its rows: the cursor, the gaps and the sources."""
-        rest = {"next": self.next, **self.show_extras(), "gaps": list_gaps(self.gaps)}
+        rest = {"next": self.next, **self.extras, "gaps": [gap.document() for gap in self.gaps]}
         if self.tz:
             from tidetable.query.local import show_rest  # imported only when it is needed
 
@@ -145,18 +147,11 @@ class Answer(ABC):
     def _list_sources(self) -> list[dict[str, Any]]:
         sources: dict[tuple[str, str, str | None], dict[str, Any]] = {}
         for scan in self.sources:
-            period, source, rollup = scan.entry.period.label, scan.source, self.find_rollup(scan)
-            members = {"period": period, "from": source, "index": scan.index_name, "rollup": rollup}
+            entry, (source, index) = scan.entry, scan.source
+            period, rollup = entry.period.label, None if entry.stream == self.stream else entry.stream
+            members = {"period": period, "from": source, "index": index, "rollup": rollup}
             sources[period, source, rollup] = {name: text for name, text in members.items() if text is not None}
         return list(sources.values())
-
-    def find_rollup(self, scan: Scan) -> str | None:  # noqa: ARG002 - aggregates need it
-        """Find the rollup that a scan reads; None for the stream's own events."""
-        return None
-
-    def show_extras(self) -> dict[str, Any]:
-        """Return the members that only this kind of answer has."""
-        return {}
 
     def document(self) -> dict[str, Any]:
         """Return the body of the answer."""
@@ -291,8 +286,3 @@ def take_earlier(row: Row, versions: Iterable[Row | None], count: int) -> None:
         if version is not None:
             earlier.append(version)
     row.earlier, row.left_out = tuple(earlier), count - number - 1
-
-
-def list_gaps(gaps: Iterable[Gap]) -> list[dict[str, Any]]:
-    """List gaps in the form of the API."""
-    return [{"from": to_text(gap.start), "to": to_text(gap.end), "reason": gap.reason} for gap in gaps]

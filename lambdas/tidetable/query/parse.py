@@ -51,12 +51,15 @@ _Kind = TypeVar("_Kind", bound=Cursor)
 class Parameters(msgspec.Struct, frozen=True):
     """The parameters of a request to a stream: all of their values, and the first value of each parameter.
 
-    Each method parses some of them. ProblemError says what to change.
+    ``conditions`` are the parameters that are conditions on data. ``tz`` is the zone; empty for UTC. Each method parses
+    some of them. ProblemError says what to change.
     """
 
     stream: Stream
     texts: Mapping[str, Sequence[str]]
     values: Mapping[str, str]
+    conditions: Mapping[str, str]
+    tz: str = ""
 
     @classmethod
     def read(
@@ -73,7 +76,9 @@ class Parameters(msgspec.Struct, frozen=True):
                 raise refuse_parameter(f"{name} is given {len(values)} times; give it once")
             if name == "explain" and values[0] != "true":
                 raise refuse_parameter("explain must be true, or left out")
-        return cls(stream, texts, {name: values[0] for name, values in texts.items()})
+        first = {name: texts[name][0] for name in texts}
+        conditions = {name: value for name, value in first.items() if name not in known}
+        return cls(stream, texts, first, conditions, _parse_zone(first["tz"]) if "tz" in first else "")
 
     def open_cursor(self, kind: type[_Kind], seal: Seal, list_repeats: Callable[[_Kind], dict[str, bool]]) -> _Kind:
         """Return the query and the position of the request's cursor. The request must have a cursor.
@@ -121,18 +126,6 @@ class Parameters(msgspec.Struct, frozen=True):
             raise refuse_parameter(detail)
         return text == other
 
-    @property
-    def tz(self) -> str:
-        """The zone of the request; empty for UTC. Raises ProblemError for a name that is not a zone's."""
-        if "tz" not in self.values:
-            return ""
-        from tidetable.zones import find_zone  # only a request with a zone waits for the import
-
-        try:
-            return find_zone(self.values["tz"]).key
-        except UnknownZone as error:
-            raise refuse_parameter(f"tz: {error}") from error
-
     def parse_instant(self, name: str, now: datetime) -> datetime | None:
         """Parse a parameter that is an instant; None if the request does not have it."""
         if name not in self.values:
@@ -171,14 +164,13 @@ class Parameters(msgspec.Struct, frozen=True):
             raise refuse_parameter(f"fields is a list such as mag,place: 1 to {MAX_FIELDS} names, or *")
         if len(values.get("fields", "").encode()) > MAX_FIELDS_BYTES:
             raise refuse_parameter(f"fields has at most {MAX_FIELDS_BYTES} bytes: ask for less, or for *")
-        return Projection(fields, versions=self.parse_flag("versions")).of(self.stream)
+        projection = Projection(fields, versions=self.parse_flag("versions"))
+        return projection.of(self.stream) if projection.versions or self.stream.cold else projection
 
     def list_repeats(self, query: RangeSelection, now: datetime) -> dict[str, bool]:
         """List the parameters by name, with True for each parameter that repeats the cursor's query."""
-        projection, names, values = self.parse_projection(), parse_names(self.texts), self.values
-        conditions = {
-            name: parse_conditions(self.stream, {name: values[name]}) for name in values if is_condition(name)
-        }
+        projection, names = self.parse_projection(), parse_names(self.texts)
+        conditions = {name: parse_conditions(self.stream, {name: text}) for name, text in self.conditions.items()}
         return {
             "from": self.parse_instant("from", now) == query.start,
             "to": self.parse_instant("to", now) == query.end,
@@ -196,7 +188,8 @@ class Parameters(msgspec.Struct, frozen=True):
 
         By default its range ends with the window, or at ``latest``.
         """
-        names, (start, end) = parse_names(self.texts), self.parse_range(now, latest=latest)
+        names = ANY if self.values.keys().isdisjoint(NAMES) else parse_names(self.texts)
+        start, end = self.parse_range(now, latest=latest)
         query = Query(
             self.stream.name,
             start,
@@ -204,7 +197,7 @@ class Parameters(msgspec.Struct, frozen=True):
             names,
             self.parse_flag("order"),
             limit,
-            conditions=parse_conditions(self.stream, self.values),
+            conditions=parse_conditions(self.stream, self.conditions) if self.conditions else (),
             projection=self.parse_projection(),
             consistent=self.parse_flag("consistent"),
             low_priority=self.parse_flag("priority"),
@@ -215,6 +208,16 @@ class Parameters(msgspec.Struct, frozen=True):
         return query
 
 
+def _parse_zone(text: str) -> str:
+    """Parse the name of a zone. Raises ProblemError for a name that is not a zone's."""
+    from tidetable.zones import find_zone  # only a request with a zone waits for the import
+
+    try:
+        return find_zone(text).key
+    except UnknownZone as error:
+        raise refuse_parameter(f"tz: {error}") from error
+
+
 def parse_query(stream: Stream, parameters: Mapping[str, Sequence[str]], now: datetime, seal: Seal) -> Query:
     """Read the query string. Without ``from`` and ``to`` the range is the last hour, and up to ``ahead`` from now."""
     request = Parameters.read(stream, parameters, KNOWN)
@@ -223,7 +226,8 @@ def parse_query(stream: Stream, parameters: Mapping[str, Sequence[str]], now: da
         cursor = request.open_cursor(Query, seal, lambda query: request.list_repeats(query, now))
         return msgspec.structs.replace(cursor, limit=limit, projection=cursor.projection.of(stream))
     query = request.parse_query(now, limit)
-    refuse_scan(stream, query)
+    if stream.key.partition_by == "series" and not query.names.series:
+        refuse_scan(stream, query)
     if query.names != ANY:
         # Conditions have 2,048 bytes and fields 1,024 at most, so no query without names is too long.
         refuse_long(query.make_cursor(Position(query.start)))

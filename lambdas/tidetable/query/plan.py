@@ -14,6 +14,9 @@ from tidetable.query.model import Query
 from tidetable.query.readings import choose_reading
 from tidetable.query.scans import ArchiveScan, Gap, Plan, Scan, find_edges, is_ahead
 
+# A table that is partitioned by time, if no index can answer a condition.
+_TABLE = AccessPath(None, (), ())
+
 
 class _Scans(msgspec.Struct, frozen=True):
     """The scans of a query. Each is made when it is needed: a long range may have many, and a page needs only a few."""
@@ -69,6 +72,8 @@ def cover_range(
 def find_access_path(query: Query, entry: Entry, start: datetime, end: datetime) -> AccessPath | None:
     """Find the way in which a query reads ``[start, end)`` of a period; None if there is no way without a scan."""
     layout = entry.layout
+    if layout.partition_by == "time" and not (query.conditions or query.low_priority):
+        return _TABLE
     whole = timedelta(seconds=layout.bucket) if layout.bucket else entry.period.end - entry.period.start
     options = {"consistent": query.consistent, "low": query.low_priority}
     return choose_access_path(layout, query.names, query.conditions, share=(end - start) / whole, **options)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future
 from datetime import datetime
 from itertools import islice
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 import msgspec
 
@@ -19,11 +19,10 @@ from tidetable.errors import ArchiveBusy, TableMissing
 from tidetable.ports import ArchivePage, ArchiveRange, CatalogReader, Page, RangeRead
 from tidetable.query.archives import ARCHIVES, read_archive_pages, wait_for_page
 from tidetable.query.batches import ArchiveBatch, Batch, TimeUp
-from tidetable.query.merge import Demand
-from tidetable.query.model import Position, Query
+from tidetable.query.model import Position
 from tidetable.query.readings import ScanReader, choose_reading
 from tidetable.query.scans import ArchiveScan, Scan
-from tidetable.query.session import PageKind, ReadPass, ReadSession
+from tidetable.query.session import PageKind, ReadPass
 
 _Answer = TypeVar("_Answer")
 # At most this many scans are begun at once.
@@ -53,81 +52,68 @@ def read_periods(
         return read(catalog.entries(stream, start, end, consistent=True), True)
 
 
-class Scanner:
-    """One pass over the scans of a plan, in the order of the answer. ``session`` gets its cost, its gaps and its sources.
+def read_scans(work: ReadPass, scans: Iterable[Scan]) -> Iterator[Batch]:
+    """Read the events of the scans of a plan, in the order of the answer.
 
-    ``demand`` says how many events are still wanted, at first ``count``.
+    Scans are begun one at a time, then two, then four. So if the first scan fills the page, no other scan costs reads,
+    but a long empty range does not take one step per scan.
     """
+    query, session = work.query, work.session
+    begun = deque[tuple[Scan, ScanReader, Sequence[Page]]]()
+    coming, ahead = iter(scans), 1
+    pool = session.reader.pools(ARCHIVES)
+    try:
+        while following := [begun[0][0]] if begun else list(islice(coming, ahead)):
+            scan = following[0]
+            edge = Position(scan.start if query.ascending else scan.end)
+            if work.has_advanced and not session.has_time:
+                yield TimeUp(edge)
+                return
+            if not begun:
+                begun.extend(_begin_scans(work, following, pool))
+                ahead = min(2 * ahead, AHEAD, max(_RANGES // max(scan.count, 1), 1))
+            _, reader, pages = begun.popleft()
+            yield from reader.read(pages, edge)
+            work.has_advanced = True
+    finally:
+        # A full page does not wait for reads that were begun ahead.
+        pool.shutdown(wait=False, cancel_futures=True)
 
-    def __init__(self, query: Query, session: ReadSession, *, count: int) -> None:
-        self.demand = Demand(count, filtered=False)
-        self._work = ReadPass(query, session, self.demand)
 
-    def read_scans(self, scans: Iterable[Scan]) -> Iterator[Batch]:
-        """Read the events of the scans, in order.
+def _begin_scans(
+    work: ReadPass, scans: Sequence[Scan], pool: Executor
+) -> Iterator[tuple[Scan, ScanReader, Sequence[Page]]]:
+    """Begin some scans: read the first pages of all of them at the same time."""
+    readers: list[ScanReader] = []
+    due: dict[PageKind, list[RangeRead]] = {}
+    for scan in scans:
+        reader: ScanReader
+        if isinstance(scan, ArchiveScan):
+            reader = _ArchiveReader(scan, work, pool, pool.submit(_read_archive_page, work, scan.keys))
+        else:
+            work.entries[scan.entry.table] = scan.entry
+            reader = choose_reading(scan.entry.layout).begin(scan, work)
+        due.setdefault(reader.kind, []).extend(reader.reads)
+        readers.append(reader)
+    pages = {kind: iter(work.fetch(reads, kind, 0 if kind.whole else len(reads))) for kind, reads in due.items()}
+    for scan, reader in zip(scans, readers, strict=True):
+        yield scan, reader, list(islice(pages[reader.kind], len(reader.reads)))
 
-        Scans are begun one at a time, then two, then four. So if the first scan fills the page, no other scan costs
-        reads, but a long empty range does not take one step per scan.
-        """
-        work = self._work
-        query, session = work.query, work.session
-        begun = deque[tuple[Scan, ScanReader, Sequence[Page]]]()
-        coming, ahead = iter(scans), 1
-        pool = session.reader.pools(ARCHIVES)
-        try:
-            while following := [begun[0][0]] if begun else list(islice(coming, ahead)):
-                scan = following[0]
-                edge = Position(scan.start if query.ascending else scan.end)
-                if work.has_advanced and not session.has_time:
-                    yield TimeUp(edge)
-                    return
-                if not begun:
-                    begun.extend(self._begin_scans(following, pool))
-                    ahead = min(2 * ahead, AHEAD, max(_RANGES // max(scan.count, 1), 1))
-                _, reader, pages = begun.popleft()
-                yield from reader.read(pages, edge)
-                work.has_advanced = True
-        finally:
-            # A full page does not wait for reads that were begun ahead.
-            pool.shutdown(wait=False, cancel_futures=True)
 
-    def _begin_scans(self, scans: Sequence[Scan], pool: Executor) -> Iterator[tuple[Scan, ScanReader, Sequence[Page]]]:
-        """Begin some scans: read the first pages of all of them at the same time."""
-        work, begun = self._work, []
-        due: dict[PageKind, list[RangeRead]] = {}
-        for scan in scans:
-            reader: ScanReader
-            if isinstance(scan, ArchiveScan):
-                reader = _ArchiveReader(scan, work, pool)
-            else:
-                work.entries[scan.entry.table] = scan.entry
-                reader = choose_reading(scan.entry.layout).begin(scan, work)
-            reads = reader.begin()
-            if reads:
-                due.setdefault(reader.kind, []).extend(reads)
-            begun.append((scan, reader, len(reads)))
-        pages = {kind: iter(work.fetch(reads, kind, 0 if kind.whole else len(reads))) for kind, reads in due.items()}
-        for scan, reader, count in begun:
-            yield scan, reader, list(islice(pages[reader.kind], count)) if count else []
+def _read_archive_page(work: ReadPass, keys: ArchiveRange) -> ArchivePage:
+    """Read a page of an archive: call the function that reads it."""
+    return work.session.reader.archive.read(keys, limit=work.demand.count, ascending=work.query.ascending)
 
 
 class _ArchiveReader(msgspec.Struct):
-    """Reads the archive of a period. Its first page is read while other scans begin."""
+    """Reads the archive of a period, which has no key ranges. Its ``first`` page is read while other scans begin."""
 
     scan: ArchiveScan
     work: ReadPass
     pool: Executor
-    first: Future[ArchivePage] | None = None
-
-    @property
-    def kind(self) -> PageKind:
-        """Any kind: an archive has no pages of a store."""
-        return PageKind()
-
-    def begin(self) -> Sequence[RangeRead]:
-        """Begin to read the first page; an archive has no key ranges."""
-        self.first = self.pool.submit(self._read_page, self.scan.keys)
-        return ()
+    first: Future[ArchivePage]
+    kind: ClassVar[PageKind] = PageKind()
+    reads: ClassVar[Sequence[RangeRead]] = ()
 
     def read(self, pages: Sequence[Page], edge: Position) -> Iterator[ArchiveBatch | TimeUp]:  # noqa: ARG002 - see ScanReader
         """Read the pages of an archive. If the first page is slow, the range was read up to ``edge``.
@@ -138,7 +124,7 @@ class _ArchiveReader(msgspec.Struct):
         session, series = work.session, work.query.series
 
         def read(keys: ArchiveRange) -> ArchivePage | None:
-            page = next(reading, None) or self.pool.submit(self._read_page, keys)
+            page = next(reading, None) or self.pool.submit(_read_archive_page, work, keys)
             return wait_for_page(page, session.remaining)
 
         for page, reached in read_archive_pages(scan.keys, scan.entry.layout.find_ordering_layout(series), read):
@@ -153,8 +139,3 @@ class _ArchiveReader(msgspec.Struct):
             session.cost.read += page.read
             yield ArchiveBatch(scan, page, position if page.more else None)
             edge, work.has_advanced = position or edge, True
-
-    def _read_page(self, keys: ArchiveRange) -> ArchivePage:
-        """Read a page of an archive: call the function that reads it."""
-        work = self.work
-        return work.session.reader.archive.read(keys, limit=work.demand.count, ascending=work.query.ascending)

@@ -27,19 +27,20 @@ from tidetable.query.units import Patience, ReadUnit
 
 
 class ScanReader(Protocol):
-    """Reads a scan in the order of time."""
+    """Reads a scan in the order of time. Its first pages are read together with those of other scans."""
+
+    @property
+    def reads(self) -> Sequence[RangeRead]:
+        """The reads of the first pages."""
+        ...
 
     @property
     def kind(self) -> PageKind:
-        """The kind of its first pages."""
-        ...
-
-    def begin(self) -> Sequence[RangeRead]:
-        """Begin to read; return the reads of the first pages, which are read together with those of other scans."""
+        """The kind of pages."""
         ...
 
     def read(self, pages: Sequence[Page], edge: Position) -> Iterator[Batch]:
-        """Yield the events in order. ``pages`` answer the reads of ``begin``.
+        """Yield the events in order. ``pages`` answer ``reads``.
 
         If the time is up before any event is known, the range was read up to ``edge``.
         """
@@ -56,7 +57,7 @@ class FormReading(Protocol):
         ...
 
     def begin(self, scan: Any, work: ReadPass) -> ScanReader:
-        """Make the reader of a scan in the order of time."""
+        """Begin to read a scan in the order of time."""
         ...
 
     def begin_unit(

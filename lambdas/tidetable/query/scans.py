@@ -24,7 +24,7 @@ from tidetable.times import MOMENT, from_text, to_text
 
 # Events that are gathered are read to their end. AWS: a page of a query ends at 1 MB, whatever its limit.
 GATHERED = 10_000
-Source = Literal["table", "index", "replica", "archive"]  # of an answer's events
+Source = tuple[Literal["table", "index", "replica", "archive"], str | None]  # of an answer's events
 
 
 class Gap(msgspec.Struct, frozen=True):
@@ -35,6 +35,10 @@ class Gap(msgspec.Struct, frozen=True):
     start: datetime
     end: datetime
     reason: GapReason
+
+    def document(self) -> dict[str, str]:
+        """Show the gap in the form of the API."""
+        return {"from": to_text(self.start), "to": to_text(self.end), "reason": self.reason}
 
     @property
     def losses(self) -> list[str]:
@@ -90,11 +94,9 @@ class LiveScan(_Scan, frozen=True, kw_only=True):
 
     @property
     def source(self) -> Source:
-        return "table" if self.keys.index is None else "replica" if self.keys.index.replica else "index"
-
-    @property
-    def index_name(self) -> str | None:
-        return None if self.keys.index is None else self.keys.index.name
+        """Where the events come from, and the name of the index; None if it is not an index."""
+        index = self.keys.index
+        return ("table", None) if index is None else ("replica" if index.replica else "index", index.name)
 
     @property
     def count(self) -> int:
@@ -114,7 +116,7 @@ class LiveScan(_Scan, frozen=True, kw_only=True):
     def measure_events(self, table: Table) -> tuple[float, float]:
         """Return the number of events in all that the scan is a part of, and the bytes of one; zeros if unknown."""
         # DynamoDB counts an index separately from its table.
-        count, size = table.index_sizes.get(self.index_name or "", (table.item_count, table.size_bytes))
+        count, size = table.index_sizes.get(self.source[1] or "", (table.item_count, table.size_bytes))
         return (count, size / count) if count else (0.0, 0.0)
 
     def estimate_parts(self, each: float, total: float, size: float, item_bytes: float, first: int) -> list[float]:  # noqa: ARG002 - as above
@@ -230,8 +232,7 @@ class ArchiveScan(_Scan, frozen=True, kw_only=True):
     """The scan of a period's archive. The archive's reader applies all conditions, also the conditions on names."""
 
     keys: ArchiveRange
-    source: ClassVar[Source] = "archive"
-    index_name: ClassVar[str | None] = None
+    source: ClassVar[Source] = "archive", None
     count: ClassVar[int] = 0
     unpacks: ClassVar[bool] = False
 

@@ -50,7 +50,8 @@ class ReadSession(msgspec.Struct):
     remaining: Remaining = lambda: inf
     forgiving: bool = False
     cost: Cost = msgspec.field(default_factory=Cost)
-    _sources: dict[tuple[str, datetime, datetime], Scan] = msgspec.field(default_factory=dict)
+    # The scans that were read. If a scan is read some series at a time, it is here once.
+    sources: dict[tuple[str, datetime, datetime], Scan] = msgspec.field(default_factory=dict)
     # Each gap with its table and the key of its item.
     _gaps: dict[tuple[Gap, str, str, str], None] = msgspec.field(default_factory=dict)
     # The losses, for the operator, of gaps that the caller must not see.
@@ -61,14 +62,9 @@ class ReadSession(msgspec.Struct):
         """True if enough time is left for another read."""
         return self.remaining() >= RESERVE
 
-    @property
-    def sources(self) -> list[Scan]:
-        """The scans that were read. If a scan is read some series at a time, it is here once."""
-        return list(self._sources.values())
-
     def note_source(self, scan: Scan) -> None:
         """Note that a scan is read."""
-        self._sources.setdefault((scan.entry.table, scan.start, scan.end), scan)
+        self.sources.setdefault((scan.entry.table, scan.start, scan.end), scan)
 
     @property
     def gaps(self) -> list[Gap]:

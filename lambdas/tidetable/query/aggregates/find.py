@@ -18,7 +18,7 @@ from tidetable.query.aggregates.rolled import choose_sections
 from tidetable.query.model import Reader
 from tidetable.query.page import ComputedRows
 from tidetable.query.read import read_periods
-from tidetable.query.scans import Scan, find_visible_gaps
+from tidetable.query.scans import find_visible_gaps
 from tidetable.query.session import ReadSession
 from tidetable.remaining import Remaining
 from tidetable.statistics import TIMES
@@ -40,15 +40,6 @@ class Aggregate(ComputedRows):
     @property
     def columns(self) -> Sequence[str]:
         return ["start", "end", *(f"group.{name}" for name in self.aggregation.by), *self.aggregation.stats]
-
-    def find_rollup(self, scan: Scan) -> str | None:
-        """Find the rollup that a scan reads."""
-        return None if scan.entry.stream == self.aggregation.stream else scan.entry.stream
-
-    def show_extras(self) -> dict[str, Any]:
-        """Return the statistics that are estimates, each with its greatest possible relative error."""
-        bounds = {"relative_error": self.reader.sketches.relative_error}
-        return {"approximate": dict.fromkeys(self.aggregation.approximate, bounds)}
 
     def cut_to(self, count: int) -> Aggregate | None:
         """Cut the page to the rows of its first steps. A step is never divided between pages.
@@ -75,14 +66,18 @@ def find_aggregate(
         session = ReadSession(reader, remaining, forgiving)
         with localcontext(EXACT):
             run = AggregatePass(aggregation, session).read_sections(choice.sections)
+        # The greatest possible relative error of statistics that are estimates.
+        bounds = {"relative_error": reader.sketches.relative_error}
         return Aggregate(
             rows=run.result,
             next=None if run.stopped is None else reader.seal.seal(aggregation.make_cursor(run.stopped)),
             gaps=find_visible_gaps([*choice.gaps, *session.gaps], now),
             cost=session.cost,
-            sources=session.sources,
+            sources=list(session.sources.values()),
             data_losses=session.hidden_losses,
             declared=stream.archive.columns,
+            stream=stream.name,
+            extras={"approximate": dict.fromkeys(aggregation.approximate, bounds)},
             aggregation=aggregation,
             reader=reader,
         )

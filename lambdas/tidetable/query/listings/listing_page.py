@@ -10,8 +10,6 @@ from tidetable.query.listings.listing_parameters import Listing, Place, find_pla
 from tidetable.query.listings.names import NameRecord
 from tidetable.query.model import Reader
 from tidetable.query.page import ComputedRows
-from tidetable.query.scans import Scan
-from tidetable.times import to_text
 
 if TYPE_CHECKING:
     from tidetable.query.typed import Kind
@@ -41,14 +39,6 @@ class Listed(ComputedRows):
     @property
     def columns(self) -> Sequence[str]:
         return _COLUMNS[self.name]
-
-    def find_rollup(self, scan: Scan) -> str | None:
-        """Find the rollup that a scan reads."""
-        return None if scan.entry.stream == self.listing.stream else scan.entry.stream
-
-    def show_extras(self) -> dict[str, Any]:
-        """Return the range of the listing. The rollups, not the request, may decide where it begins."""
-        return {"from": to_text(self.listing.query.start), "to": to_text(self.listing.query.end)}
 
     def cut_to(self, count: int) -> Listed | None:
         """Cut the page to its first rows, with the cursor that continues after them."""

@@ -65,8 +65,11 @@ def find_listing(listing: Listing, stream: Stream, reader: Reader, now: datetime
             next=reader.seal.seal(listing.make_cursor(shown[-1][0])) if has_more else None,
             gaps=find_visible_gaps([*choice.gaps, *session.gaps], now),
             cost=session.cost,
-            sources=session.sources,
+            sources=list(session.sources.values()),
             data_losses=session.hidden_losses,
+            stream=listing.stream,
+            # The rollups, not the request, may decide where the range begins.
+            extras={"from": to_text(listing.query.start), "to": to_text(listing.query.end)},
             listing=listing,
             reader=reader,
             places=[place for place, _ in shown],

@@ -49,9 +49,17 @@ class PackedReading:
         for partitions, first, last in slice_range(query, entry.layout, start, end):
             yield plan_pack_scan(query, path, entry, partitions, first, last)
 
-    def begin(self, scan: PackScan, reads: ReadPass) -> PackReader:
-        """Begin to read a scan in the order of time."""
-        return PackReader(scan, reads)
+    def begin(self, scan: PackScan, work: ReadPass) -> PackReader:
+        """Begin to read a scan in the order of time. Packs are read completely: DynamoDB cannot see the events in them.
+
+        A page of the oldest events is no walk in the order of time. A condition on data is checked on the copy that
+        counts, so nobody knows where such a page ends. If there are many ranges, the packs of each wave of reads are
+        opened before the next.
+        """
+        kind = PageKind(count=choose_form(scan.entry.layout).count_events)
+        oldest = work.query.ascending and not scan.conditions
+        waits = oldest and scan.count > 2 * TEXTS_AT_ONCE
+        return PackReader(scan, work, kind, () if waits else scan.make_first_reads(work.demand.count), oldest)
 
     def begin_unit(
         self, scan: PackScan, query: Query, session: ReadSession, fields: tuple[str, ...], patience: Patience
@@ -153,29 +161,13 @@ class PackedReading:
 
 
 class PackReader(msgspec.Struct):
-    """Reads the events of a scan in the order of time. ``reads`` are those of the first pages."""
+    """Reads the events of a scan in the order of time, or a page of its ``oldest`` events."""
 
     scan: PackScan
     work: ReadPass
-    reads: Sequence[RangeRead] = ()
-
-    @property
-    def kind(self) -> PageKind:
-        """The kind of pages: packs are read completely, because DynamoDB cannot see the events in them."""
-        return PageKind(count=choose_form(self.scan.entry.layout).count_events)
-
-    @property
-    def _begins_with_oldest(self) -> bool:
-        """True if a page of the oldest events is read, and not a walk in the order of time.
-
-        A condition on data is checked on the copy that counts, so nobody knows where such a page ends.
-        """
-        return self.work.query.ascending and not self.scan.conditions
-
-    def begin(self) -> Sequence[RangeRead]:
-        """Return the reads of the first pages; none if the packs of each wave are opened before the next is read."""
-        self.reads = self.scan.make_first_reads(self.work.demand.count)
-        return () if self._begins_with_oldest and self.scan.count > 2 * TEXTS_AT_ONCE else self.reads
+    kind: PageKind
+    reads: Sequence[RangeRead]
+    oldest: bool
 
     def read(self, pages: Sequence[Page], edge: Position) -> Iterator[LiveBatch | TimeUp]:
         """Yield the events in order. ``pages`` answer the first reads.
@@ -189,12 +181,13 @@ class PackReader(msgspec.Struct):
         names, names_of = scan.find_names_left(work.query), scan.entry.layout.parse_names
         demand.filtered = names != ANY or bool(scan.conditions)
         walk: PackWalk | OldestFirst
-        if self._begins_with_oldest:
+        if self.oldest:
             holds, names = None if names == ANY else names.hold, ANY
             walk, ranges = OldestFirst(scan, session, demand, holds), 0
         else:
             walk, ranges = PackWalk(scan, session, demand, ascending=work.query.ascending), scan.count
-        for columns, reached in walk.read(self.reads, pages, partial(work.fetch, kind=self.kind, ranges=ranges)):
+        reads = self.reads or scan.make_first_reads(demand.count)
+        for columns, reached in walk.read(reads, pages, partial(work.fetch, kind=self.kind, ranges=ranges)):
             if names != ANY:
                 columns = columns.where([names.hold(*names_of(*key)[1:]) for key in zip(*columns[:2], strict=True)])
             yield LiveBatch(scan, self._complete(columns), reached)

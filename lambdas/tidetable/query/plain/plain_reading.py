@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
+from functools import partial
 
+import msgspec
 from msgspec.structs import replace
 
 from tidetable.catalog import Entry
-from tidetable.conditions import Condition
+from tidetable.conditions import ANY, Condition, NameConditions
 from tidetable.events import Item
 from tidetable.layout import Key, Layout
-from tidetable.ports import KeyRange, RangeRead
+from tidetable.ports import ItemColumns, KeyRange, Page, RangeRead
+from tidetable.problems import refuse_request
 from tidetable.query.access_path import AccessPath, suggest_index
+from tidetable.query.batches import LiveBatch
+from tidetable.query.gather import gather_events
+from tidetable.query.hydrate import match_conditions, read_base_items
 from tidetable.query.lookups import Lookup, LookupTable, group_series
-from tidetable.query.model import Query
-from tidetable.query.plain.in_order import GatherReader, IndexReader, TableReader
+from tidetable.query.merge import Merged, PlacedColumns, merge_ranges
+from tidetable.query.model import Position, Query
 from tidetable.query.plain.plain_scans import plan_index_scan, spread_over_series
 from tidetable.query.scans import GatherScan, IndexScan, LiveScan, TableScan, find_edges, is_ahead, slice_range
-from tidetable.query.session import ReadPass, ReadSession
+from tidetable.query.session import PageKind, ReadPass, ReadSession
 from tidetable.query.units import IndexUnit, Patience, ReadUnit
 from tidetable.query.waves import AT_ONCE
 
@@ -39,11 +45,15 @@ class PlainReading:
             else:
                 yield _plan_table_scan(query, path, entry, partitions, first, last)
 
-    def begin(self, scan: TableScan | IndexScan, reads: ReadPass) -> TableReader:
-        """Begin to read a scan in the order of time."""
+    def begin(self, scan: TableScan | IndexScan, work: ReadPass) -> TableReader:
+        """Begin to read a scan in the order of time. The data of plain events stays text if it is shown as stored."""
+        texts = work.query.projection.as_stored
+        kind, reads = PageKind(texts=texts, decoded=not texts), scan.make_first_reads(work.demand.count)
         if isinstance(scan, GatherScan):
-            return GatherReader(scan, reads)
-        return IndexReader(scan, reads) if isinstance(scan, IndexScan) else TableReader(scan, reads)
+            return GatherReader(scan, work, kind._replace(whole=True), reads)
+        if isinstance(scan, IndexScan):
+            return IndexReader(scan, work, kind, reads)
+        return TableReader(scan, work, kind, reads)
 
     def begin_unit(
         self,
@@ -115,3 +125,105 @@ def _plan_table_scan(
     if layout.partition_by == "series" and query.series is None:
         return replace(scan, series_ranges=spread_over_series(query, layout, keys))
     return replace(scan, partitions=partitions, suffixes=layout.list_suffixes(query.names.series, query.names.ids))
+
+
+class TableReader(msgspec.Struct):
+    """Reads the scan of a table or of its read replica in the order of time. Its ranges are read in parallel."""
+
+    scan: TableScan | IndexScan
+    work: ReadPass
+    kind: PageKind
+    reads: Sequence[RangeRead]
+
+    def read(self, pages: Sequence[Page], edge: Position) -> Iterator[LiveBatch]:  # noqa: ARG002 - see ScanReader
+        """Yield the events in order. ``pages`` answer the first reads."""
+        scan, work = self.scan, self.work
+        query, session = work.query, work.session
+        names = ANY if query.names == ANY else scan.find_names_left(query)
+        session.note_source(scan)
+        work.demand.filtered = names != ANY or bool(scan.conditions)
+        for (_, pks, sks, contents), last in self._merge(pages, names):
+            columns = ItemColumns(pks, sks, contents)
+            if not columns.are_text:
+                # DynamoDB has filtered the events whose data is text.
+                columns = self._complete(columns)
+            yield LiveBatch(scan, columns, None if last is None else scan.find_position(last, query.series))
+
+    def _merge(self, pages: Sequence[Page], names: NameConditions) -> Iterator[Merged]:
+        """Merge the ranges. AWS: a filter cannot use attributes of the primary key, and an event's names are only there."""
+        scan, work = self.scan, self.work
+        merged = merge_ranges(
+            self.reads,
+            pages,
+            partial(work.fetch, kind=self.kind, ranges=scan.count),
+            work.demand.choose_due,
+            ascending=work.query.ascending,
+            of_series=isinstance(scan, TableScan) and bool(scan.series_ranges),
+        )
+        if names == ANY:
+            return merged
+        names_of = scan.entry.layout.parse_names
+        return (
+            Merged(placed.where([names.hold(*names_of(*key)[1:]) for key in zip(*placed[1:3], strict=True)]), edge)
+            for placed, edge in merged
+        )
+
+    def _complete(self, columns: ItemColumns) -> ItemColumns:
+        """Return the events that meet all conditions."""
+        return match_conditions(columns, self.scan, self.work.session)
+
+
+class IndexReader(TableReader):
+    """Reads the scan of an index. For a moment, an index may hold an event twice: under its old and its new value."""
+
+    scan: IndexScan
+
+    def _merge(self, pages: Sequence[Page], names: NameConditions) -> Iterator[Merged]:
+        return self._cut(super()._merge(pages, names))
+
+    def _cut(self, merged: Iterable[Merged]) -> Iterator[Merged]:
+        """Cut items into as many as are wanted, if data that the index lacks is fetched for them."""
+        scan = self.scan
+        for placed, edge in merged:
+            if not scan.fetches and (len(scan.partitions) > 1 or len(scan.heads) > 1):
+                placed = PlacedColumns.of({entry[1:3]: entry for entry in zip(*placed, strict=True)}.values())
+            while scan.fetches and len(placed.sks) > (count := self.work.demand.count):
+                # The table decides which of an event's two entries is the present entry, so both are fetched at once.
+                one, other = zip(*placed.cut(count - 1, count + 1)[1:3], strict=True)
+                count += one == other
+                yield Merged(placed.cut(0, count), placed.order[count - 1])
+                placed = placed.cut(count)
+            yield Merged(placed, edge)
+
+    def _complete(self, columns: ItemColumns) -> ItemColumns:
+        """Complete the events with the data that the index lacks, and return those that meet all conditions."""
+        if self.scan.fetches:
+            session, consistent = self.work.session, self.work.query.consistent
+            columns = ItemColumns.of(read_base_items(columns.items(), self.scan, session, consistent=consistent))
+        return super()._complete(columns)
+
+
+class GatherReader(IndexReader):
+    """Reads the ranges of an index that are not in the order of time."""
+
+    scan: GatherScan
+
+    def _merge(self, pages: Sequence[Page], names: NameConditions) -> Iterator[Merged]:
+        fetch = partial(self.work.fetch, kind=self.kind, ranges=0)
+        ascending = self.work.query.ascending
+        gathered = gather_events(
+            self.scan, self.reads, pages, fetch, names, ascending=ascending, check_time=self._check_time
+        )
+        return self._cut(gathered)
+
+    def _check_time(self) -> None:
+        """Raise ProblemError if no time is left for more pages: an incomplete gathering has no answer."""
+        if self.work.session.has_time:
+            return
+        scan = self.scan
+        levels = ", ".join(f"where.{field}" for field in scan.index.levels)
+        detail = (
+            f"the index {scan.index.name} holds more events of this value in {scan.entry.period.label} than an answer has time to"
+            f" put in order: narrow from and to, or name all of its levels ({levels}), whose events are in order"
+        )
+        raise refuse_request(422, "too_much", detail)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tidetable.query.model import ALL, Reader
 from tidetable.query.page import ComputedRows
@@ -28,7 +28,6 @@ class Top(ComputedRows):
     reader: Reader
     keys: Sequence[RankKey]
     unread: Decimal | None
-    tied: bool = False
     name = "top"
 
     @property
@@ -40,9 +39,6 @@ class Top(ComputedRows):
         from tidetable.query.typed import type_events  # imported only when it is needed
 
         return type_events(",".join(self.join_texts()), self.declared, self.ranking.projection, ranked=True)
-
-    def show_extras(self) -> dict[str, Any]:
-        return {"tied": self.tied}
 
     def cut_to(self, count: int) -> Top | None:
         """Cut the page to its first events, with the cursor that continues after them."""
@@ -60,4 +56,4 @@ class Top(ComputedRows):
         tied = bool(self.rows) and last is not None and last.number == self.unread
         following = last is not None and more and not tied
         cursor = self.reader.seal.seal(self.ranking.make_cursor(last)) if last is not None and following else None
-        return replace(self, tied=tied, next=cursor)
+        return replace(self, extras={"tied": tied}, next=cursor)

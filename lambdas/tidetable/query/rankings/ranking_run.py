@@ -115,6 +115,7 @@ class _Run:
             sources=scans,
             data_losses=self._losses,
             declared=self._stream.archive.columns,
+            stream=ranking.stream,
             ranking=ranking,
             reader=self._session.reader,
             keys=[key for key, _ in shown],
