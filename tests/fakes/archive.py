@@ -13,13 +13,42 @@ from tidetable.catalog import ArchiveFacts, State
 from tidetable.errors import ArchiveFailed
 from tidetable.events import Event, Item
 from tidetable.exact_json import decode_json
-from tidetable.layout import Layout
+from tidetable.layout import Layout, find_plain
 from tidetable.packs import DamagedPack, OpenedItem, open_item
-from tidetable.ports import ArchivePage, ArchiveRange, Clock
-from tidetable.times import from_text
+from tidetable.ports import ArchiveColumns, ArchivePage, ArchiveRange, Clock, WholeRange
+from tidetable.times import from_text, to_text
 
 # Parts per period, and events per page. Pages are as short as those of large events.
 _PARTS, _PAGE = 2, 7
+
+
+def choose_page(events: Iterable[Event], keys: WholeRange, most: int) -> ArchiveColumns:
+    """The first events of a range, at most so many, as columns."""
+    ordered = sorted(
+        (
+            event
+            for event in events
+            if keys.start <= to_text(event.time) < keys.end
+            and keys.names.hold(event.series, event.id)
+            and all(condition.holds(event.data) for condition in keys.conditions)
+        ),
+        key=lambda event: event.time,
+    )[keys.skip :]
+    shown, rest = ordered[:most], ordered[most:]
+    times = [to_text(event.time) for event in shown]
+    reached = to_text(rest[0].time) if rest else None
+    skip = times.count(reached or "")
+    return ArchiveColumns(
+        times=times,
+        series=[event.series for event in shown],
+        ids=[event.id for event in shown] if keys.ids else [],
+        values={
+            path: [event.data if not path else find_plain(event.data, path) for event in shown] for path in keys.fields
+        },
+        reached=reached,
+        skip=skip + (keys.skip if skip and reached == keys.start else 0),
+        read=len(shown),
+    )
 
 
 class FakeArchive:
@@ -37,6 +66,9 @@ class FakeArchive:
 
     def read(self, keys: ArchiveRange, *, limit: int, ascending: bool) -> ArchivePage:
         return read_archive(keys, self, limit=min(limit, _PAGE) if keys.rank is None else limit, ascending=ascending)
+
+    def read_whole(self, keys: WholeRange) -> ArchiveColumns:
+        return choose_page(self.periods[keys.manifest], keys, _PAGE)
 
     def manifest(self, key: str) -> Manifest:
         parts = tuple(

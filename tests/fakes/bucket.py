@@ -7,13 +7,14 @@ from typing import Any
 
 from aws.archive.render import render_canonical
 from aws.dynamodb.wire import decode_item
+from tests.fakes.archive import choose_page
 from tests.fakes.items import read_event
 from tidetable.archive import ItemsDigest
 from tidetable.archive.manifest import Manifest, Part
 from tidetable.archive.reading import ArchivedEvent, read_archive
 from tidetable.events import Item
 from tidetable.layout import Layout
-from tidetable.ports import ArchivePage, ArchiveRange
+from tidetable.ports import ArchiveColumns, ArchivePage, ArchiveRange, WholeRange
 from tidetable.times import to_text
 from tidetable.versions.shown import read_version
 
@@ -124,15 +125,24 @@ class FakeBucketReader:
             self._manifests[body] = Manifest.decode(body)
         return self._manifests[body]
 
-    def events(self, part: Part, keys: ArchiveRange, layout: Layout, *, ascending: bool) -> Iterator[ArchivedEvent]:
+    def _open(self, part: Part, layout: Layout) -> list[_Group]:
         if part.sha256 not in self._parts:
             items = FakeFormat().items(self._bucket.objects[part.key], layout)
             events = [(read_event(layout, item), read_version(item) if layout.versioned else None) for item in items]
             self._parts[part.sha256] = [
                 _Group(events[at : at + ROWS_PER_GROUP]) for at in range(0, len(events), ROWS_PER_GROUP)
             ]
+        return self._parts[part.sha256]
+
+    def read_whole(self, keys: WholeRange) -> ArchiveColumns:
+        manifest = self.manifest(keys.manifest)
+        groups = [group for part in manifest.parts for group in self._open(part, manifest.layout)]
+        rows = [row for group in groups for row in group.events]
+        return choose_page([event for event, version in rows if version is None or version.newest], keys, 1_000)
+
+    def events(self, part: Part, keys: ArchiveRange, layout: Layout, *, ascending: bool) -> Iterator[ArchivedEvent]:
         low, high = layout.find_place(keys.low), layout.find_place(keys.high)
-        groups = [group for group in self._parts[part.sha256] if group.overlaps(low, high)]
+        groups = [group for group in self._open(part, layout) if group.overlaps(low, high)]
         for group in groups if ascending else reversed(groups):
             yield from group.events if ascending else reversed(group.events)
 

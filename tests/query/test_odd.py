@@ -4,7 +4,7 @@ import tracemalloc
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import islice
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -221,7 +221,7 @@ class Ticking:
 def test_a_slow_archive_ends_the_page_where_it_was_read_to() -> None:
     base = timely([make_event(0, n) for n in range(60)])
     slow = Ticking(base, 12.0)
-    base.reader.archive = slow
+    base.reader.archive = cast("Any", slow)
     parameters: dict[str, str] = {"order": "asc", "limit": "40"}
     ids: list[str] = []
     for _ in range(40):
@@ -269,7 +269,7 @@ def test_the_newest_version_decides_for_all_of_an_archived_event(kept: Stream) -
             reader: Any = self
             return reading.read_archive(keys, reader, limit=limit, ascending=ascending)
 
-    base.reader.archive = Versions()
+    base.reader.archive = cast("Any", Versions())
     for order in ("asc", "desc"):
         for status, wanted in (("paid", ["0-1"] * 3), ("open", ["0-0"] * 2)):
             document = ask(
@@ -312,7 +312,7 @@ def test_an_archived_event_of_many_large_versions_shows_as_many_as_a_page_of_the
             pages.append(len(page.events))
             return page
 
-    base.reader.archive = Versions()
+    base.reader.archive = cast("Any", Versions())
     span = {"from": [to_text(START)], "to": [to_text(START + timedelta(days=1))]}
     parameters = span | {"series": ["s0", "s1"], "versions": ["all"], "order": ["asc"], "limit": ["50"]}
     answer: Any = run_query(parse_query(kept, parameters, NOW, SEAL), kept, base.reader, NOW, lambda: 100.0)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from aws.errors import list_aws_errors
 from tidetable.catalog import State
 from tidetable.errors import ArchiveBusy, ArchiveFailed
-from tidetable.ports import ArchivePage, ArchiveRange
+from tidetable.ports import ArchiveColumns, ArchivePage, ArchiveRange, WholeRange
 
 if TYPE_CHECKING:
     from mypy_boto3_lambda import LambdaClient
@@ -70,3 +70,9 @@ class LambdaArchiveReader(_Function):
         from tidetable.archive.wire import decode_page, encode_request
 
         return decode_page(self._call(encode_request(keys, limit, ascending=ascending), _READ_SECONDS))
+
+    def read_whole(self, keys: WholeRange) -> ArchiveColumns:
+        """Call the function for the columns of one page."""
+        from tidetable.archive.wire import decode_columns, encode_whole_request  # as above
+
+        return decode_columns(self._call(encode_whole_request(keys), _READ_SECONDS))

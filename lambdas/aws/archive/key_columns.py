@@ -94,11 +94,11 @@ class KeyColumns:
         """Calculate the keys from the columns, by attribute name."""
         time = columns["time"].cast(pa.timestamp("us"))
         series, id = _escape_names(columns["series"]), _escape_names(read_ids(columns))
-        stamp = _render_times(time)
+        stamp = render_times(time)
         if self._layout.partition_by == "time":
             size = self._layout.bucket * 1_000_000
             starts = pc.multiply(pc.divide(time.cast(pa.int64()), size), size).dictionary_encode()
-            head = _render_times(starts.dictionary.cast(pa.timestamp("us"))).take(starts.indices)
+            head = render_times(starts.dictionary.cast(pa.timestamp("us"))).take(starts.indices)
             sk = concatenate(stamp, series, id, separator="#")
         else:
             head, sk = series, concatenate(stamp, id, separator="#")
@@ -121,7 +121,7 @@ class KeyColumns:
         )
 
 
-def _render_times(time: pa.Array) -> pa.Array:
+def render_times(time: pa.Array) -> pa.Array:
     # Arrow's cast of a timestamp to text costs a tenth of its strftime.
     return concatenate(pc.replace_substring(pc.cast(time, _TEXT), " ", "T"), "Z")
 

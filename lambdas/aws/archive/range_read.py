@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC
 from decimal import Decimal
 from io import RawIOBase
@@ -47,7 +47,7 @@ def read_between(
         index
         for index in range(file.num_row_groups)
         if _overlaps_group(file.metadata.row_group(index), first, last)
-        and _may_match(file.metadata.row_group(index), note, keys)
+        and may_match(file.metadata.row_group(index), note, keys.conditions)
     ]
     for index in groups if ascending else reversed(groups):
         rows = list(PartRows(file.read_row_group(index, columns=names), layout).events())
@@ -59,16 +59,16 @@ def _overlaps_group(group: Any, first: Any, last: Any) -> bool:
     return bool(times.min.replace(tzinfo=UTC) <= last and first <= times.max.replace(tzinfo=UTC))
 
 
-def _may_match(group: Any, note: Note, keys: ArchiveRange) -> bool:
-    """True if the range needs the row group: by its statistics, one of its events may meet all conditions."""
+def may_match(group: Any, note: Note, conditions: Sequence[Condition]) -> bool:
+    """True if a range with conditions needs the row group: by its statistics, one of its events may meet all conditions."""
     statistics = {group.column(at).path_in_schema: group.column(at).statistics for at in range(group.num_columns)}
     rest = statistics.get("data")
-    if not keys.conditions or rest is None or not rest.has_min_max or not rest.min == rest.max == "{}":
+    if not conditions or rest is None or not rest.has_min_max or not rest.min == rest.max == "{}":
         return True
     columns = {column.name: column for column in note.all()}
     return all(
         _may_meet(condition, columns[condition.field], statistics.get(condition.field), group.num_rows)
-        for condition in keys.conditions
+        for condition in conditions
         if condition.field in columns
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC
 from functools import cached_property
 from typing import Any
@@ -72,6 +72,24 @@ class PartRows:
     def _at(self) -> pa.Array:
         return pc.cast(pc.cast(self._arrays["accepted_at"], pa.int64()), _TEXT)
 
+    def __len__(self) -> int:
+        return self._count
+
+    def render_fields(self, names: Iterable[str] | None = None) -> dict[str, pa.Array]:
+        """Render the columns of data as JSON, by name and in order; null where a row has no value in the column."""
+        fields = self._fields if names is None else {name: self._fields[name] for name in names if name in self._fields}
+        rendered = {}
+        for name, (column, texts) in fields.items():
+            if column.letter == "S":
+                texts = concatenate('"', escape_json(texts), '"')
+            rendered[name] = pc.cast(texts, _TEXT)
+        return rendered
+
+    def find_others(self, text: str) -> pa.Array:
+        """Mark the rows with values beside the columns, whose text contains this text."""
+        rest = self._arrays["data"]
+        return pc.and_(pc.not_equal(rest, "{}"), pc.match_substring(rest, text))
+
     def count_into(self, facts: ItemsDigest) -> None:
         """Add the rows' facts: by columns for rows that columns describe completely, row by row for the others."""
         arrays, keys = self._arrays, self._keys
@@ -108,7 +126,7 @@ class PartRows:
         keys = {name: array.to_pylist() for name, array in self._keys.items()}
         attributes = self._arrays["attributes"].to_pylist()
         at = self._at.to_pylist()
-        for row, data in self._read_data(only):
+        for row, data in self.read_data(only):
             item: dict[str, Any] = {
                 name: {"S": values[row]} for name, values in keys.items() if values[row] is not None
             }
@@ -127,12 +145,12 @@ class PartRows:
         versions = read_versions(self._layout, self._arrays, self._at)
         times, series = (self._arrays[name].to_pylist() for name in ("time", "series"))
         ids = read_ids(self._arrays).to_pylist()
-        for row, data in self._read_data(None):
+        for row, data in self.read_data(None):
             values = {name: plain(value) for name, value in data.items()}
             event = Event(series[row], times[row].astimezone(UTC), ids[row], values)
             yield event, versions[row] if versions is not None else None
 
-    def _read_data(self, only: set[int] | None) -> Iterator[tuple[int, dict[str, Any]]]:
+    def read_data(self, only: set[int] | None) -> Iterator[tuple[int, dict[str, Any]]]:
         """Read each row's ``data`` in DynamoDB JSON: values of columns, and values that no column could store exactly."""
         fields = [(name, column.letter, texts.to_pylist()) for name, (column, texts) in self._fields.items()]
         rest = self._arrays["data"].to_pylist()

@@ -6,14 +6,16 @@ from collections.abc import Iterator
 from io import RawIOBase
 from typing import Any
 
+import pyarrow.parquet as pq
 from botocore.exceptions import BotoCoreError, ClientError
 
+from aws.archive.column_read import read_page
 from aws.archive.range_read import read_between
 from aws.objects import S3Objects
 from tidetable.archive.manifest import Manifest, Part
 from tidetable.archive.reading import ArchivedEvent, describe_damage
 from tidetable.layout import Layout
-from tidetable.ports import ArchiveRange
+from tidetable.ports import ArchiveRange, WholeRange
 
 # One request for this many bytes at a file's end brings its footer and, if the file is small, the whole file.
 _TAIL_BYTES = 256 * 1024
@@ -74,6 +76,14 @@ class S3PartReader:
             return Manifest.decode(self._objects.get(key))
         except (ClientError, BotoCoreError, ValueError) as error:
             raise describe_damage(key, error) from error
+
+    def read_whole(self, keys: WholeRange) -> str:
+        """Read the first events of a range as JSON; see ``column_read``."""
+        manifest = self.manifest(keys.manifest)
+        try:
+            return read_page(keys, manifest, lambda part: pq.ParquetFile(Ranged(self._objects, part.key, part.size)))
+        except (ClientError, BotoCoreError, OSError, ValueError) as error:
+            raise describe_damage(keys.manifest, error) from error
 
     def events(self, part: Part, keys: ArchiveRange, layout: Layout, *, ascending: bool) -> Iterator[ArchivedEvent]:
         """Yield the events of the part's row groups that the range overlaps."""

@@ -1,14 +1,16 @@
-"""Encode and decode the query function's request to the archive reader, and the page that the archive reader answers."""
+"""Encode and decode the query function's requests to the archive reader, and the pages that the archive reader answers."""
 
 from __future__ import annotations
 
+from base64 import b64decode, b64encode
 from typing import Any
+from zlib import compress, decompress
 
 import msgspec
 
 from tidetable.events import Event
 from tidetable.exact_json import decode_json, encode_json
-from tidetable.ports import ArchivePage, ArchiveRange, EventVersion
+from tidetable.ports import ArchiveColumns, ArchivePage, ArchiveRange, EventVersion, WholeRange
 from tidetable.times import from_text, to_text
 
 
@@ -35,3 +37,25 @@ def decode_page(payload: Any) -> ArchivePage:
     known = None if versions is None else [EventVersion(*version) for version in versions]
     cut, read = payload.get("cut", False), payload.get("read", len(events))
     return ArchivePage(events, payload["more"], known, payload.get("reached"), cut, read)
+
+
+def encode_whole_request(keys: WholeRange) -> dict[str, Any]:
+    """Encode a request for the columns of a page."""
+    return {"whole": msgspec.to_builtins(keys)}
+
+
+def decode_whole_request(payload: Any) -> WholeRange | None:
+    """Decode the request that ``encode_whole_request`` wrote; None for any other request."""
+    return msgspec.convert(payload["whole"], WholeRange) if "whole" in payload else None
+
+
+def encode_columns(text: str) -> dict[str, Any]:
+    """Encode the JSON of columns as JSON values. Compressed it takes a third, and quotes are not doubled."""
+    return {"columns": b64encode(compress(text.encode(), level=1)).decode()}
+
+
+def decode_columns(payload: Any) -> ArchiveColumns:
+    """Decode the columns that ``encode_columns`` wrote. Series are numbers of ``names``."""
+    page = decode_json(decompress(b64decode(payload["columns"])))
+    names = page.pop("names")
+    return ArchiveColumns(series=[names[number] for number in page.pop("which")], **page)

@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from tidetable.events import Item
 from tidetable.forms.packed import Opened, Render, open_item, render_json, settle
+from tidetable.forms.portions import find_portion_end
 from tidetable.layout import Layout
 from tidetable.layout.pack import is_pack
 from tidetable.ports import Compressor
-from tidetable.times import MOMENT, TEXT_LENGTH, from_micros, from_text, to_micros, to_text
+from tidetable.times import TEXT_LENGTH, from_micros, from_text, to_micros, to_text
 
 # About so many events are opened and settled together. With two fields they take some 80 MB.
 _OPENED_TOGETHER = 200_000
-_HALVINGS = 24
 
 
 class PackUnit:
@@ -106,27 +106,10 @@ class PackUnit:
         self.held_bytes = sum(len(item.get("pack", b"")) for _, _, item in self._held)
 
     def _find_end(self, edge: str) -> str:
-        """Find the end of the next part, before which there are about as many events as may be opened together.
-
-        The events of a pack are taken to be spread evenly between its oldest and its newest.
-        """
+        """Find the end of the next part, before which there are about as many events as may be opened together."""
         spans = [
             (to_micros(from_text(oldest)) if oldest else 0, to_micros(from_text(newest)) + 1, int(item.get("n", 1)))
             for newest, oldest, item in self._held
         ]
-
-        def count_before(at: int) -> float:
-            return sum(count * min(max((at - first) / (last - first), 0.0), 1.0) for first, last, count in spans)
-
-        if not spans:
-            return edge
-        # Halving must not begin with times that are far from all events.
-        start = max(to_micros(from_text(self._low)), min(first for first, *_ in spans))
-        end = min(to_micros(from_text(edge)), max(last for _, last, _ in spans))
-        if count_before(end) - count_before(start) <= self._together:
-            return edge
-        low, high, wanted = start, end, count_before(start) + self._together
-        for _ in range(_HALVINGS):
-            middle = (low + high) // 2
-            low, high = (middle, high) if count_before(middle) < wanted else (low, middle)
-        return to_text(max(from_micros(high), from_text(self._low) + MOMENT))
+        start, end = to_micros(from_text(self._low)), to_micros(from_text(edge))
+        return to_text(from_micros(find_portion_end(spans, start, end, self._together)))

@@ -1,6 +1,15 @@
 """The core's ports: ``aws/`` implements them on AWS, the tests bring fakes that pass the same contract."""
 
-from tidetable.ports.archives import ArchivePage, Archiver, ArchiveRange, ArchiveReader, EventVersion, Rank
+from tidetable.ports.archives import (
+    ArchiveColumns,
+    ArchivePage,
+    Archiver,
+    ArchiveRange,
+    ArchiveReader,
+    EventVersion,
+    Rank,
+    WholeRange,
+)
 from tidetable.ports.data import (
     GET_ITEMS,
     Blob,
@@ -28,11 +37,11 @@ from tidetable.ports.tables import Scaling, Table, Tables, TableSpec
 from tidetable.ports.typed import TableEncoder, TypedColumn
 
 __all__ = [
-    "GET_ITEMS", "ArchivePage", "ArchiveRange", "ArchiveReader", "Archiver", "Blob", "Catalog", "CatalogReader",
+    "GET_ITEMS", "ArchiveColumns", "ArchivePage", "ArchiveRange", "ArchiveReader", "Archiver", "Blob", "Catalog", "CatalogReader",
     "Clock", "ItemColumns", "Compressor", "DeadLetters", "Edge", "EventStore", "FieldPage", "Guard", "Guarded", "KeyRange",
     "Mark",
     "NotedSeries", "Noting",
     "Overflow", "Page", "Pools", "Put", "RangeRead", "Rank", "RollupState", "Rollups", "Scaling", "Sketch", "Sketches", "Slot",
     "Table",
-    "TableEncoder", "TableSpec", "Tables", "Transacted", "TypedColumn", "Values", "EventVersion", "Written",
+    "TableEncoder", "TableSpec", "Tables", "Transacted", "TypedColumn", "Values", "EventVersion", "WholeRange", "Written",
 ]  # fmt: skip

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
@@ -79,8 +79,45 @@ class ArchivePage(msgspec.Struct, frozen=True):
     read: int = 0
 
 
+class WholeRange(msgspec.Struct, frozen=True):
+    """The events to read of an archived period, with ``start <= time < end`` (as texts) and in their newest versions.
+
+    ``fields`` are the needed paths of data; the empty path is the whole data. ``ids`` says if ids are needed. ``skip``
+    events at ``start`` were read before.
+    """
+
+    manifest: str
+    start: str
+    end: str
+    fields: tuple[str, ...]
+    ids: bool
+    names: NameConditions = ANY
+    conditions: tuple[Condition, ...] = ()
+    skip: int = 0
+
+
+class ArchiveColumns(msgspec.Struct, frozen=True):
+    """Archived events in the order of time, as columns; ``values`` are the needed parts of data, by path.
+
+    All events before the time ``reached`` were read, and ``skip`` events at this time; None is the end of the range.
+    ``read`` is the number of events that were read for the answer, also those that do not meet the conditions.
+    """
+
+    times: Sequence[str]
+    series: Sequence[str]
+    ids: Sequence[str]
+    values: Mapping[str, Sequence[Any]]
+    reached: str | None
+    skip: int
+    read: int
+
+
 class ArchiveReader(Protocol):
     """Reads archived periods."""
+
+    def read_whole(self, keys: WholeRange) -> ArchiveColumns:
+        """Read the first events of a range, as many as fit into an answer. ArchiveFailed as in ``read``."""
+        ...
 
     def read(self, keys: ArchiveRange, *, limit: int, ascending: bool) -> ArchivePage:
         """Read the first events of a range.

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from typing import TypeVar
 
 from msgspec.structs import replace
 
 from tidetable.layout import Layout
-from tidetable.ports import ArchivePage, ArchiveRange
+from tidetable.ports import ArchiveColumns, ArchivePage, ArchiveRange
 from tidetable.query.model import RESERVE
 from tidetable.remaining import Remaining
 
+_Page = TypeVar("_Page", ArchivePage, ArchiveColumns)
 # At most this many archives are read in parallel: each needs a function of its own, which must load pyarrow.
 ARCHIVES = 2
 
@@ -37,7 +39,7 @@ def read_archive_pages(
         keys = replace(keys, after=reached or keys.after)
 
 
-def wait_for_page(reading: Future[ArchivePage], remaining: Remaining) -> ArchivePage | None:
+def wait_for_page(reading: Future[_Page], remaining: Remaining) -> _Page | None:
     """Wait for a page that is being read; None if it does not come in time, for example because its function has a cold
     start.
     """

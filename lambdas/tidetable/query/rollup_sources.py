@@ -65,14 +65,15 @@ class SectionReader:
     session: ReadSession
     has_begun: bool = False
 
-    def read(self, section: Section, fields: Sequence[str]) -> Iterator[WholeBatch | TimeUp]:
-        """Read a section. ``fields`` are needed of the data of events; cells are read completely."""
+    def read(self, section: Section, fields: Sequence[str], *, ids: bool = False) -> Iterator[WholeBatch | TimeUp]:
+        """Read a section. ``fields``, and ``ids`` if it is true, are needed of events; cells are read completely."""
         self.has_begun = True
         if section.stretch is not None:
             noted = self._find_series(section.query, section.stretch)
             return read_stretch(section.query, section.stretch, noted, self.session, fields)
-        fields = fields if section.definition is None else (DATA,)
-        return WholeReader(section.query, self.session, fields).read(section.plan.scans)
+        if section.definition is not None:
+            fields, ids = (DATA,), True
+        return WholeReader(section.query, self.session, fields, ids=ids).read(section.plan.scans)
 
     def read_noted(self, query: Query, stretch: Stretch) -> NotedSeries:
         """The noted series of a stretch, without their events."""

@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future
 from datetime import datetime
+from functools import partial
 from heapq import heapify, heappop, heappush
 from itertools import groupby
 from typing import NamedTuple
@@ -22,23 +23,21 @@ from msgspec.structs import replace
 
 from tidetable.conditions import ANY, NameConditions
 from tidetable.errors import ArchiveBusy
-from tidetable.forms.field_columns import DATA, FieldColumns, make_columns
-from tidetable.ports import ArchivePage, ArchiveRange, FieldPage, Page, RangeRead
-from tidetable.query.archives import ARCHIVES, read_archive_pages, wait_for_page
+from tidetable.forms.field_columns import FieldColumns
+from tidetable.ports import ArchiveColumns, FieldPage, Page, RangeRead, WholeRange
+from tidetable.query.archives import ARCHIVES, wait_for_page
 from tidetable.query.batches import TimeUp
 from tidetable.query.model import Position, Query
 from tidetable.query.readings import choose_reading
 from tidetable.query.scans import ArchiveScan, LiveScan, Scan
 from tidetable.query.session import PageKind, ReadSession
 from tidetable.query.units import NO_EVENTS, OutOfTime, Patience, RangeState, ReadUnit, begin_ranges
-from tidetable.times import to_text
+from tidetable.times import from_text, to_text
 
 # At most this many pages are read at once. A page that is decoded into objects takes 15 MB.
 PAGES = 16
 # AWS: a page ends at 1 MB, so it never has this many items.
 _WHOLE_PAGE = 1_000_000
-# The events per page of an archive: with only some fields, and with all data. Each page costs a call of a function.
-_ARCHIVED_FIELDS, _ARCHIVED_EVENTS = 50_000, 5_000
 
 
 def make_query(stream: str, start: datetime, end: datetime, names: NameConditions = ANY) -> Query:
@@ -55,12 +54,16 @@ class WholeBatch(NamedTuple):
 
 
 class WholeReader:
-    """One pass over scans, which are in the order of time. ``fields`` are the needed fields of data, or ``DATA``."""
+    """One pass over scans, which are in the order of time. ``fields`` are the needed fields of data, or ``DATA``.
 
-    def __init__(self, query: Query, session: ReadSession, fields: Sequence[str]) -> None:
+    Without ``ids``, events of archives have none.
+    """
+
+    def __init__(self, query: Query, session: ReadSession, fields: Sequence[str], *, ids: bool = True) -> None:
         self._query = query
         self._session = session
         self._fields = tuple(fields)
+        self._ids = ids
         self._patience = Patience(session)
 
     def read(self, scans: Iterable[Scan]) -> Iterator[WholeBatch | TimeUp]:
@@ -130,14 +133,14 @@ class WholeReader:
     def _read_archives(self, scans: Sequence[ArchiveScan], is_first: bool) -> Iterator[WholeBatch | TimeUp]:
         """Read archives, some at the same time. Raises ArchiveBusy if the first page of the whole read is slow."""
         session, pool = self._session, self._session.reader.pools(ARCHIVES)
-        begun: deque[Future[ArchivePage]] = deque()
+        begun: deque[Future[ArchiveColumns]] = deque()
         try:
             for number, scan in enumerate(scans):
                 if number and not session.has_time:
                     yield TimeUp(Position(scan.start))
                     return
                 for following in scans[number + len(begun) : number + ARCHIVES]:
-                    begun.append(pool.submit(self._read_archive_page, following.keys))
+                    begun.append(pool.submit(session.reader.archive.read_whole, self._make_range(following)))
                 edge = None if is_first and not number else scan.start
                 for batch in self._read_archive(scan, begun.popleft(), pool, edge):
                     yield batch
@@ -148,16 +151,12 @@ class WholeReader:
             pool.shutdown(wait=False, cancel_futures=True)
 
     def _read_archive(
-        self, scan: ArchiveScan, first: Future[ArchivePage], pool: Executor, edge: datetime | None
+        self, scan: ArchiveScan, reading: Future[ArchiveColumns], pool: Executor, edge: datetime | None
     ) -> Iterator[WholeBatch | TimeUp]:
         """Read the pages of an archive. If its first page is slow, the range was read up to ``edge``."""
-        series, session, reading = self._query.series, self._session, iter([first])
-
-        def read(keys: ArchiveRange) -> ArchivePage | None:
-            page = next(reading, None) or pool.submit(self._read_archive_page, keys)
-            return wait_for_page(page, session.remaining)
-
-        for page, reached in read_archive_pages(scan.keys, scan.entry.layout.find_ordering_layout(series), read):
+        session, keys = self._session, self._make_range(scan)
+        while True:
+            page = wait_for_page(reading, session.remaining)
             if page is None:
                 if edge is None:
                     raise ArchiveBusy(f"the archive of {scan.entry.period.label} is slow")
@@ -166,21 +165,22 @@ class WholeReader:
             session.note_source(scan)
             session.cost.requests += 1
             session.cost.read += page.read
-            edge = scan.end
-            if page.more and reached is not None:
-                edge = scan.find_position(reached, series).time
-            rows = ((to_text(event.time), event.series, event.id, event.data) for event in page.events)
-            yield WholeBatch(scan, make_columns(rows, self._fields), edge)
-            if page.more and not session.has_time:
+            edge = scan.end if page.reached is None else from_text(page.reached)
+            yield WholeBatch(scan, FieldColumns(page.times, page.series, page.values, partial(list, page.ids)), edge)
+            if page.reached is None:
+                return
+            if not session.has_time:
                 yield TimeUp(Position(edge))
                 return
+            keys = replace(keys, start=page.reached, skip=page.skip)
+            reading = pool.submit(session.reader.archive.read_whole, keys)
 
-    def _read_archive_page(self, keys: ArchiveRange) -> ArchivePage:
-        """Read a page of an archive: call the function that reads it."""
-        whole = DATA in self._fields
-        keys = replace(keys, fields=() if whole else self._fields)
-        limit = _ARCHIVED_EVENTS if whole else _ARCHIVED_FIELDS
-        return self._session.reader.archive.read(keys, limit=limit, ascending=True)
+    def _make_range(self, scan: ArchiveScan) -> WholeRange:
+        query, after = self._query, self._query.after
+        start = scan.start if after is None else max(scan.start, after.time)
+        names, conditions = query.names, query.conditions
+        times = to_text(start), to_text(scan.end)
+        return WholeRange(scan.keys.manifest, *times, self._fields, self._ids, names, conditions)
 
 
 def _group_scans(scans: Iterable[Scan]) -> Iterator[list[Scan]]:

@@ -100,6 +100,11 @@ class Aggregation(QueryBased, msgspec.Struct, frozen=True, array_like=True, tag=
         return max(first, start), min(last, end)
 
     @property
+    def has_ends(self) -> bool:
+        """True if a statistic needs the first or the last event."""
+        return not {"first", "last"}.isdisjoint(self.stats)
+
+    @property
     def filled(self) -> bool:
         """True if the rows of a step may depend on earlier steps. Then one page must answer all steps."""
         return self.fill == "previous" or (self.fill != "none" and bool(self.by))

@@ -97,7 +97,9 @@ class AggregatePass:
         """
         first = not self.sections.has_begun
         try:
-            yield from self.sections.read(section, self._aggregation.needed or (SERIES,))
+            yield from self.sections.read(
+                section, self._aggregation.needed or (SERIES,), ids=self._aggregation.has_ends
+            )
         except ArchiveBusy:
             if first:
                 raise

@@ -76,7 +76,7 @@ class Tally:
         has_sketch = any(parse_percentile(stat) is not None for stat in aggregation.stats)
         self._sketched = sketches if has_sketch else None
         self._timed = aggregation.timed
-        self._has_ends = not {"first", "last"}.isdisjoint(aggregation.stats)
+        self._has_ends = aggregation.has_ends
         self._waiting = 0
         # The number of groups of all steps, and the starts of steps as a heap.
         self.count = 0
