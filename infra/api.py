@@ -18,11 +18,10 @@ from .console import OPERATED
 from .copies import Copied
 from .cors import allow_preflights, make_gateway_headers
 from .function import Common
-from .integration import STAGE, integrate_function
+from .integration import STAGE, add_routes
 from .query import Query
 from .stage_parts import StageParts
 from .storage import Storage
-from .tls import require_tls
 
 # A smaller answer fits into one packet without compression, and compression may make it larger.
 _COMPRESSED_FROM = Size.kibibytes(1)
@@ -31,6 +30,14 @@ _COMPRESSED_FROM = Size.kibibytes(1)
 _PROBES, _PAGE = (2, 10), (20, 100)
 # The limits of routes that call AWS for each request: a bill reads up to 2,000 metrics, which cost $0.02.
 _COST, _OPERATED = (1, 10), (5, 20)
+
+_HEALTH, _STREAM = ("GET", "/v1/health"), "/v1/streams/{stream}"
+# The routes that the query function answers with GET.
+_READ = (
+    "/v1/streams",
+    *(f"{_STREAM}/{name}" for name in ("periods", "latest", "top", "aggregate", "events", "events/{ref}")),
+    *(f"{_STREAM}/{name}" for name in ("series", "fields", "fields/{field}/values")),
+)
 
 # The gateway's own answers as problem details: (kind of answer, status, code, remedy).
 _PROBLEMS: list[tuple[apigateway.ResponseType, int, str, str]] = [
@@ -63,6 +70,8 @@ _PROBLEMS: list[tuple[apigateway.ResponseType, int, str, str]] = [
     (apigateway.ResponseType.INTEGRATION_FAILURE, 503, "unavailable", "Send the request again, which is harmless."),
     (apigateway.ResponseType.DEFAULT_5_XX, 500, "internal", "Send the request again, which is harmless."),
 ]
+# API Gateway Developer Guide, "Security policies for REST APIs". Both policies also take TLS 1.3.
+_TLS_POLICIES = {"1.2": "SecurityPolicy_TLS13_1_2_2021_06", "1.3": "SecurityPolicy_TLS13_1_3_2025_09"}
 _RETRY_AFTER = {429: "1", 500: "5", 503: "5", 504: "5"}
 
 
@@ -156,7 +165,7 @@ class Api(Construct):
             if keys is not None
             else apigateway.MethodOptions(api_key_required=False, authorization_type=apigateway.AuthorizationType.IAM),
         )
-        require_tls(rest, self._common)
+        _require_tls(rest, self._common)
         self._add_routes(rest, policy.cors)
         for kind, status, code, detail in _PROBLEMS:
             self._add_problem(rest, kind, status, code, detail)
@@ -164,31 +173,13 @@ class Api(Construct):
         return rest
 
     def _add_routes(self, rest: apigateway.RestApi, origins: Sequence[str]) -> None:
-        reads = integrate_function(rest, self._query)
-        version = rest.root.add_resource("v1")
         # This route needs no key: monitors and load balancers do not have keys, and the answer does not contain data.
-        health = version.add_resource("health")
-        health.add_method("GET", reads, api_key_required=False, authorization_type=apigateway.AuthorizationType.NONE)
-        streams = version.add_resource("streams")
-        streams.add_method("GET", reads)
-        stream = streams.add_resource("{stream}")
-        routes = [health, streams]
-        for name in ("periods", "latest", "top", "aggregate"):
-            routes.append(stream.add_resource(name))
-            routes[-1].add_method("GET", reads)
-        events = stream.add_resource("events")
-        events.add_method("GET", reads)
+        routes = add_routes(rest, self._query, [_HEALTH], is_open=True)
+        routes += add_routes(rest, self._query, [("GET", path) for path in _READ])
         if self._parts is not None:
-            events.add_method("POST", integrate_function(rest, self._parts.ingest.function.entry))
-        event = events.add_resource("{ref}")
-        event.add_method("GET", reads)
-        fields = stream.add_resource("fields")
-        values = fields.add_resource("{field}").add_resource("values")
-        for listing in (stream.add_resource("series"), fields, values):
-            listing.add_method("GET", reads)
-            routes.append(listing)
+            add_routes(rest, self._parts.ingest.function.entry, [("POST", f"{_STREAM}/events")])
         if origins:
-            allow_preflights([*routes, events, event], origins)
+            allow_preflights(routes, origins)
         if self._doors is not None:
             self._doors.add_routes(rest, origins)
         if self._console is not None:
@@ -197,7 +188,7 @@ class Api(Construct):
     @property
     def _limited_routes(self) -> dict[tuple[int, int], list[tuple[str, str]]]:
         """List the method and the path of the routes with limits of their own, grouped by these limits: (rate, burst)."""
-        probes = [("GET", "/v1/health"), *(self._doors.open_routes if self._doors is not None else ())]
+        probes = [_HEALTH, *(self._doors.open_routes if self._doors is not None else ())]
         limited = {_PROBES: probes}
         if self._console is not None:
             limited[_PAGE] = list(self._console.open_routes)
@@ -250,3 +241,18 @@ def _make_throttle(rate: int, burst: int) -> apigateway.MethodDeploymentOptions:
         logging_level=apigateway.MethodLoggingLevel.ERROR,
         data_trace_enabled=False,
     )
+
+
+def _require_tls(rest: apigateway.RestApi, common: Common) -> None:
+    """Let an API refuse older versions of TLS than ``[api] tls``, if its Region offers that.
+
+    Without a policy, the address of a Regional API takes TLS 1.0. The access mode "BASIC" takes every request that the
+    API took before; "STRICT" refuses requests that come through the domain of another endpoint type, such as an
+    edge-optimized custom domain.
+    """
+    policy = _TLS_POLICIES.get(common.config.api.tls)
+    resource = rest.node.default_child
+    if policy is None or not common.offer.security_policies or not isinstance(resource, apigateway.CfnRestApi):
+        return
+    resource.security_policy = policy
+    resource.endpoint_access_mode = "BASIC"

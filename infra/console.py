@@ -13,7 +13,7 @@ from constructs import Construct
 
 from .cors import allow_preflights
 from .function import Common, Function
-from .integration import integrate_function
+from .integration import add_routes
 from .naming import name_alarm_prefix, name_period_tables
 from .storage import Storage
 
@@ -91,14 +91,7 @@ class Console(Construct):
 
     def add_routes(self, rest: apigateway.RestApi, origins: Sequence[str]) -> None:
         """Add the page, and the operators' routes with the API's own authorization."""
-        page = integrate_function(rest, self.page.entry)
-        for method, path in self.open_routes:
-            rest.root.resource_for_path(path).add_method(
-                method, page, api_key_required=False, authorization_type=apigateway.AuthorizationType.NONE
-            )
-        operations = integrate_function(rest, self.operations.entry)
-        routes = [rest.root.resource_for_path(path) for path in OPERATED]
-        for route in routes:
-            route.add_method("GET", operations)
+        add_routes(rest, self.page.entry, self.open_routes, is_open=True)
+        routes = add_routes(rest, self.operations.entry, [("GET", path) for path in OPERATED])
         if origins:
             allow_preflights(routes, origins)

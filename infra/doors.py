@@ -15,7 +15,7 @@ from tidetable.names import name_service
 from .cors import allow_preflights
 from .function import Common, Function
 from .ingest import Ingest
-from .integration import integrate_function
+from .integration import add_routes
 
 _STREAM = "/v1/streams/{stream}"
 _INFLUX = ("/write", "/api/v2/write", "/api/v3/write_lp")
@@ -47,17 +47,13 @@ class Doors(Construct):
 
     def add_routes(self, rest: apigateway.RestApi, origins: Sequence[str]) -> None:
         """Add the routes to an API. The routes that write have the API's default authorization."""
-        policy, integration = self._policy, integrate_function(rest, self.function.entry)
+        policy, function = self._policy, self.function.entry
         groups = ((policy.influx, _INFLUX), (policy.otlp, _OTLP))
-        pages = [path for is_open, paths in groups if is_open for path in paths]
+        pages = add_routes(rest, function, [("POST", path) for is_open, paths in groups if is_open for path in paths])
         others = ((policy.cloudevents, _CLOUDEVENTS), (policy.firehose, _FIREHOSE))
-        for path in [*pages, *(path for is_open, path in others if is_open)]:
-            rest.root.resource_for_path(path).add_method("POST", integration)
-        for method, path in self.open_routes:
-            rest.root.resource_for_path(path).add_method(
-                method, integration, api_key_required=False, authorization_type=apigateway.AuthorizationType.NONE
-            )
+        add_routes(rest, function, [("POST", path) for is_open, path in others if is_open])
+        add_routes(rest, function, self.open_routes, is_open=True)
         if origins:
             # Two routes get no preflight: OPTIONS of the CloudEvents' route is the webhooks' handshake, and no web page
             # sends to Firehose's route.
-            allow_preflights([rest.root.resource_for_path(path) for path in pages], origins)
+            allow_preflights(pages, origins)

@@ -1,6 +1,8 @@
-"""The integration of a function with an API: one permission for all routes of the API that the function serves."""
+"""The routes of a function in an API, with one permission for all of them."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 from aws_cdk import Names
 from aws_cdk import aws_apigateway as apigateway
@@ -11,7 +13,25 @@ from aws_cdk import aws_lambda as lambda_
 STAGE = "api"
 
 
-def integrate_function(rest: apigateway.RestApi, function: lambda_.IFunction) -> apigateway.AwsIntegration:
+def add_routes(
+    rest: apigateway.RestApi,
+    function: lambda_.IFunction,
+    routes: Iterable[tuple[str, str]],
+    *,
+    is_open: bool = False,
+) -> list[apigateway.Resource]:
+    """Let a function serve routes, each a method and a path; anybody may call those that are open."""
+    integration, resources = _integrate_function(rest, function), []
+    authorization = apigateway.AuthorizationType.NONE if is_open else None
+    for method, path in routes:
+        resources.append(rest.root.resource_for_path(path))
+        resources[-1].add_method(
+            method, integration, api_key_required=False if is_open else None, authorization_type=authorization
+        )
+    return resources
+
+
+def _integrate_function(rest: apigateway.RestApi, function: lambda_.IFunction) -> apigateway.AwsIntegration:
     """Let the API call the function, and return the integration for the methods of its routes.
 
     The CDK's ``LambdaIntegration`` makes a permission per method. AWS limits the policy of a function to 20 KB, which

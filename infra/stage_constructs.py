@@ -16,7 +16,6 @@ from .checks import check_alone
 from .console import Console
 from .copies import Copied
 from .dashboard import Dashboard
-from .deployed import Deployed
 from .doors import Doors
 from .feed import Feed
 from .function import Common
@@ -73,7 +72,12 @@ def make_stage(scope: Construct, common: Common, external: External, present: se
     dashboard = Dashboard(scope, "Dashboard", common.stage, api=api, parts=parts)
     # The CDK makes the roles of schedules, and its own helpers, as children of the stack instead of the construct.
     outside = [child for child in Stack.of(scope).node.children if child.node.id not in present]
-    Deployed(scope, "Standing", common, lifecycle=lifecycle, after=[*scope.node.children, *outside])
+    # The last resource marks the stage as deployed, and protects its catalog. A deployment that fails is rolled back
+    # before: at that time no table is protected, so the rollback can delete everything that the deployment created.
+    everything, last = [*scope.node.children, *outside], Construct(scope, "Standing")
+    protected = "true" if common.config.keeps_catalog else "false"
+    marked = lifecycle.make_custom_resource(last, "Resource", "Custom::TidetableStanding", protected=protected)
+    marked.node.add_dependency(*everything)
     return Constructs(parts.storage, api, targets, alarms, parts, dashboard)
 
 

@@ -56,7 +56,7 @@ class Storage(Objects):
 
     They are kept when the stack is destroyed, unless the configuration says otherwise. Their names are fixed, so that
     ``cdk deploy --import-existing-resources`` imports them again. If the first deployment fails, its rollback deletes
-    them: otherwise the next deployment could not use their names. For the same reason ``deployed.py`` sets the
+    them: otherwise the next deployment could not use their names. For the same reason ``make_stage`` sets the
     catalog's deletion protection at the end of the deployment.
     """
 
