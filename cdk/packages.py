@@ -11,10 +11,12 @@ import re
 import shutil
 import subprocess
 import sys
+from base64 import urlsafe_b64encode
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from hashlib import sha256
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -52,7 +54,7 @@ class Packages:
 
     def install(self, requirements: str) -> Path:
         """Return the folder of a list's packages. Fetch and compile them unless the folder exists."""
-        pins = [self._read_lock_file(requirements).encode()]
+        pins = [(self._root / "lambdas" / name_lock_file(requirements)).read_bytes()]
         machine = f"{sys.platform}-{sys.version_info[:2]}" if self._local else f"{self._architecture}-{RUNTIME}"
         content = [requirements.encode(), machine.encode(), self.bytecode, *map(str.encode, _CLUTTER), *pins]
 
@@ -67,27 +69,24 @@ class Packages:
 
         return build_once(self._root / ".build" / f"packages-{hash_contents(content)}", fill)
 
-    def _split_list(self, requirements: str) -> tuple[str, str]:
-        """Split a list of packages: the list that it extends, or "", and the text of its lock file without that list.
+    def _split_list(self, requirements: str) -> tuple[str, set[str]]:
+        """Split a list of packages: the list that it extends, or "", and the entries of its lock file without that list.
 
         To fetch and compile the packages of all functions once for each list took most of the time of a first deployment.
         """
-        whole = self._read_lock_file(requirements)
-        if requirements == _SLIM:
-            return "", whole
-        packages, slim = _read_lock(whole), _read_lock(self._read_lock_file(_SLIM))
-        if not slim <= packages:
-            return "", whole
-        return _SLIM, "".join(sorted(packages - slim))
+        packages, slim = self._read_lock(requirements), self._read_lock(_SLIM)
+        if requirements == _SLIM or not slim <= packages:
+            return "", packages
+        return _SLIM, packages - slim
 
-    def _fetch_packages(self, lock: str, target: Path) -> None:
-        """Fetch and compile the packages of the text of a lock file, without the files that functions do not need."""
-        if not lock:
-            return
+    def _fetch_packages(self, entries: set[str], target: Path) -> None:
+        """Fetch and compile the packages of a lock file's entries, without the files that functions do not need."""
+        missing = sorted(entry for entry in entries if not (self._local and _copy_installed(entry, target)))
         with TemporaryDirectory() as name:
             file = Path(name) / "requirements.lock"
-            file.write_text(lock)
-            subprocess.run(self.make_pip_command(file, target), check=True)  # noqa: S603 - our own command
+            file.write_text("".join(missing))
+            if missing:
+                subprocess.run(self.make_pip_command(file, target), check=True)  # noqa: S603 - our own command
         for pattern in _CLUTTER:
             for path in list(target.rglob(pattern)):
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
@@ -140,8 +139,10 @@ class Packages:
             *("--implementation", "cp", "--python-version", RUNTIME, "--only-binary=:all:"),
         ]
 
-    def _read_lock_file(self, requirements: str) -> str:
-        return (self._root / "lambdas" / name_lock_file(requirements)).read_text()
+    def _read_lock(self, requirements: str) -> set[str]:
+        """Read the entries of a lock file: a package with its version, and its hashes in the lines below."""
+        text = (self._root / "lambdas" / name_lock_file(requirements)).read_text()
+        return set(re.findall(r"^[^#\s].*\n(?:[ \t]+.*\n)*", f"{text}\n", re.MULTILINE))
 
     @property
     def bytecode(self) -> bytes:
@@ -156,9 +157,30 @@ def name_lock_file(requirements: str) -> str:
     return requirements.removesuffix(".txt") + ".lock"
 
 
-def _read_lock(text: str) -> set[str]:
-    """Read the entries of a lock file: a package with its version, and its hashes in the lines below."""
-    return set(re.findall(r"^[^#\s].*\n(?:[ \t]+.*\n)*", f"{text}\n", re.MULTILINE))
+def _copy_installed(entry: str, target: Path) -> bool:
+    """Copy a package that this environment has as a lock file's entry names it. False if the package must be fetched.
+
+    Its files must be those that were installed. pip takes seconds to read the index of all versions of some packages.
+    """
+    name, _, version = entry.split()[0].partition("==")
+    try:
+        found = distribution(name)
+    except PackageNotFoundError:
+        return False
+    # Programs are outside of the package's folder. A module's bytecode is made anew.
+    files = [file for file in found.files or () if ".." not in file.parts and file.suffix != ".pyc"]
+    if found.version != version or not files or found.read_text("direct_url.json"):
+        return False
+    contents = {file: Path(str(file.locate())).read_bytes() for file in files}
+    for file, content in contents.items():
+        digest = urlsafe_b64encode(sha256(content).digest()).rstrip(b"=").decode()
+        if file.hash is not None and file.hash.value != digest:
+            return False
+    for file, content in contents.items():
+        copied = target / file
+        copied.parent.mkdir(parents=True, exist_ok=True)
+        copied.write_bytes(content)
+    return True
 
 
 def build_once(folder: Path, fill: Callable[[Path], None]) -> Path:

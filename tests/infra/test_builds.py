@@ -92,7 +92,7 @@ def test_each_kind_of_code_has_the_packages_of_its_own_list(project: Path, fetch
     made = [assets.make_code(kind) for kind in kinds]
     # The packages of all functions are fetched once.
     more = [f"{name}==1 \\\n    --hash=sha256:2\n" for name in ("archive", "doors")]
-    assert fetched == [f"# comment\n{SLIM}", *more]
+    assert fetched == [SLIM, *more]
     made.append(Assets(project, None, "local").make_code("slim"))
     paths = [code.path for code in made if isinstance(code, lambda_.AssetCode)]
     # The emulator gets a file that names the folder.
@@ -100,10 +100,50 @@ def test_each_kind_of_code_has_the_packages_of_its_own_list(project: Path, fetch
 
 
 def test_a_list_with_other_versions_than_all_functions_have_is_fetched_whole(project: Path, fetched: list[str]) -> None:
-    own = "archive==1 \\\n    --hash=sha256:2\na==7 \\\n    --hash=sha256:3\n"
+    own = "a==7 \\\n    --hash=sha256:3\narchive==1 \\\n    --hash=sha256:2\n"
     (project / "lambdas" / "requirements-archive.lock").write_text(own)
     Assets(project, None, "dev").build_asset("requirements-archive.txt")
     assert fetched == [own]
+
+
+def install(folder: Path, version: str, digest: str) -> None:
+    """A package of the environment: a module, a program and bytecode."""
+    write(folder, "archive.py")
+    info = folder / f"archive-{version}.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Name: archive\nVersion: {version}\n")
+    lines = [f"archive.py,sha256={digest},10", "../bin/archive,,", "__pycache__/archive.cpython-313.pyc,,"]
+    (info / "RECORD").write_text("\n".join([*lines, f"{info.name}/METADATA,,", f"{info.name}/RECORD,,"]))
+
+
+# The SHA-256 of "archive.py", which is the module's content.
+DIGEST = "1vTyb7zrINrctZh21BqBomXiQgI2r6JNfaJkkVfHlL0"
+
+
+@pytest.mark.parametrize(
+    ("stage", "version", "digest", "fetches"),
+    [
+        ("local", "1", DIGEST, False),
+        ("local", "2", DIGEST, True),
+        ("local", "1", "A" * 43, True),
+        ("dev", "1", DIGEST, True),
+    ],
+)
+def test_a_local_stage_takes_what_the_environment_has_as_the_list_names_it(
+    project: Path,
+    fetched: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    stage: str,
+    version: str,
+    digest: str,
+    fetches: bool,
+) -> None:
+    install(project / "site", version, digest)
+    monkeypatch.syspath_prepend(project / "site")
+    built = Assets(project, None, stage).build_asset("requirements-archive.txt")
+    assert sorted(fetched) == [SLIM, *["archive==1 \\\n    --hash=sha256:2\n"] * fetches]
+    assert "archive.py" in list_files(built)
+    assert ("archive-1.dist-info/METADATA" in list_files(built)) is not fetches
 
 
 def test_an_asset_is_built_anew_if_anything_in_it_changes(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -178,9 +218,9 @@ def test_the_packages_of_all_lists_are_fetched_at_the_same_time(
     together = Barrier(3, timeout=10)
     fetch = Packages._fetch_packages
 
-    def meet(self: Packages, lock: str, target: Path) -> None:
+    def meet(self: Packages, entries: set[str], target: Path) -> None:
         together.wait()
-        fetch(self, lock, target)
+        fetch(self, entries, target)
 
     monkeypatch.setattr(Packages, "_fetch_packages", meet)
     packages = Packages(project, local=True)
