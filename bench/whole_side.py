@@ -37,7 +37,7 @@ from tidetable.query.aggregates import find_aggregate, parse_aggregation
 from tidetable.times import to_text
 
 
-def _import_first(*names: str) -> Any:
+def import_first(*names: str) -> Any:
     """Import the first of these modules that the tree has: modules have other names in older trees."""
     for name in names[:-1]:
         try:
@@ -47,11 +47,11 @@ def _import_first(*names: str) -> Any:
     return import_module(names[-1])
 
 
-LeanStore = _import_first("aws.dynamodb.store", "aws.lean.store").LeanStore
-encode_item = _import_first("aws.dynamodb.wire", "aws.wire").encode_item
-_json = _import_first("tidetable.exact_json", "tidetable.exact")
+LeanStore = import_first("aws.dynamodb.store", "aws.lean.store").LeanStore
+encode_item = import_first("aws.dynamodb.wire", "aws.wire").encode_item
+_json = import_first("tidetable.exact_json", "tidetable.exact")
 canonical_json, decode_json = _json.canonical_json, _json.decode_json
-Unpacker = _import_first("tidetable.large.unpack", "tidetable.large.whole").Unpacker
+Unpacker = import_first("tidetable.large.unpack", "tidetable.large.whole").Unpacker
 START = datetime(2026, 3, 5, 12, tzinfo=UTC)
 NOW = START + timedelta(hours=2)
 # AWS: a page ends at 1 MB; an eventually consistent read unit reads 8 KB.

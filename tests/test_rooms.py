@@ -100,7 +100,7 @@ def test_no_rooms_import_each_other() -> None:
     assert find_circle(rooms) == []
     # The refresher reads as queries do. Rollups' model is below both.
     assert rooms["query"] & {"rollups", "lifecycle", "archive", "ingest", "feed"} == set()
-    assert rooms["rollup_model"] <= {"config", "layout", "packs", "ports"}
+    assert rooms["rollup_model"] <= {"config", "forms", "layout", "packs", "ports"}
 
 
 def test_copies_in_other_regions_have_one_room_with_a_narrow_door() -> None:

@@ -13,6 +13,7 @@ import yaml
 
 from aws.sketches import DDSketches
 from tests.console.lists import MODULE, render_module
+from tests.worlds.cells import add_event
 from tidetable.exact_json import EXACT
 from tidetable.query.aggregates.stats import compute_stat
 from tidetable.rollup_model.cells import Bucket, parse_cell
@@ -60,11 +61,11 @@ def test_a_statistic_is_the_same_from_a_cell_that_keeps_what_it_needs(name: str)
     events = [(f"2026-03-05T00:0{minute}:00.000000Z#a#1", {"mag": value}) for minute, value in enumerate(NUMBERS)]
     whole, merged = Bucket(definition, SKETCHES), Bucket(definition, SKETCHES)
     for place, data in reversed(events):
-        whole.add("a", place, data)
+        add_event(whole, "a", place, data)
     for half in (events[2:], events[:2]):
         part = Bucket(definition, SKETCHES)
         for place, data in half:
-            part.add("a", place, data)
+            add_event(part, "a", place, data)
         cell = parse_cell(definition, part.make_events(START)[0], SKETCHES, ("mag",))
         assert cell is not None
         merged.merge(cell)

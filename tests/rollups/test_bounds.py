@@ -7,6 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from aws.sketches import DDSketches
+from tests.worlds.cells import add_event
 from tests.worlds.rolled import HOURS, LENGTH, MINUTES, START, begin_rollups, reading
 from tidetable.catalog import State
 from tidetable.config import parse
@@ -61,7 +62,7 @@ def test_a_process_forgets_its_notes_a_day_before_they_are_removed() -> None:
 
 def bucket_of(definition: Any) -> Bucket:
     bucket = Bucket(definition, SKETCHES)
-    bucket.add("a", "1#a#1", {"kind": "x", "mag": 2})
+    add_event(bucket, "a", "1#a#1", {"kind": "x", "mag": 2})
     return bucket
 
 
@@ -145,7 +146,7 @@ def test_counts_are_kept_though_no_definition_names_them() -> None:
 
 def test_a_truth_value_is_no_number_among_the_kinds_of_fields() -> None:
     bucket = Bucket(MINUTES, SKETCHES)
-    bucket.add("a", "1#a#1", {"flag": True, "n": 1, "none": None})
+    add_event(bucket, "a", "1#a#1", {"flag": True, "n": 1, "none": None})
     assert bucket.make_events(START)[-1].data == {"names": {"flag": ["boolean"], "n": ["number"], "none": ["null"]}}
 
 

@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from aws.sketches import DDSketches
+from tests.worlds.cells import add_event
 from tests.worlds.rolled import EVERYTHING, HOURS, MINUTES, START
 from tidetable.events import Event
 from tidetable.exact_json import canonical_json, decode_json
+from tidetable.forms.field_columns import DATA, FieldColumns
 from tidetable.packs.numbers import settle_text
 from tidetable.ports import Mark
 from tidetable.rollup_model import bounds
@@ -37,7 +39,7 @@ SKETCHES = DDSketches()
 def bucket_of(definition: Definition, *events: tuple[str, str, dict[str, Any]]) -> Bucket:
     bucket = Bucket(definition, SKETCHES)
     for series, place, data in events:
-        bucket.add(series, place, data)
+        add_event(bucket, series, place, data)
     return bucket
 
 
@@ -269,3 +271,30 @@ def test_the_bounds_follow_from_what_writers_may_take() -> None:
     assert not bounds.can_reseal(mark, START + timedelta(seconds=120))
     assert bounds.can_reseal(mark, START + timedelta(seconds=120.001))
     assert bounds.choose_lease_length(timedelta(seconds=300)) == timedelta(seconds=335)
+
+
+VALUES = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-3, 3),
+    st.sampled_from([Decimal("1.50"), Decimal("-0.1"), "x", "1", [1], {"deep": 2}]),
+)
+DATAS = st.dictionaries(st.sampled_from(["kind", "mag", "place", "note"]), VALUES)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from("ab"), DATAS), max_size=12), st.integers(1, 5), st.booleans(), st.booleans())
+def test_events_that_are_added_together_make_the_cells_of_events_that_are_added_one_by_one(
+    drawn: list[tuple[str, Any]], length: int, ends: bool, as_text: bool
+) -> None:
+    """In columns of any length, as data or as its JSON; with statistics that depend on the order of time, and without."""
+    stats = EVERYTHING if ends else ("sum", "min", "max")
+    definition = replace(MINUTES, by=("series", "kind", "place.deep"), fields=("mag", "place.deep"), stats=stats)
+    events = [(series, f"2026-03-02T00:00:{n:02}.000000Z", f"{n}", data) for n, (series, data) in enumerate(drawn)]
+    single = bucket_of(definition, *((series, f"{time}#{series}#{id}", data) for series, time, id, data in events))
+    together = Bucket(definition, SKETCHES)
+    for first in range(0, len(events), length):
+        names, times, ids, datas = zip(*events[first : first + length], strict=True)
+        column = [canonical_json(data).decode() for data in datas] if as_text else list(datas)
+        together.add(FieldColumns(times, names, {DATA: column}, lambda ids=ids: ids))  # type: ignore[misc]
+    assert sorted(map(str, together.make_events(START))) == sorted(map(str, single.make_events(START)))

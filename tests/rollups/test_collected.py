@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from tests.worlds.cells import add_event
 from tests.worlds.entries import change_entry
 from tests.worlds.rolled import HOURS, MINUTES, PACKED_SERIES, SERIES, START, World, begin_rollups, reading, show_edges
 from tidetable.catalog import SeenTable
@@ -51,13 +52,13 @@ def test_a_damaged_pack_of_a_series_keeps_its_bucket_from_being_sealed() -> None
 
 
 def test_a_bucket_with_too_many_groups_is_read_no_further() -> None:
-    """Two groups are allowed, and the third says that there are too many."""
+    """Two groups are allowed. The page of the first of two suffixes has seven, so the second page is not looked at."""
     few = replace(MINUTES, max_groups=2)
     world = World((few,))
     world.write(*(reading(21 + n / 10, n, f"s{n}") for n in range(9)))
     segment = CoveredSpan(START + 20 * MINUTE, START + 30 * MINUTE, None)
     bucket = collect_bucket(few, [segment], world.services())
-    assert (bucket.is_over, len(bucket.groups)) == (True, 3)
+    assert (bucket.is_over, len(bucket.groups)) == (True, 7)
 
 
 def test_of_buckets_that_are_read_together_those_with_too_many_groups_grow_no_further() -> None:
@@ -139,7 +140,7 @@ def test_cells_are_newer_than_those_that_they_replace(present: int, at: int) -> 
     world = begin_rollups((MINUTES,))
     entry = world.entry("s-m", START)
     bucket = collect_bucket(MINUTES, [], world.services())
-    bucket.add("a", "1#a#1", {"mag": 2})
+    add_event(bucket, "a", "1#a#1", {"mag": 2})
     read_at = START.fromtimestamp(5, START.tzinfo)
     write_cells(MINUTES, entry, bucket.make_events(START + HOUR), Present({}, present), read_at, world.services())
     assert {item["at"] for item in world.store.tables[entry.table].values()} == {at}

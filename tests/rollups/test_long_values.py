@@ -9,6 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from aws.sketches import DDSketches
+from tests.worlds.cells import add_event
 from tests.worlds.listings import ask_listing, at, names_of, roll_up
 from tests.worlds.noted import BY_DAY, CountedStore, make_noting_world
 from tests.worlds.rolled import HOURS, LENGTH, MINUTES, PACKED, PLAIN, START, World, reading
@@ -143,7 +144,7 @@ def test_a_name_of_more_than_255_bytes_is_shortened_once(name: str, shown: str) 
 def test_a_thousand_of_the_longest_names_with_all_kinds_fit_into_an_item() -> None:
     bucket = Bucket(MINUTES, DDSketches())
     for number, value in enumerate([None, 1, "t", True, list[int](), dict[str, int]()]):
-        bucket.add("a", f"{number}#a#1", {f"{name:04}".ljust(255, "n"): value for name in range(1_500)})
+        add_event(bucket, "a", f"{number}#a#1", {f"{name:04}".ljust(255, "n"): value for name in range(1_500)})
     names = bucket.make_events(START)[-1]
     assert len(names.data["names"]) == 1_000
     assert set(map(len, names.data["names"].values())) == {6}

@@ -9,6 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from aws.sketches import DDSketches
+from tests.worlds.cells import add_event
 from tests.worlds.rolled import MINUTES, START, World, begin_rollups, reading, show_edges
 from tidetable.packs.numbers import settle_text
 from tidetable.rollup_model.cells import Bucket
@@ -50,6 +51,6 @@ def test_the_cell_needs_no_compression_to_fit() -> None:
     bucket = Bucket(replace(MINUTES, fields=SENSORS), DDSketches())
     for step in range(1_000):
         data = dict.fromkeys(SENSORS, Decimal(f"{10 ** (step / 100):.4f}"))
-        bucket.add("machine-17", f"2026-03-02T00:40:{step:09}#machine-17#{'f' * 64}", data)
+        add_event(bucket, "machine-17", f"2026-03-02T00:40:{step:09}#machine-17#{'f' * 64}", data)
     cell, _ = bucket.make_events(BUCKET)
     assert 150_000 < len(settle_text(cell.data)) < 250_000 < 400 * 1024

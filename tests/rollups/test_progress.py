@@ -54,7 +54,7 @@ def test_a_run_goes_on_if_it_cannot_compute_all_buckets_of_any_mark(monkeypatch:
     world.sleep(10_000)
     world.refresh()
     world.rollups.put_marks("s", [START + timedelta(hours=1)], 0, timedelta(hours=1))
-    assert refresh_slowly(world, 1, monkeypatch) == [(4, 1, False)]
+    assert refresh_slowly(world, 1, monkeypatch, 41.0) == [(4, 1, False)]
 
 
 @pytest.mark.parametrize(("seconds", "resealed"), [(3.0, 1), (2.999, 0)])

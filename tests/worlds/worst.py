@@ -19,6 +19,7 @@ from typing import Any
 
 from aws.arrow import encode_stream
 from aws.sketches import DDSketches
+from tests.worlds.cells import add_event
 from tests.worlds.days import LAYOUTS, NOW, START, STREAM, Days
 from tests.worlds.doors import Doors, config, nanos
 from tests.worlds.intake import World
@@ -114,7 +115,7 @@ def a_bucket_with_long_texts_and_names() -> Ask:
         bucket = Bucket(definition, DDSketches())
         for number in range(5_000):
             data = {"text": f"{number}".ljust(300_000, "x"), f"{number}".ljust(90_000, "n"): 1}
-            bucket.add("a", f"{number}#a#1", data)
+            add_event(bucket, "a", f"{number}#a#1", data)
         return f"{len(bucket.make_events(START))} cells, over {bucket.is_over}"
 
     return compute

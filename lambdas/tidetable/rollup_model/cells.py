@@ -8,22 +8,30 @@ has exactly the statistics of all events together.
 from __future__ import annotations
 
 from base64 import urlsafe_b64encode
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from decimal import Decimal
+from decimal import Decimal, localcontext
 from hashlib import sha256
 from typing import Any
 
 from tidetable.events import Event, JsonObject
-from tidetable.layout import find_number, find_value
+from tidetable.exact_json import EXACT
+from tidetable.forms.field_columns import FieldColumns, join_columns, list_values
 from tidetable.packs.numbers import settle_text
 from tidetable.ports import Sketches
 from tidetable.rollup_model.definition import SERIES, Definition
-from tidetable.rollup_model.group_values import Group, make_group_value, measure_group, shorten_name
-from tidetable.rollup_model.numbers import Numbers, Times, read_numbers
+from tidetable.rollup_model.group_values import (
+    Group,
+    find_ends,
+    find_groups,
+    make_group_value,
+    measure_group,
+    shorten_name,
+)
+from tidetable.rollup_model.numbers import Number, Numbers, Times, read_numbers
 from tidetable.statistics import PERCENTILES, TIMES
-from tidetable.times import TEXT_LENGTH
 
 ALL_SERIES, FIELDS_ID = "*", "fields"
 # At most this many field names are kept for one bucket.
@@ -33,6 +41,9 @@ MAX_NAMES = 1_000
 MAX_TEXTS = 40_000_000
 # AWS: a sort key has at most 1,024 bytes. A cell's id is only one piece of a sort key.
 _MAX_ID_BYTES, _HASH_BYTES = 200, 16
+# The most events that wait to be grouped, and the most numbers that wait to be folded: a Decimal takes 104 bytes.
+_MOST_JOINED, _MOST_WAITING = 5_000, 200_000
+_NUMBERS, _ENDS = frozenset({int, Decimal}), frozenset({"first", "last"})
 _KINDS: Mapping[type, str] = {
     str: "string", bool: "boolean", int: "number", Decimal: "number", dict: "object", list: "array",
 }  # fmt: skip
@@ -76,13 +87,21 @@ class Cell:
 
 
 class Bucket:
-    """The groups of one bucket of a rollup, and the names and kinds of the fields that its events have."""
+    """The groups of one bucket of a rollup, and the names and kinds of the fields that its events have.
+
+    Events and numbers wait, and are added many at a time, as a call per event would cost more than the event. Whoever
+    reads the groups folds them first.
+    """
 
     def __init__(self, definition: Definition, sketches: Sketches) -> None:
         self._definition = definition
         self._sketches = sketches
-        self._sketched = PERCENTILES in definition.kept_statistics
+        self._sketched = sketches if PERCENTILES in definition.kept_statistics else None
         self._timed = not definition.kept_statistics.isdisjoint(TIMES)
+        self._has_ends = not definition.kept_statistics.isdisjoint(_ENDS)
+        self._waiting: dict[str, dict[Group, list[Number]]] = {path: {} for path in definition.fields}
+        self._added: list[FieldColumns] = []
+        self._count = self._folded = 0
         self.groups: dict[Group, GroupState] = {}
         self.names: dict[str, set[str]] = {}
         self.texts = 0
@@ -98,29 +117,85 @@ class Bucket:
             return f"the values of by have more than {MAX_TEXTS} characters together"
         return f"more than {self._definition.max_groups} groups"
 
-    def add(self, series: str, place: str, data: JsonObject) -> None:
-        """Add an event to its group. ``place`` is the event's place in the order of all events: it begins with the time."""
-        definition = self._definition
-        state = self._find_state(
-            tuple([make_group_value(series if n == SERIES else find_value(data, n)) for n in definition.by])
-        )
-        state.count += 1
-        time = place[:TEXT_LENGTH] if self._timed else ""
-        state.widen(time, time)
+    def add(self, columns: FieldColumns) -> None:
+        """Add events, which are in the order of time, with the column of their whole data."""
+        if not columns.times:
+            return
+        self._added.append(columns)
+        self._count += len(columns)
+        # The order of time ends with the columns, so they are not joined if it decides the first and the last event.
+        if self._timed or self._has_ends or self._count >= _MOST_JOINED:
+            self._group_events()
+        if self._folded > _MOST_WAITING:
+            self.fold()
+
+    def _group_events(self) -> None:
+        """Divide the added events into groups."""
+        definition, added = self._definition, self._added
+        columns = added[0] if len(added) == 1 else join_columns(added)
+        self._added, self._count = [], 0
+        datas = columns.list_data()
+        named = [columns.series if name == SERIES else list_values(datas, name) for name in definition.by]
+        keys, groups = find_groups(named, len(datas))
+        for key, count in Counter(keys).items():
+            self._find_state(groups[key]).count += count
+        if self._timed:
+            for key, first, last in find_ends(keys):
+                self._find_state(groups[key]).widen(columns.times[first], columns.times[last])
         for path in definition.fields:
-            number = find_number(data, path)
-            if number is None:
-                continue
-            numbers = state.fields.setdefault(path, Numbers())
-            numbers.add_at(number, place)
-            numbers.widen(time, time)
-            if self._sketched:
-                if numbers.sketch is None:
-                    numbers.sketch = self._sketches.new()
-                numbers.sketch.add(float(number))
-        for name, value in data.items():
-            self.names.setdefault(shorten_name(name), set()).add(name_kind(value))
+            self._add_numbers(path, list_values(datas, path), keys, groups, columns)
+        self._note_names(datas)
+
+    def _add_numbers(
+        self, path: str, values: Sequence[Any], keys: Sequence[Any], groups: Mapping[Any, Group], columns: FieldColumns
+    ) -> None:
+        """Let the numbers of a field wait, and add what depends on their places and times."""
+        by_key: defaultdict[Any, list[Number]] = defaultdict(list)
+        places: Sequence[int] = range(len(values))
+        if not set(map(type, values)) <= _NUMBERS:
+            places = [number for number in places if type(values[number]) in _NUMBERS]
+            keys = [keys[number] for number in places]
+            values = [values[number] for number in places]
+        for key, value in zip(keys, values, strict=True):
+            by_key[key].append(value)
+        waiting = self._waiting[path]
+        for key, numbers in by_key.items():
+            waiting.setdefault(groups[key], []).extend(numbers)
+        self._folded += len(values)
+        if not (self._timed or self._has_ends):
+            return
+        for key, first, last in find_ends(keys):
+            state = self._find_state(groups[key]).fields.setdefault(path, Numbers())
+            if self._timed:
+                state.widen(columns.times[places[first]], columns.times[places[last]])
+            if self._has_ends:
+                ends = [(columns.make_place(places[end]), values[end]) for end in (first, last)]
+                state.add_ends(*ends)
+
+    def fold(self) -> None:
+        """Add all events and numbers that wait to the groups."""
+        if self._added:
+            self._group_events()
+        with localcontext(EXACT):
+            for path, waiting in self._waiting.items():
+                for group, numbers in waiting.items():
+                    self.groups[group].fields.setdefault(path, Numbers()).add_all(numbers, self._sketched)
+                waiting.clear()
+        self._folded = 0
+
+    def _note_names(self, datas: Sequence[JsonObject]) -> None:
+        """Note the names and kinds of fields. Most events have the same names, so their values are looked at by name."""
+        names = datas[0].keys()
+        if all(map(names.__eq__, map(dict.keys, datas))):
+            for name in names:
+                self._note_kinds(name, set(map(type, [data[name] for data in datas])))
+        else:
+            for name, kind in {pair for data in datas for pair in zip(data, map(type, data.values()), strict=True)}:
+                self._note_kinds(name, {kind})
         self._limit_names()
+
+    def _note_kinds(self, name: str, kinds: Iterable[type]) -> None:
+        self.names.setdefault(shorten_name(name), set()).update([_KINDS.get(kind, "null") for kind in kinds])
 
     def merge(self, cell: Cell) -> None:
         """Add a cell of a finer rollup to its group."""
@@ -151,6 +226,7 @@ class Bucket:
 
     def make_events(self, start: datetime) -> list[Event]:
         """Make events of the bucket's cells, and one event with the names of its fields."""
+        self.fold()
         definition = self._definition
         events = []
         for group, state in self.groups.items():

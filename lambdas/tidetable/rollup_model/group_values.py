@@ -6,6 +6,7 @@ are grouped or listed. So an answer does not depend on whether a bucket was seal
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from hashlib import sha256
 from typing import Any
@@ -30,6 +31,23 @@ def make_group_value(value: Any) -> tuple[str, Any]:
     if isinstance(value, str):
         return "text", value if len(value) <= MAX_TEXT else f"{value[:_KEPT_TEXT]}{_make_end(value)}"
     return "nothing", None
+
+
+def find_groups(named: Sequence[Sequence[Any]], count: int) -> tuple[Sequence[Any], Mapping[Any, Group]]:
+    """Return a key for each of ``count`` events, and the group of each key. ``named`` are the columns to group by."""
+    if len(named) == 1 and set(map(type, named[0])) == {str}:
+        return named[0], {text: (make_group_value(text),) for text in set(named[0])}
+    # 1 and True are equal: the kind of a value tells them apart.
+    keys = list(zip(*[map(make_group_value, column) for column in named], strict=True)) if named else [()] * count
+    # Equal numbers may be written in several ways: the first event's is shown.
+    return keys, {key: key for key in reversed(keys)}
+
+
+def find_ends(keys: Sequence[Any]) -> Iterator[tuple[Any, int, int]]:
+    """Yield each key, with the numbers of the first and the last event that has it."""
+    last = {key: number for number, key in enumerate(keys)}
+    first = {key: len(keys) - 1 - number for number, key in enumerate(reversed(keys))}
+    return ((key, number, last[key]) for key, number in first.items())
 
 
 def measure_group(group: Group) -> int:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 
 from tidetable.catalog import GONE, Entry, GapReason, State
 from tidetable.errors import TableMissing
 from tidetable.events import Event
-from tidetable.forms.field_columns import DATA, Row
-from tidetable.layout import escape
-from tidetable.ports import NotedSeries
+from tidetable.forms.field_columns import DATA, FieldColumns
+from tidetable.ports import NotedSeries, Sketches
 from tidetable.ports.rollups import Span
 from tidetable.query.batches import TimeUp
 from tidetable.query.indexed_series import Stretch, find_stretches, is_noted, read_series, read_stretch
@@ -37,7 +36,7 @@ _UNKNOWN = 4_000.0
 MOST_TOGETHER, MOST_GROUPS, MOST_SKETCHES = 10, 200_000, 20_000
 
 
-def _read_events(query: Query, entries: Sequence[Entry], services: Services, *, never: bool) -> Iterator[Row]:
+def _read_events(query: Query, entries: Sequence[Entry], services: Services, *, never: bool) -> Iterator[FieldColumns]:
     """Read all events of a query, in any order. Raises BucketBlocked if that is not possible.
 
     With ``never``, a period that never had a table counts as a period without events.
@@ -50,12 +49,12 @@ def _read_events(query: Query, entries: Sequence[Entry], services: Services, *, 
     if stretches:
         _refuse_unnoted(query, stretches, services)
     session = ReadSession(services.reader, services.remaining)
-    yield from _read_rows(WholeReader(query, session, (DATA,)).read(plan.scans), query, session)
+    yield from _read_columns(WholeReader(query, session, (DATA,)).read(plan.scans), query, session)
     for stretch in stretches:
         yield from _read_stretch(query, stretch, read_series(query, stretch, services.rollups), services)
 
 
-def _read_stretch(query: Query, stretch: Stretch, noted: NotedSeries, services: Services) -> Iterator[Row]:
+def _read_stretch(query: Query, stretch: Stretch, noted: NotedSeries, services: Services) -> Iterator[FieldColumns]:
     """Read all events of a stretch, which lies in a period that is partitioned by series. Raises BucketBlocked."""
 
     def pace(entry: Entry, units: float) -> None:
@@ -64,17 +63,17 @@ def _read_stretch(query: Query, stretch: Stretch, noted: NotedSeries, services: 
         services.clock.sleep(min(units / rate, max(services.remaining(), 0.0)))
 
     session = ReadSession(services.reader, services.remaining)
-    yield from _read_rows(read_stretch(query, stretch, noted, session, (DATA,), pace=pace), query, session)
+    yield from _read_columns(read_stretch(query, stretch, noted, session, (DATA,), pace=pace), query, session)
 
 
-def _read_rows(batches: Iterator[WholeBatch | TimeUp], query: Query, session: ReadSession) -> Iterator[Row]:
+def _read_columns(batches: Iterator[WholeBatch | TimeUp], query: Query, session: ReadSession) -> Iterator[FieldColumns]:
     try:
         for batch in batches:
             if isinstance(batch, TimeUp):
                 raise Unfinished("the time is up")
             # Nothing is computed from events of which some are lost.
             _refuse_damaged(query, session.gaps)
-            yield from batch.columns.rows()
+            yield batch.columns
     except TableMissing as error:
         raise _make_blocked(query, query.start, error) from error
     _refuse_damaged(query, session.gaps)
@@ -140,19 +139,26 @@ def collect_bucket(definition: Definition, segments: Iterable[CoveredSpan], serv
         stream = definition.source if finer is None else finer.stream
         entries = services.catalog.entries(stream, start, end, consistent=True)
         query = make_query(stream, start, end)
-        for row in _read_events(query, entries, services, never=finer is None):
+        for columns in _read_events(query, entries, services, never=finer is None):
             if finer is None:
-                _add_event(bucket, row)
+                bucket.add(columns)
             else:
-                time, series, id, data = row
-                event = Event(series, from_text(time), id, data)
-                bucket.merge_names(parse_names(finer, event))
-                cell = parse_cell(finer, event, reader.sketches, definition.fields)
-                if cell is not None:
-                    bucket.merge(cell)
+                _merge_cells(bucket, columns, finer, definition, reader.sketches)
             if bucket.is_over:
-                return bucket
+                break
+    bucket.fold()
     return bucket
+
+
+def _merge_cells(
+    bucket: Bucket, columns: FieldColumns, finer: Definition, definition: Definition, sketches: Sketches
+) -> None:
+    for time, series, id, data in columns.rows():
+        event = Event(series, from_text(time), id, data)
+        bucket.merge_names(parse_names(finer, event))
+        cell = parse_cell(finer, event, sketches, definition.fields)
+        if cell is not None:
+            bucket.merge(cell)
 
 
 def collect_together(definition: Definition, start: datetime, due: int, services: Services) -> dict[datetime, Bucket]:
@@ -181,21 +187,14 @@ def collect_together(definition: Definition, start: datetime, due: int, services
     end = start + count * every
     buckets = {start + number * every: Bucket(definition, services.reader.sketches) for number in range(count)}
     query, stretch = make_query(definition.source, start, end), stretch._replace(end=end)
-    at = {to_text(bucket): bucket for bucket in buckets}
-    starts, texts = sorted(at), 0
-    for row in _read_stretch(query, stretch, noted, services):
-        bucket = buckets.get(at[starts[bisect_right(starts, row[0]) - 1]])
-        if bucket is None or bucket.is_over:
-            continue
-        texts -= bucket.texts
-        _add_event(bucket, row)
-        texts += bucket.texts
-        while texts > MAX_TEXTS and len(buckets) > 1:
+    for columns in _read_stretch(query, stretch, noted, services):
+        for at, bucket in buckets.items():
+            if not bucket.is_over:
+                first, last = (bisect_left(columns.times, to_text(edge)) for edge in (at, at + every))
+                bucket.add(columns.cut(first, last))
+        while len(buckets) > 1 and sum(bucket.texts for bucket in buckets.values()) > MAX_TEXTS:
             # The groups' texts do not fit into memory: the last bucket is read in a later pass.
-            texts -= buckets.popitem()[1].texts
+            buckets.popitem()
+    for bucket in buckets.values():
+        bucket.fold()
     return buckets
-
-
-def _add_event(bucket: Bucket, row: Row) -> None:
-    time, series, id, data = row
-    bucket.add(series, f"{time}#{escape(series)}#{escape(id)}", data)

@@ -18,7 +18,7 @@ from tidetable.forms.field_columns import FieldColumns
 from tidetable.ports import Sketches
 from tidetable.query.aggregates.aggregate_parameters import SERIES, Aggregation
 from tidetable.rollup_model.cells import Cell
-from tidetable.rollup_model.group_values import Group, make_group_value, measure_group
+from tidetable.rollup_model.group_values import Group, find_ends, find_groups, measure_group
 from tidetable.rollup_model.numbers import Number, Numbers
 from tidetable.statistics import parse_percentile
 from tidetable.times import from_text, to_text
@@ -202,10 +202,8 @@ class Tally:
     ) -> None:
         if not (self._has_ends or self._timed):
             return
-        last = {key: number for number, key in enumerate(keys)}
-        first = {key: len(keys) - 1 - number for number, key in enumerate(reversed(keys))}
-        for key, number in first.items():
-            self._add_ends(step, groups[key], columns, number, last[key])
+        for key, first, last in find_ends(keys):
+            self._add_ends(step, groups[key], columns, first, last)
 
     def _add_ends(self, step: OpenStep, group: Group, columns: FieldColumns, first: int, last: int) -> None:
         if self._timed:
@@ -220,14 +218,7 @@ class Tally:
         by = self._aggregation.by
         if not by:
             return None, {(): ()}
-        named = [columns.series if name == SERIES else columns.values[name] for name in by]
-        if len(named) == 1 and set(map(type, named[0])) == {str}:
-            return named[0], {text: (make_group_value(text),) for text in set(named[0])}
-        # 1 and True are equal: the kind of a value tells them apart.
-        kinds = [list(map(make_group_value, column)) for column in named]
-        keys = list(zip(*kinds, strict=True))
-        # Equal numbers may be written in several ways: the first event's is shown.
-        return keys, {key: key for key in reversed(keys)}
+        return find_groups([columns.series if name == SERIES else columns.values[name] for name in by], len(columns))
 
 
 def _keep_numbers(columns: FieldColumns, field: str) -> FieldColumns:
