@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import repeat
 from json.encoder import encode_basestring as quote_name
 from typing import Any
 
@@ -108,9 +109,10 @@ def _render_flat(datas: Sequence[msgspec.Raw]) -> list[str] | None:
         return None
     # After the opening of a value, the first quote with a brace ends the value, whatever texts and names contain.
     before, *numbers = text.split('{"N":"')
-    text = "".join([before, *[piece.replace('"}', "", 1) for piece in numbers]])
+    # A map of a method takes half the time of a loop.
+    text = "".join([before, *map(str.replace, numbers, repeat('"}'), repeat(""), repeat(1))])
     before, *strings = text.split('{"S":"')
-    text = '"'.join([before, *[piece.replace('"}', '"', 1) for piece in strings]])
+    text = '"'.join([before, *map(str.replace, strings, repeat('"}'), repeat('"'), repeat(1))])
     if '{"BOOL":' in text:
         text = text.replace('{"BOOL":true}', "true").replace('{"BOOL":false}', "false")
     if '{"NULL":' in text:

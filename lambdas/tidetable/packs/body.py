@@ -6,7 +6,7 @@ end are stored once. The fields of data are columns of JSON, a line per value. d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import sha256
 from itertools import repeat
 from typing import NamedTuple
@@ -226,9 +226,14 @@ def _decode_rows(
     if not shape:
         return [around % ""] * count
     values = [split(next(columns)) for _ in shape]
-    names = [_QUOTE(name).decode().replace("%", "%%") for name in shape]
-    template = around % ",".join([f"{name}:%s" for name in names])
-    return list(map(template.__mod__, zip(*values, strict=True)))
+    if len(set(map(len, values))) > 1:
+        raise ValueError("its columns differ in length")
+    before, after = around.split("%s")
+    parts: list[Iterable[str]] = []
+    for name, column in zip(shape, values, strict=True):
+        parts += [repeat(f"{before}{_QUOTE(name).decode()}:"), column]
+        before = ","
+    return list(map("".join, zip(*parts, repeat(after), strict=False)))
 
 
 def _pack_ids(
