@@ -4,16 +4,6 @@ from cli import act, advise, console, credentials, doctor, estimate, importing, 
 from cli.common import app
 
 __all__ = [
-    "act",
-    "advise",
-    "app",
-    "console",
-    "credentials",
-    "doctor",
-    "estimate",
-    "importing",
-    "reading",
-    "replay",
-    "rollup",
-    "show",
-]
+    "act", "advise", "app", "console", "credentials", "doctor",
+    "estimate", "importing", "reading", "replay", "rollup", "show",
+]  # fmt: skip

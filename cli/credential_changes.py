@@ -1,4 +1,4 @@
-"""Changes of callers' keys: in the catalog, and in API Gateway, which counts their requests."""
+"""Changes of callers' keys, in the catalog and in API Gateway, which counts their requests; and checks of new keys."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from typing import Any, NoReturn
 from botocore.exceptions import BotoCoreError, ClientError
 
 from cli.account import Account, AccountError
-from cli.common import USAGE, attempt_task, fail, find_account
+from cli.common import USAGE, attempt_task, fail, find_account, warn
 from cli.meters import Meters
 from cli.options import Target
+from tidetable.access import Access
 from tidetable.credentials import CredentialRecord
 from tidetable.credentials.ring import LIFE, RECHECK
 from tidetable.credentials.text import ALPHABET
@@ -127,3 +128,22 @@ def describe_rotation(until: datetime, now: datetime) -> str:
 def draw_text(length: int) -> str:
     """Draw ``length`` random characters for a key."""
     return "".join(secrets.choice(ALPHABET) for _ in range(length))
+
+
+def check_prefix(prefix: str | None) -> list[str]:
+    """Return the problem of an empty prefix; no problem if the option is missing."""
+    if prefix != "":
+        return []
+    # An unset variable of a shell becomes an empty text. It must not give a tenant every series.
+    return ["--series-prefix is empty: leave it out for a key to all series, or name the beginning of the key's series"]
+
+
+def warn_of_prefix(access: Access) -> None:
+    """Warn of a prefix that may mean more than its author thinks, and of a right that has no effect with a prefix."""
+    prefix = access.series_prefix
+    if prefix and prefix[-1].isalnum():
+        warn(
+            f"the prefix {prefix!r} is also the beginning of {prefix + '1'!r}: end it with a separator, such as {prefix}/"
+        )
+    if prefix and "operate" in access.can:
+        warn("the routes of operators show figures of all series, so they refuse a key with a series prefix")

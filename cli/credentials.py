@@ -19,6 +19,7 @@ from cli.credential_changes import (
     add_key,
     attempt_change,
     change_key,
+    check_prefix,
     check_streams,
     connect_meters,
     describe_rotation,
@@ -27,8 +28,8 @@ from cli.credential_changes import (
     find_end,
     find_keyed_account,
     read_key,
+    warn_of_prefix,
 )
-from cli.credential_prefixes import check_prefix, warn_of_prefix
 from cli.options import AsJson, Program, Target
 from tidetable.access import SCOPES
 from tidetable.credentials import CredentialRecord, Secret

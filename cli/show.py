@@ -18,11 +18,10 @@ from bill.consumed import ConsumedUnits
 from bill.current_tables import ObservedPeriod, PeriodRow, make_row, mark_period, observe_periods
 from cli import clock
 from cli.account import Account
+from cli.backlog import describe_feeds, describe_overflow
 from cli.common import USAGE, app, fail, find_account, format_number, make_grid, out, print_json, read_config, say, warn
 from cli.completion import complete_stream
-from cli.feed_status import describe_feeds
 from cli.options import DEFAULT, AsJson, ConfigFile, Target
-from cli.overflow_status import describe_overflow
 from tidetable.problems import describe_unknown_stream
 from tidetable.run_streams import RunStreams, find_run_streams
 from tidetable.times import to_text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from typing import Any
 
 from aws_cdk import RemovalPolicy, Size
 from aws_cdk import aws_apigateway as apigateway
@@ -39,36 +40,36 @@ _READ = (
     *(f"{_STREAM}/{name}" for name in ("series", "fields", "fields/{field}/values")),
 )
 
+# Metrics per route and method cost up to $13.50 per month; the alarms use the stage's metrics, which are free.
+_LOGGING: dict[str, Any] = {
+    "metrics_enabled": False, "logging_level": apigateway.MethodLoggingLevel.ERROR, "data_trace_enabled": False,
+}  # fmt: skip
+_Answer = apigateway.ResponseType
 # The gateway's own answers as problem details: (kind of answer, status, code, remedy).
 _PROBLEMS: list[tuple[apigateway.ResponseType, int, str, str]] = [
-    (apigateway.ResponseType.BAD_REQUEST_BODY, 400, "bad_request", "The body is not valid."),
-    (apigateway.ResponseType.BAD_REQUEST_PARAMETERS, 400, "bad_request", "The parameters are not valid."),
-    (apigateway.ResponseType.UNAUTHORIZED, 401, "unauthorized", "Sign the request, or send a valid key."),
+    (_Answer.BAD_REQUEST_BODY, 400, "bad_request", "The body is not valid."),
+    (_Answer.BAD_REQUEST_PARAMETERS, 400, "bad_request", "The parameters are not valid."),
+    (_Answer.UNAUTHORIZED, 401, "unauthorized", "Sign the request, or send a valid key."),
     (
-        apigateway.ResponseType.ACCESS_DENIED,
+        _Answer.ACCESS_DENIED,
         403,
         "forbidden",
         "Send one valid key that may call this route: as x-api-key, or as Authorization: Bearer, Token or Basic.",
     ),
-    (apigateway.ResponseType.INVALID_API_KEY, 403, "forbidden", "This key is new or was revoked: try in a minute."),
-    (apigateway.ResponseType.INVALID_SIGNATURE, 403, "forbidden", "The request's signature is not valid."),
-    (apigateway.ResponseType.EXPIRED_TOKEN, 403, "forbidden", "The request's credentials have expired."),
-    (apigateway.ResponseType.MISSING_AUTHENTICATION_TOKEN, 403, "forbidden", "No such route, or no credentials."),
-    (apigateway.ResponseType.RESOURCE_NOT_FOUND, 404, "not_found", "There is no such route."),
-    (apigateway.ResponseType.WAF_FILTERED, 403, "forbidden", "The API's firewall refuses this request."),
-    (apigateway.ResponseType.REQUEST_TOO_LARGE, 413, "too_large", "Send fewer events per request."),
-    (
-        apigateway.ResponseType.UNSUPPORTED_MEDIA_TYPE,
-        415,
-        "unsupported_media_type",
-        "Send JSON or NDJSON, plain or gzip.",
-    ),
-    (apigateway.ResponseType.THROTTLED, 429, "throttled", "Slow down and send the request again."),
-    (apigateway.ResponseType.QUOTA_EXCEEDED, 429, "throttled", "The key's quota is used up."),
-    (apigateway.ResponseType.AUTHORIZER_FAILURE, 503, "unavailable", "Send the request again, which is harmless."),
-    (apigateway.ResponseType.INTEGRATION_TIMEOUT, 504, "timeout", "Send the request again, which is harmless."),
-    (apigateway.ResponseType.INTEGRATION_FAILURE, 503, "unavailable", "Send the request again, which is harmless."),
-    (apigateway.ResponseType.DEFAULT_5_XX, 500, "internal", "Send the request again, which is harmless."),
+    (_Answer.INVALID_API_KEY, 403, "forbidden", "This key is new or was revoked: try in a minute."),
+    (_Answer.INVALID_SIGNATURE, 403, "forbidden", "The request's signature is not valid."),
+    (_Answer.EXPIRED_TOKEN, 403, "forbidden", "The request's credentials have expired."),
+    (_Answer.MISSING_AUTHENTICATION_TOKEN, 403, "forbidden", "No such route, or no credentials."),
+    (_Answer.RESOURCE_NOT_FOUND, 404, "not_found", "There is no such route."),
+    (_Answer.WAF_FILTERED, 403, "forbidden", "The API's firewall refuses this request."),
+    (_Answer.REQUEST_TOO_LARGE, 413, "too_large", "Send fewer events per request."),
+    (_Answer.UNSUPPORTED_MEDIA_TYPE, 415, "unsupported_media_type", "Send JSON or NDJSON, plain or gzip."),
+    (_Answer.THROTTLED, 429, "throttled", "Slow down and send the request again."),
+    (_Answer.QUOTA_EXCEEDED, 429, "throttled", "The key's quota is used up."),
+    (_Answer.AUTHORIZER_FAILURE, 503, "unavailable", "Send the request again, which is harmless."),
+    (_Answer.INTEGRATION_TIMEOUT, 504, "timeout", "Send the request again, which is harmless."),
+    (_Answer.INTEGRATION_FAILURE, 503, "unavailable", "Send the request again, which is harmless."),
+    (_Answer.DEFAULT_5_XX, 500, "internal", "Send the request again, which is harmless."),
 ]
 # API Gateway Developer Guide, "Security policies for REST APIs". Both policies also take TLS 1.3.
 _TLS_POLICIES = {"1.2": "SecurityPolicy_TLS13_1_2_2021_06", "1.3": "SecurityPolicy_TLS13_1_3_2025_09"}
@@ -148,11 +149,7 @@ class Api(Construct):
                 throttling_rate_limit=policy.rate,
                 throttling_burst_limit=policy.burst,
                 tracing_enabled=self._common.config.observability.tracing,
-                # Metrics per route and method cost up to $13.50 per month; the alarms use the stage's metrics, which
-                # are free.
-                metrics_enabled=False,
-                logging_level=apigateway.MethodLoggingLevel.ERROR,
-                data_trace_enabled=False,
+                **_LOGGING,
                 access_log_destination=apigateway.LogGroupLogDestination(access),
                 access_log_format=ACCESS_FORMAT,
                 method_options={
@@ -216,9 +213,7 @@ class Api(Construct):
 
     def _add_other_refusals(self, rest: apigateway.RestApi) -> None:
         """Add the headers to all other refusals. Their bodies stay AWS's: a template cannot name their status."""
-        rest.add_gateway_response(
-            "ProblemOther", type=apigateway.ResponseType.DEFAULT_4_XX, response_headers=self._headers
-        )
+        rest.add_gateway_response("ProblemOther", type=_Answer.DEFAULT_4_XX, response_headers=self._headers)
 
     def _add_first_key(self, rate: float, burst: int) -> tuple[apigateway.IApiKey, apigateway.UsagePlan]:
         """Add the first key, and the usage plan of every key without a rate of its own."""
@@ -237,9 +232,7 @@ def _make_throttle(rate: int, burst: int) -> apigateway.MethodDeploymentOptions:
     return apigateway.MethodDeploymentOptions(
         throttling_rate_limit=rate,
         throttling_burst_limit=burst,
-        metrics_enabled=False,
-        logging_level=apigateway.MethodLoggingLevel.ERROR,
-        data_trace_enabled=False,
+        **_LOGGING,
     )
 
 

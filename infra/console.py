@@ -7,14 +7,13 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from aws_cdk import ArnFormat, Stack
 from aws_cdk import aws_apigateway as apigateway
 from constructs import Construct
 
 from .cors import allow_preflights
 from .function import Common, Function
 from .integration import add_routes
-from .naming import name_alarm_prefix, name_period_tables
+from .naming import make_arn, name_alarm_prefix, name_period_tables
 from .storage import Storage
 
 # The files of the page, without those of the pinned library for charts.
@@ -76,9 +75,7 @@ class Console(Construct):
         }
         self.operations = Function(self, "Operations", common, "operations", environment)
         self.operations.allow_actions("lambda", ["InvokeFunction"], lifecycle.function_arn)
-        alarms = Stack.of(self).format_arn(
-            service="cloudwatch", resource="alarm", resource_name="*", arn_format=ArnFormat.COLON_RESOURCE_NAME
-        )
+        alarms = make_arn(self, "cloudwatch", "alarm", "*")
         self.operations.allow_actions("cloudwatch", ["DescribeAlarms"], alarms)
         # The bill needs periods and policies from the catalog, the sizes of tables, and the units that they consumed.
         # Keys and a secret are in other partitions of the catalog. IAM cannot limit the right on metrics to resources.

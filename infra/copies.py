@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from aws_cdk import Stack
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
@@ -17,7 +16,7 @@ from constructs import Construct
 from tidetable.names import make_table_prefix
 
 from .function import Common, Function
-from .naming import name_archive_bucket, name_catalog_table
+from .naming import make_arn, name_archive_bucket, name_catalog_table
 from .objects import Objects
 from .tables import allow_linked_role
 
@@ -42,9 +41,7 @@ def allow_copies(function: Function, common: Common) -> None:
     _allow_making(function, common.config.replicas, tables)
     function.allow_actions("dynamodb", (*_DELETES, *_TAGS), find_table_arn(function, "*", tables))
     # AWS mirrors the scalable targets of a table to a copy's Region, and leaves them there when the copy is deleted.
-    targets = Stack.of(function).format_arn(
-        service="application-autoscaling", region="*", resource="scalable-target", resource_name="*"
-    )
+    targets = make_arn(function, "application-autoscaling", "scalable-target", "*", region="*")
     function.allow_actions("application-autoscaling", ["DeregisterScalableTarget"], targets)
     # DynamoDB makes this role together with the account's first copy, with the rights of the caller that makes the
     # copy.
@@ -73,7 +70,7 @@ def _allow_making(function: Function, regions: Sequence[str], tables: str) -> No
 
 def find_table_arn(function: Function, region: str, tables: str) -> str:
     """Find the ARN of the tables in a Region whose names match ``tables``, a name or a pattern."""
-    return Stack.of(function).format_arn(service="dynamodb", region=region, resource="table", resource_name=tables)
+    return make_arn(function, "dynamodb", "table", tables, region)
 
 
 class Copied(Objects):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hashlib import sha256
 
 import msgspec
-from aws_cdk import CustomResource, Duration, Stack, custom_resources
+from aws_cdk import CustomResource, Duration, custom_resources
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_lambda_destinations as destinations
@@ -16,6 +16,7 @@ from tidetable.version import CATALOG_FORMAT
 from .copies import allow_catalog_copies, allow_copies
 from .feed import Feed
 from .function import SIZES, Common, Function, make_logs, make_own_metric
+from .naming import make_arn
 from .objects import ARCHIVES, LARGE
 from .queue import Queue
 from .storage import Storage
@@ -119,8 +120,7 @@ class Lifecycle(Construct):
         self._storage.allow_rollups(function, "Query", "DeleteItem", "PutItem")
         function.allow_actions("lambda", ["InvokeFunction"], self.archiver.function_arn)
         self._feed.allow_mappings(function)
-        bus = Stack.of(self).format_arn(service="events", resource="event-bus", resource_name="default")
-        function.allow_actions("events", ["PutEvents"], bus)
+        function.allow_actions("events", ["PutEvents"], make_arn(self, "events", "event-bus", "default"))
         return function
 
     def _allow_time_travel(self) -> dict[str, str]:

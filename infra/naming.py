@@ -64,11 +64,14 @@ def name_period_tables(scope: Construct, stage: str) -> str:
 
     The lifecycle creates and deletes them, so a template cannot list them.
     """
+    return make_arn(scope, "dynamodb", "table", f"{make_table_prefix(stage)}*")
+
+
+def make_arn(scope: Construct, service: str, resource: str, name: str, region: str | None = None) -> str:
+    """Make an ARN, or a pattern of ARNs, in the account of the stack, and in its Region unless another is named."""
+    form = ArnFormat.COLON_RESOURCE_NAME if service == "cloudwatch" else ArnFormat.SLASH_RESOURCE_NAME
     return Stack.of(scope).format_arn(
-        service="dynamodb",
-        resource="table",
-        resource_name=f"{make_table_prefix(stage)}*",
-        arn_format=ArnFormat.SLASH_RESOURCE_NAME,
+        service=service, region=region, resource=resource, resource_name=name, arn_format=form
     )
 
 

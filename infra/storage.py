@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from aws_cdk import Annotations, Duration, RemovalPolicy
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_kms as kms
@@ -105,33 +107,33 @@ class Storage(Objects):
             bucket.add_lifecycle_rule(prefix=rule.prefix, expiration=rule.expiration, transitions=rule.transitions)
 
     def _make_bucket(self, stage: str, config: Config) -> s3.Bucket:
-        keep = RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE
         keeps = config.storage.removal == "keep"
+        common: dict[str, Any] = {
+            "block_public_access": s3.BlockPublicAccess.BLOCK_ALL,
+            "enforce_ssl": True,
+            "object_ownership": s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
+            "removal_policy": RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE if keeps else RemovalPolicy.DESTROY,
+            "auto_delete_objects": not keeps,
+        }
         logs = s3.Bucket(
             self,
             "AccessLogs",
             bucket_name=name_log_bucket(self, stage),
-            block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
+            **common,
             # S3 delivers access logs only to buckets that are encrypted with S3's own keys.
             encryption=s3.BucketEncryption.S3_MANAGED,
-            enforce_ssl=True,
-            object_ownership=s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
             lifecycle_rules=[s3.LifecycleRule(expiration=Duration.days(90))],
-            removal_policy=keep if keeps else RemovalPolicy.DESTROY,
-            auto_delete_objects=not keeps,
         )
         return s3.Bucket(
             self,
             "Archive",
             bucket_name=name_archive_bucket(self, stage),
-            block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
+            **common,
             encryption=s3.BucketEncryption.KMS if self.key is not None else s3.BucketEncryption.S3_MANAGED,
             encryption_key=self.key,
             # S3 then uses one data key for the bucket instead of one for each object: requests to KMS are billed.
             bucket_key_enabled=True if self.key is not None else None,
-            enforce_ssl=True,
             versioned=True,
-            object_ownership=s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
             server_access_logs_bucket=logs,
             server_access_logs_prefix="archive/",
             lifecycle_rules=[
@@ -143,8 +145,6 @@ class Storage(Objects):
                 _OVERFLOW_RULE,
                 *make_archive_rules(config),
             ],
-            removal_policy=keep if keeps else RemovalPolicy.DESTROY,
-            auto_delete_objects=not keeps,
         )
 
     def _make_table(self, id: str, name: str, removal: RemovalPolicy) -> dynamodb.Table:

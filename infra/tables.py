@@ -7,13 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from aws_cdk import ArnFormat, Stack
-
 from tidetable.names import make_table_prefix
 
 from .function import Common, Function
 from .kms import TABLE_USES, make_key_statements
-from .naming import name_period_tables
+from .naming import make_arn, name_period_tables
 
 
 def allow_tables(function: Function, common: Common, actions: Sequence[str]) -> None:
@@ -29,30 +27,17 @@ def allow_tables(function: Function, common: Common, actions: Sequence[str]) -> 
         function.add_to_role_policy(statement)
 
 
-def name_scalable_targets(function: Function) -> str:
-    """Make the ARN pattern of scalable targets, whose names AWS chooses."""
-    return Stack.of(function).format_arn(
-        service="application-autoscaling",
-        resource="scalable-target",
-        resource_name="*",
-        arn_format=ArnFormat.SLASH_RESOURCE_NAME,
-    )
-
-
 def allow_scaling(function: Function, common: Common) -> None:
     """Let the function register tables with Application Auto Scaling, whose own role changes their capacity.
 
     The function needs these rights whatever the configuration says, because it deregisters tables of an earlier
     configuration.
     """
+    # AWS chooses the names of scalable targets.
+    scalable = make_arn(function, "application-autoscaling", "scalable-target", "*")
     targets = ["RegisterScalableTarget", "DeregisterScalableTarget", "PutScalingPolicy"]
-    function.allow_actions("application-autoscaling", targets, name_scalable_targets(function))
-    alarms = Stack.of(function).format_arn(
-        service="cloudwatch",
-        resource="alarm",
-        resource_name=f"TargetTracking-table/{make_table_prefix(common.stage)}*",
-        arn_format=ArnFormat.COLON_RESOURCE_NAME,
-    )
+    function.allow_actions("application-autoscaling", targets, scalable)
+    alarms = make_arn(function, "cloudwatch", "alarm", f"TargetTracking-table/{make_table_prefix(common.stage)}*")
     function.allow_actions("cloudwatch", ["PutMetricAlarm", "DescribeAlarms", "DeleteAlarms"], alarms)
     service = "dynamodb.application-autoscaling.amazonaws.com"
     allow_linked_role(function, service, "AWSServiceRoleForApplicationAutoScaling_DynamoDBTable")
@@ -61,6 +46,6 @@ def allow_scaling(function: Function, common: Common) -> None:
 def allow_linked_role(function: Function, service: str, role: str) -> None:
     """Let the function make the role of an AWS service, which AWS makes with the rights of the first caller."""
     name = f"aws-service-role/{service}/{role}"
-    arn = Stack.of(function).format_arn(service="iam", region="", resource="role", resource_name=name)
+    arn = make_arn(function, "iam", "role", name, region="")
     conditions = {"StringLike": {"iam:AWSServiceName": service}}
     function.allow_actions("iam", ["CreateServiceLinkedRole"], arn, conditions=conditions)

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from aws_cdk import Annotations, ArnFormat, Aws, CfnCondition, Duration, Fn, RemovalPolicy, Stack, Token
+from aws_cdk import Annotations, Aws, CfnCondition, Duration, Fn, RemovalPolicy, Stack, Token
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cloudwatch_actions as actions
 from aws_cdk import aws_iam as iam
@@ -19,6 +19,7 @@ from tidetable.config.check_stage import MAX_TOPICS
 
 from .errors import UsageError
 from .function import Common
+from .naming import make_arn
 
 
 class Targets(Construct):
@@ -80,9 +81,7 @@ class Targets(Construct):
             )
 
     def _make_topic(self, stage: str, addresses: tuple[str, ...]) -> sns.Topic:
-        alarms = Stack.of(self).format_arn(
-            service="cloudwatch", resource="alarm", resource_name="*", arn_format=ArnFormat.COLON_RESOURCE_NAME
-        )
+        alarms = make_arn(self, "cloudwatch", "alarm", "*")
         ours = {"StringEquals": {"aws:SourceAccount": Stack.of(self).account}, "ArnLike": {"aws:SourceArn": alarms}}
         # CloudWatch may not use the key aws/sns, as AWS sets that key's policy: its messages would be lost silently
         # (SNS Developer Guide, "Managing encryption keys: compatibility with AWS services"). So the topic has a key of

@@ -18,16 +18,10 @@ from tidetable.ingest.unreadable import find_lone_surrogate
 _BOM = b"\xef\xbb\xbf"
 # The type of JSON in which DynamoDB writes a value of each type.
 _TYPES: dict[str, Any] = {
-    "S": str,
-    "N": str,
-    "B": str,
-    "BOOL": bool,
-    "NULL": bool,
+    **dict.fromkeys(("S", "N", "B"), str),
+    **dict.fromkeys(("BOOL", "NULL"), bool),
+    **dict.fromkeys(("L", "SS", "NS", "BS"), list),
     "M": dict,
-    "L": list,
-    "SS": list,
-    "NS": list,
-    "BS": list,
 }
 _NUMBER = re.compile(r"-?\d+(\.\d+)?([eE][+-]?\d{1,3})?", re.ASCII)
 

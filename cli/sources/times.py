@@ -103,16 +103,7 @@ def parse_text(value: Any, *, utc: bool) -> str:
     match = next((match for form in _FORMS if (match := form.fullmatch(text)) is not None), None)
     if match is None:
         raise ValueError(f"the time {str(value)[:40]!r} has no known form: name it with --time-format")
-    parts: dict[str, Any] = {
-        "month": None,
-        "name": None,
-        "hour": None,
-        "second": None,
-        "fraction": None,
-        "half": None,
-        "offset": None,
-    }
-    parts |= match.groupdict()
+    parts: dict[str, Any] = dict.fromkeys(_OPTIONAL) | match.groupdict()
     try:
         day = date(int(match["year"]), _read_month(parts["month"], parts["name"]), int(match["day"]))
         if parts["hour"] is None:

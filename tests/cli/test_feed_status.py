@@ -9,7 +9,7 @@ from botocore.exceptions import ClientError
 
 from cli import common
 from cli.account import Account
-from cli.feed_status import describe_feeds
+from cli.backlog import describe_feeds
 from tests.fakes.stage import Stage
 from tests.worlds.commands import run
 from tests.worlds.hours import CONFIG

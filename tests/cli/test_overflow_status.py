@@ -8,9 +8,9 @@ import pytest
 from botocore.exceptions import ClientError
 
 from cli import common
+from cli.backlog import describe_overflow
 from cli.common import find_account
 from cli.options import Target
-from cli.overflow_status import describe_overflow
 from tests.fakes.stage import Stage
 from tests.worlds.commands import NOW, functions, run, stage
 from tidetable.ingest.saved import SavedMessage

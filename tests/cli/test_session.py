@@ -12,7 +12,7 @@ from botocore.exceptions import SSOTokenLoadError
 from aws.http.client import NoAnswer
 from aws.http.credentials import Credentials, NoCredentials
 from aws.http.roots import AMAZON_ROOTS
-from cli.session import SessionCredentials, make_lean_client
+from cli.account import SessionCredentials, make_lean_client
 
 NOW = datetime(2026, 3, 15, 12, tzinfo=UTC)
 
