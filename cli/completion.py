@@ -35,6 +35,23 @@ def complete_stream(ctx: typer.Context, incomplete: str) -> list[str]:
     return sorted(name for name in names if name.startswith(incomplete))
 
 
+def complete_target(ctx: typer.Context, incomplete: str) -> list[str]:
+    """List the streams that get events, and that begin as the word does: only the pipeline writes into rollups."""
+    streams = _ask(ctx, lambda client: client.streams())
+    rollups = {rollup["stream"] for stream in streams for rollup in stream["rollups"]}
+    names = {stream["stream"] for stream in streams} - rollups
+    return sorted(name for name in names if name.startswith(incomplete))
+
+
+def complete_rollup(ctx: typer.Context, incomplete: str) -> list[str]:
+    """List the rollups of the stream that is named already."""
+    named = ctx.params.get("stream") or next(iter(ctx.args), None)
+    streams = _ask(ctx, lambda client: client.streams())
+    rollups = [rollup["stream"] for stream in streams if stream["stream"] == named for rollup in stream["rollups"]]
+    names = [rollup.removeprefix(f"{named}-") for rollup in rollups]
+    return sorted(name for name in names if name.startswith(incomplete))
+
+
 def complete_stream_of_file(ctx: typer.Context, incomplete: str) -> list[str]:
     """List the streams of the configuration that is named already, or of tidetable.toml; rollups get no events."""
     from cli.options import DEFAULT
@@ -61,9 +78,9 @@ def complete_series(ctx: typer.Context, incomplete: str) -> list[str]:
     return _ask(ctx, lambda client: [row["series"] for row in next(client.series(stream, **query).pages()).rows])
 
 
-def _ask(ctx: typer.Context, list_names: Callable[[Any], list[str]]) -> list[str]:
-    """Ask the API for names, in a thread that nobody waits for too long; no names if it fails or is slow."""
-    names: list[str] = []
+def _ask(ctx: typer.Context, list_found: Callable[[Any], list[Any]]) -> list[Any]:
+    """Ask the API, in a thread that nobody waits for too long; nothing is found if it fails or is slow."""
+    found: list[Any] = []
     options = {name: ctx.params.get(name) or os.environ.get(variable) for name, variable in _VARIABLES.items()}
     options["stage"] = options["stage"] or "dev"
 
@@ -76,10 +93,10 @@ def _ask(ctx: typer.Context, list_names: Callable[[Any], list[str]]) -> list[str
             policy = Policy(retry_for=0, exit_timeout=0)
             target = ApiTarget(sigv4=bool(ctx.params.get("sigv4")), **options)  # type: ignore[arg-type]
             with open_client(target, policy=policy) as client:
-                names.extend(list_names(client))
+                found.extend(list_found(client))
 
     with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere), redirect_stderr(nowhere):  # noqa: PTH123
         thread = Thread(target=ask, daemon=True)
         thread.start()
         thread.join(_LONGEST)
-    return list(names)
+    return list(found)

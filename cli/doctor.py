@@ -61,7 +61,7 @@ def doctor(
             # Also without an answer of the account: a firewall may be the reason.
             findings += check_endpoints(cloud, machine) if cloud.region else ()
             if all(found.state != "problem" or found.check == "clock" for found in account):
-                findings += check_quotas(cloud, configured) if configured is not None else ()
+                findings += check_quotas(cloud, configured, endpoint) if configured is not None else ()
                 findings += _look_at_stage(stage, cloud, endpoint) if stage else ()
     if as_json:
         print_json([found._asdict() for found in findings])

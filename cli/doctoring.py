@@ -143,8 +143,11 @@ def _compare_clocks(skew: float, endpoint: str | None) -> Finding:
     return Finding("clock", "ok", f"within 5 s of {f'the stage at {endpoint}' if endpoint else 'AWS'}")
 
 
-def check_quotas(cloud: Cloud, config: Config) -> Iterator[Finding]:
-    """Compare the quotas that the configuration needs with those of the account."""
+def check_quotas(cloud: Cloud, config: Config, endpoint: str | None = None) -> Iterator[Finding]:
+    """Compare the quotas that the configuration needs with those of the account; a local stage at an endpoint has none."""
+    if endpoint:
+        yield Finding("quotas", "ok", f"the stage at {endpoint} is not an account of AWS, and has none")
+        return
     needed = sum(demand.tables for demand in list_demands(config))
     yield _read_quota(
         "DynamoDB tables",

@@ -12,7 +12,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 
 from cli import clock
 from cli.common import USAGE, app, err, fail, print_json, say, try_config, warn
-from cli.completion import complete_stream
+from cli.completion import complete_target
 from cli.connection import open_client
 from cli.journal import Journal, JournalError
 from cli.options import DEFAULT, ApiTarget, AsJson, ConfigFile
@@ -31,7 +31,7 @@ _SHOWN = 10
 def import_file(
     target: ApiTarget,
     file: Annotated[Path, typer.Argument(help="NDJSON, CSV or Parquet; NDJSON and CSV may be compressed (.gz).")],
-    stream: Annotated[str, typer.Option(help="The stream that gets the events.", autocompletion=complete_stream)],
+    stream: Annotated[str, typer.Option(help="The stream that gets the events.", autocompletion=complete_target)],
     kind: Annotated[
         str | None, typer.Option("--format", help="ndjson, csv or parquet; by default, FILE's name says it.")
     ] = None,

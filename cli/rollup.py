@@ -21,7 +21,7 @@ from cli.common import (
     run_task,
     say,
 )
-from cli.completion import complete_stream
+from cli.completion import complete_rollup, complete_stream
 from cli.edges import read_past_edge
 from cli.options import AsJson, Target
 
@@ -47,7 +47,9 @@ def rollup(
         str | None, typer.Option("--from", help="The first time to compute, such as 2026-01-01 or -30d.")
     ] = None,
     end: Annotated[str | None, typer.Option("--to", help="The first time after the range to compute, or now.")] = None,
-    name: Annotated[str | None, typer.Option(help="One rollup only, such as hours.")] = None,
+    name: Annotated[
+        str | None, typer.Option(help="One rollup only, such as hours.", autocompletion=complete_rollup)
+    ] = None,
     paused: Annotated[
         bool | None,
         typer.Option("--pause/--resume", help="Let the rollups of the stream rest, or go on.", show_default=False),

@@ -44,7 +44,23 @@ def complete(line: str, **variables: str) -> tuple[list[str], str]:
 )
 def test_a_stream_is_completed_from_the_stages_own(served: Served, line: str) -> None:
     found = complete(f"tidetable {line}", TIDETABLE_URL=served.url, TIDETABLE_KEY="k")
-    assert found == (["stations"], "")
+    assert (found[0][:1], found[1]) == (["stations"], "")
+
+
+@pytest.mark.parametrize(
+    ("line", "names"),
+    [
+        ("query stations", ["stations", "stations-days"]),
+        # Only the pipeline writes into a rollup.
+        ("import rows.csv --stream stations", ["stations"]),
+        ("rollup stations --name ", ["days"]),
+        ("rollup stations --name h", []),
+        ("rollup quakes --name ", []),
+    ],
+)
+def test_rollups_are_completed_where_they_are_meant(served: Served, line: str, names: list[str]) -> None:
+    found = complete(f"tidetable {line}", TIDETABLE_URL=served.url, TIDETABLE_KEY="k")
+    assert found == (names, "")
 
 
 def test_cost_completes_the_streams_of_its_file(tmp_path: Path) -> None:
@@ -65,7 +81,7 @@ def test_without_a_beginning_all_streams_are_listed_in_order(served: Served) -> 
 
 
 def test_options_of_the_line_name_the_stage(served: Served) -> None:
-    assert complete(f"tidetable query --url {served.url} --key k sta")[0] == ["stations"]
+    assert complete(f"tidetable query --url {served.url} --key k stations-")[0] == ["stations-days"]
 
 
 @pytest.mark.parametrize("line", ["query sta", "query stations --series b", "keys create --stream s"])

@@ -157,6 +157,13 @@ def test_quotas_are_compared_with_what_the_configuration_needs() -> None:
     assert find([*check_quotas(make_cloud(**slow), config)], "requests per second of API Gateway").state == "problem"
 
 
+def test_a_local_stage_has_no_quotas_and_no_note_about_them() -> None:
+    config = load(ROOT / "tidetable.toml")
+    cloud = make_cloud(get_service_quota=refuse("UnknownOperationException"))
+    found = [*check_quotas(cloud, config, "http://127.0.0.1:4566")]
+    assert found == [("quotas", "ok", "the stage at http://127.0.0.1:4566 is not an account of AWS, and has none", "")]
+
+
 STAGE = """
 {api}
 [streams.s]

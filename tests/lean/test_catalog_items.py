@@ -104,7 +104,7 @@ def test_what_is_not_known_has_no_attribute() -> None:
     assert "pack" not in make_attributes(PLAIN)["layout"]
 
 
-@pytest.mark.parametrize("format, read", [(None, True), (1, True), (2, False), (10, False)])
+@pytest.mark.parametrize("format, read", [(None, True), (1, True), (2, True), (3, False), (10, False)])
 def test_an_entry_that_newer_code_wrote_is_refused_and_never_misread(format: int | None, *, read: bool) -> None:
     item = make_attributes(PLAIN) | {"format": format}
     if format is None:
@@ -113,7 +113,7 @@ def test_an_entry_that_newer_code_wrote_is_refused_and_never_misread(format: int
         assert read_entry(stored(item)) == PLAIN
         return
     with pytest.raises(
-        StoreUnavailable, match=f"quakes 2026-03-05 has format {format}, and Tidetable .* reads format 1"
+        StoreUnavailable, match=f"quakes 2026-03-05 has format {format}, and Tidetable .* reads format 2"
     ):
         read_entry(stored(item))
 

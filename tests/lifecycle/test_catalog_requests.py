@@ -14,6 +14,7 @@ from tidetable.config import TableClass
 from tidetable.errors import StaleEntry, StoreUnavailable, TableMissing
 from tidetable.layout import Index, Layout, Packing
 from tidetable.periods import parse_label
+from tidetable.version import CATALOG_FORMAT
 
 NOON = datetime(2026, 3, 15, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -44,6 +45,22 @@ def test_what_holds_from_the_next_event_on_is_read_consistently() -> None:
     ]  # fmt: skip
 
 
+def test_an_entry_that_newer_code_wrote_is_not_moved() -> None:
+    """It would get the format of this code, and code that is as old would misread it afterwards."""
+    newer = {"Items": [{**KEY, "stream": {"S": "s"}, "label": {"S": DAY}, "format": {"N": "99"}}]}
+    held, sent = answer(REFUSED, newer)
+    with pytest.raises(StoreUnavailable, match=f"the catalog's entry of s {DAY} has format 99"):
+        held.move(ENTRY, State.CLOSED, expected=(State.OPEN,))
+    (_, moved), (operation, read) = sent
+    assert moved["ExpressionAttributeValues"][":format"] == {"N": str(CATALOG_FORMAT)}
+    assert (operation, read["ConsistentRead"]) == ("Query", True)
+    # An entry of this code's format, or none, is in another state.
+    for item in ([{**newer["Items"][0], "format": {"N": str(CATALOG_FORMAT)}}], []):
+        held, _ = answer(REFUSED, {"Items": item})
+        with pytest.raises(StaleEntry):
+            held.move(ENTRY, State.CLOSED, expected=(State.OPEN,))
+
+
 def test_a_period_is_recorded_once_and_changed_on_conditions_alone() -> None:
     held, sent = answer({})
     assert held.add(ENTRY)
@@ -53,19 +70,19 @@ def test_a_period_is_recorded_once_and_changed_on_conditions_alone() -> None:
     assert (added["ConditionExpression"], added["Item"]["state"]) == ("attribute_not_exists(pk)", {"S": "open"})
     opened = {"until": {"S": "2026-03-15T12:00:00.000000Z"}, "write": {"N": "1"}, "read": {"NULL": True}}
     assert moved == {
-        "ConditionExpression": "#state IN (:s0, :s1)",
+        "ConditionExpression": "#state IN (:s0, :s1) AND (attribute_not_exists(#format) OR #format <= :format)",
         "TableName": "catalog",
         "Key": KEY,
         "UpdateExpression": "SET #state = :state, #format = :format, #opened = :opened",
         "ExpressionAttributeNames": {"#state": "state", "#format": "format", "#opened": "opened"},
         "ExpressionAttributeValues": {
-            ":state": {"S": "closed"}, ":format": {"N": "1"}, ":opened": {"M": opened},
+            ":state": {"S": "closed"}, ":format": {"N": "2"}, ":opened": {"M": opened},
             ":s0": {"S": "closed"}, ":s1": {"S": "open"},
         },
     }  # fmt: skip
     assert scaled["ConditionExpression"] == "attribute_exists(pk)"
     assert scaled["ExpressionAttributeValues"] == {":scaled": {"BOOL": True}, ":scaling": {"S": "p"}}
-    refused, _ = answer(REFUSED)
+    refused, _ = answer(REFUSED, EMPTY, REFUSED)
     for change in (lambda: refused.move(ENTRY, State.CLOSED, expected=State), lambda: refused.mark_copies(ENTRY, ())):
         with pytest.raises(StaleEntry):
             change()

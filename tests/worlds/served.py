@@ -33,6 +33,10 @@ retention = 30
 partition_by = "series"
 [streams.stations.capacity]
 mode = "on-demand"
+[[streams.stations.rollup]]
+name = "days"
+every = "1d"
+retention = "730d"
 """
 
 # An answer of the server to the next request: status, headers, and whether a handler serves the request nevertheless.

@@ -139,13 +139,20 @@ class LeanCatalog(CatalogTable):
         return self._put_if(NEW, key | catalog_items.make_attributes(entry))
 
     def move(self, entry: Entry, to: State, *, expected: Iterable[State], **facts: Unpack[EntryFacts]) -> Entry:
-        """Update only the state and these facts: other callers may have changed other attributes meanwhile."""
+        """Update only the state and these facts: other callers may have changed other attributes meanwhile.
+
+        StoreUnavailable if newer code wrote the entry: with the format of this code, other old code would misread it.
+        """
         expected = sorted(expected)
         moved = replace(entry, state=to, **facts)
         attributes = catalog_items.make_attributes(moved)
         changes = {name: attributes[name] for name in ("state", "format", *facts)}
         states = {f":s{index}": state.value for index, state in enumerate(expected)}
-        if not self._update(entry, changes, f"#state IN ({', '.join(states)})", states):
+        known = "(attribute_not_exists(#format) OR #format <= :format)"
+        if not self._update(entry, changes, f"#state IN ({', '.join(states)}) AND {known}", states):
+            key = catalog_items.make_period_key(entry.stream, entry.period)
+            for item in self._query(key["pk"], key["sk"], key["sk"], consistent=True):
+                catalog_items.refuse_newer_entry(item)
             raise StaleEntry(entry.stream, entry.period.label, expected)
         return moved
 

@@ -134,9 +134,13 @@ def refuse_newer(name: str, item: Item) -> None:
         )
 
 
+def refuse_newer_entry(item: Item) -> None:
+    refuse_newer(f"the catalog's entry of {item['stream']} {item['label']}", item)
+
+
 def read_entry(item: Item) -> Entry:
     """Read a period's entry; StoreUnavailable if newer code wrote it, because this code might misread it."""
-    refuse_newer(f"the catalog's entry of {item['stream']} {item['label']}", item)
+    refuse_newer_entry(item)
     return Entry(
         stream=item["stream"],
         period=parse_label(item["label"]),
