@@ -3,7 +3,9 @@
 import { plural } from "./format.js";
 
 const ZONE = "tidetable.zone";
-const UNITS = /** @type {const} */ ([["w", 604800], ["d", 86400], ["h", 3600], ["m", 60], ["s", 1]]);
+// Steps are counted in seconds. A month stands for a month of the calendar, and is a twelfth of the calendar's mean year.
+const MONTH = 2629746;
+const UNITS = /** @type {const} */ ([["mo", MONTH], ["w", 604800], ["d", 86400], ["h", 3600], ["m", 60], ["s", 1]]);
 
 /** @returns {"utc" | "local"} */
 export function zone() {
@@ -72,11 +74,11 @@ export function lengthText(seconds) {
 
 /** A length such as `2d` in words: `2 days`. @param {string} text */
 export function lengthWords(text) {
-  const match = /^(\d+)([smhdw])$/.exec(text);
+  const match = /^(\d+)(mo|[smhdw])$/.exec(text);
   return match ? plural(Number(match[1]), WORDS[match[2]]) : text;
 }
 
-const WORDS = /** @type {Record<string, string>} */ ({ s: "second", m: "minute", h: "hour", d: "day", w: "week" });
+const WORDS = /** @type {Record<string, string>} */ ({ s: "second", m: "minute", h: "hour", d: "day", w: "week", mo: "month" });
 const PERIOD_DAY = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric", timeZone: "UTC" });
 const PERIOD_MONTH = new Intl.DateTimeFormat(undefined, { month: "short", year: "numeric", timeZone: "UTC" });
 
@@ -88,9 +90,9 @@ export function showPeriod(label) {
   return label.includes("T") ? `${day}, ${label.slice(11)}h` : day;
 }
 
-/** The seconds of a length such as `5m`; null if it is none. @param {string} text */
+/** The seconds of a length such as `5m`, or of the step `1mo`; null if it is none. @param {string} text */
 export function secondsOf(text) {
-  const match = /^(\d+)([smhdw])$/.exec(text.trim());
+  const match = /^(\d+)(mo|[smhdw])$/.exec(text.trim());
   if (!match) return null;
   const unit = UNITS.find(([name]) => name === match[2]);
   return unit ? Number(match[1]) * unit[1] : null;
@@ -146,9 +148,28 @@ export function isDay(text) {
   return text === "today" || text === "yesterday";
 }
 
-/** Whether steps are days or weeks of the zone's calendar, which the clocks make longer or shorter. @param {number} step seconds */
+/** Whether steps are days, weeks or months of the zone's calendar, which the clocks make longer or shorter. @param {number} step seconds */
 export function isCalendar(step) {
-  return step % 86400 === 0;
+  return step % 86400 === 0 || isMonths(step);
+}
+
+/** @param {number} step seconds */
+function isMonths(step) {
+  return step % MONTH === 0;
+}
+
+/** A time moved by months. A month without its day ends with it. @param {number} wall as if it were UTC @param {number} months */
+function moveMonths(wall, months) {
+  const date = new Date(wall * 1000);
+  const first = Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + months, 1) / 1000;
+  const next = Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + months + 1, 1) / 1000;
+  const inMonth = wall - Date.UTC(date.getUTCFullYear(), date.getUTCMonth(), 1) / 1000;
+  return inMonth < next - first ? first + inMonth : next - 86400 + (inMonth % 86400);
+}
+
+/** What clocks show so many steps later. @param {number} wall as if it were UTC @param {number} distance in whole steps @param {number} step seconds */
+export function moveWall(wall, distance, step) {
+  return isMonths(step) ? moveMonths(wall, Math.round(distance / MONTH)) : wall + distance;
 }
 
 /** What the clocks of the zone show at an instant, as if it were UTC. @param {number} seconds since 1970 */
@@ -167,11 +188,16 @@ export function instantOfWall(wall) {
 
 /** An instant moved by whole steps: days keep the time of the day. @param {number} seconds since 1970 @param {number} distance @param {number} step */
 export function moveTime(seconds, distance, step) {
-  return isCalendar(step) ? instantOfWall(wallOf(seconds) + distance) : seconds + distance;
+  return isCalendar(step) ? instantOfWall(moveWall(wallOf(seconds), distance, step)) : seconds + distance;
 }
 
 /** The beginning of the step that holds a time: steps count from 1970, whole weeks from Mondays. @param {number} seconds @param {number} step */
 export function alignTime(seconds, step) {
+  if (isMonths(step)) {
+    const date = new Date(seconds * 1000);
+    const months = (date.getUTCFullYear() - 1970) * 12 + date.getUTCMonth();
+    return Date.UTC(1970, months - (months % (step / MONTH))) / 1000;
+  }
   const origin = step % 604800 === 0 ? 4 * 86400 : 0;
   return Math.floor((seconds - origin) / step) * step + origin;
 }

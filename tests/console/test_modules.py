@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
 from typing import Any
 
 import pytest
 
+from local.processes import ROOT
 from tests.console.modules import evaluate
 
 QUESTION = {
@@ -160,6 +162,8 @@ def test_a_chart_has_whole_steps_if_its_range_has(span: str, step: str, align: s
 
 
 BERLIN = "Europe/Berlin"
+# The console counts steps in seconds: a month is a twelfth of the calendar's mean year.
+MONTH = 2_629_746
 
 
 @pytest.mark.parametrize(
@@ -232,3 +236,40 @@ def test_rates_and_ages_are_words() -> None:
     ]  # fmt: skip
     ages = evaluate("parts/rate.js", "[200, 59_000, 119_400, 120_000, 7_300_000, 200_000_000, -90_000].map(m.ageWords)")
     assert ages == ["just now", "59 s ago", "119 s ago", "2 min ago", "2 h ago", "2 d ago", "90 s ahead"]
+
+
+@pytest.mark.parametrize(
+    ("zone", "hours"),
+    [
+        ("", ["2025-12-01T00:00Z", "2026-01-01T00:00Z", "2026-02-01T00:00Z", "2026-03-01T00:00Z", "2026-04-01T00:00Z"]),
+        # Summer time begins on 29 March.
+        (
+            BERLIN,
+            ["2025-11-30T23:00Z", "2025-12-31T23:00Z", "2026-01-31T23:00Z", "2026-02-28T23:00Z", "2026-03-31T22:00Z"],
+        ),
+    ],
+)
+def test_a_chart_of_months_has_each_month_also_one_without_events(zone: str, hours: list[str]) -> None:
+    rows = [{"start": start, "count": count} for start, count in zip(hours[::4] + hours[1:2], (1, 5, 2), strict=True)]
+    made = f"m.linesOf({json.dumps(rows)}, ['count'], {MONTH})"
+    points = evaluate("parts/points.js", f"(({{ times, lines }}) => [times, lines[0].values])({made})", zone)
+    assert points == [[datetime.fromisoformat(hour).timestamp() for hour in hours], [1, 2, 0, 0, 5]]
+
+
+def test_a_step_of_months_is_asked_for_and_compared_with_the_months_before() -> None:
+    asked = json.dumps(
+        QUESTION
+        | {"where": [], "from": "2026-03-31T10:00:00Z", "to": "2026-05-01T00:00:00Z", "step": "1mo", "beside": "4w"}
+    )
+    assert evaluate("question.js", f"m.requestOf({asked}).parameters.step") == "1mo"
+    assert evaluate("question.js", f"m.requestOf({asked.replace('1mo', '3mo')}).parameters.step") == "3mo"
+    distance = evaluate("question.js", f"m.distanceOf({asked})")
+    assert distance == MONTH
+    earlier = evaluate("question.js", f"m.earlierOf({asked}, {distance})")
+    # February has no day 31.
+    assert (earlier["from"], earlier["to"]) == ("2026-02-28T10:00:00.000Z", "2026-04-01T00:00:00.000Z")
+    assert earlier["step"] == "1mo"
+
+
+def test_the_form_offers_months() -> None:
+    assert '"1w", "1mo"]' in (ROOT / "console/js/parts/questionform.js").read_text()

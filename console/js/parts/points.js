@@ -2,7 +2,7 @@
 
 import { isNumber } from "../format.js";
 import { ADDED } from "../statistics.js";
-import { alignTime, instantOfWall, isCalendar, moveTime, wallOf } from "../times.js";
+import { alignTime, instantOfWall, isCalendar, moveTime, moveWall, wallOf } from "../times.js";
 
 /**
  * A line of a chart: its name, and a number or null for each time.
@@ -26,7 +26,7 @@ export function linesOf(rows, stats, step) {
   const starts = rows.map((row) => alignTime(shown(Date.parse(row.start) / 1000), step));
   const [first, last] = starts.reduce(([low, high], start) => [Math.min(low, start), Math.max(high, start)], [Infinity, -Infinity]);
   const count = Math.round((last - first) / step) + 1;
-  const times = count <= MOST_STEPS ? Array.from({ length: count }, (_, number) => first + number * step) : [...new Set(starts)].sort((a, b) => a - b);
+  const times = count <= MOST_STEPS ? Array.from({ length: count }, (_, number) => moveWall(first, number * step, step)) : [...new Set(starts)].sort((a, b) => a - b);
   const index = new Map(times.map((time, number) => [time, number]));
   /** @type {Map<string, Line>} */
   const lines = new Map();

@@ -9,7 +9,7 @@ import { rangePicker } from "./range.js";
 import { recentMenu } from "./recent.js";
 import { seriesField } from "./series.js";
 
-const STEPS = ["1s", "10s", "1m", "5m", "15m", "1h", "3h", "6h", "12h", "1d", "1w"];
+const STEPS = ["1s", "10s", "1m", "5m", "15m", "1h", "3h", "6h", "12h", "1d", "1w", "1mo"];
 const EVERY = [["", "Off"], ["5s", "every 5 s"], ["10s", "every 10 s"], ["30s", "every 30 s"], ["1m", "every minute"], ["5m", "every 5 minutes"]];
 const BESIDE = [["", "Nothing"], ["range", "the range before"], ["1d", "the day before"], ["1w", "the week before"], ["4w", "four weeks before"]];
 
