@@ -29,6 +29,7 @@ KEYS = {
     "time": 'partition_by = "time"\nbucket = "6h"\nshards = 3',
     "one suffix": 'partition_by = "time"\nbucket = "24h"',
     "series": 'partition_by = "series"\nshards = 2',
+    "suffix": 'partition_by = "time"\nbucket = "6h"\nshards = 3\nshard_by = "series"',
 }
 CONFIG = """
 [lifecycle]

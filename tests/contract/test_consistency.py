@@ -34,7 +34,7 @@ INDEXES = (
     Index("copy", "site", replica=True),
     Index("order", local=True, sort_by="mag"),
 )
-LAYOUT = Layout("time", 4, "id", 3600, INDEXES, versioned=True, parts=True, pack=Packing(60, 200_000))
+LAYOUT = Layout("time", 4, "series", 3600, INDEXES, versioned=True, parts=True, pack=Packing(60, 200_000))
 
 
 @pytest.fixture

@@ -29,6 +29,7 @@ LABEL = "2026-03-15"
 KEYS = {
     "time": 'partition_by = "time"\nbucket = "6h"\nshards = 3',
     "series": 'partition_by = "series"\nshards = 2',
+    "suffix": 'partition_by = "time"\nbucket = "6h"\nshards = 3\nshard_by = "series"',
 }
 CONFIG = """
 [lifecycle]

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.worlds.rolled import (
+    BY_SUFFIX,
     HOURS,
     LENGTH,
     MINUTES,
@@ -33,8 +34,8 @@ from tidetable.catalog import State
 from tidetable.events import Event
 from tidetable.rollups.rebuild import rebuild_rollup
 
-LAYOUTS = [PLAIN, PACKED, SERIES, PACKED_SERIES]
-NAMES = ["items", "packs", "items by series", "packs by series"]
+LAYOUTS = [PLAIN, PACKED, BY_SUFFIX, SERIES, PACKED_SERIES]
+NAMES = ["items", "packs", "packs by suffix", "items by series", "packs by series"]
 # Half of what two clocks may differ by.
 ERRORS = st.sampled_from([-5.0, 0.0, 5.0])
 AGES = st.sampled_from([0, 60, 119, 121, 125, 300, 1_800, 7_200])

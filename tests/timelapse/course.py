@@ -93,7 +93,8 @@ CHANGES: dict[int, dict[str, dict[str, Any] | None]] = {
     12: {"daily": {"period": "hour", "retention": 30, "span": ""}},
     13: {"daily": {"rollups": (replace(HOURS, by=("series", "kind")), DAYS, KINDS)}},
     14: {"hourly": {"scaled": None, "protected": False}, "texts": {"protected": True}},
-    15: {"daily": {"span": "1h"}},
+    # Packs again, whose suffix now follows from the series.
+    15: {"daily": {"span": "1h", "key": 'partition_by = "time", bucket = "1h", shards = 5, shard_by = "series"'}},
     16: {"texts": {"versions": True, "beyond": "s3"}, "hourly": {"indexed": False}},
     18: {"hourly": {"late": timedelta(hours=3)}, "daily": {"feed": False}},
     20: {"daily": {"period": "day", "retention": 3}, "hourly": {"scaled": (2, 6), "indexed": True}},
