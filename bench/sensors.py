@@ -39,6 +39,7 @@ KEYS = {
     "by_series": 'partition_by = "series"',
     "by_time": 'partition_by = "time", bucket = "24h"',
     "by_suffix": f'partition_by = "time", bucket = "24h", shards = {SHARDS}, shard_by = "series"',
+    "by_head": f'partition_by = "time", bucket = "24h", shards = {SHARDS}, shard_by = "series", shard_until = "/"',
 }
 CONFIG = "".join(STREAM.format(name=name, key=key) for name, key in KEYS.items())
 Point = dict[str, Any]
@@ -111,11 +112,12 @@ class Hour:
                 return units
             parameters = {"cursor": [page.next], "limit": ["1000"]}
 
-    def count_aggregate(self, name: str, *series: str) -> float:
+    def count_aggregate(self, name: str, *series: str, prefix: str = "") -> float:
         """Count the read units of the hour's mean by the minute, of some series or of all."""
         stage, stream = self._rest(), self._stage.config.streams[name]
         parameters: dict[str, Sequence[str]] = {"from": [to_text(START)], "to": [to_text(END)], "step": ["1m"]}
         parameters |= {"stat": ["avg"], "field": ["value"]} | ({"series": series} if series else {})
+        parameters |= {"series:prefix": [prefix]} if prefix else {}
         asked = parse_aggregation(stream, parameters, stage.clock.now(), stage.seal)
         return find_aggregate(asked, stream, stage.reader(), stage.clock.now(), lambda: 100.0).cost.units
 
@@ -144,6 +146,7 @@ def main() -> None:
         if name != "by_series":
             print(f"  the newest 100 events of all: {hour.count_page(name, limit='100'):.1f}")
             print(f"  the mean of all by the minute: {hour.count_aggregate(name):.1f}")
+            print(f"  the mean of a machine by the prefix: {hour.count_aggregate(name, prefix='m00/'):.1f}")
     units, points = hour.written["by_suffix"]
     whole = hour.count_aggregate("by_suffix")
     note_ratios(

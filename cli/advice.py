@@ -20,7 +20,8 @@ def describe_stream(stream: Stream) -> str:
     indexes = f", indexes: {', '.join(index.name for index in stream.index)}" if stream.index else ""
     mode = "on demand" if stream.capacity.mode == "on-demand" else "provisioned"
     packs = f", packs of up to {stream.pack.span}" if stream.pack is not None else ""
-    packs += " by the suffix of the series" if packs and stream.key.shard_by == "series" else ""
+    until = f" up to {stream.key.shard_until}" if stream.key.shard_until else ""
+    packs += f" by the suffix of the series{until}" if packs and stream.key.shard_by == "series" else ""
     return f"a table per {stream.period.value}, partitioned {layout}{bucket}, {mode}{indexes}{packs}"
 
 

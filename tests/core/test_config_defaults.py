@@ -59,7 +59,7 @@ POLICY = {
     "removal": "keep",
     "premake": 2,
     "replicas": [],
-    "key": {"partition_by": "series", "bucket": None, "shards": 1, "shard_by": "id"},
+    "key": {"partition_by": "series", "bucket": None, "shards": 1, "shard_by": "id", "shard_until": ""},
     "index": [
         {
             "name": "own",

@@ -104,6 +104,18 @@ def test_a_stream_by_time_may_have_packs_by_the_suffix_of_the_series() -> None:
     ]
 
 
+def test_the_head_of_a_series_may_decide_its_shard() -> None:
+    text = TIMELY.replace('"6h" }', '"6h", shards = 16, shard_by = "series", shard_until = "/" }')
+    assert parse(text).streams["s"].layout == Layout("time", 16, "series", 21_600, shard_until="/")
+    (problem,) = problems(text.replace("series", "id"))
+    only = 'only with partition_by = "time" and shard_by = "series" a series decides its shard; remove it'
+    assert problem == f"streams.s.key.shard_until: {only}"
+    assert problems(text.replace('"/"', '"----------------"')) == []
+    assert problems(text.replace('"/"', '"-----------------"')) == [
+        'streams.s.key.shard_until: at most 16 characters separate the parts of a series, such as "/"'
+    ]
+
+
 def test_large_events_and_chunks_go_with_packs() -> None:
     assert problems(TIMELY + 'pack = { span = "1m" }\nlarge = { compress_above = 4096, beyond = "chunks" }\n') == []
 
@@ -111,7 +123,7 @@ def test_large_events_and_chunks_go_with_packs() -> None:
 PACKED = Layout("time", 4, "id", 21_600, parts=True, pack=Packing(60, 65_536))
 
 
-@pytest.mark.parametrize("layout", [PACKED, replace(PACKED, pack=None)])
+@pytest.mark.parametrize("layout", [PACKED, replace(PACKED, pack=None), replace(PACKED, shard_until="/")])
 def test_the_catalog_remembers_the_packs_of_a_period(layout: Layout) -> None:
     entry = Entry("s", parse_label("2026-03-05"), "t", layout, State.OPEN, NOON)
     kept = decode_item(decode_json(encode_item(make_attributes(entry))))
@@ -145,4 +157,8 @@ def test_check_says_which_stream_has_packs() -> None:
     assert describe_stream(parse(text).streams["s"]) == (
         "a table per day, partitioned by time, 16 shards, buckets of 6h, on demand, packs of up to 90s by the suffix of the"
         " series"
+    )
+    by_head = text.replace('shard_by = "series"', 'shard_by = "series", shard_until = "/"')
+    assert describe_stream(parse(by_head).streams["s"]).endswith(
+        "packs of up to 90s by the suffix of the series up to /"
     )

@@ -178,6 +178,29 @@ def test_the_longest_keys_that_dynamodb_takes_are_in_a_ref() -> None:
     assert Ref.decode(ref.encode()) == ref
 
 
+def test_series_with_one_head_have_one_suffix_and_a_prefix_that_holds_the_head_has_it_too() -> None:
+    """device-0 has suffix 2 of 16, "abc" has 15: the first four bytes of SHA-256, modulo 16."""
+    for pack in (None, PACKING):
+        layout = Layout("time", 16, "series", 3600, pack=pack, shard_until="/")
+        assert [layout.compute_suffix(series, "a") for series in ("abc", "abc/1", "abc/2/3", "device-0/1")] == [
+            15,
+            15,
+            15,
+            2,
+        ]
+        assert layout.make_key(Event("abc/1", NOON, "x", {})).pk == "2026-03-05T12:00:00.000000Z#15"
+        assert list(layout.list_suffixes(["abc/1", "device-0", "abc/2"])) == [2, 15]
+        assert list(layout.list_suffixes((), (), "abc/")) == [15]
+        assert list(layout.list_suffixes((), ["x"], "abc/1/2")) == [15]
+        # Other heads begin with these letters, too.
+        assert list(layout.list_suffixes((), (), "abc")) == list(range(16))
+        assert list(layout.list_suffixes(["device-0/1"], (), "abc/")) == [2]
+        whole = Layout("time", 16, "series", 3600, pack=pack)
+        assert list(whole.list_suffixes((), (), "abc/")) == list(range(16))
+    by_id = Layout("time", 16, "id", 3600)
+    assert list(by_id.list_suffixes((), ["device-0"], "abc/")) == [2]
+
+
 PACK = "2026-03-05T12:00:00.000000Z#0"
 HASH = "mJqdp3QXtYHhRcVcTbjB8g"
 

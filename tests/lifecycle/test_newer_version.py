@@ -26,7 +26,7 @@ retention = "30d"
 """
 DAY = "2026-03-15"
 REASON = (
-    "has format 2, and Tidetable 0.1.0.dev0 reads format 1: a newer version runs this stage, so deploy that version"
+    "has format 3, and Tidetable 0.1.0.dev0 reads format 2: a newer version runs this stage, so deploy that version"
 )
 STANDING = "Custom::TidetableStanding"
 
@@ -57,7 +57,7 @@ def write_newer_entries(stage: Stage) -> None:
     client: Any = stage.client
     for item in list_items(stage).values():
         if "state" in item:
-            client.put_item(TableName=CATALOG, Item=item | {"format": {"N": "2"}, "layout": {"S": "of the future"}})
+            client.put_item(TableName=CATALOG, Item=item | {"format": {"N": "3"}, "layout": {"S": "of the future"}})
     stage.settle()
     stage.restart()
 
@@ -66,7 +66,7 @@ def write_newer_mark(stage: Stage) -> None:
     """Write what the deploy of a newer version leaves."""
     client: Any = stage.client
     client.put_item(
-        TableName=CATALOG, Item={**{k: {"S": v} for k, v in catalog_items.DEPLOYED_KEY.items()}, "format": {"N": "2"}}
+        TableName=CATALOG, Item={**{k: {"S": v} for k, v in catalog_items.DEPLOYED_KEY.items()}, "format": {"N": "3"}}
     )
 
 
@@ -173,10 +173,10 @@ def test_a_new_configuration_of_this_version_is_refused_with_the_reason_once(sta
 
 def test_a_complete_deploy_records_the_format(stage: Stage) -> None:
     key = catalog_items.DEPLOYED_KEY["pk"], catalog_items.DEPLOYED_KEY["sk"]
-    assert list_items(stage)[key]["format"] == {"N": "1"}
+    assert list_items(stage)[key]["format"] == {"N": "2"}
     client: Any = stage.client
     # A version before formats were recorded left no number.
     client.put_item(TableName=CATALOG, Item={name: {"S": value} for name, value in catalog_items.DEPLOYED_KEY.items()})
     call("Update", configuration="b")
     call("Update", STANDING, protected="false")
-    assert list_items(stage)[key]["format"] == {"N": "1"}
+    assert list_items(stage)[key]["format"] == {"N": "2"}

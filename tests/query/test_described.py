@@ -66,7 +66,14 @@ QUAKES = {
     "retention": 9,
     "on_expiry": "delete",
     "versions": "keep",
-    "layout": {"partition_by": "time", "bucket_seconds": 21_600, "shards": 4, "shard_by": "series", "pack": None},
+    "layout": {
+        "partition_by": "time",
+        "bucket_seconds": 21_600,
+        "shards": 4,
+        "shard_by": "series",
+        "shard_until": None,
+        "pack": None,
+    },
     "indexes": [
         {
             "name": "by_kind",
@@ -120,13 +127,21 @@ def test_a_stream_is_described_by_its_configuration_and_its_window() -> None:
         "bucket_seconds": None,
         "shards": 1,
         "shard_by": "id",
+        "shard_until": None,
         "pack": None,
     }
     assert plain["rollups"] == [{"stream": "plain-hourly", "every": "1h", "by": ("series", "place")}]
 
 
 LAYOUT = Layout("time", 3, "id", 86_400)
-SHOWN_LAYOUT = {"partition_by": "time", "bucket_seconds": 86_400, "shards": 3, "shard_by": "id", "pack": None}
+SHOWN_LAYOUT = {
+    "partition_by": "time",
+    "bucket_seconds": 86_400,
+    "shards": 3,
+    "shard_by": "id",
+    "shard_until": None,
+    "pack": None,
+}
 
 
 class Tables:

@@ -120,6 +120,7 @@ def test_a_range_is_read_up_to_span_beyond_its_end(by: str, order: str) -> None:
     st.sampled_from([[], [], ["a"], ["b#1", "a!"], _SERIES]),
     st.sampled_from([None, None, None, 1]),
     st.sampled_from(["", "", "", "2"]),
+    st.sampled_from(["", "", "a", "b#", "b#1"]),
     st.booleans(),
 )
 def test_every_page_of_every_query_is_what_was_sent(
@@ -131,6 +132,7 @@ def test_every_page_of_every_query_is_what_was_sent(
     series: list[str],
     v: int | None,
     prefix: str,
+    head: str,
     fields: bool,
 ) -> None:
     base = PackedDays(by, requests)
@@ -140,6 +142,7 @@ def test_every_page_of_every_query_is_what_was_sent(
     query_string |= {"series": series} if series else {}
     query_string |= {"where.v": [str(v)]} if v is not None else {}
     query_string |= {"id:prefix": [prefix]} if prefix else {}
+    query_string |= {"series:prefix": [head]} if head else {}
     query_string |= {"fields": ["v"]} if fields else {}
     expected = [
         show_event(event)
@@ -148,6 +151,7 @@ def test_every_page_of_every_query_is_what_was_sent(
         and event.series in (series or _SERIES)
         and v in (None, event.data["v"])
         and event.id.startswith(prefix)
+        and event.series.startswith(head)
     ]
     rows = walk(base, limit, **query_string)
     assert without_refs(rows) == (expected if order == "asc" else expected[::-1])

@@ -89,6 +89,9 @@ def test_only_the_suffixes_of_the_series_are_read_if_packs_have_them(
     assert [keys.pk for keys in scan.ranges] == [f"2026-03-05T00:00:00.000000Z#{suffix}" for suffix in suffixes]
     # Other series may have the same suffix: they are filtered.
     assert scan.find_names_left(Query("s", DAY, NEXT, names, ascending=True, limit=10)) == names
+    by_head = scans_of(replace(layout, shard_until="b"), None, ascending=True, names=NameConditions(series_prefix="ab"))
+    # SHA-256 of "a" begins with ca978112.
+    assert [keys.pk[-2:] for keys in by_head[0].ranges] == ["#2"]  # type: ignore[union-attr]
     (scan,) = scans_of(replace(layout, shard_by="id"), None, ascending=True, names=names)
     assert scan.count == 16
 

@@ -51,7 +51,7 @@ def layouts(by: str) -> list[Layout]:
         return [
             Layout("time", 2, "id", 21_600, pack=Packing(SPAN, 65_536)),
             Layout("time", 3, "series", 21_600, pack=Packing(SPAN, 65_536)),
-            Layout("time", 5, "series", 86_400, pack=Packing(60, 150)),
+            Layout("time", 5, "series", 86_400, pack=Packing(60, 150), shard_until="#"),
             Layout("time", 3, "series", 21_600, pack=Packing(SPAN, 65_536)),
         ]
     return [

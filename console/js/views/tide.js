@@ -196,7 +196,7 @@ function openPeriod(stream, period, pricing) {
 /** @param {any} layout */
 function layoutText(layout) {
   if (!layout) return null;
-  const parts = [layout.partition_by === "series" ? "by series" : `by time, buckets of ${layout.bucket_seconds / 3600} h`, plural(layout.shards, "shard") + (layout.pack && layout.shard_by === "series" ? " by series" : "")];
+  const parts = [layout.partition_by === "series" ? "by series" : `by time, buckets of ${layout.bucket_seconds / 3600} h`, plural(layout.shards, "shard") + (layout.shard_by === "series" && layout.partition_by === "time" ? ` by series${layout.shard_until ? ` up to ${layout.shard_until}` : ""}` : "")];
   if (layout.pack) parts.push(`packs of ${layout.pack.span_seconds} s`);
   return parts.join(", ");
 }

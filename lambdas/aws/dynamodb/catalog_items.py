@@ -98,6 +98,8 @@ def make_attributes(entry: Entry) -> Item:
     }
     if layout.pack is not None:
         item["layout"]["pack"] = list(layout.pack)
+    if layout.shard_until:
+        item["layout"]["shard_until"] = layout.shard_until
     if entry.archive is not None:
         facts = entry.archive
         item["archive"] = {"manifest": facts.manifest, "events": facts.events, "bytes": facts.bytes}
@@ -184,6 +186,7 @@ def _read_layout(item: Mapping[str, Any]) -> Layout:
         versioned=item.get("versioned", False),
         parts=item.get("parts", False),
         pack=Packing(*map(int, item["pack"])) if item.get("pack") else None,
+        shard_until=item.get("shard_until", ""),
     )
 
 

@@ -33,6 +33,7 @@ _DAY_SECONDS = 86_400
 # AWS: 50 tags per resource; the pipeline adds four of its own.
 MAX_TAGS = 40
 MAX_COLD = 20
+_LONGEST_SEPARATOR = 16
 # AWS: the characters that a tag of a DynamoDB table may have; letters and digits of any language.
 _TAG = re.compile(r"[\w +\-=.:/@]*")
 # AWS: 400 KB per item. The rest is for the keys, at most 3 KB, and for the attributes that are not compressed.
@@ -90,6 +91,10 @@ def _check_window(stream: Stream) -> Iterator[str]:
 def _check_key(stream: Stream) -> Iterator[str]:
     key = stream.key
     yield from check_bounds(".key.shards", key.shards, 1, 256, "; every query of a whole range reads each of them")
+    if key.shard_until and not (key.partition_by == "time" and key.shard_by == "series"):
+        yield '.key.shard_until: only with partition_by = "time" and shard_by = "series" a series decides its shard; remove it'
+    if len(key.shard_until) > _LONGEST_SEPARATOR:
+        yield f'.key.shard_until: at most {_LONGEST_SEPARATOR} characters separate the parts of a series, such as "/"'
     if key.partition_by == "series":
         if key.bucket is not None:
             yield '.key.bucket: only streams partitioned by "time" have buckets; remove it'

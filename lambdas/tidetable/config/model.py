@@ -126,6 +126,7 @@ class Stream(Group, frozen=True, kw_only=True):
             versioned=self.versions == "keep",
             parts=self.large.beyond == "chunks" or bool(self.cold),
             pack=self.pack.packing if self.pack is not None else None,
+            shard_until=self.key.shard_until,
         )
 
 

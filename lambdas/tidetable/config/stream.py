@@ -32,6 +32,8 @@ class KeyPolicy(Group, frozen=True, kw_only=True):
     bucket: Duration | None = None
     shards: int = 1
     shard_by: ShardBy = "id"
+    # Only the part of a series before this text decides its suffix; empty: the whole series.
+    shard_until: str = ""
 
 
 class IndexPolicy(Group, frozen=True, kw_only=True):

@@ -55,6 +55,9 @@ class Layout(msgspec.Struct, frozen=True):
     has a second table beside it, for large values. With ``pack``, an item holds many events. If ``shard_by`` is the
     series, all events of a series are in one suffix; otherwise every suffix may hold any event of its logical
     partition. An event that is too large for a pack is an item with the keys of this layout.
+
+    With ``shard_until``, a suffix follows from the head of a series, the part before this text: all series with the same
+    head are in one suffix. A series without this text is its own head.
     """
 
     partition_by: PartitionBy
@@ -65,6 +68,7 @@ class Layout(msgspec.Struct, frozen=True):
     versioned: bool = False
     parts: bool = False
     pack: Packing | None = None
+    shard_until: str = ""
 
     def make_key(self, event: Event) -> Key:
         """Make the key of an event in its period's table. The event need not be stored."""
@@ -85,7 +89,7 @@ class Layout(msgspec.Struct, frozen=True):
             sks = list(map("#".join, zip(stamps, owners, names, strict=True)))
         if self.shards == 1:
             return [f"{name}#0" for name in logical], sks
-        shards, values = self.shards, ids if self.shard_by == "id" else series
+        shards, values = self.shards, ids if self.shard_by == "id" else self._list_heads(series)
         return [f"{name}#{compute_suffix(value, shards)}" for name, value in zip(logical, values, strict=True)], sks
 
     def make_partition_key(self, time: datetime, series: str, suffix: int) -> str:
@@ -151,16 +155,27 @@ class Layout(msgspec.Struct, frozen=True):
 
     def compute_suffix(self, series: str, id: str) -> int:
         """Compute the suffix of an event's partition key."""
-        return compute_suffix(id if self.shard_by == "id" else series, self.shards) if self.shards > 1 else 0
+        if self.shards == 1:
+            return 0
+        return compute_suffix(id if self.shard_by == "id" else self._list_heads([series])[0], self.shards)
 
-    def list_suffixes(self, series: Sequence[str] = (), ids: Sequence[str] = ()) -> Sequence[int]:
+    def list_suffixes(
+        self, series: Sequence[str] = (), ids: Sequence[str] = (), series_prefix: str = ""
+    ) -> Sequence[int]:
         """List the suffixes that can hold events of these series and ids. No series or no ids means: of any.
 
-        Every way to read a table asks here. The beginning of a series names no suffix, because a suffix is a hash of
-        the whole name.
+        Every way to read a table asks here. A suffix is a hash of a name, so the beginning of a series names a suffix
+        only if it holds a whole head.
         """
-        values = series if self.shard_by == "series" else () if self.pack is not None else ids
+        if not series and self.shard_until and self.shard_until in series_prefix:
+            series = [series_prefix]
+        values = self._list_heads(series) if self.shard_by == "series" else () if self.pack is not None else ids
         return compute_suffixes(values, self.shards) if values else range(self.shards)
+
+    def _list_heads(self, series: Sequence[str]) -> Sequence[str]:
+        """List the texts of which the suffixes of series are calculated."""
+        until = self.shard_until
+        return [name.partition(until)[0] for name in series] if until else series
 
     def make_item(self, event: Event, at: int = 0) -> Item:
         """Make the item of an event.

@@ -119,7 +119,7 @@ def _find_differences(stream: Stream, entry: Entry) -> Iterator[str]:
     if stream.period is not entry.period.kind:
         yield f"period {entry.period.kind} -> {stream.period}"
     old, new = entry.layout, stream.layout
-    for name in ("partition_by", "bucket", "shards", "shard_by"):
+    for name in ("partition_by", "bucket", "shards", "shard_by", "shard_until"):
         before, after = getattr(old, name), getattr(new, name)
         if before != after:
             yield f"{name} {before} -> {after}"

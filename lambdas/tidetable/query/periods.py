@@ -79,6 +79,7 @@ def describe_layout(layout: Layout) -> Mapping[str, Any]:
         "bucket_seconds": layout.bucket or None,
         "shards": layout.shards,
         "shard_by": layout.shard_by,
+        "shard_until": layout.shard_until or None,
         **choose_form(layout).describe(),
     }
 

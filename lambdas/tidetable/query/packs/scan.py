@@ -48,16 +48,18 @@ class PackScan(LiveScan, frozen=True, kw_only=True):
         partitions: Sequence[str],
         series: Sequence[str] = (),
         *,
+        series_prefix: str = "",
         low: str = "",
         high: str = "",
     ) -> PackScan:
-        """Make the scan of the packs that may hold events of these series in ``[start, end)``; no series means: of any.
+        """Make the scan of the packs that may hold events of these series in ``[start, end)``; no series means: of any
+        that begins with the prefix.
 
         Without ``low`` and ``high`` the scan has all of these events.
         """
         keys = KeyRange(entry.table, "", *choose_form(entry.layout).find_key_range(start, end))
         low, high = low or entry.layout.make_edge(start), high or entry.layout.make_edge(end)
-        suffixes = entry.layout.list_suffixes(series)
+        suffixes = entry.layout.list_suffixes(series, (), series_prefix)
         scan = cls(
             entry=entry, start=start, end=end, keys=keys, partitions=partitions, suffixes=suffixes, low=low, high=high
         )
@@ -108,7 +110,8 @@ def plan_pack_scan(
             low, first = f"{place}\0" if after.id else place, after.time
         elif not query.ascending and place < high:
             high, last = place, after.time + MOMENT
-    scan = PackScan.of(entry, first, last, partitions, query.names.series, low=low, high=high)
+    prefix = query.names.series_prefix
+    scan = PackScan.of(entry, first, last, partitions, query.names.series, series_prefix=prefix, low=low, high=high)
     return replace(scan, start=start, end=end, conditions=path.conditions)
 
 

@@ -124,7 +124,9 @@ def _plan_table_scan(
     scan = TableScan(entry=entry, start=start, end=end, conditions=path.conditions, keys=keys)
     if layout.partition_by == "series" and query.series is None:
         return replace(scan, series_ranges=spread_over_series(query, layout, keys))
-    return replace(scan, partitions=partitions, suffixes=layout.list_suffixes(query.names.series, query.names.ids))
+    names = query.names
+    suffixes = layout.list_suffixes(names.series, names.ids, names.series_prefix)
+    return replace(scan, partitions=partitions, suffixes=suffixes)
 
 
 class TableReader(msgspec.Struct):

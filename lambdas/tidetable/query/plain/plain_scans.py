@@ -34,7 +34,9 @@ def plan_index_scan(
     layout = entry.layout
     low, high, after = find_edges(query, layout.index_order, start, end)
     conditions, names = path.conditions, query.names
-    suffixes = layout.list_suffixes(names.series, names.ids) if index.local else index.list_suffixes(names.ids)
+    suffixes = index.list_suffixes(names.ids)
+    if index.local:
+        suffixes = layout.list_suffixes(names.series, names.ids, names.series_prefix)
     scan = IndexScan(
         entry=entry,
         start=start,
