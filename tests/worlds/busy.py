@@ -62,7 +62,7 @@ def make_stage(
     if rollup:
         stage.refresh()
     (entry,) = [entry for entry in stage.catalog.entries("s", consistent=True) if START in entry.period]
-    layout = replace(entry.layout, shards=1, shard_by="id")
+    layout = replace(entry.layout, shards=1, shard_by="id") if span else entry.layout
     items = [layout.make_item(event, at=ACCEPTED) for event in events]
     if span:
         batches = [items[first : first + batch] for first in range(0, len(items), batch)]
