@@ -23,6 +23,7 @@ from aws.http.client import LeanClient
 from aws.http.credentials import Credentials, NoCredentials
 from aws.http.proxies import find_proxy
 from aws.objects import S3Values
+from cli.errors import CommandError
 from tidetable.large.sweep_ports import Store
 from wiring_upkeep import Upkeep
 
@@ -40,7 +41,7 @@ _OUTPUTS = (
 )
 
 
-class AccountError(Exception):
+class AccountError(CommandError):
     """A call to the account failed, or the account has no such stage; the message says what to do."""
 
 

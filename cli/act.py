@@ -9,17 +9,14 @@ import typer
 
 from cli import clock
 from cli.account import Account, AccountError
-from cli.choose import explain_open_period
+from cli.choose import check_stream, explain_open_period, find_entries
 from cli.common import (
     USAGE,
     app,
-    attempt_task,
-    choose_periods,
     fail,
     find_account,
     is_pending,
     print_json,
-    require_stream,
     run_task,
     say,
     show_report,
@@ -95,7 +92,7 @@ def archive(
     then.
     """
     account = find_account(target)
-    entries = choose_periods(account, stream, period, last)
+    entries = find_entries(account.pipeline.catalog, stream, period, last)
     policies, now = try_config(config), clock.read_clock()
     answers, troubles = [], []
     for number, entry in enumerate(entries, start=1):
@@ -123,15 +120,15 @@ def _archive_entry(account: Account, entry: Entry, prefix: str) -> dict[str, Any
     ``prefix`` is the beginning of the progress line.
     """
     name = f"{entry.stream} {entry.period.label}"
-    answer: dict[str, Any] = attempt_task(
+    answer: dict[str, Any] = run_task(
         f"{prefix}archiving {name}", lambda: account.archive_period(entry.stream, entry.period.label)
     )
     while answer["state"] == "archiving":
         so_far = f"{prefix}archiving {name}: {answer['events']:,} events are archived and verified"
         wait = answer.get("wait", 0.0)
         if wait:
-            attempt_task(f"{so_far}; the archiver continues in {wait:.0f} s", lambda wait=wait: sleep(wait))
-        answer = attempt_task(so_far, lambda: account.archive_period(entry.stream, entry.period.label))
+            run_task(f"{so_far}; the archiver continues in {wait:.0f} s", lambda wait=wait: sleep(wait))
+        answer = run_task(so_far, lambda: account.archive_period(entry.stream, entry.period.label))
     return answer
 
 
@@ -145,7 +142,7 @@ def restore(
 ) -> None:
     """Make an archived period a table again. It is read from its archive until the table is whole and compared."""
     account = find_account(target)
-    choose_periods(account, stream, period, None)
+    find_entries(account.pipeline.catalog, stream, period, None)
     answer: dict[str, Any] = {"next": {}}
     while (start := answer["next"]) is not None:
         done = f"{start['part']} of {answer['parts']} parts written" if start else "beginning"
@@ -182,7 +179,7 @@ def backfill(
     if start is not None and end is not None:
         start, end = read_past_edge("from", start, _PURPOSE), read_past_edge("to", end, _PURPOSE)
     account = find_account(target)
-    require_stream(account, stream)
+    check_stream(account.pipeline.catalog, stream)
     span = {"stream": stream, "from": start, "to": end}
     if start is None and not close:
         _list_backfills(stream, account, as_json=as_json)

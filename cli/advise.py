@@ -13,11 +13,10 @@ from cli import clock, measure
 from cli.advising import Advice, Finding
 from cli.advising import advise as judge
 from cli.billing import describe_date
-from cli.common import USAGE, app, fail, find_account, out, print_json, read_config, run_task, say
+from cli.common import app, choose_streams, find_account, out, print_json, read_config, run_task, say
 from cli.completion import complete_stream
 from cli.measure_units import LONGEST
 from cli.options import DEFAULT, AsJson, ConfigFile, Target
-from tidetable.problems import describe_unknown_stream
 
 
 @app.command()
@@ -36,11 +35,9 @@ def advise(
     """
     configured = read_config(config)
     streams = {name: policy for name, policy in configured.streams.items() if not policy.source}
-    if stream is not None and stream not in streams:
-        fail(describe_unknown_stream(stream, streams), USAGE)
+    policies = choose_streams(streams, stream).values()
     account, now = find_account(target), clock.read_clock()
     sources = measure.open_sources(account, target.endpoint)
-    policies = [policy for name, policy in streams.items() if stream in (None, name)]
     advice = []
     for policy in policies:
         history = run_task(

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
+from cli.errors import USAGE, CommandError
 from tidetable.catalog import Entry, State
 from tidetable.config import Config
 from tidetable.errors import InvalidName
@@ -21,12 +22,14 @@ _EXAMPLE = datetime(2026, 10, 5, 13, tzinfo=UTC)
 DONE = frozenset({State.ARCHIVED, State.DELETED})
 
 
-class NoChoice(Exception):
+class NoChoice(CommandError):
     """A command names a stream or a period that does not exist; the message says which exist."""
 
 
 class UnknownStream(NoChoice):
     """The stage has no stream of this name."""
+
+    code = USAGE
 
 
 def check_stream(catalog: Catalog, stream: str) -> None:

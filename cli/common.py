@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -16,26 +16,27 @@ from rich.table import Table as Grid
 from rich.text import Text
 from typer.core import TyperGroup
 
-from cli.account import Account, AccountError, connect
-from cli.choose import NoChoice, UnknownStream, check_stream, find_entries
+from cli.account import Account, connect
+from cli.errors import USAGE as USAGE
+from cli.errors import CommandError
 from cli.options import Program, Target
-from tidetable.catalog import Entry
-from tidetable.config import Config, load
+from tidetable.config import Config, Stream, load
 from tidetable.errors import ConfigError, TidetableError
+from tidetable.problems import describe_unknown_stream
 
-# sysexits.h: the command was used wrongly. Typer's own code for this is 2, with which `plan` reports pending actions.
-USAGE = 64
 typer.BadParameter.__mro__[1].exit_code = USAGE  # type: ignore[attr-defined]
 
 
 class Commands(TyperGroup):
-    """The commands. An error of AWS, of a file or of the core that a command does not handle ends it with its message."""
+    """The commands. An error that a command does not handle ends it with its message."""
 
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
         except BrokenPipeError:  # the program that reads the output has ended: click handles this
             raise
+        except CommandError as error:
+            fail(str(error), error.code)
         except (ClientError, BotoCoreError, OSError, TidetableError) as error:
             fail(str(error))
 
@@ -51,11 +52,15 @@ out, err = Console(width=None if sys.stdout.isatty() else 160, emoji=False), Con
 
 
 def find_account(target: Target) -> Account:
-    """Find the stage's account. If it cannot be reached, end the command with the reason."""
-    try:
-        return connect(target.stage, endpoint=target.endpoint, profile=target.profile, region=target.region)
-    except AccountError as error:
-        fail(str(error))
+    """Find the stage's account; AccountError if it cannot be reached."""
+    return connect(target.stage, endpoint=target.endpoint, profile=target.profile, region=target.region)
+
+
+def choose_streams(streams: Mapping[str, Stream], name: str | None) -> dict[str, Stream]:
+    """Choose the named stream, or all of them. If there is no such stream, end the command with their names."""
+    if name is not None and name not in streams:
+        fail(describe_unknown_stream(name, streams), USAGE)
+    return {own: stream for own, stream in streams.items() if name in (None, own)}
 
 
 def read_config(path: Path) -> Config:
@@ -74,36 +79,12 @@ def try_config(path: Path) -> Config | None:
         return None
 
 
-def choose_periods(account: Account, stream: str, first: str, last: str | None) -> list[Entry]:
-    """Find the periods that a command names. If a name is wrong, end the command with the reason."""
-    try:
-        return find_entries(account.pipeline.catalog, stream, first, last)
-    except NoChoice as error:
-        fail(str(error), USAGE if isinstance(error, UnknownStream) else 1)
-
-
-def require_stream(account: Account, stream: str) -> None:
-    """End the command with the names of the stage's streams if it has no stream of this name."""
-    try:
-        check_stream(account.pipeline.catalog, stream)
-    except UnknownStream as error:
-        fail(str(error), USAGE)
-
-
-def attempt_task(task: str, act: Any) -> Any:
-    """Call ``act``, which may take minutes, and show the task with a spinner; AccountError if it fails."""
+def run_task(task: str, act: Any) -> Any:
+    """Call ``act``, which may take minutes, and show the task with a spinner."""
     columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
     with Progress(*columns, console=err, transient=True) as progress:
         progress.add_task(task)
         return act()
-
-
-def run_task(task: str, act: Any) -> Any:
-    """Call ``act``, which may take minutes, and show the task with a spinner; a failure ends the command."""
-    try:
-        return attempt_task(task, act)
-    except AccountError as error:
-        fail(str(error))
 
 
 def show_report(report: dict[str, Any], *, as_json: bool) -> None:

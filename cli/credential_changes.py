@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 from botocore.exceptions import BotoCoreError, ClientError
 
 from cli.account import Account, AccountError
-from cli.common import USAGE, attempt_task, fail, find_account, warn
+from cli.common import USAGE, fail, find_account, run_task, warn
 from cli.meters import Meters
 from cli.options import Target
 from tidetable.access import Access
@@ -49,7 +49,7 @@ def connect_meters(account: Account) -> Meters:
 
 
 def _show_wait(text: str, seconds: float) -> None:
-    attempt_task(text, lambda: sleep(seconds))
+    run_task(text, lambda: sleep(seconds))
 
 
 def add_key(account: Account, record: CredentialRecord) -> None:

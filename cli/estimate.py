@@ -13,7 +13,7 @@ from bill.workload_bill import compute_whole_bill
 from cli import clock
 from cli.advice import describe_stream, warn_about
 from cli.billing import print_alternatives, print_bills, print_comparison, refuse_load
-from cli.common import USAGE, app, fail, print_json, read_config, say
+from cli.common import USAGE, app, choose_streams, fail, print_json, read_config, say
 from cli.completion import complete_stream_of_file
 from cli.options import DEFAULT, AsJson, Region
 from cli.timeline import list_lives, show_days
@@ -151,9 +151,5 @@ def _show_streams(
     if days is None:
         text = f"add --rate, the events per second, such as: cost {file} --rate 50 --bytes 500 --batch 100"
         fail(f"{text}; or --days 90, for the tables without events", USAGE)
-    streams = read_config(file).streams
-    if stream is not None and stream not in streams:
-        fail(f"there is no stream {stream!r}; there are: {', '.join(streams)}", USAGE)
-    chosen = {name: policy for name, policy in streams.items() if stream in (None, name)}
-    lives = list_lives(chosen, None, clock.read_clock(), days)
+    lives = list_lives(choose_streams(read_config(file).streams, stream), None, clock.read_clock(), days)
     show_days(lives, every, svg, {"prices": describe_prices()} if as_json else None)

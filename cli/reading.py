@@ -25,7 +25,7 @@ from cli.options import ApiTarget
 from cli.outputs import open_stdout, replace_file
 from tidetable.exact_json import encode_json
 from tidetable.statistics import PLAIN, TIMES
-from tidetable_client import Client, Policy, Query, TidetableError
+from tidetable_client import Policy, Query, TidetableError
 
 # ``tail`` retries for a day, so that it survives an outage.
 _PATIENT = Policy(retry_for=86_400.0)
@@ -113,18 +113,15 @@ def query(
         output_form = choose_form(form, file)
         # Numbers with a fraction are read as Decimal, so that every form shows all of their digits.
         shared: dict[str, Any] = {
-            "start": start,
-            "end": end,
-            "where": _read_conditions(where),
-            "order": order,
-            "decimals": True,
-        }
+            "start": start, "end": end, "where": _read_conditions(where), "order": order, "decimals": True,
+            "fields": fields, "tz": tz,
+        }  # fmt: skip
+        narrowed: dict[str, Any] = {"series": series or None, "limit": limit or None}
         with open_client(target) as client:
-            shared["id"] = id or None
             if latest:
                 if not series or explain or id:
                     fail("--latest needs --series, and goes with neither --explain nor --id", USAGE)
-                events = client.latest(stream, series, fields=fields, tz=tz, **shared).values()
+                events = client.latest(stream, series, **shared).values()
                 found = [event for event in events if event is not None]
                 _show_rows(found, output_form, file, field, escape=escape)
                 return
@@ -132,28 +129,16 @@ def query(
             if top is not None and not is_aggregate:
                 if id or fill:
                     fail("a ranking (--top) goes with neither --id nor --fill", USAGE)
-                del shared["id"]
-                narrowed = {"value": value, "tz": tz, "fields": fields, "series": series or None}
-                pages = client.top(stream, index=top, limit=limit or None, **shared, **narrowed)
+                pages = client.top(stream, index=top, value=value, **shared, **narrowed)
             elif is_aggregate:
-                statistics = {
-                    "stat": stat,
-                    "tz": tz,
-                    "step": step,
-                    "align": "true" if align else None,
-                    "field": field,
-                    "by": by,
-                    "fill": fill,
-                    "top": top,
-                    "fields": fields,
-                    "series": series or None,
-                }
-                pages = client.aggregate(stream, limit=limit or None, **shared, **statistics)
+                statistics = {"stat": stat, "step": step, "field": field, "by": by, "fill": fill, "top": top}
+                statistics["align"] = "true" if align else None
+                pages = client.aggregate(stream, id=id or None, **statistics, **shared, **narrowed)
                 field = stat or "count"
             else:
                 if fill:
                     fail("--fill is for an aggregate: add --step and --stat", USAGE)
-                pages = _read_events(client, stream, series, fields, limit, shared | {"tz": tz})
+                pages = client.events(stream, id=id or None, **shared, **narrowed)
             if explain:
                 write_document(pages.explain(), sys.stdout)
                 return
@@ -162,12 +147,6 @@ def query(
             _report_gaps(pages)
     except (TidetableError, ValueError) as error:
         fail(str(error))
-
-
-def _read_events(
-    client: Client, stream: str, series: list[str] | None, fields: str | None, limit: int, shared: dict[str, Any]
-) -> Query:
-    return client.events(stream, series=series or None, fields=fields, limit=limit or None, **shared)
 
 
 def _show_rows(rows: Any, form: str, file: Path | None, field: str | None, *, escape: bool) -> None:

@@ -8,19 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from cli.account import Account
-from cli.common import (
-    USAGE,
-    app,
-    attempt_task,
-    fail,
-    find_account,
-    make_grid,
-    out,
-    print_json,
-    require_stream,
-    run_task,
-    say,
-)
+from cli.choose import check_stream
+from cli.common import USAGE, app, fail, find_account, make_grid, out, print_json, run_task, say
 from cli.completion import complete_rollup, complete_stream
 from cli.edges import read_past_edge
 from cli.options import AsJson, Target
@@ -74,7 +63,7 @@ def rollup(
         # They are read once, as all calls of a rebuild must have the same range.
         start, end = read_past_edge("--from", start, _PURPOSE), read_past_edge("--to", end, _PURPOSE)
     account = find_account(target)
-    require_stream(account, stream)
+    check_stream(account.pipeline.catalog, stream)
     if paused is not None:
         task = "pause" if paused else "resume"
         run_task(
@@ -156,7 +145,7 @@ def _rebuild_cells(
             if busy == _BUSY_TRIES:
                 answer["problem"] = "the refresher is always running; try again later"
             else:
-                attempt_task(f"{so_far}; waiting for the refresher", lambda: sleep(_BUSY_SECONDS))
+                run_task(f"{so_far}; waiting for the refresher", lambda: sleep(_BUSY_SECONDS))
     if not quiet:
         say(f"{name}: {computed:,} buckets computed; {marked:,} will be computed anew by the next runs")
         if answer["problem"]:

@@ -19,10 +19,20 @@ from bill.current_tables import ObservedPeriod, PeriodRow, make_row, mark_period
 from cli import clock
 from cli.account import Account
 from cli.backlog import describe_feeds, describe_overflow
-from cli.common import USAGE, app, fail, find_account, format_number, make_grid, out, print_json, read_config, say, warn
+from cli.common import (
+    app,
+    choose_streams,
+    find_account,
+    format_number,
+    make_grid,
+    out,
+    print_json,
+    read_config,
+    say,
+    warn,
+)
 from cli.completion import complete_stream
 from cli.options import DEFAULT, AsJson, ConfigFile, Target
-from tidetable.problems import describe_unknown_stream
 from tidetable.run_streams import RunStreams, find_run_streams
 from tidetable.times import to_text
 
@@ -73,15 +83,12 @@ def status(
 
 def _observe_periods(known: RunStreams, account: Account, stream: str | None, *, every: bool) -> list[ObservedPeriod]:
     """Observe the periods of one stream or of all streams, also of removed streams."""
-    policies = known.config.streams
-    if stream is not None and stream not in policies:
-        fail(describe_unknown_stream(stream, policies), USAGE)
+    policies = choose_streams(known.config.streams, stream)
     for trouble in known.troubles:
         warn(trouble, "yellow")
     return [
         period
         for name, policy in policies.items()
-        if stream in (None, name)
         for period in observe_periods(
             policy,
             account.pipeline.catalog,
