@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from tests.fakes.stage import Stage
 from tidetable.access import Access
 from tidetable.catalog import Entry
+from tidetable.packs import body, partial
 from tidetable.ports import Put
 from tidetable.problems import ProblemError
 from tidetable.query import explain_query, parse_query, run_query
@@ -166,6 +168,27 @@ def test_a_query_shows_only_the_fields_that_it_names() -> None:
     send(stage, event(0, "a", "1", x=1, y=2), event(1, "a", "2", y=3))
     events = run_on(stage, fields="x").document()["events"]
     assert [(event["id"], event["data"]) for event in events] == [("2", {}), ("1", {"x": 1})]
+
+
+@pytest.mark.parametrize("order", ["asc", "desc"])
+def test_a_pack_without_the_named_series_is_not_decoded_further(order: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = started(KEYS["suffix"].replace("3", "1"))
+    send(stage, event(0, "a", "1", x=1), event(1, "b", "2", x=2))
+
+    def refuse(*_: Any) -> Any:
+        raise AssertionError("the data of a pack was decoded")
+
+    monkeypatch.setattr(body, "decode_texts", refuse)
+    monkeypatch.setattr(partial, "decode_texts", refuse)
+    monkeypatch.setattr(partial.PartialPack, "read_field", refuse)
+    policy, now = stage.config.streams["s"], stage.clock.now()
+    texts = {"from": [to_text(NOON)], "to": [to_text(NOON + timedelta(hours=1))], "stat": ["sum"], "field": ["x"]}
+    for series, decodes in (("absent", False), ("b", True)):
+        aggregation = parse_aggregation(policy, texts | {"series": [series]}, now, stage.seal)
+        with pytest.raises(AssertionError) if decodes else nullcontext():
+            assert run_on(stage, series=series, order=order).document()["events"] == []
+        with pytest.raises(AssertionError) if decodes else nullcontext():
+            assert find_aggregate(aggregation, policy, stage.reader(), now, lambda: 100.0).rows == []
 
 
 def test_a_ref_of_no_event_is_not_found_and_of_no_pack_refused() -> None:
