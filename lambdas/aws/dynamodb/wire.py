@@ -20,7 +20,7 @@ from tidetable.ports import Guard, Guarded, Put
 _BATCH = 25
 _MOST_BYTES = 16_000_000
 _MOST_NAMES = 10_000
-_EVENT = ("pk", "sk", "at", "data")
+_EVENT = len(("pk", "sk", "at", "data"))
 _NUMBERS = frozenset({int, Decimal})
 
 
@@ -35,7 +35,8 @@ def encode_item(item: Item) -> str:
 
 def encode_items(items: Sequence[Item]) -> list[str]:
     """Encode items. Those of events whose data have the same fields are encoded together, by columns."""
-    shapes = [tuple(item["data"]) if tuple(item) == _EVENT and type(item["data"]) is dict else None for item in items]
+    # An item of an event without indexes has four attributes.
+    shapes = [tuple(item["data"]) if len(item) == _EVENT and type(item.get("data")) is dict else None for item in items]
     groups: dict[tuple[str, ...] | None, list[int]] = {}
     for number, shape in enumerate(shapes):
         groups.setdefault(shape, []).append(number)

@@ -66,6 +66,8 @@ def route_batch(
         # Usually all events of a request are of one period.
         if start <= oldest and newest < end:
             numbers, left = left, ()
+        elif newest < start or end <= oldest:
+            continue
         else:
             numbers = [number for number in left if start <= batch.times[number] < end]
             left = [number for number in left if not start <= batch.times[number] < end]
