@@ -9,7 +9,7 @@ from tidetable.catalog import Backfill, Opening
 from tidetable.config import Config, Stream, parse
 from tidetable.exact_json import decode_json
 from tidetable.ingest.batches import read_batch
-from tidetable.ingest.context import RequestContext
+from tidetable.ingest.context import RequestContext, StreamRules
 from tidetable.ingest.rejection import Rejection
 from tidetable.problems import describe_unknown_stream
 from tidetable.times import LATEST, from_text
@@ -50,7 +50,9 @@ class Rehearsal:
         self.is_complete = configured is not None
         simulated = configured or _make_stream(stream, policy)
         window = Window(from_text(policy["window"]["oldest"]), from_text(policy["window"]["newest"]))
-        self._context = RequestContext(simulated, window, now, simulated.layout, backfills=backfills)
+        self._context = RequestContext(
+            simulated, StreamRules.of(simulated, simulated.layout), window, now, backfills=backfills
+        )
 
     def judge_event(self, event: dict[str, Any]) -> Rejection | None:
         """Return the reason why the event would be refused; None if it would be stored.

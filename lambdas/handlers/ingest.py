@@ -59,7 +59,6 @@ def _read_request(event: dict[str, Any]) -> IngestRequest:
     stream, access = unquote(event["pathParameters"]["stream"]), read_access(event)
     # The authorizer has decided by its own decoding of the path. So the name that is used here is checked again.
     access.require(stream, "write")
-    access.require_known(stream, wiring.get_pipeline().ingest.config.streams)
     preferences = headers.get("prefer", "").replace(" ", "").lower().split(",")
     chosen = (event.get("multiValueQueryStringParameters") or {}).get("refs", ["true"])
     if chosen not in (["true"], ["false"]):

@@ -36,24 +36,17 @@ class Writer(msgspec.Struct, frozen=True):
         that DynamoDB refuses because of what is in them. The lifecycle makes a missing table in minutes, which is longer
         than a request takes.
         """
-        total = Written()
-        waiting = list(puts)
+        total = attempt(puts) if puts else Written()
         pause = _FIRST_PAUSE
-        while waiting:
-            outcome = attempt(waiting)
-            unwritten, outcome.unwritten = outcome.unwritten, []
-            total.add(outcome)
-            if not unwritten:
-                return total
-            given_up = outcome.missing_tables.union(self.find_once())
-            waiting = []
-            for put in unwritten:
-                is_final = put.table in given_up or total.is_final(put)
-                (total.unwritten if is_final else waiting).append(put)
+        while total.unwritten:
+            given_up = total.missing_tables.union(self.find_once())
+            waiting = [put for put in total.unwritten if not (put.table in given_up or total.is_final(put))]
             wait = self.jitter(pause)
             if not waiting or wait >= self.remaining():
                 break
             self.clock.sleep(wait)
+            left = set(map(id, waiting))
+            total.unwritten = [put for put in total.unwritten if id(put) not in left]
+            total.add(attempt(waiting))
             pause = min(2 * pause, _LONGEST_PAUSE)
-        total.unwritten += waiting
         return total

@@ -36,7 +36,7 @@ encode_json = msgspec.json.Encoder(decimal_format="number").encode
 canonical_json = msgspec.json.Encoder(decimal_format="number", order="sorted").encode
 canonical_lines = msgspec.json.Encoder(decimal_format="number", order="sorted").encode_lines
 # A number of at most 30 characters, without an exponent, is within DynamoDB's limit of 38 digits.
-_SHORT = 30
+_LONG, _DIGITS = b"0" * 31, bytes.maketrans(b"123456789.-", b"0" * 11)
 
 
 def show_text(value: Any) -> str:
@@ -63,7 +63,7 @@ def is_usual(lines: bytes, count: int) -> bool:
     rest = lines.translate(None, b"0123456789.-\n")
     for word in (b"true", b"false", b"null"):
         rest = rest.replace(word, b"")
-    return not (rest or b"-0\n" in lines or b"0.00000" in lines) and max(map(len, lines.split(b"\n"))) <= _SHORT
+    return not (rest or b"-0\n" in lines or b"0.00000" in lines or _LONG in lines.translate(_DIGITS))
 
 
 def are_texts(lines: bytes, count: int) -> bool:

@@ -11,6 +11,7 @@ from functools import lru_cache
 import msgspec
 
 from tidetable.errors import InvalidName
+from tidetable.times import to_text
 
 _HOUR = timedelta(hours=1)
 _DAY = timedelta(days=1)
@@ -70,6 +71,12 @@ class Period(msgspec.Struct, frozen=True, order=True):
 
     def __contains__(self, instant: datetime) -> bool:
         return self.start <= instant < self.end
+
+
+@lru_cache(256)
+def show_bounds(period: Period) -> tuple[str, str, str]:
+    """Return the start and the end of a period as texts, and its label."""
+    return to_text(period.start), to_text(period.end), period.label
 
 
 def find_containing(instant: datetime, kind: Kind) -> Period:

@@ -110,11 +110,18 @@ def parse_stamp(value: object) -> tuple[datetime, str]:
 
 
 def parse_stamps(values: Sequence[object]) -> list[str]:
-    """Parse instants; return their canonical texts. InvalidTime for the first value that is not an instant.
+    """Parse instants; return their canonical texts, and an empty text for a value that is not an instant.
 
     Texts of one usual form, which most senders use, are checked all at once.
     """
-    return _parse_alike(values) or [parse_stamp(value)[1] for value in values]
+    return _parse_alike(values) or list(map(_parse_or_empty, values))
+
+
+def _parse_or_empty(value: object) -> str:
+    try:
+        return parse_stamp(value)[1]
+    except InvalidTime:
+        return ""
 
 
 def _parse_alike(values: Sequence[object]) -> list[str]:

@@ -26,7 +26,7 @@ from tidetable.durations import Duration
 from tidetable.exact_json import decode_json
 from tidetable.ingest.batches import SentBatch, read_batch
 from tidetable.ingest.bodies import Sent, decode_body, read_body
-from tidetable.ingest.context import RequestContext
+from tidetable.ingest.context import RequestContext, StreamRules
 from tidetable.ingest.outcome import Outcome
 from tidetable.ingest.request import ingest_values
 from tidetable.layout import Layout, Packing
@@ -36,7 +36,7 @@ from tidetable.times import to_text
 from tidetable.window import Window
 
 QUAKES = CONFIG.streams["quakes"]
-CONTEXT = RequestContext(QUAKES, Window.of(QUAKES, NOW), NOW, QUAKES.layout, 7)
+CONTEXT = RequestContext(QUAKES, StreamRules.of(QUAKES, QUAKES.layout), Window.of(QUAKES, NOW), NOW, 7)
 
 
 def read(body: bytes, kind: str = "application/json", *, small: bool = True) -> SentBatch:

@@ -82,7 +82,7 @@ def test_streams_are_kept_apart() -> None:
     process = Process()
     process.serve(MINUTE)
     process.reads()
-    entries = process.known.find_covering(process.catalog, "devices", NOW, NOW, NOW)
+    entries = process.known.find_covering(process.catalog, "devices", to_text(NOW), to_text(NOW), NOW)
     assert entries == []
     assert len(process.reads()) == 1
 

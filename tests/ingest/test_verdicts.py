@@ -16,7 +16,7 @@ from tidetable.events import Event
 from tidetable.exact_json import decode_json
 from tidetable.ingest.batches import read_batch
 from tidetable.ingest.bodies import decode_body, read_body
-from tidetable.ingest.context import RequestContext
+from tidetable.ingest.context import RequestContext, StreamRules
 from tidetable.ingest.rejection import Rejection
 from tidetable.ingest.unreadable import read_line
 from tidetable.layout import Index
@@ -24,7 +24,7 @@ from tidetable.times import to_text
 from tidetable.values import MAX_ITEM_BYTES, count_item_bytes
 from tidetable.window import Window
 
-CONTEXT = RequestContext(QUAKES, Window.of(QUAKES, NOW), NOW, QUAKES.layout)
+CONTEXT = RequestContext(QUAKES, StreamRules.of(QUAKES, QUAKES.layout), Window.of(QUAKES, NOW), NOW)
 
 
 def judge_all(context: RequestContext, values: list[Any], *, small: bool = False) -> list[Event | Rejection]:
@@ -239,7 +239,7 @@ def test_an_event_of_a_stream_with_indexes_may_be_as_large_as_an_item() -> None:
     bare = {"series": "a", "id": "x", "data": {"t": ""}}
     room = MAX_ITEM_BYTES - count_item_bytes(layout.make_item(taken(bare)))
     sent = [bare | {"data": {"t": "x" * (room + more)}} for more in (0, 1)]
-    exact, beyond = judge_all(replace(CONTEXT, layout=layout), sent)
+    exact, beyond = judge_all(replace(CONTEXT, rules=StreamRules.of(QUAKES, layout)), sent)
     assert isinstance(exact, Event)
     assert isinstance(beyond, Rejection)
     assert beyond.code == "too_large"

@@ -14,6 +14,7 @@ from msgspec import Raw
 
 from tidetable.events import Item
 from tidetable.exact_json import are_texts, canonical_lines, decode_json
+from tidetable.layout import is_plain
 from tidetable.ports import Guard, Guarded, Put
 
 # AWS: BatchWriteItem takes 25 puts and 16 MB. The bytes of the request count: an item of 400 KB may be longer as JSON.
@@ -37,36 +38,40 @@ def encode_items(items: Sequence[Item]) -> list[str]:
     """Encode items. Those of events whose data have the same fields are encoded together, by columns."""
     # An item of an event without indexes has four attributes.
     shapes = [tuple(item["data"]) if len(item) == _EVENT and type(item.get("data")) is dict else None for item in items]
-    groups: dict[tuple[str, ...] | None, list[int]] = {}
-    for number, shape in enumerate(shapes):
-        groups.setdefault(shape, []).append(number)
+    kinds = set(shapes)
+    if len(kinds) == 1:
+        return _encode_alike(items, shapes[0])
     texts = [""] * len(items)
-    for shape, numbers in groups.items():
-        own = [items[number] for number in numbers]
-        encoded = map(encode_item, own) if shape is None else _encode_alike(own, shape)
-        for number, text in zip(numbers, encoded, strict=True):
+    for kind in kinds:
+        numbers = [number for number, shape in enumerate(shapes) if shape == kind]
+        for number, text in zip(numbers, _encode_alike([items[number] for number in numbers], kind), strict=True):
             texts[number] = text
     return texts
 
 
-def _encode_alike(items: Sequence[Item], names: Sequence[str]) -> list[str]:
-    """Encode items of events whose data have these fields."""
+def _encode_alike(items: Sequence[Item], names: Sequence[str] | None) -> list[str]:
+    """Encode items of events whose data have the fields ``names``; other items if it is None."""
+    if names is None:
+        return list(map(encode_item, items))
     datas = [item["data"] for item in items]
     fields = [_encode_column([data[name] for data in datas]) for name in names]
     members = ",".join(
         [f"{NAMED[name].replace('%', '%%')}{form}" for name, (form, _) in zip(names, fields, strict=True)]
     )
-    keys = [map(quote_name, [item[name] for item in items]) for name in ("pk", "sk")]
-    rows = zip(*keys, [item["at"] for item in items], *[texts for _, texts in fields], strict=True)
-    template = f'{{"pk":{{"S":%s}},"sk":{{"S":%s}},"at":{{"N":"%s"}},"data":{{"M":{{{members}}}}}}}'
+    (pk, pks), (sk, sks) = (_encode_column([item[name] for item in items]) for name in ("pk", "sk"))
+    rows = zip(pks, sks, [item["at"] for item in items], *[texts for _, texts in fields], strict=True)
+    template = f'{{"pk":{pk},"sk":{sk},"at":{{"N":"%s"}},"data":{{"M":{{{members}}}}}}}'
     return list(map(template.__mod__, rows))
 
 
 def _encode_column(values: Sequence[Any]) -> tuple[str, Sequence[str]]:
-    """Return the form in which each value of a field is an attribute value, with ``%s`` in its place, and the values as texts."""
+    """Return the form in which each value of a column is an attribute value, with ``%s`` in its place; and the values as
+    texts.
+    """
     kinds = {*map(type, values)}
     if kinds == {str}:
-        return '{"S":%s}', list(map(quote_name, values))
+        # A text that needs no escape is written as it is: this takes a quarter of the time.
+        return ('{"S":"%s"}', values) if is_plain("".join(values)) else ('{"S":%s}', list(map(quote_name, values)))
     if kinds <= _NUMBERS:
         return '{"N":"%s"}', list(map(str, values))
     if kinds == {Raw}:
@@ -168,9 +173,10 @@ def make_requests(puts: Sequence[Put]) -> Iterator[tuple[list[Put], bytes]]:
 
 def _fit_batch(batch: list[EncodedPut]) -> Iterator[tuple[list[Put], bytes]]:
     """Yield a batch and its body. If the body is too long for a request, yield the halves of the batch instead."""
-    requests = ",".join([f'{{"PutRequest":{{"Item":{text}}}}}' for _, text in batch])
+    begin, between, end = '[{"PutRequest":{"Item":', '}},{"PutRequest":{"Item":', "}}]"
+    requests = f"{begin}{between.join([text for _, text in batch])}{end}"
     table = quote_name(batch[0][0].table)
-    body = f'{{"RequestItems":{{{table}:[{requests}]}},"ReturnConsumedCapacity":"TOTAL"}}'.encode()
+    body = f'{{"RequestItems":{{{table}:{requests}}},"ReturnConsumedCapacity":"TOTAL"}}'.encode()
     if len(body) <= _MOST_BYTES or len(batch) == 1:
         yield [put for put, _ in batch], body
         return

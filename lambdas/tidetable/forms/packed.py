@@ -60,7 +60,8 @@ class PackedForm:
         # Imported only when packs are made, as in open_item.
         from tidetable.packs import EventColumns, PackColumns, list_places, pack_rows
 
-        columns, by_series = batch.pick(numbers), self._layout.partition_by == "series"
+        columns = batch if len(numbers) == len(batch.times) else batch.pick(numbers)
+        by_series = self._layout.partition_by == "series"
         places = list_places(PackColumns(columns.times, columns.series, columns.ids, ()), self._layout)
         owners = escape_all(columns.series) if by_series else ()
         made = pack_rows(

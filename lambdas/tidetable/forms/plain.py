@@ -48,7 +48,7 @@ class PlainForm:
         shrink: Shrink,
     ) -> Puts:
         """Make a put per event. Versions and large values refine it."""
-        columns = batch.pick(numbers)
+        columns = batch if len(numbers) == len(batch.times) else batch.pick(numbers)
         datas, at = columns.datas, columns.at
         pks, sks = self._layout.make_keys(columns.times, columns.series, columns.ids)
         ats = repeat(at, len(pks)) if isinstance(at, int) else at

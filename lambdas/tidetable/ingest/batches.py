@@ -14,7 +14,6 @@ import msgspec
 from msgspec import Raw
 
 from tidetable.batch import Batch
-from tidetable.errors import InvalidTime
 from tidetable.events import JsonObject
 from tidetable.exact_json import canonical_lines, decode_json, encode_json, is_usual
 from tidetable.ingest.bodies import Sent
@@ -22,7 +21,7 @@ from tidetable.ingest.context import RequestContext
 from tidetable.ingest.rejection import Code, Rejection
 from tidetable.ingest.verdicts import SURELY_SHORT, Judged, hash_content, judge_event
 from tidetable.large.shrink import find_unshrunk_bytes
-from tidetable.times import identify_time, parse_stamp, parse_stamps, to_text
+from tidetable.times import identify_time, parse_stamps, to_text
 from tidetable.values import MAX_ITEM_BYTES, count_item_bytes
 
 # An item has at most four times the bytes of its JSON. In a list of digits, two bytes of JSON become four bytes.
@@ -70,12 +69,12 @@ def read_batch(context: RequestContext, values: Sequence[Any], *, small: bool = 
     series, datas, now = [event.series for event in sent], [event.data for event in sent], to_text(context.now)
     stamps: list[Any] = [event.time for event in sent]
     ids: list[Any] = [event.id for event in sent]
-    times = _read_times([now if stamp is None else stamp for stamp in stamps] if None in stamps else stamps, doubtful)
+    times = parse_stamps([now if stamp is None else stamp for stamp in stamps] if None in stamps else stamps)
     _check_bounds(context, times, series, doubtful)
     _check_names(series, doubtful)
     _check_names(["-" if id is None else id for id in ids] if None in ids else ids, doubtful)
     _settle_datas(datas, doubtful)
-    if context.judges_all:
+    if context.rules.judges_all:
         doubtful = set(range(len(values)))
     elif not small:
         doubtful |= {
@@ -109,23 +108,8 @@ def _judge(context: RequestContext, batch: SentBatch, numbers: Sequence[int]) ->
     batch.large = frozenset(large)
 
 
-def _read_times(stamps: list[Any], doubtful: set[int]) -> list[str]:
-    """Return the canonical texts of times. An event with another time is doubtful."""
-    try:
-        return parse_stamps(stamps)
-    except InvalidTime:
-        times = []
-        for number, stamp in enumerate(stamps):
-            try:
-                times.append(parse_stamp(stamp)[1])
-            except InvalidTime:
-                times.append("")
-                doubtful.add(number)
-        return times
-
-
 def _check_bounds(context: RequestContext, times: Sequence[str], series: Sequence[str], doubtful: set[int]) -> None:
-    """An event outside of the window, or of a series that the caller's key does not cover, is doubtful."""
+    """An event without an instant, outside of the window, or of a series that the caller's key does not cover, is doubtful."""
     oldest, newest = to_text(context.window.oldest), to_text(context.window.newest)
     if times and not (oldest <= min(times) and max(times) <= newest):
         doubtful |= {number for number, time in enumerate(times) if not oldest <= time <= newest}

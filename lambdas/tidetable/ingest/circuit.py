@@ -29,21 +29,22 @@ class Circuit:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._trips: dict[str, _Trip] = {}
+        # The tables whose last try failed.
+        self.trips: dict[str, _Trip] = {}
 
     def admits(self, table: str) -> bool:
         """True if the table may be tried now."""
-        trip = self._trips.get(table)
+        trip = self.trips.get(table)
         return trip is None or self._clock.now() >= trip.until
 
     def trip(self, tables: Iterable[str]) -> None:
         """Stop trying these tables for a while: they were throttled for the whole time that a request can wait."""
         for table in tables:
-            before = self._trips.get(table)
+            before = self.trips.get(table)
             length = before.next if before is not None else _FIRST
-            self._trips[table] = _Trip(self._clock.now() + length, min(2 * length, _LONGEST))
+            self.trips[table] = _Trip(self._clock.now() + length, min(2 * length, _LONGEST))
 
     def close(self, tables: Iterable[str]) -> None:
         """Forget the failures of these tables: they took all of their writes."""
         for table in tables:
-            self._trips.pop(table, None)
+            self.trips.pop(table, None)

@@ -72,7 +72,7 @@ class Outcome(msgspec.Struct):
             "rejected": len(self.rejections),
             **({"refs": self.refs} if refs else {}),
             "window": show_window(self.window, self.backfills),
-            "errors": list_errors(self.rejections),
+            "errors": list_errors(self.rejections) if self.rejections else [],
         }
 
 

@@ -19,7 +19,9 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from tidetable.catalog import OPENING, Entry
+from tidetable.periods import show_bounds
 from tidetable.ports import CatalogReader
+from tidetable.times import from_text
 
 KEPT = timedelta(seconds=2)
 
@@ -31,15 +33,15 @@ class RecentPeriods:
         self._entries: dict[str, dict[str, tuple[Entry, datetime]]] = {}
 
     def find_covering(
-        self, catalog: CatalogReader, stream: str, oldest: datetime, newest: datetime, now: datetime
+        self, catalog: CatalogReader, stream: str, oldest: str, newest: str, now: datetime
     ) -> Sequence[Entry]:
-        """Return the entries of ``[oldest, newest]``, a range within the window; from memory if all are there."""
+        """Return the entries of ``[oldest, newest]``, a range of texts within the window; from memory if all are there."""
         known = self._entries.setdefault(stream, {})
         # If the clock was set back, an entry may seem younger than 0 s: it is not used then.
         fresh = [entry for entry, at in known.values() if timedelta(0) <= now - at < KEPT]
         if _holds_all(fresh, oldest, newest):
             return fresh
-        entries = catalog.entries(stream, oldest, newest)
+        entries = catalog.entries(stream, from_text(oldest), from_text(newest))
         read = {entry.table for entry in entries}
         self._entries[stream] = {entry.table: known[entry.table] for entry in fresh if entry.table not in read} | {
             entry.table: (entry, now) for entry in entries if entry.state in OPENING
@@ -47,10 +49,10 @@ class RecentPeriods:
         return entries
 
 
-def _holds_all(entries: Sequence[Entry], oldest: datetime, newest: datetime) -> bool:
+def _holds_all(entries: Sequence[Entry], oldest: str, newest: str) -> bool:
     """True if the entries' periods cover the time from ``oldest`` to ``newest`` without a gap."""
     instant = oldest
-    for period in sorted((entry.period for entry in entries), key=lambda period: period.start):
-        if period.start <= instant < period.end:
-            instant = period.end
+    for start, end, _ in sorted(show_bounds(entry.period) for entry in entries):
+        if start <= instant < end:
+            instant = end
     return instant > newest

@@ -15,9 +15,9 @@ from tidetable.config import Config
 from tidetable.event_writing import Jitter, Writer
 from tidetable.events import Event
 from tidetable.ingest.batches import SentBatch, read_batch
-from tidetable.ingest.bodies import Body, decode_body, read_body
+from tidetable.ingest.bodies import decode_body, read_body
 from tidetable.ingest.circuit import Circuit
-from tidetable.ingest.context import RequestContext
+from tidetable.ingest.context import RequestContext, StreamRules
 from tidetable.ingest.outcome import (
     SURELY_ANSWERED,
     Outcome,
@@ -31,12 +31,11 @@ from tidetable.ingest.recent_periods import RecentPeriods
 from tidetable.ingest.routing import Routed, route_batch
 from tidetable.large.shrink import LargeValueServices
 from tidetable.late import find_lowered_tables
-from tidetable.layout import Layout
 from tidetable.ports import CatalogReader, Clock, EventStore, Overflow, Slot
 from tidetable.problems import Problem, ProblemError, refuse_request, refuse_unknown_stream
 from tidetable.remaining import Remaining, limit_time
-from tidetable.times import from_text
-from tidetable.values import MAX_ITEM_BYTES
+from tidetable.times import from_text, to_micros
+from tidetable.window import Window
 
 if TYPE_CHECKING:
     from tidetable.ingest.marks import Marks
@@ -44,8 +43,6 @@ if TYPE_CHECKING:
 RETRY_AFTER_SECONDS = 5
 # A request waits at most this time for a throttled table; events that are not written by then are queued.
 WRITE_SECONDS = 15.0
-# AWS: a partition key has at most 2,048 bytes, a sort key 1,024. The rest is for the names of attributes.
-_KEY_BYTES = 4_000
 
 
 class IngestRequest(msgspec.Struct, frozen=True):
@@ -74,6 +71,8 @@ class Ingest(msgspec.Struct):
     circuit: Circuit
     large: LargeValueServices
     known: RecentPeriods = msgspec.field(default_factory=RecentPeriods)
+    # By the names of their streams.
+    rules: dict[str, StreamRules] = msgspec.field(default_factory=dict)
     # None if no stream has rollups.
     marks: Marks | None = None
 
@@ -83,7 +82,7 @@ def ingest_body(request: IngestRequest, ports: Ingest, remaining: Remaining) -> 
     context, api = _begin_request(request.stream, request.access, ports), ports.config.api
     body = read_body(request.body, request.content_type, max_body=api.max_body, encoding=request.encoding)
     values = decode_body(body, max_events=api.max_events)
-    batch = read_batch(context, values, small=_is_small(body, context.layout))
+    batch = read_batch(context, values, small=len(body.text) <= context.rules.small_bytes)
     refusal: Refusal = "strict" if request.strict else "all"
     return _ingest_batch(context, batch, ports, remaining, refusal=refusal, refs=request.refs)
 
@@ -108,13 +107,17 @@ def ingest_values(
 
 def _begin_request(name: str, access: Access, ports: Ingest) -> RequestContext:
     """Make the context of a request; ProblemError if there is no such stream, or if it is a rollup."""
-    stream = ports.config.streams.get(name)
+    stream, now = ports.config.streams.get(name), ports.clock.now()
     if stream is None:
-        raise refuse_unknown_stream(name, ports.config.streams)
+        raise refuse_unknown_stream(name, {known: None for known in ports.config.streams if access.sees(known)})
     if stream.source:
         detail = f"{stream.name} is a rollup of {stream.source}, which the pipeline itself writes: send events to {stream.source}"
         raise refuse_request(403, "derived_stream", detail)
-    return RequestContext.of(stream, ports.clock.now(), access, ports.catalog.backfills)
+    rules = ports.rules.get(name)
+    if rules is None:
+        rules = ports.rules[name] = StreamRules.of(stream, stream.layout)
+    at = to_micros(now) // 1000
+    return RequestContext(stream, rules, Window.of(stream, now), now, at, access, ports.catalog.backfills)
 
 
 def _ingest_batch(
@@ -132,7 +135,7 @@ def _ingest_batch(
         if outcome is not None:
             return outcome
     times = [batch.times[number] for number in batch.numbers] if batch.rejections else batch.times
-    oldest, newest = from_text(min(times)), from_text(max(times))
+    oldest, newest = min(times), max(times)
     routed = route_batch(context, batch, _read_entries(context, oldest, newest, ports), ports.large)
     if batch.rejections:
         outcome = refuse_all(context, batch, refusal)
@@ -141,37 +144,27 @@ def _ingest_batch(
     # A door does not answer refs, and lists few errors.
     if len(batch.times) > SURELY_ANSWERED and refusal in ("strict", "all"):
         refuse_long_answer(routed.refs if refs else (), batch.list_rejections())
-    outcome, unwritten = _write_puts(context, routed, oldest, ports, remaining)
+    outcome, unwritten = _write_puts(context, routed, from_text(oldest), ports, remaining)
     if outcome.refused:
         unwritten = unwritten - _reject_refused(routed, outcome)
         if len(batch.rejections) == len(batch.times):
             refuse_all(context, batch, refusal)
     if unwritten or routed.waiting:
-        versioned = context.layout.versioned or any(entry.layout.versioned for entry in routed.entries)
+        versioned = context.rules.layout.versioned or any(entry.layout.versioned for entry in routed.entries)
         _queue_events(context, list_queued(routed, unwritten, versioned=versioned), ports)
         unsaved = [own for put, own in zip(routed.puts, routed.members, strict=True) if put.slot in unwritten]
         outcome.queued = len(routed.waiting) + sum(map(len, unsaved))
     outcome.accepted = len(batch.times) - len(batch.rejections) - outcome.queued
-    outcome.rejections, outcome.newest = batch.list_rejections() if batch.rejections else [], newest
+    outcome.rejections, outcome.newest = batch.list_rejections() if batch.rejections else [], from_text(newest)
     return outcome
 
 
-def _read_entries(context: RequestContext, oldest: datetime, newest: datetime, ports: Ingest) -> Sequence[Entry]:
+def _read_entries(context: RequestContext, oldest: str, newest: str, ports: Ingest) -> Sequence[Entry]:
     """Return the periods of the request's events. Remembered entries are used only if no event is before the window."""
-    stream = context.stream.name
-    if context.window.is_too_old(oldest):
-        return ports.catalog.entries(stream, oldest, newest)
+    stream, first = context.stream.name, from_text(oldest)
+    if context.window.is_too_old(first):
+        return ports.catalog.entries(stream, first, from_text(newest))
     return ports.known.find_covering(ports.catalog, stream, oldest, newest, context.now)
-
-
-def _is_small(body: Body, layout: Layout) -> bool:
-    """True if no plain event of the body can exceed DynamoDB's limit: its fields take at most the bytes of their JSON.
-
-    The item has its keys and, for each index, keys and perhaps a copy of the fields. Each local index may hold all of it.
-    """
-    indexes = layout.indexes
-    fields = len(body.text) * (1 + sum(bool(index.project) for index in indexes))
-    return (fields + _KEY_BYTES * (1 + len(indexes))) * (1 + len(layout.local_indexes)) < MAX_ITEM_BYTES
 
 
 def _write_puts(
@@ -189,7 +182,8 @@ def _write_puts(
     if unmarked:
         puts = [put for put in puts if put.slot not in unmarked]
     tables = {put.table for put in puts}
-    shut = {table for table in tables if not ports.circuit.admits(table)}
+    # Usually no table was throttled lately.
+    shut = {table for table in tables if not ports.circuit.admits(table)} if ports.circuit.trips else set[str]()
     tried = [put for put in puts if put.table not in shut] if shut else puts
     budget = limit_time(WRITE_SECONDS, ports.clock, remaining)
     # An event that a lowered table throttles is queued at once: no request waits for it.
@@ -203,7 +197,8 @@ def _write_puts(
     throttled = {put.table for put in unwilling} - written.missing_tables
     if throttled:
         ports.circuit.trip(throttled)
-    ports.circuit.close(tables - shut - throttled)
+    if ports.circuit.trips:
+        ports.circuit.close(tables - shut - throttled)
     unwritten = {put.slot for put in written.unwritten} | unmarked
     unwritten |= {put.slot for put in puts if put.table in shut} if shut else set()
     outcome = report_written(context, routed, written, find_lowered() if written.throttles else ())

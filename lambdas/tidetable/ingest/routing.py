@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from functools import lru_cache
 from itertools import chain
 
 import msgspec
 from msgspec.structs import replace
 
-from tidetable.catalog import Entry, State
+from tidetable.catalog import OPENING, Entry, State
 from tidetable.forms.choose import choose_form
 from tidetable.ingest.batches import SentBatch
 from tidetable.ingest.context import RequestContext
 from tidetable.large.shrink import LargeValueServices, Shrinker
 from tidetable.layout import encode_refs
-from tidetable.periods import Period
+from tidetable.periods import show_bounds
 from tidetable.ports import Put, Slot
 from tidetable.times import from_text, to_text
 
@@ -60,9 +59,9 @@ def route_batch(
     """
     routed, left = Routed(batch, entries, [None] * len(batch.times)), batch.numbers
     times = batch.times if len(left) == len(batch.times) else [batch.times[number] for number in left]
-    oldest, newest = min(times), max(times)
+    oldest, newest, window_start = min(times), max(times), to_text(context.window.oldest)
     for entry in entries:
-        start, end, label = _name_bounds(entry.period)
+        start, end, label = show_bounds(entry.period)
         # Usually all events of a request are of one period.
         if start <= oldest and newest < end:
             numbers, left = left, ()
@@ -71,7 +70,8 @@ def route_batch(
         else:
             numbers = [number for number in left if start <= batch.times[number] < end]
             left = [number for number in left if not start <= batch.times[number] < end]
-        if numbers:
+        # A table that is open, of a period within the window, takes all events.
+        if numbers and (entry.state not in OPENING or start < window_start):
             numbers = _admit(context, routed, entry, numbers)
         if numbers:
             _add_puts(context, routed, entry, label, numbers, large)
@@ -92,7 +92,7 @@ def _admit(context: RequestContext, routed: Routed, entry: Entry, numbers: Seque
         # events are queued: the drain writes each event on condition that the table is not archived.
         routed.waiting += numbers
         return ()
-    if not context.window.is_too_old(entry.period.start) or entry.is_open(context.now):
+    if entry.is_open(context.now):
         return numbers
     # An event before the window is here only if a backfill takes it. The lifecycle has not opened the table for the
     # backfill yet.
@@ -111,7 +111,7 @@ def _add_puts(
 ) -> None:
     """Add the puts of a period's events, in the form of the period."""
     batch, layout = routed.batch, entry.layout
-    if layout.indexes and layout.indexes != context.layout.indexes:
+    if layout.indexes and layout.indexes != context.rules.layout.indexes:
         # Events were measured with the indexes of the stream's layout: others may add their keys, and copies of fields.
         batch = replace(batch, large=range(len(batch.times)))
     puts = choose_form(layout).make_puts(
@@ -122,7 +122,7 @@ def _add_puts(
         lambda item: Shrinker.of(context.stream, services).shrink_item(item, entry),
     )
     for number in puts.too_large:
-        size = choose_form(context.layout).measure(batch.make_event(number), context.at)
+        size = choose_form(context.rules.layout).measure(batch.make_event(number), context.at)
         batch.reject(number, "too_large", f"the event takes {size} bytes, more than its period's tables can keep")
     # Encoding all refs at once takes a fifth of the time of encoding them one by one.
     refs = encode_refs(context.stream.name, [label] * len(puts.pks), puts.pks, puts.sks)
@@ -132,9 +132,3 @@ def _add_puts(
     routed.members += puts.members
     routed.packs.update(puts.packs)
     routed.refined |= puts.refined
-
-
-@lru_cache(256)
-def _name_bounds(period: Period) -> tuple[str, str, str]:
-    """Return the start and the end of a period as texts, and its label."""
-    return to_text(period.start), to_text(period.end), period.label

@@ -39,7 +39,7 @@ def judge_event(context: RequestContext, value: Any) -> Judged | tuple[Code, str
     try:
         time, series, id, data = _read_event(value, context)
         event = Event(series, from_text(time), id, data)
-        size = choose_form(context.layout).measure(event, context.at)
+        size = choose_form(context.rules.layout).measure(event, context.at)
     except ValueError as error:
         return "invalid", str(error)
     return _find_refusal(context, event, size) or Judged(time, series, id, data, size)
@@ -49,11 +49,11 @@ def _find_refusal(context: RequestContext, event: Event, size: int) -> tuple[Cod
     """Return why a readable event is refused; None if it is accepted."""
     if not context.access.covers(event.series):
         return "forbidden_series", describe_prefix(context.access.series_prefix)
-    for index in context.layout.indexes:
+    for index in context.rules.layout.indexes:
         if (problem := index.find_problem(event)) is not None:
             return "invalid", problem
     if size > MAX_ITEM_BYTES and not context.stream.shrinks:
-        entries = " and its entries in local indexes" if context.layout.local_indexes else ""
+        entries = " and its entries in local indexes" if context.rules.layout.local_indexes else ""
         return "too_large", f"the event takes {size} bytes as an item{entries}; DynamoDB holds at most {MAX_ITEM_BYTES}"
     time, window = event.time, context.window
     if window.is_too_old(time) and not context.takes_import(time):

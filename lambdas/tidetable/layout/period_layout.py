@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from tidetable.events import Event, Item
 from tidetable.layout.index import Index
-from tidetable.layout.suffix import compute_suffix, compute_suffixes
+from tidetable.layout.suffix import compute_each, compute_suffix, compute_suffixes
 from tidetable.layout.text import escape, escape_all, unescape
 from tidetable.times import to_text
 from tidetable.values import count_item_bytes
@@ -89,8 +89,8 @@ class Layout(msgspec.Struct, frozen=True):
             sks = list(map("#".join, zip(stamps, owners, names, strict=True)))
         if self.shards == 1:
             return [f"{name}#0" for name in logical], sks
-        shards, values = self.shards, ids if self.shard_by == "id" else self._list_heads(series)
-        return [f"{name}#{compute_suffix(value, shards)}" for name, value in zip(logical, values, strict=True)], sks
+        suffixes = compute_each(ids if self.shard_by == "id" else self._list_heads(series), self.shards)
+        return [f"{name}#{suffix}" for name, suffix in zip(logical, suffixes, strict=True)], sks
 
     def make_partition_key(self, time: datetime, series: str, suffix: int) -> str:
         """Return the partition key of a suffix and of the bucket that holds the time, or of the series."""

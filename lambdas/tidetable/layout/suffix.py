@@ -16,10 +16,15 @@ def compute_suffix(value: str, shards: int) -> int:
     language can compute it in one line; docs/inside/suffix.md has test vectors. A checksum such as CRC-32 would be
     cheaper, but it is linear: ids that differ in a few patterned bits can then all land on a few suffixes.
     """
-    first: int = _FIRST(sha256(value.encode()).digest())[0]
-    return first % shards
+    return compute_each([value], shards)[0]
+
+
+def compute_each(values: Sequence[str], shards: int) -> list[int]:
+    """Calculate the suffix of each of these series or ids."""
+    digests = [sha256(value.encode()).digest() for value in values]
+    return [_FIRST(digest)[0] % shards for digest in digests]
 
 
 def compute_suffixes(values: Sequence[str], shards: int) -> Sequence[int]:
     """Calculate the suffixes of these series or ids, sorted."""
-    return sorted({compute_suffix(value, shards) for value in values})
+    return sorted(set(compute_each(values, shards)))
