@@ -60,55 +60,38 @@ def _make_client(
     return make(service, region_name=region, config=Config(connect_timeout=connect_timeout, **config))
 
 
-@_Shared
-def find_dynamodb_client() -> DynamoDBClient:
-    """The client that describes tables while a caller waits, and scans them for archives. It retries seldom and briefly."""
-    options: dict[str, Any] = {"tcp_keepalive": True, "max_pool_connections": CONCURRENCY}
-    return cast("DynamoDBClient", _make_client("dynamodb", read_timeout=5, attempts=2, **options))
+def _share(service: str, **config: Any) -> Any:
+    """Make the function that finds the client of a service, in the function's own Region or in the Region that it is given."""
+    return _Shared(lambda region=None: _make_client(service, region, **config))
 
 
-@_Shared
-def find_control_plane_client(region: str | None = None) -> DynamoDBClient:
-    """The client that makes, changes and deletes tables.
-
-    ``region`` is the Region of a copy, for the copy's own settings. If ten CreateTables or DeleteTables are sent at
-    once, AWS refuses four, because they exceed the account's rate. That passes within a second (measured). Eight
-    attempts wait for half a minute on average: standard mode pauses for up to 1, 2, 4, ... 20 s, with jitter.
-    """
-    options: dict[str, Any] = {"tcp_keepalive": True, "max_pool_connections": 2 * CONCURRENCY}
-    return cast("DynamoDBClient", _make_client("dynamodb", region, read_timeout=10, attempts=8, **options))
-
-
-@_Shared
-def find_sqs_client() -> SQSClient:
-    """The client for the overflow queue."""
-    return cast("SQSClient", _make_client("sqs", read_timeout=5, attempts=3))
-
-
-@_Shared
-def find_s3_client(region: str | None = None) -> S3Client:
-    """The client for the archive; ``region`` is the bucket's. No caller waits: botocore's own time-outs suffice."""
-    options: dict[str, Any] = {"connect_timeout": 60, "retries": {"mode": "standard"}}
-    return cast("S3Client", _make_client("s3", region, max_pool_connections=CONCURRENCY, **options))
-
-
-@_Shared
-def find_values_client(region: str | None = None) -> S3Client:
-    """The client for large values, which a caller waits for. ``region`` is the Region of the bucket."""
-    client = _make_client("s3", region, read_timeout=8, max_pool_connections=CONCURRENCY, attempts=2)
-    return cast("S3Client", client)
-
-
-@_Shared
-def find_eventbridge_client() -> EventBridgeClient:
-    """The client for notices."""
-    return cast("EventBridgeClient", _make_client("events", read_timeout=5, attempts=2))
-
-
-@_Shared
-def find_scaling_client(region: str | None = None) -> Any:
-    """The client for Application Auto Scaling in ``region``; without a region, in the function's own Region."""
-    return _make_client("application-autoscaling", region, read_timeout=5, attempts=3)
+# The client that describes tables while a caller waits, and scans them for archives. It retries seldom and briefly.
+find_dynamodb_client: _Shared[..., DynamoDBClient] = _share(
+    "dynamodb", read_timeout=5, attempts=2, tcp_keepalive=True, max_pool_connections=CONCURRENCY
+)
+# The client that makes, changes and deletes tables, here or in the Region of a copy. If ten CreateTables or
+# DeleteTables are sent at once, AWS refuses four, because they exceed the account's rate. That passes within a second
+# (measured). Eight attempts wait for half a minute on average: standard mode pauses for up to 1, 2, 4, ... 20 s, with
+# jitter.
+find_control_plane_client: _Shared[..., DynamoDBClient] = _share(
+    "dynamodb", read_timeout=10, attempts=8, tcp_keepalive=True, max_pool_connections=2 * CONCURRENCY
+)
+# The client for the overflow queue.
+find_sqs_client: _Shared[[], SQSClient] = _share("sqs", read_timeout=5, attempts=3)
+# The client for the archive, in the bucket's Region. No caller waits: botocore's own time-outs suffice.
+find_s3_client: _Shared[..., S3Client] = _share(
+    "s3", connect_timeout=60, retries={"mode": "standard"}, max_pool_connections=CONCURRENCY
+)
+# The client for large values, in the bucket's Region. A caller waits for them.
+find_values_client: _Shared[..., S3Client] = _share("s3", read_timeout=8, attempts=2, max_pool_connections=CONCURRENCY)
+# The client for notices.
+find_eventbridge_client: _Shared[[], EventBridgeClient] = _share("events", read_timeout=5, attempts=2)
+# The clients for Application Auto Scaling, for CloudWatch's alarms and metrics, for event source mappings, and for the
+# keys of API Gateway.
+find_scaling_client: _Shared[..., Any] = _share("application-autoscaling", read_timeout=5, attempts=3)
+find_cloudwatch_client: _Shared[[], Any] = _share("cloudwatch", read_timeout=5, attempts=2)
+find_mappings_client: _Shared[[], Any] = _share("lambda", read_timeout=10, attempts=4)
+find_gateway_client: _Shared[[], Any] = _share("apigateway", read_timeout=10, attempts=5)
 
 
 # Nearly every call has another time-out, because a caller waits for the rest of its own time. Each time-out needs its
@@ -118,24 +101,6 @@ def find_functions_client(seconds: int) -> LambdaClient:
     """The client that calls another function and waits ``seconds`` for it. A retry would start the work twice."""
     options: dict[str, Any] = {"retries": {"total_max_attempts": 1}, "tcp_keepalive": True}
     return cast("LambdaClient", _make_client("lambda", connect_timeout=5, read_timeout=seconds, **options))
-
-
-@_Shared
-def find_cloudwatch_client() -> Any:
-    """The client for CloudWatch's alarms and metrics."""
-    return _make_client("cloudwatch", read_timeout=5, attempts=2)
-
-
-@_Shared
-def find_mappings_client() -> Any:
-    """The client for event source mappings."""
-    return _make_client("lambda", read_timeout=10, attempts=4)
-
-
-@_Shared
-def find_gateway_client() -> Any:
-    """The client for the keys of API Gateway."""
-    return _make_client("apigateway", read_timeout=10, attempts=5)
 
 
 @_Shared
