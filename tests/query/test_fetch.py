@@ -114,7 +114,7 @@ def test_a_range_goes_on_behind_what_a_filter_left_out() -> None:
         return [Page(ItemColumns.of([{"pk": "0", "sk": "06"}]), more=False)]
 
     merged = merge_ranges(reads, [empty, whole], fetch, Demand(9, filtered=True).choose_due, ascending=True)
-    assert [(placed.order, edge) for placed, edge in merged] == [
+    assert [(list(placed.order), edge) for placed, edge in merged] == [
         (["03", "05"], "05"),
         (["06", "07"], None),
     ]

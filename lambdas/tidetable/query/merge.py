@@ -11,6 +11,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, compress
 from math import ceil, sqrt
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import msgspec
@@ -129,8 +130,8 @@ def sort_runs(runs: Sequence[PlacedColumns], *, ascending: bool) -> PlacedColumn
         return runs[0] if runs else PlacedColumns()
     joined = join_runs(runs)
     # Python's sort is very fast for runs that are sorted already.
-    numbers = sorted(range(len(joined.order)), key=joined.order.__getitem__, reverse=not ascending)
-    return PlacedColumns._make([list(map(column.__getitem__, numbers)) for column in joined])
+    pick = itemgetter(*sorted(range(len(joined.order)), key=joined.order.__getitem__, reverse=not ascending))
+    return PlacedColumns._make(map(pick, joined))
 
 
 def choose_waited(ranges: Sequence[_Range], choose_limit: Callable[[int, int, int], int]) -> Sequence[_Range]:

@@ -131,8 +131,8 @@ class Answer(ABC):
         """The reasons, for the operator, why the answer is incomplete; empty if it is complete."""
         return [*self.data_losses, *(loss for gap in self.gaps for loss in gap.losses)]
 
-    def join_texts(self) -> Sequence[str]:
-        """Return the rows as JSON objects with commas between them, in a few long texts."""
+    def list_pieces(self) -> list[str]:
+        """Return pieces of text that together are the rows as JSON objects with commas between them."""
         return [",".join(self.list_texts())]
 
     def describe_rest(self) -> dict[str, Any]:
@@ -204,10 +204,13 @@ class Events(Answer):
     def make_typed_table(self) -> TypedTable:
         from tidetable.query.typed import type_events  # imported only when it is needed
 
-        return type_events(",".join(self.join_texts()), self.declared, self.projection)
+        return type_events("".join(self.list_pieces()), self.declared, self.projection)
 
-    def join_texts(self) -> Sequence[str]:
-        return [text for rows in self.rows if (text := rows.join_texts())]
+    def list_pieces(self) -> list[str]:
+        pieces: list[str] = []
+        for rows in self.rows:
+            pieces += ("," if pieces else "", *rows.list_pieces())
+        return pieces
 
     def cut_to(self, count: int) -> Events | None:
         """Cut the answer to its first events. An event and its earlier versions are never separated."""
@@ -228,6 +231,7 @@ class EventsPage:
 
     def __init__(self, limit: int) -> None:
         self._room = Room(limit)
+        self._is_exact = False
         self.rows: list[Rows] = []
 
     @property
@@ -245,12 +249,19 @@ class EventsPage:
         if not len(rows) or room.count >= room.limit:
             return not len(rows)
         fitting = rows.take_first(room.limit - room.count)
-        if not (len(fitting) and room.take_all(fitting.measure_size(), fitting.count)):
+        if not (len(fitting) and self._take_all(fitting)):
             # The first event with its versions may exceed the limit on its own.
             fitting = self._take_each(fitting if len(fitting) else rows.cut_to(1))
         if len(fitting):
             self.rows.append(fitting)
         return len(fitting) == len(rows)
+
+    def _take_all(self, rows: Rows) -> bool:
+        """Take all rows if they fit. Exact sizes are only needed once the page is nearly full."""
+        if not self._is_exact and not self._room.take_all(rows.bound_size(), rows.count):
+            self._is_exact, self._room.size = True, sum(taken.measure_size() for taken in self.rows)
+            return self._room.take_all(rows.measure_size(), rows.count)
+        return not self._is_exact or self._room.take_all(rows.measure_size(), rows.count)
 
     def _take_each(self, rows: Rows) -> Rows:
         """Take rows one by one; return the rows that fit."""

@@ -190,18 +190,18 @@ def _write_body(answer: Answer, form: AnswerForm, flat_rows: list[JsonObject], e
         by_name = {name: [row.get(name) for row in flat_rows] for name in names}
         body = encode_json({"columns": by_name, **answer.describe_rest()}).decode()
     elif form.kind == "json" and not form.flat and form.refs and not answer.tz:
-        body = _write_json(answer, answer.join_texts())
+        body = _write_json(answer, answer.list_pieces())
     else:
         texts = [encode_json(row).decode() for row in flat_rows] if form.flat else _list_texts(answer, form)
-        body = _write_json(answer, texts) if form.kind == "json" else "".join([f"{text}\n" for text in texts])
+        body = (
+            _write_json(answer, [",".join(texts)]) if form.kind == "json" else "".join([f"{text}\n" for text in texts])
+        )
     return Rendered(answer, _TYPES[form.kind], body)
 
 
-def _write_json(answer: Answer, texts: Sequence[str]) -> str:
-    # One join, because a page has some MB, and each join copies them.
-    parts = [part for text in texts for part in (",", text)]
-    rest = encode_json(answer.describe_rest()).decode()[1:]
-    return "".join(['{"', answer.name, '":[', *parts[1:], "],", rest])
+def _write_json(answer: Answer, pieces: Sequence[str]) -> str:
+    # One join of all pieces, because a page has some MB, and each join copies them.
+    return "".join(['{"', answer.name, '":[', *pieces, "],", encode_json(answer.describe_rest()).decode()[1:]])
 
 
 def flatten_row(row: JsonObject, most: float = inf) -> JsonObject:

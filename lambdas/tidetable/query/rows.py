@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import accumulate
 from json.encoder import encode_basestring as quote_name
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -28,8 +28,21 @@ _FRAME_BYTES = 400
 # of its ref. One more piece is the text after the last event.
 _PIECES = 10
 _START = '{"series":"'
-# The quotes of an event outside of its data.
-_QUOTES = 18
+# The bytes around the values of a plain event in an answer: 49 characters, of which 18 are quotes, and the frame of a
+# sort key in a ref, which is rounded up to whole groups of Base64.
+_PLAIN_FRAME_BYTES = 49 + 18 + 8
+
+
+class JoinedKeys(NamedTuple):
+    """Sort keys joined by ``#``, and True if none of them needs an escape in JSON: this is checked for all at once."""
+
+    text: str
+    plain: bool
+
+    @classmethod
+    def of(cls, sks: Sequence[str]) -> JoinedKeys:
+        text = "#".join(sks)
+        return cls(text, is_plain(text))
 
 
 class Row(msgspec.Struct, gc=False):
@@ -112,9 +125,8 @@ class Rows(msgspec.Struct):
     pks: Sequence[str]
     sks: Sequence[str]
     contents: Sequence[Any]
+    _keys: JoinedKeys | None = None
     _pieces: list[str] | None = None
-    _joined: str | None = None
-    _are_plain: bool = False
 
     @classmethod
     def of_rows(cls, rows: Sequence[Row], entry: Entry) -> Rows:
@@ -152,39 +164,43 @@ class Rows(msgspec.Struct):
         time, series, id = self.entry.layout.parse_names(self.pks[index], self.sks[index])
         return Position(from_text(time), series, id)
 
+    def bound_size(self) -> int:
+        """Return a number of bytes that all events together surely do not exceed in an answer, without writing them."""
+        data, keys, pks, entry = "".join(self.contents), self._join_keys(), set(self.pks), self.entry
+        if not (data.isascii() and keys.text.isascii() and keys.plain and is_plain("".join(pks))):
+            return self.measure_size()
+        # Names are in the keys. A ref has a head and, in Base64, the sort key with its frame.
+        heads = max([len(encode_ref_head(entry.stream, entry.period.label, pk)) for pk in pks], default=0)
+        series = max(map(len, pks), default=0) if entry.layout.partition_by == "series" else 0
+        names = len(self.sks) * (_PLAIN_FRAME_BYTES + series + heads) + len(keys.text) * 7 // 3
+        return names + count_escaped_bytes(data)
+
     def measure_size(self) -> int:
         """Return the greatest number of bytes that all events together take in an answer."""
-        joined = self.join_texts()
-        if not (self._are_plain and joined.isascii()):
-            return count_escaped_bytes(joined)
-        # Only the data has other quotes than those around it.
-        return len(joined) + _QUOTES * len(self.sks) + count_escapes("".join(self.contents))
+        return count_escaped_bytes("".join(self.list_pieces()))
 
     def measure_sizes(self) -> list[int]:
         """Return, for each event, the greatest number of bytes that it takes in an answer."""
         return [count_escaped_bytes(text) + 1 for text in self.list_texts()]
 
-    def join_texts(self) -> str:
-        """Return the events as JSON objects with commas between them, each newest version before its earlier versions.
-
-        Rows must be complete.
-        """
-        if self._joined is None:
-            self._joined = "".join(self._get_pieces())
-        return self._joined
-
     def list_texts(self) -> list[str]:
-        """Return the objects of ``join_texts``, each alone."""
-        pieces, next_start = self._get_pieces(), "," + _START
+        """Return the events as JSON objects, each newest version before its earlier versions. Rows must be complete."""
+        pieces, next_start = self.list_pieces(), "," + _START
         return [
             "".join([_START, *pieces[start + 1 : start + _PIECES], pieces[start + _PIECES].removesuffix(next_start)])
             for start in range(0, len(pieces) - 1, _PIECES)
         ]
 
-    def _get_pieces(self) -> list[str]:
+    def list_pieces(self) -> list[str]:
+        """Return pieces of text that together are the objects of ``list_texts``, with commas between them."""
         if self._pieces is None:
-            self._pieces, self._are_plain = _make_pieces(self.entry, self.pks, self.sks, self.contents)
+            self._pieces = _make_pieces(self.entry, self.pks, self.sks, self.contents, self._join_keys())
         return self._pieces
+
+    def _join_keys(self) -> JoinedKeys:
+        if self._keys is None:
+            self._keys = JoinedKeys.of(self.sks)
+        return self._keys
 
 
 class _RowColumns(Rows):
@@ -205,39 +221,39 @@ class _RowColumns(Rows):
     def take_first(self, count: int) -> Rows:
         return self.cut_to(sum(total <= count for total in accumulate(self.counts)))
 
+    def bound_size(self) -> int:
+        return self.measure_size()
+
     def measure_size(self) -> int:
         return sum(self.measure_sizes())
 
     def measure_sizes(self) -> list[int]:
         return [row.measure_size() for row in self.rows]
 
-    def _get_pieces(self) -> list[str]:
+    def list_pieces(self) -> list[str]:
         if self._pieces is None:
             rows = [version for row in self.rows for version in (row, *row.earlier)]
             pks, sks = [row.item["pk"] for row in rows], [row.sk for row in rows]
-            self._pieces, _ = _make_pieces(self.entry, pks, sks, [row.write_text() for row in rows])
+            texts = [row.write_text() for row in rows]
+            self._pieces = _make_pieces(self.entry, pks, sks, texts, JoinedKeys.of(sks))
             for number, row in enumerate(rows, 1):
                 self._pieces[number * _PIECES] = f'"{row.write_members()}{self._pieces[number * _PIECES][1:]}'
         return self._pieces
 
 
-def _make_pieces(entry: Entry, pks: Sequence[str], sks: Sequence[str], texts: Sequence[str]) -> tuple[list[str], bool]:
-    """Make the pieces of text that together are the JSON of events, with commas between them; also return True if the
-    names surely need no escapes.
+def _make_pieces(
+    entry: Entry, pks: Sequence[str], sks: Sequence[str], texts: Sequence[str], keys: JoinedKeys
+) -> list[str]:
+    """Make the pieces of text that together are the JSON of events, with commas between them.
 
     There is no loop of Python over the events: whole columns are assigned at once.
     """
     layout, count = entry.layout, len(sks)
     if not count:
-        return [], True
+        return []
     heads = {pk: f',"ref":"{encode_ref_head(entry.stream, entry.period.label, pk)}' for pk in set(pks)}
-    # Most keys hold their names without escapes, and most names need no escapes in JSON: this is checked once for all
-    # events.
-    whole = "#".join(sks)
-    keys_plain = is_plain(whole)
-    times, series, ids = layout.parse_columns(pks, sks, whole)
-    names_plain = keys_plain and is_plain("".join(heads))
-    if not names_plain:
+    times, series, ids = layout.parse_columns(pks, sks, keys.text)
+    if not (keys.plain and is_plain("".join(heads))):
         series, ids = [[quote_name(name)[1:-1] for name in names] for names in (series, ids)]
     pieces = ['"},' + _START, "", '","time":"', "", '","id":"', "", '","data":', "", "", ""] * count
     pieces[0] = _START
@@ -247,18 +263,14 @@ def _make_pieces(entry: Entry, pks: Sequence[str], sks: Sequence[str], texts: Se
     pieces[5::_PIECES] = ids
     pieces[7::_PIECES] = texts
     pieces[8::_PIECES] = map(heads.__getitem__, pks)
-    pieces[9::_PIECES] = encode_ref_tails(sks, plain=keys_plain and whole.isascii())
-    return pieces, names_plain
+    pieces[9::_PIECES] = encode_ref_tails(sks, plain=keys.plain and keys.text.isascii())
+    return pieces
 
 
 def count_escaped_bytes(text: str) -> int:
     """Count the bytes that a text takes in an answer: Lambda escapes the text again when it sends it to the gateway."""
-    return (len(text) if text.isascii() else len(text.encode())) + count_escapes(text)
-
-
-def count_escapes(text: str) -> int:
-    """Count the characters of a text that take one more byte in an answer."""
-    return text.count('"') + (text.count("\\") if "\\" in text else 0)
+    size = (len(text) if text.isascii() else len(text.encode())) + text.count('"')
+    return size + text.count("\\") if "\\" in text else size
 
 
 def show_rows(rows: Sequence[Row]) -> list[dict[str, Any]]:

@@ -38,7 +38,7 @@ class Top(ComputedRows):
     def make_typed_table(self) -> TypedTable:
         from tidetable.query.typed import type_events  # imported only when it is needed
 
-        return type_events(",".join(self.join_texts()), self.declared, self.ranking.projection, ranked=True)
+        return type_events("".join(self.list_pieces()), self.declared, self.ranking.projection, ranked=True)
 
     def cut_to(self, count: int) -> Top | None:
         """Cut the page to its first events, with the cursor that continues after them."""
