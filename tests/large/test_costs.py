@@ -13,9 +13,14 @@ from strict.units import measure_item, read_units
 from tests.fakes.noise import noise
 from tests.fakes.stage import Stage
 from tests.worlds.large import CONFIG, DAY, NOON, built, event, ready, send
+from tidetable.forms.field_columns import DATA
 from tidetable.large.table_names import name_chunks_table
 from tidetable.query import Cost, find_latest, parse_query, run_query
+from tidetable.query.aggregates import find_aggregate, parse_aggregation
+from tidetable.query.plan import plan_query
 from tidetable.query.rankings import find_top, parse_ranking
+from tidetable.query.session import ReadSession
+from tidetable.query.whole import WholeBatch, WholeReader, make_query
 from tidetable.times import to_text
 
 RANKED = (
@@ -33,13 +38,13 @@ index = [{ name = "by_n", partition_by = "*", sort_by = "n", project = ["kind"] 
 # A day and an hour meet five buckets of six hours, of two suffixes each. A page of a range has at most two items here, which have
 # less than 4 KB together: half a unit.
 RANGES = 10
+EVERYTHING = {"from": to_text(NOON - timedelta(days=1)), "to": to_text(NOON + timedelta(hours=1))}
 
 
 def cost_of(stage: Stage, stream: str, **parameters: str) -> tuple[float, int]:
     """The units and requests of a query of all events of a series."""
     policy, now = stage.config.streams[stream], stage.clock.now()
-    named = {"from": to_text(NOON - timedelta(days=1)), "to": to_text(NOON + timedelta(hours=1)), "series": "a"}
-    query_string = {name: [value] for name, value in (named | parameters).items()}
+    query_string = {name: [value] for name, value in (EVERYTHING | {"series": "a"} | parameters).items()}
     query = parse_query(policy, query_string, now, stage.seal)
     return spent(run_query(query, policy, stage.reader(), now, lambda: 100.0).cost)
 
@@ -96,6 +101,35 @@ def test_chunks_that_a_condition_looks_into_are_in_the_cost_too() -> None:
     units = send_large(stage, "chunked", 7)
     assert cost_of(stage, "chunked", **{"where.n": "7"}) == (RANGES / 2 + 2 * units, RANGES + 2)
     assert cost_of(stage, "chunked", **{"where.n": "8"}) == (RANGES / 2 + units, RANGES + 1)
+
+
+@pytest.mark.parametrize("condition", [{}, {"where.n": "1"}], ids=["all", "one of them"])
+def test_chunks_that_an_aggregate_reads_are_in_its_cost(condition: dict[str, str]) -> None:
+    """They are read once, for each page by one request: the events are of two suffixes."""
+    stage = built()
+    units = send_large(stage, "chunked", 1, 2)
+    policy, now = stage.config.streams["chunked"], stage.clock.now()
+    named = EVERYTHING | {"series": "a", "stat": "sum", "field": "n"} | condition
+    texts = {name: [value] for name, value in named.items()}
+    found = find_aggregate(
+        parse_aggregation(policy, texts, now, stage.seal), policy, stage.reader(), now, lambda: 100.0
+    )
+    assert [row["sum"] for row in found.rows] == [1 if condition else 3]
+    assert spent(found.cost) == (RANGES / 2 + units, RANGES + 2)
+
+
+def test_chunks_are_in_the_cost_of_a_whole_read_of_all_data() -> None:
+    """Listings and rollups read so."""
+    stage = built()
+    units = send_large(stage, "chunked", 1, 2)
+    query = make_query("chunked", NOON - timedelta(days=1), NOON + timedelta(hours=1))
+    session = ReadSession(stage.reader())
+    plan = plan_query(query, stage.catalog.entries("chunked", consistent=True))
+    batches = WholeReader(query, session, (DATA,)).read(plan.scans)
+    values = [data for batch in batches if isinstance(batch, WholeBatch) for data in batch.columns.values.get(DATA, ())]
+    assert sorted(data["n"] for data in values) == [1, 2]
+    # Strongly consistent reads of ranges take a whole unit each.
+    assert spent(session.cost) == (RANGES + units, RANGES + 2)
 
 
 def test_data_in_chunks_is_in_the_cost_of_the_latest_event() -> None:

@@ -163,6 +163,31 @@ def test_refs_outlive_the_archive_and_the_restored_table(key: str) -> None:
     assert [{**row, "ref": ""} for row in rows] == [{**event, "ref": ""} for event in events]
 
 
+@pytest.mark.parametrize("key", KEYS)
+def test_an_event_of_packs_is_its_own_first_version(key: str) -> None:
+    """The stream packed its events when the period began, and keeps versions now. In the table, and in its archive."""
+    stage = started(KEYS[key])
+    (ref,) = send(stage, event(1, "a", "1", n=1))
+    send(stage, event(1, "a", "1", n=2))
+    kept = msgspec.structs.replace(stage.config.streams["s"], pack=None, versions="keep")
+
+    def get(**parameters: str) -> dict[str, Any]:
+        return get_event(kept, ref, stage.reader(), {name: [value] for name, value in parameters.items()})
+
+    for at in ("table", "archive"):
+        # The ref names its own pack; a consistent read finds the copy that counts, as the archive has it alone.
+        newest = 1 if at == "table" else 2
+        assert get(version="1")["data"] == {"n": newest}
+        assert get(version="1", consistent="true")["data"] == {"n": 2}
+        assert get(version="1", versions="all")["versions"] == []
+        assert "version" not in get(version="1")
+        for number in ("2", "3"):
+            with pytest.raises(ProblemError, match=f"404 unknown_event: there is no version {number} of this event"):
+                get(version=number)
+        if at == "table":
+            archived(stage)
+
+
 def test_a_query_shows_only_the_fields_that_it_names() -> None:
     stage = started(ONE)
     send(stage, event(0, "a", "1", x=1, y=2), event(1, "a", "2", y=3))

@@ -119,7 +119,8 @@ class ReadUnit(msgspec.Struct):
         entry = self.scan.entry
         if DATA in self.fields:
             note_lost = partial(self.session.note_lost, entry)
-            items = self.session.reader.unpacker.complete_searched(items, entry.table, note_lost)
+            unpacker = self.session.reader.unpacker
+            items = unpacker.complete_searched(items, entry.table, note_lost, self.session.cost)
         for item in items:
             yield (*entry.layout.parse_names(item["pk"], item["sk"]), item.get("data", {}))
 
