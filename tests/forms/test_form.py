@@ -1,4 +1,4 @@
-"""What both forms answer: the unit and the span of settling, the puts of events, and the portions of archived items."""
+"""What both forms answer: the span of settling, the puts of events, and the portions of archived items."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from tidetable.batch import Batch
 from tidetable.events import Event, Item
 from tidetable.forms import packed
 from tidetable.forms.choose import choose_form
-from tidetable.forms.form import Unit
 from tidetable.layout import Layout, Packing
 from tidetable.packs import open_item
 from tidetable.ports import ItemColumns, Page, Put
@@ -26,12 +25,26 @@ BY_SUFFIX = Layout("time", 1, "series", 3600, pack=Packing(60, 100))
 
 
 @pytest.mark.parametrize(
-    ("layout", "unit", "span"),
-    [(PLAIN, Unit.ITEM, 0), (PACKED, Unit.PARTITION, 60), (BY_SUFFIX, Unit.SUFFIX, 60)],
+    ("layout", "span", "source"), [(PLAIN, 0, "items"), (PACKED, 60, "settled"), (BY_SUFFIX, 60, "settled")]
 )
-def test_the_unit_and_the_span_of_settling(layout: Layout, unit: Unit, span: int) -> None:
+def test_copies_of_events_in_packs_must_be_settled(layout: Layout, span: int, source: str) -> None:
     form = choose_form(layout)
-    assert (form.unit, form.span) == (unit, span)
+    assert form.span == span
+    assert form.settle_source("items", {layout: "settled"}.__getitem__) == source
+
+
+@pytest.mark.parametrize(
+    ("layout", "hash", "sequence"),
+    [
+        (PLAIN, "", f"{'7':0>15}{'12':0>40}"),
+        (PACKED, "", f"{'5':0>15}{'0' * 20}{'12':0>40}"),
+        (PACKED, "A0z-_bcdefgh", f"{'5':0>15}33169013636667686970{'12':0>40}"),
+    ],
+    ids=["plain", "alone beside packs", "in a pack"],
+)
+def test_the_states_of_an_event_are_in_the_order_in_which_they_count(layout: Layout, hash: str, sequence: str) -> None:
+    """Plain items by the change stream, which began at 7; packs by acceptance, at 5, then by the hash."""
+    assert choose_form(layout).make_sequence(5, 7, "12", hash) == sequence
 
 
 NOISE = "".join(chr(200 + number * 7919 % 5000) for number in range(200))

@@ -12,7 +12,6 @@ from tidetable.catalog import Entry
 from tidetable.config import Config, Stream
 from tidetable.errors import ArchiveBusy
 from tidetable.forms.choose import choose_form
-from tidetable.forms.form import Unit
 from tidetable.leases import hold_lease, name_archive_lease
 from tidetable.ports import Catalog, Clock, Pools, Tables
 from tidetable.remaining import Remaining
@@ -48,8 +47,8 @@ class Exporter:
 
 def open_source(entry: Entry, exporter: Exporter) -> Source:
     """Return the source of an archive: the table's items, or events that are settled first."""
-    is_settled = choose_form(entry.layout).unit is Unit.ITEM
-    return exporter.source if is_settled else exporter.source.settled(entry.layout)
+    source: Source = exporter.source
+    return choose_form(entry.layout).settle_source(source, lambda layout: exporter.source.settled(layout))
 
 
 @contextmanager

@@ -17,7 +17,6 @@ from tidetable.errors import TableMissing, ValueMissing
 from tidetable.events import Item, JsonObject
 from tidetable.exact_json import decode_json, encode_json
 from tidetable.forms.choose import choose_form
-from tidetable.forms.form import Unit
 from tidetable.large.unpack import Unpacker
 from tidetable.layout.ref import encode_ref
 from tidetable.packs import open_item
@@ -107,8 +106,7 @@ class ChangeReader:
 
     def _read_item(self, record: StreamRecord, item: Item, kind: ChangeKind, entry: Entry) -> Change:
         at = int(item.get("at", 0))
-        is_settled = choose_form(entry.layout).unit is Unit.ITEM
-        sequence = _make_sequence(record) if is_settled else f"{at:015d}{_make_pack_tail(record, '')}"
+        sequence = choose_form(entry.layout).make_sequence(at, record.begun, record.sequence)
         return _make_change(item["pk"], item["sk"], at, self._read_data(item, entry), kind, entry, sequence)
 
     def _read_data(self, item: Item, entry: Entry) -> JsonObject | None:
@@ -125,10 +123,11 @@ class ChangeReader:
         if opened.problem is not None:
             raise ValueMissing(opened.problem)
         ats = opened.ats if opened.ats is not None else [opened.at] * len(opened.places)
-        tail = _make_pack_tail(record, opened.hash)
+        make_sequence = choose_form(entry.layout).make_sequence
         for place, value, at in zip(opened.places, opened.values, ats, strict=True):
             # The values of a pack are texts.
-            yield _make_change(opened.address, place, at, decode_json(str(value)), kind, entry, f"{at:015d}{tail}")
+            sequence = make_sequence(at, record.begun, record.sequence, opened.hash)
+            yield _make_change(opened.address, place, at, decode_json(str(value)), kind, entry, sequence)
 
 
 def _make_change(
@@ -137,23 +136,3 @@ def _make_change(
     time, series, id = entry.layout.parse_names(pk, sk)
     ref = encode_ref(entry.stream, entry.period.label, pk, sk)
     return Change(kind, entry.stream, series, time, id, at, data, ref, sequence)
-
-
-def _make_sequence(record: StreamRecord) -> str:
-    """Make the sequence of a plain item's state: the order in which DynamoDB wrote the states of the item.
-
-    AWS: the records of an item are in the order of its changes, and a sequence number has up to 40 digits (API
-    reference, *StreamRecord*). A period that is made anew has a stream that begins later.
-    """
-    return f"{record.begun:015d}{record.sequence:0>40}"
-
-
-def _make_pack_tail(record: StreamRecord, hash: str) -> str:
-    """Make the part of a sequence that follows the time of acceptance, in a table with packs.
-
-    States of an event may be in several items there. As in queries, the state that was accepted last counts, then the
-    state in the pack with the greatest hash.
-    """
-    # Ten characters of the hash, two digits each, are more than enough for the packs of one millisecond.
-    digits = "".join(f"{ord(character) - 32:02d}" for character in hash[:10])
-    return f"{digits:0<20}{record.sequence:0>40}"

@@ -4,20 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from datetime import datetime
-from enum import Enum
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from tidetable.batch import Batch
 from tidetable.events import Event, Item
+from tidetable.layout import Layout
 from tidetable.ports import Compressor, Page, Put, Slot
 
-
-class Unit(Enum):
-    """The unit of settling: the smallest part of a table in which all copies of an event meet."""
-
-    ITEM = "item"
-    SUFFIX = "suffix"
-    PARTITION = "partition"
+# A source of a table's items.
+Source = TypeVar("Source")
 
 
 class Puts(NamedTuple):
@@ -77,16 +72,15 @@ Shrink = Callable[[Item], Put | None]
 
 
 class Form(Protocol):
-    """How the events of a period lie in its table."""
+    """How the events of a period lie in its table.
+
+    The head of its module says which unit settles copies: the smallest part of a table in which all copies of an event
+    meet.
+    """
 
     @property
     def name(self) -> str:
         """The name by which queries find how the form is read."""
-        ...
-
-    @property
-    def unit(self) -> Unit:
-        """The unit of settling."""
         ...
 
     @property
@@ -96,6 +90,18 @@ class Form(Protocol):
 
     def describe(self) -> Mapping[str, Any]:
         """Describe the form by its members in the API's description of a layout."""
+        ...
+
+    def make_sequence(self, at: int, begun: int, number: str, hash: str = "") -> str:
+        """Make the sequence of a state of an event, which grows with the states that count.
+
+        ``at`` is when it was accepted, ``begun`` when the table's change stream was turned on, both in epoch milliseconds.
+        ``number`` is DynamoDB's sequence number of the change, ``hash`` that of the pack.
+        """
+        ...
+
+    def settle_source(self, source: Source, settle: Callable[[Layout], Source]) -> Source:
+        """Return a source in which each event is once: the items of a table, or what ``settle`` makes of them."""
         ...
 
     def find_key_range(self, start: datetime, end: datetime) -> tuple[str, str]:

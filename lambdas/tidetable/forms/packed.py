@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from tidetable.batch import Batch, pick_values
 from tidetable.events import Event, Item
 from tidetable.forms.field_columns import DATA, FieldColumns, Flags
-from tidetable.forms.form import Puts, Shrink, Unit
+from tidetable.forms.form import Puts, Shrink, Source
 from tidetable.forms.plain import PlainForm
 from tidetable.layout import Layout, Packing
 from tidetable.layout.pack import find_key_range, is_pack, parse_sort_key
@@ -42,12 +42,24 @@ class PackedForm:
         self._layout = layout
         self._alone = PlainForm(replace(layout, pack=None))
         self._packing = packing
-        self.unit = Unit.SUFFIX if layout.shard_by == "series" else Unit.PARTITION
         self.span = packing.span
 
     def describe(self) -> Mapping[str, Any]:
         """Return the packing."""
         return {"pack": {"span_seconds": self._packing.span, "max_bytes": self._packing.max_bytes}}
+
+    def make_sequence(self, at: int, begun: int, number: str, hash: str = "") -> str:  # noqa: ARG002 - see Form
+        """Follow the time of acceptance, then the hash: states of an event may be in several items.
+
+        As in queries, the state that was accepted last counts, then the state in the pack with the greatest hash.
+        """
+        # Ten characters of the hash, two digits each, are more than enough for the packs of one millisecond.
+        digits = "".join(f"{ord(character) - 32:02d}" for character in hash[:10])
+        return f"{at:015d}{digits:0<20}{number:0>40}"
+
+    def settle_source(self, source: Source, settle: Callable[[Layout], Source]) -> Source:  # noqa: ARG002 - see Form
+        """Settle the events of the packs."""
+        return settle(self._layout)
 
     def find_key_range(self, start: datetime, end: datetime) -> tuple[str, str]:
         """Return the range of the packs and of the events that are alone."""

@@ -10,7 +10,7 @@ from typing import Any
 from tidetable.batch import Batch
 from tidetable.events import Event, Item
 from tidetable.forms.field_columns import FieldColumns
-from tidetable.forms.form import Puts, Shrink, Unit
+from tidetable.forms.form import Puts, Shrink, Source
 from tidetable.layout import Layout
 from tidetable.ports import Compressor, FieldPage, Page, Put, Slot
 from tidetable.versions.writing import make_first_version
@@ -23,7 +23,6 @@ class PlainForm:
     """An item per event."""
 
     name = "plain"
-    unit = Unit.ITEM
     span = 0
 
     def __init__(self, layout: Layout) -> None:
@@ -34,6 +33,18 @@ class PlainForm:
     def describe(self) -> Mapping[str, Any]:
         """Say that there are no packs."""
         return {"pack": None}
+
+    def make_sequence(self, at: int, begun: int, number: str, hash: str = "") -> str:  # noqa: ARG002 - see Form
+        """Follow the order in which DynamoDB wrote the states of the item.
+
+        AWS: the records of an item are in the order of its changes, and a sequence number has up to 40 digits (API
+        reference, *StreamRecord*). A period that is made anew has a stream that begins later.
+        """
+        return f"{begun:015d}{number:0>40}"
+
+    def settle_source(self, source: Source, settle: Callable[[Layout], Source]) -> Source:  # noqa: ARG002 - see Form
+        """Return the items: a table has one state of each event."""
+        return source
 
     def find_key_range(self, start: datetime, end: datetime) -> tuple[str, str]:
         """Return the edges of the times."""
