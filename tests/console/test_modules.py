@@ -271,5 +271,10 @@ def test_a_step_of_months_is_asked_for_and_compared_with_the_months_before() -> 
     assert earlier["step"] == "1mo"
 
 
+def test_steps_of_three_months_begin_in_january() -> None:
+    may, april = (int(datetime.fromisoformat(day).timestamp()) for day in ("2026-05-17T00:00Z", "2026-04-01T00:00Z"))
+    assert evaluate("times.js", f"m.alignTime({may}, {3 * MONTH})") == april
+
+
 def test_the_form_offers_months() -> None:
     assert '"1w", "1mo"]' in (ROOT / "console/js/parts/questionform.js").read_text()

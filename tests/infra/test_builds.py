@@ -146,6 +146,16 @@ def test_a_local_stage_takes_what_the_environment_has_as_the_list_names_it(
     assert ("archive-1.dist-info/METADATA" in list_files(built)) is not fetches
 
 
+def test_a_package_that_the_environment_has_from_a_folder_is_fetched(
+    project: Path, fetched: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(project / "site", "1", DIGEST)
+    (project / "site" / "archive-1.dist-info" / "direct_url.json").write_text('{"url": "file:///archive"}')
+    monkeypatch.syspath_prepend(project / "site")
+    Packages(project, local=True).install("requirements-archive.txt")
+    assert len(fetched) == 2
+
+
 def test_an_asset_is_built_anew_if_anything_in_it_changes(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def build(requirements: str = "requirements.txt", architecture: str = "arm64") -> Path:
         return Assets(project, None, "dev", architecture).build_asset(requirements)
