@@ -1,9 +1,10 @@
-"""One side of the packs' part of ``bench.archive``: a period is archived by one source tree, in a process of its own.
+"""One side of ``bench.whole`` for archives: one source tree archives a period and reads it, in a process of its own.
 
 The arguments are the tree, the shards, the events, and the events per pack (0: plain items). The table is in memory, and
 its pages are bytes as DynamoDB would send them, so everything from the decoding on is measured: reading, settling,
-writing the files, and reading them back. The script prints JSON: seconds of CPU, requests, read units per MB of the
-table, and the peak of memory in MB.
+writing the files, and reading them back. Then two fields of all events are read from the files, as an aggregate reads
+them. The script prints JSON: seconds of CPU of both, requests, read units per MB of the table, calls of the archive's
+reader, and the peak of memory in MB.
 """
 
 from __future__ import annotations
@@ -19,8 +20,11 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from importlib import import_module
+from io import BytesIO
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 TREE = Path(sys.argv[1])
 sys.path[:0] = [str(TREE), str(TREE / "lambdas")]
@@ -125,6 +129,45 @@ class Table(World):
         return RawPage(f"[{','.join(row[2] for row in self.rows[start:stop])}]".encode(), stop - start, units, last)
 
 
+def read_fields(table: Any, key: str) -> tuple[int, int]:
+    """Read two fields of all events, page by page over the wire: the number of events, and of calls."""
+    wire = import_module("tidetable.archive.wire")
+    found = calls = 0
+    if hasattr(wire, "decode_columns"):
+        parquet, column_read = import_module("pyarrow.parquet"), import_module("aws.archive.column_read")
+        ports = import_module("tidetable.ports")
+        keys = ports.WholeRange(
+            key, "2026-03-01T00:00:00.000000Z", "2026-03-02T00:00:00.000000Z", ("temp", "status"), False
+        )
+        while True:
+            text = column_read.read_page(
+                keys, table.manifest(key), lambda part: parquet.ParquetFile(BytesIO(table.bucket[part.key]))
+            )
+            page = wire.decode_columns(json.loads(json.dumps(wire.encode_columns(text))))
+            found, calls = found + len(page.times), calls + 1
+            if page.reached is None:
+                return found, calls
+            keys = msgspec.structs.replace(keys, start=page.reached, skip=page.skip)
+    ports, archives = import_module("tidetable.ports"), import_module("tidetable.query.archives")
+    read_archive = import_module("tidetable.archive.reading").read_archive
+
+    def read(keys: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        return wire.decode_page(
+            json.loads(json.dumps(wire.encode_page(read_archive(keys, table, limit=50_000, ascending=True))))
+        )
+
+    layout = table.manifest(key).layout
+    keys = ports.ArchiveRange(
+        key, "2026-03-01T00:00:00.000000Z", "2026-03-02T00:00:00.000000Z", fields=("temp", "status")
+    )
+    for page, _ in archives.read_archive_pages(keys, layout, read):
+        for event in page.events:
+            found += isinstance(event.data, dict)
+    return found, calls
+
+
 def main() -> None:
     shards, count, batch = map(int, sys.argv[2:])
     pack = {"pack": _layouts.Packing(3_600, 65_536)} if batch else {}
@@ -145,9 +188,15 @@ def main() -> None:
     cpu = time.process_time() - begun
     if not result.done or result.events != count:
         raise SystemExit(f"{result.events} of {count} events were archived")
+    begun = time.process_time()
+    found, calls = read_fields(table, result.entry.archive.manifest if result.entry.archive else "")
+    read = time.process_time() - begun
+    if found != count:
+        raise SystemExit(f"{found} of {count} events were read")
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     units = table.read_units / (table.size / 1e6)
-    print(json.dumps({"cpu": cpu, "requests": table.requests, "units": units, "peak": peak}))
+    figures = {"cpu": cpu, "read_cpu": read, "calls": calls, "requests": table.requests, "units": units, "peak": peak}
+    print(json.dumps(figures))
 
 
 if __name__ == "__main__":

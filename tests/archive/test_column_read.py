@@ -173,3 +173,37 @@ def test_pages_have_each_event_that_is_chosen_once_and_exactly(
         )
     looked = sum(low <= to_text(time) < high for time, *_ in held)
     assert sum(page.read for page in pages) == looked or (conditions and sum(page.read for page in pages) <= looked)
+
+
+def test_only_needed_columns_of_row_groups_that_may_match_are_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
+    layout, fetched = LAYOUTS["series"], []
+    datas = [{"n": n, "mag": Decimal("1.5"), "kind": "a", "x": [n]} for n in range(6)]
+    items = [
+        layout.make_item(Event("s", START + timedelta(seconds=n), f"id{n}", data), at=1) for n, data in enumerate(datas)
+    ]
+    whole = pq.ParquetFile.read_row_group
+
+    def note(file: Any, group: int, columns: Any = None) -> Any:
+        fetched.append((group, columns))
+        return whole(file, group, columns=columns)
+
+    monkeypatch.setattr("aws.archive.parquet._ROW_GROUP", 2)
+    monkeypatch.setattr(pq.ParquetFile, "read_row_group", note)
+    bodies = write_parts(layout, items, 1)
+    keys = WholeRange("m", to_text(START), to_text(START + timedelta(seconds=4)), ("kind",), ids=False)
+    (page,) = read_pages(keys, make_manifest(layout, bodies, items), bodies)
+    assert (list(page.series), page.values["kind"], list(page.ids), page.read) == (["s"] * 4, ["a"] * 4, [], 4)
+    assert fetched == [(group, ["time", "series", "kind", "data"]) for group in (0, 1)]
+
+
+@pytest.mark.parametrize("most", [7, 100_000])
+def test_a_page_of_many_events_of_one_time_is_divided(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sensors that report at the full hour: a page may end among events of one time, and memory is bounded by a page."""
+    monkeypatch.setattr(column_read, "_MOST_EVENTS", most)
+    layout = LAYOUTS["time"]
+    items = [layout.make_item(Event(f"s{n % 5}", START, f"{n}", {"n": n}), at=1) for n in range(50)]
+    bodies = write_parts(layout, items, 3)
+    keys = WholeRange("m", to_text(START), to_text(START + timedelta(hours=1)), ("n",), ids=True)
+    pages = list(read_pages(keys, make_manifest(layout, bodies, items), bodies))
+    assert sorted(n for page in pages for n in page.values["n"]) == list(range(50))
+    assert max(len(page.times) for page in pages) == min(most, 50)

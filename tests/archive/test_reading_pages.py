@@ -67,16 +67,6 @@ def test_a_page_of_events_without_data_counts_their_times_and_names(
     assert 2_000 < len(encode_json(encode_page(page))) <= 5_000
 
 
-def test_of_chosen_fields_a_page_has_what_lies_in_them_and_counts_that_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "MAX_ARCHIVE_PAGE_BYTES", 1_000)
-    data = {"place": {"depth": 3}, "n": 1, "text": "x" * 900}
-    archive = archive_of(BY_TIME, [Event("a", at(number), "1", data) for number in range(3)])
-    keys = ArchiveRange("m", "", "~", fields=("place.depth", "n", "none"))
-    page = read_archive(keys, archive, limit=10, ascending=True)
-    assert [event.data for event in page.events] == [{"place": {"depth": 3}, "n": 1}] * 3
-    assert not page.more
-
-
 class Parts(FakeArchive):
     """Parts that say where they begin and end. ``opened`` are those that are read, ``ranges`` what is read of them."""
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from aws.archive.key_columns import read_ids, render_times
+from aws.archive.key_columns import NEWEST_VERSION, list_version_columns, read_ids, render_times
 from aws.archive.range_read import may_match
 from aws.archive.render import concatenate, escape_json, join_pieces, quote_name
 from aws.archive.rows import PartRows, join_chunks, read_note
@@ -27,7 +27,7 @@ from tidetable.forms.field_columns import DATA
 from tidetable.forms.portions import find_portion_end
 from tidetable.layout import Layout, find_plain
 from tidetable.ports import WholeRange
-from tidetable.times import TEXT_LENGTH, from_micros, from_text, to_micros, to_text
+from tidetable.times import from_micros, from_text, to_micros, to_text
 
 # The events of a page, and the bytes of its texts. AWS: an answer of a function has at most 6 MB, and pages are
 # compressed, to a third of this for most data.
@@ -61,8 +61,9 @@ def read_page(
     start, end = (to_micros(from_text(text)) for text in (keys.start, keys.end))
     groups = [
         group
-        for part in manifest.parts
-        if _may_overlap(part, keys, manifest.layout)
+        for part in manifest.find_parts(
+            *(manifest.layout.make_edge(from_text(text)) for text in (keys.start, keys.end))
+        )
         for group in _list_groups(open_part(part), keys)
         if group.overlaps(start, end)
     ]
@@ -85,12 +86,6 @@ def read_page(
     return _write_json(facts, keys, table.slice(0, count))
 
 
-def _may_overlap(part: Part, keys: WholeRange, layout: Layout) -> bool:
-    """False if the bounds of a part show that it has no event of the range. Versions have bounds of another order."""
-    first, last = part.first[:TEXT_LENGTH], part.last[:TEXT_LENGTH]
-    return layout.versioned or not last or (first < keys.end and keys.start <= last)
-
-
 def _list_groups(file: pq.ParquetFile, keys: WholeRange) -> Iterator[_Group]:
     note = read_note(file.schema_arrow)
     for number in range(file.num_row_groups):
@@ -108,11 +103,11 @@ def _read_group(group: _Group, keys: WholeRange, layout: Layout, start: int, edg
     wanted = note.columns.keys() if DATA in paths else {path.partition(".")[0] for path in paths} & note.columns.keys()
     has_ids = keys.ids or keys.names.ids or keys.names.id_prefix
     names = ["time", "series", *(["id", "id_hex"] if has_ids else []), *sorted(wanted), "data"]
-    table = group.file.read_row_group(group.number, columns=[*names, *(["version"] if layout.versioned else [])])
+    table = group.file.read_row_group(group.number, columns=[*names, *list_version_columns(layout)])
     micros = pc.cast(join_chunks(table.column("time")), pa.int64())
     chosen = pc.and_(pc.greater_equal(micros, start), pc.less(micros, edge))
-    if layout.versioned:
-        chosen = pc.and_(chosen, pc.equal(table.column("version"), 0))
+    for versions in map(table.column, list_version_columns(layout)):
+        chosen = pc.and_(chosen, pc.equal(versions, NEWEST_VERSION))
     table, micros = table.filter(chosen), micros.filter(chosen)
     ids = read_ids({name: join_chunks(table.column(name)) for name in ("id", "id_hex")}) if has_ids else None
     arrays = {"time": micros, "series": join_chunks(table.column("series"))} | ({} if ids is None else {"id": ids})

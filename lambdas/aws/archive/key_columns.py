@@ -14,6 +14,8 @@ from tidetable.errors import ArchiveFailed
 from tidetable.layout import Index, Layout
 from tidetable.ports import EventVersion
 
+# The version number in the key of the newest version.
+NEWEST_VERSION = 0
 _TIME = 27
 _TIME_PATTERN = r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$"
 _VERSIONED = r"^v(?P<version>[0-9]{1,9})#(?P<rest>(?s:.*))$"
@@ -162,6 +164,11 @@ def read_ids(columns: Mapping[str, pa.Array]) -> pa.Array:
     return pa.array([id.hex() for id in packed.to_pylist()], _TEXT)
 
 
+def list_version_columns(layout: Layout) -> list[str]:
+    """List the column with the number of a row's version, if the layout keeps versions; see ``NEWEST_VERSION``."""
+    return ["version"] if layout.versioned else []
+
+
 def read_versions(layout: Layout, columns: Mapping[str, pa.Array], at: pa.Array) -> list[EventVersion] | None:
     """Read each row's version, if the layout keeps versions; the newest version's number is in its attributes.
 
@@ -174,7 +181,7 @@ def read_versions(layout: Layout, columns: Mapping[str, pa.Array], at: pa.Array)
         *(column.to_pylist() for column in (columns["version"], columns["attributes"], at)), strict=True
     ):
         stored = msgspec.json.decode(attributes or "{}").get("version", {}).get("N", number)
-        versions.append(EventVersion(int(stored), int(accepted or 0), number == 0))
+        versions.append(EventVersion(int(stored), int(accepted or 0), number == NEWEST_VERSION))
     return versions
 
 

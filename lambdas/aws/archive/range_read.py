@@ -18,10 +18,6 @@ from tidetable.layout import Layout
 from tidetable.ports import ArchiveRange
 from tidetable.times import from_text
 
-# The pipeline's own columns of an event; `data` has the fields that no column could store exactly.
-_OWN = ("time", "series", "id", "id_hex", "data")
-_VERSIONS = ("version", "attributes", "accepted_at")
-
 
 def read_between(
     part: IO[bytes] | RawIOBase, keys: ArchiveRange, layout: Layout, *, ascending: bool = True
@@ -38,11 +34,6 @@ def read_between(
     # A sort key begins with 27 characters of time; an edge of the range may be shorter.
     first = from_text(_find_edge(low, "0001-01-01T00:00:00.000000Z"))
     last = from_text(_find_edge(high, "9999-12-31T23:59:59.999999Z"))
-    fields = {field.partition(".")[0] for field in (*keys.fields, *(condition.field for condition in keys.conditions))}
-    names = None
-    if keys.fields:
-        present = set(file.schema_arrow.names)
-        names = [name for name in (*_OWN, *_VERSIONS, *sorted(fields - {*_OWN, *_VERSIONS})) if name in present]
     groups = [
         index
         for index in range(file.num_row_groups)
@@ -50,7 +41,7 @@ def read_between(
         and may_match(file.metadata.row_group(index), note, keys.conditions)
     ]
     for index in groups if ascending else reversed(groups):
-        rows = list(PartRows(file.read_row_group(index, columns=names), layout).events())
+        rows = list(PartRows(file.read_row_group(index), layout).events())
         yield from rows if ascending else reversed(rows)
 
 

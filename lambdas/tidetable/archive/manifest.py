@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from tidetable.layout import Layout
+from tidetable.times import EPOCH
 
 # One version for the manifest and for the parts' columns. Since version 3, a part omits attributes that readers can
 # calculate from its data. Its metadata names them.
@@ -69,6 +70,14 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
         if manifest.version not in _READABLE:
             raise ValueError(f"the manifest has version {manifest.version}; this release reads versions 2 and 3")
         return manifest
+
+    def find_parts(self, low: str, high: str) -> list[Part]:
+        """Find the parts that may have events between two sort keys. Times are compared; a part without bounds may."""
+        size = len(self.layout.make_edge(EPOCH))
+        first, last = low[:size], high[:size]
+        return [
+            part for part in self.parts if not part.last or (part.first[:size] <= last and first <= part.last[:size])
+        ]
 
 
 class ExportPlan(msgspec.Struct, frozen=True, kw_only=True):

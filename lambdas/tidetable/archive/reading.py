@@ -104,8 +104,7 @@ def read_archive(keys: ArchiveRange, reader: PartReader, *, limit: int, ascendin
         if sort_key == skipped or (not earlier and not _meets_range(candidate, keys)):
             skipped = sort_key
             continue
-        event = _select_fields(candidate.event, keys.fields)
-        size += _estimate_size(event)
+        size += _estimate_size(candidate.event)
         full = len(page) >= limit or (page and size > MAX_ARCHIVE_PAGE_BYTES)
         if full and not earlier:
             # The next page begins with this event.
@@ -116,7 +115,7 @@ def read_archive(keys: ArchiveRange, reader: PartReader, *, limit: int, ascendin
             # This event has too many versions for one page. The page omits the oldest; requests by number find them.
             skipped = sort_key
             continue
-        page.append(candidate._replace(event=event))
+        page.append(candidate)
     return _make_page(page, keys, reads.count, more=reads.end is not None, reached=reads.end)
 
 
@@ -172,9 +171,8 @@ def _read_parts(keys: ArchiveRange, reader: PartReader, *, ascending: bool) -> I
     if keys.after is not None:
         unread = replace(keys, low=keys.after) if ascending else replace(keys, high=keys.after)
     if keys.versions:
-        # An event's newest version decides for all its versions, and those may be in other row groups.
-        fields = (*keys.fields, *(condition.field for condition in keys.conditions)) if keys.fields else ()
-        unread = replace(unread, conditions=(), fields=fields)
+        # An event's newest version decides for all its versions, and those may be in other row groups and parts.
+        unread = replace(unread, conditions=())
 
     def read_part(part: Part) -> Iterator[_SortedEvent]:
         # The merge takes one row of each part before it begins. This one stands for the unopened part.
@@ -197,15 +195,9 @@ def _read_parts(keys: ArchiveRange, reader: PartReader, *, ascending: bool) -> I
 
     # In every layout a sort key begins with the time, as a text of this length.
     size = len(layout.make_edge(EPOCH))
-    first, last = unread.low[:size], unread.high[:size]
-    parts = [part for part in manifest.parts if keys.versions or _overlaps(part, size, first, last)]
-    rows = merge(*map(read_part, parts), key=_SORT_KEY, reverse=not ascending)
+    bounds = ("", _LAST) if keys.versions else (unread.low, unread.high)
+    rows = merge(*map(read_part, manifest.find_parts(*bounds)), key=_SORT_KEY, reverse=not ascending)
     return (row for row in rows if row.event is not _UNOPENED)
-
-
-def _overlaps(part: Part, size: int, first: str, last: str) -> bool:
-    """True if a part may have events of the range; a part without bounds may have any."""
-    return not part.last or (part.first[:size] <= last and first <= part.last[:size])
 
 
 def _find_bound(part: Part, size: int, keys: ArchiveRange, *, ascending: bool) -> str:
@@ -227,14 +219,6 @@ def _is_of_series(candidate: _SortedEvent, keys: ArchiveRange) -> bool:
 def _meets_range(candidate: _SortedEvent, keys: ArchiveRange) -> bool:
     event = candidate.event
     return keys.names.hold(event.series, event.id) and all(condition.holds(event.data) for condition in keys.conditions)
-
-
-def _select_fields(event: Event, fields: Sequence[str]) -> Event:
-    if not fields:
-        return event
-    names = {field.partition(".")[0] for field in fields}
-    data = {name: value for name, value in event.data.items() if name in names}
-    return Event(event.series, event.time, event.id, data)
 
 
 def _add_sort_key(event: Event, version: EventVersion | None, layout: Layout) -> _SortedEvent:

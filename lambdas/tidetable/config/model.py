@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -74,6 +74,17 @@ class Stream(Group, frozen=True, kw_only=True):
     otlp: OtlpPolicy = OtlpPolicy()
     cloudevents: CloudEventsPolicy = CloudEventsPolicy()
     firehose: FirehosePolicy = FirehosePolicy()
+
+    def show_policy(self) -> dict[str, Any]:
+        """Return for how long the stream keeps which events, in the form of the API."""
+        return {
+            "period": self.period.value,
+            "late": str(self.late),
+            "ahead": str(self.ahead),
+            "retention": self.retention,
+            "on_expiry": self.on_expiry,
+            "versions": self.versions,
+        }
 
     @property
     def shown(self) -> ChangeStream:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 
 from tidetable.catalog import Entry
 from tidetable.event_writing import Writer
 from tidetable.events import Event, Item
 from tidetable.ingest.routing import Routed
 from tidetable.large.outside import write_outside
+from tidetable.layout import Layout
 from tidetable.ports import EventStore, Guarded, Put, Slot, Transacted, Written
-from tidetable.versions.writing import add_fenced, is_repeat, is_version, write_versions
+from tidetable.versions.writing import add_fenced, is_repeat, is_version, keeps_versions, write_versions
 
 
 def write_puts(writer: Writer, puts: Sequence[Put], write: Callable[[Sequence[Put]], Written]) -> Written:
@@ -42,13 +43,13 @@ def is_stored(put: Put, item: Item | None) -> bool:
     return item == put.item or item.get("at", 0) > put.item["at"]
 
 
-def list_queued(routed: Routed, unwritten: Collection[Slot], *, versioned: bool) -> list[Event]:
+def list_queued(routed: Routed, unwritten: Collection[Slot], layouts: Iterable[Layout]) -> list[Event]:
     """List the events to queue: the last event of each put that is not written, but all events of a pack; and the events
     that have no put.
 
-    ``versioned`` says that versions of events are kept: then all events without a put are queued.
+    If a table of one of the layouts keeps versions of events, all events without a put are queued.
     """
-    groups: list[tuple[Sequence[int], bool]] = [(routed.waiting, versioned)] if routed.waiting else []
+    groups: list[tuple[Sequence[int], bool]] = [(routed.waiting, keeps_versions(layouts))] if routed.waiting else []
     for put, own in zip(routed.puts, routed.members, strict=True):
         if put.slot in unwritten:
             groups.append((own[-1:], True) if is_version(put) else (own, False))

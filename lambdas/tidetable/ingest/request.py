@@ -150,8 +150,8 @@ def _ingest_batch(
         if len(batch.rejections) == len(batch.times):
             refuse_all(context, batch, refusal)
     if unwritten or routed.waiting:
-        versioned = context.rules.layout.versioned or any(entry.layout.versioned for entry in routed.entries)
-        _queue_events(context, list_queued(routed, unwritten, versioned=versioned), ports)
+        layouts = [context.rules.layout, *(entry.layout for entry in routed.entries)]
+        _queue_events(context, list_queued(routed, unwritten, layouts), ports)
         unsaved = [own for put, own in zip(routed.puts, routed.members, strict=True) if put.slot in unwritten]
         outcome.queued = len(routed.waiting) + sum(map(len, unsaved))
     outcome.accepted = len(batch.times) - len(batch.rejections) - outcome.queued

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from hashlib import sha256
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -15,38 +15,11 @@ from tidetable.events import Item
 from tidetable.exact_json import encode_json
 from tidetable.large.forms import MAX_EVENT_BYTES, derive_version, make_blob_prefix, make_chunk_key, split_payload
 from tidetable.large.table_names import name_chunks_table
-from tidetable.layout import Layout
+from tidetable.layout.period_layout import GROWTH, ItemSize
 from tidetable.ports import Blob, Compressor, Put, Values
-from tidetable.values import MAX_ITEM_BYTES, count_item_bytes
+from tidetable.values import MAX_ITEM_BYTES
 
 _UNIT = 1024
-# A kept version may still grow by this number of bytes: for its number, and the digests of the versions before it.
-_GROWTH = 1_024
-# A second version of N KB is written by one transaction, which writes both items under one partition key: 4 N units.
-# Before that, the put whose condition failed took N units. A partition takes 1,000 units per second, so a version of
-# more than 200 KB would never be written. Entries in local indexes are written by the transaction, too, at twice their
-# size: an item of N KB that has S KB with its entries takes 3 N + 2 S units.
-_VERSION_BYTES = 100_000
-# The limit of an item whose data is outside: it keeps its keys, and the copies of fields for indexes.
-_VERSION_BARE_BYTES = 160_000
-
-
-class _Size(NamedTuple):
-    """The bytes of an item, and its bytes together with its entries in local indexes."""
-
-    bytes: int
-    total: int
-
-    @classmethod
-    def of(cls, item: Item, layout: Layout) -> _Size:
-        size = count_item_bytes(item)
-        return cls(size, size + layout.count_entry_bytes(item, size))
-
-    def is_within(self, version_bytes: int, layout: Layout) -> bool:
-        """True if the item may be written; ``version_bytes`` is the limit of a version that no local index holds."""
-        if not layout.versioned:
-            return self.total <= MAX_ITEM_BYTES
-        return 3 * self.bytes + 2 * self.total <= 5 * version_bytes
 
 
 class LargeValueServices(msgspec.Struct, frozen=True):
@@ -77,11 +50,11 @@ class Shrinker(msgspec.Struct):
     def shrink_item(self, item: Item, entry: Entry) -> Put | None:
         """Shrink a whole item by the policy, and make its put; None if it is too large for the policy."""
         warm, layout = self._split_cold(item, entry, self.cold), entry.layout
-        own, versioned, above = _Size.of(warm.item, layout), layout.versioned, self.compress_above
-        fits = own.is_within(_VERSION_BYTES, layout)
+        own, above = ItemSize.of(warm.item, layout), self.compress_above
+        fits = own.is_within()
         if fits and (above is None or own.bytes <= max(above, _UNIT)):
             return warm
-        if above is None and self.beyond == "refuse" and not (versioned and own.total <= MAX_ITEM_BYTES):
+        if above is None and self.beyond == "refuse" and not own.fits_item():
             return None
         text = encode_json(warm.item["data"])
         if len(text) > MAX_EVENT_BYTES:
@@ -90,20 +63,20 @@ class Shrinker(msgspec.Struct):
             return warm
         payload = self.compressor.compress(text)
         smaller = _replace_data(warm, z=payload)
-        after = _Size.of(smaller.item, layout)
+        after = ItemSize.of(smaller.item, layout)
         # Every index that holds the event costs units for the same bytes.
-        if -(-after.bytes // _UNIT) < -(-own.bytes // _UNIT) and after.is_within(_VERSION_BYTES, layout):
+        if -(-after.bytes // _UNIT) < -(-own.bytes // _UNIT) and after.is_within():
             return smaller
         if fits:
             return warm
         beyond = self.beyond if layout.parts or self.beyond != "chunks" else "refuse"
-        if versioned and beyond == "refuse" and min(own.total, after.total) <= MAX_ITEM_BYTES - _GROWTH:
+        if beyond == "refuse" and (own.fits_item(GROWTH) or after.fits_item(GROWTH)):
             # It would fit an item, so the policy does not refuse it.
             beyond = "chunks" if layout.parts else "s3"
         # The copies of fields for indexes stay in the item, wherever its data goes. The marker of the data is in every
         # copy of the item, and takes less than a kilobyte.
-        bare = _Size.of({**_replace_data(warm).item, "out": bytes(_UNIT - len("out"))}, layout)
-        if beyond == "refuse" or not bare.is_within(_VERSION_BARE_BYTES, layout):
+        bare = ItemSize.of({**_replace_data(warm).item, "out": bytes(_UNIT - len("out"))}, layout)
+        if beyond == "refuse" or not bare.is_within(bare=True):
             return None
         return self._put_outside(warm, text, payload, entry, beyond)
 
@@ -147,7 +120,7 @@ class Shrinker(msgspec.Struct):
 
 def find_unshrunk_bytes(stream: Stream) -> int:
     """Find the size in bytes up to which an item of the stream need not be shrunk."""
-    return -1 if stream.cold else stream.large.compress_above or MAX_ITEM_BYTES - _GROWTH
+    return -1 if stream.cold else stream.large.compress_above or MAX_ITEM_BYTES - GROWTH
 
 
 def _make_chunks(put: Put, text: bytes, payload: bytes) -> tuple[dict[str, Any], tuple[Put, ...]]:

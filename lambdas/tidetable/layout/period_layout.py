@@ -15,12 +15,21 @@ from tidetable.layout.index import Index
 from tidetable.layout.suffix import compute_each, compute_suffix, compute_suffixes
 from tidetable.layout.text import escape, escape_all, unescape
 from tidetable.times import to_text
-from tidetable.values import count_item_bytes
+from tidetable.values import MAX_ITEM_BYTES, count_item_bytes
 
 PartitionBy = Literal["time", "series"]
 ShardBy = Literal["id", "series"]
 # The prefix of the sort key of an event's newest version, if the layout keeps every version.
 NEWEST = "v0#"
+# A kept version may still grow by this number of bytes: for its number, and the digests of the versions before it.
+GROWTH = 1_024
+# A second version of N KB is written by one transaction, which writes both items under one partition key: 4 N units.
+# Before that, the put whose condition failed took N units. A partition takes 1,000 units per second, so a version of
+# more than 200 KB would never be written. Entries in local indexes are written by the transaction, too, at twice their
+# size: an item of N KB that has S KB with its entries takes 3 N + 2 S units.
+_VERSION_BYTES = 100_000
+# The limit of an item whose data is outside: it keeps its keys, and the copies of fields for indexes.
+_VERSION_BARE_BYTES = 160_000
 
 
 class Key(NamedTuple):
@@ -245,6 +254,29 @@ class Layout(msgspec.Struct, frozen=True):
             return names[0::3], names[1::3], names[2::3]
         named = list(map(self.parse_names, pks, sks))
         return [[name[column] for name in named] for column in range(3)]
+
+
+class ItemSize(NamedTuple):
+    """The bytes of an item, and its bytes together with its entries in local indexes."""
+
+    layout: Layout
+    bytes: int
+    total: int
+
+    @classmethod
+    def of(cls, item: Item, layout: Layout) -> ItemSize:
+        size = count_item_bytes(item)
+        return cls(layout, size, size + layout.count_entry_bytes(item, size))
+
+    def is_within(self, *, bare: bool = False) -> bool:
+        """True if the item may be written; ``bare`` items have their data outside."""
+        if not self.layout.versioned:
+            return self.total <= MAX_ITEM_BYTES
+        return 3 * self.bytes + 2 * self.total <= 5 * (_VERSION_BARE_BYTES if bare else _VERSION_BYTES)
+
+    def fits_item(self, growth: int = 0) -> bool:
+        """True for a version that would fit an item, also after it has grown by so many bytes."""
+        return self.layout.versioned and self.total + growth <= MAX_ITEM_BYTES
 
 
 def _drop_version(sk: str) -> str:

@@ -37,8 +37,7 @@ class ArchiveRange(msgspec.Struct, frozen=True):
 
     With ``versions`` each event is followed by its earlier versions, as many as a page holds. With ``version``,
     versions with a greater number are left out. Only events that meet all ``conditions`` and ``names`` are answered.
-    With ``fields``, which are paths, only these fields of their data are answered. With ``rank``, a page ranks only the
-    events that it has read; the next pages may have events that rank before them.
+    With ``rank``, a page ranks only the events that it has read; the next pages may have events that rank before them.
     """
 
     manifest: str
@@ -48,7 +47,6 @@ class ArchiveRange(msgspec.Struct, frozen=True):
     after: str | None = None
     versions: bool = False
     conditions: tuple[Condition, ...] = ()
-    fields: tuple[str, ...] = ()
     rank: Rank | None = None
     names: NameConditions = ANY
     version: int | None = None

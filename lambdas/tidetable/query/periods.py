@@ -44,12 +44,7 @@ def describe_streams(config: Config, now: datetime, shown: Callable[[str], bool]
 def _describe_stream(stream: Stream, now: datetime) -> dict[str, Any]:
     return {
         "stream": stream.name,
-        "period": stream.period.value,
-        "late": str(stream.late),
-        "ahead": str(stream.ahead),
-        "retention": stream.retention,
-        "on_expiry": stream.on_expiry,
-        "versions": stream.versions,
+        **stream.show_policy(),
         "layout": describe_layout(stream.layout),
         "indexes": [_describe_index(index) for index in stream.index],
         "rollups": [

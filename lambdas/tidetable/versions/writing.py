@@ -17,12 +17,17 @@ from tidetable.errors import CollectionFull, PutRefused, StoreUnavailable, Table
 from tidetable.event_writing import Writer
 from tidetable.events import Item, JsonObject
 from tidetable.exact_json import canonical_json
-from tidetable.layout import ATTRIBUTES
+from tidetable.layout import ATTRIBUTES, Layout
 from tidetable.ports import EventStore, Guarded, Put, Transacted, Written
 
 # The number of earlier versions whose digests are remembered. A few suffice: repeats come soon.
 _REMEMBERED = 32
 _DIGITS = 16
+
+
+def keeps_versions(layouts: Iterable[Layout]) -> bool:
+    """True if a table of one of these layouts keeps every version of an event: then no state of it replaces another."""
+    return any(layout.versioned for layout in layouts)
 
 
 def is_version(put: Put) -> bool:
