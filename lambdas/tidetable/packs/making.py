@@ -6,6 +6,7 @@ The same events always make the same packs: only the events decide the content a
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -107,13 +108,12 @@ def _partition_rows(
 
 def _divide_by_suffix(places: Sequence[str], layout: Layout) -> Iterable[Sequence[str]]:
     """Divide sorted places by the suffixes of their series."""
-    suffix_of: dict[str, int] = {}
-    groups: dict[int, list[str]] = {}
-    for place in places:
-        name = place.split("#", 2)[1]
-        if name not in suffix_of:
-            suffix_of[name] = layout.compute_suffix(unescape(name), "")
-        groups.setdefault(suffix_of[name], []).append(place)
+    names = "#".join(places).split("#")[1::3]
+    unique = list(dict.fromkeys(names))
+    suffix_of = dict(zip(unique, layout.compute_series_suffixes(list(map(unescape, unique))), strict=True))
+    groups: defaultdict[int, list[str]] = defaultdict(list)
+    for suffix, place in zip(map(suffix_of.__getitem__, names), places, strict=True):
+        groups[suffix].append(place)
     return groups.values()
 
 
