@@ -108,15 +108,10 @@ def _make_resource(entry: Entry, index: str, hours: tuple[Hour, ...], table: Tab
 def _read_logs(
     account: Account, sources: Sources, stream: Stream, start: datetime, now: datetime, missing: list[str]
 ) -> tuple[tuple[Use, ...] | None, Writing | None]:
-    outputs = account.outputs
-    queries = [outputs[name] for name in ("QueryLogs",) if name in outputs]
+    uses, writing, outputs = None, None, account.outputs
     requests = [outputs[name] for name in ("IngestLogs", "DoorsLogs") if name in outputs]
-    if not queries or not requests:
-        missing.append("the stage does not name its logs: deploy it again")
-        return None, None
-    uses, writing = None, None
     with _note_refusals(missing, "the logs were not read: {}; allow logs:StartQuery and logs:GetQueryResults"):
-        uses = read_uses(sources.logs, queries, stream.name, start, now, sources.pause)
+        uses = read_uses(sources.logs, [outputs["QueryLogs"]], stream.name, start, now, sources.pause)
         writing = read_writing(sources.logs, requests, stream.name, start, now, sources.pause)
     return uses, writing
 

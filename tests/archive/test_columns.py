@@ -4,7 +4,6 @@ import json
 from collections.abc import Mapping
 from decimal import Decimal, localcontext
 from io import BytesIO
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -14,12 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aws.archive.data_columns import Column
-from aws.archive.parquet import Parquet
-from aws.archive.range_read import read_between
 from tests.worlds.parts import RANKED, make_item, names, round_trip, values
 from tidetable.archive import Manifest
-from tidetable.layout import Index, Layout
-from tidetable.ports import ArchiveRange
+from tidetable.layout import Layout
 
 BY_SERIES = Layout("series", 2, "id")
 
@@ -178,36 +174,8 @@ def test_an_attribute_that_does_not_follow_is_kept_as_it_is(
     round_trip(RANKED, items, {}, pages=pages)
 
 
-def test_a_part_of_the_format_before_is_read_as_it_was() -> None:
-    """The earlier version wrote rankings and copies into the other attributes, without columns."""
-    layout = Layout(
-        "series",
-        2,
-        "id",
-        0,
-        (Index("status", "status", 3, project=("n", "a")), Index("ranking", "*", 2, "n"), Index("again", replica=True)),
-    )
-    body = (Path(__file__).parent / "format-2.parquet").read_bytes()
-    facts = Parquet().facts(body, layout)
-    assert (facts.items, facts.hex) == (8, "3ac6365d861dd9a4dc04d650eac0514f")
-    held = {item["sk"].rpartition("#")[2]: item for item in Parquet().items(body, layout)}
-    assert held["id6"] == {
-        "pk": "s0#1",
-        "sk": "2026-03-01T00:06:00.000000Z#id6",
-        "at": 1_700_000_000_006,
-        "data": {"n": Decimal("1.5"), "status": "old", "a": {"b": [6, None]}},
-        "pk_status": "old#2",
-        "sk_status": "2026-03-01T00:06:00.000000Z#s0#id6",
-        "in_status": {"n": Decimal("1.5"), "a": {"b": [6, None]}},
-        "pk_ranking": "*#1",
-        "sk_ranking": Decimal("1.5"),
-    }
-    events = [event.id for event, _ in read_between(BytesIO(body), ArchiveRange("", "", "~"), layout)]
-    assert events == [f"id{n}" for n in range(8)]
-
-
-@pytest.mark.parametrize(("version", "readable"), [(1, False), (2, True), (3, True), (4, False)])
-def test_manifests_of_this_format_and_the_one_before_are_read(version: int, readable: bool) -> None:
+@pytest.mark.parametrize(("version", "readable"), [(2, False), (3, True), (4, False)])
+def test_manifests_of_this_format_alone_are_read(version: int, readable: bool) -> None:
     manifest = Manifest(
         version=version, stream="s", period="2026-03-01", table="t", layout=BY_SERIES, events=0,
         size=0, digest="0", columns={}, written_at="2026-03-02T00:00:00.000000Z", parts=(),

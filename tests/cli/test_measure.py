@@ -137,10 +137,6 @@ def test_keys_are_read_of_the_newest_table_if_a_partition_was_throttled(
 
 
 def test_logs_that_cannot_be_read_are_said_to_be_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    world = World(monkeypatch)
-    world.outputs = {"IngestLogs": "i"}
-    assert world.history().missing == ("the stage does not name its logs: deploy it again",)
-
     def slow(*_: Any) -> Any:
         raise AccountError("a query lasts.")
 

@@ -29,11 +29,11 @@ _TEXT = pa.string()
 class Note(msgspec.Struct, frozen=True):
     """The file's metadata: the fields of ``data`` that are columns, and their types.
 
-    ``derived`` are the indexes whose derived attributes the file omits (files of format 2: no index).
+    ``derived`` are the indexes whose derived attributes the file omits.
     """
 
     columns: dict[str, str]
-    derived: tuple[str, ...] = ()
+    derived: tuple[str, ...]
 
     def all(self) -> list[Column]:
         """Return the columns in the order of their names."""

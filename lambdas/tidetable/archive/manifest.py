@@ -13,10 +13,9 @@ import msgspec
 from tidetable.layout import Layout
 from tidetable.times import EPOCH
 
-# One version for the manifest and for the parts' columns. Since version 3, a part omits attributes that readers can
-# calculate from its data. Its metadata names them.
+# One version for the manifest and for the parts' columns. A part omits attributes that readers can calculate from its
+# data. Its metadata names them.
 VERSION = 3
-_READABLE = (2, 3)
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,8 +66,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     def decode(cls, text: bytes) -> Manifest:
         """Decode a text that ``encode`` wrote; ValueError for any other text."""
         manifest = msgspec.json.decode(text, type=cls)
-        if manifest.version not in _READABLE:
-            raise ValueError(f"the manifest has version {manifest.version}; this release reads versions 2 and 3")
+        if manifest.version != VERSION:
+            raise ValueError(f"the manifest has version {manifest.version}; this release reads version {VERSION}")
         return manifest
 
     def find_parts(self, low: str, high: str) -> list[Part]:

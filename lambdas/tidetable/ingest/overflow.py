@@ -15,7 +15,6 @@ from tidetable.ports import Blob, Compressor, Values
 from tidetable.times import parse_stamp, to_text
 
 _VERSION = 2
-_KNOWN = (1, _VERSION)
 # One run of the drain must finish its messages at the pace of a small table, so they are far below SQS's limit.
 _MESSAGE_EVENTS = 500
 _MESSAGE_BYTES = 200_000
@@ -89,7 +88,7 @@ def keep_message(stream: str, text: str, first: Event, values: Values, compresso
 def decode_message(body: str | bytes) -> OverflowMessage:
     """Read a message; ValueError if it is not a message of the overflow."""
     message = decode_json(body)
-    if not isinstance(message, dict) or message.get("version") not in _KNOWN:
+    if not isinstance(message, dict) or message.get("version") != _VERSION:
         raise ValueError("this is not an overflow message of a version that is understood")
     form = msgspec.convert(message, _Form)
     events = [Event(series, parse_stamp(time)[0], id, data) for series, time, id, data in form.events]
