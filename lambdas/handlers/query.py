@@ -35,6 +35,7 @@ from tidetable.problems import Problem, ProblemError, make_problem
 from tidetable.query import (
     FORMAT,
     Answer,
+    AnswerForm,
     Cost,
     Reader,
     Seal,
@@ -156,7 +157,8 @@ def _answer_page(
     if "explain" in parameters:
         # The sizes come from the control plane, so an explanation takes longer than most queries.
         return make_json_response(200, explain(query, policy, reader, pipeline.table_reader, now))
-    form = choose_form({name: values[0] for name, values in parameters.items() if name in FORMAT}, request.accept)
+    chosen = {name: values[0] for name, values in parameters.items() if name in FORMAT}
+    form = choose_form(chosen, request.accept) if chosen or request.accept else AnswerForm()
     page = run(query, policy, reader, now, request.remaining)
     # The sources depend on the events of all series, too.
     page = replace(page, tz=query.tz, shows_sources=not request.access.series_prefix)

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
 from tidetable.catalog import Entry
 from tidetable.conditions import ANY
 from tidetable.config import Stream
 from tidetable.problems import ProblemError, refuse_request
-from tidetable.query.batches import ArchiveBatch, LiveBatch, TimeUp
-from tidetable.query.earlier import make_archive_rows, make_rows
+from tidetable.query.batches import TimeUp
 from tidetable.query.hydrate import complete_rows
 from tidetable.query.merge import Demand
 from tidetable.query.model import Position, Query, Reader
 from tidetable.query.page import Events, EventsPage
 from tidetable.query.plan import plan_query
 from tidetable.query.read import read_periods, read_scans
-from tidetable.query.rows import Rows
 from tidetable.query.scans import Scan, find_visible_gaps
 from tidetable.query.session import ReadPass, ReadSession
 from tidetable.remaining import Remaining
@@ -74,12 +72,7 @@ def _fill_page(page: EventsPage, work: ReadPass, scans: Iterable[Scan]) -> Posit
     for batch in read_scans(work, scans):
         if isinstance(batch, TimeUp):
             return find_stop(query, page, batch.reached)
-        # The contents of a batch are either all text or all items, so the first element decides.
-        if isinstance(batch, LiveBatch) and isinstance(next(iter(batch.columns.contents), ""), str):
-            groups: Iterable[Rows] = [Rows(batch.scan.entry, *batch.columns)]
-        else:
-            groups = _make_rows(batch, query, session)
-        for rows in groups:
+        for rows in batch.rows:
             if not page.take(rows):
                 return page.position
         # A single event with its versions may exceed the limit.
@@ -115,12 +108,3 @@ def find_stop(query: Query, page: EventsPage, reached: Position | None) -> Posit
     if page.rows:
         return page.position
     return Position(instant) if is_further(Position(instant)) else reached
-
-
-def _make_rows(batch: LiveBatch | ArchiveBatch, query: Query, session: ReadSession) -> Iterator[Rows]:
-    """Make the rows of a batch of items, with the earlier versions of its events if they are shown."""
-    entry, projection = batch.scan.entry, query.projection
-    if isinstance(batch, ArchiveBatch):
-        yield Rows.of_rows(make_archive_rows(batch.page, entry, projection), entry)
-    else:
-        yield from make_rows(batch.columns.items(), entry, projection, session)

@@ -18,9 +18,11 @@ from tidetable.catalog import Entry
 from tidetable.errors import ArchiveBusy, TableMissing
 from tidetable.ports import ArchivePage, ArchiveRange, CatalogReader, Page, RangeRead
 from tidetable.query.archives import ARCHIVES, read_archive_pages, wait_for_page
-from tidetable.query.batches import ArchiveBatch, Batch, TimeUp
+from tidetable.query.batches import RowsBatch, TimeUp
+from tidetable.query.earlier import make_archive_rows
 from tidetable.query.model import Position
 from tidetable.query.readings import ScanReader, choose_reading
+from tidetable.query.rows import Rows
 from tidetable.query.scans import ArchiveScan, Scan
 from tidetable.query.session import PageKind, ReadPass
 
@@ -52,7 +54,7 @@ def read_periods(
         return read(catalog.entries(stream, start, end, consistent=True), True)
 
 
-def read_scans(work: ReadPass, scans: Iterable[Scan]) -> Iterator[Batch]:
+def read_scans(work: ReadPass, scans: Iterable[Scan]) -> Iterator[RowsBatch | TimeUp]:
     """Read the events of the scans of a plan, in the order of the answer.
 
     Scans are begun one at a time, then two, then four. So if the first scan fills the page, no other scan costs reads,
@@ -115,7 +117,7 @@ class _ArchiveReader(msgspec.Struct):
     kind: ClassVar[PageKind] = PageKind()
     reads: ClassVar[Sequence[RangeRead]] = ()
 
-    def read(self, pages: Sequence[Page], edge: Position) -> Iterator[ArchiveBatch | TimeUp]:  # noqa: ARG002 - see ScanReader
+    def read(self, pages: Sequence[Page], edge: Position) -> Iterator[RowsBatch | TimeUp]:  # noqa: ARG002 - see ScanReader
         """Read the pages of an archive. If the first page is slow, the range was read up to ``edge``.
 
         Raises ArchiveBusy if nothing was read before.
@@ -137,5 +139,6 @@ class _ArchiveReader(msgspec.Struct):
             session.note_source(scan)
             session.cost.requests += 1
             session.cost.read += page.read
-            yield ArchiveBatch(scan, page, position if page.more else None)
+            rows = make_archive_rows(page, scan.entry, work.query.projection)
+            yield RowsBatch([Rows.of_rows(rows, scan.entry)], position if page.more else None)
             edge, work.has_advanced = position or edge, True

@@ -17,7 +17,7 @@ from tidetable.forms.choose import choose_form
 from tidetable.layout import Key, Layout
 from tidetable.ports import Page, RangeRead
 from tidetable.query.access_path import AccessPath
-from tidetable.query.batches import Batch
+from tidetable.query.batches import RowsBatch, TimeUp
 from tidetable.query.lookups import Lookup, LookupTable
 from tidetable.query.model import Position, Query
 from tidetable.query.plain.plain_reading import PlainReading
@@ -39,7 +39,7 @@ class ScanReader(Protocol):
         """The kind of pages."""
         ...
 
-    def read(self, pages: Sequence[Page], edge: Position) -> Iterator[Batch]:
+    def read(self, pages: Sequence[Page], edge: Position) -> Iterator[RowsBatch | TimeUp]:
         """Yield the events in order. ``pages`` answer ``reads``.
 
         If the time is up before any event is known, the range was read up to ``edge``.

@@ -52,8 +52,9 @@ class ReadSession(msgspec.Struct):
     cost: Cost = msgspec.field(default_factory=Cost)
     # The scans that were read. If a scan is read some series at a time, it is here once.
     sources: dict[tuple[str, datetime, datetime], Scan] = msgspec.field(default_factory=dict)
-    # Each gap with its table and the key of its item.
-    _gaps: dict[tuple[Gap, str, str, str], None] = msgspec.field(default_factory=dict)
+    # The gaps that were met, each once for its table and the key of its item.
+    gaps: list[Gap] = msgspec.field(default_factory=list)
+    _noted: set[tuple[Gap, str, str, str]] = msgspec.field(default_factory=set)
     # The losses, for the operator, of gaps that the caller must not see.
     hidden_losses: list[str] = msgspec.field(default_factory=list)
 
@@ -65,11 +66,6 @@ class ReadSession(msgspec.Struct):
     def note_source(self, scan: Scan) -> None:
         """Note that a scan is read."""
         self.sources.setdefault((scan.entry.table, scan.start, scan.end), scan)
-
-    @property
-    def gaps(self) -> list[Gap]:
-        """The gaps that were met."""
-        return [gap for gap, *_ in self._gaps]
 
     def take_page(
         self,
@@ -115,7 +111,10 @@ class ReadSession(msgspec.Struct):
         if gap.reason is GapReason.DAMAGED_PACK and self.hides_damage(entry):
             self.hidden_losses += gap.losses
         else:
-            self._gaps[gap, entry.table, pk, sk] = None
+            met = gap, entry.table, pk, sk
+            if met not in self._noted:
+                self._noted.add(met)
+                self.gaps.append(gap)
 
     def note_lost(self, entry: Entry, item: Item) -> None:
         """Note an event whose needed data is missing or damaged, as a gap at the event's time."""

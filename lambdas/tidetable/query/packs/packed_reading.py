@@ -6,7 +6,7 @@ events are settled in a walk over all of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 
@@ -23,7 +23,8 @@ from tidetable.layout.pack import is_address, parse_address
 from tidetable.ports import ItemColumns, Page, RangeRead
 from tidetable.problems import refuse_request
 from tidetable.query.access_path import AccessPath
-from tidetable.query.batches import LiveBatch, TimeUp
+from tidetable.query.batches import RowsBatch, TimeUp
+from tidetable.query.earlier import make_rows
 from tidetable.query.hydrate import match_conditions
 from tidetable.query.lookups import Lookup, LookupTable, group_series
 from tidetable.query.model import Position, Query
@@ -31,6 +32,7 @@ from tidetable.query.packs.oldest_first import OldestFirst
 from tidetable.query.packs.scan import PackScan, make_damaged_gap, plan_pack_scan
 from tidetable.query.packs.unit import PackedUnit
 from tidetable.query.packs.walk import PackWalk, find_event_in_pack, find_newest
+from tidetable.query.rows import Rows
 from tidetable.query.scans import slice_range
 from tidetable.query.session import PageKind, ReadPass, ReadSession
 from tidetable.query.units import OutOfTime, Patience
@@ -169,7 +171,7 @@ class PackReader(msgspec.Struct):
     reads: Sequence[RangeRead]
     oldest: bool
 
-    def read(self, pages: Sequence[Page], edge: Position) -> Iterator[LiveBatch | TimeUp]:
+    def read(self, pages: Sequence[Page], edge: Position) -> Iterator[RowsBatch | TimeUp]:
         """Yield the events in order. ``pages`` answer the first reads.
 
         Conditions that DynamoDB would filter by are checked here, after unpacking. If the walk stops before it has
@@ -190,12 +192,15 @@ class PackReader(msgspec.Struct):
         for columns, reached in walk.read(reads, pages, partial(work.fetch, kind=self.kind, ranges=ranges)):
             if names != ANY:
                 columns = columns.where([names.hold(*names_of(*key)[1:]) for key in zip(*columns[:2], strict=True)])
-            yield LiveBatch(scan, self._complete(columns), reached)
+            yield RowsBatch(self._make_rows(columns), reached)
         if walk.stopped:
             yield TimeUp(walk.position or edge)
 
-    def _complete(self, columns: ItemColumns) -> ItemColumns:
-        """Return the events that meet all conditions: as texts if they are shown as they are stored."""
-        if not columns.are_text or self.scan.conditions:
-            columns = match_conditions(columns, self.scan, self.work.session)
-        return columns if self.work.query.projection.as_stored else ItemColumns.of(columns.items())
+    def _make_rows(self, columns: ItemColumns) -> Iterable[Rows]:
+        """Make the rows of the events that meet all conditions. Texts are shown as they are stored, or decoded."""
+        scan, work = self.scan, self.work
+        if not columns.are_text or scan.conditions:
+            columns = match_conditions(columns, scan, work.session)
+        if columns.are_text and work.query.projection.as_stored:
+            return [Rows(scan.entry, *columns)]
+        return make_rows(columns.items(), scan.entry, work.query.projection, work.session)

@@ -16,13 +16,15 @@ from tidetable.layout import Key, Layout
 from tidetable.ports import ItemColumns, KeyRange, Page, RangeRead
 from tidetable.problems import refuse_request
 from tidetable.query.access_path import AccessPath, suggest_index
-from tidetable.query.batches import LiveBatch
+from tidetable.query.batches import RowsBatch
+from tidetable.query.earlier import make_rows
 from tidetable.query.gather import gather_events
 from tidetable.query.hydrate import match_conditions, read_base_items
 from tidetable.query.lookups import Lookup, LookupTable, group_series
 from tidetable.query.merge import Merged, PlacedColumns, merge_ranges
 from tidetable.query.model import Position, Query
 from tidetable.query.plain.plain_scans import plan_index_scan, spread_over_series
+from tidetable.query.rows import Rows
 from tidetable.query.scans import GatherScan, IndexScan, LiveScan, TableScan, find_edges, is_ahead, slice_range
 from tidetable.query.session import PageKind, ReadPass, ReadSession
 from tidetable.query.units import IndexUnit, Patience, ReadUnit
@@ -137,7 +139,7 @@ class TableReader(msgspec.Struct):
     kind: PageKind
     reads: Sequence[RangeRead]
 
-    def read(self, pages: Sequence[Page], edge: Position) -> Iterator[LiveBatch]:  # noqa: ARG002 - see ScanReader
+    def read(self, pages: Sequence[Page], edge: Position) -> Iterator[RowsBatch]:  # noqa: ARG002 - see ScanReader
         """Yield the events in order. ``pages`` answer the first reads."""
         scan, work = self.scan, self.work
         query, session = work.query, work.session
@@ -146,10 +148,13 @@ class TableReader(msgspec.Struct):
         work.demand.filtered = names != ANY or bool(scan.conditions)
         for (_, pks, sks, contents), last in self._merge(pages, names):
             columns = ItemColumns(pks, sks, contents)
-            if not columns.are_text:
+            rows: Iterable[Rows]
+            if columns.are_text:
                 # DynamoDB has filtered the events whose data is text.
-                columns = self._complete(columns)
-            yield LiveBatch(scan, columns, None if last is None else scan.find_position(last, query.series))
+                rows = [Rows(scan.entry, *columns)]
+            else:
+                rows = make_rows(self._complete(columns), scan.entry, query.projection, session)
+            yield RowsBatch(rows, None if last is None else scan.find_position(last, query.series))
 
     def _merge(self, pages: Sequence[Page], names: NameConditions) -> Iterator[Merged]:
         """Merge the ranges. AWS: a filter cannot use attributes of the primary key, and an event's names are only there."""
@@ -170,9 +175,9 @@ class TableReader(msgspec.Struct):
             for placed, edge in merged
         )
 
-    def _complete(self, columns: ItemColumns) -> ItemColumns:
+    def _complete(self, columns: ItemColumns) -> Sequence[Item]:
         """Return the events that meet all conditions."""
-        return match_conditions(columns, self.scan, self.work.session)
+        return match_conditions(columns, self.scan, self.work.session).items()
 
 
 class IndexReader(TableReader):
@@ -197,7 +202,7 @@ class IndexReader(TableReader):
                 placed = placed.cut(count)
             yield Merged(placed, edge)
 
-    def _complete(self, columns: ItemColumns) -> ItemColumns:
+    def _complete(self, columns: ItemColumns) -> Sequence[Item]:
         """Complete the events with the data that the index lacks, and return those that meet all conditions."""
         if self.scan.fetches:
             session, consistent = self.work.session, self.work.query.consistent
