@@ -43,24 +43,17 @@ def choose_capacity(measured: Measured, *, enough: bool) -> tuple[Capacity, Find
     capacity = measured.stream.capacity
     if capacity.autoscaling is not None or capacity.most is not None:
         return capacity, None  # Auto scaling finds the units, and a maximum is a decision about the bill.
-    busy = measured.find_throttling("Write", "ProvisionedThroughput")
-    reads = measured.find_throttling("Read", "ProvisionedThroughput", late=None)
-    late = measured.find_throttling("Write", "ProvisionedThroughput", late=True)
     # Former tables may have been provisioned: their throttles do not show anything about on-demand tables.
-    provisioned = not capacity.begins_on_demand
-    throttled = provisioned and (busy.enough or late.enough or reads.enough)
+    throttled = not capacity.begins_on_demand and measured.find_shortages().enough
     if not (enough or throttled):
         return capacity, None
-    if enough:
-        plans = [_plan_on_demand(measured), *_plan_provisioned(measured, busy, reads, late)]
-    else:
-        plans = [_plan_raised_units(measured, busy, reads, late)]
+    plans = [_plan_on_demand(measured), *_plan_provisioned(measured)] if enough else [_plan_raised_units(measured)]
     best = min(plans, key=lambda plan: plan.dollars)
     saving = measured.dollars - best.dollars
     worth = enough and saving >= max(MIN_DOLLARS, MIN_SHARE * measured.dollars)
     if not (worth or throttled) or best.capacity == capacity:
         return capacity, None
-    return best.capacity, _describe_finding(measured, best, saving, busy, reads, late)
+    return best.capacity, _describe_finding(measured, best, saving)
 
 
 def _plan_on_demand(measured: Measured) -> _Plan:
@@ -71,29 +64,29 @@ def _plan_on_demand(measured: Measured) -> _Plan:
     return _price_plan(measured, Capacity(mode="on-demand", ladder=tuple(steps)))
 
 
-def _plan_raised_units(measured: Measured, busy: Throttling, reads: Throttling, late: Throttling) -> _Plan:
+def _plan_raised_units(measured: Measured) -> _Plan:
     """Plan the present ladder with more units where it throttles.
 
     It never lowers units: a few hours cannot justify that.
     """
     now, present = measured.stream.capacity.ladder[0], measured.stream.capacity.late_step
-    fitted = _make_first_step(measured, now, busy, reads)
+    fitted = _make_first_step(measured, now)
     index = dict(fitted.index)
     for name, own in fitted.index.items():
         write, read = _find_units(now, name) or (1, 1)
         index[name] = Units(write=max(write, own.write), read=max(read, own.read))
     write, read = (max(units or 1, other or 1) for units, other in ((now.write, fitted.write), (now.read, fitted.read)))
     first = msgspec.structs.replace(now, write=write, read=read, index=index)
-    lowered = (_make_late_step(measured, first, present, late),) if present is not None else ()
+    lowered = (_make_late_step(measured, first, present),) if present is not None else ()
     rest = (step for step in measured.stream.capacity.ladder[1:] if not step.is_late)
     return _price_plan(measured, Capacity(mode="provisioned", ladder=(first, *lowered, *rest)))
 
 
-def _plan_provisioned(measured: Measured, busy: Throttling, reads: Throttling, late: Throttling) -> Iterator[_Plan]:
+def _plan_provisioned(measured: Measured) -> Iterator[_Plan]:
     """Plan the ladder with units for the measured peaks, and the same ladder with a step for late events."""
     capacity = measured.stream.capacity
     first_step = capacity.ladder[0] if not capacity.begins_on_demand else None
-    first = _make_first_step(measured, first_step, busy, reads)
+    first = _make_first_step(measured, first_step)
     if first_step is not None:
         rest = [step for step in capacity.ladder[1:] if not step.is_late]
     else:
@@ -106,25 +99,26 @@ def _plan_provisioned(measured: Measured, busy: Throttling, reads: Throttling, l
     present = capacity.late_step if first_step is not None else None
     if present is None:
         yield _price_plan(measured, Capacity(mode="provisioned", ladder=(first, *rest)))
-    lowered = _make_late_step(measured, first, present, late)
+    lowered = _make_late_step(measured, first, present)
     yield _price_plan(measured, Capacity(mode="provisioned", ladder=(first, lowered, *rest)))
 
 
-def _make_first_step(measured: Measured, present: LadderStep | None, busy: Throttling, reads: Throttling) -> LadderStep:
-    write = _size_units(measured.find_peak("Write"), present.write if present else None, busy)
-    read = _size_units(measured.find_peak("Read"), present.read if present else None, reads)
-    units = {index.name: _size_index(measured, index.name, present) for index in measured.stream.index}
+def _make_first_step(measured: Measured, present: LadderStep | None) -> LadderStep:
+    write, read = _size_table(measured, "", (present.write, present.read) if present else None)
+    units = {
+        index.name: _size_table(measured, index.name, _find_units(present, index.name))
+        for index in measured.stream.index
+    }
     same = {name: own for name, own in units.items() if own != (write, read) or (present and name in present.index)}
     index = {name: Units(write=own[0], read=own[1]) for name, own in same.items()}
     return LadderStep(age=0, write=write, read=read, index=index)
 
 
-def _size_index(measured: Measured, index: str, present: LadderStep | None) -> tuple[int, int]:
-    throttling = measured.find_throttling("Write", "ProvisionedThroughput", index)
-    reads = measured.find_throttling("Read", "ProvisionedThroughput", index, late=None)
-    units = _find_units(present, index)
-    write = _size_units(measured.find_peak("Write", index), units[0] if units else None, throttling)
-    return write, _size_units(measured.find_peak("Read", index), units[1] if units else None, reads)
+def _size_table(measured: Measured, index: str, present: tuple[int | None, int | None] | None) -> tuple[int, int]:
+    """Compute the write and read units of the tables, or of an index; ``present`` are those of the present step."""
+    (write, read), lacking = present or (None, None), measured.find_shortages(index)
+    needed = _size_units(measured.find_peak("Write", index), write, lacking.writes)
+    return needed, _size_units(measured.find_peak("Read", index), read, lacking.reads)
 
 
 def _find_units(step: LadderStep | None, index: str) -> tuple[int, int] | None:
@@ -134,14 +128,14 @@ def _find_units(step: LadderStep | None, index: str) -> tuple[int, int] | None:
     return (own.write, own.read) if own is not None else (step.write or 1, step.read or 1)
 
 
-def _make_late_step(measured: Measured, first: LadderStep, present: LadderStep | None, late: Throttling) -> LadderStep:
+def _make_late_step(measured: Measured, first: LadderStep, present: LadderStep | None) -> LadderStep:
     """Make a step for late events: the present step, raised if it throttles, or a new step with units for the measured
     late events.
     """
     if present is not None:
-        write = (
-            _size_units(measured.find_peak("Write", late=True), present.write, late) if late.enough else present.write
-        )
+        write, late = present.write, measured.find_shortages().late
+        if late.enough:
+            write = _size_units(measured.find_peak("Write", late=True), write, late)
         return msgspec.structs.replace(present, write=min(write or 1, first.write or 1))
     write = min(_size_units(measured.find_peak("Write", late=True), None, _NO_THROTTLING), first.write or 1)
     index: Mapping[str, Units] = {
@@ -172,9 +166,7 @@ def _price_plan(measured: Measured, capacity: Capacity) -> _Plan:
     return _Plan(capacity, measured.price_stream(measured.change_stream(capacity=capacity)))
 
 
-def _describe_finding(
-    measured: Measured, plan: _Plan, saving: float, busy: Throttling, reads: Throttling, late: Throttling
-) -> Finding:
+def _describe_finding(measured: Measured, plan: _Plan, saving: float) -> Finding:
     before, after = measured.stream.capacity, plan.capacity
     changed = [own for own in after.ladder if own not in before.ladder] if after.mode == before.mode else []
     if before.mode != after.mode:
@@ -188,16 +180,14 @@ def _describe_finding(
     return Finding(
         rule,
         text,
-        tuple(_list_evidence(measured, plan, busy, reads, late)),
+        tuple(_list_evidence(measured, plan)),
         saving,
         write_ladder(measured.stream.name, after.ladder, after.mode if rule == "mode" else None),
-        _judge_confidence(measured, throttled=busy.enough or reads.enough or late.enough),
+        _judge_confidence(measured, throttled=measured.find_shortages().enough),
     )
 
 
-def _list_evidence(
-    measured: Measured, plan: _Plan, busy: Throttling, reads: Throttling, late: Throttling
-) -> Iterator[str]:
+def _list_evidence(measured: Measured, plan: _Plan) -> Iterator[str]:
     first = measured.stream.capacity.ladder[0]
     for operation, provisioned in (("Write", first.write), ("Read", first.read)):
         peak = measured.find_peak(operation)  # type: ignore[arg-type]
@@ -208,7 +198,7 @@ def _list_evidence(
     share = measured.count_units("Write", late=True) / units if units else 0.0
     mean, trickle = measured.mean_writes, measured.find_peak("Write", late=True)
     yield f"write units per second on average: {mean:,.1f}; after the period's end {trickle:,.1f} at most, {share:.2%} of all"
-    for name, throttling in (("writes", busy), ("reads", reads), ("late writes", late)):
+    for name, throttling in zip(("writes", "reads", "late writes"), measured.find_shortages(), strict=True):
         if throttling.events:
             yield f"throttled {name}: {throttling.events:,.0f} in {throttling.hours} hours, by too few provisioned units"
     yield f"DynamoDB per month: ${measured.dollars:,.2f} now, ${plan.dollars:,.2f} then"

@@ -42,6 +42,19 @@ class Throttling(NamedTuple):
         return self.events >= 100 and self.hours >= 3
 
 
+class Shortages(NamedTuple):
+    """The throttling by too few provisioned units: of writes in the period, of reads, and of late writes."""
+
+    writes: Throttling
+    reads: Throttling
+    late: Throttling
+
+    @property
+    def enough(self) -> bool:
+        """True if any of them is a pattern."""
+        return any(throttling.enough for throttling in self)
+
+
 @dataclass(frozen=True)
 class Measured:
     """The figures of a history.
@@ -132,6 +145,15 @@ class Measured:
         ]
         counts = [count for hour in hours if (count := hour.throttled(operation, reason))]
         return Throttling(sum(counts), len(counts), max(counts, default=0.0) / 3600)
+
+    def find_shortages(self, index: str = "") -> Shortages:
+        """Find the throttling of the tables, or of an index, by too few provisioned units."""
+        reason: Reason = "ProvisionedThroughput"
+        return Shortages(
+            self.find_throttling("Write", reason, index),
+            self.find_throttling("Read", reason, index, late=None),
+            self.find_throttling("Write", reason, index, late=True),
+        )
 
     @property
     def mean_writes(self) -> float:
