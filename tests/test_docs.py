@@ -103,7 +103,7 @@ def test_troubleshooting_has_every_error_code_and_no_other() -> None:
     raised = set[str]()
     for source in sources:
         raised |= set(re.findall(r'(?:refuse_request|Problem)\(\s*\d{3},\s*"(\w+)"', source.read_text()))
-        raised |= set(re.findall(r'ResponseType\.\w+,\s*\d{3},\s*"(\w+)"', source.read_text()))
+        raised |= set(re.findall(r'_Answer\.\w+,\s*\d{3},\s*"(\w+)"', source.read_text()))
     codes = set(re.findall(r"^\| `(\w+)` \| \d{3} \| .+ \| .+ \|$", whole, re.MULTILINE))
     assert codes == raised == set(description["Problem"]["properties"]["code"]["enum"])
     assert {"too_many_groups", "throttled", "needs_index"} <= codes
@@ -241,9 +241,9 @@ def test_no_command_looks_among_the_first_hundred_resources_of_a_stack() -> None
 def test_every_alarm_names_a_section_of_the_runbook() -> None:
     headings = re.findall(r"^## (\w+)$", (ROOT / "docs" / "operate" / "runbook.md").read_text(), re.MULTILINE)
     source = (ROOT / "infra" / "alarms.py").read_text()
-    alarms = re.findall(r'self\._add_alarm\(\s*"(\w+)"', source)
+    alarms = re.findall(r'self\._watch(?:_errors)?\(\s*"(\w+)"', source)
     assert len(alarms) > 5
-    assert set(alarms) == set(headings)
+    assert set(alarms) == set(re.findall(r'^    "(\w+)": f?"', source, re.MULTILINE)) == set(headings)
 
 
 def test_the_published_bill_is_what_the_bench_prints_and_draws() -> None:
