@@ -52,6 +52,7 @@ if TYPE_CHECKING:
 # Undrainable            ingest/delivery.py      nobody                                  buried at once with its reason
 # BucketBlocked,         rollups/                the next run of the refresher           the refresher's report; the bucket is
 #   Unfinished,                                                                          read from its events
+#   ShareUsed,
 #   Superseded
 # BucketOver             rollups/                nobody                                  the same
 # BadInvocation          handlers                nobody                                  the function's own error
