@@ -14,10 +14,10 @@ from tidetable.exact_json import decode_json
 
 DECODE = msgspec.json.Decoder(list[PlainItem]).decode
 # The characters of JSON and of DynamoDB's wrappers.
-letters = st.text('{}":,SNML\\\n1', max_size=8)
+letters = st.text('{}":,SNML\\\n1é\U0001f600', max_size=8)
 flat = st.one_of(
     letters.map(lambda value: {"S": value}),
-    st.sampled_from(["1", "-2.5", "1E-30"]).map(lambda value: {"N": value}),
+    st.sampled_from(["0", "-0", "1", "-2.5", "1E-30", "1E+2", "9" * 38]).map(lambda value: {"N": value}),
     st.booleans().map(lambda value: {"BOOL": value}),
     st.just({"NULL": True}),
 )

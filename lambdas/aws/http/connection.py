@@ -144,8 +144,9 @@ class Connection:
         self._at = 0
         return bool(self._received)
 
-    def _receive_more(self, size: int) -> bytes:
-        more = self._socket.recv(size)
+    def _receive_more(self, size: int = _READ) -> bytes:
+        # Memory for all of ``size`` is taken at each call, however little has come.
+        more = self._socket.recv(min(size, _READ))
         if not more:
             raise OSError("the answer ended early")
         return more
@@ -155,7 +156,7 @@ class Connection:
         while (found := self._received.find(end, self._at, self._at + _LONGEST_HEAD)) < 0:
             if len(self._received) - self._at >= _LONGEST_HEAD:
                 raise ValueError("the head of the answer is too long")
-            self._received, self._at = self._received[self._at :] + self._receive_more(_READ), 0
+            self._received, self._at = self._received[self._at :] + self._receive_more(), 0
         read, self._at = self._received[self._at : found], found + len(end)
         return read
 
