@@ -11,6 +11,7 @@ from tidetable.access import Access
 from tidetable.events import Event
 from tidetable.layout import Layout, Packing
 from tidetable.problems import ProblemError
+from tidetable.query.packs import packed_reading
 from tidetable.query.readings import choose_reading
 
 LAYOUT = Layout("time", 4, "series", 3_600, pack=Packing(60, 65_536))
@@ -90,3 +91,32 @@ def test_a_damaged_pack_of_many_series_shows_only_to_who_may_see_all(prefix: str
     assert found.document()["latest"][0]["event"]["id"] == "1"
     assert found.document()["latest"][0].get("incomplete", False) is incomplete
     assert len(found.losses) == 1, "the operator learns of it"
+
+
+def test_an_event_beyond_what_a_sender_may_be_ahead_is_not_the_latest_yet() -> None:
+    """It is half past; senders may be five minutes ahead."""
+    events = [Event("abc", START + timedelta(minutes=minute), f"e{minute}", {}) for minute in (1, 35, 36)]
+    assert ask(make_reader(1, *events, layout=LAYOUT), 1, "abc").events["abc"]["id"] == "e35"
+
+
+def test_a_search_may_stop_within_a_table_and_goes_on_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is half past, so the stretches begin at 00:25, 00:05 and 00:00. The time is up in the second."""
+    monkeypatch.setattr(packed_reading, "_FIRST_STRETCH", timedelta(minutes=10))
+    events = [
+        Event("abc", START + timedelta(minutes=10), "old", {}),
+        Event("s", START + timedelta(minutes=26), "new", {}),
+    ]
+    reader, seconds = make_reader(1, *events, layout=LAYOUT), iter([100.0, 2.0])
+    found = ask(reader, 1, "abc", "s", remaining=lambda: next(seconds))
+    document = found.document()
+    assert document["searched_back_to"] == "2026-03-01T00:25:00.000001Z"
+    assert (list_stopped(document), found.events["s"]["id"]) == (["abc"], "new")
+    assert ask(reader, 1, "abc", before=document["searched_back_to"]).events["abc"]["id"] == "old"
+
+
+def test_the_requests_for_a_series_that_paused_grow_with_the_logarithm_of_the_packs_since_then() -> None:
+    """100 newer packs of another series are in the same suffix: pages of 2, 4, 8, 16, 32 and 64 packs."""
+    events = [Event("b", START + timedelta(seconds=2 * number), f"e{number}", {}) for number in range(1, 101)]
+    layout = Layout("time", 1, "series", 3_600, pack=Packing(1, 65_536))
+    found = ask(make_reader(1, Event("abc", START, "old", {}), *events, layout=layout), 1, "abc")
+    assert (found.events["abc"]["id"], found.cost.requests) == ("old", 6)

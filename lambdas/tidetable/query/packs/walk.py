@@ -240,7 +240,7 @@ def find_newest(
                 yield name, Lookup(item, walk.damaged)
             if not missing:
                 break
-        if missing and walk.stopped:
+        if walk.stopped:
             raise OutOfTime
         yield from ((name, Lookup(None, walk.damaged)) for name in series if name in missing)
 
