@@ -79,20 +79,20 @@ def read_lines(
         if isinstance(line, str):
             points_and_problems.append((number, line))
             continue
-        tags: Mapping[str, str] = line["tags"]
-        identity = line["measurement"], tuple(sorted(tags.items()))
+        identity = line["measurement"], tuple(sorted(line["tags"].items()))
         stamp: int | None = line["time"]
         nanos = now if stamp is None else stamp * (unit or _guess_unit(stamp))
         point = points.get((identity, nanos))
         if point is None:
-            point = points[identity, nanos] = _Point(identity, nanos, {})
+            point = points[identity, nanos] = _Point(identity, nanos, line["fields"], [number])
             points_and_problems.append(point)
-        point.fields |= line["fields"]
-        point.lines.append(number)
-    reading = Reading()
+        else:
+            point.fields |= line["fields"]
+            point.lines.append(number)
+    reading, reader = Reading(), _PointReader(policy)
     for item in points_and_problems:
         if isinstance(item, _Point):
-            reading.add(_read_point(item, policy), *item.lines)
+            reading.add(reader.read(item), *item.lines)
         else:
             reading.add(Unreadable(item[1]), item[0])
     return reading
@@ -108,27 +108,52 @@ def quote_lines(text: bytes, numbers: Sequence[int], longest: int) -> dict[int, 
     }
 
 
-def _read_point(point: _Point, policy: InfluxPolicy) -> Sent | Unreadable:
-    measurement, pairs = point.identity
-    try:
-        time, rest = split_nanos(point.nanos)
-        if policy.series:
-            series = fill_template(policy.series, dict(pairs) | {"measurement": measurement})
-        else:
-            series = join_tags(measurement, pairs)
-    except ValueError as error:
-        return Unreadable(str(error))
-    data: dict[str, Any] = {}
-    for name, value in sorted(point.fields.items(), key=lambda field: is_beyond(field[1])):
-        if isinstance(value, FRACTIONS):
-            set_number(data, name, value)
-        else:
-            data[name] = value
-    # A field, or the text of a number that DynamoDB cannot hold, may have the name already.
-    _set_beside(data, "measurement", measurement, "_name")
-    for name, value in pairs:
-        _set_beside(data, name, value, "_tag")
-    return Sent(fit_name(series), time, make_id([*point.identity, sorted(point.fields)], rest), data)
+class _PointReader:
+    """Makes events of points. Points of one request share their series and, with the same fields, their ids."""
+
+    def __init__(self, policy: InfluxPolicy) -> None:
+        self._policy = policy
+        self._series: dict[_Identity, str] = {}
+        self._ids: dict[tuple[_Identity, tuple[str, ...], int], str] = {}
+
+    def read(self, point: _Point) -> Sent | Unreadable:
+        """Make the event of a point."""
+        identity, fields = point.identity, point.fields
+        try:
+            time, rest = split_nanos(point.nanos)
+            series = self._series.get(identity) or self._name_series(identity)
+        except ValueError as error:
+            return Unreadable(str(error))
+        data: dict[str, Any] = {}
+        beyond = [name for name, value in fields.items() if is_beyond(value)]
+        for name in [name for name in fields if name not in beyond] + beyond if beyond else fields:
+            value = fields[name]
+            if isinstance(value, FRACTIONS):
+                set_number(data, name, value)
+            else:
+                data[name] = value
+        measurement, pairs = identity
+        # A field, or the text of a number that DynamoDB cannot hold, may have the name already.
+        _set_beside(data, "measurement", measurement, "_name")
+        for name, value in pairs:
+            _set_beside(data, name, value, "_tag")
+        key = identity, tuple(fields), rest
+        id = self._ids.get(key)
+        if id is None:
+            id = self._ids[key] = make_id([*identity, sorted(fields)], rest)
+        return Sent(series, time, id, data)
+
+    def _name_series(self, identity: _Identity) -> str:
+        """Name the series of a measurement and its tags; ValueError if a tag of the template is missing."""
+        measurement, pairs = identity
+        template = self._policy.series
+        name = (
+            fill_template(template, dict(pairs) | {"measurement": measurement})
+            if template
+            else join_tags(measurement, pairs)
+        )
+        series = self._series[identity] = fit_name(name)
+        return series
 
 
 def _set_beside(data: dict[str, Any], name: str, value: str, ending: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
+from functools import lru_cache
 from hashlib import sha256
 from itertools import groupby
 from math import isfinite, isnan
@@ -99,7 +100,14 @@ def split_nanos(nanos: int) -> tuple[str, int]:
     micros, rest = divmod(nanos, 1000)
     if not 0 <= micros < _LATEST_MICROS:
         raise ValueError(f"time: {str(nanos)[:30]} nanoseconds lie outside the years {EPOCH.year} to {LATEST.year}")
-    return to_text(from_micros(micros)), rest
+    seconds, micros = divmod(micros, 10**6)
+    return f"{_show_second(seconds)}.{micros:06d}Z", rest
+
+
+@lru_cache(1_024)
+def _show_second(seconds: int) -> str:
+    """Return a second since 1970 as text, without its fraction. Many points share it, so it is cached."""
+    return to_text(from_micros(seconds * 10**6))[:19]
 
 
 def make_id(identity: Any, rest: int = 0) -> str:

@@ -53,15 +53,31 @@ def _encode_alike(items: Sequence[Item], names: Sequence[str] | None) -> list[st
     """Encode items of events whose data have the fields ``names``; other items if it is None."""
     if names is None:
         return list(map(encode_item, items))
-    datas = [item["data"] for item in items]
-    fields = [_encode_column([data[name] for data in datas]) for name in names]
-    members = ",".join(
-        [f"{NAMED[name].replace('%', '%%')}{form}" for name, (form, _) in zip(names, fields, strict=True)]
-    )
+    members, columns = _encode_fields([item["data"] for item in items], names)
     (pk, pks), (sk, sks) = (_encode_column([item[name] for item in items]) for name in ("pk", "sk"))
-    rows = zip(pks, sks, [item["at"] for item in items], *[texts for _, texts in fields], strict=True)
     template = f'{{"pk":{pk},"sk":{sk},"at":{{"N":"%s"}},"data":{{"M":{{{members}}}}}}}'
-    return list(map(template.__mod__, rows))
+    return list(map(template.__mod__, zip(pks, sks, [item["at"] for item in items], *columns, strict=True)))
+
+
+def _encode_fields(maps: Sequence[Mapping[str, Any]], names: Sequence[str]) -> tuple[str, list[Sequence[str]]]:
+    """Return the members of maps that all have these fields, with ``%s`` for each value; and the values by fields."""
+    fields = [_encode_column([values[name] for values in maps]) for name in names]
+    members = [f"{NAMED[name].replace('%', '%%')}{form}" for name, (form, _) in zip(names, fields, strict=True)]
+    return ",".join(members), [texts for _, texts in fields]
+
+
+def _encode_maps(maps: Sequence[Mapping[str, Any]]) -> Sequence[str]:
+    """Encode maps: an object that is there several times once, and maps of one shape by columns."""
+    different = {id(values): values for values in maps}
+    shapes = {*map(tuple, different.values())}
+    names = shapes.pop()
+    if shapes or not names:
+        encoded = list(map(encode_value, different.values()))
+    else:
+        members, columns = _encode_fields(list(different.values()), names)
+        encoded = list(map(f'{{"M":{{{members}}}}}'.__mod__, zip(*columns, strict=True)))
+    texts = dict(zip(different, encoded, strict=True))
+    return [texts[id(values)] for values in maps]
 
 
 def _encode_column(values: Sequence[Any]) -> tuple[str, Sequence[str]]:
@@ -82,7 +98,7 @@ def _encode_column(values: Sequence[Any]) -> tuple[str, Sequence[str]]:
             return '{"S":%s}', texts
         if not lines.translate(None, b"0123456789.-\n"):
             return '{"N":"%s"}', texts
-    return "%s", list(map(encode_value, values))
+    return "%s", _encode_maps(values) if kinds == {dict} else list(map(encode_value, values))
 
 
 class Named(dict[str, str]):

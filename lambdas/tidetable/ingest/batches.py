@@ -139,20 +139,35 @@ def _settle_datas(datas: Sequence[JsonObject], doubtful: set[int]) -> None:
     for names, numbers in groups.items():
         for name in names:
             column = [datas[number][name] for number in numbers]
-            kinds = {*map(type, column)}
-            if kinds <= _HARMLESS and name:
-                continue
-            if not (kinds <= _WRITABLE and is_usual(canonical_lines(column), len(column)) and name):
+            if not (name and (_is_usual_column(column) or _are_usual_objects(column))):
                 _settle_column(name, numbers, datas, doubtful)
+
+
+def _is_usual_column(column: Sequence[Any]) -> bool:
+    """True if DynamoDB takes all of these values as they are."""
+    kinds = {*map(type, column)}
+    return kinds <= _HARMLESS or (kinds <= _WRITABLE and is_usual(canonical_lines(column), len(column)))
+
+
+def _are_usual_objects(column: Sequence[Any]) -> bool:
+    """True if the values are decoded objects of one shape with usual values, such as the attributes of metrics."""
+    if {*map(type, column)} != {dict} or len(shapes := {*map(tuple, column)}) > 1:
+        return False
+    return all(name and _is_usual_column([value[name] for value in column]) for name in shapes.pop())
 
 
 def _settle_column(name: str, numbers: Sequence[int], datas: Sequence[JsonObject], doubtful: set[int]) -> None:
     """Decode the values of a field, one by one, and check if DynamoDB takes them."""
+    # Doors share objects between events, such as the resource of metrics: each is checked once.
+    taken = set[int]()
     for number in numbers:
         data = datas[number]
         try:
             if type(data[name]) is Raw:
                 data[name] = decode_json(data[name])
+            elif id(data[name]) in taken:
+                continue
             count_item_bytes({"data": {name: data[name]}})
+            taken.add(id(data[name]))
         except ValueError:
             doubtful.add(number)
