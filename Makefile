@@ -146,6 +146,7 @@ check: develop ## lint, format, types, direction of imports, the templates
 
 bench: develop $(JAR) ## hot paths, suffixes and the bill, each against a named baseline
 	$(PY) -m bench.ingest
+	$(PY) -m bench.doors
 	$(PY) -m bench.packs
 	$(PY) -m bench.sensors
 	$(PY) -m bench.rollups

@@ -6,6 +6,7 @@ imports the package, with everything that the package imports.
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -126,3 +127,34 @@ def test_copies_in_other_regions_have_one_room_with_a_narrow_door() -> None:
         *("tidetable.config.check_copies", "tidetable.config.check_stage"),
         *("tidetable.catalog", "aws.dynamodb.catalog_items", "bill.copied", "bill.workload_bill"),
     }
+
+
+def list_item_makers(text: str) -> list[int]:
+    """The lines of a module that make an item from an event: by the layout, by an index, or with an item's attributes."""
+    calls, dicts = list[int](), list[int]()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Dict):
+            names = {key.value for key in node.keys if isinstance(key, ast.Constant)}
+            dicts += [node.lineno] if {"pk", "sk", "at", "data"} <= names else []
+        elif isinstance(node, ast.Call):
+            is_maker = ast.unparse(node.func).endswith((".make_item", "index.make_attributes"))
+            calls += [node.lineno] if is_maker else []
+    return calls + dicts
+
+
+def test_only_forms_make_items_of_events() -> None:
+    """The layout knows the keys, and the forms use it; every writer makes a batch, and asks the period's form for puts."""
+    makers = {path.relative_to(LAMBDAS).as_posix() for path in FILES if list_item_makers(path.read_text())}
+    assert makers == {"tidetable/forms/plain.py", "tidetable/layout/period_layout.py"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x = layout.make_item(event, at=1)",
+        "item |= index.make_attributes(e)",
+        "{'pk': a, 'sk': b, 'at': 1, 'data': {}}",
+    ],
+)
+def test_each_way_to_make_an_item_is_found(text: str) -> None:
+    assert list_item_makers(f"import a\n{text}\ncatalog_items.make_attributes(e)\n{{'pk': a}}") == [2]

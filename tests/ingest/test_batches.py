@@ -251,6 +251,25 @@ def test_a_key_with_a_prefix_writes_only_its_series_and_the_others_are_named() -
     ]
 
 
+@pytest.mark.parametrize(
+    ("good", "bad"),
+    [
+        ({"a": 1, "b": "x"}, {"a": 10**38 + 1, "b": "x"}),
+        ({"a": 1}, {"": 1}),
+        ({"a": 1}, {"a": Decimal("1E+126")}),
+        ({"a": {"b": [1]}}, {"a": {"b": [Decimal("1E-131")]}}),
+    ],
+)
+def test_objects_that_doors_decode_are_checked_wherever_they_are_shared(good: Any, bad: Any) -> None:
+    owns: list[Any] = [dict(good), bad, dict(good)]
+    values = [Sent("a", id=str(n), data={"shared": good, "own": own}) for n, own in enumerate(owns)]
+    batch = read_batch(CONTEXT, values)
+    assert ([*batch.rejections], batch.rejections[1].code) == ([1], "invalid")
+    assert batch.rejections[1].detail.startswith("data.own")
+    everywhere = [Sent("a", id=str(n), data={"shared": bad}) for n in range(3)]
+    assert [*read_batch(CONTEXT, everywhere).rejections] == [0, 1, 2]
+
+
 def test_two_values_in_a_line_of_ndjson_are_no_line() -> None:
     batch = read(b'{"series":"a"} {"series":"b"}\n{"series":"c"}', "application/x-ndjson")
     assert ([*batch.rejections], batch.series[1]) == ([0], "c")

@@ -214,3 +214,20 @@ def test_json_that_was_not_decoded_is_written_as_its_value(values: list[str], wr
     raw = [{"pk": "p", "sk": str(n), "at": 1, "data": {"%d": Raw(value.encode())}} for n, value in enumerate(values)]
     assert [json.loads(text)["data"]["M"]["%d"] for text in encode_items(raw)] == written
     assert [json.loads(encode_item(item))["data"]["M"]["%d"] for item in raw] == written
+
+
+def test_objects_are_written_by_columns_and_shared_objects_are_written_alike() -> None:
+    shared = {"name": "s%", "deep": {"x": [1, None]}}
+    rows = [
+        {"own": {"%a": n, "b": f"v{n}"}, "shared": shared, "mixed": {"n": 1} if n else {}, "none": {}} for n in range(3)
+    ]
+    items: list[dict[str, Any]] = [{"pk": "p", "sk": str(n), "at": 1, "data": row} for n, row in enumerate(rows)]
+    assert [json.loads(text)["data"]["M"] for text in encode_items(items)] == [
+        {
+            "own": {"M": {"%a": {"N": str(n)}, "b": {"S": f"v{n}"}}},
+            "shared": {"M": {"name": {"S": "s%"}, "deep": {"M": {"x": {"L": [{"N": "1"}, {"NULL": True}]}}}}},
+            "mixed": {"M": {"n": {"N": "1"}} if n else {}},
+            "none": {"M": {}},
+        }
+        for n in range(3)
+    ]
