@@ -7,9 +7,8 @@ import shutil
 import subprocess
 import tempfile
 from pathlib import Path
-from types import TracebackType
 
-from local.processes import HOST, ROOT, clean_environment, drop_clock, end_process, start_server
+from local.processes import ROOT, LocalServer, clean_environment, drop_clock, end_process, start_server
 
 FOLDER = ROOT / ".dynamodb-local"
 _SERVER = Path(__file__).parent / "dynamodb-local.xml"
@@ -17,7 +16,7 @@ _SERVER = Path(__file__).parent / "dynamodb-local.xml"
 _LISTENING = re.compile(r"Started ServerConnector\S*\{.*\}\{[^{}:]*:(\d+)\}")
 
 
-class DynamoDBLocal:
+class DynamoDBLocal(LocalServer):
     """A DynamoDB Local in memory on a free port of the loopback interface.
 
     With ``long`` it runs faster, but starts slower. Its log is in ``folder``; ``stop`` removes this folder.
@@ -25,23 +24,8 @@ class DynamoDBLocal:
 
     def __init__(self, *, long: bool = False, folder: Path | None = None) -> None:
         self._long = long
-        self.port = 0
         self._folder = folder or Path(tempfile.mkdtemp(prefix="tidetable-dynamodb-local-"))
         self._process: subprocess.Popen[bytes] | None = None
-
-    def __enter__(self) -> DynamoDBLocal:
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
-
-    @property
-    def endpoint(self) -> str:
-        """The address of DynamoDB Local, after ``start``."""
-        return f"http://{HOST}:{self.port}"
 
     @property
     def pid(self) -> int | None:

@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from datetime import timedelta
 from importlib.util import find_spec
 from pathlib import Path
-from types import TracebackType
 from typing import Literal, get_args
 
 from local.dynamodb_local import DynamoDBLocal
@@ -21,6 +20,7 @@ from local.processes import (
     HOST,
     PORT_TRIES,
     ROOT,
+    LocalServer,
     PortTaken,
     clean_environment,
     end_process,
@@ -40,7 +40,7 @@ Engine = Literal["emulator", "dynamodb-local"]
 ENGINES: tuple[Engine, ...] = get_args(Engine)
 
 
-class Emulator:
+class Emulator(LocalServer):
     """A ministack on a free port of the loopback interface, with its state in a temporary folder.
 
     With ``clock`` its time can be moved (only on Linux for x86-64, with libfaketime's library). With the ``engine``
@@ -59,7 +59,6 @@ class Emulator:
         variables: Mapping[str, str] | None = None,
     ) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="tidetable-"))
-        self.port = 0
         self.log = self.folder / "emulator.log"
         self.engine = engine
         self._long = long
@@ -72,20 +71,6 @@ class Emulator:
         self._tables: DynamoDBLocal | None = None
         self._layer: subprocess.Popen[bytes] | None = None
         self._dynamodb = ""
-
-    def __enter__(self) -> Emulator:
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
-
-    @property
-    def endpoint(self) -> str:
-        """The emulator's address, after ``start``."""
-        return f"http://{HOST}:{self.port}"
 
     @property
     def dynamodb(self) -> str:

@@ -7,9 +7,11 @@ import signal
 import socket
 import subprocess
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Self
 
 ROOT = Path(__file__).parents[1]
 HOST = "127.0.0.1"
@@ -44,6 +46,32 @@ def find_free_port() -> int:
         probe.bind((HOST, 0))
         port: int = probe.getsockname()[1]
         return port
+
+
+class LocalServer(ABC):
+    """A server of the local stage on a free port of the loopback interface; a ``with`` block starts and stops it."""
+
+    port = 0
+
+    @property
+    def endpoint(self) -> str:
+        """The server's address, after ``start``."""
+        return f"http://{HOST}:{self.port}"
+
+    @abstractmethod
+    def start(self) -> None:
+        """Start the server and wait until it answers."""
+
+    @abstractmethod
+    def stop(self) -> None:
+        """End the server with all of its processes."""
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
 
 
 def start_server(
