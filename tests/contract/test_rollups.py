@@ -53,6 +53,19 @@ def test_a_stream_without_rollups_has_no_state(rollups: Rollups) -> None:
     assert rollups.read_state("s") == NOTHING
 
 
+def test_the_cells_of_a_part_are_those_of_one_generation(rollups: Rollups) -> None:
+    first, second = ["a" * 300_000, "b" * 300_000, "c" * 300_000, "d" * 200_000], ["e"]
+    rollups.put_part("s#m#0", 1, first)
+    rollups.put_part("s#m#0", 10, second)
+    rollups.put_part("s#m#1", 1, ["other"])
+    assert rollups.read_part("s#m#0", 1) == "".join(first)
+    assert rollups.read_part("s#m#0", 10) == "e"
+    assert rollups.read_state("s") == rollups.read_at_once("s") == NOTHING
+    rollups.clear_part("s#m#0")
+    rollups.clear_part("s#m#0")
+    assert rollups.read_part("s#m#1", 1) == "other"
+
+
 def test_everything_of_a_stream_is_answered_at_once_and_nothing_of_another(rollups: Rollups) -> None:
     late = edge(NOON, NOON + HOUR, "a-name_1")
     early = edge(NOON - HOUR, NOON, "hours", '{"by":["place.state","série#"]}')

@@ -17,7 +17,7 @@ from tests.fakes.work import FakeWork
 from tidetable.config import TableClass
 from tidetable.errors import StoreUnavailable
 from tidetable.ports import TableSpec
-from tidetable.work.claim import EVERY_STREAM, Claim, Pause, WorkRecords, hold_claim, rests
+from tidetable.work.claim import EVERY_STREAM, Claim, Pause, WorkItem, WorkRecords, hold_claim, rests
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -57,27 +57,58 @@ def test_a_claim_that_ended_leaves_the_item_free_and_its_generation_grows(work: 
     until = NOON + MINUTE
     first = work.claim("seal", "s", "a", NOON, until)
     assert first is not None
-    assert work.release(first)
+    assert work.release(first, "memo")
     second = work.claim("seal", "s", "b", NOON, until)
-    assert second == Claim("seal", "s", 2, until)
+    assert second == Claim("seal", "s", 2, until, "memo")
     # The first claim was lost, also if its owner wakes later: the item stays with the second.
-    assert not work.release(first)
+    assert not work.release(first, "memo")
     assert work.claim("seal", "s", "a", NOON, until) is None
-    assert not work.release(Claim("seal", "unknown", 1, until))
+    assert not work.release(Claim("seal", "unknown", 1, until), "")
 
 
 def test_a_block_holds_a_claim_to_its_end_also_if_it_fails(work: WorkRecords) -> None:
     def fail() -> None:
         with hold_claim(work, "seal", "s", "a", NOON, MINUTE) as claim:
-            assert claim == Claim("seal", "s", 1, NOON + MINUTE)
+            assert claim is not None
+            assert (claim.generation, claim.memo) == (1, "")
             with hold_claim(work, "seal", "s", "b", NOON, MINUTE) as other:
                 assert other is None
             assert work.claim("seal", "s", "b", NOON, NOON + MINUTE) is None, "a block without a claim ends none"
+            claim.memo = "noted"
             raise ValueError("the block")
 
     with pytest.raises(ValueError, match="the block"):
         fail()
-    assert work.claim("seal", "s", "b", NOON, NOON + MINUTE) is not None
+    assert work.claim("seal", "s", "b", NOON, NOON + MINUTE) == Claim("seal", "s", 2, NOON + MINUTE, "noted")
+
+
+def test_an_item_that_was_added_is_finished_once_by_the_claim_that_has_it(work: WorkRecords) -> None:
+    until = NOON + MINUTE
+    assert work.claim("part", "s#1", "a", NOON, until, added=True) is None
+    assert work.add("part", "s#1", "one")
+    assert not work.add("part", "s#1", "again")
+    assert work.add("part", "s#2", "two")
+    assert work.add("part", "s2#1", "other")
+    lost = work.claim("part", "s#1", "a", NOON, until, added=True)
+    assert lost == Claim("part", "s#1", 1, until, "one")
+    assert work.claim("part", "s#1", "b", NOON, until, added=True) is None
+    assert work.list_items("part", "s#") == [
+        WorkItem("part", "s#1", "one", until),
+        WorkItem("part", "s#2", "two", None),
+    ]
+    # The first worker wakes when another worker has finished the item: it cannot finish it any more.
+    taken = work.claim("part", "s#1", "b", until, until + MINUTE, added=True)
+    assert taken == Claim("part", "s#1", 2, until + MINUTE, "one")
+    assert work.release(taken, "made by 2", done=True)
+    assert not work.release(lost, "made by 1", done=True)
+    assert work.claim("part", "s#1", "c", NOON, until, added=True) is None
+    assert [item.name for item in work.list_items("part")] == ["s#1", "s#2", "s2#1"]
+    assert work.list_items("part")[0] == WorkItem("part", "s#1", "made by 2", None, 2)
+    for _ in range(2):
+        work.remove("part", "s#1")
+    assert [item.name for item in work.list_items("part", "s#")] == ["s#2"]
+    assert not work.release(taken, "late", done=True)
+    assert [item.name for item in work.list_items("part", "s#")] == ["s#2"]
 
 
 def test_work_rests_of_a_stream_or_of_all_streams_until_it_goes_on(work: WorkRecords) -> None:

@@ -25,6 +25,7 @@ class FakeRollups:
         self.over: dict[tuple[str, str, datetime], int] = {}
         self.noting: dict[str, Noting] = {}
         self.notes: dict[tuple[str, str], dict[str, int]] = {}
+        self.parts: dict[tuple[str, int], list[str]] = {}
         self.refuses = False
         self.reads = 0
 
@@ -127,6 +128,18 @@ class FakeRollups:
     def clear_over(self, stream: str, rollup: str, bucket: datetime) -> None:
         self._ask()
         self.over.pop((stream, rollup, bucket), None)
+
+    def put_part(self, name: str, generation: int, chunks: Sequence[str]) -> None:
+        self._ask()
+        self.parts[name, generation] = list(chunks)
+
+    def read_part(self, name: str, generation: int) -> str:
+        self._ask()
+        return "".join(self.parts[name, generation])
+
+    def clear_part(self, name: str) -> None:
+        self._ask()
+        self.parts = {key: chunks for key, chunks in self.parts.items() if key[0] != name}
 
     def forget(self, stream: str, rollup: str) -> None:
         self._ask()

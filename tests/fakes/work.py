@@ -1,33 +1,64 @@
 """The records of work items in memory."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
-from tidetable.work.claim import Claim, Pause
+from tidetable.work.claim import Claim, Pause, WorkItem
+
+
+@dataclass
+class _Record:
+    memo: str = ""
+    generation: int = 0
+    owner: str = ""
+    until: datetime | None = None
+    done: int = 0
 
 
 class FakeWork:
-    """The records of work items: of each item the generation, the owner, and the end of its claim."""
+    """The records of work items, by kind and name."""
 
     def __init__(self) -> None:
-        self.generations: dict[tuple[str, str], int] = {}
-        self.claims: dict[tuple[str, str], tuple[str, datetime]] = {}
+        self.records: dict[tuple[str, str], _Record] = {}
         self.pauses: set[Pause] = set()
 
-    def claim(self, kind: str, stream: str, owner: str, now: datetime, until: datetime) -> Claim | None:
-        item = kind, stream
-        holder, end = self.claims.get(item, (owner, now))
-        if holder != owner and now < end:
+    def claim(
+        self, kind: str, name: str, owner: str, now: datetime, until: datetime, *, added: bool = False
+    ) -> Claim | None:
+        record = self.records.get((kind, name), _Record())
+        if added and ((kind, name) not in self.records or record.done):
             return None
-        self.generations[item] = self.generations.get(item, 0) + 1
-        self.claims[item] = owner, until
-        return Claim(kind, stream, self.generations[item], until)
+        if record.until is not None and now < record.until and record.owner != owner:
+            return None
+        record.generation, record.owner, record.until = record.generation + 1, owner, until
+        self.records[kind, name] = record
+        return Claim(kind, name, record.generation, until, record.memo)
 
-    def release(self, claim: Claim) -> bool:
-        item = claim.kind, claim.stream
-        if self.generations.get(item) != claim.generation:
+    def release(self, claim: Claim, memo: str, *, done: bool = False) -> bool:
+        record = self.records.get((claim.kind, claim.name))
+        if record is None or record.generation != claim.generation:
             return False
-        self.claims.pop(item, None)
+        record.memo, record.until, record.owner = memo, None, ""
+        if done:
+            record.done = claim.generation
         return True
+
+    def add(self, kind: str, name: str, memo: str) -> bool:
+        if (kind, name) in self.records:
+            return False
+        self.records[kind, name] = _Record(memo)
+        return True
+
+    def list_items(self, kind: str, prefix: str = "") -> Sequence[WorkItem]:
+        return [
+            WorkItem(kind, name, record.memo, record.until, record.done)
+            for (of, name), record in sorted(self.records.items(), key=lambda pair: pair[0])
+            if of == kind and name.startswith(prefix)
+        ]
+
+    def remove(self, kind: str, name: str) -> None:
+        self.records.pop((kind, name), None)
 
     def list_pauses(self) -> frozenset[Pause]:
         return frozenset(self.pauses)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -21,27 +20,11 @@ from tests.worlds.rolled import (
     reading,
     show_edges,
 )
+from tests.worlds.runs import begin_run, refresh
 from tidetable.layout import Layout, Packing
 from tidetable.periods import Kind
-from tidetable.rollups.bucket import RefreshReport
 from tidetable.rollups.refresh import refresh_rollups
-from tidetable.rollups.services import Services
 from tidetable.work.claim import EVERY_STREAM, Pause
-
-# The seconds that a run has.
-LIFE = 295.0
-
-
-def begin_run(world: World, strike: Callable[[], None] = lambda: None) -> Services:
-    """The services of a run that begins now, and ends when its time is up by the clock."""
-    end = world.time + timedelta(seconds=LIFE)
-    return replace(world.services(0.0, strike), remaining=lambda: (end - world.time).total_seconds())
-
-
-def refresh(world: World, owner: str, strike: Callable[[], None] = lambda: None) -> RefreshReport:
-    report = refresh_rollups(world.definitions, begin_run(world, strike), owner, LENGTH)
-    assert report is not None
-    return report
 
 
 def add_stream(world: World, name: str) -> None:
@@ -74,7 +57,7 @@ def test_a_run_leaves_a_stream_to_the_run_that_has_claimed_it_and_does_the_other
     assert sealed_until(world, "s") == "01:20"
 
 
-def test_a_stream_without_due_work_costs_one_request_and_a_stage_two_more(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stream_without_due_work_costs_one_request_and_a_stage_three_more(monkeypatch: pytest.MonkeyPatch) -> None:
     world = begin_rollups()
     for name in ("t", "u"):
         add_stream(world, name)
@@ -82,9 +65,11 @@ def test_a_stream_without_due_work_costs_one_request_and_a_stage_two_more(monkey
     world.sleep(60)
     calls: list[int] = []
     report = refresh(world, "idle", lambda: calls.append(1))
-    # Each request strikes before and after: the lease of former versions, the pauses, and the state of each stream.
-    assert (len(calls), report.sealed, report.finished) == (2 * (2 + 3), 0, True)
-    assert world.work.generations == {("seal", name): 1 for name in "tu"} | {("seal", "s"): 2}
+    # Each request strikes before and after: the lease of former versions, the pauses, the parts, and the state
+    # of each stream.
+    assert (len(calls), report.sealed, report.finished) == (2 * (3 + 3), 0, True)
+    claims = {name: record.generation for (_, name), record in world.work.records.items()}
+    assert claims == {"s": 2, "t": 1, "u": 1}
 
 
 def test_a_run_of_a_former_version_and_runs_of_this_version_shut_each_other_out() -> None:

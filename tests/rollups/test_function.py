@@ -83,9 +83,11 @@ class Function:
         self.leases.append(length)
         return self._acquire(lease, owner, now, length)
 
-    def _take_claim(self, kind: str, stream: str, owner: str, now: datetime, until: datetime) -> Claim | None:
-        self.claims.append((stream, owner, until - now))
-        return self._claim(kind, stream, owner, now, until)
+    def _take_claim(
+        self, kind: str, name: str, owner: str, now: datetime, until: datetime, *, added: bool = False
+    ) -> Claim | None:
+        self.claims.append((name, owner, until - now))
+        return self._claim(kind, name, owner, now, until, added=added)
 
     def measure(self, name: str, unit: Any, value: float) -> None:
         self.measured[name] = unit.value, value

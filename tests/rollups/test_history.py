@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from tests.worlds.divided import divide_short
 from tests.worlds.rolled import (
     BY_SUFFIX,
     HOURS,
@@ -115,6 +116,7 @@ def run(world: World, error: float, kill: int | None, moments: list[int]) -> Non
             for writer in world.writers:
                 if writer.steps:
                     writer.step()
+            world.refresh(-error, owner="another")
             world.check(QUERIES[:2])
 
     with suppress(Killed):
@@ -127,8 +129,18 @@ def to_number(world: World) -> float:
 
 
 @settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(st.sampled_from(LAYOUTS), st.lists(ACTIONS, min_size=4, max_size=25))
-def test_an_aggregate_is_the_same_with_rollups_and_without(layout: Any, actions: list[tuple[Any, ...]]) -> None:
+@given(st.sampled_from(LAYOUTS), st.booleans(), st.lists(ACTIONS, min_size=4, max_size=25))
+def test_an_aggregate_is_the_same_with_rollups_and_without(
+    layout: Any, divided: bool, actions: list[tuple[Any, ...]]
+) -> None:
+    """Divided: a bucket with more than one event is divided, and at some requests of a run another run works."""
+    with pytest.MonkeyPatch.context() as patch:
+        if divided:
+            divide_short(patch)
+        check_history(layout, actions)
+
+
+def check_history(layout: Any, actions: list[tuple[Any, ...]]) -> None:
     world = World(layout=layout)
     world.refresh()
     world.sleep(5_000)
@@ -140,6 +152,7 @@ def test_an_aggregate_is_the_same_with_rollups_and_without(layout: Any, actions:
     world.sleep(4_000)
     world.refresh()
     world.check(QUERIES)
+    assert (world.work.list_items("part"), world.rollups.parts) == ([], {})
     state = world.rollups.read_state("s")
     assert not state.marks or world.entry("s-m", START).state is not State.OPEN
 

@@ -114,7 +114,7 @@ def test_only_buckets_that_can_be_sealed_are_read_together(
         together.append(due)
         return collect_together(definition, start, due, services)
 
-    monkeypatch.setattr("tidetable.rollups.refresh.collect_together", note)
+    monkeypatch.setattr("tidetable.rollups.seal.collect_together", note)
     world.refresh()
     assert [number for number in together if number > 2] == due
     assert show_edges(world, "m") == [f"00:10-00:{40 if due else 30}"]

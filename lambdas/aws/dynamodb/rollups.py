@@ -3,7 +3,8 @@
 All items of a stream are in one partition: ``pk`` is the stream, and ``sk`` is one of ``mark#END#SECONDS``,
 ``edge#NAME#START``, ``edge~noting`` and ``over#BUCKET#NAME``. A mark's key has the end of its bucket, so one Query
 reads the marks of a range; besides them, it only reads the marks of the day after the range. The notes of series have
-partitions of their own (``aws.dynamodb.series_index``).
+partitions of their own (``aws.dynamodb.series_index``), and so have the cells of a part of a bucket: ``pk`` is
+``part#NAME``, and ``sk`` is ``GENERATION#CHUNK``.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from tidetable.times import from_text, to_text
 
 _ROUNDS = 3
 _EDGE, _MARK, _OVER = "edge#", "mark#", "over#"
+# Cells of a part have a partition of their own. No stream's name has a ``#``.
+_PART = "part#"
 # This key sorts after the edges, so one Query reads both.
 _NOTING = "edge~noting"
 # ``every`` divides a day, so no marked bucket is longer than a day.
@@ -147,6 +150,24 @@ class LeanRollups(LeanNotes):
     def clear_over(self, stream: str, rollup: str, bucket: datetime) -> None:
         """Delete the record of an overfull bucket by a DeleteItem, which may be repeated."""
         self._repeat_changes("DeleteItem", [self._name_item(stream, _make_over_key(rollup, bucket))])
+
+    def put_part(self, name: str, generation: int, chunks: Sequence[str]) -> None:
+        """Send one PutItem per chunk, several under way at once. A PutItem may be repeated."""
+        puts = [
+            self._make_put(f"{_PART}{name}", f"{generation:010}#{number:04}", {"body": {"S": chunk}})
+            for number, chunk in enumerate(chunks)
+        ]
+        self._repeat_changes("PutItem", puts)
+
+    def read_part(self, name: str, generation: int) -> str:
+        """Send a strongly consistent Query, and one for each further MB."""
+        low = f"{generation:010}#"
+        return "".join(item["body"].S for _, item in self._read_items(f"{_PART}{name}", low, low + _BEHIND))
+
+    def clear_part(self, name: str) -> None:
+        """Send a Query for the chunks of all generations, and one DeleteItem per chunk. A DeleteItem may be repeated."""
+        keys = [item["sk"].S for _, item in self._read_items(f"{_PART}{name}", "0", _BEHIND)]
+        self._repeat_changes("DeleteItem", [self._name_item(f"{_PART}{name}", key) for key in keys])
 
     def forget(self, stream: str, rollup: str) -> None:
         """Send one DeleteItem per edge and overfull bucket, several under way at once.

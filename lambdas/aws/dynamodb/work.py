@@ -1,36 +1,32 @@
 """The records of work items, in the catalog's table over the lean client.
 
-``pk`` is ``work#KIND`` and ``sk`` the stream. A record stays, because its generation must only grow. The pauses of all
-kinds are one partition, ``pause``, so one Query reads them.
+``pk`` is ``work#KIND`` and ``sk`` the name of the item, so one Query lists the items of a kind. The record of a recurring
+item stays, because its generation must only grow. The pauses of all kinds are one partition, ``pause``.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 
 import msgspec
 
-from aws.dynamodb.catalog import CatalogTable
+from aws.dynamodb.catalog import NEW, CatalogTable
 from aws.dynamodb.reads import ROUNDS, is_made, read_all
-from aws.dynamodb.wire import encode_item
+from aws.dynamodb.wire import decode_item, encode_item
 from aws.http.client import ServiceRequest
 from tidetable.events import Item
-from tidetable.times import to_text
-from tidetable.work.claim import Claim, Pause
+from tidetable.times import from_text, to_text
+from tidetable.work.claim import Claim, Pause, WorkItem
 
 _PAUSES = "pause"
-
-
-class _Generation(msgspec.Struct):
-    N: str
-
-
-class _Attributes(msgspec.Struct):
-    generation: _Generation
+# This text sorts after every name that it follows.
+_BEHIND = "~"
+_NAMES = {"#until": "until", "#owner": "owner", "#generation": "generation"}
 
 
 class _Updated(msgspec.Struct):
-    Attributes: _Attributes
+    Attributes: dict[str, dict[str, str]]
 
 
 _UPDATED = msgspec.json.Decoder(_Updated).decode
@@ -39,35 +35,61 @@ _UPDATED = msgspec.json.Decoder(_Updated).decode
 class LeanWork(CatalogTable):
     """The records of work items, for the functions that work."""
 
-    def claim(self, kind: str, stream: str, owner: str, now: datetime, until: datetime) -> Claim | None:
-        """Send a conditional UpdateItem, which answers the new generation.
+    def claim(
+        self, kind: str, name: str, owner: str, now: datetime, until: datetime, *, added: bool = False
+    ) -> Claim | None:
+        """Send a conditional UpdateItem, which answers the new record.
 
         It may be sent again: the owner of a claim may claim its item once more.
         """
         values = {":until": to_text(until), ":now": to_text(now), ":owner": owner, ":one": 1}
+        condition = "attribute_not_exists(#until) OR #until <= :now OR #owner = :owner"
+        if added:
+            condition = f"attribute_exists(pk) AND attribute_not_exists(done) AND ({condition})"
         change = {
             "TableName": self._table,
-            "Key": msgspec.Raw(encode_item(_make_key(kind, stream)).encode()),
+            "Key": msgspec.Raw(encode_item(_make_key(kind, name)).encode()),
             "UpdateExpression": "SET #until = :until, #owner = :owner ADD #generation :one",
-            "ConditionExpression": "attribute_not_exists(#until) OR #until <= :now OR #owner = :owner",
-            "ExpressionAttributeNames": {"#until": "until", "#owner": "owner", "#generation": "generation"},
+            "ConditionExpression": condition,
+            "ExpressionAttributeNames": _NAMES,
             "ExpressionAttributeValues": msgspec.Raw(encode_item(values).encode()),
             "ReturnValues": "ALL_NEW",
         }
         (reply,) = read_all(self._client, [ServiceRequest("UpdateItem", msgspec.json.encode(change), _UPDATED)], ROUNDS)
         if not is_made(reply, self._table):
             return None
-        return Claim(kind, stream, int(reply.Attributes.generation.N), until)
+        record = decode_item(reply.Attributes)
+        return Claim(kind, name, int(record["generation"]), until, record.get("memo", ""))
 
-    def release(self, claim: Claim) -> bool:
+    def release(self, claim: Claim, memo: str, *, done: bool = False) -> bool:
         return self._change(
             "UpdateItem",
             ConditionExpression="#generation = :generation",
-            Key=_make_key(claim.kind, claim.stream),
-            UpdateExpression="REMOVE #until, #owner",
-            ExpressionAttributeNames={"#until": "until", "#owner": "owner", "#generation": "generation"},
-            ExpressionAttributeValues={":generation": claim.generation},
+            Key=_make_key(claim.kind, claim.name),
+            UpdateExpression=f"SET memo = :memo{', done = :generation' if done else ''} REMOVE #until, #owner",
+            ExpressionAttributeNames=_NAMES,
+            ExpressionAttributeValues={":generation": claim.generation, ":memo": memo},
         )
+
+    def add(self, kind: str, name: str, memo: str) -> bool:
+        return self._put_if(NEW, {**_make_key(kind, name), "memo": memo})
+
+    def list_items(self, kind: str, prefix: str = "") -> Sequence[WorkItem]:
+        """Send a strongly consistent Query."""
+        items = self._query(_make_key(kind, "")["pk"], prefix or "0", prefix + _BEHIND, consistent=True)
+        return [
+            WorkItem(
+                kind,
+                item["sk"],
+                item.get("memo", ""),
+                from_text(item["until"]) if "until" in item else None,
+                int(item.get("done", 0)),
+            )
+            for item in items
+        ]
+
+    def remove(self, kind: str, name: str) -> None:
+        self._delete(_make_key(kind, name))
 
     def list_pauses(self) -> frozenset[Pause]:
         return frozenset(Pause(*item["sk"].split("#", 1)) for item in self._query(_PAUSES, "0", "~", consistent=True))
@@ -77,5 +99,5 @@ class LeanWork(CatalogTable):
         self._put(key) if on else self._delete(key)
 
 
-def _make_key(kind: str, stream: str) -> Item:
-    return {"pk": f"work#{kind}", "sk": stream}
+def _make_key(kind: str, name: str) -> Item:
+    return {"pk": f"work#{kind}", "sk": name}

@@ -138,6 +138,15 @@ class Rollups(Protocol):
     def clear_over(self, stream: str, rollup: str, bucket: datetime) -> None:
         """Remove the record that a bucket of a rollup has too many groups."""
 
+    def put_part(self, name: str, generation: int, chunks: Sequence[str]) -> None:
+        """Store the cells of a part of a bucket, in chunks of at most 300,000 characters, under a generation."""
+
+    def read_part(self, name: str, generation: int) -> str:
+        """Read the cells of a part that were stored under a generation."""
+
+    def clear_part(self, name: str) -> None:
+        """Remove the cells of a part, of all generations."""
+
     def forget(self, stream: str, rollup: str) -> None:
         """Remove every edge and every overfull bucket of a rollup, so that none of its buckets counts as sealed."""
 

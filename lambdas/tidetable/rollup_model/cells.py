@@ -34,8 +34,7 @@ from tidetable.rollup_model.numbers import Number, Numbers, Times, read_numbers
 from tidetable.statistics import PERCENTILES, TIMES
 
 ALL_SERIES, FIELDS_ID = "*", "fields"
-# At most this many field names are kept for one bucket.
-MAX_NAMES = 1_000
+MAX_NAMES = 1_000  # of fields, of one bucket
 # The most characters of the texts of all groups of a bucket. With characters of four bytes they take 1,030 MB while the
 # bucket is computed anew and written (measured); the refresher has 1,769.
 MAX_TEXTS = 40_000_000
@@ -104,12 +103,17 @@ class Bucket:
         self._count = self._folded = 0
         self.groups: dict[Group, GroupState] = {}
         self.names: dict[str, set[str]] = {}
-        self.texts = 0
+        # ``over`` are the groups of a part that has too many of them.
+        self.texts = self.over = 0
 
     @property
     def is_over(self) -> bool:
         """True if there are more groups, or longer texts of groups, than the rollup may have."""
-        return len(self.groups) > self._definition.max_groups or self.texts > MAX_TEXTS
+        return max(len(self.groups), self.over) > self._definition.max_groups or self.texts > MAX_TEXTS
+
+    def count_events(self) -> int:
+        """Count the events of all groups."""
+        return sum(state.count for state in self.groups.values())
 
     def describe_over(self) -> str:
         """Say why the bucket is over."""

@@ -21,6 +21,7 @@ from tidetable.rollup_model.cover import (
 )
 from tidetable.rollup_model.definition import Definition
 from tidetable.rollups.collect import collect_bucket
+from tidetable.rollups.parts import BucketPart
 from tidetable.rollups.services import BucketOver, Services
 from tidetable.rollups.writing import find_table, read_present, write_cells
 from tidetable.times import to_text
@@ -49,7 +50,8 @@ class RefreshReport:
 class RefreshRun(msgspec.Struct, frozen=True):
     """The work of one run on the rollups of the stream ``source``.
 
-    ``share`` returns the seconds that are left until other streams have a turn.
+    ``share`` returns the seconds that are left until other streams have a turn. ``parts`` are the parts of the
+    stream's buckets, and ``sizes`` the events of each rollup's last bucket that was read from events.
     """
 
     source: str
@@ -57,6 +59,8 @@ class RefreshRun(msgspec.Struct, frozen=True):
     services: Services
     report: RefreshReport
     share: Remaining
+    parts: Sequence[BucketPart] = ()
+    sizes: dict[str, int] = msgspec.field(default_factory=dict)
 
 
 def compute_bucket(
@@ -65,12 +69,13 @@ def compute_bucket(
     run: RefreshRun,
     state: RollupState,
     collected: tuple[datetime, Bucket] | None = None,
+    most: int | None = None,
 ) -> bool:
     """Compute a bucket and write its cells.
 
     If it has too many or too long groups, or a cell that DynamoDB refuses, record that instead and return False. If the
     bucket was read before, ``collected`` is the instant of that reading, and the content. Otherwise the bucket is read
-    here.
+    here; raises TooManyEvents if it has more than ``most`` events.
     """
     definition, services = version.definition, run.services
     read_at, content = collected or (services.clock.now(), None)
@@ -78,14 +83,16 @@ def compute_bucket(
     present = read_present(entry, bucket, services)
     if content is None:
         segments = choose_segments(definition, bucket, bucket + definition.every, run, state)
-        content = collect_bucket(definition, segments, services)
+        content = collect_bucket(definition, segments, services, most)
+        if not any(segment.definition for segment in segments):
+            run.sizes[definition.name] = content.count_events()
     services.require_time()
     try:
         if content.is_over:
             raise BucketOver(content.describe_over())
         write_cells(definition, entry, content.make_events(bucket), present, read_at, services)
     except BucketOver as error:
-        services.rollups.put_over(run.source, definition.name, bucket, len(content.groups))
+        services.rollups.put_over(run.source, definition.name, bucket, max(len(content.groups), content.over))
         run.report.over.append(f"{definition.stream} {to_text(bucket)}: {error}")
         return False
     if (definition.name, bucket) in state.over:

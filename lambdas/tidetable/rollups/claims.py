@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from tidetable.rollup_model.bounds import LEASE
 from tidetable.rollups.services import Services
-from tidetable.work.claim import hold_claim
+from tidetable.work.claim import HeldClaim, hold_claim
 
 # The kind of work.
 SEAL = "seal"
@@ -25,7 +25,7 @@ def shut_out_former(services: Services, length: timedelta) -> bool:
 
 
 @contextmanager
-def hold_sealing(services: Services, source: str, owner: str, length: timedelta) -> Iterator[bool]:
-    """Hold the claim of a stream's rollups during the block; yield False if another run has it."""
-    with hold_claim(services.work, SEAL, source, owner, services.clock.now(), length) as claim:
-        yield claim is not None
+def hold_sealing(services: Services, source: str, owner: str, length: timedelta) -> Iterator[HeldClaim | None]:
+    """Hold the claim of a stream's rollups during the block; yield None if another run has it."""
+    with hold_claim(services.work, SEAL, source, owner, services.clock.now(), length) as held:
+        yield held

@@ -9,6 +9,7 @@ from datetime import datetime
 from tidetable.catalog import GONE, Entry, GapReason, State
 from tidetable.errors import TableMissing
 from tidetable.events import Event
+from tidetable.forms.choose import choose_form
 from tidetable.forms.field_columns import DATA, FieldColumns
 from tidetable.ports import NotedSeries, Sketches
 from tidetable.ports.rollups import Span
@@ -22,7 +23,7 @@ from tidetable.query.whole import WholeBatch, WholeReader, make_query
 from tidetable.rollup_model.cells import MAX_TEXTS, Bucket, parse_cell, parse_names
 from tidetable.rollup_model.cover import CoveredSpan
 from tidetable.rollup_model.definition import Definition
-from tidetable.rollups.services import BucketBlocked, Services, Unfinished
+from tidetable.rollups.services import BucketBlocked, Services, TooManyEvents, Unfinished
 from tidetable.statistics import PERCENTILES
 from tidetable.times import from_text, to_text
 
@@ -34,6 +35,9 @@ _UNKNOWN = 4_000.0
 # At most this many buckets are read together. At most this many groups are in memory, without and with sketches (9 KB
 # each).
 MOST_TOGETHER, MOST_GROUPS, MOST_SKETCHES = 10, 200_000, 20_000
+# A bucket with too many events is taken to have this many times the events that were read. The next bucket is known
+# better.
+_GUESS = 4
 
 
 def _read_events(query: Query, entries: Sequence[Entry], services: Services, *, never: bool) -> Iterator[FieldColumns]:
@@ -128,10 +132,13 @@ def list_gone(stream: str, start: datetime, end: datetime, services: Services) -
     ]
 
 
-def collect_bucket(definition: Definition, segments: Iterable[CoveredSpan], services: Services) -> Bucket:
+def collect_bucket(
+    definition: Definition, segments: Iterable[CoveredSpan], services: Services, most: int | None = None
+) -> Bucket:
     """Compute a bucket from the events or cells of its segments. Stop as soon as there are too many groups.
 
-    Raises BucketBlocked if the bucket cannot be read completely, Unfinished if the time is up.
+    Raises BucketBlocked if the bucket cannot be read completely, Unfinished if the time is up, and TooManyEvents as soon
+    as a segment has more than ``most`` events, if it is divisible.
     """
     reader = services.reader
     bucket = Bucket(definition, reader.sketches)
@@ -139,15 +146,28 @@ def collect_bucket(definition: Definition, segments: Iterable[CoveredSpan], serv
         stream = definition.source if finer is None else finer.stream
         entries = services.catalog.entries(stream, start, end, consistent=True)
         query = make_query(stream, start, end)
+        count, limit = 0, most if is_divisible(definition, entries) else None
         for columns in _read_events(query, entries, services, never=finer is None):
             if finer is None:
                 bucket.add(columns)
+                count += len(columns)
+                if limit is not None and count > limit:
+                    raise TooManyEvents(count * _GUESS)
             else:
                 _merge_cells(bucket, columns, finer, definition, reader.sketches)
             if bucket.is_over:
                 break
     bucket.fold()
     return bucket
+
+
+def is_divisible(definition: Definition, entries: Iterable[Entry]) -> bool:
+    """True if a bucket that is read from these tables can be divided: its events are plain, in the order of time.
+
+    A part of a table with packs also reads the packs that begin before it. If series are read one by one, each part
+    costs a request for each series.
+    """
+    return definition.period is None and not any(choose_form(entry.layout).span for entry in entries)
 
 
 def _merge_cells(

@@ -9,29 +9,29 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from datetime import datetime, timedelta
+from datetime import timedelta
 from operator import attrgetter
 from zlib import crc32
 
+import msgspec
+from msgspec.structs import replace
+
 from tidetable.errors import StoreUnavailable, TableThrottled, describe_error
-from tidetable.ports.rollups import Edge, RollupState
+from tidetable.ports.rollups import RollupState
 from tidetable.query.model import RESERVE
 from tidetable.remaining import limit_time
-from tidetable.rollup_model.bounds import DEFINED_AHEAD, can_seal
-from tidetable.rollup_model.cells import Bucket
-from tidetable.rollup_model.cover import DefinitionVersion, list_versions
 from tidetable.rollup_model.definition import Definition
-from tidetable.rollups.bucket import RefreshReport, RefreshRun, choose_segments, compute_bucket
+from tidetable.rollups.bucket import RefreshReport, RefreshRun
 from tidetable.rollups.claims import SEAL, hold_sealing, shut_out_former
-from tidetable.rollups.collect import MOST_TOGETHER, collect_together, find_end_of_gone
-from tidetable.rollups.due import has_begun, has_work, is_due, measure_lag, measure_waiting
-from tidetable.rollups.reseal import reseal_buckets, sweep_rested
-from tidetable.rollups.series_index_upkeep import begin_noting, find_noted_start, sweep_notes
-from tidetable.rollups.services import BucketBlocked, Services, ShareUsed, Superseded, Unfinished
-from tidetable.work.claim import rests
+from tidetable.rollups.due import has_work, measure_lag, measure_waiting
+from tidetable.rollups.parts import PART, BucketPart, compute_part, list_parts, remove_parts
+from tidetable.rollups.seal import seal_stream
+from tidetable.rollups.services import Divided, Services, ShareUsed, Superseded, Unfinished
+from tidetable.work.claim import hold_claim, rests
 
 # The seconds of a run that a stream may use before the other streams had a turn. A bucket that was begun is finished.
 _SHARE = 60.0
+_SIZES = msgspec.json.Decoder(dict[str, int]).decode
 
 
 def refresh_rollups(
@@ -46,128 +46,139 @@ def refresh_rollups(
     """
     if not shut_out_former(services, length):
         return None
-    pauses, report = services.work.list_pauses(), RefreshReport()
-    ordered = list(definitions.items())
-    first = crc32(owner.encode()) % max(len(ordered), 1)
-    waiting = deque(ordered[first:] + ordered[:first])
-    while waiting:
-        source, rollups = waiting.popleft()
+    return _Turns(definitions, services, owner, length).take()
+
+
+class _Turns:
+    """The turns of one run: of the streams, and of the parts of long buckets."""
+
+    def __init__(
+        self, definitions: Mapping[str, Sequence[Definition]], services: Services, owner: str, length: timedelta
+    ) -> None:
+        self._definitions = definitions
+        self._services = services
+        self._owner = owner
+        self._length = length
+        self._report = RefreshReport()
+        self._pauses = services.work.list_pauses()
+        self._parts = list_parts(services)
+        # Of each stream: its marks and its lag after its turn.
+        self._standings: dict[str, tuple[int, timedelta]] = {}
+
+    def take(self) -> RefreshReport:
+        """Take all turns for which there is time."""
+        ordered = list(self._definitions)
+        first = crc32(self._owner.encode()) % max(len(ordered), 1)
+        waiting = deque(ordered[first:] + ordered[:first])
+        while waiting:
+            while waiting:
+                source = waiting.popleft()
+                if self._visit_stream(source):
+                    waiting.append(source)
+            if self._parts:
+                waiting += self._work_on_parts()
+        report = self._report
+        report.marks = sum(marks for marks, _ in self._standings.values())
+        report.lag = max((lag for _, lag in self._standings.values()), default=timedelta(0))
+        report.finished &= all(part.item.done for part in self._parts)
+        return report
+
+    def _visit_stream(self, source: str) -> bool:
+        """Do the due work of a stream, if no other run has it; return True if it needs another turn."""
+        services, report = self._services, self._report
         share = limit_time(_SHARE, services.clock, services.remaining)
-        run = RefreshRun(source, sorted(rollups, key=attrgetter("every")), services, report, share)
+        definitions = sorted(self._definitions[source], key=attrgetter("every"))
+        run = RefreshRun(source, definitions, services, report, share)
         state: RollupState | None = None
+        again = False
         try:
             state = services.rollups.read_at_once(source)
-            if has_work(run.definitions, state, services.clock.now()) and not rests(SEAL, source, pauses):
+            if has_work(definitions, state, services.clock.now()) and not rests(SEAL, source, self._pauses):
                 state = None
-                with hold_sealing(services, source, owner, length) as free:
-                    if free:
-                        _refresh_stream(run)
+                self._seal_stream(run)
         except ShareUsed:
-            waiting.append((source, rollups))
-            continue
+            again = True
+        except Divided:
+            # The parts have their turns after the streams.
+            self._parts = list_parts(services)
         except Unfinished:
             report.finished = False
-        except (StoreUnavailable, TableThrottled, Superseded) as error:
-            report.failed.append(f"{source}: {error}")
         except Exception as error:  # for example a damaged pack of this stream, which each run finds again
-            report.failed.append(f"{source}: {describe_error(error)}")
+            self._note_failure(source, error)
         with suppress(StoreUnavailable, TableThrottled):
-            _note_standing(run, state or services.rollups.read_at_once(source))
-    return report
+            self._note_standing(run, state or services.rollups.read_at_once(source))
+        return again
 
+    def _seal_stream(self, run: RefreshRun) -> None:
+        with hold_sealing(self._services, run.source, self._owner, self._length) as held:
+            if held is None:
+                return
+            # Only the run that has the stream adds parts, so none are added from here on.
+            own = replace(run, parts=list_parts(self._services, run.source), sizes=_SIZES(held.memo or "{}"))
+            try:
+                seal_stream(own)
+            finally:
+                held.memo = msgspec.json.encode(own.sizes, order="sorted").decode()
 
-def _note_standing(run: RefreshRun, state: RollupState) -> None:
-    """Add the marks and the lag that a stream has after its turn to the report."""
-    report, now = run.report, run.services.clock.now()
-    report.marks += len(state.marks)
-    lags = [measure_lag(definition, state, now) for definition in run.definitions]
-    report.lag = max([report.lag, *lags, measure_waiting(state, now)])
+    def _note_failure(self, source: str, error: Exception) -> None:
+        known = isinstance(error, StoreUnavailable | TableThrottled | Superseded)
+        self._report.failed.append(f"{source}: {error if known else describe_error(error)}")
 
+    def _note_standing(self, run: RefreshRun, state: RollupState) -> None:
+        now = self._services.clock.now()
+        lags = [measure_lag(definition, state, now) for definition in run.definitions]
+        self._standings[run.source] = len(state.marks), max([*lags, measure_waiting(state, now)])
 
-def _refresh_stream(run: RefreshRun) -> None:
-    """Seal and reseal the due buckets of one stream.
+    def _work_on_parts(self) -> list[str]:
+        """Work on parts, of each stream in turn, until the last part of a bucket is finished; return its stream.
 
-    The definitions have the finest rollup first, because coarser rollups are computed from finer rollups.
-    """
-    services = run.services
-    ahead = max(definition.ahead for definition in run.definitions)
-    state = begin_noting(run.source, ahead, services.rollups.read_at_once(run.source), services)
-    for definition in run.definitions:
-        _begin_definition(definition, state, services)
-    is_resealed = reseal_buckets(run)
-    for definition in run.definitions:
-        # Marks and edges have changed since the last reading.
-        state = services.rollups.read_at_once(run.source)
-        for version in reversed(list_versions(definition, state)):
-            state = _seal_buckets(version, run, state)
-    if not is_resealed:
-        raise ShareUsed("the share is used")
-    sweep_rested(run, state)
-    sweep_notes(run.source, state, services)
+        Returns an empty list if no part is free, or if the time is up.
+        """
+        services = self._services
+        failed: set[str] = set()
+        while services.remaining() > RESERVE:
+            self._parts = list_parts(services)
+            self._remove_unknown()
+            free = [part for part in self._parts if part.source not in failed and self._is_free(part)]
+            if not free:
+                break
+            for part in {part.source: part for part in reversed(free)}.values():
+                try:
+                    is_last = self._work_on_part(part)
+                except Unfinished:
+                    self._report.finished = False
+                    return []
+                except Exception as error:
+                    failed.add(part.source)
+                    self._note_failure(part.source, error)
+                else:
+                    if is_last:
+                        return [part.source]
+        return []
 
+    def _is_free(self, part: BucketPart) -> bool:
+        until = part.item.until
+        busy = until is not None and self._services.clock.now() < until
+        return not (part.item.done or busy or rests(SEAL, part.source, self._pauses))
 
-def _begin_definition(definition: Definition, state: RollupState, services: Services) -> None:
-    """Write the edge of a new definition. Its first bucket begins when every process has the new configuration."""
-    start = services.clock.now() + DEFINED_AHEAD
-    versions = list_versions(definition, state)
-    if has_begun(definition, versions):
-        return
-    if versions:
-        # If the definition changed twice within minutes, the former edge is still in the future: begin after it.
-        start = max(start, versions[0].edge.sealed + timedelta(seconds=1))
-    if definition.period is not None:
-        if state.noted_since is None:
-            return
-        start = find_noted_start(start, definition.period, state.noted_since)
-    start = definition.ceil(start)
-    services.rollups.put_edge(definition.source, Edge(definition.name, start, start, definition.text), None)
+    def _work_on_part(self, part: BucketPart) -> bool:
+        """Compute a part; return True if it was the last of its bucket that was not finished."""
+        services = self._services
+        definition = self._find_definition(part)
+        now, length = services.clock.now(), self._length
+        with hold_claim(services.work, PART, part.item.name, self._owner, now, length, added=True) as held:
+            if held is None or definition is None:
+                return False
+            compute_part(part, held, definition, services)
+        siblings = list_parts(services, part.source)
+        return all(other.item.done for other in siblings if other.bucket == part.bucket and other.rollup == part.rollup)
 
+    def _find_definition(self, part: BucketPart) -> Definition | None:
+        rollups = self._definitions.get(part.source, ())
+        return next((definition for definition in rollups if definition.name == part.rollup), None)
 
-def _seal_buckets(version: DefinitionVersion, run: RefreshRun, state: RollupState) -> RollupState:
-    """Seal the due buckets of a version, the oldest first; return the state with the moved edge."""
-    definition, services = version.definition, run.services
-    together: dict[datetime, tuple[datetime, Bucket]] = {}
-    is_first = True
-    while is_due(version, services.clock.now()):
-        edge, bucket = version.edge, version.edge.sealed
-        end = bucket + definition.every
-        if not is_first and run.share() <= 0:
-            raise ShareUsed("the share is used")
-        if services.remaining() < RESERVE:
-            raise Unfinished("the time is up")
-        try:
-            if bucket not in together:
-                together = _read_together(version, bucket, run, state)
-            is_kept = compute_bucket(version, bucket, run, state, together.pop(bucket, None))
-        except BucketBlocked as error:
-            behind = find_end_of_gone(run.source, bucket, end, services)
-            if behind is None:
-                run.report.blocked.append(f"{definition.stream}: {error}")
-            elif version.limit is None:
-                start = definition.ceil(behind)
-                services.rollups.put_edge(run.source, Edge(definition.name, start, start, edge.definition), None)
-            return state
-        advanced = edge._replace(sealed=end)
-        if not services.rollups.put_edge(run.source, advanced, edge):
-            raise Superseded(f"the edge of {definition.stream} was moved by another run")
-        run.report.sealed += is_kept
-        state = state._replace(edges=[advanced if other == edge else other for other in state.edges])
-        version, is_first = version._replace(edge=advanced), False
-    return state
-
-
-def _read_together(
-    version: DefinitionVersion, bucket: datetime, run: RefreshRun, state: RollupState
-) -> dict[datetime, tuple[datetime, Bucket]]:
-    """If that is cheaper, read several due buckets in one pass, each with the instant when reading began."""
-    definition, now = version.definition, run.services.clock.now()
-    due = 1
-    while due < MOST_TOGETHER and can_seal(bucket + (due + 1) * definition.every, now):
-        due += 1
-    if version.limit is not None:
-        due = min(due, (version.limit - bucket) // definition.every)
-    end = bucket + due * definition.every
-    # It costs less to compute a bucket from the cells of finer rollups.
-    if due < 2 or any(segment.definition for segment in choose_segments(definition, bucket, end, run, state)):
-        return {}
-    return {at: (now, content) for at, content in collect_together(definition, bucket, due, run.services).items()}
+    def _remove_unknown(self) -> None:
+        """Remove the parts of rollups that the configuration does not have any more."""
+        unknown = [part for part in self._parts if self._find_definition(part) is None]
+        remove_parts(unknown, self._services)
+        self._parts = [part for part in self._parts if part not in unknown]

@@ -29,6 +29,18 @@ class Unfinished(TidetableError):
     """The time of this run is up; the next run goes on."""
 
 
+class Divided(Unfinished):
+    """A bucket has too many events for one reading: its parts are work items, which are not all finished."""
+
+
+class TooManyEvents(TidetableError):
+    """A bucket has more events than are read at once; ``events`` is an estimate of their number."""
+
+    def __init__(self, events: int) -> None:
+        super().__init__(f"about {events} events")
+        self.events = events
+
+
 class ShareUsed(Unfinished):
     """The stream has had its share of this run; it goes on after the other streams."""
 
