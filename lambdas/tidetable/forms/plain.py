@@ -13,7 +13,6 @@ from tidetable.forms.field_columns import FieldColumns
 from tidetable.forms.form import Puts, Shrink, Source
 from tidetable.layout import Layout
 from tidetable.ports import Compressor, FieldPage, Page, Put, Slot
-from tidetable.versions.writing import make_first_version
 
 # The archived items that are written together.
 _WRITTEN_TOGETHER = 400
@@ -92,6 +91,8 @@ class PlainForm:
             for index in self._indexes:
                 item |= index.make_attributes(event)
         if versioned:
+            from tidetable.versions.writing import make_first_version  # queries, which import this module, do not write
+
             put = Put(put.table, make_first_version(item, item["data"]))
         return shrink(put.item) if versioned or is_large else put
 
