@@ -140,7 +140,7 @@ def read_fields(table: Any, key: str) -> tuple[int, int]:
             key, "2026-03-01T00:00:00.000000Z", "2026-03-02T00:00:00.000000Z", ("temp", "status"), False
         )
         while True:
-            text = column_read.read_page(
+            text, _ = column_read.read_page(
                 keys, table.manifest(key), lambda part: parquet.ParquetFile(BytesIO(table.bucket[part.key]))
             )
             page = wire.decode_columns(json.loads(json.dumps(wire.encode_columns(text))))

@@ -21,7 +21,7 @@ from bench.deployed import restart_as_deployed
 from bench.results import note_ratios
 
 OLD = "01969c8d"
-SIDE = Path(__file__).with_name("whole_side.py")
+SIDE, ARCHIVE_SIDE = (Path(__file__).with_name(name) for name in ("whole_side.py", "archive_side.py"))
 
 
 @contextmanager
@@ -48,6 +48,23 @@ def measure(tree: Path, shards: int, events: int, groups: int, stats: str, batch
     return json.loads(run.stdout)
 
 
+def measure_archives(old: Path) -> None:
+    """Archive and read 100,000 events, plain and packed, with both trees in turn; the least CPU of three runs counts."""
+    ratios: dict[str, Any] = {}
+    for name, batch in (("archive", 0), ("packed_archive", 500)):
+        runs: dict[Path, list[Any]] = {ROOT: [], old: []}
+        for _ in range(3):
+            for tree, figures in runs.items():
+                command = [sys.executable, str(ARCHIVE_SIDE), str(tree), "8", "100000", str(batch)]
+                run = subprocess.run(command, check=True, capture_output=True, text=True)  # noqa: S603
+                print(name, tree.name, run.stdout.strip())
+                figures.append(json.loads(run.stdout))
+        for figure in ("cpu", "read_cpu", "units"):
+            ours, theirs = (min(run[figure] for run in figures) for figures in runs.values())
+            ratios[f"{name}_{figure}_over_old"] = ours / theirs
+    note_ratios(**ratios)
+
+
 def main() -> None:
     """Measure both sides, and write the ratios to bench/results.json."""
     wide, narrow = (measure(ROOT, shards, 120_000, 1_000, "count,sum") for shards in (200, 1))
@@ -56,6 +73,7 @@ def main() -> None:
     with check_out_old() as old:
         plain = [measure(tree, 10, 100_000, 1_000, "count,p95")["cpu"] for tree in (ROOT, old)]
         packed = [measure(tree, 200, 20_000, 1_000, "count,p95", 500)["cpu"] for tree in (ROOT, old)]
+        measure_archives(old)
     note_ratios(
         aggregate_200_shards_further_requests=wide["requests"] - narrow["requests"],
         aggregate_200_shards_units_over_1_shard=wide["units"] / narrow["units"],

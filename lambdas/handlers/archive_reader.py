@@ -16,7 +16,9 @@ from tidetable.archive.wire import decode_request, decode_whole_request, encode_
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:  # noqa: ARG001 - Lambda's signature
     """Answer one page: of events in order, or of columns."""
     if (whole := decode_whole_request(event)) is not None:
-        return encode_columns(wiring_upkeep.pipeline().part_reader.read_whole(whole))
+        columns = wiring_upkeep.pipeline().part_reader.read_whole(whole)
+        count(ArchivedEventsRead=columns.events)
+        return encode_columns(columns.text)
     keys, limit, ascending = decode_request(event)
     page = read_archive(keys, wiring_upkeep.pipeline().part_reader, limit=limit, ascending=ascending)
     count(ArchivedEventsRead=len(page.events))

@@ -1,6 +1,7 @@
 """Parts in a bucket: what a read of them asks the bucket for, and what it says of an object that is damaged."""
 
 import json
+from hashlib import sha256
 from io import BytesIO
 from typing import Any
 
@@ -16,7 +17,7 @@ from tests.worlds.parts import make_item
 from tidetable.archive.manifest import Manifest, Part
 from tidetable.errors import ArchiveFailed
 from tidetable.layout import Layout
-from tidetable.ports import ArchiveRange
+from tidetable.ports import ArchiveRange, WholeRange
 
 LAYOUT = Layout("series", 2, "id")
 WHOLE = ArchiveRange("m", "", "~")
@@ -34,6 +35,11 @@ class Bucket:
         if key not in self.objects:
             raise ClientError({"Error": {"Code": "NoSuchKey", "Message": "no such key"}}, "GetObject")
         return self.objects[key]
+
+    def get_changed(self, key: str, etag: str) -> tuple[bytes | None, str]:
+        body = self.get(key)
+        now = sha256(body).hexdigest()
+        return (None if now == etag else body), now
 
     def get_range(self, key: str, start: int, end: int) -> bytes:
         body = self.get(key)
@@ -57,9 +63,9 @@ def short_tail(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("start", "count", "read", "requests"),
     [
-        (95, 3, [95, 96, 97], []),
-        (90, 10, list(range(90, 100)), []),
-        (97, 50, [97, 98, 99], []),
+        (95, 3, [95, 96, 97], [(90, 100)]),
+        (90, 10, list(range(90, 100)), [(90, 100)]),
+        (97, 50, [97, 98, 99], [(90, 100)]),
         (100, 5, [], []),
         (120, 5, [], []),
         (0, 4, [0, 1, 2, 3], [(0, 4)]),
@@ -72,11 +78,15 @@ def test_only_what_lies_before_the_end_of_an_object_is_requested(
     start: int, count: int, read: list[int], requests: list[Any]
 ) -> None:
     file, bucket = ranged(bytes(range(100)))
-    assert bucket.requests == [(90, 100)]
     file.seek(start)
     assert list(file.read(count)) == read
     assert file.tell() == start + len(read)
-    assert bucket.requests[1:] == requests
+    assert bucket.requests == requests
+    file.seek(99)
+    assert list(file.read(1)) == [99]
+    assert bucket.requests == [*requests, *([] if requests == [(90, 100)] else [(90, 100)])], (
+        "the end is requested once"
+    )
 
 
 def test_an_object_that_is_shorter_than_an_end_comes_with_one_request() -> None:
@@ -87,8 +97,11 @@ def test_an_object_that_is_shorter_than_an_end_comes_with_one_request() -> None:
 
 def test_a_quarter_of_a_mebibyte_comes_with_the_first_request() -> None:
     """The footer and, of a small part, everything: a request costs more than these bytes."""
-    assert ranged(bytes(262_144))[1].requests == [(0, 262_144)]
-    assert ranged(bytes(262_145))[1].requests == [(1, 262_145)]
+    for size, requests in ((262_144, [(0, 262_144)]), (262_145, [(1, 262_145)])):
+        file, bucket = ranged(bytes(size))
+        file.seek(-8, 2)
+        file.read(8)
+        assert bucket.requests == requests
 
 
 @pytest.mark.usefixtures("short_tail")
@@ -151,6 +164,27 @@ def test_an_object_that_is_missing_cut_or_damaged_is_named() -> None:
             objects.objects["p"] = damaged
         with pytest.raises(ArchiveFailed, match=r"^the archive's object p is missing or damaged: ."):
             list(reader.events(part, WHOLE, LAYOUT, ascending=True))
+
+
+def test_the_columns_of_an_archive_name_a_damaged_part_and_keep_what_does_not_change() -> None:
+    """A page begins with the manifest and the footers of its parts: the second page has both already."""
+    objects, part = archived()
+    bucket: Any = objects
+    reader = S3PartReader(bucket)
+    keys = WholeRange("m", "2026-03-01T00:00:00.000000Z", "2026-03-02T00:00:00.000000Z", ("n",), ids=False)
+    page = reader.read_whole(keys)
+    assert (page.events, json.loads(page.text)["values"]["n"]) == (300, [n * n for n in range(300)])
+    first, objects.requests = objects.requests, []
+    assert reader.read_whole(keys) == page
+    assert (first[0], len(objects.requests)) == ("m", len(first))
+    body = objects.objects["p"]
+    objects.objects["p"] = body[:4] + bytes(2_000) + body[2_004:]
+    with pytest.raises(ArchiveFailed, match=r"^the archive's object p is missing or damaged: ."):
+        reader.read_whole(keys)
+    del objects.objects["p"]
+    with pytest.raises(ArchiveFailed, match=r"^the archive's object p is missing or damaged: ."):
+        reader.read_whole(keys)
+    assert reader.manifest("m").parts == (part,)
 
 
 @pytest.mark.parametrize("kept", [{}, {"pandas": "{}"}], ids=["no metadata", "another program's metadata"])

@@ -94,10 +94,11 @@ def read_pages(
     while True:
         sent = decode_whole_request(json.loads(json.dumps(encode_whole_request(keys))))
         assert sent == keys
-        text = column_read.read_page(
+        text, events = column_read.read_page(
             keys, manifest, lambda part: pq.ParquetFile(BytesIO(bodies[part.key])), most_bytes=most_bytes
         )
         page = decode_columns(json.loads(json.dumps(encode_columns(text))))
+        assert len(page.times) == events
         yield page
         if page.reached is None:
             return

@@ -1,6 +1,7 @@
 """Several runs of an export: they share a plan, none works beside another, and the manifest says what they made."""
 
 import json
+from contextlib import suppress
 from datetime import datetime, timedelta
 from io import BytesIO
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 
 from tests.fakes import FakeCatalog, FakeClock
 from tests.worlds.archives import NOW, START, World, some, throttle_second_segment
-from tidetable.archive import Exporter
+from tidetable.archive import Exporter, segment
 from tidetable.archive.digest import join_digests
 from tidetable.archive.pacing import Pacer
 from tidetable.archive.ports import RawPage
@@ -89,6 +90,56 @@ def test_a_run_that_is_not_the_last_leaves_the_plan_and_the_progress_of_each_seg
     assert not world.run().done
     names = sorted(key.rpartition("/")[2] for key in world.bucket if "_progress-" in key)
     assert names == ["_progress-plan.json", "_progress-segment-000.json", "_progress-segment-001.json"]
+
+
+def read_records(world: World) -> list[list[str]]:
+    """The parts that each record of the progress names."""
+    keys = sorted((key for key in world.bucket if "_progress-segment" in key), key=lambda key: (len(key), key))
+    return [[part["key"].rpartition("-")[2][:5] for part in json.loads(world.bucket[key])["parts"]] for key in keys]
+
+
+def test_a_record_of_the_progress_has_few_parts_and_runs_go_on_after_any_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A record is written anew for each part: of thousands of parts, one record would be written in all its lengths."""
+    whole = World(some(60))
+    whole.part_bytes = 1_500
+    expected = whole.archive().archive
+    assert expected is not None
+    keys = [part.key for part in whole.manifest(expected.manifest).parts]
+    assert len(keys) > 6
+    monkeypatch.setattr(segment, "_PARTS_OF_RECORD", 2)
+    most = 0
+    for calls in range(1, 200):
+        world = World(some(60))
+        world.part_bytes, world.calls = 1_500, calls
+        with suppress(KeyboardInterrupt):
+            world.run()
+        records = read_records(world)
+        assert [name for names in records for name in names] == [f"{n:05d}" for n in range(sum(map(len, records)))]
+        assert all(len(names) == 2 for names in records[:-1])
+        assert all(len(names) <= 2 for names in records)
+        most = max(most, len(records))
+        world.calls, done = 10**9, world.state is State.ARCHIVED
+        world.clock.sleep(10**9)  # The lease of the stopped run ends.
+        facts = world.archive().archive
+        assert facts is not None
+        assert [part.key for part in world.manifest(facts.manifest).parts] == keys
+        if done:
+            break
+    assert most > 2
+
+
+def test_an_archive_whose_progress_is_one_long_record_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(some(60))
+    world.part_bytes, world.calls = 1_500, 30
+    with pytest.raises(KeyboardInterrupt):
+        world.run()
+    (names,) = read_records(world)
+    assert len(names) > 3
+    monkeypatch.setattr(segment, "_PARTS_OF_RECORD", 2)
+    world.calls = 10**9
+    world.clock.sleep(10**9)  # The lease of the stopped run ends.
+    assert world.archive().archive is not None
+    assert len(world.parts) > len(names)
 
 
 def test_runs_that_find_no_event_go_on_where_the_last_run_ended(monkeypatch: pytest.MonkeyPatch) -> None:

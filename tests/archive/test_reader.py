@@ -4,6 +4,7 @@ import importlib
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any
 
 import msgspec
@@ -11,10 +12,11 @@ import pytest
 
 import settings
 import wiring
+from aws.archive.column_read import ColumnsPage
 from tests.api.gateway import Context
-from tidetable.archive.wire import encode_page, encode_request
+from tidetable.archive.wire import decode_columns, encode_page, encode_request, encode_whole_request
 from tidetable.events import Event
-from tidetable.ports import ArchivePage, ArchiveRange
+from tidetable.ports import ArchiveColumns, ArchivePage, ArchiveRange, WholeRange
 from wiring_upkeep import Upkeep
 
 EVENTS = [Event("a", datetime(2026, 3, 1, tzinfo=UTC), str(number), {"n": number}) for number in range(3)]
@@ -51,3 +53,25 @@ def test_a_page_of_the_range_is_read_in_its_order_and_counted(
     assert read == [(keys, "parts", limit, ascending)]
     assert found == encode_page(ArchivePage(EVENTS, more=True))
     assert counted["ArchivedEventsRead"] == 3
+
+
+def test_a_page_of_columns_is_read_and_counted(reader: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = WholeRange("manifest", "2026-03-01T00:00:00.000000Z", "2026-03-02T00:00:00.000000Z", ("n",), ids=False)
+    text = (
+        '{"reached":null,"skip":0,"read":3,"times":["t","u"],"names":["b","a"],"which":[1,0],"ids":[],'
+        '"values":{"n":[1.5,null]}}'
+    )
+    counted: dict[str, float] = {}
+
+    class Parts:
+        def read_whole(self, asked: WholeRange) -> tuple[str, int]:
+            assert asked == keys
+            return ColumnsPage(text, 2)
+
+    monkeypatch.setattr("handlers._observe.metrics.add_metric", lambda name, _, value: counted.update({name: value}))
+    with wiring.serve_pipeline(Upkeep(part_reader=Parts())):
+        found = reader.handler(json.loads(json.dumps(encode_whole_request(keys))), Context())
+    assert decode_columns(json.loads(json.dumps(found))) == ArchiveColumns(
+        ["t", "u"], ["a", "b"], [], {"n": [Decimal("1.5"), None]}, None, 0, 3
+    )
+    assert counted["ArchivedEventsRead"] == 2

@@ -66,6 +66,7 @@ class World:
         self.slept: list[float] = []
         self.seconds = 1e9
         self.policy = ""
+        self.part_bytes = 8_000
         self.capacity = LADDER
         self.time_travel = False
         self.catalog.add(Entry("s", find_containing(START, Kind.DAY), "t", LAYOUT, State.CLOSED, START))
@@ -140,7 +141,7 @@ class World:
             clock=self,
             complete=world.complete,
             pools=Serial,
-            part_bytes=8000,
+            part_bytes=self.part_bytes,
             time_travel=self.time_travel,
         )
         end = self.clock.now() + timedelta(seconds=self.seconds)

@@ -7,6 +7,9 @@ from datetime import datetime
 from io import BytesIO
 from typing import Any
 
+import pyarrow.parquet as pq
+
+from aws.archive.column_read import read_page
 from aws.archive.parquet import Parquet
 from aws.archive.range_read import read_between
 from aws.objects import S3Values
@@ -15,8 +18,9 @@ from tests.fakes.queue import Message
 from tests.fakes.stage import Stage
 from tidetable.archive.manifest import Part
 from tidetable.archive.reading import ArchivedEvent
+from tidetable.archive.wire import decode_columns, encode_columns
 from tidetable.layout import Key, Layout
-from tidetable.ports import ArchiveRange, Blob
+from tidetable.ports import ArchiveColumns, ArchiveRange, Blob, WholeRange
 from tidetable.times import from_text, to_text
 from wiring_upkeep import Upkeep
 
@@ -26,6 +30,12 @@ Files = dict[str, bytes]
 
 class _PartReader(FakeBucketReader):
     """Reads archives of the deployed format from a bucket in memory."""
+
+    def read_whole(self, keys: WholeRange) -> ArchiveColumns:
+        def open_part(part: Part) -> pq.ParquetFile:
+            return pq.ParquetFile(BytesIO(self._bucket.objects[part.key]))
+
+        return decode_columns(encode_columns(read_page(keys, self.manifest(keys.manifest), open_part).text))
 
     def events(self, part: Part, keys: ArchiveRange, layout: Layout, *, ascending: bool) -> Iterator[ArchivedEvent]:
         return read_between(BytesIO(self._bucket.objects[part.key]), keys, layout, ascending=ascending)

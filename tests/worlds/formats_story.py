@@ -11,7 +11,7 @@ from typing import Any
 from unittest.mock import patch
 
 import tidetable.large.forms
-import tidetable.large.shrink
+import tidetable.layout.period_layout
 from aws.feed_records import read_records
 from aws.feed_targets import FeedDeadLetters
 from tests.fakes import unpacker
@@ -45,7 +45,7 @@ def steady_chance() -> Iterator[None]:
 
     # The form of a large value does not depend on these limits, which are DynamoDB's. With them, the fixtures would be
     # a megabyte.
-    limits = patch.object(tidetable.large.shrink, "MAX_ITEM_BYTES", 4_000)
+    limits = patch.object(tidetable.layout.period_layout, "MAX_ITEM_BYTES", 4_000)
     chunks = patch.object(tidetable.large.forms, "CHUNK_BYTES", 3_000)
     with patch.object(os, "urandom", draw), limits, chunks:
         yield

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from aws.archive.key_columns import NEWEST_VERSION, list_version_columns, read_ids, render_times
-from aws.archive.range_read import may_match
+from aws.archive.range_read import may_match, name_damage
 from aws.archive.render import concatenate, escape_json, join_pieces, quote_name
 from aws.archive.rows import PartRows, join_chunks, read_note
 from aws.dynamodb.wire import plain
@@ -37,9 +37,17 @@ _LEAST_BYTES = 36
 _TEXT = pa.string()
 
 
+class ColumnsPage(NamedTuple):
+    """The columns of a page as JSON, and the number of its events."""
+
+    text: str
+    events: int
+
+
 class _Group(NamedTuple):
     """A row group of a part, with its bounds in time, in microseconds."""
 
+    part: Part
     file: pq.ParquetFile
     number: int
     first: int
@@ -56,21 +64,25 @@ class _Group(NamedTuple):
 
 def read_page(
     keys: WholeRange, manifest: Manifest, open_part: Callable[[Part], pq.ParquetFile], *, most_bytes: int = _MOST_BYTES
-) -> str:
+) -> ColumnsPage:
     """Read the first events of a range, and return them as JSON: see ``tidetable.archive.wire.decode_columns``."""
     start, end = (to_micros(from_text(text)) for text in (keys.start, keys.end))
-    groups = [
-        group
-        for part in manifest.find_parts(
-            *(manifest.layout.make_edge(from_text(text)) for text in (keys.start, keys.end))
-        )
-        for group in _list_groups(open_part(part), keys)
-        if group.overlaps(start, end)
-    ]
+    low, high = (manifest.layout.make_edge(from_text(text)) for text in (keys.start, keys.end))
+    groups = list[_Group]()
+    for part in manifest.find_parts(low, high):
+        with name_damage(part.key):
+            groups += [group for group in _list_groups(part, open_part(part), keys) if group.overlaps(start, end)]
     edge = find_portion_end([group.span for group in groups], start, end, _MOST_EVENTS)
-    read = [_read_group(group, keys, manifest.layout, start, edge) for group in groups if group.overlaps(start, edge)]
+    read, unread = list[tuple[pa.Table, pa.Array]](), keys.skip + _MOST_EVENTS
+    for group in groups:
+        # The events of a single time come in the order of row groups: it need not be read to its end.
+        if group.overlaps(start, edge) and (edge > start + 1 or unread >= 0):
+            with name_damage(group.part.key):
+                read.append(_read_group(group, keys, manifest.layout, start, edge))
+            unread -= len(read[-1][0])
     if not read:
-        return _write_json({"reached": None if edge >= end else to_text(from_micros(edge)), "skip": 0, "read": 0}, keys)
+        facts = {"reached": None if edge >= end else to_text(from_micros(edge)), "skip": 0, "read": 0}
+        return ColumnsPage(_write_json(facts, keys), 0)
     table = pa.concat_tables([some for some, _ in read]).combine_chunks()
     # The sort is stable, so events of one time come in the order of parts and rows, in every page.
     table = table.take(pc.sort_indices(table.column("time"))).slice(keys.skip)
@@ -83,17 +95,17 @@ def read_page(
         skip = shown + (keys.skip if shown and reached == start else 0)
     looked = sum(len(times) if reached is None else pc.sum(pc.less(times, reached)).as_py() or 0 for _, times in read)
     facts = {"reached": None if reached is None else to_text(from_micros(reached)), "skip": skip, "read": looked}
-    return _write_json(facts, keys, table.slice(0, count))
+    return ColumnsPage(_write_json(facts, keys, table.slice(0, count)), count)
 
 
-def _list_groups(file: pq.ParquetFile, keys: WholeRange) -> Iterator[_Group]:
+def _list_groups(part: Part, file: pq.ParquetFile, keys: WholeRange) -> Iterator[_Group]:
     note = read_note(file.schema_arrow)
     for number in range(file.num_row_groups):
         group = file.metadata.row_group(number)
         times = group.column(0).statistics
         if may_match(group, note, keys.conditions):
             first, last = (to_micros(time.replace(tzinfo=UTC)) for time in (times.min, times.max))
-            yield _Group(file, number, first, last, group.num_rows)
+            yield _Group(part, file, number, first, last, group.num_rows)
 
 
 def _read_group(group: _Group, keys: WholeRange, layout: Layout, start: int, edge: int) -> tuple[pa.Table, pa.Array]:
@@ -164,7 +176,7 @@ def _count_fitting(table: pa.Table, most_bytes: int) -> int:
         if name not in ("time", "series"):
             sizes = pc.add(sizes, pc.fill_null(pc.binary_length(table.column(name)), 4))
     fitting = pc.sum(pc.less_equal(pc.cumulative_sum(sizes), most_bytes)).as_py() or 0
-    return min(max(fitting, 1), _MOST_EVENTS)
+    return min(max(fitting, 1), _MOST_EVENTS, len(table))
 
 
 def _write_json(facts: Mapping[str, Any], keys: WholeRange, table: pa.Table | None = None) -> str:

@@ -3,20 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC
 from decimal import Decimal
 from io import RawIOBase
 from typing import IO, Any
 
 import pyarrow.parquet as pq
+from botocore.exceptions import BotoCoreError, ClientError
 
 from aws.archive.data_columns import Column
 from aws.archive.rows import Note, PartRows, read_note
-from tidetable.archive.reading import ArchivedEvent
+from tidetable.archive.reading import ArchivedEvent, describe_damage
 from tidetable.conditions import Condition, read_numbers
 from tidetable.layout import Layout
 from tidetable.ports import ArchiveRange
 from tidetable.times import from_text
+
+
+@contextmanager
+def name_damage(key: str) -> Iterator[None]:
+    """Turn every error of the block into the error for an object of the archive that cannot be read."""
+    try:
+        yield
+    except (ClientError, BotoCoreError, OSError, ValueError) as error:
+        raise describe_damage(key, error) from error
 
 
 def read_between(

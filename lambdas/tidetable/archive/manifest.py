@@ -91,7 +91,7 @@ class ExportPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SegmentProgress(msgspec.Struct, frozen=True, kw_only=True):
-    """The progress of one segment: its verified parts, and the key after which to go on."""
+    """A record of the progress of one segment: some of its verified parts, and the key after which to go on."""
 
     parts: tuple[Part, ...] = ()
     after: Mapping[str, Any] | None = None
@@ -123,6 +123,7 @@ def make_plan_key(stream: str, label: str) -> str:
     return f"{make_progress_prefix(stream, label)}plan.json"
 
 
-def make_progress_key(stream: str, label: str, segment: int) -> str:
-    """Make the key of a segment's progress."""
-    return f"{make_progress_prefix(stream, label)}segment-{segment:03d}.json"
+def make_progress_key(stream: str, label: str, segment: int, number: int) -> str:
+    """Make the key of a record of a segment's progress; the first record is number 0."""
+    name = f"segment-{segment:03d}-{number:05d}" if number else f"segment-{segment:03d}"
+    return f"{make_progress_prefix(stream, label)}{name}.json"

@@ -19,6 +19,8 @@ from tidetable.remaining import Remaining
 # If less time than this is left, no page is fetched: the open part must still be written, read back and noted.
 _PART_SECONDS = 30.0
 _LONGEST_PAUSE = 4.0
+# A record of the progress is written anew for each part, so it has only this many parts. Then another record begins.
+_PARTS_OF_RECORD = 64
 
 
 @dataclass(slots=True)
@@ -35,22 +37,33 @@ class Segment:
     packs: int = 0
 
     def run(self) -> SegmentProgress:
-        """Write parts until the segment ends or the time is up."""
-        key = make_progress_key(self.entry.stream, self.entry.period.label, self.number)
-        stored = self.exporter.objects.find(key)
-        progress = msgspec.json.decode(stored, type=SegmentProgress) if stored is not None else SegmentProgress()
+        """Write parts until the segment ends or the time is up. Return the progress with all parts."""
+        *full, progress = self._read_records() or [SegmentProgress()]
+        before = [part for record in full for part in record.parts]
         while not progress.done:
             writer, self.packs = self.exporter.format.writer(self.entry.layout, self.plan.columns), 0
             after, ended = self._fill_part(writer, progress.after)
             if after == progress.after and not ended:
                 break
+            if len(progress.parts) >= _PARTS_OF_RECORD:
+                full, before = [*full, progress], [*before, *progress.parts]
+                progress = SegmentProgress()
             # Pages without events are progress, too: in a table with packs, a run on a slow table may read nothing else.
             parts = progress.parts
             if writer.facts.items:
-                parts = (*parts, self._write_verified_part(writer, len(parts)))
+                parts = (*parts, self._write_verified_part(writer, len(before) + len(parts)))
             progress = SegmentProgress(parts=parts, after=after, done=ended)
-            self.exporter.objects.put(key, msgspec.json.encode(progress))
-        return progress
+            self.exporter.objects.put(self._make_key(len(full)), msgspec.json.encode(progress))
+        return msgspec.structs.replace(progress, parts=(*before, *progress.parts))
+
+    def _read_records(self) -> list[SegmentProgress]:
+        records: list[SegmentProgress] = []
+        while (stored := self.exporter.objects.find(self._make_key(len(records)))) is not None:
+            records.append(msgspec.json.decode(stored, type=SegmentProgress))
+        return records
+
+    def _make_key(self, number: int) -> str:
+        return make_progress_key(self.entry.stream, self.entry.period.label, self.number, number)
 
     def _fill_part(
         self, writer: PartWriter, after: Mapping[str, object] | None
