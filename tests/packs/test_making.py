@@ -85,6 +85,19 @@ def test_if_suffixes_follow_from_the_series_a_request_makes_a_pack_per_suffix_an
     assert parse_address(pack.address).pk == pack.item["pk"]
 
 
+@pytest.mark.parametrize("until", ["", "#"])
+def test_all_events_of_a_pack_have_the_suffix_of_their_own_names(until: str) -> None:
+    """Keys escape the names; the suffix is that of the name before."""
+    layout = Layout("time", 4, "series", 3600, pack=Packing(60, 65_536), shard_until=until)
+    series = [f"m{number % 9}#{number}%" for number in range(40)]
+    packs = pack_up(*[event(0, name, str(number)) for number, name in enumerate(series)], layout=layout).packs
+    found = {name: pack.item["pk"][-1] for pack in packs for name in decode_body(ZSTD.expand(pack.item["pack"])).series}
+    heads = {name: name.partition("#")[0] if until else name for name in series}
+    assert found == {name: str(int(sha256(heads[name].encode()).hexdigest()[:8], 16) % 4) for name in series}
+    # Nine heads are in three of the suffixes.
+    assert len(packs) == (3 if until else 4)
+
+
 def test_a_large_event_is_alone_in_the_suffix_of_its_series() -> None:
     layout = Layout("time", 4, "series", 3600, pack=Packing(60, 65_536))
     large = event(0, "abc", x=random.Random(1).randbytes(90_000).hex())

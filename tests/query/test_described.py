@@ -30,7 +30,7 @@ CONFIG = parse(
     retention = 9
     versions = "keep"
     on_expiry = "delete"
-    key = { partition_by = "time", bucket = "6h", shards = 4, shard_by = "series" }
+    key = { partition_by = "time", bucket = "6h", shards = 4, shard_by = "series", shard_until = "/" }
     [[streams.quakes.index]]
     name = "by_kind"
     kind = "type"
@@ -71,7 +71,7 @@ QUAKES = {
         "bucket_seconds": 21_600,
         "shards": 4,
         "shard_by": "series",
-        "shard_until": None,
+        "shard_until": "/",
         "pack": None,
     },
     "indexes": [

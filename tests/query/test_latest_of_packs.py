@@ -120,3 +120,16 @@ def test_the_requests_for_a_series_that_paused_grow_with_the_logarithm_of_the_pa
     layout = Layout("time", 1, "series", 3_600, pack=Packing(1, 65_536))
     found = ask(make_reader(1, Event("abc", START, "old", {}), *events, layout=layout), 1, "abc")
     assert (found.events["abc"]["id"], found.cost.requests) == ("old", 6)
+
+
+def test_at_most_48_suffixes_are_searched_together() -> None:
+    """Their first pages are in memory together."""
+    layout = Layout("time", 256, "series", 3_600, pack=Packing(60, 65_536))
+    names = [f"s{number}" for number in range(100)]
+    groups = list(choose_reading(layout).group_latest(layout, names))
+    assert [ranges for _, ranges in groups][:1] == [48]
+    assert all(ranges <= 48 for _, ranges in groups)
+    assert sorted(name for group, _ in groups for name in group) == sorted(names)
+    events = [Event(name, START, f"e-{name}", {}) for name in names]
+    found = ask(make_reader(1, *events, layout=layout), 1, *names)
+    assert {name: event["id"] for name, event in found.events.items()} == {name: f"e-{name}" for name in names}

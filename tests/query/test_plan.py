@@ -16,7 +16,7 @@ from tidetable.query.model import Position, Projection, Query
 from tidetable.query.packs.scan import PackScan
 from tidetable.query.plain.plain_scans import needs_table_data, push_down
 from tidetable.query.plan import plan_query
-from tidetable.query.scans import GatherScan, Scan, TableScan
+from tidetable.query.scans import GatherScan, IndexScan, Scan, TableScan
 
 DAY = datetime(2026, 3, 5, tzinfo=UTC)
 NEXT = datetime(2026, 3, 6, tzinfo=UTC)
@@ -94,6 +94,22 @@ def test_only_the_suffixes_of_the_series_are_read_if_packs_have_them(
     assert [keys.pk[-2:] for keys in by_head[0].ranges] == ["#2"]  # type: ignore[union-attr]
     (scan,) = scans_of(replace(layout, shard_by="id"), None, ascending=True, names=names)
     assert scan.count == 16
+
+
+def test_a_prefix_that_holds_a_head_reads_one_suffix_of_plain_items_and_of_local_indexes() -> None:
+    """SHA-256 of "a" begins with ca978112."""
+    local = Index("own", sort_by="n", local=True)
+    layout = Layout("time", 16, "series", 86_400, (local,), shard_until="b")
+    names = NameConditions(series_prefix="ab")
+    (scan,) = scans_of(layout, None, ascending=True, names=names)
+    assert [keys.pk for keys in scan.ranges] == ["2026-03-05T00:00:00.000000Z#2"]  # type: ignore[union-attr]
+    by_level = replace(layout, indexes=(Index("own", levels=("kind",), local=True),))
+    entry = Entry("s", parse_label("2026-03-05"), "t", by_level, State.OPEN, DAY)
+    condition = Condition("kind", "eq", ("x",))
+    query = Query("s", DAY, NEXT, names, ascending=True, limit=10, conditions=(condition,))
+    (scan,) = plan_query(query, [entry]).scans
+    assert isinstance(scan, IndexScan)
+    assert {keys.pk for keys in scan.ranges} == {"2026-03-05T00:00:00.000000Z#2"}
 
 
 def test_what_cannot_be_read_of_a_range_is_a_gap_with_its_reason() -> None:
