@@ -6,10 +6,10 @@ import pytest
 
 from tests.fakes.stage import Stage
 from tests.worlds.busy import MINUTE, START, make_events, make_stage
-from tidetable.ports import ItemColumns, Page, RangeRead
+from tidetable.ports import RangeRead
 from tidetable.query.aggregates import find_aggregate, parse_aggregation
 from tidetable.query.aggregates.find import Aggregate
-from tidetable.query.merge import WholePages
+from tidetable.query.packs.walk import count_fitting_packs
 from tidetable.times import to_text
 
 COUNT = 20_000
@@ -68,17 +68,5 @@ def test_the_refresher_reads_many_shards_in_few_requests() -> None:
         (16_384, 100, 38),
     ],
 )
-def test_a_page_of_a_whole_read_is_as_long_as_64_mb_for_all_ranges_allow(
-    item_bytes: int, ranges: int, limit: int
-) -> None:
-    pages = WholePages(ranges)
-    pages.note_pages([Page(ItemColumns((), (), ()), more=True, units=100 * item_bytes / 4096, read=100)], 4096)
-    assert pages.choose_limit(28, 10_000, 3) == limit
-
-
-def test_items_of_different_sizes_count_by_their_mean() -> None:
-    pages = WholePages(100)
-    pages.note_pages([Page(ItemColumns((), (), ()), more=True, units=25.0, read=1)], 4096)
-    pages.note_pages([Page(ItemColumns((), (), ()), more=True, units=3.0, read=99)], 8192)
-    # (102,400 + 24,576) / 100 + 400 bytes for each event; 640,000 for each range
-    assert pages.choose_limit(28, 0, 100) == 383
+def test_as_many_packs_are_read_as_64_mb_for_all_ranges_hold(item_bytes: int, ranges: int, limit: int) -> None:
+    assert count_fitting_packs(100 * item_bytes / 8192, 100, ranges) == limit

@@ -22,12 +22,7 @@ from tidetable.layout.hierarchy import skip_levels
 from tidetable.ports import KeyRange, Page, RangeRead
 
 # A query costs at least half a unit, and reads up to four events of 1 KB for that.
-_LEAST = 4
-# A whole read holds about this many bytes of all ranges together. As objects of Python, an event takes more than its
-# own bytes: 475 for an event of 120 bytes (measured).
-_WHOLE_BYTES, _BYTES_OF_OBJECTS = 64_000_000, 400
-# AWS: the bytes that a read unit reads, strongly and eventually consistent.
-WHOLE_UNITS, HALF_UNITS = 4_096, 8_192
+LEAST_READ = 4
 # An item of a scan: its sort key in the order of the scan, then, as in ``ItemColumns``, its partition key, its sort key
 # in the table and its content.
 Placed = tuple[Any, str, str, str | Item]
@@ -38,7 +33,7 @@ Fetch = Callable[[Sequence[RangeRead]], Sequence[Page]]
 def compute_share(count: int, ranges: int) -> int:
     """Compute how many items to read of each range, if ``count`` wanted items are spread over the ranges at random."""
     mean = count / ranges
-    return count if ranges == 1 else min(count, max(_LEAST, ceil(mean + 0.6 * sqrt(mean))))
+    return count if ranges == 1 else min(count, max(LEAST_READ, ceil(mean + 0.6 * sqrt(mean))))
 
 
 class PlacedColumns(NamedTuple):
@@ -175,34 +170,13 @@ class Demand(msgspec.Struct):
         count = len(ranges)
         due = [reading for reading in ranges if reading.more and len(reading.waiting.sks) * count <= self.count]
         # If one range has most of the events, it must give what the others lack.
-        lacking = compute_share(max(self.count - sum(len(reading.waiting.sks) for reading in ranges), _LEAST), len(due))
+        lacking = compute_share(
+            max(self.count - sum(len(reading.waiting.sks) for reading in ranges), LEAST_READ), len(due)
+        )
         for reading in due:
-            share = compute_share(max(self.count - len(reading.waiting.sks) * count, _LEAST), count)
+            share = compute_share(max(self.count - len(reading.waiting.sks) * count, LEAST_READ), count)
             reading.limit = max(share, lacking)
         return due
-
-
-class WholePages(msgspec.Struct):
-    """The size of the pages of a whole read, which wants all events of ``ranges`` ranges.
-
-    A page costs a request, and its read units are rounded up. So pages are as long as memory allows: the first pages
-    show how many bytes an item has. AWS: a page ends at 1 MB, whatever its limit is.
-    """
-
-    ranges: int
-    read: int = 0
-    bytes: float = 0.0
-
-    def note_pages(self, pages: Sequence[Page], unit_bytes: int) -> Sequence[Page]:
-        """Return pages, after noting the size of their items; a read unit reads ``unit_bytes``."""
-        self.read += sum(page.read for page in pages)
-        self.bytes += sum(page.units for page in pages) * unit_bytes
-        return pages
-
-    def choose_limit(self, before: int, waiting: int, ranges: int) -> int:  # noqa: ARG002 - see choose_waited
-        """Choose how many items of each range to read next, whatever waits: each range has its part of the memory."""
-        item_bytes = self.bytes / max(self.read, 1) + _BYTES_OF_OBJECTS
-        return max(int(_WHOLE_BYTES / self.ranges / item_bytes), _LEAST)
 
 
 def merge_ranges(

@@ -21,11 +21,10 @@ from tidetable.layout.pack import is_pack
 from tidetable.ports import Compressor, ItemColumns, Page, RangeRead
 from tidetable.query.lookups import Lookup
 from tidetable.query.merge import (
-    HALF_UNITS,
+    LEAST_READ,
     Demand,
     Fetch,
     Merged,
-    WholePages,
     choose_waited,
     compute_share,
     merge_ranges,
@@ -44,6 +43,19 @@ _MOST_PENDING_BYTES, _MOST_UNSETTLED = 200_000_000, 400_000
 # A walk without time takes this many packs before it stops without having advanced: that needs less than ``RESERVE``. A
 # pack that may hold events of the scan counts as many packs as its opening takes.
 _TAKEN_ANYWAY, _OPENED_AS = 5_000, 25
+# The packs that are read of all ranges together hold about this many bytes. An item takes more than its own bytes in
+# memory. AWS: an eventually consistent read unit reads 8 KB.
+_MOST_READ_BYTES, _BYTES_OF_OBJECTS, _UNIT_BYTES = 64_000_000, 400, 8_192
+
+
+def count_fitting_packs(units: float, read: int, ranges: int) -> int:
+    """Count the packs of each of some ranges that memory holds, from the units of the packs that were ``read`` before.
+
+    A page costs a request, and its read units are rounded up. So pages are as long as memory allows. AWS: a page ends at
+    1 MB, whatever its limit is.
+    """
+    pack_bytes = units * _UNIT_BYTES / max(read, 1) + _BYTES_OF_OBJECTS
+    return max(int(_MOST_READ_BYTES / ranges / pack_bytes), LEAST_READ)
 
 
 class _StoppedError(Exception):
@@ -72,10 +84,10 @@ class PackWalk:
         self.position: Position | None = None
         self._walk = Walk(span=choose_form(scan.entry.layout).span, ascending=ascending, low=scan.low, high=scan.high)
         self._pending = PendingPacks()
-        self._pages = WholePages(max(scan.count, 1))
         # The instant up to which events are settled, and the same at the last page.
         self._reached = self._shown = scan.low if ascending else scan.high
-        self._packs = self._events = 0
+        self._packs = self._events = self._read = 0
+        self._units = 0.0
         self._stuck = False
         # The first pages are always used, and some more packs if the walk has not advanced, so that a query with little
         # time can advance.
@@ -161,7 +173,9 @@ class PackWalk:
         """Return the pages, after counting their packs and the events in these packs."""
         self._packs += sum(len(page.columns.sks) for page in pages)
         self._events += sum(map(self._form.count_events, pages))
-        return self._pages.note_pages(pages, HALF_UNITS)
+        self._read += sum(page.read for page in pages)
+        self._units += sum(page.units for page in pages)
+        return pages
 
     def _choose_limit(self, before: int, waiting: int, ranges: int) -> int:
         """Choose how many packs to read: an estimate from earlier packs for the missing events, and one more pack to
@@ -170,7 +184,7 @@ class PackWalk:
         With a filter, the number doubles. It also doubles while no event can be settled, because the walk is still
         within ``span`` of its beginning. In any case memory must hold the packs of all ranges.
         """
-        most = self._pages.choose_limit(before, waiting, ranges)
+        most = count_fitting_packs(self._units, self._read, max(self._scan.count, 1))
         if self._demand.filtered or self._stuck:
             return min(2 * before, most)
         events = self._walk.count + self._walk.unsettled + self._pending.events
