@@ -108,8 +108,8 @@ class ReadUnit(msgspec.Struct):
             columns = match_conditions(columns, scan, session, () if whole else self.fields)
         if columns.are_text:
             # Text is the whole data of plain events, in the order of their keys.
-            named = list(map(names_of, columns.pks, columns.sks))
-            times, series, ids = (list(column) for column in zip(*named, strict=True)) if named else ([], [], [])
+            pks, sks = columns.pks, columns.sks
+            times, series, ids = scan.entry.layout.parse_columns(pks, sks, "#".join(sks)) if sks else ([], [], [])
             yield FieldColumns(times, series, {DATA: columns.contents}, lambda: ids)
             return
         for items in group_items(columns.items()) if whole else [columns.items()]:
