@@ -119,6 +119,13 @@ def name_stack(stage: str) -> str:
     return os.environ.get("TIDETABLE_STACK") or f"Tidetable-{stage}"
 
 
+def read_stack(cloudformation: Any, stage: str) -> tuple[dict[str, str], str]:
+    """Read the outputs and the status of a stage's stack."""
+    (stack,) = cloudformation.describe_stacks(StackName=name_stack(stage))["Stacks"]
+    outputs = {output["OutputKey"]: output["OutputValue"] for output in stack.get("Outputs", [])}
+    return outputs, stack["StackStatus"]
+
+
 def connect(
     stage: str, *, endpoint: str | None = None, profile: str | None = None, region: str | None = None
 ) -> Account:
@@ -128,7 +135,7 @@ def connect(
         # A run may take five minutes, an archive fifteen.
         patient = Config(read_timeout=910, retries={"total_max_attempts": 1}, tcp_keepalive=True)
         make = partial(session.client, endpoint_url=endpoint)
-        stacks = make("cloudformation").describe_stacks(StackName=name_stack(stage))
+        outputs, status = read_stack(make("cloudformation"), stage)
         functions = make("lambda", config=patient)
         queues, metrics, gateway = make("sqs"), make("cloudwatch"), make("apigateway")
         # A local stage may keep its tables in another engine.
@@ -146,7 +153,6 @@ def connect(
         ) from error
     except ValueError as error:
         raise AccountError(f"{error}: write such as http://127.0.0.1:4566 into AWS_ENDPOINT_URL_DYNAMODB") from error
-    outputs = {output["OutputKey"]: output["OutputValue"] for output in stacks["Stacks"][0].get("Outputs", [])}
     missing = [name for name in _OUTPUTS if name not in outputs]
     if missing:
         if "Origin" in outputs:
@@ -154,7 +160,7 @@ def connect(
                 f"stage {stage!r} is here a reader of {outputs['Origin']}: add --region {outputs['Origin']}"
             )
         raise AccountError(
-            f"the stack {name_stack(stage)} is {stacks['Stacks'][0]['StackStatus']} and has no output {missing[0]}: it is not a"
+            f"the stack {name_stack(stage)} is {status} and has no output {missing[0]}: it is not a"
             " deployed stage, or its first deployment is not done"
         )
     try:

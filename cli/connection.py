@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 import boto3
 from botocore.exceptions import BotoCoreError, ClientError
 
-from cli.account import name_stack
+from cli.account import name_stack, read_stack
 from cli.common import fail
 from cli.options import ApiTarget, Target
 from tidetable_client import Client, Policy
@@ -37,8 +37,7 @@ def find_api(target: Target) -> tuple[str, str | None]:
     stage, endpoint = target.stage, target.endpoint
     try:
         session = boto3.Session(profile_name=target.profile, region_name=target.region)
-        stacks = session.client("cloudformation", endpoint_url=endpoint).describe_stacks(StackName=name_stack(stage))
-        outputs = {output["OutputKey"]: output["OutputValue"] for output in stacks["Stacks"][0].get("Outputs", [])}
+        outputs, status = read_stack(session.client("cloudformation", endpoint_url=endpoint), stage)
         key = None
         if "ApiKeyId" in outputs:
             gateway = session.client("apigateway", endpoint_url=endpoint)
@@ -51,7 +50,7 @@ def find_api(target: Target) -> tuple[str, str | None]:
     url = outputs.get("ApiUrl")
     if url is None:
         fail(
-            f"the stack {name_stack(stage)} is {stacks['Stacks'][0]['StackStatus']} and has no API: it is not a deployed"
+            f"the stack {name_stack(stage)} is {status} and has no API: it is not a deployed"
             " stage, or its first deployment is not done. Use --url and --key"
         )
     return (find_emulated_address(endpoint, url) if endpoint else url), key

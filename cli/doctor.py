@@ -11,7 +11,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from rich.text import Text
 
 from cli import clock
-from cli.account import name_stack
+from cli.account import read_stack
 from cli.common import app, make_grid, out, print_json
 from cli.connection import find_emulated_address
 from cli.doctoring import (
@@ -85,12 +85,11 @@ def _cache_clients(session: Any, endpoint: str | None) -> Any:
 
 def _look_at_stage(stage: str, cloud: Cloud, endpoint: str | None) -> list[Finding]:
     try:
-        stacks = cloud.make_client("cloudformation").describe_stacks(StackName=name_stack(stage))["Stacks"]
+        outputs, status = read_stack(cloud.make_client("cloudformation"), stage)
     except (BotoCoreError, ClientError) as error:
         return [Finding(f"stage {stage}", "problem", str(error), f"deploy it: make deploy STAGE={stage}")]
-    outputs = {output["OutputKey"]: output["OutputValue"] for output in stacks[0].get("Outputs", [])}
     if "ApiUrl" not in outputs:
-        found = f"the stack is {stacks[0]['StackStatus']} and has no API"
+        found = f"the stack is {status} and has no API"
         return [Finding(f"stage {stage}", "problem", found, f"deploy it: make deploy STAGE={stage}")]
     url = find_emulated_address(endpoint, outputs["ApiUrl"]) if endpoint else outputs["ApiUrl"].rstrip("/")
     return [*check_stage(stage, outputs, lambda: _ask_health(url))]
