@@ -103,8 +103,6 @@ def _spread_groups(command: Callable[..., Any]) -> Callable[..., Any]:
             options[name] = group(**{field.name: options.pop(field.name) for field in fields(group)})
         return command(**options)
 
-    run.__signature__ = signature.replace(  # type: ignore[attr-defined]
-        parameters=[own.replace(kind=inspect.Parameter.KEYWORD_ONLY) for own in parameters]
-    )
+    run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {own.name: own.annotation for own in parameters}
     return run

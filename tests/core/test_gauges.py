@@ -72,6 +72,7 @@ def test_a_call_takes_at_most_500_metrics() -> None:
     counted = CloudWatchMeters(lambda: cloudwatch, "prod", "Tidetable").count_minutes(tables, START, END)
     assert [len(request["MetricDataQueries"]) for request in cloudwatch.requests] == [500, 305]
     assert len(counted.units) == 800
+    assert all(len(minutes) == 2 for minutes in counted.units.values())
 
 
 def test_a_failure_is_named() -> None:
