@@ -9,7 +9,7 @@ import re
 from collections import deque
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from itertools import repeat
+from typing import cast
 
 from tidetable.durations import parse_length
 from tidetable.errors import InvalidTime
@@ -23,9 +23,15 @@ MOMENT = timedelta(microseconds=1)
 # The length of a time as text. Sort keys begin with it.
 TEXT_LENGTH = 27
 _EPOCH_TEXT, _LATEST_TEXT = "1970-01-01T00:00:00.000000Z", "9998-12-31T00:00:00.000000Z"
-# Usual forms of a time, by length: the end of the text, the number of characters to keep, and the text to append.
-_FORMS = {20: ("Z", 19, ".000000Z"), 24: ("Z", 23, "000Z"), 27: ("Z", 26, "Z"), 32: ("+00:00", 26, "Z")}
-_SIGNS = ((4, "-"), (7, "-"), (10, "T"), (13, ":"), (16, ":"), (19, "."))
+# Usual forms of a time, by length: the number of characters to keep, the text to append, and the characters that the form
+# has at some places.
+_DATE = ((4, "-"), (7, "-"), (10, "T"), (13, ":"), (16, ":"))
+_FORMS = {
+    20: (19, ".000000Z", (*_DATE, (19, "Z"))),
+    24: (23, "000Z", (*_DATE, (19, "."), (23, "Z"))),
+    27: (26, "Z", (*_DATE, (19, "."), (26, "Z"))),
+    32: (26, "Z", (*_DATE, (19, "."), *enumerate("+00:00", 26))),
+}
 _MOST_DIGITS = 32
 _DAYS = {"today": timedelta(0), "yesterday": timedelta(days=1)}
 # RFC 3339, and four forms that usual programs write: a date, a time without seconds, a blank before the offset, and
@@ -128,12 +134,11 @@ def _parse_alike(values: Sequence[object]) -> list[str]:
     """Return the canonical texts of instants of one usual form; empty if any value has another form."""
     if {*map(type, values)} != {str}:
         return []
-    texts: list[str] = [*map(str, values)]
-    end, cut, filled = _FORMS.get(len(texts[0]), ("", 0, ""))
-    if not end or len({*map(len, texts)}) > 1 or not all(map(str.endswith, texts, repeat(end))):
-        return []
+    texts = cast("Sequence[str]", values)
     whole, length = "".join(texts), len(texts[0])
-    signs = _SIGNS if length > len("2026-01-31T12:00:00Z") else _SIGNS[:-1]
+    if length not in _FORMS or len({*map(len, texts)}) > 1:
+        return []
+    cut, filled, signs = _FORMS[length]
     if any(whole[place::length] != sign * len(texts) for place, sign in signs):
         return []
     try:

@@ -110,7 +110,7 @@ URL_SAFE = set("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_
     ],
 )
 def test_a_ref_is_url_safe_base64_of_json(sks: list[str]) -> None:
-    texts = encode_refs("s", ["2026-03-05"] * len(sks), ["p#0"] * len(sks), sks)
+    texts = encode_refs("s", "2026-03-05", ["p#0"] * len(sks), sks)
     assert [json.loads(urlsafe_b64decode(text)) for text in texts] == [[1, "s", "2026-03-05", "p#0", sk] for sk in sks]
     assert set("".join(texts)) <= URL_SAFE
     assert [Ref.decode(text).key.sk for text in texts] == sks

@@ -124,21 +124,21 @@ def test_what_stands_in_json_as_it_is_has_no_quote_backslash_or_control_characte
 
 
 def test_refs_that_are_encoded_together_are_each_events_own() -> None:
-    labels, pks, sks = ["2026-01-01"] * 3, ["p#0"] * 3, ["t#a#1", "t#a#22", "t#a#333"]
+    pks, sks = ["p#0"] * 3, ["t#a#1", "t#a#22", "t#a#333"]
     head = "WzEsInMiLCIyMDI2LTAxLTAxIiwicCMwIiwg"
-    assert encode_refs("s", labels, pks, sks) == [
+    assert encode_refs("s", "2026-01-01", pks, sks) == [
         f"{head}InQjYSMxIl0g",
         f"{head}InQjYSMyMiJd",
         f"{head}InQjYSMzMzMiXSAg",
     ]
-    assert encode_refs("s", [], [], []) == []
+    assert encode_refs("s", "2026-01-01", [], []) == []
 
 
 @given(st.lists(st.tuples(events, layouts), max_size=5))
 def test_a_ref_does_not_depend_on_the_refs_beside_it(placed: list[tuple[Event, Layout]]) -> None:
-    refs = [Ref("s", find_containing(event.time, Kind.DAY), layout.make_key(event)) for event, layout in placed]
-    columns = [[ref.period.label for ref in refs], [ref.key.pk for ref in refs], [ref.key.sk for ref in refs]]
-    texts = encode_refs("s", *columns)
+    day = find_containing(datetime(2026, 1, 1, tzinfo=UTC), Kind.DAY)
+    refs = [Ref("s", day, layout.make_key(event)) for event, layout in placed]
+    texts = encode_refs("s", day.label, [ref.key.pk for ref in refs], [ref.key.sk for ref in refs])
     assert [Ref.decode(text) for text in texts] == refs
     assert texts == [ref.encode() for ref in refs]
 

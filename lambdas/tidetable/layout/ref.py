@@ -35,12 +35,12 @@ def encode_ref(stream: str, label: str, pk: str, sk: str) -> str:
     return encode_ref_head(stream, label, pk) + encode_ref_tail(sk)
 
 
-def encode_refs(stream: str, labels: Sequence[str], pks: Sequence[str], sks: Sequence[str]) -> list[str]:
-    """Encode the refs of several events as URL-safe text, from columns: labels of periods, partition keys, sort keys."""
-    heads = {partition: encode_ref_head(stream, *partition) for partition in set(zip(labels, pks, strict=True))}
+def encode_refs(stream: str, label: str, pks: Sequence[str], sks: Sequence[str]) -> list[str]:
+    """Encode the refs of several events of a period as URL-safe text, from columns: partition keys and sort keys."""
+    heads = {pk: encode_ref_head(stream, label, pk) for pk in set(pks)}
     whole = "".join(sks)
     tails = encode_ref_tails(sks, plain=whole.isascii() and is_plain(whole))
-    return list(map(add, map(heads.__getitem__, zip(labels, pks, strict=True)), tails))
+    return list(map(add, map(heads.__getitem__, pks), tails))
 
 
 @lru_cache(maxsize=1024)
