@@ -16,7 +16,7 @@ from tidetable.conditions import Condition, NameConditions
 from tidetable.events import Event
 from tidetable.layout import Index, Key, Layout
 from tidetable.problems import ProblemError
-from tidetable.query import gather, parse_query, run_query, scans
+from tidetable.query import gather, parse_query, run_query, scans, session
 from tidetable.query.access_path import choose_access_path
 from tidetable.query.aggregates import find_aggregate, parse_aggregation
 from tidetable.query.rankings import parse_ranking
@@ -120,6 +120,19 @@ def test_events_of_several_values_of_the_last_level_are_in_the_order_of_time(lim
     span = {"from": [to_text(START)], "to": [to_text(START + timedelta(days=2))], "limit": [limit]}
     rows = walk(base, span | {"where.v": ["k"], "where.w": ["a"], "where.u:in": ["x,z"]})
     assert [row["id"] for row in rows] == ["e8", "e6", "e5", "e3", "e2", "e0"]
+
+
+def test_pages_that_are_gathered_are_never_shortened_to_fit_into_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A shortened page does not name the key at which its range goes on."""
+    policy = stream(BY_TIME, '\n[[streams.s.index]]\nname = "both"\npartition_by = "v"\nsort_by = ["w", "u"]\n')
+    last = START + timedelta(days=DAYS - 1)
+    many = [Event("a", last + timedelta(minutes=n), f"e{n}", {"v": "kl"[n % 2], "w": "a"}) for n in range(6)]
+    base = StoredEvents(policy, many, [policy.layout] * DAYS)
+    monkeypatch.setattr(session, "TEXTS_AT_ONCE", 0)
+    monkeypatch.setattr(session, "cut_reads", lambda *_, **__: pytest.fail("the pages are shortened"))
+    span = {"from": [to_text(last)], "to": [to_text(last + timedelta(days=1))]}
+    rows = walk(base, span | {"where.v:in": ["k,l"], "where.w": ["a"]})
+    assert [row["id"] for row in rows] == ["e5", "e4", "e3", "e2", "e1", "e0"]
 
 
 def test_values_of_every_type_are_found_as_without_the_index() -> None:

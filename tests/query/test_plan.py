@@ -21,6 +21,7 @@ from tidetable.query.scans import GatherScan, IndexScan, Scan, TableScan
 DAY = datetime(2026, 3, 5, tzinfo=UTC)
 NEXT = datetime(2026, 3, 6, tzinfo=UTC)
 NOON = datetime(2026, 3, 5, 12, tzinfo=UTC)
+COPIED = (Index("copy", replica=True),)
 
 
 def scans_of(layout: Layout, after: Position | None, *, ascending: bool, names: NameConditions = ANY) -> list[Scan]:
@@ -41,6 +42,15 @@ def test_of_several_series_each_goes_on_where_the_order_of_all_is(ascending: boo
         "b#0": "2026-03-05T12:00:00.000000Z#5",
         "c#0": "2026-03-05T12:00:00.000000Z",
     }
+
+
+@pytest.mark.parametrize(("low", "source"), [(False, ("table", None)), (True, ("replica", "copy"))])
+def test_a_query_of_low_priority_without_conditions_reads_the_replica(
+    low: bool, source: tuple[str, str | None]
+) -> None:
+    entry = Entry("s", parse_label("2026-03-05"), "t", Layout("time", 1, "id", 86_400, COPIED), State.OPEN, DAY)
+    (scan,) = plan_query(Query("s", DAY, NEXT, ANY, ascending=True, limit=10, low_priority=low), [entry]).scans
+    assert scan.source == source
 
 
 def test_packs_of_the_very_time_of_the_place_are_read_again_when_the_newest_come_first() -> None:
