@@ -101,7 +101,7 @@ def list_keys(
         return
     headings = "id", "name", "state", "can", "streams", "series", "expires", "rate", "created", "rotated"
     grid = make_grid(*headings, title=f"keys of stage {target.stage}")
-    colours = {"revoked": "dim", "expired": "red", "rotating": "yellow"}
+    colours = {"revoked": "dim", "expired": "red", "newer": "red", "rotating": "yellow"}
     for record in sorted(records, key=lambda record: record.created):
         shown = _describe_record(record, now)
         names = shown["streams"]
@@ -133,6 +133,8 @@ def rotate(
     record = read_key(account, id)
     if record.find_state(now) in ("revoked", "expired"):
         fail(f"key {id} is {record.find_state(now)}: make another by `tidetable keys create`")
+    if record.newer:
+        fail(f"a newer version wrote key {id}, and this version would lose what it does not know: use that version")
     text, secret = _draw_secret(id)
     rotated = record.rotate(secret, now, until - now)
     rotated = attempt_change(lambda: change_key(account, rotated, record))

@@ -9,7 +9,7 @@ from urllib.parse import unquote
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 import wiring
-from handlers._observe import count, observe, pause_collector
+from handlers._observe import count_any, observe, pause_collector
 from tidetable.credentials import Call, Decision, decide
 
 
@@ -19,8 +19,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:  #
     """Answer API Gateway. If the catalog cannot be read, this raises, and the gateway answers 503 to the caller."""
     pipeline = wiring.get_pipeline()
     decision = decide(_read_call(event), pipeline.key_ring, pipeline.clock.now())
-    if decision.former:
-        count(FormerKeysUsed=1)
+    count_any(FormerKeysUsed=decision.former, NewerKeysRefused=decision.newer)
     return _make_answer(decision, event["methodArn"])
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from aws.dynamodb import credential_items
 from aws.dynamodb.credentials import LeanCredentials
 from tests.api.gateway import DESCRIPTION, Context
 from tests.credentials.records import SALT, record
@@ -214,6 +215,21 @@ def test_an_expired_key_is_refused_at_its_time_and_counted(door: Door, monkeypat
     door.stage.clock.sleep(300)
     assert door.call("GET", EVENTS, key, stream="quakes").status == 403
     assert (door.context["refusal"], former()) == ("expired", 1)
+
+
+def test_a_key_of_a_newer_version_is_refused_and_counted(door: Door, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Older functions do not know what a newer record restricts. The key's secret is right, and its rights seem enough."""
+    from handlers import _observe
+
+    counted: list[str] = []
+    monkeypatch.setattr(_observe.metrics, "add_metric", lambda name, *_: counted.append(name))
+    with monkeypatch.context() as later:
+        later.setattr(credential_items, "KEY_FORMAT", 2)
+        key = door.make(f"tt_newerkey00_{SECRET}", "quakes")
+    older = door.make(f"tt_olderkey00_{SECRET}", "quakes")
+    assert [door.call("GET", EVENTS, text, stream="quakes").status for text in (older, key)] == [200, 403]
+    assert door.context == {"refusal": "key newerkey00 has format 2, and this version reads 1"}
+    assert [name for name in counted if "Key" in name] == ["NewerKeysRefused"]
 
 
 def test_if_the_catalog_cannot_be_read_nobody_is_let_in(door: Door, monkeypatch: pytest.MonkeyPatch) -> None:

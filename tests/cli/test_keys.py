@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from aws.dynamodb import credential_items
 from cli import common
 from cli.account import Account
 from cli.options import Target
@@ -240,6 +241,21 @@ def test_of_two_rotations_at_once_one_says_so(stage: Stage, monkeypatch: pytest.
     assert result.exit_code == 1
     assert "somebody else" in result.output
     assert "tt_" not in result.stdout
+
+
+def test_a_key_of_a_newer_version_is_shown_and_revoked_but_not_rotated(
+    stage: Stage, gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A rotation would write its record without what this version does not know."""
+    with monkeypatch.context() as later:
+        later.setattr(credential_items, "KEY_FORMAT", 2)
+        id = created("--rate", "5")["id"]
+    (shown,) = list_keys()
+    assert (shown["id"], shown["name"], shown["state"], shown["can"]) == (id, "sensors", "newer", [])
+    refused = run("keys", "rotate", id)
+    assert (refused.exit_code, "a newer version wrote key" in refused.output) == (1, True)
+    assert run("keys", "revoke", id).exit_code == 0
+    assert (list_keys()[0]["state"], gateway.keys) == ("revoked", {})
 
 
 def test_an_unknown_id_is_not_printed_whole_as_it_may_be_a_key(stage: Stage) -> None:

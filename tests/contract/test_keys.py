@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 
+from aws.dynamodb import credential_items
 from aws.dynamodb.credentials import LeanCredentials
 from local.stack import make_aws_client
 from tests.contract.conftest import CLOCK, LEAN, make_lean_client
 from tests.contract.engines import TAGS, _numbers, real
 from tests.credentials.records import NOW, SALT, record
+from tidetable.access import Access
 from tidetable.config import TableClass
 from tidetable.credentials import CredentialRecord, Secret
 from tidetable.errors import TableMissing
@@ -73,6 +75,20 @@ def test_a_key_is_revoked_once_and_for_good(keys: LeanCredentials) -> None:
     assert not keys.rotate(rotated, FULL)
     assert not keys.forget(ID)
     assert keys.find(ID) == replace(FULL, revoked=NOW)
+
+
+def test_a_key_of_a_newer_version_is_found_without_rights_and_can_be_revoked(
+    keys: LeanCredentials, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as later:
+        later.setattr(credential_items, "KEY_FORMAT", 2)
+        assert keys.add(FULL)
+    known = CredentialRecord(
+        ID, "test", Access(ID, frozenset(), frozenset()), NOW, (), gateway_key="gk", plan="p", newer=2
+    )
+    assert (keys.find(ID), keys.all()) == (known, [known])
+    assert keys.revoke(ID, NOW)
+    assert keys.find(ID) == replace(known, revoked=NOW)
 
 
 def test_of_two_rotations_at_once_one_is_refused(keys: LeanCredentials) -> None:

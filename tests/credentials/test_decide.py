@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.credentials.records import NOW, record
@@ -59,6 +61,13 @@ def test_the_first_key_is_counted_by_its_own_text() -> None:
         (record(TEXT), TEXT[:-1] + "x", "wrong secret of key 0123456789", False),
         (record(TEXT, revoked=NOW), TEXT, "revoked", False),
         (record(TEXT, expires=NOW), TEXT, "expired", True),
+        (replace(record(TEXT), newer=2), TEXT, "key 0123456789 has format 2, and this version reads 1", False),
+        (
+            replace(record(TEXT), newer=2),
+            TEXT[:-1] + "x",
+            "key 0123456789 has format 2, and this version reads 1",
+            False,
+        ),
         (record(TEXT, {"stations"}), TEXT, "another stream", False),
         (record(TEXT, set()), TEXT, "another stream", False),
         (record(TEXT, can=("write",)), TEXT, "needs read", False),

@@ -37,6 +37,7 @@ FULL = CredentialRecord(
 BARE_ITEM = {
     "pk": "keys",
     "sk": "0123456789",
+    "format": 1,
     "name": "app",
     "can": ["write", "read", "operate"],
     "created": "2026-03-12T12:00:00.000000Z",
@@ -76,9 +77,26 @@ def test_an_item_with_an_empty_prefix_gives_no_right_at_all() -> None:
     assert rotated.access.can == frozenset()
 
 
+def test_a_key_of_an_earlier_version_has_no_format_and_is_read() -> None:
+    assert read_record({name: value for name, value in FULL_ITEM.items() if name != "format"}) == FULL
+
+
+def test_a_key_of_a_newer_version_has_no_right_here_whatever_its_record_has() -> None:
+    """It may have a restriction that this code does not know. Its id, name, times of making and revocation stay."""
+    later = {"name": "app", "created": "2026-03-12T12:00:00.000000Z", "format": Decimal(2), "only_on": "mondays"}
+    key = read_record({"pk": "keys", "sk": "0123456789"} | later)
+    none = Access("0123456789", frozenset(), frozenset())
+    assert key == CredentialRecord("0123456789", "app", none, NOW, (), newer=2)
+    assert read_record(FULL_ITEM | {"format": Decimal(2)}) == replace(
+        key, revoked=datetime(2026, 5, 1, tzinfo=UTC), gateway_key="gk", plan="p"
+    )
+    assert (key.find_state(NOW), replace(key, revoked=NOW).find_state(NOW)) == ("newer", "revoked")
+
+
 KEY = {"pk": {"S": "keys"}, "sk": {"S": "0123456789"}}
 STORED = {
     **KEY,
+    "format": {"N": "1"},
     "name": {"S": "app"},
     "can": {"L": [{"S": "write"}, {"S": "read"}, {"S": "operate"}]},
     "created": {"S": "2026-03-12T12:00:00.000000Z"},

@@ -71,7 +71,7 @@ def read(stage: Stage) -> dict[str, int]:
 def unmeasured(monkeypatch: pytest.MonkeyPatch) -> None:
     """This service takes every item for small, so that only DynamoDB refuses it."""
     monkeypatch.setattr(Layout, "measure", property(lambda _: lambda item: min(count_item_bytes(item), 1)))
-    monkeypatch.setattr("tidetable.large.shrink.count_item_bytes", lambda _: 1)
+    monkeypatch.setattr("tidetable.layout.period_layout.count_item_bytes", lambda _: 1)
 
 
 @pytest.mark.parametrize("base", [PLAIN, BY_SERIES], ids=["time", "series"])

@@ -10,6 +10,7 @@ from tidetable.access import SCOPES, Access
 from tidetable.credentials import CredentialRecord, Secret
 from tidetable.events import Item
 from tidetable.times import from_text, to_text
+from tidetable.version import KEY_FORMAT
 
 # The partition of every key. The authorizer may read this partition of the catalog and nothing else.
 PARTITION = "keys"
@@ -37,6 +38,7 @@ def make_record_item(record: CredentialRecord) -> Item:
     }
     return {
         **make_record_key(record.id),
+        "format": KEY_FORMAT,
         "name": record.name,
         "can": [scope for scope in SCOPES if scope in access.can],
         "created": to_text(record.created),
@@ -54,24 +56,30 @@ def read_record(item: Item) -> CredentialRecord:
     """Read the caller's key from an item.
 
     An item without a prefix has no such attribute. An empty prefix is a mistake of whoever wrote the item, and the key
-    must not use all series because of it: it may do nothing.
+    must not use all series because of it: it may do nothing. Nor may a key whose record newer code wrote: it may have a
+    restriction that this code does not know.
     """
-    id = item["sk"]
+    id, written = item["sk"], int(item.get("format", KEY_FORMAT))
+    known = {
+        "id": id,
+        "name": item["name"],
+        "created": from_text(item["created"]),
+        "revoked": _read_time(item, "revoked"),
+        "gateway_key": item.get("gateway_key", ""),
+        "plan": item.get("plan", ""),
+    }
+    if written > KEY_FORMAT:
+        return CredentialRecord(**known, access=Access(id, frozenset(), frozenset()), secrets=(), newer=written)
     streams = frozenset(item["streams"]) if "streams" in item else None
     is_valid = item.get("series_prefix") != ""
     can = frozenset(scope for scope in SCOPES if is_valid and scope in item["can"])
     return CredentialRecord(
-        id=id,
-        name=item["name"],
+        **known,
         access=Access(id, streams, can, item.get("series_prefix", "")),
-        created=from_text(item["created"]),
         secrets=tuple(map(_read_secret, item["secrets"])),
         expires=_read_time(item, "expires"),
-        revoked=_read_time(item, "revoked"),
         rotated=_read_time(item, "rotated"),
         meter=item.get("meter", ""),
-        gateway_key=item.get("gateway_key", ""),
-        plan=item.get("plan", ""),
         origin=item.get("origin", ""),
         rate=float(item["rate"]) if "rate" in item else None,
         burst=int(item["burst"]) if "burst" in item else None,

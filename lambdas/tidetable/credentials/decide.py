@@ -13,6 +13,7 @@ from tidetable.credentials.presented import find_key_texts
 from tidetable.credentials.records import CredentialRecord, refuse_unknown
 from tidetable.credentials.ring import CredentialRing
 from tidetable.credentials.text import read_id
+from tidetable.version import KEY_FORMAT
 
 
 class Call(msgspec.Struct, frozen=True):
@@ -30,13 +31,15 @@ class Decision:
     """The decision on a request. ``refusal`` is for the access log: the caller learns only that the request is refused.
 
     ``record`` is the key whose right text was presented, even if the request is refused. ``text`` is the presented
-    text. ``former`` says that the text was right earlier, but the key has expired or was rotated.
+    text. ``former`` says that the text was right earlier, but the key has expired or was rotated. ``newer`` says that newer
+    code wrote the key's record, so that nobody knows here if the text is right.
     """
 
     refusal: str = ""
     record: CredentialRecord | None = None
     text: str = field(default="", repr=False)
     former: bool = False
+    newer: bool = False
 
     @property
     def allowed(self) -> bool:
@@ -76,6 +79,8 @@ def decide(call: Call, ring: CredentialRing, now: datetime) -> Decision:
         newer = ring.find_newer(id, now)
         if newer is not None and newer is not record:
             record, refusal = newer, newer.find_refusal(text, now)
+    if refusal == "newer":
+        return Decision(f"key {id} has format {record.newer}, and this version reads {KEY_FORMAT}", newer=True)
     if refusal == "wrong secret":
         return Decision(f"wrong secret of key {id}")
     if refusal is not None:

@@ -14,6 +14,7 @@ from tidetable.credentials.text import SALT_BYTES, hash_text
 
 # Why the right text of a key is refused.
 Former = Literal["expired", "revoked", "rotated"]
+Refused = Former | Literal["wrong secret", "newer"]
 
 
 class Secret(msgspec.Struct, frozen=True):
@@ -50,7 +51,8 @@ class CredentialRecord:
     gateway counts and throttles the requests; if it is empty, the value is the text of the key itself. ``gateway_key``
     and ``plan`` are the ids of that API Gateway key and its usage plan, if the command line made them. ``origin`` is
     the id of API Gateway's key from which the text was taken, if any. ``rate`` (requests per second) and ``burst`` are
-    the key's own limits; None if the stage's limits hold.
+    the key's own limits; None if the stage's limits hold. ``newer`` is the format of a record of newer code, which this
+    code does not understand: such a key has no rights and no secrets here. It is 0 for any other record.
     """
 
     id: str
@@ -67,17 +69,21 @@ class CredentialRecord:
     origin: str = ""
     rate: float | None = None
     burst: int | None = None
+    newer: int = 0
 
     def is_expired(self, now: datetime) -> bool:
         """True if the key's time is over."""
         return self.expires is not None and now >= self.expires
 
-    def find_refusal(self, text: str, now: datetime) -> Former | Literal["wrong secret"] | None:
+    def find_refusal(self, text: str, now: datetime) -> Refused | None:
         """Return why a text is refused; None if it is accepted.
 
         All hashes are compared, even after a hash has matched.
         """
         matching = [secret for secret in self.secrets if secret.matches(text)]
+        if self.newer:
+            refuse_unknown(text)
+            return "newer"
         if not matching:
             return "wrong secret"
         if self.revoked is not None:
@@ -99,9 +105,11 @@ class CredentialRecord:
         return replace(self, secrets=(secret, *former), rotated=now)
 
     def find_state(self, now: datetime) -> str:
-        """``revoked``, ``expired``, ``rotating`` (a former secret is accepted, too) or ``active``."""
+        """``revoked``, ``expired``, ``newer``, ``rotating`` (a former secret is accepted, too) or ``active``."""
         if self.revoked is not None:
             return "revoked"
+        if self.newer:
+            return "newer"
         if self.is_expired(now):
             return "expired"
         former = any(secret.until is not None and secret.is_accepted(now) for secret in self.secrets)
