@@ -36,6 +36,7 @@ ROOMS = {
     "lambdas/tidetable/upkeep/": ("lifecycle",),
     "lambdas/tidetable/versions/": ("versions", "ingest"),
     "lambdas/tidetable/where.py": ("query",),
+    "lambdas/tidetable/work/": ("rollups",),
     "lambdas/tidetable/window.py": ("core", "ingest"),
     "lambdas/aws/": ("lifecycle", "lean", "ingest"),
     "lambdas/aws/archive/": ("archive",),

@@ -182,6 +182,19 @@ def test_two_runs_in_step_seal_what_one_run_seals() -> None:
     assert world.check(QUERIES) == len(QUERIES)
 
 
+def test_a_marked_bucket_is_work_although_no_bucket_can_be_sealed() -> None:
+    world = World((HOURS,))
+    refresh(world, "begin")
+    world.sleep(2 * 3_600 + 300)
+    assert refresh(world, "run").sealed == 1
+    world.write(reading(90, 1, kind="x"))
+    assert refresh(world, "too early").resealed == 0
+    world.sleep(240)
+    report = refresh(world, "run")
+    assert (report.sealed, report.resealed, report.marks) == (0, 1, 0)
+    assert world.check(QUERIES[1:3]) == 2
+
+
 def test_the_hours_of_a_definition_are_no_work_before_they_end(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World((HOURS,))
     refresh(world, "begin")

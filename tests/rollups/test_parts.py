@@ -123,9 +123,12 @@ def test_the_events_of_the_last_bucket_say_whether_the_next_is_divided_before_it
 @pytest.mark.parametrize("layout", [PACKED, SERIES], ids=["packs", "by series"])
 def test_buckets_of_other_tables_are_not_divided(divided: None, layout: Layout) -> None:
     definition = replace(MINUTES, period=Kind.DAY) if layout is SERIES else MINUTES
-    world = prepare(layout, (definition,))
+    world = prepare(layout, (definition,), events=())
+    refresh(world, "before")
+    world.write(*(reading(70 + n / 4, n, "ab"[n % 2], f"{n}", kind="x") for n in range(30)))
+    world.sleep(700)
     stored = count_stored(world)
-    assert refresh(world, "run").finished
+    assert refresh(world, "run").sealed == 1
     assert stored == []
     assert world.check(QUERIES) > 0
 
