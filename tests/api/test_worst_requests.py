@@ -32,7 +32,7 @@ EXPECTED = {
     "csv_of_a_long_path": (QUERY, TOO_LONG_ROWS),
     "a_number_of_four_million_digits": (INGEST, "422 all_refused: data.state is a number of more than 400 characters"),
     "a_number_of_a_thousand_million_digits_in_an_index": (INGEST, "422 all_refused: data.state lies outside 1E-130"),
-    "a_whole_number_of_four_million_digits": (INGEST, "400 unparseable: the body is not JSON"),
+    "a_whole_number_of_four_million_digits": (INGEST, "422 all_refused: this event cannot be read: Integer"),
     "a_million_empty_lists": (INGEST, "422 all_refused: the event takes"),
     "a_million_texts_of_one_character": (INGEST, "422 all_refused: the event takes"),
     "a_million_empty_objects_as_events": (INGEST, "413 too_many_events"),

@@ -136,7 +136,14 @@ def test_a_run_of_the_refresher_seals_nothing(stage: Stage) -> None:
     report = stage.refresh()
     assert report is not None
     assert (report.sealed, report.resealed, [REASON in reason for reason in report.failed]) == (0, 0, [True])
-    assert list_items(stage) == before
+    after = list_items(stage)
+    claim = ("work#seal", "s")
+    # The run claims the work before it reads entries: a claim has the next generation, and is given back.
+    before[claim], after[claim] = (
+        {name: value for name, value in record.items() if name != "generation"}
+        for record in (before[claim], after[claim])
+    )
+    assert after == before
 
 
 @pytest.mark.parametrize("request_type", ["Create", "Update"])
