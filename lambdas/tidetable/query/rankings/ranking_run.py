@@ -189,7 +189,7 @@ class _Run:
         # If the index lacks a field of the conditions, every event must be fetched from the table.
         whole = not index.holds(condition.top for condition in scan.conditions)
         if whole:
-            items = self._read_base(items, scan)
+            items = read_base_items(items, scan, self._session, consistent=self._ranking.consistent)
         reading.more = page.more
         if page.last is not None:
             reading.edge = Decimal(page.last[index.sk])
@@ -198,9 +198,6 @@ class _Run:
         if scan.conditions:
             items = match_conditions(ItemColumns.of(items), scan, self._session).items()
         self._candidates += [_Candidate(self._make_key(item, scan), scan, item, whole=whole) for item in items]
-
-    def _read_base(self, items: Sequence[Item], scan: IndexScan) -> list[Item]:
-        return read_base_items(items, scan, self._session, consistent=self._ranking.consistent)
 
     def _make_key(self, item: Item, scan: IndexScan) -> RankKey:
         time, series, id = scan.entry.layout.read_names(item)
@@ -291,7 +288,7 @@ class _Run:
         current = {
             (id(scan), item["pk"], item["sk"], item[scan.index.sk]): item
             for scan, items in lacking.values()
-            for item in self._read_base(items, scan)
+            for item in read_base_items(items, scan, self._session, consistent=self._ranking.consistent)
         }
         return [
             current.get((id(scan), candidate.item["pk"], candidate.item["sk"], candidate.item[scan.index.sk]))
