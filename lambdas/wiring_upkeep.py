@@ -1,8 +1,4 @@
-"""Build the objects that ingest and query do not need: for the drain, the lifecycle, archives, rollups, feeds, changes of
-keys and the bill.
-
-They have a module of their own, so that the functions for which a caller waits do not load them.
-"""
+"""Build the objects that ingest and query do not need, in a module that functions with a waiting caller do not load."""
 
 from __future__ import annotations
 
@@ -289,12 +285,7 @@ class Upkeep(Pipeline):
 
         notes = None if self.marks is None else self.marks.notes
         return Restorer(
-            stage=self.stage,
-            archive=self.exporter,
-            store=self.store,
-            jitter=self.jitter,
-            large=self.large,
-            notes=notes,
+            stage=self.stage, archive=self.exporter, store=self.store, jitter=self.jitter, large=self.large, notes=notes
         )
 
     @cached_property

@@ -85,16 +85,14 @@ def _refuse_slow(what: str) -> ProblemError:
 
 @dataclass(slots=True)
 class _Run:
-    """One pass over the periods of a ranking.
-
-    ``_floors`` are the positions of the last events of archives' pages without space for all wanted events.
-    """
+    """One pass over the periods of a ranking."""
 
     _ranking: Ranking
     _stream: Stream
     _session: ReadSession
     _candidates: list[_Candidate] = field(default_factory=list)
     _losses: list[str] = field(default_factory=list)
+    # The positions of the last events of archives' pages without space for all wanted events.
     _floors: list[RankKey] = field(default_factory=list)
     # The units of the items of indexes in memory.
     _held: float = 0.0
