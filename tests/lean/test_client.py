@@ -40,6 +40,12 @@ def test_a_body_may_be_empty_and_an_encoding_has_any_case(sent: bytes, body: byt
         assert client.call("Query", b"next") == b"next"
 
 
+def test_a_long_answer_that_comes_in_parts_is_whole() -> None:
+    body = bytes(range(256)) * 2_000
+    with served((answer(body), False)) as (_, client):
+        assert client.call("Query", b"{}") == body
+
+
 def test_the_length_of_a_chunk_is_hexadecimal() -> None:
     text = b"abcdefghijklmnopqrstuvwxyz"
     chunks = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1A\r\n%s\r\n10\r\n%s\r\n0\r\n\r\n" % (

@@ -3,13 +3,16 @@
 from decimal import Decimal
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tidetable.exact_json import canonical_json, decode_json
 from tidetable.ingest.verdicts import hash_content
 from tidetable.packs import DamagedPack, decode_body, encode_body
+from tidetable.packs.body import DECODE
 from tidetable.packs.numbers import encode_lines
 
 T = "2026-03-05T12:00:00.000000Z"
@@ -118,6 +121,15 @@ FORMAT_1 = (
     "9db2323032362d30332d30355431323a30303a30ab302e3030300a312e353030a43030305a92a173a17492000100c40092a161a162909191a1769091"
     "c405310a322e3590"
 )
+
+
+def test_a_column_that_is_longer_than_the_others_is_damage() -> None:
+    """Which value belongs to which event cannot be known."""
+    decoded = DECODE(body((T, "s", "a", {"a": 1, "b": 1}), (T, "s", "b", {"a": 2, "b": 2})))
+    longer = replace(decoded, columns=[decoded.columns[0] + b"\n3", decoded.columns[1]])
+    with pytest.raises(DamagedPack, match="its columns differ in length"):
+        decode_body(msgspec.msgpack.encode(longer))
+
 
 _NAMES = st.text(min_size=1, max_size=6).filter(lambda name: name.isprintable())
 _VALUES = st.recursive(

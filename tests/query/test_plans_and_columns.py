@@ -116,6 +116,8 @@ def make_range(waiting: int, *, more: bool) -> _Range:
         (Demand(3, filtered=False), [0], {0: 4}),
         # 16 of 16 ranges give 100 more events: 7 each. Those with 6 or fewer are used up before.
         (Demand(100, filtered=False), [0, 3, 6, 7, *[7] * 12], {0: 8, 1: 5, 2: 4}),
+        # Six each are all that is wanted: the next event of the second range may be among them.
+        (Demand(96, filtered=False), [0, 6, *[7] * 14], {0: 8, 1: 4}),
         (Demand(100, filtered=False), [0, 60], {0: 55}),
         (Demand(100, filtered=False), [0, 5], {0: 55, 1: 52}),
     ],
