@@ -91,7 +91,7 @@ def read_pages(
     keys: WholeRange, manifest: Manifest, bodies: dict[str, bytes], most_bytes: int = 10**9
 ) -> Iterator[ArchiveColumns]:
     """Read all pages of a range, each over the wire."""
-    while True:
+    for _ in range(300):
         sent = decode_whole_request(json.loads(json.dumps(encode_whole_request(keys))))
         assert sent == keys
         text, events = column_read.read_page(
@@ -104,6 +104,7 @@ def read_pages(
             return
         assert (page.reached, page.skip) > (keys.start, keys.skip if page.reached == keys.start else -1)
         keys = replace(keys, start=page.reached, skip=page.skip)
+    raise AssertionError("the pages have no end")
 
 
 def find(data: Any, path: str) -> Any:
@@ -208,3 +209,34 @@ def test_a_page_of_many_events_of_one_time_is_divided(most: int, monkeypatch: py
     pages = list(read_pages(keys, make_manifest(layout, bodies, items), bodies))
     assert sorted(n for page in pages for n in page.values["n"]) == list(range(50))
     assert max(len(page.times) for page in pages) == min(most, 50)
+
+
+def test_of_large_events_no_more_are_read_than_a_page_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    layout, read = LAYOUTS["time"], []
+    items = [
+        layout.make_item(Event("s", START + timedelta(seconds=n), f"{n}", {"text": f"{n:04d}" * 1_000}), at=1)
+        for n in range(100)
+    ]
+    bodies = write_parts(layout, items, 2)
+    render = column_read._write_json
+
+    def note(facts: Any, keys: WholeRange, table: Any = None) -> str:
+        read.append(len(table))
+        return render(facts, keys, table)
+
+    monkeypatch.setattr("aws.archive.parquet._ROW_GROUP", 10)
+    monkeypatch.setattr(column_read, "_write_json", note)
+    sizes: list[int] = []
+    read_group = column_read._read_group
+
+    def note_size(*of: Any) -> Any:
+        found = read_group(*of)
+        sizes.append(len(found[0]))
+        return found
+
+    monkeypatch.setattr(column_read, "_read_group", note_size)
+    keys = WholeRange("m", to_text(START), to_text(START + timedelta(hours=1)), ("",), ids=True)
+    pages = list(read_pages(keys, make_manifest(layout, bodies, items), bodies, 40_000))
+    assert [id for page in pages for id in page.ids] == [f"{n}" for n in range(100)]
+    assert max(read) <= 10, "an event has 4,000 bytes"
+    assert sum(sizes) < 300, "few events are read twice"

@@ -53,6 +53,7 @@ class _Group(NamedTuple):
     first: int
     last: int
     rows: int
+    bytes: int
 
     @property
     def span(self) -> tuple[int, int, int]:
@@ -72,8 +73,13 @@ def read_page(
     for part in manifest.find_parts(low, high):
         with name_damage(part.key):
             groups += [group for group in _list_groups(part, open_part(part), keys) if group.overlaps(start, end)]
-    edge = find_portion_end([group.span for group in groups], start, end, _MOST_EVENTS)
-    read, unread = list[tuple[pa.Table, pa.Array]](), keys.skip + _MOST_EVENTS
+    most = _MOST_EVENTS
+    if DATA in keys.fields and groups:
+        # Whole events may be large: about as many are read as a page holds.
+        size = sum(group.bytes for group in groups) / sum(group.rows for group in groups)
+        most = min(most, int(most_bytes / size) + 1)
+    edge = find_portion_end([group.span for group in groups], start, end, most)
+    read, unread = list[tuple[pa.Table, pa.Array]](), keys.skip + most
     for group in groups:
         # The events of a single time come in the order of row groups: it need not be read to its end.
         if group.overlaps(start, edge) and (edge > start + 1 or unread >= 0):
@@ -105,7 +111,7 @@ def _list_groups(part: Part, file: pq.ParquetFile, keys: WholeRange) -> Iterator
         times = group.column(0).statistics
         if may_match(group, note, keys.conditions):
             first, last = (to_micros(time.replace(tzinfo=UTC)) for time in (times.min, times.max))
-            yield _Group(part, file, number, first, last, group.num_rows)
+            yield _Group(part, file, number, first, last, group.num_rows, group.total_byte_size)
 
 
 def _read_group(group: _Group, keys: WholeRange, layout: Layout, start: int, edge: int) -> tuple[pa.Table, pa.Array]:
