@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aws.archive.unpack_packs import SettledScan
+from aws.archive.unpack_packs import SettledScan, _split_wire
 from aws.dynamodb.wire import decode_item, encode_item
 from aws.zstd import Zstd
 from tests.packs.history import REQUEST, History
@@ -271,3 +271,22 @@ def test_shards_cost_a_request_of_a_unit_each_and_no_more(shards: int, most: flo
     assert sum(page.items.count(b'"pk"') for page in pages) == 20_000
     assert sum(page.count for page in pages) == 81
     assert sum(page.units for page in pages) <= most
+
+
+@pytest.mark.parametrize(
+    ("column", "wire"),
+    [
+        (b"1.5\n-3\n0", ['{"N":"1.5"}', '{"N":"-3"}', '{"N":"0"}']),
+        # As Python's decimals write them: an archive that was begun by other code has them so.
+        (b"0.0000001\n-0", ['{"N":"1E-7"}', '{"N":"0"}']),
+        (b'"a"\ntrue\nnull\n[1]', ['{"S":"a"}', '{"BOOL":true}', '{"NULL":true}', '{"L":[{"N":"1"}]}']),
+    ],
+)
+def test_a_column_of_a_pack_is_written_as_dynamodbs_json(column: bytes, wire: list[str]) -> None:
+    assert _split_wire(column) == wire
+
+
+@pytest.mark.parametrize("column", [b'"a","b"', b"1.2.3", b"01", b'"a', b"nul"])
+def test_a_line_that_is_not_one_value_is_damage(column: bytes) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        _split_wire(column)
