@@ -52,9 +52,11 @@ if TYPE_CHECKING:
 # Undrainable            ingest/delivery.py      nobody                                  buried at once with its reason
 # BucketBlocked,         rollups/                the next run of the refresher           the refresher's report; the bucket is
 #   Unfinished,                                                                          read from its events
+#   Divided,
 #   ShareUsed,
 #   Superseded
 # BucketOver             rollups/                nobody                                  the same
+# TooManyEvents          rollups/                rollups/seal.py, in parts                nobody
 # BadInvocation          handlers                nobody                                  the function's own error
 # BadBackfill            lifecycle/backfill.py   the operator, after a change            the function's own error
 # RemovalFailed          lifecycle/removal.py    the next deletion of the stack          a failed stack, with its reason

@@ -4,6 +4,8 @@ import json
 from decimal import Decimal
 from typing import Any
 
+import pytest
+
 from aws.dynamodb.fields import decode_fields
 
 
@@ -42,6 +44,13 @@ def test_columns_of_one_kind() -> None:
         answer(item("1", a={"N": "1E+2"}, b={"S": "x"}), item("2", a={"N": "7"}, b={"S": ""})), ("a", "b")
     )
     assert page.values == [[Decimal(100), Decimal(7)], ["x", ""]]
+
+
+@pytest.mark.parametrize("name", ["a\\b", 'a"b', "a\nb", "\x00", "\u2028", "\U0001f600"])
+def test_a_field_may_have_any_characters(name: str) -> None:
+    items = [item("1", **{name: {"N": "1"}, "c": {"M": {"d": {"S": "x"}}}}), item("2", **{name: {"L": []}}), item("3")]
+    page = decode_fields(answer(*items), (name, "c.d", name + "x"))
+    assert page.values == [[Decimal(1), None, None], ["x", None, None], [None] * 3]
 
 
 def test_items_whose_data_is_elsewhere_stay_items() -> None:

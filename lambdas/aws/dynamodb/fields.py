@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from functools import lru_cache
+from operator import attrgetter, methodcaller
 from typing import Any
 
 import msgspec
@@ -33,6 +35,8 @@ class _Units(msgspec.Struct):
     CapacityUnits: float = 0.0
 
 
+# msgspec refuses a struct whose field has such a name.
+_UNUSUAL = re.compile(r'[\x00-\x1f"\\]')
 # Decodes an answer, and returns the column of each path.
 _Shape = tuple[Callable[[bytes], Any], tuple[Callable[[Sequence[Any]], list[Any]], ...]]
 
@@ -72,7 +76,13 @@ def _make_shape(fields: tuple[str, ...]) -> _Shape:
         (f"f{number}", (dict[str, Any] if top in nested else _Value) | None, msgspec.field(name=top, default=None))
         for number, top in enumerate(tops)
     ]
-    values = msgspec.defstruct("Values", members, gc=False)
+    values: Any
+    gets: list[Callable[[Any], Any]]
+    if any(_UNUSUAL.search(top) for top in tops):
+        values, nested, gets = dict[str, Any], set(tops), [methodcaller("get", top) for top in tops]
+    else:
+        values = msgspec.defstruct("Values", members, gc=False)
+        gets = [attrgetter(name) for name, *_ in members]
     data = msgspec.defstruct("Data", [("M", values | None, None)], gc=False)
     item = msgspec.defstruct(
         "Item",
@@ -91,13 +101,13 @@ def _make_shape(fields: tuple[str, ...]) -> _Shape:
     readers = []
     for field in fields:
         top = field.partition(".")[0]
-        readers.append(_make_reader(f"f{tops.index(top)}", field, nested=top in nested))
+        readers.append(_make_reader(gets[tops.index(top)], field, nested=top in nested))
     return msgspec.json.Decoder(answer).decode, tuple(readers)
 
 
-def _make_reader(name: str, field: str, *, nested: bool) -> Callable[[Sequence[Any]], list[Any]]:
+def _make_reader(get: Callable[[Any], Any], field: str, *, nested: bool) -> Callable[[Sequence[Any]], list[Any]]:
     def read_plain(maps: Sequence[Any]) -> list[Any]:
-        found: list[Any] = [None if values is None else getattr(values, name) for values in maps]
+        found: list[Any] = [None if values is None else get(values) for values in maps]
         if None not in found:
             numbers = [value.N for value in found]
             if None not in numbers:
@@ -108,7 +118,7 @@ def _make_reader(name: str, field: str, *, nested: bool) -> Callable[[Sequence[A
         return [None if value is None else _read_value(value) for value in found]
 
     def read_nested(maps: Sequence[Any]) -> list[Any]:
-        found: list[Any] = [None if values is None else getattr(values, name) for values in maps]
+        found: list[Any] = [None if values is None else get(values) for values in maps]
         inner = [
             None if value is None else find_value({field.partition(".")[0]: decode_value(value)}, field)
             for value in found
