@@ -95,7 +95,7 @@ def test_a_text_with_one_changed_character_is_refused(own: str, place: int, char
 
 
 def test_hashes_are_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each hash is compared whole, of every secret, and of a key that does not exist, too."""
+    """Each hash is compared whole, of every secret, and of a key that does not exist or that newer code wrote, too."""
     compared: list[tuple[bytes, bytes]] = []
 
     def compare(first: bytes, second: bytes) -> bool:
@@ -108,6 +108,8 @@ def test_hashes_are_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch) -
     assert len(compared) == 2
     records.refuse_unknown(TEXT)
     assert len(compared) == 3
+    replace(record(TEXT), secrets=(), newer=2).find_refusal(TEXT, NOW)
+    assert len(compared) == 4
     assert {len(digest) for pair in compared for digest in pair} == {32}
 
 
