@@ -15,6 +15,7 @@ from tidetable.layout import Index, Key, Layout
 from tidetable.periods import Kind, find_containing
 from tidetable.ports import KeyRange
 from tidetable.query import parse_query, run_query
+from tidetable.query.aggregates import find_aggregate, parse_aggregation
 from tidetable.query.gather import Nearest
 from tidetable.query.scans import GatherScan
 from tidetable.times import to_text
@@ -130,3 +131,20 @@ def test_a_gathered_range_is_read_in_whole_pages_and_kept_up_to_16_mb() -> None:
             [f"{number:02d}" for number in range(kept)],
             kept < count,
         )
+
+
+def test_an_aggregate_counts_each_archived_event_of_one_time_once() -> None:
+    """A page of an archive ends among the events of one time: the next goes on after those that were read."""
+    policy = stream(BY_TIME, "")
+    events = [Event(f"s{number}", START, f"{number}", {"n": number}) for number in range(20)]
+    base = StoredEvents(policy, events, [policy.layout] * DAYS)
+    parameters = {
+        "from": [to_text(START)],
+        "to": [to_text(START + timedelta(days=1))],
+        "stat": ["count,sum"],
+        "field": ["n"],
+    }
+    query = parse_aggregation(policy, parameters, NOW, SEAL)
+    answer = find_aggregate(query, policy, base.reader, NOW, lambda: 100.0)
+    assert [(row["count"], row["sum"]) for row in answer.rows] == [(20, 190)]
+    assert answer.cost.requests == 3
