@@ -54,7 +54,7 @@ def test_a_stream_without_rollups_has_no_state(rollups: Rollups) -> None:
 
 
 def test_the_cells_of_a_part_are_those_of_one_generation(rollups: Rollups) -> None:
-    first, second = ["a" * 300_000, "b" * 300_000, "c" * 300_000, "d" * 200_000], ["e"]
+    first, second = ["a" * 100_000, "b" * 100_000, "c" * 100_000, "d" * 50_000], ["e"]
     rollups.put_part("s#m#0", 1, first)
     rollups.put_part("s#m#0", 10, second)
     rollups.put_part("s#m#1", 1, ["other"])

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from aws.dynamodb.reads import FIRST_PAUSE, is_made, is_throttled, make_range_body, read_all, read_pages
+from aws.dynamodb.reads import FIRST_PAUSE, ROUNDS, is_made, is_throttled, make_range_body, read_all, read_pages
 from aws.dynamodb.series_index import Attribute, Found, LeanNotes, decode_found, make_key
 from aws.http.client import ServiceRequest
 from tidetable.ports import Edge, Mark, Noting, RollupState
@@ -152,12 +152,15 @@ class LeanRollups(LeanNotes):
         self._repeat_changes("DeleteItem", [self._name_item(stream, _make_over_key(rollup, bucket))])
 
     def put_part(self, name: str, generation: int, chunks: Sequence[str]) -> None:
-        """Send one PutItem per chunk, several under way at once. A PutItem may be repeated."""
+        """Send one PutItem after another, each of at most 300 write units. A PutItem may be repeated.
+
+        AWS: a partition takes 1,000 write units per second. A throttled request is sent up to eight times.
+        """
         puts = [
             self._make_put(f"{_PART}{name}", f"{generation:010}#{number:04}", {"body": {"S": chunk}})
             for number, chunk in enumerate(chunks)
         ]
-        self._repeat_changes("PutItem", puts)
+        self._send_slowly("PutItem", puts)
 
     def read_part(self, name: str, generation: int) -> str:
         """Send a strongly consistent Query, and one for each further MB."""
@@ -165,9 +168,14 @@ class LeanRollups(LeanNotes):
         return "".join(item["body"].S for _, item in self._read_items(f"{_PART}{name}", low, low + _BEHIND))
 
     def clear_part(self, name: str) -> None:
-        """Send a Query for the chunks of all generations, and one DeleteItem per chunk. A DeleteItem may be repeated."""
+        """Send a Query for the chunks of all generations, and one DeleteItem after another. A DeleteItem may be repeated."""
         keys = [item["sk"].S for _, item in self._read_items(f"{_PART}{name}", "0", _BEHIND)]
-        self._repeat_changes("DeleteItem", [self._name_item(f"{_PART}{name}", key) for key in keys])
+        self._send_slowly("DeleteItem", [self._name_item(f"{_PART}{name}", key) for key in keys])
+
+    def _send_slowly(self, operation: str, bodies: Iterable[dict[str, Any]]) -> None:
+        for body in bodies:
+            (reply,) = read_all(self._client, [ServiceRequest(operation, msgspec.json.encode(body))], ROUNDS)
+            is_made(reply, self._table)
 
     def forget(self, stream: str, rollup: str) -> None:
         """Send one DeleteItem per edge and overfull bucket, several under way at once.
