@@ -15,11 +15,12 @@ from statistics import median
 from typing import Any
 from unittest import mock
 
-from bench.function import Context
+from bench.function import ROOT, Context
 
 # isort: split
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 
+import settings
 from bench.deployed import restart_as_deployed
 from bench.ingest import EVENTS, STREAM, Handler, make_our_handler, make_request
 from bench.results import note_ratios
@@ -88,7 +89,9 @@ def main() -> None:
     now = datetime.now(UTC)
     nanos = int(now.timestamp()) * SECOND
     silent = mock.patch("sys.stdout.write", lambda text: len(text))  # the metrics' lines
-    with run_stub() as endpoint, mock.patch.dict(os.environ, AWS_ENDPOINT_URL=endpoint):
+    environ = mock.patch.dict(os.environ)
+    with run_stub() as endpoint, environ, mock.patch.object(settings, "CONFIG_FILE", ROOT / "tidetable.toml"):
+        os.environ["AWS_ENDPOINT_URL"] = endpoint
         handle_door: Callable[[dict[str, Any]], dict[str, Any]] = lambda event: doors.handler(event, Context())  # type: ignore[arg-type] # noqa: E731
         sides = {
             "api": (make_our_handler(now), make_request(now)),

@@ -90,7 +90,8 @@ class _FixedCatalog:
     """A catalog that knows the periods around now, so no side spends time on reading it."""
 
     def __init__(self, now: datetime) -> None:
-        self._entries = {name: _make_entries(name, now) for name in (STREAM, PACKED)}
+        streams = settings.read_config().streams
+        self._entries = {name: _make_entries(name, now) for name in (STREAM, PACKED) if name in streams}
 
     def entries(self, stream: str, *_: Any, **__: Any) -> list[Entry]:
         return self._entries[stream]
