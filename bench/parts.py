@@ -22,7 +22,7 @@ import bench.rollups as bench_rollups
 from bench.rollups import EVENTS, MINUTES, Counted, build_world
 from tests.worlds.rolled import LENGTH
 from tidetable.layout import Layout
-from tidetable.rollups import parts
+from tidetable.rollups import bucket_parts
 from tidetable.rollups import refresh as turns
 from tidetable.rollups.refresh import refresh_rollups
 
@@ -38,7 +38,7 @@ class Meter:
         self.requests, self.units = 0, 0.0
         self.parts: list[tuple[float, int, float]] = []
         self._query = store.query_many
-        self._compute = parts.compute_part
+        self._compute = bucket_parts.compute_part
 
     def query(self, reads: Any, **options: Any) -> Any:
         """Count reads."""

@@ -129,9 +129,9 @@ class FakeRollups:
         self._ask()
         self.over.pop((stream, rollup, bucket), None)
 
-    def put_part(self, name: str, generation: int, chunks: Sequence[str]) -> None:
+    def put_part(self, name: str, generation: int, pieces: Sequence[str]) -> None:
         self._ask()
-        self.parts[name, generation] = list(chunks)
+        self.parts[name, generation] = list(pieces)
 
     def read_part(self, name: str, generation: int) -> str:
         self._ask()
@@ -139,7 +139,7 @@ class FakeRollups:
 
     def clear_part(self, name: str) -> None:
         self._ask()
-        self.parts = {key: chunks for key, chunks in self.parts.items() if key[0] != name}
+        self.parts = {key: pieces for key, pieces in self.parts.items() if key[0] != name}
 
     def forget(self, stream: str, rollup: str) -> None:
         self._ask()

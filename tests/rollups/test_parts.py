@@ -28,7 +28,7 @@ from tests.worlds.rolled import (
 from tests.worlds.runs import refresh
 from tidetable.layout import Layout
 from tidetable.periods import Kind
-from tidetable.rollups import parts
+from tidetable.rollups import bucket_parts
 from tidetable.rollups.collect import collect_bucket
 from tidetable.rollups.writing import read_present
 from tidetable.work.claim import Pause
@@ -78,9 +78,9 @@ def count_stored(world: World) -> list[str]:
     stored: list[str] = []
     put_part = world.rollups.put_part
 
-    def note(name: str, generation: int, chunks: Any) -> None:
+    def note(name: str, generation: int, pieces: Any) -> None:
         stored.append(name.rpartition("#")[2])
-        put_part(name, generation, chunks)
+        put_part(name, generation, pieces)
 
     world.rollups.put_part = note  # type: ignore[method-assign]
     return stored
@@ -113,7 +113,7 @@ def test_the_events_of_the_last_bucket_say_whether_the_next_is_divided_before_it
         spans.append(segments[0].end - segments[0].start)
         return collect(definition, segments, *rest)
 
-    monkeypatch.setattr("tidetable.rollups.parts.collect_bucket", note)
+    monkeypatch.setattr("tidetable.rollups.bucket_parts.collect_bucket", note)
     assert refresh(world, "run").finished
     # The bucket before had forty events, so this one has four parts. The next bucket will have three.
     assert spans == [timedelta(minutes=2.5)] * 4
@@ -211,11 +211,11 @@ def test_runs_at_the_same_time_share_the_parts(divided: None) -> None:
     stored = count_stored(world)
     put_part, reports = world.rollups.put_part, list[Any]()
 
-    def interrupt(name: str, generation: int, chunks: Any) -> None:
+    def interrupt(name: str, generation: int, pieces: Any) -> None:
         if not reports:
             reports.append(None)
             reports[0] = refresh(world, "other")
-        put_part(name, generation, chunks)
+        put_part(name, generation, pieces)
 
     world.rollups.put_part = interrupt  # type: ignore[method-assign]
     assert refresh(world, "run").sealed == 6
@@ -276,7 +276,7 @@ def _memo(definition: str) -> str:
     import msgspec
 
     start, end = "2026-03-02T01:00:00.000000Z", "2026-03-02T01:10:00.000000Z"
-    return msgspec.json.encode(parts.PartMemo(definition, start, end, 0, 1)).decode()
+    return msgspec.json.encode(bucket_parts.PartMemo(definition, start, end, 0, 1)).decode()
 
 
 def test_parts_of_a_stream_that_rests_wait(divided: None) -> None:

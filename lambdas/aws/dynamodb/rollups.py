@@ -151,14 +151,14 @@ class LeanRollups(LeanNotes):
         """Delete the record of an overfull bucket by a DeleteItem, which may be repeated."""
         self._repeat_changes("DeleteItem", [self._name_item(stream, _make_over_key(rollup, bucket))])
 
-    def put_part(self, name: str, generation: int, chunks: Sequence[str]) -> None:
+    def put_part(self, name: str, generation: int, pieces: Sequence[str]) -> None:
         """Send one PutItem after another, each of at most 300 write units. A PutItem may be repeated.
 
         AWS: a partition takes 1,000 write units per second. A throttled request is sent up to eight times.
         """
         puts = [
-            self._make_put(f"{_PART}{name}", f"{generation:010}#{number:04}", {"body": {"S": chunk}})
-            for number, chunk in enumerate(chunks)
+            self._make_put(f"{_PART}{name}", f"{generation:010}#{number:04}", {"body": {"S": piece}})
+            for number, piece in enumerate(pieces)
         ]
         self._send_slowly("PutItem", puts)
 
@@ -168,7 +168,7 @@ class LeanRollups(LeanNotes):
         return "".join(item["body"].S for _, item in self._read_items(f"{_PART}{name}", low, low + _BEHIND))
 
     def clear_part(self, name: str) -> None:
-        """Send a Query for the chunks of all generations, and one DeleteItem after another. A DeleteItem may be repeated."""
+        """Send a Query for the pieces of all generations, and one DeleteItem after another. A DeleteItem may be repeated."""
         keys = [item["sk"].S for _, item in self._read_items(f"{_PART}{name}", "0", _BEHIND)]
         self._send_slowly("DeleteItem", [self._name_item(f"{_PART}{name}", key) for key in keys])
 

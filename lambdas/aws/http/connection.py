@@ -167,17 +167,17 @@ class Connection:
         return self._read_exactly(length)
 
     def _read_chunks(self) -> bytes:
-        chunks: list[bytes] = []
+        pieces: list[bytes] = []
         length = 0
         while size := int(self._read_to(b"\r\n").partition(b";")[0], 16):
-            chunks.append(self._read_exactly(size))
+            pieces.append(self._read_exactly(size))
             self._read_to(b"\r\n")
             length += size
             if length > _LONGEST_BODY:
                 raise ValueError("the answer is too long")
         while self._read_to(b"\r\n"):
-            pass  # trailers may follow the last chunk
-        return b"".join(chunks)
+            pass  # trailers may follow the last piece
+        return b"".join(pieces)
 
     def _read_exactly(self, size: int) -> bytes:
         if not 0 <= size <= _LONGEST_BODY:

@@ -138,8 +138,8 @@ class Rollups(Protocol):
     def clear_over(self, stream: str, rollup: str, bucket: datetime) -> None:
         """Remove the record that a bucket of a rollup has too many groups."""
 
-    def put_part(self, name: str, generation: int, chunks: Sequence[str]) -> None:
-        """Store the cells of a part of a bucket, in chunks of at most 300,000 characters, under a generation."""
+    def put_part(self, name: str, generation: int, pieces: Sequence[str]) -> None:
+        """Store the cells of a part of a bucket, in pieces of at most 300,000 characters, under a generation."""
 
     def read_part(self, name: str, generation: int) -> str:
         """Read the cells of a part that were stored under a generation."""

@@ -20,8 +20,8 @@ from tidetable.rollup_model.cover import (
     list_versions,
 )
 from tidetable.rollup_model.definition import Definition
+from tidetable.rollups.bucket_parts import BucketPart
 from tidetable.rollups.collect import collect_bucket
-from tidetable.rollups.parts import BucketPart
 from tidetable.rollups.services import BucketOver, Services
 from tidetable.rollups.writing import find_table, read_present, write_cells
 from tidetable.times import to_text
@@ -50,7 +50,7 @@ class RefreshReport:
 class RefreshRun(msgspec.Struct, frozen=True):
     """The work of one run on the rollups of the stream ``source``.
 
-    ``share`` returns the seconds that are left until other streams have a turn. ``parts`` are the parts of the
+    ``share`` returns the seconds that are left until other streams have a turn. ``bucket_parts`` are the parts of the
     stream's buckets, and ``sizes`` the events of each rollup's last bucket that was read from events.
     """
 
@@ -59,7 +59,7 @@ class RefreshRun(msgspec.Struct, frozen=True):
     services: Services
     report: RefreshReport
     share: Remaining
-    parts: Sequence[BucketPart] = ()
+    bucket_parts: Sequence[BucketPart] = ()
     sizes: dict[str, int] = msgspec.field(default_factory=dict)
 
 

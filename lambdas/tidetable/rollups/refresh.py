@@ -22,9 +22,9 @@ from tidetable.query.model import RESERVE
 from tidetable.remaining import limit_time
 from tidetable.rollup_model.definition import Definition
 from tidetable.rollups.bucket import RefreshReport, RefreshRun
+from tidetable.rollups.bucket_parts import PART, BucketPart, compute_part, list_parts, remove_parts
 from tidetable.rollups.claims import SEAL, hold_sealing, shut_out_former
 from tidetable.rollups.due import has_work, measure_lag, measure_waiting
-from tidetable.rollups.parts import PART, BucketPart, compute_part, list_parts, remove_parts
 from tidetable.rollups.seal import seal_stream
 from tidetable.rollups.services import Divided, Services, ShareUsed, Superseded, Unfinished
 from tidetable.work.claim import hold_claim, rests
@@ -114,7 +114,7 @@ class _Turns:
             if held is None:
                 return
             # Only the run that has the stream adds parts, so none are added from here on.
-            own = replace(run, parts=list_parts(self._services, run.source), sizes=_SIZES(held.memo or "{}"))
+            own = replace(run, bucket_parts=list_parts(self._services, run.source), sizes=_SIZES(held.memo or "{}"))
             try:
                 seal_stream(own)
             finally:

@@ -61,7 +61,7 @@ def _meets_part(mark: Mark, run: RefreshRun) -> bool:
 
     Some of them may have been read before the marked events were written, so the mark stays until the bucket is sealed.
     """
-    return any(mark.meets(from_text(part.memo.start), from_text(part.memo.end)) for part in run.parts)
+    return any(mark.meets(from_text(part.memo.start), from_text(part.memo.end)) for part in run.bucket_parts)
 
 
 def sweep_rested(run: RefreshRun, state: RollupState) -> None:

@@ -11,9 +11,7 @@ from tidetable.rollup_model.cells import Bucket
 from tidetable.rollup_model.cover import DefinitionVersion, list_versions
 from tidetable.rollup_model.definition import Definition
 from tidetable.rollups.bucket import RefreshRun, choose_segments, compute_bucket
-from tidetable.rollups.collect import MOST_TOGETHER, collect_together, find_end_of_gone
-from tidetable.rollups.due import has_begun, is_due
-from tidetable.rollups.parts import (
+from tidetable.rollups.bucket_parts import (
     MOST_WHOLE,
     can_divide,
     divide_bucket,
@@ -21,6 +19,8 @@ from tidetable.rollups.parts import (
     merge_parts,
     remove_parts,
 )
+from tidetable.rollups.collect import MOST_TOGETHER, collect_together, find_end_of_gone
+from tidetable.rollups.due import has_begun, is_due
 from tidetable.rollups.reseal import reseal_buckets, sweep_rested
 from tidetable.rollups.series_index_upkeep import begin_noting, find_noted_start, sweep_notes
 from tidetable.rollups.services import (
@@ -45,9 +45,9 @@ def seal_stream(run: RefreshRun) -> None:
     state = begin_noting(run.source, ahead, services.rollups.read_at_once(run.source), services)
     for definition in run.definitions:
         _begin_definition(definition, state, services)
-    if run.parts:
+    if run.bucket_parts:
         versions = {definition.name: list_versions(definition, state) for definition in run.definitions}
-        remove_parts(find_obsolete(run.parts, versions), services)
+        remove_parts(find_obsolete(run.bucket_parts, versions), services)
     is_resealed = reseal_buckets(run)
     for definition in run.definitions:
         # Marks and edges have changed since the last reading.
@@ -107,7 +107,9 @@ def _seal_buckets(version: DefinitionVersion, run: RefreshRun, state: RollupStat
         advanced = edge._replace(sealed=end)
         if not services.rollups.put_edge(run.source, advanced, edge):
             raise Superseded(f"the edge of {definition.stream} was moved by another run")
-        remove_parts([part for part in run.parts if (part.rollup, part.bucket) == (definition.name, bucket)], services)
+        remove_parts(
+            [part for part in run.bucket_parts if (part.rollup, part.bucket) == (definition.name, bucket)], services
+        )
         run.report.sealed += is_kept
         state = state._replace(edges=[advanced if other == edge else other for other in state.edges])
         version, is_first = version._replace(edge=advanced), False
@@ -122,7 +124,7 @@ def _collect_due(
     It is empty if the bucket is to be read as a whole. Raises Divided if it was divided, and its parts are not finished.
     """
     definition, services = version.definition, run.services
-    if any((part.rollup, part.bucket) == (definition.name, bucket) for part in run.parts):
+    if any((part.rollup, part.bucket) == (definition.name, bucket) for part in run.bucket_parts):
         merged = merge_parts(version, bucket, services)
         if merged is not None:
             run.sizes[definition.name] = merged[1].count_events()

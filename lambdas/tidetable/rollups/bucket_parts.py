@@ -35,13 +35,13 @@ PART_EVENTS, MOST_WHOLE = 100_000, 300_000
 MOST_PART, _FINER = 2_000_000, 8
 _MOST_PARTS = 4_000
 # AWS: an item has at most 400 KB.
-_CHUNK = 300_000
+_PIECE = 300_000
 
 
 class PartMemo(msgspec.Struct, frozen=True, omit_defaults=True):
     """What the record of a part says: its range, the definition, when it was added, and of how many parts it is one.
 
-    Of a finished part it also says in how many chunks its cells are stored, that it has too many groups (``over`` counts
+    Of a finished part it also says in how many pieces its cells are stored, that it has too many groups (``over`` counts
     them), why its events cannot be read, or that they are too many for one part.
     """
 
@@ -50,7 +50,7 @@ class PartMemo(msgspec.Struct, frozen=True, omit_defaults=True):
     end: str
     made: int
     count: int
-    chunks: int = 0
+    pieces: int = 0
     over: int = 0
     problem: str = ""
     too_long: bool = False
@@ -162,10 +162,10 @@ def compute_part(part: BucketPart, held: HeldClaim, definition: Definition, serv
         else:
             cells = [(cell.series, cell.id, cell.data) for cell in content.make_events(part.bucket)]
             body = b64encode(services.reader.unpacker.compressor.compress(canonical_json(cells))).decode()
-            chunks = [body[first : first + _CHUNK] for first in range(0, len(body), _CHUNK)]
+            pieces = [body[first : first + _PIECE] for first in range(0, len(body), _PIECE)]
             services.require_time()
-            services.rollups.put_part(part.item.name, held.generation, chunks)
-            memo = msgspec.structs.replace(memo, chunks=len(chunks))
+            services.rollups.put_part(part.item.name, held.generation, pieces)
+            memo = msgspec.structs.replace(memo, pieces=len(pieces))
     held.memo, held.done = msgspec.json.encode(memo).decode(), True
 
 
