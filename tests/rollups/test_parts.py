@@ -226,7 +226,7 @@ def test_runs_at_the_same_time_share_the_parts(divided: None) -> None:
 
 def test_parts_that_are_too_long_are_divided_again(divided: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of 16 parts of 38 seconds each, those with three events are too long, so there are 128 parts of 5 seconds."""
-    monkeypatch.setattr(parts, "MOST_PART", 2)
+    monkeypatch.setattr(bucket_parts, "MOST_PART", 2)
     world = prepare()
     stored = count_stored(world)
     assert refresh(world, "run").finished
