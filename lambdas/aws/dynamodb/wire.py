@@ -37,7 +37,10 @@ def encode_item(item: Item) -> str:
 def encode_items(items: Sequence[Item]) -> list[str]:
     """Encode items. Those of events whose data have the same fields are encoded together, by columns."""
     # An item of an event without indexes has four attributes.
-    shapes = [tuple(item["data"]) if len(item) == _EVENT and type(item.get("data")) is dict else None for item in items]
+    shapes = [
+        tuple(item["data"]) if len(item) == _EVENT and "at" in item and type(item.get("data")) is dict else None
+        for item in items
+    ]
     kinds = set(shapes)
     if len(kinds) == 1:
         return _encode_alike(items, shapes[0])
