@@ -25,5 +25,13 @@ def make_earthquakes(now: datetime) -> list[dict[str, Any]]:
     ]
 
 
+def drop_closing(events: list[dict[str, Any]], now: datetime) -> list[dict[str, Any]]:
+    """Drop the events of a day whose table closes before the stage's clock is moved: in the last hour of a day, the
+    oldest. A table closes seven days after its day. The clock is moved by at most an hour and four minutes.
+    """
+    oldest = _render_time(now + timedelta(hours=1, minutes=4) - timedelta(days=7))[:10]
+    return [event for event in events if event["time"] >= oldest]
+
+
 def _render_time(instant: datetime) -> str:
     return instant.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 
-from examples.earthquakes.data import make_earthquakes
+from examples.earthquakes.data import drop_closing, make_earthquakes
 from examples.earthquakes.steps import (
     CHANGES,
     PACKED,
@@ -144,7 +144,7 @@ def show_added(streams: Sequence[str]) -> None:
 def run_steps(emulator: Emulator, deployed: Deployed, api: Api, *, feeds: bool, rolls: bool) -> None:
     """Show everything, in order."""
     now = datetime.now(UTC)
-    sent = make_earthquakes(now)
+    sent = drop_closing(make_earthquakes(now), now)
     units = {}
     with ThreadPoolExecutor(3) as pool:
         # The run of the schedule would come within a minute: this run decides when the rollup begins.

@@ -1,13 +1,14 @@
 """The demo's options, refusals and exit status. Nothing is deployed."""
 
 import sys
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from examples.earthquakes import demo, steps
+from examples.earthquakes.data import drop_closing
 from local import Deployed
 from local.up import read_config
 from tests.worlds.configs import CONFIG, ROOT
@@ -101,6 +102,25 @@ def test_the_demo_holds_at_any_hour() -> None:
     assert not steps.has_expired(["2026-11-15", "2026-11-16"], "2026-11-15")
     assert not steps.has_expired(["2026-11-14"], "2026-11-15")
     assert not steps.has_expired([], "2026-11-15")
+
+
+@pytest.mark.parametrize(
+    ("time", "oldest"),
+    [
+        ("00:00", "2026-11-20T00:01"),
+        ("12:30", "2026-11-20T12:31"),
+        ("22:55", "2026-11-20T22:56"),
+        ("22:56", "2026-11-21T00:00"),
+        ("23:59", "2026-11-21T00:00"),
+    ],
+)
+def test_no_table_of_the_demo_closes_when_the_clock_moves(time: str, oldest: str) -> None:
+    """The clock moves to four minutes after the next hour. A table closes seven days after its day."""
+    now = datetime.fromisoformat(f"2026-11-27T{time}:00+00:00")
+    minutes = [now - timedelta(minutes=count) for count in range(7 * 24 * 60)]
+    events = [{"time": minute.strftime("%Y-%m-%dT%H:%M:%S.%fZ")} for minute in reversed(minutes)]
+    kept = drop_closing(events, now)
+    assert (kept[0]["time"][:16], kept[-1]) == (oldest, events[-1])
 
 
 def test_the_configuration_is_shown_once_with_the_streams_that_the_demo_adds(
