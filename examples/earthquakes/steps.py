@@ -30,8 +30,9 @@ _PAUSE = 0.2
 _READERS = 3
 # Aggregates of the earthquakes, by hour and network, unless the configuration has rollups of its own.
 ROLLUP = "quakes-hours"
-# Past hours are computed when the rollup's first hour has begun, and no earlier late event can be on its way.
-_AFTER_BEGIN = timedelta(minutes=4)
+# Past hours are computed when the rollup's first hour has begun, and no earlier late event can be on its way. In the last
+# hour of a day the clock passes midnight, when a table closes: for 15 minutes it would not be archived.
+AFTER_BEGIN = timedelta(minutes=20)
 _SUMMED_DAYS = 6
 _STARTED = time.monotonic()
 
@@ -161,13 +162,13 @@ def show_newest(api: Api, events: Sequence[Event]) -> None:
 def begin_rollup(emulator: Emulator, deployed: Deployed) -> datetime:
     """Set the stage's clock to a time after the rollup's first hour began; return the start of that hour."""
     begins = datetime.fromisoformat(invoke_refresher(deployed, status="quakes")["rollups"][0]["start"])
-    emulator.move_clock(begins + _AFTER_BEGIN - datetime.now(UTC))
+    emulator.move_clock(begins + AFTER_BEGIN - datetime.now(UTC))
     return begins
 
 
 def show_rollup(deployed: Deployed, api: Api, events: Sequence[Event], begins: datetime) -> None:
     """Have the hours of the last days computed, and compare an aggregate of them with that of the events."""
-    print_line(f"the stage's clock is set to {begins + _AFTER_BEGIN:%H:%M} UTC: the rollup {ROLLUP} has begun")
+    print_line(f"the stage's clock is set to {begins + AFTER_BEGIN:%H:%M} UTC: the rollup {ROLLUP} has begun")
     # The earthquakes came late, so their hours are marked. A run removes marks that no writer can need any more.
     while invoke_refresher(deployed).get("skipped"):
         time.sleep(_PAUSE)

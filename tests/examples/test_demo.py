@@ -1,7 +1,7 @@
 """The demo's options, refusals and exit status. Nothing is deployed."""
 
 import sys
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +121,14 @@ def test_no_table_of_the_demo_closes_when_the_clock_moves(time: str, oldest: str
     events = [{"time": minute.strftime("%Y-%m-%dT%H:%M:%S.%fZ")} for minute in reversed(minutes)]
     kept = drop_closing(events, now)
     assert (kept[0]["time"][:16], kept[-1]) == (oldest, events[-1])
+
+
+@pytest.mark.parametrize("hour", range(24))
+def test_a_table_closes_after_the_clock_is_moved_or_can_be_archived_at_once(hour: int) -> None:
+    """The clock is moved to some minutes after the next hour. Tables close at midnight, and settle for 15 minutes."""
+    moved = datetime(2026, 11, 27, tzinfo=UTC) + timedelta(hours=hour + 1) + steps.AFTER_BEGIN
+    assert timedelta() < steps.AFTER_BEGIN < timedelta(hours=1)
+    assert moved - moved.replace(hour=0, minute=0) > timedelta(minutes=15)
 
 
 def test_the_configuration_is_shown_once_with_the_streams_that_the_demo_adds(
