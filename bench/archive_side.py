@@ -29,6 +29,8 @@ import msgspec
 TREE = Path(sys.argv[1])
 sys.path[:0] = [str(TREE), str(TREE / "lambdas")]
 
+from older_trees import import_first  # type: ignore[import-not-found]
+
 from aws.archive.parquet import Parquet
 from aws.zstd import Zstd
 from tests.fakes.serial import Serial
@@ -41,21 +43,10 @@ from tidetable.events import Event
 from tidetable.packs import make_packs
 from tidetable.periods import Kind, find_containing
 
-
-def _import_first(*names: str) -> Any:
-    """Import the first of these modules that the tree has: modules have other names in older trees."""
-    for name in names[:-1]:
-        try:
-            return import_module(name)
-        except ModuleNotFoundError:
-            continue
-    return import_module(names[-1])
-
-
-encode_item = _import_first("aws.dynamodb.wire", "aws.wire").encode_item
-SettledScan = _import_first("aws.archive.unpack_packs", "aws.archive.settled").SettledScan
-_layouts = _import_first("tidetable.layout", "tidetable.keys")
-_json = _import_first("tidetable.exact_json", "tidetable.exact")
+encode_item = import_first("aws.dynamodb.wire", "aws.wire").encode_item
+SettledScan = import_first("aws.archive.unpack_packs", "aws.archive.settled").SettledScan
+_layouts = import_first("tidetable.layout", "tidetable.keys")
+_json = import_first("tidetable.exact_json", "tidetable.exact")
 START = datetime(2026, 3, 1, tzinfo=UTC)
 # AWS: a page ends at 1 MB; a strongly consistent unit reads 4 KB.
 PAGE, UNIT = 1_048_576, 4_096

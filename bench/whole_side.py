@@ -16,12 +16,13 @@ from base64 import b64encode
 from bisect import bisect_left, bisect_right
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 TREE = Path(sys.argv[1])
 sys.path[:0] = [str(TREE), str(TREE / "lambdas")]
+
+from older_trees import import_first  # type: ignore[import-not-found]
 
 from aws.sketches import DDSketches
 from aws.zstd import Zstd
@@ -35,17 +36,6 @@ from tidetable.periods import Kind, find_containing
 from tidetable.query import Reader
 from tidetable.query.aggregates import find_aggregate, parse_aggregation
 from tidetable.times import to_text
-
-
-def import_first(*names: str) -> Any:
-    """Import the first of these modules that the tree has: modules have other names in older trees."""
-    for name in names[:-1]:
-        try:
-            return import_module(name)
-        except ModuleNotFoundError:
-            continue
-    return import_module(names[-1])
-
 
 LeanStore = import_first("aws.dynamodb.store", "aws.lean.store").LeanStore
 encode_item = import_first("aws.dynamodb.wire", "aws.wire").encode_item

@@ -136,14 +136,10 @@ def test_a_run_of_the_refresher_seals_nothing(stage: Stage) -> None:
     report = stage.refresh()
     assert report is not None
     assert (report.sealed, report.resealed, [REASON in reason for reason in report.failed]) == (0, 0, [True])
-    after = list_items(stage)
-    claim = ("work#seal", "s")
-    # The run claims the work before it reads entries: a claim has the next generation, and is given back.
-    before[claim], after[claim] = (
-        {name: value for name, value in record.items() if name != "generation"}
-        for record in (before[claim], after[claim])
-    )
-    assert after == before
+    # The run claims the work before it reads entries: nothing else changes than the number of the claim, which is given back.
+    claim = before["work#seal", "s"]
+    claim["generation"] = {"N": str(int(claim["generation"]["N"]) + 1)}
+    assert list_items(stage) == before
 
 
 @pytest.mark.parametrize("request_type", ["Create", "Update"])
