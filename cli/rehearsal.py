@@ -8,7 +8,7 @@ from typing import Any
 from tidetable.catalog import Backfill, Opening
 from tidetable.config import Config, Stream, parse
 from tidetable.exact_json import decode_json
-from tidetable.ingest.batches import read_batch
+from tidetable.ingest.batches import SentBatch, check_batch
 from tidetable.ingest.context import RequestContext, StreamRules
 from tidetable.ingest.rejection import Rejection
 from tidetable.problems import describe_unknown_stream
@@ -63,7 +63,7 @@ class Rehearsal:
             sent = decode_json(self._stamper.encode(event, self._now))
         except EventInvalid as error:
             return Rejection.of(0, event, "invalid", str(error))
-        return read_batch(self._context, [sent]).rejections.get(0)
+        return check_batch(self._context, SentBatch.of_values([sent])).rejections.get(0)
 
 
 def _make_stream(name: str, policy: dict[str, Any]) -> Stream:

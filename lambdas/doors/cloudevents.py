@@ -16,13 +16,12 @@ from typing import Any
 
 from doors.cloudevents_rules import PAYLOAD, decode_header, find_problem
 from doors.door import DoorAnswer, DoorRequest, Intake
-from doors.reading import Limits, Reading, refuse_too_many
+from doors.reading import Limits, Reading, Row
 from doors.series import fit_name
 from tidetable.config import Stream
 from tidetable.config.stream import CloudEventsPolicy
 from tidetable.events import JsonObject
 from tidetable.exact_json import decode_json, encode_json
-from tidetable.ingest.bodies import Sent
 from tidetable.ingest.outcome import LISTED, list_errors
 from tidetable.ingest.unreadable import Unreadable, read_elements
 from tidetable.layout import MAX_NAME_BYTES, escape
@@ -66,9 +65,9 @@ class CloudEventsDoor:
         else:
             modes = f"{_STRUCTURED}, {_BATCH}, or the headers of the binary mode, such as ce-id"
             raise refuse_request(415, "unsupported_media_type", f"this is not a CloudEvent: send {modes}")
-        reading = Reading()
+        reading = Reading(limits)
         for index, event in enumerate(events):
-            reading.add(_read_event(event, stream.cloudevents), index)
+            reading.take([index], _read_event, event, stream.cloudevents)
         return reading
 
     def answer(self, intake: Intake) -> DoorAnswer:
@@ -78,7 +77,7 @@ class CloudEventsDoor:
         refused = len(outcome.rejections)
         counts = {"accepted": outcome.accepted, "queued": outcome.queued, "rejected": refused}
         more = counts | {"errors": list_errors(outcome.rejections[:LISTED])}
-        if refused == len(intake.reading.values):
+        if refused == len(intake.reading.places):
             problem = Problem(422, "all_refused", "every event was refused; nothing was written", more)
         else:
             problem = Problem(422, "some_refused", f"{refused} events are refused; the others are stored", more)
@@ -110,8 +109,6 @@ def _decode_batch(request: DoorRequest, body: bytes, most: int) -> list[Any]:
         raise refuse_request(400, "unparseable", f"the body is not JSON: {error}") from error
     if not isinstance(events, list):
         raise refuse_request(400, "unparseable", "a batch of CloudEvents is a JSON array")
-    if len(events) > most:
-        raise refuse_too_many(most)
     return events
 
 
@@ -174,15 +171,16 @@ def _try_json(body: bytes) -> Any:
         return None
 
 
-def _read_event(event: Any, policy: CloudEventsPolicy) -> Sent | Unreadable:
+def _read_event(event: Any, policy: CloudEventsPolicy) -> Row:
+    """Return the series, the time, the id and the data of an event; ValueError says what is wrong."""
     if isinstance(event, Unreadable):
-        return event
+        raise ValueError(event.reason)
     if not isinstance(event, dict):
-        return Unreadable("a CloudEvent is a JSON object")
+        raise ValueError("a CloudEvent is a JSON object")
     # The JSON event format: an attribute that is null is not set. Data may be null.
     event = {name: value for name, value in event.items() if value is not None or name == "data"}
     if (problem := find_problem(event)) is not None:
-        return Unreadable(problem)
+        raise ValueError(problem)
     series = event.get(policy.series) or event["source"]
     # A source is a URI reference, without spaces, so each pair has its own text.
     id = f"{event['source']} {event['id']}"
@@ -190,7 +188,7 @@ def _read_event(event: Any, policy: CloudEventsPolicy) -> Sent | Unreadable:
     # Otherwise the event's own id could not be read any more.
     own = _OWN - {"id"} if is_long else _OWN
     id = sha256(id.encode()).hexdigest()[:32] if is_long else id
-    return Sent(fit_name(series), event.get("time"), id, _make_data(event, own))
+    return fit_name(series), event.get("time"), id, _make_data(event, own)
 
 
 def _make_data(event: JsonObject, left_out: Set[str]) -> JsonObject:

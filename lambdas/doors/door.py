@@ -11,7 +11,7 @@ from doors.reading import BATCHES, MOST_POINTS, Limits, Reading, Refusal
 from tidetable.access import Access
 from tidetable.config import Stream
 from tidetable.exact_json import encode_json
-from tidetable.ingest import Outcome, ingest_values
+from tidetable.ingest import Outcome, ingest_batch
 from tidetable.ingest.bodies import inflate_body
 from tidetable.ingest.request import Ingest
 from tidetable.problems import Problem
@@ -103,5 +103,5 @@ def ingest_request(
     api, stream = ports.config.api, ports.config.streams[name]
     body = inflate_body(request.body, api.max_body, request.headers.get("content-encoding", ""))
     reading = door.read(request, body, stream, Limits(min(BATCHES * api.max_events, MOST_POINTS), api.max_body))
-    outcome = ingest_values(name, reading.values, ports, remaining, strict=reading.strict, access=access)
+    outcome = ingest_batch(name, reading.batch, ports, remaining, strict=reading.strict, access=access)
     return door.answer(Intake(request, body, reading, outcome)), outcome

@@ -16,13 +16,12 @@ from typing import Any
 import msgspec
 
 from doors.door import DoorAnswer, DoorRequest, Intake
-from doors.reading import Limits, Reading, describe_refusals, refuse_too_many
+from doors.reading import Limits, Reading, Row, describe_refusals
 from doors.series import fit_name
 from tidetable.config import Stream
 from tidetable.config.stream import FirehosePolicy
 from tidetable.events import JsonObject
 from tidetable.exact_json import decode_json
-from tidetable.ingest.bodies import Sent
 from tidetable.ingest.unreadable import Unreadable, find_lone_surrogate
 from tidetable.layout import find_value
 from tidetable.problems import Problem, refuse_request
@@ -63,19 +62,17 @@ class FirehoseDoor:
             delivery = msgspec.json.decode(body.removeprefix(BOM_UTF8), type=FirehoseDelivery)
         except (msgspec.DecodeError, ValueError, RecursionError) as error:
             raise refuse_request(400, "unparseable", f"the body is not a request of Firehose: {error}") from error
-        reading = Reading()
+        reading = Reading(limits)
         for number, record in enumerate(delivery.records):
-            for value in _read_record(record, stream.firehose, delivery.timestamp or None):
-                if len(reading.values) == limits.most:
-                    raise refuse_too_many(limits.most)
-                reading.add(value, number)
+            for value in _list_values(record):
+                reading.take([number], _read_value, value, stream.firehose, delivery.timestamp or None)
         return reading
 
     def answer(self, intake: Intake) -> DoorAnswer:
         refusals = intake.refusals
         if not refusals:
             return _make_answer(intake.request, 200)
-        stored = len(intake.reading.values) - len(refusals)
+        stored = len(intake.reading.places) - len(refusals)
         reasons = describe_refusals(refusals, "record", _NAMED)
         message = f"{len(refusals)} events are refused, {stored} are stored: {reasons}"
         return _make_answer(intake.request, 400, message)
@@ -92,7 +89,8 @@ def _make_answer(request: DoorRequest, status: int, message: str = "") -> DoorAn
     return DoorAnswer.json(status, document | ({"errorMessage": message} if message else {}))
 
 
-def _read_record(record: FirehoseRecord, policy: FirehosePolicy, timestamp: int | None) -> Iterator[Sent | Unreadable]:
+def _list_values(record: FirehoseRecord) -> Iterator[Any]:
+    """Yield the values of a record: one, or one per line; ``Unreadable`` for what cannot be decoded."""
     try:
         content = b64decode(record.data, validate=True).removeprefix(BOM_UTF8)
     except ValueError:
@@ -101,7 +99,7 @@ def _read_record(record: FirehoseRecord, policy: FirehosePolicy, timestamp: int 
     if not content or content.isspace():
         return  # an empty record has nothing that could be lost; Firehose would send a refused request again and again
     try:
-        yield _read_value(decode_json(content), policy, timestamp)
+        yield decode_json(content)
         return
     except ValueError as error:
         lines = [line for line in content.split(b"\n") if line and not line.isspace()]
@@ -111,17 +109,20 @@ def _read_record(record: FirehoseRecord, policy: FirehosePolicy, timestamp: int 
             return
     for line in lines:
         try:
-            yield _read_value(decode_json(line.removeprefix(BOM_UTF8)), policy, timestamp)
+            yield decode_json(line.removeprefix(BOM_UTF8))
         except ValueError as error:
             yield Unreadable(find_lone_surrogate(line) or f"a line of the record is not JSON: {error}")
 
 
-def _read_value(value: Any, policy: FirehosePolicy, timestamp: int | None) -> Sent | Unreadable:
+def _read_value(value: Any, policy: FirehosePolicy, timestamp: int | None) -> Row:
+    """Return the series, the time, the id and the data of a value; ValueError says what is wrong."""
+    if isinstance(value, Unreadable):
+        raise ValueError(value.reason)
     if not isinstance(value, dict):
-        return Unreadable("a record is a JSON object")
+        raise ValueError("a record is a JSON object")
     series, time, id = (find_value(value, path) for path in (policy.series, policy.time, policy.id))
     if series is None:
-        return Unreadable(
+        raise ValueError(
             f"the record has no field {policy.series!r}: name its series in [streams.NAME.firehose] series"
         )
     id = None if id == "" else id
@@ -129,7 +130,7 @@ def _read_value(value: Any, policy: FirehosePolicy, timestamp: int | None) -> Se
     for path, sent, name in zip((policy.series, policy.id), (series, id), names, strict=True):
         # Without its id, an event could be the same as another one.
         if sent is not None and name is None:
-            return Unreadable(f"the field {path!r} is neither a text nor a whole number of at most 38 digits")
+            raise ValueError(f"the field {path!r} is neither a text nor a whole number of at most 38 digits")
     fitted = tuple(name and fit_name(name) for name in names)
     data: JsonObject = value.get("data", {})
     # If a name is cut, or another field has its place, the whole record is the data, so that no value is lost.
@@ -139,8 +140,8 @@ def _read_value(value: Any, policy: FirehosePolicy, timestamp: int | None) -> Se
     if time is None:
         time = timestamp
     if not (time is None or type(time) is int or isinstance(time, str)):
-        return Unreadable(f"time: the field {policy.time!r} is neither RFC 3339 text nor whole epoch milliseconds")
-    return Sent(fitted[0] or "", time, fitted[1], data)
+        raise ValueError(f"time: the field {policy.time!r} is neither RFC 3339 text nor whole epoch milliseconds")
+    return fitted[0] or "", time, fitted[1], data
 
 
 def _convert_name(value: Any) -> str | None:

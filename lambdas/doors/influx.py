@@ -11,15 +11,13 @@ import re
 from bisect import bisect_left
 from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any
 
-from doors.reading import FRACTIONS, Reading, is_beyond, make_id, refuse_too_many, set_number, split_nanos
+from doors.reading import Limits, Reading, Row, make_id, refuse_too_many, set_beside, set_values, split_nanos
 from doors.series import fill_template, fit_name, join_tags
 from tidetable.config.stream import InfluxPolicy
-from tidetable.ingest.bodies import Sent
-from tidetable.ingest.unreadable import Unreadable
+from tidetable.events import JsonObject
 from tidetable.problems import refuse_request
 
 # Parses a line (without its end) to measurement, tags, fields and time; None for a comment. ValueError gives a reason.
@@ -44,16 +42,6 @@ _AGAIN = 4
 _Identity = tuple[str, tuple[tuple[str, str], ...]]
 
 
-@dataclass(slots=True)
-class _Point:
-    """The lines of one point: its measurement and tags, its time in nanoseconds, and its fields."""
-
-    identity: _Identity
-    nanos: int
-    fields: dict[str, Any]
-    lines: list[int] = field(default_factory=list)
-
-
 def read_precision(name: str) -> int | None:
     """Return a precision's unit in nanoseconds, None for ``auto``; ProblemError for a name unknown to InfluxDB."""
     if name == "auto":
@@ -64,37 +52,32 @@ def read_precision(name: str) -> int | None:
 
 
 def read_lines(
-    text: bytes, parse_line: ParseLine, *, unit: int | None, policy: InfluxPolicy, now: int, most: int
+    text: bytes, parse_line: ParseLine, *, unit: int | None, policy: InfluxPolicy, now: int, limits: Limits
 ) -> Reading:
-    """Return the points of a body, in the order of their first lines; their places are line numbers, from 1.
+    """Return the points of a body; their places are line numbers, from 1.
 
     ``unit`` is the unit of times, in nanoseconds; if it is None, the size of each time decides. ``now`` (in
-    nanoseconds) is the time of lines without a time. ProblemError for more than ``most`` lines.
+    nanoseconds) is the time of lines without a time. ProblemError for too many lines.
     """
-    points: dict[tuple[_Identity, int], _Point] = {}
-    points_and_problems: list[_Point | tuple[int, str]] = []
+    reading, reader = Reading(limits), _PointReader(policy)
+    points: dict[tuple[_Identity, int], tuple[dict[str, Any], list[int]]] = {}
     for count, (number, line) in enumerate(_parse_all(text, parse_line), start=1):
-        if count > most:
-            raise refuse_too_many(most)
+        if count > limits.most:
+            raise refuse_too_many(limits.most)
         if isinstance(line, str):
-            points_and_problems.append((number, line))
+            reading.refuse([number], line)
             continue
         identity = line["measurement"], tuple(sorted(line["tags"].items()))
         stamp: int | None = line["time"]
         nanos = now if stamp is None else stamp * (unit or _guess_unit(stamp))
         point = points.get((identity, nanos))
         if point is None:
-            point = points[identity, nanos] = _Point(identity, nanos, line["fields"], [number])
-            points_and_problems.append(point)
+            points[identity, nanos] = line["fields"], [number]
         else:
-            point.fields |= line["fields"]
-            point.lines.append(number)
-    reading, reader = Reading(), _PointReader(policy)
-    for item in points_and_problems:
-        if isinstance(item, _Point):
-            reading.add(reader.read(item), *item.lines)
-        else:
-            reading.add(Unreadable(item[1]), item[0])
+            point[0].update(line["fields"])
+            point[1].append(number)
+    for (identity, nanos), (fields, lines) in points.items():
+        reading.take(lines, reader.read, identity, nanos, fields)
     return reading
 
 
@@ -116,32 +99,22 @@ class _PointReader:
         self._series: dict[_Identity, str] = {}
         self._ids: dict[tuple[_Identity, tuple[str, ...], int], str] = {}
 
-    def read(self, point: _Point) -> Sent | Unreadable:
-        """Make the event of a point."""
-        identity, fields = point.identity, point.fields
-        try:
-            time, rest = split_nanos(point.nanos)
-            series = self._series.get(identity) or self._name_series(identity)
-        except ValueError as error:
-            return Unreadable(str(error))
-        data: dict[str, Any] = {}
-        beyond = [name for name, value in fields.items() if is_beyond(value)]
-        for name in [name for name in fields if name not in beyond] + beyond if beyond else fields:
-            value = fields[name]
-            if isinstance(value, FRACTIONS):
-                set_number(data, name, value)
-            else:
-                data[name] = value
+    def read(self, identity: _Identity, nanos: int, fields: Mapping[str, Any]) -> Row:
+        """Make the event of a point: of its measurement and tags, its time in nanoseconds, and its fields."""
+        time, rest = split_nanos(nanos)
+        series = self._series.get(identity) or self._name_series(identity)
+        data: JsonObject = {}
+        set_values((data, name, value) for name, value in fields.items())
         measurement, pairs = identity
         # A field, or the text of a number that DynamoDB cannot hold, may have the name already.
-        _set_beside(data, "measurement", measurement, "_name")
+        set_beside(data, "measurement", measurement, "_name")
         for name, value in pairs:
-            _set_beside(data, name, value, "_tag")
+            set_beside(data, name, value, "_tag")
         key = identity, tuple(fields), rest
         id = self._ids.get(key)
         if id is None:
             id = self._ids[key] = make_id([*identity, sorted(fields)], rest)
-        return Sent(series, time, id, data)
+        return series, time, id, data
 
     def _name_series(self, identity: _Identity) -> str:
         """Name the series of a measurement and its tags; ValueError if a tag of the template is missing."""
@@ -154,13 +127,6 @@ class _PointReader:
         )
         series = self._series[identity] = fit_name(name)
         return series
-
-
-def _set_beside(data: dict[str, Any], name: str, value: str, ending: str) -> None:
-    """Set a value under its name, or under a longer name that is free."""
-    while name in data:
-        name += ending
-    data[name] = value
 
 
 def _guess_unit(stamp: int) -> int:

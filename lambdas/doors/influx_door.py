@@ -61,7 +61,7 @@ class InfluxDoor:
     def read(self, request: DoorRequest, body: bytes, stream: Stream, limits: Limits) -> Reading:
         unit = read_precision(request.query.get("precision") or _PRECISION[request.route])
         now = to_micros(request.now) * 1000
-        reading = read_lines(body, self.parse_line, unit=unit, policy=stream.influx, now=now, most=limits.most)
+        reading = read_lines(body, self.parse_line, unit=unit, policy=stream.influx, now=now, limits=limits)
         reading.strict = request.route == WRITE_3 and request.query.get("accept_partial", "true").lower() == "false"
         return reading
 

@@ -5,8 +5,10 @@ Every attribute in which two points or two records may differ is part of an even
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from doors import otlp_types as types
@@ -31,45 +33,16 @@ from doors.otlp_values import (
     read_values,
     read_whole,
 )
-from doors.reading import (
-    GROWTH,
-    Limits,
-    Reading,
-    make_id,
-    nest_attributes,
-    refuse_too_many,
-    set_value,
-    split_nanos,
-)
+from doors.reading import Limits, Reading, Row, make_id, nest_attributes, set_values, split_nanos
 from doors.series import fit_name
 from tidetable.config.stream import OtlpPolicy
 from tidetable.events import JsonObject
 from tidetable.exact_json import encode_json
-from tidetable.ingest.bodies import Sent
-from tidetable.ingest.unreadable import Unreadable
-from tidetable.problems import refuse_request
 
 # The flag of a point that says: its source had no value to report. The values of such a point mean nothing.
 _NO_RECORDED_VALUE = 1
-
-
-@dataclass(slots=True)
-class _Budget:
-    """Counts points and shared bytes while a request is read. A resource is sent once, but is part of each event."""
-
-    limits: Limits
-    points: int = 0
-    shared: int = 0
-
-    def spend(self, size: int) -> None:
-        """Count an event and the bytes that it shares with others; ProblemError if a request has too many of them."""
-        self.points += 1
-        self.shared += size
-        if self.points > self.limits.most:
-            raise refuse_too_many(self.limits.most)
-        if self.shared > GROWTH * self.limits.max_body:
-            detail = "the attributes of resources and scopes, repeated in each event, exceed the limit: send fewer points at once"
-            raise refuse_request(413, "too_large", detail)
+# A point or record: its name in messages, the bytes that it shares with others, the function that reads it, and itself.
+_Candidate = tuple[str, int, Callable[[Any], Row], Any]
 
 
 @dataclass(slots=True)
@@ -88,42 +61,8 @@ class _Source:
     problem: str = ""
 
 
-def _read_metrics(request: types.ExportMetricsServiceRequest, policy: OtlpPolicy, limits: Limits) -> Reading:
-    reading, budget, labels = Reading(), _Budget(limits), Labels(policy.series)
-    for number, (source, common, size, point) in enumerate(_walk_metrics(request, labels)):
-        budget.spend(size)
-        try:
-            reading.add(_read_point(point, common, source, labels), number)
-        except (ValueError, RecursionError) as error:
-            reading.add(Unreadable(f"metric {common['metric'][:64]!r}: {error}"), number)
-    return reading
-
-
-def _read_logs(request: types.ExportLogsServiceRequest, policy: OtlpPolicy, limits: Limits) -> Reading:
-    reading, budget, labels = Reading(), _Budget(limits), Labels(policy.series)
-    # Without a choice, the resource alone makes the series.
-    alone = not policy.series
-    counts: dict[tuple[str, str | int | None, str | None], int] = {}
-    for number, (source, record) in enumerate(_walk_logs(request, labels, alone=alone)):
-        budget.spend(source.size)
-        try:
-            event = _read_record(record, source, None if alone else labels)
-        except (ValueError, RecursionError) as error:
-            reading.add(Unreadable(f"log record: {error}"), number)
-            continue
-        # Equal records in one request are different events: a retry would send the copy in another request.
-        key = event.series, event.time, event.id
-        count = counts[key] = counts.get(key, 0) + 1
-        if count > 1:
-            event.id = f"{event.id}-{count}"
-        reading.add(event, number)
-    return reading
-
-
-def _read_source(
-    resource: types.Resource | None, scope: types.InstrumentationScope | None, labels: Labels, *, alone: bool
-) -> _Source:
-    """Read the source of points. ``alone`` says that only the resource's attributes make the series."""
+def _read_source(resource: types.Resource | None, scope: types.InstrumentationScope | None, labels: Labels) -> _Source:
+    """Read the source of points."""
     data: JsonObject = {}
     pairs: Sequence[Pair] = ()
     own: Sequence[Pair] = ()
@@ -139,17 +78,17 @@ def _read_source(
         identity = [pairs, None if scope is None else [scope.name, scope.version, own]]
     except (ValueError, RecursionError) as error:
         return _Source(problem=f"an attribute of the resource or scope cannot be read: {error}")
-    written = labels.write(pairs, None) if alone else labels.write(pairs, RESOURCE) + labels.write(own, SCOPE)
+    written = labels.write(pairs, RESOURCE) + labels.write(own, SCOPE)
     return _Source(identity, data, written, len(encode_json([pairs, data])))
 
 
-def _walk_metrics(
-    request: types.ExportMetricsServiceRequest, labels: Labels
-) -> Iterator[tuple[_Source, JsonObject, int, types.Point]]:
-    """Yield each data point with its source, the data that its metric adds, and the bytes of the source and that data.
+def _walk_metrics(request: types.ExportMetricsServiceRequest, policy: OtlpPolicy) -> Iterator[_Candidate]:
+    """Yield each data point.
 
-    Source and data are made only for metrics with points, so that a body full of empty metrics costs little.
+    Its source and the data that its metric adds are made only for metrics with points, so that a body full of empty
+    metrics costs little.
     """
+    labels = Labels(policy.series)
     for owner in request.resource_metrics:
         for scoped in owner.scope_metrics:
             source = None
@@ -157,27 +96,28 @@ def _walk_metrics(
                 for kind, more, points in list_points(metric):
                     if not points:
                         continue
-                    source = source or _read_source(owner.resource, scoped.scope, labels, alone=False)
+                    source = source or _read_source(owner.resource, scoped.scope, labels)
                     unit = {"unit": metric.unit} if metric.unit else {}
                     common = {"metric": metric.name, "type": kind, **unit, **more}
                     size = source.size + len(encode_json(common))
+                    what, read = f"metric {metric.name[:64]!r}: ", partial(_read_point, common, source, labels)
                     for point in points:
-                        yield source, common, size, point
+                        yield what, size, read, point
 
 
-def _walk_logs(
-    request: types.ExportLogsServiceRequest, labels: Labels, *, alone: bool
-) -> Iterator[tuple[_Source, types.LogRecord]]:
-    """Yield each record with its source."""
+def _walk_logs(request: types.ExportLogsServiceRequest, policy: OtlpPolicy) -> Iterator[_Candidate]:
+    """Yield each log record."""
+    labels, counts = Labels(policy.series, alone=not policy.series), Counter[Any]()
     for owner in request.resource_logs:
         for scoped in owner.scope_logs:
             if scoped.log_records:
-                source = _read_source(owner.resource, scoped.scope, labels, alone=alone)
+                source = _read_source(owner.resource, scoped.scope, labels)
+                read = partial(_read_record, source, labels, counts)
                 for record in scoped.log_records:
-                    yield source, record
+                    yield "log record: ", source.size, read, record
 
 
-def _read_point(point: types.Point | types.Undecodable, common: JsonObject, source: _Source, labels: Labels) -> Sent:
+def _read_point(common: JsonObject, source: _Source, labels: Labels, point: types.Point | types.Undecodable) -> Row:
     if isinstance(point, types.Undecodable):
         raise ValueError(point.problem)
     if source.problem:
@@ -198,10 +138,12 @@ def _read_point(point: types.Point | types.Undecodable, common: JsonObject, sour
         data["attributes"] = nest_attributes(values)
     data |= source.data
     series = join_labels(common["metric"], [*source.labels, *labels.write(pairs, ATTRIBUTES)])
-    return Sent(fit_name(series), time, make_id([common, start, source.identity, pairs], rest), data)
+    return fit_name(series), time, make_id([common, start, source.identity, pairs], rest), data
 
 
-def _read_record(record: types.LogRecord | types.Undecodable, source: _Source, labels: Labels | None) -> Sent:
+def _read_record(
+    source: _Source, labels: Labels, counts: Counter[Any], record: types.LogRecord | types.Undecodable
+) -> Row:
     if isinstance(record, types.Undecodable):
         raise ValueError(record.problem)
     if source.problem:
@@ -226,27 +168,33 @@ def _read_record(record: types.LogRecord | types.Undecodable, source: _Source, l
     # The time of observation is not part of a record's identity: two collectors may have seen the same record.
     id = make_id([time, rest, data, body, pairs, source.identity], rest)
     if record.body is not None:
-        set_value(data, "body", read_value(record.body))
+        set_values([(data, "body", read_value(record.body))])
     if pairs:
         data["attributes"] = nest_attributes(values)
     data |= source.data
     if observed and observed != nanos:
         data["observed"] = split_nanos(observed)[0]
-    series = show_labels(source.labels if labels is None else [*source.labels, *labels.write(pairs, ATTRIBUTES)])
-    return Sent(fit_name(series or "unknown"), time, id, data)
+    series = fit_name(show_labels([*source.labels, *labels.write(pairs, ATTRIBUTES)]) or "unknown")
+    # Equal records in one request are different events: a retry would send the copy in another request.
+    key = series, time, id
+    counts[key] += 1
+    return series, time, id if counts[key] == 1 else f"{id}-{counts[key]}", data
 
 
 @dataclass(frozen=True, slots=True)
 class Signal:
-    """One of OTLP's signals: the type of its requests, the function that reads them, and what a request is a list of.
-
-    ``read`` returns the points or records of a decoded request, in order; their places count from 0. ProblemError if
-    they exceed the limits.
-    """
+    """One of OTLP's signals: the type of its requests, the function that walks its points or records, and their name."""
 
     request: type
-    read: Callable[[Any, OtlpPolicy, Limits], Reading]
+    walk: Callable[[Any, OtlpPolicy], Iterator[_Candidate]]
     unit: str
+
+    def read(self, request: Any, policy: OtlpPolicy, limits: Limits) -> Reading:
+        """Read the points or records of a decoded request; their places count from 0. ProblemError beyond the limits."""
+        reading = Reading(limits)
+        for number, (what, shared, read, value) in enumerate(self.walk(request, policy)):
+            reading.take([number], read, value, what=what, shared=shared)
+        return reading
 
     def describe_success(self, rejected: int, message: str) -> JsonObject:
         """Return the answer in JSON to a request whose accepted events are durable."""
@@ -254,5 +202,5 @@ class Signal:
         return {"partialSuccess": {f"rejected{self.unit}": str(rejected), "errorMessage": message}} if message else {}
 
 
-METRICS = Signal(types.ExportMetricsServiceRequest, _read_metrics, "DataPoints")
-LOGS = Signal(types.ExportLogsServiceRequest, _read_logs, "LogRecords")
+METRICS = Signal(types.ExportMetricsServiceRequest, _walk_metrics, "DataPoints")
+LOGS = Signal(types.ExportLogsServiceRequest, _walk_logs, "LogRecords")

@@ -53,16 +53,22 @@ def show_labels(labels: Iterable[Label]) -> str:
 
 
 class Labels:
-    """Writes the labels of a request: of attributes that are ``chosen``, or of all except the SDK's own if none is."""
+    """Writes the labels of a request: of attributes that are ``chosen``, or of all except the SDK's own if none is.
 
-    def __init__(self, chosen: Sequence[str]) -> None:
-        self._chosen = chosen
+    ``alone`` says that only the resource's attributes make labels, so that no label is marked with its level.
+    """
+
+    def __init__(self, chosen: Sequence[str], *, alone: bool = False) -> None:
+        self._chosen, self._alone = chosen, alone
         # A request repeats few names. None: attributes of this name make no label.
-        self._names: dict[str | None, dict[str, Label | None]] = {}
+        self._names: dict[str, dict[str, Label | None]] = {RESOURCE: {}, SCOPE: {}, ATTRIBUTES: {}}
 
-    def write(self, pairs: Sequence[Pair], level: str | None) -> list[Label]:
-        """Write attributes as labels. ``level`` is the attributes' level; None if the series has only one level."""
-        names, labels = self._names.setdefault(level, {}), []
+    def write(self, pairs: Sequence[Pair], level: str) -> list[Label]:
+        """Write attributes of a level as labels."""
+        labels: list[Label] = []
+        if self._alone and level != RESOURCE:
+            return labels
+        names = self._names[level]
         for name, text in pairs:
             try:
                 label = names[name]
@@ -75,14 +81,14 @@ class Labels:
             labels.append((label[0], label[1] + text))
         return labels
 
-    def _write_name(self, name: str, level: str | None) -> Label | None:
+    def _write_name(self, name: str, level: str) -> Label | None:
         """Write a name with ``=``, marked with its level if attributes of that name usually have another level."""
-        is_source = level in (None, RESOURCE)
-        if name not in self._chosen if self._chosen else is_source and name.startswith(_NOT_SERIES):
+        if name not in self._chosen if self._chosen else level == RESOURCE and name.startswith(_NOT_SERIES):
             return None
         written = (_MARKED_NAME if _LOOKS_MARKED.match(name) else _LABEL).escape(name)
         usual = RESOURCE if name.startswith(_OF_RESOURCES) else ATTRIBUTES
-        return (name, f"{written}=") if level in (None, usual) else (f"{level}:{name}", f"{level}:{written}=")
+        is_marked = level != usual and not self._alone
+        return (f"{level}:{name}", f"{level}:{written}=") if is_marked else (name, f"{written}=")
 
 
 def _escape_value(text: str) -> str:

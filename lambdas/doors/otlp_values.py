@@ -10,7 +10,7 @@ from math import isfinite
 from typing import Any
 
 from doors import otlp_types as types
-from doors.reading import nest_attributes, read_exact, set_number, split_nanos
+from doors.reading import nest_attributes, read_exact, set_values, split_nanos
 from tidetable.events import JsonObject
 
 _TEMPORALITY = {1: "delta", 2: "cumulative"}
@@ -132,19 +132,18 @@ def _set_value(data: JsonObject, point: types.NumberDataPoint | types.Exemplar) 
     if point.as_int is not None:
         data["value"] = read_whole(point.as_int)
     elif point.as_double is not None:
-        set_number(data, "value", read_double(point.as_double))
+        set_values([(data, "value", read_double(point.as_double))])
 
 
 def _read_numbers(source: types.Point | types.ValueAtQuantile, *names: str) -> JsonObject:
     """Read the fields of these names that are set."""
     data: JsonObject = {}
-    for name in names:
-        value = getattr(source, name)
-        if value is not None:
-            if name in ("count", "zero_count"):
-                data[name] = _read_count(value)
-            else:
-                set_number(data, name, read_double(value))
+    values = {name: getattr(source, name) for name in names}
+    set_values(
+        (data, name, _read_count(value) if name in ("count", "zero_count") else read_double(value))
+        for name, value in values.items()
+        if value is not None
+    )
     return data
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import lru_cache
@@ -14,7 +14,7 @@ from typing import Any
 
 from tidetable.events import JsonObject
 from tidetable.exact_json import canonical_json
-from tidetable.ingest.bodies import Sent
+from tidetable.ingest.batches import SentBatch
 from tidetable.ingest.rejection import Rejection
 from tidetable.ingest.unreadable import Unreadable
 from tidetable.problems import ProblemError, refuse_request
@@ -25,9 +25,11 @@ from tidetable.times import EPOCH, LATEST, from_micros, to_micros, to_text
 BATCHES, MOST_POINTS = 10, 10_000
 # Data that points share is written into each event. All copies together may be this many times as large as a body.
 GROWTH = 4
+# The series, the time, the id and the data of an event.
+Row = tuple[str, Any, str | None, JsonObject]
 _LATEST_MICROS = to_micros(LATEST)
 _DEEPEST = 8
-FRACTIONS = (float, Decimal)
+_FRACTIONS = (float, Decimal)
 _TINIEST, _LARGEST = 1e-130, 9.9e125
 
 
@@ -41,25 +43,54 @@ class Limits:
 
 @dataclass(slots=True)
 class Reading:
-    """The candidates of a body in order, and the places of each candidate: numbers of its lines, points or records.
+    """The batch of a body, and the places of each of its candidates: numbers of its lines, points or records.
 
-    ``strict`` says that nothing is stored if any candidate is refused.
+    ``shared`` counts the bytes that events share with others. ``strict`` says that nothing is stored if any candidate is
+    refused.
     """
 
-    values: list[Sent | Unreadable] = field(default_factory=list)
+    limits: Limits
+    batch: SentBatch = field(default_factory=SentBatch.begin)
     places: list[Sequence[int]] = field(default_factory=list)
+    shared: int = 0
     strict: bool = False
 
-    def add(self, value: Sent | Unreadable, *places: int) -> None:
-        """Add a candidate that comes from these places of the body."""
-        self.values.append(value)
+    def take(
+        self, places: Sequence[int], read: Callable[..., Row], *values: Any, what: str = "", shared: int = 0
+    ) -> None:
+        """Add the event that ``read`` makes of these values, or refuse it with the reason of its ValueError.
+
+        ``what`` names the candidate in the reason. ``shared`` are the bytes that the event shares with others.
+        ProblemError if the body has too many candidates, or if the shared bytes are too many.
+        """
+        self.spend(shared)
+        try:
+            row = read(*values)
+        except (ValueError, RecursionError) as error:
+            self.refuse(places, f"{what}{error}")
+        else:
+            self.batch.add(*row)
+            self.places.append(places)
+
+    def refuse(self, places: Sequence[int], reason: str) -> None:
+        """Add a candidate that cannot be read."""
+        self.batch.add_odd(Unreadable(reason))
         self.places.append(places)
+
+    def spend(self, shared: int) -> None:
+        """Count the shared bytes of one more candidate; ProblemError if it is one too many."""
+        self.shared += shared
+        if len(self.places) == self.limits.most:
+            raise refuse_too_many(self.limits.most)
+        if self.shared > GROWTH * self.limits.max_body:
+            detail = "the attributes of resources and scopes, repeated in each event, exceed the limit: send fewer points at once"
+            raise refuse_request(413, "too_large", detail)
 
     def list_refusals(self, rejections: Iterable[Rejection]) -> list[Refusal]:
         """Return the rejections of the candidates by place, in the order of the places."""
         return sorted(
             (
-                Refusal(place, rejection.code, rejection.detail, type(self.values[rejection.index]) is Unreadable)
+                Refusal(place, rejection.code, rejection.detail, rejection.index in self.batch.odd)
                 for rejection in rejections
                 for place in self.places[rejection.index]
             ),
@@ -120,42 +151,40 @@ def make_id(identity: Any, rest: int = 0) -> str:
     return f"{digest}-{rest:03d}" if rest else digest
 
 
-def set_number(data: JsonObject, name: str, value: float | Decimal) -> None:
-    """Set a number, or a text under ``name_text`` if DynamoDB cannot hold the number.
+def set_values(entries: Iterable[tuple[JsonObject, str, Any]]) -> None:
+    """Set values in objects: each entry is an object, a name and a value. A float becomes an exact number.
 
-    It cannot hold NaN, infinities and numbers beyond 1E-130 to 9.9E+125. So the field itself holds only numbers:
-    indexes, filters and aggregates leave out an event whose number is a text.
+    DynamoDB cannot hold NaN, infinities and numbers beyond 1E-130 to 9.9E+125. Such a number becomes a text under
+    ``name_text``, after all other values, because the text must not replace a field. So the field itself holds only
+    numbers: indexes, filters and aggregates leave out an event whose number is a text.
     """
-    number = read_exact(value)
-    if isinstance(number, str):
-        while f"{name}_text" in data:
-            name += "_text"
-        name += "_text"
-    data[name] = number
+    texts: list[tuple[JsonObject, str, str]] = []
+    for node, name, value in entries:
+        if isinstance(value, _FRACTIONS):
+            value = read_exact(value)
+            if isinstance(value, str):
+                texts.append((node, name, value))
+                continue
+        node[name] = value
+    for node, name, text in texts:
+        set_beside(node, f"{name}_text", text, "_text")
 
 
-def is_beyond(value: Any) -> bool:
-    """True for a number that DynamoDB cannot hold.
-
-    Set such a number after all other fields: its text must not replace a field.
-    """
-    return isinstance(value, FRACTIONS) and value != 0 and _is_beyond(value)
-
-
-def _is_beyond(value: float | Decimal) -> bool:
-    size: Any = abs(value)
-    return not _TINIEST <= size <= _LARGEST
+def set_beside(node: JsonObject, name: str, value: Any, ending: str) -> None:
+    """Set a value under its name, or under a longer name that is free."""
+    while name in node:
+        name += ending
+    node[name] = value
 
 
-def read_exact(value: float | Decimal) -> Decimal | int | str:
+def read_exact(value: float | Decimal) -> Decimal | str:
     """Return a number in the form in which it is stored, or its text if DynamoDB cannot hold the number."""
-    if isinstance(value, int):
-        return value
-    if not isfinite(value):
-        return "NaN" if isnan(value) else "Infinity" if value > 0 else "-Infinity"
-    if value and _is_beyond(value):
+    size: Any = abs(value)
+    if _TINIEST <= size <= _LARGEST or not size:
+        return Decimal(str(value))
+    if isfinite(value):
         return str(value)
-    return Decimal(str(value))
+    return "NaN" if isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
 def nest_attributes(pairs: Iterable[tuple[str, Any]]) -> JsonObject:
@@ -166,17 +195,20 @@ def nest_attributes(pairs: Iterable[tuple[str, Any]]) -> JsonObject:
     of its different values.
     """
     ordered = sorted(pairs, key=itemgetter(0))
-    root: JsonObject = {}
+    root: JsonObject = dict(ordered)
+    if len(root) < len(ordered):
+        ordered = list(_join_repeated(ordered))
+    elif "." not in "".join(root) and float not in map(type, root.values()):
+        return root  # most attributes
+    root = {}
+    set_values(_place_attributes(root, ordered))
+    return root
+
+
+def _place_attributes(root: JsonObject, ordered: Iterable[tuple[str, Any]]) -> Iterator[tuple[JsonObject, str, Any]]:
+    """Yield for each attribute, in the order of their names, the object and the name that take its value."""
     nested_ids: set[int] = set()
-    numbers_beyond: list[tuple[JsonObject, str, float]] = []
-    previous: str | None = None
     for key, value in ordered:
-        if key == previous:
-            return nest_attributes(_join_repeated(ordered))
-        previous = key
-        if "." not in key and type(value) is not float:  # most attributes; no longer name came before
-            root[key] = value
-            continue
         *front, last = key.split(".")
         node: JsonObject | None = root
         if len(front) > _DEEPEST or not (last and all(front)):
@@ -190,13 +222,7 @@ def nest_attributes(pairs: Iterable[tuple[str, Any]]) -> JsonObject:
                 node = child if id(child) in nested_ids else None
             if node is None or id(node.get(last)) in nested_ids:
                 node, last = root, key
-        if is_beyond(value):
-            numbers_beyond.append((node, last, value))
-        else:
-            set_value(node, last, value)
-    for node, name, number in numbers_beyond:
-        set_number(node, name, number)
-    return root
+        yield node, last, value
 
 
 def _join_repeated(pairs: Iterable[tuple[str, Any]]) -> Iterable[tuple[str, Any]]:
@@ -207,11 +233,3 @@ def _join_repeated(pairs: Iterable[tuple[str, Any]]) -> Iterable[tuple[str, Any]
             if not any(type(value) is type(known) and value == known for known in values):
                 values.append(value)
         yield name, values[0] if len(values) == 1 else [read_exact(v) if type(v) is float else v for v in values]
-
-
-def set_value(node: JsonObject, name: str, value: Any) -> None:
-    """Set any value; a number as ``set_number`` does."""
-    if type(value) is float:
-        set_number(node, name, value)
-    else:
-        node[name] = value

@@ -246,9 +246,8 @@ def test_different_points_have_different_series_and_ids(inputs: list[dict[str, A
     reading = POINTS.read(
         decode_request(POINTS.request, json.dumps({"resourceMetrics": found}).encode()), OtlpPolicy(), LIMITS
     )
-    events: list[Any] = reading.values
-    assert len({event.series for event in events}) == len(inputs)
-    assert len({event.id for event in events}) == len(inputs)
+    assert len(set(reading.batch.series)) == len(inputs)
+    assert len(set(reading.batch.ids)) == len(inputs)
 
 
 RECORDS = st.fixed_dictionaries({"resource": ATTRIBUTES, "scope": ATTRIBUTES, "own": ATTRIBUTES, "body": VALUES})
@@ -266,9 +265,9 @@ def test_different_records_have_different_ids_and_different_resources_different_
         scoped = {"scope": {"attributes": sent["scope"]}, "logRecords": [record]}
         found = {"resourceLogs": [{"resource": {"attributes": sent["resource"]}, "scopeLogs": [scoped]}]}
         request = decode_request(LOG_RECORDS.request, json.dumps(found).encode())
-        event: Any = LOG_RECORDS.read(request, OtlpPolicy(), LIMITS).values[0]
-        ids.add(event.id)
-        series.add(event.series)
+        batch = LOG_RECORDS.read(request, OtlpPolicy(), LIMITS).batch
+        ids.add(batch.ids[0])
+        series.add(batch.series[0])
     assert len(ids) == len(records)
     # Names that begin with "telemetry." are not in these samples.
     assert len(series) == len({json.dumps(sent["resource"]) for sent in records})

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from doors.door import DoorRequest
-from doors.reading import make_id, nest_attributes, set_number, split_nanos
+from doors.reading import make_id, nest_attributes, set_values, split_nanos
 from doors.series import fit_name
 
 
@@ -66,13 +66,13 @@ def test_nanoseconds_outside_the_calendar_are_refused(nanos: int) -> None:
 )
 def test_a_number_that_dynamodb_cannot_hold_is_text(value: float, name: str, stored: Any) -> None:
     data: dict[str, Any] = {}
-    set_number(data, "v", value)
+    set_values([(data, "v", value)])
     assert data == {name: stored}
 
 
 def test_the_text_of_a_number_replaces_no_other_field() -> None:
     data: dict[str, Any] = {"v_text": "mine", "v_text_text": "mine too"}
-    set_number(data, "v", float("nan"))
+    set_values([(data, "v", float("nan"))])
     assert data == {"v_text": "mine", "v_text_text": "mine too", "v_text_text_text": "NaN"}
 
 

@@ -24,11 +24,11 @@ from tidetable.catalog import State
 from tidetable.config.stream import IndexPolicy, PackPolicy
 from tidetable.durations import Duration
 from tidetable.exact_json import decode_json
-from tidetable.ingest.batches import SentBatch, read_batch
+from tidetable.ingest.batches import SentBatch, check_batch
 from tidetable.ingest.bodies import Sent, decode_body, read_body
 from tidetable.ingest.context import RequestContext, StreamRules
 from tidetable.ingest.outcome import Outcome
-from tidetable.ingest.request import ingest_values
+from tidetable.ingest.request import ingest_batch
 from tidetable.layout import Layout, Packing
 from tidetable.packs import open_item
 from tidetable.problems import ProblemError
@@ -41,7 +41,7 @@ CONTEXT = RequestContext(QUAKES, StreamRules.of(QUAKES, QUAKES.layout), Window.o
 
 def read(body: bytes, kind: str = "application/json", *, small: bool = True) -> SentBatch:
     values = decode_body(read_body(body, kind, max_body=10**7), max_events=1000)
-    return read_batch(CONTEXT, values, small=small)
+    return check_batch(CONTEXT, SentBatch.of_values(values), small=small)
 
 
 def intake(max_bytes: int = 65_536, *, packed: bool = True, **key: Any) -> World:
@@ -180,7 +180,7 @@ def test_events_are_stored_the_same_if_each_is_judged_by_itself(
     by_columns, by_judge = intake(packed=packed, **key), intake(packed=packed, **key)
     first = post(by_columns, drawn)
     values = [decode_json(event.text) for event in drawn]
-    second = ingest_values("quakes", values, by_judge.serving(), lambda: 5.0)
+    second = ingest_batch("quakes", SentBatch.of_values(values), by_judge.serving(), lambda: 5.0)
     assert by_columns.store.tables == by_judge.store.tables
     if first is not None:
         assert (first.accepted, first.packs, first.refs) == (second.accepted, second.packs, second.refs)
@@ -245,7 +245,7 @@ def test_the_edges_of_the_window_are_within_it(time: str) -> None:
 
 def test_a_key_with_a_prefix_writes_only_its_series_and_the_others_are_named() -> None:
     values = [Sent("mine/a", id="1"), Sent("other", id="2")]
-    batch = read_batch(replace(CONTEXT, access=Access(series_prefix="mine/")), values)
+    batch = check_batch(replace(CONTEXT, access=Access(series_prefix="mine/")), SentBatch.of_values(values))
     assert [(rejection.index, rejection.id, rejection.code) for rejection in batch.rejections.values()] == [
         (1, "2", "forbidden_series")
     ]
@@ -263,11 +263,11 @@ def test_a_key_with_a_prefix_writes_only_its_series_and_the_others_are_named() -
 def test_objects_that_doors_decode_are_checked_wherever_they_are_shared(good: Any, bad: Any) -> None:
     owns: list[Any] = [dict(good), bad, dict(good)]
     values = [Sent("a", id=str(n), data={"shared": good, "own": own}) for n, own in enumerate(owns)]
-    batch = read_batch(CONTEXT, values)
+    batch = check_batch(CONTEXT, SentBatch.of_values(values))
     assert ([*batch.rejections], batch.rejections[1].code) == ([1], "invalid")
     assert batch.rejections[1].detail.startswith("data.own")
     everywhere = [Sent("a", id=str(n), data={"shared": bad}) for n in range(3)]
-    assert [*read_batch(CONTEXT, everywhere).rejections] == [0, 1, 2]
+    assert [*check_batch(CONTEXT, SentBatch.of_values(everywhere)).rejections] == [0, 1, 2]
 
 
 def test_two_values_in_a_line_of_ndjson_are_no_line() -> None:

@@ -12,9 +12,10 @@ from tests.fakes.stage import Stage
 from tidetable.catalog import State
 from tidetable.errors import NotDrained
 from tidetable.events import Event
+from tidetable.ingest.batches import SentBatch
 from tidetable.ingest.drain import drain_message
 from tidetable.ingest.overflow import decode_message, encode_message
-from tidetable.ingest.request import IngestRequest, ingest_body, ingest_values
+from tidetable.ingest.request import IngestRequest, ingest_batch, ingest_body
 from tidetable.layout import Layout
 from tidetable.problems import ProblemError
 from tidetable.query import parse_query, run_query
@@ -168,7 +169,7 @@ def test_a_request_whose_every_event_is_refused_is_refused() -> None:
         ingest_body(strict, stage.pipeline.ingest, lambda: 20.0)
     assert (refused.value.problem.status, refused.value.problem.code) == (400, "strict")
     # A door's own answer lists the rejection.
-    outcome = ingest_values("s", [event("a", 410_000)], stage.pipeline.ingest, lambda: 20.0)
+    outcome = ingest_batch("s", SentBatch.of_values([event("a", 410_000)]), stage.pipeline.ingest, lambda: 20.0)
     assert (outcome.accepted, outcome.queued, [own.code for own in outcome.rejections]) == (0, 0, ["invalid"])
     assert send(stage, event("c")).accepted == 1
 

@@ -13,9 +13,10 @@ from tests.ingest.streams import CONFIG, NOW
 from tests.worlds.intake import World, event, numbered, world
 from tidetable.catalog import State
 from tidetable.config.stream import IndexPolicy, LargePolicy
+from tidetable.ingest.batches import SentBatch
 from tidetable.ingest.bodies import Sent
 from tidetable.ingest.circuit import Circuit
-from tidetable.ingest.request import ingest_values
+from tidetable.ingest.request import ingest_batch
 from tidetable.periods import Kind, find_containing
 from tidetable.problems import ProblemError
 
@@ -260,10 +261,10 @@ def test_a_dialect_writes_nothing_if_an_archived_period_refuses_an_event() -> No
     sent = [
         Sent(value["series"], value["time"], value["id"], value["data"]) for value in (event(1), event(2, minutes=10))
     ]
-    outcome = ingest_values("quakes", sent, world.serving(), lambda: 5.0, strict=True)
+    outcome = ingest_batch("quakes", SentBatch.of_values(sent), world.serving(), lambda: 5.0, strict=True)
     assert [(rejection.index, rejection.code) for rejection in outcome.rejections] == [(1, "too_old")]
     assert (outcome.accepted, outcome.queued, outcome.refs, world.stored()) == (0, 0, [None, None], 0)
-    assert ingest_values("quakes", sent, world.serving(), lambda: 5.0).accepted == 1
+    assert ingest_batch("quakes", SentBatch.of_values(sent), world.serving(), lambda: 5.0).accepted == 1
     assert world.stored() == 1
 
 

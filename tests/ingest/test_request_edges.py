@@ -13,8 +13,9 @@ from tidetable.access import Access
 from tidetable.catalog import Backfill, Opening, State
 from tidetable.config.stream import IndexPolicy, LargePolicy, PackPolicy
 from tidetable.durations import Duration
+from tidetable.ingest.batches import SentBatch
 from tidetable.ingest.bodies import Sent
-from tidetable.ingest.request import ingest_values
+from tidetable.ingest.request import ingest_batch
 from tidetable.large.table_names import name_chunks_table
 from tidetable.problems import ProblemError
 from tidetable.times import to_text
@@ -100,7 +101,9 @@ def test_a_refused_event_is_named_by_its_id_if_an_id_may_be_so_long(length: int,
 def test_a_dialect_writes_only_the_series_of_its_callers_key() -> None:
     stage = World()
     sent = [Sent("mine/1", to_text(NOW), "1", {}), Sent("other", to_text(NOW), "2", {})]
-    outcome = ingest_values("quakes", sent, stage.serving(), lambda: 5.0, access=Access(series_prefix="mine/"))
+    outcome = ingest_batch(
+        "quakes", SentBatch.of_values(sent), stage.serving(), lambda: 5.0, access=Access(series_prefix="mine/")
+    )
     assert [(refused.index, refused.code) for refused in outcome.rejections] == [(1, "forbidden_series")]
     assert (outcome.accepted, stage.stored()) == (1, 1)
 

@@ -13,8 +13,9 @@ from tidetable.catalog import State
 from tidetable.config.stream import IndexPolicy, LargePolicy, PackPolicy
 from tidetable.durations import Duration
 from tidetable.events import Event
+from tidetable.ingest.batches import SentBatch
 from tidetable.ingest.overflow import encode_message
-from tidetable.ingest.request import ingest_values
+from tidetable.ingest.request import ingest_batch
 from tidetable.ports import Put, Written
 from tidetable.problems import ProblemError
 
@@ -73,7 +74,9 @@ def test_an_event_that_is_sent_three_times_in_a_request_is_stored_once_and_has_a
 def test_a_dialect_of_which_everything_is_refused_is_answered_event_by_event() -> None:
     stage = World()
     for strict in (True, False):
-        outcome = ingest_values("quakes", [event(1, days=9), {}], stage.serving(), lambda: 5.0, strict=strict)
+        outcome = ingest_batch(
+            "quakes", SentBatch.of_values([event(1, days=9), {}]), stage.serving(), lambda: 5.0, strict=strict
+        )
         assert [refused.code for refused in outcome.rejections] == ["too_old", "invalid"]
         assert (outcome.status, outcome.accepted, outcome.refs) == (200, 0, [None, None])
         assert outcome.document()["window"]["backfills"] == []
@@ -81,7 +84,9 @@ def test_a_dialect_of_which_everything_is_refused_is_answered_event_by_event() -
 
 def test_a_dialect_of_which_nothing_is_refused_is_stored_whole() -> None:
     for strict in (True, False):
-        outcome = ingest_values("quakes", [event(1), event(2)], World().serving(), lambda: 5.0, strict=strict)
+        outcome = ingest_batch(
+            "quakes", SentBatch.of_values([event(1), event(2)]), World().serving(), lambda: 5.0, strict=strict
+        )
         assert (outcome.accepted, outcome.rejections, None in outcome.refs) == (2, [], False)
 
 

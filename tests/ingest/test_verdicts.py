@@ -14,7 +14,7 @@ from tests.ingest.streams import NOW, QUAKES
 from tidetable.access import Access
 from tidetable.events import Event
 from tidetable.exact_json import decode_json
-from tidetable.ingest.batches import read_batch
+from tidetable.ingest.batches import SentBatch, check_batch
 from tidetable.ingest.bodies import decode_body, read_body
 from tidetable.ingest.context import RequestContext, StreamRules
 from tidetable.ingest.rejection import Rejection
@@ -29,7 +29,7 @@ CONTEXT = RequestContext(QUAKES, StreamRules.of(QUAKES, QUAKES.layout), Window.o
 
 def judge_all(context: RequestContext, values: list[Any], *, small: bool = False) -> list[Event | Rejection]:
     """The verdict on each value of a request: an event that may be written, or its rejection."""
-    batch = read_batch(context, values, small=small)
+    batch = check_batch(context, SentBatch.of_values(values), small=small)
     return [batch.rejections.get(number) or batch.make_event(number) for number in range(len(values))]
 
 

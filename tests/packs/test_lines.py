@@ -7,7 +7,7 @@ from msgspec import Raw
 
 from tests.ingest.streams import NOW, QUAKES
 from tests.packs.table import TIMELY, ZSTD, event
-from tidetable.ingest.batches import read_batch
+from tidetable.ingest.batches import SentBatch, check_batch
 from tidetable.ingest.bodies import Sent
 from tidetable.ingest.context import RequestContext, StreamRules
 from tidetable.ingest.verdicts import hash_content
@@ -40,9 +40,8 @@ SENT: dict[str, tuple[list[bytes], list[bytes]]] = {
 def test_values_that_were_not_decoded_are_kept_as_they_would_be_answered(name: str) -> None:
     sent, kept = SENT[name]
     values = [Sent("s", data={"z": Raw(b"1.0"), "v": Raw(value)}) for value in sent]
-    rows = read_batch(
-        RequestContext(QUAKES, StreamRules.of(QUAKES, QUAKES.layout), Window.of(QUAKES, NOW), NOW), values
-    ).datas
+    context = RequestContext(QUAKES, StreamRules.of(QUAKES, QUAKES.layout), Window.of(QUAKES, NOW), NOW)
+    rows = check_batch(context, SentBatch.of_values(values)).datas
     assert encode_lines([row["v"] for row in rows]).split(b"\n") == [*kept, b""]
     assert encode_lines(rows).split(b"\n") == [*[b'{"v":%s,"z":1}' % value for value in kept], b""]
 

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from decimal import Decimal
-from typing import Any
+from typing import Any, Self
 
-import msgspec
-from msgspec import Raw
+from msgspec import Raw, field
 
 from tidetable.batch import Batch
 from tidetable.events import JsonObject
@@ -35,12 +34,51 @@ _ABSENT = Sent("-")
 class SentBatch(Batch):
     """A batch whose numbers are the positions of the events in the request.
 
-    ``values`` are the decoded values of the request. ``rejections`` are those of refused events, by their numbers: their
-    columns have no meaning.
+    ``stamps`` are the times as they were sent, and become ``times`` when the batch is checked. None stands for the time
+    of arrival; an id may be None until then, too. ``odd`` has the values that are no events of usual types, and
+    ``rejections`` those of refused events, by their numbers: their columns have no meaning.
     """
 
-    values: Sequence[Any] = ()
-    rejections: dict[int, Rejection] = msgspec.field(default_factory=dict)
+    stamps: list[Any] = field(default_factory=list)
+    odd: dict[int, Any] = field(default_factory=dict)
+    rejections: dict[int, Rejection] = field(default_factory=dict)
+
+    @classmethod
+    def begin(cls) -> Self:
+        """Make a batch without events."""
+        return cls([], [], [], [], 0)
+
+    @classmethod
+    def of_values(cls, values: Sequence[Any]) -> Self:
+        """Make a batch of decoded values, nearly all of which are ``Sent``."""
+        odd: dict[int, Any] = {}
+        if {*map(type, values)} != {Sent}:
+            odd = {number: value for number, value in enumerate(values) if type(value) is not Sent}
+            values = [_ABSENT if number in odd else value for number, value in enumerate(values)]
+        ids: list[Any] = [event.id for event in values]
+        stamps = [event.time for event in values]
+        return cls([], [event.series for event in values], ids, [event.data for event in values], 0, (), stamps, odd)
+
+    def __len__(self) -> int:
+        return len(self.series)
+
+    def add(self, series: str, stamp: Any, id: str | None, data: JsonObject) -> None:
+        """Add an event."""
+        self.series.append(series)
+        self.stamps.append(stamp)
+        self.ids.append(id)  # type: ignore[arg-type]
+        self.datas.append(data)
+
+    def add_odd(self, value: Any) -> None:
+        """Add a value that is no event of usual types."""
+        self.odd[len(self)] = value
+        self.add("-", None, None, {})
+
+    def read_sent(self, number: int) -> Any:
+        """Return the value with this number as it was sent."""
+        if number in self.odd:
+            return self.odd[number]
+        return Sent(self.series[number], self.stamps[number], self.ids[number], self.datas[number])
 
     @property
     def numbers(self) -> Sequence[int]:
@@ -50,32 +88,27 @@ class SentBatch(Batch):
 
     def reject(self, number: int, code: Code, detail: str) -> None:
         """Refuse the event with this number."""
-        self.rejections[number] = Rejection.of(number, self.values[number], code, detail)
+        self.rejections[number] = Rejection.of(number, self.read_sent(number), code, detail)
 
     def list_rejections(self) -> list[Rejection]:
         """List the rejections in the order of the request."""
         return [self.rejections[number] for number in sorted(self.rejections)]
 
 
-def read_batch(context: RequestContext, values: Sequence[Any], *, small: bool = False) -> SentBatch:
-    """Read decoded values as a batch. The default time is the arrival, the default id a hash of the content.
+def check_batch(context: RequestContext, batch: SentBatch, *, small: bool = False) -> SentBatch:
+    """Check what was sent, and return it. The default time is the arrival, the default id a hash of the content.
 
     ``small`` says that no event can exceed DynamoDB's limit for items.
     """
-    doubtful = set[int]()
-    if {*map(type, values)} != {Sent}:
-        doubtful = {number for number, value in enumerate(values) if type(value) is not Sent}
-    sent = [_ABSENT if number in doubtful else value for number, value in enumerate(values)] if doubtful else values
-    series, datas, now = [event.series for event in sent], [event.data for event in sent], to_text(context.now)
-    stamps: list[Any] = [event.time for event in sent]
-    ids: list[Any] = [event.id for event in sent]
+    doubtful, stamps, series, ids, datas = set(batch.odd), batch.stamps, batch.series, batch.ids, batch.datas
+    now = to_text(context.now)
     times = parse_stamps([now if stamp is None else stamp for stamp in stamps] if None in stamps else stamps)
     _check_bounds(context, times, series, doubtful)
     _check_names(series, doubtful)
     _check_names(["-" if id is None else id for id in ids] if None in ids else ids, doubtful)
     _settle_datas(datas, doubtful)
     if context.rules.judges_all:
-        doubtful = set(range(len(values)))
+        doubtful = set(range(len(batch)))
     elif not small:
         doubtful |= {
             number
@@ -88,7 +121,7 @@ def read_batch(context: RequestContext, values: Sequence[Any], *, small: bool = 
                 stamp, time = stamps[number], times[number]
                 identity = None if stamp is None else identify_time(stamp, time)
                 ids[number] = hash_content(series[number], identity, datas[number])
-    batch = SentBatch(times, series, ids, datas, context.at, values=values)
+    batch.times, batch.at = times, context.at
     if doubtful:
         _judge(context, batch, sorted(doubtful))
     return batch
@@ -98,7 +131,7 @@ def _judge(context: RequestContext, batch: SentBatch, numbers: Sequence[int]) ->
     """Judge events one by one. An accepted event gets its decoded data, and counts as large by its size."""
     large, most = list[int](), find_unshrunk_bytes(context.stream)
     for number in numbers:
-        verdict = judge_event(context, batch.values[number])
+        verdict = judge_event(context, batch.read_sent(number))
         if not isinstance(verdict, Judged):
             batch.reject(number, *verdict)
             continue

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -14,7 +14,7 @@ from tidetable.catalog import Entry
 from tidetable.config import Config
 from tidetable.event_writing import Jitter, Writer
 from tidetable.events import Event
-from tidetable.ingest.batches import SentBatch, read_batch
+from tidetable.ingest.batches import SentBatch, check_batch
 from tidetable.ingest.bodies import decode_body, read_body
 from tidetable.ingest.circuit import Circuit
 from tidetable.ingest.context import RequestContext, StreamRules
@@ -82,27 +82,27 @@ def ingest_body(request: IngestRequest, ports: Ingest, remaining: Remaining) -> 
     context, api = _begin_request(request.stream, request.access, ports), ports.config.api
     body = read_body(request.body, request.content_type, max_body=api.max_body, encoding=request.encoding)
     values = decode_body(body, max_events=api.max_events)
-    batch = read_batch(context, values, small=len(body.text) <= context.rules.small_bytes)
+    batch = check_batch(context, SentBatch.of_values(values), small=len(body.text) <= context.rules.small_bytes)
     refusal: Refusal = "strict" if request.strict else "all"
     return _ingest_batch(context, batch, ports, remaining, refusal=refusal, refs=request.refs)
 
 
-def ingest_values(
+def ingest_batch(
     stream: str,
-    values: Sequence[Any],
+    batch: SentBatch,
     ports: Ingest,
     remaining: Remaining,
     *,
     strict: bool = False,
     access: Access = FULL,
 ) -> Outcome:
-    """Store events that a dialect has decoded: ``Sent``, or ``Unreadable`` with the reason.
+    """Store events that a dialect has decoded.
 
-    The caller limits the number of values. The outcome lists every rejection, even if all events are rejected. If
-    ``strict``, any rejection means that nothing is written. ProblemError for a stream that takes no events.
+    The caller limits their number. The outcome lists every rejection, even if all events are rejected. If ``strict``,
+    any rejection means that nothing is written. ProblemError for a stream that takes no events.
     """
     context = _begin_request(stream, access, ports)
-    return _ingest_batch(context, read_batch(context, values), ports, remaining, refusal="whole" if strict else "none")
+    return _ingest_batch(context, check_batch(context, batch), ports, remaining, refusal="whole" if strict else "none")
 
 
 def _begin_request(name: str, access: Access, ports: Ingest) -> RequestContext:
