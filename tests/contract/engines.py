@@ -136,4 +136,4 @@ def pages(engine: Engine, keys: KeyRange, *, ascending: bool = True, limit: int 
         items += page.items
         if not page.more:
             return items
-        keys = replace(keys, start=page.last)
+        keys = keys.follow(page)

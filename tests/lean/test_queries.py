@@ -38,7 +38,7 @@ def test_a_page_of_an_index_begins_at_the_last_item_which_the_caller_skips() -> 
 def test_no_page_is_asked_for_more_items_than_a_page_can_have(more: dict[str, Any]) -> None:
     """A filter that lets little through doubles the limit with each page. AWS: a Limit beyond 32 bits is refused."""
     demand, limits = Demand(101, filtered=True), list[int]()
-    reading = _Range(KeyRange("t", "p", "a", "z"), 101, False)
+    reading = _Range(KeyRange("t", "p", "a", "z"), 101)
     for _ in range(40):
         limits.append(request(reading.limit, low="a", high="z", **more)["Limit"])
         demand.choose_due([reading])

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tidetable.events import Item
 from tidetable.ports import ItemColumns, KeyRange, Page, RangeRead
 from tidetable.query.merge import Demand, compute_share, merge_ranges
 
@@ -26,17 +27,17 @@ class Table:
     def _page(self, keys: KeyRange, limit: int) -> Page:
         assert limit >= 1
         self.requests += 1
-        after = keys.after
+        before = {"pk": keys.pk, "sk": "" if self._ascending else "~"}
+        start = keys.start or before
         rest = [
             sort_key
             for sort_key in self._partitions[int(keys.pk)]
-            if after is None or (sort_key > after if self._ascending else sort_key < after)
+            if (sort_key > start["sk"] if self._ascending else sort_key < start["sk"])
         ]
         sort_keys = rest[: min(limit, self._cuts.pop() if self._cuts else limit)]
         self.read += len(sort_keys)
-        return Page(
-            ItemColumns.of([{"pk": keys.pk, "sk": sort_key} for sort_key in sort_keys]), more=len(sort_keys) < len(rest)
-        )
+        items = [{"pk": keys.pk, "sk": sort_key} for sort_key in sort_keys]
+        return Page(ItemColumns.of(items), more=len(items) < len(rest), last=items[-1] if items else start)
 
 
 def ranges(count: int) -> list[KeyRange]:
@@ -107,10 +108,10 @@ def test_a_range_goes_on_behind_what_a_filter_left_out() -> None:
     reads = [RangeRead(keys, 10), RangeRead(other, 10)]
     empty = Page(ItemColumns((), (), ()), more=True, last={"pk": "0", "sk": "05"})
     whole = Page(ItemColumns.of([{"pk": "1", "sk": place} for place in ("03", "05", "07")]), more=False)
-    fetched: list[str | None] = []
+    fetched: list[Item | None] = []
 
     def fetch(due: Sequence[RangeRead]) -> list[Page]:
-        fetched.extend(entry.keys.after for entry in due)
+        fetched.extend(entry.keys.start for entry in due)
         return [Page(ItemColumns.of([{"pk": "0", "sk": "06"}]), more=False)]
 
     merged = merge_ranges(reads, [empty, whole], fetch, Demand(9, filtered=True).choose_due, ascending=True)
@@ -118,4 +119,4 @@ def test_a_range_goes_on_behind_what_a_filter_left_out() -> None:
         (["03", "05"], "05"),
         (["06", "07"], None),
     ]
-    assert fetched == ["05"]
+    assert fetched == [{"pk": "0", "sk": "05"}]

@@ -45,8 +45,8 @@ def pages(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The number of items of each page that is kept, with a bound of 600,000 bytes instead of 215 MB."""
     counts, shorten = list[int](), waves_module._shorten_page
 
-    def note(page: Page, part: int) -> tuple[Page, int]:
-        shortened = shorten(page, part)
+    def note(page: Page, keys: KeyRange, part: int) -> tuple[Page, int]:
+        shortened = shorten(page, keys, part)
         counts.append(len(shortened[0].columns.contents))
         return shortened
 
@@ -128,7 +128,8 @@ def test_texts_are_measured_by_their_memory(text: str, kept: str, pages: list[in
         found += [filled if not (number or at) else replace(filled, columns=EMPTY) for at in range(len(some))]
     first = found[0]
     assert "".join(first.columns.sks) == kept
-    assert (first.more, first.last) == ((False, {"sk": "e"}) if kept == "abcde" else (True, None))
+    cut = True, {"pk": "p", "sk": kept[-1]}
+    assert (first.more, first.last) == ((False, {"sk": "e"}) if kept == "abcde" else cut)
     assert pages == [len(kept)] + [0] * 192
 
 

@@ -10,6 +10,7 @@ from itertools import compress
 from typing import Any, Literal, NamedTuple, Protocol
 
 import msgspec
+from msgspec.structs import replace
 
 from tidetable.catalog import Entry
 from tidetable.conditions import Condition
@@ -123,9 +124,9 @@ class Written(msgspec.Struct):
 class KeyRange(msgspec.Struct, frozen=True):
     """A range of sort keys in one partition of a table or an index: ``low <= sk <= high``.
 
-    An edge is None if the range is open there. ``after`` (within the range) is the sort key at which an earlier page
-    ended: only items after it, in the direction of the query, are read. If sort keys are not unique, as in a ranking,
-    ``start`` is the whole key of that item instead. An event is answered only if its sort key in the table lies within
+    An edge is None if the range is open there. ``after`` (within the range) is the sort key of a query's
+    position: only items after it, in the direction of the query, are read. ``start`` is the whole key of the item at
+    which an earlier page ended. An event is answered only if its sort key in the table lies within
     ``times`` and it meets all ``conditions``. Conditions on data that is not in the item are not checked. With a
     ``prefix`` the range has only sort keys that begin with it. A pack whose oldest event is in ``skip_oldest`` is left out.
     """
@@ -141,6 +142,20 @@ class KeyRange(msgspec.Struct, frozen=True):
     start: Item | None = None
     prefix: str = ""
     skip_oldest: tuple[str, str] | None = None
+
+    @property
+    def sort_attribute(self) -> str:
+        """The attribute that holds the sort key."""
+        return "sk" if self.index is None else self.index.sk
+
+    def find_key(self, item: Item) -> Item:
+        """Find the whole key of an item, as a page of the range ends at it: its key in the table and in the index."""
+        names = {"pk", "sk"} if self.index is None else {"pk", "sk", self.index.pk, self.index.sk}
+        return {name: item[name] for name in names}
+
+    def follow(self, page: Page | FieldPage) -> KeyRange:
+        """Return the rest of the range after a page that is not the last."""
+        return replace(self, after=None, start=page.last)
 
 
 class RangeRead(NamedTuple):
@@ -188,7 +203,8 @@ class ItemColumns(NamedTuple):
 class Page(msgspec.Struct, frozen=True):
     """A page of a range. ``more`` is True if the range goes on after the page.
 
-    ``last`` is the key of the last item that was read, even if a filter left it out; ``read`` counts the items read.
+    ``last`` is the key of the last item that was read, even if a filter left it out; a page that has ``more`` has one.
+    ``read`` counts the items read.
     """
 
     columns: ItemColumns
@@ -247,7 +263,7 @@ class EventStore(Protocol):
         """Read the first items of several ranges, in one direction: a page per range, or None if the range's table is
         missing.
 
-        The next page is the range ``after`` the last item: sort keys are unique within a partition.
+        The next page is of the range that follows (``KeyRange.follow``).
 
         With ``texts``, the data of plain events is JSON text, if the store can make the text directly. With ``fields``,
         which are paths, only these fields of the data are fetched.

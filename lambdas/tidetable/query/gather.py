@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from operator import itemgetter
 
-from msgspec.structs import replace
-
 from tidetable.conditions import ANY, NameConditions
 from tidetable.layout.hierarchy import skip_levels
 from tidetable.ports import Page, RangeRead
@@ -47,7 +45,7 @@ def gather_events(
                     if scan.holds(entry[0], after, ascending=ascending):
                         nearest.add(entry)
             due = [
-                RangeRead(replace(keys, start=page.last), limit)
+                RangeRead(keys.follow(page), limit)
                 for (keys, limit), page in zip(due, answers, strict=True)
                 if page.more
             ]

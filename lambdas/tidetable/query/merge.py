@@ -15,11 +15,11 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 import msgspec
-from msgspec.structs import replace
 
 from tidetable.events import Item
 from tidetable.layout.hierarchy import skip_levels
-from tidetable.ports import KeyRange, Page, RangeRead
+from tidetable.ports import Page, RangeRead
+from tidetable.query.ranges import RangeProgress
 
 # A query costs at least half a unit, and reads up to four events of 1 KB for that.
 LEAST_READ = 4
@@ -61,39 +61,28 @@ class PlacedColumns(NamedTuple):
         return PlacedColumns._make([list(compress(column, chosen)) for column in self])
 
 
-class _Range(msgspec.Struct):
-    """A range that is being read: ``keys`` where reading continues, and the items that wait to be returned.
+class _Range(RangeProgress):
+    """A range that is being read, and the items that wait to be returned. Its edge is in the order of the scan.
 
     A range ``of_series`` belongs to one series among several: its sort keys do not name the series. If the sort keys of
     an index begin with levels, the order follows the rest of the sort key.
     """
 
-    keys: KeyRange
-    limit: int
-    of_series: bool
-    more: bool = True
+    of_series: bool = False
     waiting: PlacedColumns = PlacedColumns()
-    edge: str | None = None
 
     def take(self, page: Page) -> None:
-        self.more = page.more
-        index = self.keys.index
-        attribute = "sk" if index is None else index.sk
+        self.advance(page)
+        index, attribute = self.keys.index, self.keys.sort_attribute
         has_places = self.of_series or (index is not None and bool(index.levels))
         pks, sks, contents = page.columns
-        after: str | None = None
         if sks:
             keys: Sequence[Any] = sks if attribute == "sk" else [item[attribute] for item in page.items]
             order = list(map(self._find_place, keys)) if has_places else keys
             added = PlacedColumns(order, pks, sks, contents)
             self.waiting = join_runs([self.waiting, added]) if self.waiting.sks else added
-            after = keys[-1]
-        if page.last is not None:
-            # A filter may have dropped the item that was read last, so the page's own last key counts.
-            after = page.last[attribute]
-        if after is not None:
-            self.edge = self._find_place(after) if has_places else after
-            self.keys = replace(self.keys, after=after)
+        if has_places and page.last is not None:
+            self.edge = self._find_place(self.edge)
 
     def _find_place(self, key: str) -> str:
         """Find the place of a sort key in the order of all ranges, if the sort keys themselves are not in this order."""
@@ -193,7 +182,7 @@ def merge_ranges(
     ``pages`` are the first pages; more pages are read when needed. ``choose_due`` returns the ranges to read further,
     after setting their limits; those for which the others wait must be among them.
     """
-    ranges = [_Range(keys, limit, of_series) for keys, limit in reads]
+    ranges = [_Range(*read, of_series=of_series) for read in reads]
     for reading, page in zip(ranges, pages, strict=True):
         reading.take(page)
     while True:
@@ -206,6 +195,6 @@ def merge_ranges(
         if not unread:
             return
         due = choose_due(ranges)
-        following = fetch([RangeRead(reading.keys, reading.limit) for reading in due])
+        following = fetch([reading.next_read for reading in due])
         for reading, page in zip(due, following, strict=True):
             reading.take(page)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from msgspec.structs import replace
 
 from tidetable.events import Item
-from tidetable.ports import Page, RangeRead
+from tidetable.ports import KeyRange, Page, RangeRead
 from tidetable.problems import refuse_request
 from tidetable.values import MAX_ITEM_BYTES, count_item_bytes
 
@@ -66,7 +66,7 @@ def _cut_texts(reads: Sequence[RangeRead], pages: list[Page], ranges: int) -> It
         some = reads[at : at + TEXTS_AT_ONCE]
         yield some if most is None else [RangeRead(keys, min(limit, most)) for keys, limit in some]
         for number in range(at, len(pages)):
-            pages[number], size = _shorten_page(pages[number], part)
+            pages[number], size = _shorten_page(pages[number], reads[number].keys, part)
             held, count = held + size, count + len(pages[number].columns.pks)
         if held > MOST_BYTES:
             detail = (
@@ -75,14 +75,17 @@ def _cut_texts(reads: Sequence[RangeRead], pages: list[Page], ranges: int) -> It
             raise refuse_request(422, "too_much", f"{detail}: name fewer series, or narrow from and to")
 
 
-def _shorten_page(page: Page, part: int) -> tuple[Page, int]:
+def _shorten_page(page: Page, keys: KeyRange, part: int) -> tuple[Page, int]:
     """Cut a page to the first items that take ``part`` bytes, as if it had ended there; return also their bytes."""
     size, contents = 0, page.columns.contents
     for number, content in enumerate(contents):
         # A text takes up to four times its characters.
         own = content.__sizeof__() if isinstance(content, str) else measure_item(content)
         if number and size + own > part:
-            return replace(page, columns=page.columns.first(number), more=True, last=None), size
+            columns = page.columns.first(number)
+            item = contents[number - 1]
+            last = {"pk": columns.pks[-1], "sk": columns.sks[-1]} if isinstance(item, str) else keys.find_key(item)
+            return replace(page, columns=columns, more=True, last=last), size
         size += own
     return page, size
 

@@ -7,8 +7,6 @@ from datetime import datetime
 from operator import attrgetter
 from typing import NamedTuple
 
-from msgspec.structs import replace
-
 from tidetable.batch import Batch
 from tidetable.catalog import Entry, State, find_entry_at
 from tidetable.errors import PutRefused, TableThrottled
@@ -91,8 +89,8 @@ def _read_items(entry: Entry, bucket: datetime, store: EventStore) -> Iterator[I
             if page is None:
                 raise BucketBlocked(f"table {entry.table} does not exist")
             yield from page.items
-            if page.more and page.last is not None:
-                following.append(replace(keys, after=page.last["sk"]))
+            if page.more:
+                following.append(keys.follow(page))
         ranges = following
 
 

@@ -23,6 +23,7 @@ from tidetable.query.merge import Demand, Fetch, compute_share
 from tidetable.query.model import Position
 from tidetable.query.packs.opening import PackOpener, find_oldest
 from tidetable.query.packs.scan import PackScan
+from tidetable.query.ranges import RangeProgress
 from tidetable.query.session import ReadSession
 from tidetable.query.waves import AT_ONCE, measure_item
 from tidetable.times import MOMENT, TEXT_LENGTH, from_text, to_text
@@ -98,7 +99,9 @@ class OldestFirst:
         ``pages`` answer the first ``reads``, and are used whatever time is left. Without pages, the reads are still to be
         done.
         """
-        unread = list(self._take_pages(reads, pages, lambda: None) if pages else reads)
+        unread = [RangeProgress(*read) for read in reads]
+        if pages:
+            unread = self._take_pages(unread, pages, lambda: None)
         while True:
             try:
                 self._collect(unread, fetch)
@@ -114,33 +117,32 @@ class OldestFirst:
             yield self._settle(f"{last}\0"), self.position
             self._low = f"{last}\0"
             self._begin_pass()
-            unread = [RangeRead(replace(keys, low=last[:TEXT_LENGTH]), _LEAST) for keys in self._scan.ranges]
+            unread = [RangeProgress(replace(keys, low=last[:TEXT_LENGTH]), _LEAST) for keys in self._scan.ranges]
 
-    def _collect(self, unread: list[RangeRead], fetch: Fetch) -> None:
+    def _collect(self, unread: list[RangeProgress], fetch: Fetch) -> None:
         """Read the ranges to their end, or to the last pack that may hold an event of the page."""
         while unread := self._narrow(unread):
             self._unread = unread
             self._check_time()
             some = unread[:AT_ONCE]
-            following = list(self._take_pages(some, fetch(some), self._check_time))
+            following = self._take_pages(some, fetch([reading.next_read for reading in some]), self._check_time)
             # The other ranges are read next, so that all ranges advance together.
             unread = unread[AT_ONCE:] + following
 
-    def _narrow(self, unread: Sequence[RangeRead]) -> list[RangeRead]:
-        """Narrow the reads to the packs that may hold an event of the page."""
+    def _narrow(self, unread: Sequence[RangeProgress]) -> list[RangeProgress]:
+        """Narrow the ranges to the packs that may hold an event of the page."""
         last = self._first.last
         if last is None:
             limit = self._choose_limit(len(unread))
-            return [read if read.keys.after is None else RangeRead(read.keys, limit) for read in unread]
+            for reading in unread:
+                reading.limit = reading.limit if reading.edge is None else limit
+            return list(unread)
         after_last = to_text(from_text(last[:TEXT_LENGTH]) + MOMENT)
         end = shift_time(after_last, self._span)
-        narrowed = []
-        for keys, _ in unread:
-            high = min(str(keys.high), end)
-            if (keys.after or str(keys.low)) < high:
-                keys = replace(keys, high=high, skip_oldest=(after_last, high))
-                narrowed.append(RangeRead(keys, _WHOLE_PAGE))
-        return narrowed
+        for reading in unread:
+            high = min(str(reading.keys.high), end)
+            reading.keys, reading.limit = replace(reading.keys, high=high, skip_oldest=(after_last, high)), _WHOLE_PAGE
+        return [reading for reading in unread if _find_newest(reading) < str(reading.keys.high)]
 
     def _choose_limit(self, ranges: int) -> int:
         """Choose how many packs of each range to read: an estimate from the packs before, but at most twice as many."""
@@ -150,9 +152,9 @@ class OldestFirst:
         return max(compute_share(packs, max(ranges, 1)), _LEAST)
 
     def _take_pages(
-        self, reads: Sequence[RangeRead], pages: Sequence[Page], check_time: Callable[[], None]
-    ) -> Iterator[RangeRead]:
-        """Open the packs of pages that may hold an event of the page, the oldest first; yield the reads that go on."""
+        self, ranges: Sequence[RangeProgress], pages: Sequence[Page], check_time: Callable[[], None]
+    ) -> list[RangeProgress]:
+        """Open the packs of pages that may hold an event of the page, the oldest first; return the ranges that go on."""
         items = [item for page in pages for item in page.items if self._opener.may_hold(item)]
         self._packs += len(items)
         self._taken += sum(max(page.read, len(page.columns.sks)) for page in pages) - len(items)
@@ -167,10 +169,9 @@ class OldestFirst:
             if opened.problem is not None:
                 self._damaged.append(items[number])
             self._first.add_item(opened)
-        for (keys, limit), page in zip(reads, pages, strict=True):
-            after = page.last["sk"] if page.last is not None else page.columns.sks[-1] if page.columns.sks else None
-            if page.more and after is not None:
-                yield RangeRead(replace(keys, after=after), limit)
+        for reading, page in zip(ranges, pages, strict=True):
+            reading.advance(page)
+        return [reading for reading in ranges if reading.more]
 
     def _check_time(self) -> None:
         """Raise _StoppedError if the time is up, and events are settled or enough packs were taken anyway."""
@@ -181,7 +182,7 @@ class OldestFirst:
 
     def _find_reached(self) -> str:
         """Find the instant before which all events are settled: every range was read one ``span`` beyond it."""
-        newest = min((keys.after or str(keys.low))[:TEXT_LENGTH] for keys, _ in self._unread)
+        newest = min(_find_newest(reading)[:TEXT_LENGTH] for reading in self._unread)
         # Later packs may have the same newest time, and hold events that are less than ``span`` older.
         return to_text(from_text(newest) - timedelta(seconds=self._span) + MOMENT)
 
@@ -202,3 +203,8 @@ class OldestFirst:
             if end is None or not oldest or oldest < end:
                 self._opener.note_damaged(item)
         return self._opener.make_columns(self._first.list_events(end))
+
+
+def _find_newest(reading: RangeProgress) -> str:
+    """Return the sort key up to which a range was read: the newest events of later packs do not come before it."""
+    return str(reading.keys.low) if reading.edge is None else str(reading.edge)

@@ -15,13 +15,11 @@ from decimal import Decimal
 from operator import attrgetter
 from typing import Any, TypeVar
 
-from msgspec.structs import replace
-
 from tidetable.catalog import Entry
 from tidetable.config import Stream
 from tidetable.events import Item
 from tidetable.layout import find_number
-from tidetable.ports import ArchivePage, ArchiveRange, ItemColumns, KeyRange, Page, RangeRead
+from tidetable.ports import ArchivePage, ArchiveRange, ItemColumns, Page
 from tidetable.problems import ProblemError, refuse_request
 from tidetable.query.archives import ARCHIVES, read_archive_pages
 from tidetable.query.earlier import make_archive_rows
@@ -30,6 +28,7 @@ from tidetable.query.hydrate import complete_rows, match_conditions, read_base_i
 from tidetable.query.merge import compute_share
 from tidetable.query.model import RESERVE, Reader
 from tidetable.query.page import Room
+from tidetable.query.ranges import RangeProgress
 from tidetable.query.rankings.ranking_page import Top
 from tidetable.query.rankings.ranking_parameters import Ranking, RankKey, plan_ranking
 from tidetable.query.read import read_periods
@@ -56,15 +55,10 @@ class _Candidate:
     whole: bool = False
 
 
-@dataclass(slots=True)
-class _Range:
-    """A range that is being read: ``keys`` where reading continues, and ``edge``, the number reached so far."""
+class _Range(RangeProgress, kw_only=True):
+    """A range of an index that is being read. Its edge is the number reached so far."""
 
     scan: IndexScan
-    keys: KeyRange
-    limit: int = 0
-    more: bool = True
-    edge: Decimal | None = None
 
 
 def find_top(ranking: Ranking, stream: Stream, reader: Reader, now: datetime, remaining: Remaining) -> Top:
@@ -101,7 +95,7 @@ class _Run:
         """Read until no unread item can rank among the first ``limit``, and show those."""
         ranking, scans = self._ranking, list(plan.scans)
         self._read_archives([scan for scan in scans if isinstance(scan, ArchiveScan)])
-        ranges = [_Range(scan, keys) for scan in scans if isinstance(scan, IndexScan) for keys in scan.ranges]
+        ranges = [_Range(keys, 0, scan=scan) for scan in scans if isinstance(scan, IndexScan) for keys in scan.ranges]
         unread = self._read_ranges(ranges)
         first = self._find_certain(self._order_candidates())
         shown, count = self._make_rows(first[: ranking.limit])
@@ -172,7 +166,7 @@ class _Run:
         return None
 
     def _fetch_pages(self, due: Sequence[_Range]) -> None:
-        reads = [RangeRead(reading.keys, reading.limit) for reading in due]
+        reads = [reading.next_read for reading in due]
         ranking, session = self._ranking, self._session
         pages = session.reader.store.query_many(reads, ascending=ranking.ascending, consistent=ranking.consistent)
         for reading, answer in zip(due, pages, strict=True):
@@ -188,10 +182,7 @@ class _Run:
         whole = not index.holds(condition.top for condition in scan.conditions)
         if whole:
             items = read_base_items(items, scan, self._session, consistent=self._ranking.consistent)
-        reading.more = page.more
-        if page.last is not None:
-            reading.edge = Decimal(page.last[index.sk])
-            reading.keys = replace(reading.keys, start=page.last)
+        reading.advance(page)
         items = [scan.add_data(item) for item in items if self._is_ahead(self._make_key(item, scan))]
         if scan.conditions:
             items = match_conditions(ItemColumns.of(items), scan, self._session).items()
