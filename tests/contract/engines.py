@@ -6,7 +6,6 @@ from itertools import count
 from typing import Any
 
 from botocore.errorfactory import ClientExceptionsFactory
-from msgspec.structs import replace
 
 from aws.dynamodb.catalog import LeanCatalog
 from aws.dynamodb.store import LeanStore
