@@ -23,7 +23,7 @@ from bench.rollups import EVENTS, MINUTES, Counted, build_world
 from tests.worlds.rolled import LENGTH
 from tidetable.layout import Layout
 from tidetable.rollups import bucket_parts
-from tidetable.rollups import refresh as turns
+from tidetable.rollups import worker as rollup_worker
 from tidetable.rollups.refresh import refresh_rollups
 
 # Seconds.
@@ -61,7 +61,7 @@ def main() -> None:
     world, store = build_world(definition, EVENTS, 1_000, timedelta(minutes=1))
     meter = Meter(store)
     store.query_many = meter.query  # type: ignore[method-assign]
-    turns.compute_part = meter.compute  # type: ignore[attr-defined, assignment]
+    rollup_worker.compute_part = meter.compute  # type: ignore[attr-defined, assignment]
     world.work.claim("seal", "s", "before", world.now(), world.now())
     world.work.records["seal", "s"].memo = f'{{"m":{EVENTS}}}'
     calls: list[int] = []

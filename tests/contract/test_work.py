@@ -93,8 +93,8 @@ def test_an_item_that_was_added_is_finished_once_by_the_claim_that_has_it(work: 
     assert lost == Claim("part", "s#1", 1, until, "one")
     assert work.claim("part", "s#1", "b", NOON, until, added=True) is None
     assert work.list_items("part", "s#") == [
-        WorkItem("part", "s#1", "one", until),
-        WorkItem("part", "s#2", "two", None),
+        WorkItem("part", "s#1", "one", until, generation=1),
+        WorkItem("part", "s#2", "two"),
     ]
     # The first worker wakes when another worker has finished the item: it cannot finish it any more.
     taken = work.claim("part", "s#1", "b", until, until + MINUTE, added=True)
@@ -103,12 +103,52 @@ def test_an_item_that_was_added_is_finished_once_by_the_claim_that_has_it(work: 
     assert not work.release(lost, "made by 1", done=True)
     assert work.claim("part", "s#1", "c", NOON, until, added=True) is None
     assert [item.name for item in work.list_items("part")] == ["s#1", "s#2", "s2#1"]
-    assert work.list_items("part")[0] == WorkItem("part", "s#1", "made by 2", None, 2)
+    assert work.list_items("part")[0] == WorkItem("part", "s#1", "made by 2", None, 2, 2)
     for _ in range(2):
         work.remove("part", "s#1")
     assert [item.name for item in work.list_items("part", "s#")] == ["s#2"]
     assert not work.release(taken, "late", done=True)
     assert [item.name for item in work.list_items("part", "s#")] == ["s#2"]
+
+
+def list_sent(work: WorkRecords, kind: str = "seal") -> list[tuple[int, datetime | None, datetime | None]]:
+    """Of each item: its generation, until when no other message is sent, and when the first was sent."""
+    return [(item.generation, item.sent, item.waiting) for item in work.list_items(kind)]
+
+
+def test_a_message_is_noted_until_a_worker_claims_the_item(work: WorkRecords) -> None:
+    assert work.mark_sent(WorkItem("seal", "s"), NOON, NOON + MINUTE)
+    (item,) = work.list_items("seal")
+    assert item == WorkItem("seal", "s", sent=NOON + MINUTE, waiting=NOON)
+    assert (item.is_sent(NOON), item.is_sent(NOON + MINUTE), item.is_claimed(NOON)) == (True, False, False)
+    # A later message keeps the instant of the first one.
+    assert work.mark_sent(item, NOON + MINUTE, NOON + 2 * MINUTE)
+    assert list_sent(work) == [(0, NOON + 2 * MINUTE, NOON)]
+    claim = work.claim("seal", "s", "a", NOON, NOON + MINUTE)
+    assert claim == Claim("seal", "s", 1, NOON + MINUTE)
+    assert list_sent(work) == [(1, None, None)]
+    # The record was read before the claim: a message for it is one too many, and is not noted.
+    assert not work.mark_sent(item, NOON, NOON + MINUTE)
+    assert work.release(claim, "memo", problem="no answer")
+    (item,) = work.list_items("seal")
+    assert item == WorkItem("seal", "s", "memo", generation=1, problem="no answer")
+    assert work.mark_sent(item, NOON, NOON + MINUTE)
+    assert list_sent(work) == [(1, NOON + MINUTE, NOON)]
+    claim = work.claim("seal", "s", "b", NOON, NOON + MINUTE)
+    assert claim is not None
+    assert work.list_items("seal")[0].is_claimed(NOON)
+    assert work.release(claim, "memo")
+    assert work.list_items("seal") == [WorkItem("seal", "s", "memo", generation=2)]
+
+
+def test_a_message_for_an_item_that_was_removed_does_not_bring_it_back(work: WorkRecords) -> None:
+    assert work.add("part", "s#1", "one")
+    (item,) = work.list_items("part")
+    assert work.mark_sent(item, NOON, NOON + MINUTE, added=True)
+    assert list_sent(work, "part") == [(0, NOON + MINUTE, NOON)]
+    work.remove("part", "s#1")
+    assert not work.mark_sent(item, NOON, NOON + MINUTE, added=True)
+    assert work.list_items("part") == []
 
 
 def test_work_rests_of_a_stream_or_of_all_streams_until_it_goes_on(work: WorkRecords) -> None:

@@ -14,6 +14,9 @@ class _Record:
     owner: str = ""
     until: datetime | None = None
     done: int = 0
+    sent: datetime | None = None
+    waiting: datetime | None = None
+    problem: str = ""
 
 
 class FakeWork:
@@ -32,16 +35,28 @@ class FakeWork:
         if record.until is not None and now < record.until and record.owner != owner:
             return None
         record.generation, record.owner, record.until = record.generation + 1, owner, until
+        record.sent = record.waiting = None
         self.records[kind, name] = record
         return Claim(kind, name, record.generation, until, record.memo)
 
-    def release(self, claim: Claim, memo: str, *, done: bool = False) -> bool:
+    def release(self, claim: Claim, memo: str, *, done: bool = False, problem: str = "") -> bool:
         record = self.records.get((claim.kind, claim.name))
         if record is None or record.generation != claim.generation:
             return False
-        record.memo, record.until, record.owner = memo, None, ""
+        record.memo, record.until, record.owner, record.problem = memo, None, "", problem
         if done:
             record.done = claim.generation
+        return True
+
+    def mark_sent(self, item: WorkItem, now: datetime, until: datetime, *, added: bool = False) -> bool:
+        key = (item.kind, item.name)
+        if added and key not in self.records:
+            return False
+        record = self.records.get(key, _Record())
+        if record.generation != item.generation:
+            return False
+        record.sent, record.waiting = until, item.waiting or now
+        self.records[key] = record
         return True
 
     def add(self, kind: str, name: str, memo: str) -> bool:
@@ -52,7 +67,10 @@ class FakeWork:
 
     def list_items(self, kind: str, prefix: str = "") -> Sequence[WorkItem]:
         return [
-            WorkItem(kind, name, record.memo, record.until, record.done)
+            WorkItem(
+                *(kind, name, record.memo, record.until, record.done, record.generation),
+                *(record.sent, record.waiting, record.problem),
+            )
             for (of, name), record in sorted(self.records.items(), key=lambda pair: pair[0])
             if of == kind and name.startswith(prefix)
         ]

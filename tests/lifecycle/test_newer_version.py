@@ -136,9 +136,11 @@ def test_a_run_of_the_refresher_seals_nothing(stage: Stage) -> None:
     report = stage.refresh()
     assert report is not None
     assert (report.sealed, report.resealed, [REASON in reason for reason in report.failed]) == (0, 0, [True])
-    # The run claims the work before it reads entries: nothing else changes than the number of the claim, which is given back.
+    # The run claims the work before it reads entries: nothing else changes than the number of the claim, which is given back,
+    # and why the work failed.
     claim = before["work#seal", "s"]
     claim["generation"] = {"N": str(int(claim["generation"]["N"]) + 1)}
+    claim["problem"] = {"S": report.failed[0].removeprefix("s: ")}
     assert list_items(stage) == before
 
 

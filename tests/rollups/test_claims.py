@@ -57,7 +57,7 @@ def test_a_run_leaves_a_stream_to_the_run_that_has_claimed_it_and_does_the_other
     assert sealed_until(world, "s") == "01:20"
 
 
-def test_a_stream_without_due_work_costs_one_request_and_a_stage_three_more(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stream_without_due_work_costs_one_request_and_a_stage_four_more(monkeypatch: pytest.MonkeyPatch) -> None:
     world = begin_rollups()
     for name in ("t", "u"):
         add_stream(world, name)
@@ -65,9 +65,9 @@ def test_a_stream_without_due_work_costs_one_request_and_a_stage_three_more(monk
     world.sleep(60)
     calls: list[int] = []
     report = refresh(world, "idle", lambda: calls.append(1))
-    # Each request strikes before and after: the lease of former versions, the pauses, the parts, and the state
-    # of each stream.
-    assert (len(calls), report.sealed, report.finished) == (2 * (3 + 3), 0, True)
+    # Each request strikes before and after: the lease of former versions, the pauses, the records of streams and of
+    # parts, and the state of each stream.
+    assert (len(calls), report.sealed, report.finished) == (2 * (4 + 3), 0, True)
     claims = {name: record.generation for (_, name), record in world.work.records.items()}
     assert claims == {"s": 2, "t": 1, "u": 1}
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tests.worlds.divided import divide_short
+from tests.worlds.divided import EVENTS, divide_short, draw_event, list_cells, prepare
 from tests.worlds.rolled import (
     HOURS,
     LENGTH,
@@ -30,37 +30,12 @@ from tidetable.layout import Layout
 from tidetable.periods import Kind
 from tidetable.rollups import bucket_parts
 from tidetable.rollups.collect import collect_bucket
-from tidetable.rollups.writing import read_present
 from tidetable.work.claim import Pause
-
-# Ten minutes after 01:00 have forty events, so they have four parts of ten events.
-EVENTS = [reading(60 + n / 4, n % 7, "ab"[n % 2], f"{n}", kind="xyz"[n % 3]) for n in range(40)]
-
-
-def prepare(layout: Layout | None = None, definitions: Any = (MINUTES,), events: Any = EVENTS) -> World:
-    """A world whose bucket of 01:00 has events and is due, after empty buckets."""
-    world = World(definitions, layout) if layout else World(definitions)
-    refresh(world, "begin")
-    world.sleep(4_300)
-    world.write(*events)
-    world.sleep(120)
-    return world
 
 
 @pytest.fixture
 def divided(monkeypatch: pytest.MonkeyPatch) -> None:
     divide_short(monkeypatch, part=10, whole=20)
-
-
-def list_cells(world: World) -> list[Any]:
-    """The cells of the rollup of minutes, with what they hold."""
-    cells = list[Any]()
-    for entry in world.catalog.entries("s-m", consistent=True):
-        bucket = entry.period.start
-        while bucket < entry.period.end:
-            cells += read_present(entry, bucket, world.services()).events.items()
-            bucket += MINUTES.every
-    return sorted((place, text) for place, (_, text) in cells)
 
 
 def list_whole(events: Any = EVENTS) -> list[Any]:
@@ -294,7 +269,7 @@ def test_parts_of_a_stream_that_rests_wait(divided: None) -> None:
     world.work.set_pause(Pause("seal", "s"), on=True)
     world.sleep(LENGTH.total_seconds())
     stored = count_stored(world)
-    assert not refresh(world, "run").finished
+    assert refresh(world, "run").sealed == 0
     assert (stored, len(world.work.list_items("part"))) == ([], 16)
     world.work.set_pause(Pause("seal", "s"), on=False)
     assert refresh(world, "run").finished
@@ -321,7 +296,7 @@ def test_two_weeks_of_late_and_doubled_events_give_the_cells_of_one_run_at_a_tim
     used = 0
     for step in range(days * 12 - 2):
         now = (reference.time - START).total_seconds() / 60
-        events = [_draw_event(chance, now) for _ in range(chance.randrange(12))]
+        events = [draw_event(chance, now) for _ in range(chance.randrange(12))]
         kill, interrupt = chance.randrange(400), chance.randrange(200)
         for world in worlds:
             world.write(*events)
@@ -340,14 +315,6 @@ def test_two_weeks_of_late_and_doubled_events_give_the_cells_of_one_run_at_a_tim
     assert show_edges(other, "m") == show_edges(reference, "m")
     assert len(list_cells(reference)) > 500
     assert list_cells(other) == list_cells(reference)
-
-
-def _draw_event(chance: Random, now: float) -> Any:
-    """An event on time, or late by minutes, hours or days; some are on whole quarters, so that they are overwritten."""
-    age = chance.choice([0.0, 1.0, 1.0, 5.0, 61.0, 600.0, 3_000.0])
-    minutes = max(now - age, 60.0)
-    minutes = float(minutes // 15 * 15) if chance.random() < 0.5 else minutes
-    return reading(minutes, chance.randrange(9), chance.choice("ab"), chance.choice("pq"), kind=chance.choice("xyz"))
 
 
 def _refresh_roughly(world: World, step: int, kill: int, interrupt: int) -> int:

@@ -23,6 +23,7 @@ _PAUSES = "pause"
 # This text sorts after every name that it follows.
 _BEHIND = "~"
 _NAMES = {"#until": "until", "#owner": "owner", "#generation": "generation"}
+_SENT = {"#sent": "sent", "#waiting": "waiting"}
 
 
 class _Updated(msgspec.Struct):
@@ -49,9 +50,9 @@ class LeanWork(CatalogTable):
         change = {
             "TableName": self._table,
             "Key": msgspec.Raw(encode_item(_make_key(kind, name)).encode()),
-            "UpdateExpression": "SET #until = :until, #owner = :owner ADD #generation :one",
+            "UpdateExpression": "SET #until = :until, #owner = :owner REMOVE #sent, #waiting ADD #generation :one",
             "ConditionExpression": condition,
-            "ExpressionAttributeNames": _NAMES,
+            "ExpressionAttributeNames": _NAMES | _SENT,
             "ExpressionAttributeValues": msgspec.Raw(encode_item(values).encode()),
             "ReturnValues": "ALL_NEW",
         }
@@ -61,14 +62,35 @@ class LeanWork(CatalogTable):
         record = decode_item(reply.Attributes)
         return Claim(kind, name, int(record["generation"]), until, record.get("memo", ""))
 
-    def release(self, claim: Claim, memo: str, *, done: bool = False) -> bool:
+    def release(self, claim: Claim, memo: str, *, done: bool = False, problem: str = "") -> bool:
+        values: Item = {":generation": claim.generation, ":memo": memo}
+        sets, removes = "SET memo = :memo", "REMOVE #until, #owner"
+        if done:
+            sets += ", done = :generation"
+        if problem:
+            sets, values[":problem"] = f"{sets}, problem = :problem", problem
+        else:
+            removes += ", problem"
         return self._change(
             "UpdateItem",
             ConditionExpression="#generation = :generation",
             Key=_make_key(claim.kind, claim.name),
-            UpdateExpression=f"SET memo = :memo{', done = :generation' if done else ''} REMOVE #until, #owner",
+            UpdateExpression=f"{sets} {removes}",
             ExpressionAttributeNames=_NAMES,
-            ExpressionAttributeValues={":generation": claim.generation, ":memo": memo},
+            ExpressionAttributeValues=values,
+        )
+
+    def mark_sent(self, item: WorkItem, now: datetime, until: datetime, *, added: bool = False) -> bool:
+        # A record without claims has no generation.
+        condition = "#generation = :generation" if item.generation else "attribute_not_exists(#generation)"
+        values = {":sent": to_text(until), ":waiting": to_text(item.waiting or now)}
+        return self._change(
+            "UpdateItem",
+            ConditionExpression=f"attribute_exists(pk) AND {condition}" if added else condition,
+            Key=_make_key(item.kind, item.name),
+            UpdateExpression="SET #sent = :sent, #waiting = :waiting",
+            ExpressionAttributeNames={"#generation": "generation"} | _SENT,
+            ExpressionAttributeValues=values | ({":generation": item.generation} if item.generation else {}),
         )
 
     def add(self, kind: str, name: str, memo: str) -> bool:
@@ -77,16 +99,7 @@ class LeanWork(CatalogTable):
     def list_items(self, kind: str, prefix: str = "") -> Sequence[WorkItem]:
         """Send a strongly consistent Query."""
         items = self._query(_make_key(kind, "")["pk"], prefix or "0", prefix + _BEHIND, consistent=True)
-        return [
-            WorkItem(
-                kind,
-                item["sk"],
-                item.get("memo", ""),
-                from_text(item["until"]) if "until" in item else None,
-                int(item.get("done", 0)),
-            )
-            for item in items
-        ]
+        return [_read_record(kind, item) for item in items]
 
     def remove(self, kind: str, name: str) -> None:
         self._delete(_make_key(kind, name))
@@ -101,3 +114,10 @@ class LeanWork(CatalogTable):
 
 def _make_key(kind: str, name: str) -> Item:
     return {"pk": f"work#{kind}", "sk": name}
+
+
+def _read_record(kind: str, item: Item) -> WorkItem:
+    until, sent, waiting = (from_text(item[name]) if name in item else None for name in ("until", "sent", "waiting"))
+    done, generation = int(item.get("done", 0)), int(item.get("generation", 0))
+    memo, problem = item.get("memo", ""), item.get("problem", "")
+    return WorkItem(kind, item["sk"], memo, until, done, generation, sent, waiting, problem)

@@ -69,10 +69,11 @@ class BucketPart(NamedTuple):
 def list_parts(services: Services, source: str = "") -> list[BucketPart]:
     """List the parts of all streams, or of one stream."""
     items = services.work.list_items(PART, f"{source}#" if source else "")
-    return [_read_part(item) for item in items]
+    return [read_part(item) for item in items]
 
 
-def _read_part(item: WorkItem) -> BucketPart:
+def read_part(item: WorkItem) -> BucketPart:
+    """Read what the record of a part says."""
     source, rollup, bucket, _ = item.name.split("#")
     return BucketPart(item, msgspec.json.decode(item.memo, type=PartMemo), source, rollup, from_text(bucket))
 

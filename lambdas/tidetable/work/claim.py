@@ -1,8 +1,9 @@
 """The records of background work: who works on an item, and until when.
 
-An item is a ``kind`` of work with a name, such as the sealing of a stream. A worker claims it before it begins. Each claim
-has a greater generation than the claims before it, and ends by itself, so a worker that died does not hold its item for
-ever. What a worker made counts only if the write that ends its claim names its generation.
+An item is a ``kind`` of work with a name, such as the sealing of a stream. When it is due, the scheduler sends a message,
+which wakes a worker. The worker claims the item before it begins. Each claim has a greater generation than the claims
+before it, and ends by itself, so a worker that died does not hold its item for ever. What a worker made counts only if
+the write that ends its claim names its generation.
 """
 
 from __future__ import annotations
@@ -14,6 +15,13 @@ from typing import NamedTuple, Protocol
 
 # The name in a pause that means all streams.
 EVERY_STREAM = "*"
+
+
+class ItemName(NamedTuple):
+    """The name of an item. A message to a worker has nothing else: the item's record says all the rest."""
+
+    kind: str
+    name: str
 
 
 class Claim(NamedTuple):
@@ -30,13 +38,29 @@ class Claim(NamedTuple):
 
 
 class WorkItem(NamedTuple):
-    """The record of an item: its memo, and the end of its present claim. ``done`` is the generation that finished it."""
+    """The record of an item: its memo, and the end of its present claim. ``done`` is the generation that finished it.
+
+    ``generation`` is that of the last claim, and ``problem`` says why its work failed. Since that claim the first message
+    for the item was sent at ``waiting``; the scheduler sends no other message before ``sent``.
+    """
 
     kind: str
     name: str
-    memo: str
-    until: datetime | None
+    memo: str = ""
+    until: datetime | None = None
     done: int = 0
+    generation: int = 0
+    sent: datetime | None = None
+    waiting: datetime | None = None
+    problem: str = ""
+
+    def is_claimed(self, now: datetime) -> bool:
+        """True while a worker has the item."""
+        return self.until is not None and now < self.until
+
+    def is_sent(self, now: datetime) -> bool:
+        """True while a message for the item may be under way."""
+        return self.sent is not None and now < self.sent
 
 
 class Pause(NamedTuple):
@@ -61,10 +85,16 @@ class WorkRecords(Protocol):
         that is finished or removed cannot be claimed.
         """
 
-    def release(self, claim: Claim, memo: str, *, done: bool = False) -> bool:
+    def release(self, claim: Claim, memo: str, *, done: bool = False, problem: str = "") -> bool:
         """End a claim, and keep the memo; False if it was lost: another worker has claimed the item after it ended.
 
-        With ``done``, the item is finished by the generation of the claim.
+        With ``done``, the item is finished by the generation of the claim. ``problem`` says why its work failed.
+        """
+
+    def mark_sent(self, item: WorkItem, now: datetime, until: datetime, *, added: bool = False) -> bool:
+        """Note that a message for an item was sent; False if a worker has claimed the item since its record was read.
+
+        A claim removes the note. If the item must have been ``added``, a removed item stays removed.
         """
 
     def add(self, kind: str, name: str, memo: str) -> bool:
@@ -96,6 +126,8 @@ class HeldClaim:
         self.generation = claim.generation
         # True if the item is finished when the claim ends.
         self.done = False
+        # Why the work failed.
+        self.problem = ""
 
 
 @contextmanager
@@ -113,4 +145,4 @@ def hold_claim(
     finally:
         # The work of the block is done. A claim that could not be ended ends by itself.
         with suppress(Exception):
-            work.release(claim, held.memo, done=held.done)
+            work.release(claim, held.memo, done=held.done, problem=held.problem)

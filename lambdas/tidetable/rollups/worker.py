@@ -1,0 +1,154 @@
+"""The work on items of rollups: the rollups of a stream, and the parts of its long buckets.
+
+A run claims an item, and may stop after any request. Each step can be repeated: the next run does an unfinished step again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from operator import attrgetter
+
+import msgspec
+
+from tidetable.errors import StoreUnavailable, TableThrottled, describe_error
+from tidetable.query.model import RESERVE
+from tidetable.remaining import limit_time
+from tidetable.rollup_model.definition import Definition
+from tidetable.rollups.bucket import RefreshReport, RefreshRun
+from tidetable.rollups.bucket_parts import PART, BucketPart, compute_part, list_parts, read_part, remove_parts
+from tidetable.rollups.claims import SEAL, hold_sealing, shut_out_former
+from tidetable.rollups.seal import seal_stream
+from tidetable.rollups.services import Divided, Services, ShareUsed, Superseded, Unfinished
+from tidetable.work.claim import HeldClaim, ItemName, Pause, WorkItem, hold_claim, rests
+from tidetable.work.schedule import WorkQueue
+
+# The seconds of a run that a stream may use before the other streams had a turn. A bucket that was begun is finished.
+_SHARE = 60.0
+_SIZES = msgspec.json.Decoder(dict[str, int]).decode
+
+
+class RollupWorker:
+    """The work of one run. ``definitions`` are the rollups of each stream, and ``pauses`` say what rests.
+
+    ``length`` is the longest time for which the run holds a claim (``bounds.choose_lease_length``).
+    """
+
+    def __init__(
+        self,
+        definitions: Mapping[str, Sequence[Definition]],
+        services: Services,
+        owner: str,
+        length: timedelta,
+        pauses: frozenset[Pause],
+    ) -> None:
+        self._definitions = definitions
+        self._services = services
+        self._owner = owner
+        self._length = length
+        self._pauses = pauses
+        self.report = RefreshReport()
+
+    def work_on(self, name: ItemName) -> ItemName | None:
+        """Work on an item, unless it rests or another run has it; return the item with which its stream goes on.
+
+        An item that fails is reported. An item that the configuration does not know any more is removed.
+        """
+        source = name.name.partition("#")[0]
+        if rests(SEAL, source, self._pauses):
+            return None
+        try:
+            if name.kind == PART:
+                return self._work_on_part(name.name)
+            self._seal_stream(source)
+        except ShareUsed:
+            return ItemName(SEAL, source)
+        except Divided:
+            return self._find_free(list_parts(self._services, source))
+        except Unfinished:
+            self.report.finished = False
+        except Exception as error:  # for example a damaged pack of this stream, which each run finds again
+            self.report.failed.append(f"{source}: {describe_failure(error)}")
+        return None
+
+    def _seal_stream(self, source: str) -> None:
+        services = self._services
+        definitions = sorted(self._definitions.get(source, ()), key=attrgetter("every"))
+        share = limit_time(_SHARE, services.clock, services.remaining)
+        with hold_sealing(services, source, self._owner, self._length) as held:
+            if held is None or not definitions:
+                return
+            # Only the run that has the stream adds parts, so none are added from here on.
+            parts, sizes = list_parts(services, source), _SIZES(held.memo or "{}")
+            try:
+                with _note_problem(held):
+                    seal_stream(RefreshRun(source, definitions, services, self.report, share, parts, sizes))
+            finally:
+                held.memo = msgspec.json.encode(sizes, order="sorted").decode()
+
+    def _work_on_part(self, name: str) -> ItemName | None:
+        """Compute a part. The stream goes on with another part, or after the last part of a bucket with its sealing."""
+        services = self._services
+        if services.remaining() <= RESERVE:
+            raise Unfinished("the time is up")
+        now = services.clock.now()
+        with hold_claim(services.work, PART, name, self._owner, now, self._length, added=True) as held:
+            if held is None:
+                return None
+            part = read_part(WorkItem(PART, name, held.memo))
+            rollups = self._definitions.get(part.source, ())
+            definition = next((rollup for rollup in rollups if rollup.name == part.rollup), None)
+            if definition is None:
+                remove_parts([part], services)
+                return None
+            with _note_problem(held):
+                compute_part(part, held, definition, services)
+        siblings = list_parts(services, part.source)
+        same = [other for other in siblings if (other.rollup, other.bucket) == (part.rollup, part.bucket)]
+        return ItemName(SEAL, part.source) if all(other.item.done for other in same) else self._find_free(siblings)
+
+    def _find_free(self, parts: Sequence[BucketPart]) -> ItemName | None:
+        """Find a part that no worker has, and for which no message is under way."""
+        now = self._services.clock.now()
+        free = (
+            part.item for part in parts if not (part.item.done or part.item.is_claimed(now) or part.item.is_sent(now))
+        )
+        return next((ItemName(PART, item.name) for item in free), None)
+
+
+@contextmanager
+def _note_problem(held: HeldClaim) -> Iterator[None]:
+    """Let the record of an item say why its work failed. That the time is up is no problem."""
+    try:
+        yield
+    except Exception as error:
+        held.problem = "" if isinstance(error, Unfinished) else describe_failure(error)
+        raise
+
+
+def describe_failure(error: Exception) -> str:
+    """Describe why the work on an item failed."""
+    known = isinstance(error, StoreUnavailable | TableThrottled | Superseded)
+    return str(error) if known else describe_error(error)
+
+
+def work_on_message(
+    name: ItemName,
+    definitions: Mapping[str, Sequence[Definition]],
+    services: Services,
+    queue: WorkQueue,
+    owner: str,
+    length: timedelta,
+) -> RefreshReport | None:
+    """Work on the item of a message, and send a message if its stream goes on; None while a former version works.
+
+    A message may come twice, late, or for an item that has no work any more. The scheduler sends again what gets lost here.
+    """
+    if not shut_out_former(services, length):
+        return None
+    worker = RollupWorker(definitions, services, owner, length, services.work.list_pauses())
+    following = worker.work_on(name)
+    if following is not None:
+        queue.send([following])
+    return worker.report

@@ -1,0 +1,79 @@
+"""The scheduler: it wakes workers for the items that are due.
+
+A message only wakes a worker. So it may be doubled, late or lost: the record of the item says what is to be done, and the
+scheduler sends again after ``RESENT``. A message is sent before it is noted. A scheduler that stops in between, or works
+beside another one, sends a message twice, and never none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import NamedTuple, Protocol
+
+from tidetable.work.claim import ItemName, WorkItem, WorkRecords
+
+# A message waits while all workers are busy, and an item takes five minutes at most.
+RESENT = timedelta(minutes=15)
+
+
+class WorkQueue(Protocol):
+    """A queue of messages to the workers of one kind of function."""
+
+    def send(self, names: Sequence[ItemName]) -> Sequence[ItemName]:
+        """Send a message for each item; return the items whose messages were accepted."""
+
+
+class DueItem(NamedTuple):
+    """An item that is due: work of a stream. An ``added`` item has a record, and is not due any more without it."""
+
+    item: WorkItem
+    stream: str
+    added: bool = False
+
+    @property
+    def name(self) -> ItemName:
+        """The name of the item."""
+        return ItemName(self.item.kind, self.item.name)
+
+
+class WorkReport(NamedTuple):
+    """The counts of due items: of all, of those that a worker has, of those that failed last, and of sent messages.
+
+    ``oldest`` is how long an item has waited for a worker since its first message.
+    """
+
+    due: int = 0
+    running: int = 0
+    failed: int = 0
+    sent: int = 0
+    oldest: timedelta = timedelta(0)
+
+
+def wake_workers(
+    due: Sequence[DueItem], workers: int, work: WorkRecords, queue: WorkQueue, now: datetime
+) -> WorkReport:
+    """Send messages for due items. Each kind of work of a stream has an equal share of the workers, one at least.
+
+    Items with a claim, and items whose message may be under way, count as part of the share.
+    """
+    shares: dict[tuple[str, str], list[DueItem]] = {}
+    for one in due:
+        shares.setdefault((one.item.kind, one.stream), []).append(one)
+    chosen: list[DueItem] = []
+    for items in shares.values():
+        free = [one for one in items if not (one.item.is_claimed(now) or one.item.is_sent(now))]
+        busy = len(items) - len(free)
+        chosen += free[: max(workers // len(shares) or 1, busy) - busy]
+    accepted = {*queue.send([one.name for one in chosen])}
+    for one in chosen:
+        if one.name in accepted:
+            work.mark_sent(one.item, now, now + RESENT, added=one.added)
+    waiting = [one.item.waiting for one in due if one.item.waiting is not None and not one.item.is_claimed(now)]
+    return WorkReport(
+        due=len(due),
+        running=sum(one.item.is_claimed(now) for one in due),
+        failed=sum(bool(one.item.problem) for one in due),
+        sent=len(accepted),
+        oldest=max((now - at for at in waiting), default=timedelta(0)),
+    )
