@@ -16,6 +16,7 @@ from tests.fakes.items import read_event
 from tests.query.positions import find_position
 from tests.worlds.archives import LAYOUT, NOW, START, World, some
 from tests.worlds.codec import to_wire
+from tests.worlds.parts import list_items
 from tidetable.archive.reading import read_archive
 from tidetable.catalog import State
 from tidetable.errors import ArchiveBusy
@@ -34,7 +35,7 @@ def test_what_is_archived_is_what_the_table_held_value_by_value() -> None:
     facts = world.archive().archive
     assert facts is not None
     manifest = world.manifest(facts.manifest)
-    held = [item for part in manifest.parts for item in Parquet().items(world.bucket[part.key], LAYOUT)]
+    held = [item for part in manifest.parts for item in list_items(world.bucket[part.key], LAYOUT)]
     assert plain([read_event(LAYOUT, item) for item in held]) == plain(some(100))
     assert sorted(map(render_canonical, map(to_wire, held))) == sorted(map(render_canonical, world.items["t"]))
     assert (facts.events, facts.at, world.state) == (100, world.clock.now(), State.ARCHIVED)

@@ -8,11 +8,11 @@ import msgspec
 import pyarrow.parquet as pq
 import pytest
 
-from aws.archive.parquet import Parquet
 from tests.fakes.items import read_event
 from tests.lifecycle.world import configuration
 from tests.worlds import archives
 from tests.worlds.archives import LAYOUT, START, World, some, throttle_second_segment
+from tests.worlds.parts import list_items
 from tidetable.catalog import Entry, RecordedPolicy, State
 from tidetable.config.record import render_policy
 from tidetable.errors import ArchiveBusy, ArchiveMismatch, StaleEntry
@@ -41,7 +41,7 @@ def test_data_that_the_table_keeps_elsewhere_is_in_the_archive(monkeypatch: pyte
     world = World(some(10))
     monkeypatch.setattr(world, "complete", lambda items, _: items.replace(b'"n": {"N": "3"}', b'"n": {"N": "300"}'))
     world.archive()
-    events = [read_event(LAYOUT, item) for key in world.parts for item in Parquet().items(world.bucket[key], LAYOUT)]
+    events = [read_event(LAYOUT, item) for key in world.parts for item in list_items(world.bucket[key], LAYOUT)]
     assert sorted(int(str(event.data["n"])) for event in events) == [0, 1, 2, 4, 5, 6, 7, 8, 9, 300]
 
 

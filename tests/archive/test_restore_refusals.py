@@ -15,8 +15,9 @@ from tests.fakes.stage import Stage
 from tests.worlds.killed import CONFIG, IDS, ids
 from tests.worlds.restores import LABEL, TABLE, delete_first_tables, entry
 from tidetable.archive import restore
-from tidetable.archive.ports import RawPage
+from tidetable.archive.ports import ArchivedRows, RawPage
 from tidetable.archive.restore import RestorePosition
+from tidetable.batch import Batch
 from tidetable.catalog import SeenTable, State
 from tidetable.config import TableClass, parse
 from tidetable.errors import ArchiveBusy, ArchiveFailed, ArchiveMismatch, TableRefused, TableThrottled
@@ -224,10 +225,10 @@ def test_series_are_noted_for_rollups_before_their_events_are_written() -> None:
             return False
 
     layout = Layout("series", 1, "id", 0)
-    items = [{"pk": "a#0", "sk": f"{LABEL}T00:00:00.000000Z#1", "data": {}}]
+    rows = ArchivedRows(Batch([f"{LABEL}T00:00:00.000000Z"], ["a"], ["1"], [{}], [0]), {})
     archive: Any = SimpleNamespace(
         objects=SimpleNamespace(find=lambda _: b"part"),
-        format=SimpleNamespace(items=lambda *_: items),
+        format=SimpleNamespace(rows=lambda *_: [rows]),
         config=SimpleNamespace(streams={"s": SimpleNamespace(rollup=["hourly"])}),
         clock=SimpleNamespace(now=lambda: None),
     )
@@ -247,11 +248,9 @@ def test_series_are_noted_for_rollups_before_their_events_are_written() -> None:
 )
 def test_series_that_no_rollup_reads_a_period_by_are_not_noted(layout: Layout, rollups: list[str] | None) -> None:
     """A note that cannot be written would end the restore."""
-    key = "a" if layout.partition_by == "series" else f"{LABEL}T00:00:00.000000Z"
-    items = [{"pk": f"{key}#0", "sk": f"{LABEL}T00:00:00.000000Z#a#1", "data": {}}]
     streams = {} if rollups is None else {"s": SimpleNamespace(rollup=rollups)}
     archive: Any = SimpleNamespace(config=SimpleNamespace(streams=streams), clock=SimpleNamespace(now=lambda: None))
     notes = SimpleNamespace(note=lambda *_: False)
     period: Any = SimpleNamespace(stream="s", period=SimpleNamespace(label=LABEL), layout=layout)
     restorer: Any = SimpleNamespace(archive=archive, notes=notes)
-    restore._Run(period, restorer, archive, lambda: 100.0).note_series(items)
+    restore._Run(period, restorer, archive, lambda: 100.0).note_series({"a"})

@@ -15,7 +15,7 @@ from tidetable.catalog import State
 from tidetable.config import parse
 from tidetable.errors import ArchiveBusy, ArchiveFailed, TableThrottled
 from tidetable.event_writing import Writer
-from tidetable.forms import plain
+from tidetable.forms.plain import PlainForm
 from tidetable.large.unpack import Unpacker
 from tidetable.leases import LIFECYCLE_LEASE
 from tidetable.periods import parse_label
@@ -61,7 +61,7 @@ def test_a_part_that_no_run_has_the_time_to_write_is_written_by_several_runs(mon
             left -= bool(puts)
             return super().retry_writes(attempt, puts) if left >= 0 else Written(unwritten=list(puts))
 
-    monkeypatch.setattr(plain, "_WRITTEN_TOGETHER", 1)
+    monkeypatch.setattr(PlainForm, "together", 1)
     monkeypatch.setattr(restoring, "Writer", Impatient)
     starts = [RestorePosition()]
     for _ in range(100):

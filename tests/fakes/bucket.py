@@ -11,7 +11,9 @@ from tests.fakes.archive import choose_page
 from tests.fakes.items import read_event
 from tidetable.archive import ItemsDigest
 from tidetable.archive.manifest import Manifest, Part
+from tidetable.archive.ports import ArchivedRows
 from tidetable.archive.reading import ArchivedEvent, read_archive
+from tidetable.batch import Batch
 from tidetable.events import Item
 from tidetable.layout import Layout
 from tidetable.ports import ArchiveColumns, ArchivePage, ArchiveRange, WholeRange
@@ -20,6 +22,7 @@ from tidetable.versions.shown import read_version
 
 # The number is small, so a read of one event decodes few other events; but it decodes some events outside of the range.
 ROWS_PER_GROUP = 16
+_USUAL = {"pk", "sk", "at", "data"}
 
 
 class FakeBucket:
@@ -93,6 +96,16 @@ class FakeFormat:
 
     def items(self, part: bytes, layout: Layout) -> Iterator[Item]:
         return map(decode_item, json.loads(part))
+
+    def rows(self, part: bytes, layout: Layout, start: int) -> Iterator[ArchivedRows]:
+        items = list(self.items(part, layout))[start:]
+        for some in (items[first : first + ROWS_PER_GROUP] for first in range(0, len(items), ROWS_PER_GROUP)):
+            events = [read_event(layout, item) for item in some]
+            odd = {number: item for number, item in enumerate(some) if layout.versioned or item.keys() != _USUAL}
+            batch = Batch.of(events, 0)
+            batch.at, batch.large = [int(item.get("at", 0)) for item in some], ()
+            batch.datas = [{} if number in odd else event.data for number, event in enumerate(events)]
+            yield ArchivedRows(batch, odd)
 
 
 class _Group:

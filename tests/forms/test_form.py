@@ -12,7 +12,6 @@ from msgspec.structs import replace
 from tests.packs.table import NOON, ZSTD
 from tidetable.batch import Batch
 from tidetable.events import Event, Item
-from tidetable.forms import packed
 from tidetable.forms.choose import choose_form
 from tidetable.layout import Layout, Packing
 from tidetable.packs import open_item
@@ -100,28 +99,3 @@ def test_the_events_of_a_page_are_counted(layout: Layout, count: int) -> None:
     """DynamoDB counts what it has read, which are packs: a pack of three events, and an event alone."""
     items: list[dict[str, Any]] = [{"pk": "a#0", "sk": "1", "n": 3, "pack": b""}, {"pk": "a#0", "sk": "2", "data": {}}]
     assert choose_form(layout).count_events(Page(ItemColumns.of(items), more=False, read=9)) == count
-
-
-def some_items(count: int, size: int) -> Iterator[dict[str, Any]]:
-    return ({"pk": "a#0", "sk": str(number), "data": {"x": "y" * size}} for number in range(count))
-
-
-@pytest.mark.parametrize(
-    ("layout", "count", "size", "lengths"),
-    [
-        (PLAIN, 800, 1, [400, 400]),
-        (PLAIN, 801, 1, [400, 400, 1]),
-        (PACKED, 20_001, 1, [20_000, 1]),
-        # Two are 14 MB, and a third makes more than 16 MB.
-        (PACKED, 4, 7_000_000, [3, 1]),
-    ],
-)
-def test_archived_items_are_written_in_portions(layout: Layout, count: int, size: int, lengths: list[int]) -> None:
-    assert [len(some) for some in choose_form(layout).split_items(some_items(count, size))] == lengths
-
-
-def test_a_portion_of_packs_ends_with_the_item_that_is_beyond_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each item has 8 bytes: names and values of its keys. The note of its former form does not count."""
-    monkeypatch.setattr(packed, "_PACKED_BYTES", 16)
-    items: list[dict[str, Any]] = [{"pk": "a#0", "sk": str(number), "packed": b"x" * 90} for number in range(7)]
-    assert [len(portion) for portion in choose_form(PACKED).split_items(iter(items))] == [3, 3, 1]

@@ -33,13 +33,14 @@ from aws.archive.render import (
 from aws.archive.rows import NOTE, Note, PartRows, add_facts, join_chunks
 from aws.archive.to_arrow import MAX_LEAVES, Irregular, Shape, read_page
 from aws.archive.untyped import count_untyped
-from aws.dynamodb.wire import decode_item
 from tidetable.archive.digest import ItemsDigest
+from tidetable.archive.ports import ArchivedRows
 from tidetable.errors import ArchiveFailed
-from tidetable.events import Item
 from tidetable.layout import Layout
 
 _ROW_GROUP = 20_000
+# About so many bytes of rows become Python's objects at a time.
+_RUN_BYTES = 16_000_000
 _SAMPLE = 100
 _ENCODE = msgspec.json.Encoder().encode
 _PAGE = msgspec.json.Decoder(list[dict[str, dict[str, Any]]]).decode
@@ -246,19 +247,27 @@ class Parquet:
     def facts(self, part: bytes, layout: Layout) -> ItemsDigest:
         """Compute the facts of a finished part. It is read one row group at a time."""
         facts = ItemsDigest()
-        for rows in _read_row_groups(part, layout):
+        for rows in read_row_groups(part, layout):
             rows.count_into(facts)
         return facts
 
-    def items(self, part: bytes, layout: Layout) -> Iterator[Item]:
-        """Read a part's items, one row group at a time."""
-        for rows in _read_row_groups(part, layout):
-            yield from map(decode_item, rows.wire())
+    def rows(self, part: bytes, layout: Layout, start: int) -> Iterator[ArchivedRows]:
+        """Read a part's rows from the row with the number ``start`` on, at most a row group at a time."""
+        for rows in read_row_groups(part, layout, start):
+            yield rows.read_batch()
 
 
-def _read_row_groups(part: bytes, layout: Layout) -> Iterator[PartRows]:
+def read_row_groups(part: bytes, layout: Layout, start: int = 0) -> Iterator[PartRows]:
+    """Read the rows from a number on, in runs of about ``_RUN_BYTES`` at most."""
     file = pq.ParquetFile(BytesIO(part))
-    return (PartRows(file.read_row_group(group), layout) for group in range(file.num_row_groups))
+    for group in range(file.num_row_groups):
+        count = file.metadata.row_group(group).num_rows
+        if start < count:
+            table = file.read_row_group(group).slice(start)
+            run = max(_RUN_BYTES * len(table) // max(table.nbytes, 1), 1)
+            for first in range(0, len(table), run):
+                yield PartRows(table.slice(first, run), layout)
+        start = max(start - count, 0)
 
 
 def _read_times(items: pa.StructArray) -> pa.Array:

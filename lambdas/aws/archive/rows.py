@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC
+from decimal import Decimal
 from functools import cached_property
+from itertools import repeat
 from typing import Any
 
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Raw
 
 from aws.archive.data_columns import Column
 from aws.archive.index_columns import derive_wire, find_derived_indexes, render_derived
-from aws.archive.key_columns import KeyColumns, read_ids, read_versions
+from aws.archive.key_columns import KeyColumns, read_ids, read_versions, render_times
 from aws.archive.render import concatenate, escape_json, join_pieces, quote_name, render_canonical, render_leaf
-from aws.dynamodb.wire import plain
+from aws.dynamodb.wire import decode_item, plain
 from tidetable.archive.digest import ItemsDigest
+from tidetable.archive.ports import ArchivedRows
 from tidetable.archive.reading import ArchivedEvent
+from tidetable.batch import Batch
 from tidetable.events import Event
+from tidetable.exact_json import is_usual
 from tidetable.layout import Layout
 
 NOTE = b"tidetable"
@@ -140,6 +146,33 @@ class PartRows:
                 item |= msgspec.json.decode(attributes[row])
             yield item
 
+    def read_batch(self) -> ArchivedRows:
+        """Read the rows as a batch, and whole items for those that are not a usual event."""
+        usual = pc.and_(self._arrays["attributes"].is_null(), self._at.is_valid())
+        if self._layout.versioned or self._layout.indexes:
+            usual = pa.repeat(pa.scalar(value=False), self._count)
+        odd_rows = pc.indices_nonzero(pc.invert(usual)).to_pylist()
+        batch = Batch(
+            render_times(self._arrays["time"].cast(pa.timestamp("us"))).to_pylist(),
+            self._arrays["series"].to_pylist(),
+            read_ids(self._arrays).to_pylist(),
+            self._read_datas() if len(odd_rows) < self._count else [{}] * self._count,
+            pc.fill_null(self._arrays["accepted_at"].cast(pa.int64()), 0).to_pylist(),
+        )
+        return ArchivedRows(batch, dict(zip(odd_rows, map(decode_item, self.wire(set(odd_rows))), strict=True)))
+
+    def _read_datas(self) -> list[dict[str, Any]]:
+        """Read each row's data; numbers of columns stay as they are written."""
+        columns = [_read_values(column, texts) for column, texts in self._fields.values()]
+        rows = zip(*columns, strict=True) if columns else repeat((), self._count)
+        datas = [dict(zip(self._fields, row, strict=True)) for row in rows]
+        if any(texts.null_count for _, texts in self._fields.values()):
+            datas = [{name: value for name, value in data.items() if value is not None} for data in datas]
+        rest = self._arrays["data"]
+        for row in pc.indices_nonzero(pc.not_equal(rest, "{}")).to_pylist():
+            datas[row] |= decode_item(msgspec.json.decode(rest[row].as_py()))
+        return datas
+
     def events(self) -> Iterator[ArchivedEvent]:
         """Read the events in the order of their sort keys."""
         versions = read_versions(self._layout, self._arrays, self._at)
@@ -163,6 +196,16 @@ class PartRows:
             if rest[row] != "{}":
                 data |= msgspec.json.decode(rest[row])
             yield row, data
+
+
+def _read_values(column: Column, texts: pa.Array) -> Sequence[Any]:
+    """Read the values of a column; None where a row has none."""
+    values: list[Any] = texts.to_pylist()
+    if column.letter != "N":
+        return values
+    numbers = [value for value in values if value is not None]
+    read = Raw if is_usual("".join([f"{number}\n" for number in numbers]).encode(), len(numbers)) else Decimal
+    return [None if value is None else read(value) for value in values]
 
 
 def join_chunks(column: pa.ChunkedArray) -> pa.Array:

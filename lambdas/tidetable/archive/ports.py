@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from tidetable.archive.digest import ItemsDigest
+from tidetable.batch import Batch
 from tidetable.events import Item
 from tidetable.layout import Layout
 
@@ -95,6 +96,17 @@ class PartWriter(Protocol):
         ...
 
 
+class ArchivedRows(NamedTuple):
+    """Rows of a part as a batch.
+
+    ``items`` has the whole items of the rows, by their numbers, that are not a usual event: with data that was compressed
+    or outside, with versions, with keys of indexes, or without the time of acceptance. Their data in the batch is empty.
+    """
+
+    batch: Batch
+    items: Mapping[int, Item]
+
+
 class Format(Protocol):
     """The file format: writes items as a part, and reads them back."""
 
@@ -110,6 +122,6 @@ class Format(Protocol):
         """Compute the facts of a page of a scan."""
         ...
 
-    def items(self, part: bytes, layout: Layout) -> Iterable[Item]:
-        """Read a part's items, in the form that the table had."""
+    def rows(self, part: bytes, layout: Layout, start: int) -> Iterable[ArchivedRows]:
+        """Read a part's rows from the row with the number ``start`` on, some at a time."""
         ...

@@ -6,11 +6,10 @@ archive. Every step may be repeated: an event overwrites itself.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from hashlib import sha256
-from itertools import islice
 from typing import Any
 
 import msgspec
@@ -19,6 +18,7 @@ from tidetable.archive.digest import join_digests
 from tidetable.archive.export import require_entry
 from tidetable.archive.exporter import Exporter, hold_period, open_source
 from tidetable.archive.manifest import Manifest, Part
+from tidetable.archive.ports import ArchivedRows
 from tidetable.archive.reading import describe_damage
 from tidetable.archive_expiry import mark_expired
 from tidetable.catalog import LIVE, Entry, SeenTable, State
@@ -43,7 +43,7 @@ from tidetable.large.outside import write_outside
 from tidetable.large.shrink import LargeValueServices, Shrinker
 from tidetable.leases import LIFECYCLE_LEASE, wait_for_lease
 from tidetable.period_tables import PeriodTables, make_table_tags
-from tidetable.ports import EventStore, TableSpec
+from tidetable.ports import EventStore, Put, TableSpec
 from tidetable.remaining import Remaining
 from tidetable.table_specs import make_filling_spec
 from tidetable.times import to_text
@@ -171,27 +171,38 @@ class _Run:
         body = _read_object(part.key, self.exporter)
         if sha256(body).hexdigest() != part.sha256:
             raise ArchiveMismatch(f"{part.key} differs from the bytes that were written")
-        items = islice(self.exporter.format.items(body, entry.layout), start.items, None)
-        shrinker = Shrinker(None, "refuse", (), large.compressor, large.unique)
         writer = Writer(self.restorer.store, large.values, self.remaining, self.exporter.clock, self.restorer.jitter)
-        count = start.items
-        form = choose_form(entry.layout)
-        for portion in form.split_items(items):
-            self.note_series(portion)
-            puts = form.restore_items(
-                portion, entry.table, large.compressor, lambda item: shrinker.shrink_archived_item(item, entry)
-            )
-            ready, written = write_outside(writer, puts)
-            written.add(writer.retry_writes(self.restorer.store.write, ready))
-            for reason in written.refused.values():
-                raise ArchiveFailed(f"DynamoDB refuses an event of {part.key}: {reason}")
-            if written.unwritten:
-                return RestorePosition(start.part, items=count)
-            count += len(portion)
+        count, together = start.items, choose_form(entry.layout).together
+        for rows in self.exporter.format.rows(body, entry.layout, start.items):
+            whole = range(len(rows.batch.times))
+            for numbers in (whole[first : first + together] for first in whole[::together]):
+                self.note_series({rows.batch.series[number] for number in numbers})
+                ready, written = write_outside(writer, self.make_puts(rows, numbers))
+                written.add(writer.retry_writes(self.restorer.store.write, ready))
+                for reason in written.refused.values():
+                    raise ArchiveFailed(f"DynamoDB refuses an event of {part.key}: {reason}")
+                if written.unwritten:
+                    return RestorePosition(start.part, items=count)
+                count += len(numbers)
         return RestorePosition(start.part + 1)
 
-    def note_series(self, items: Sequence[Item]) -> None:
-        """If rollups read the period by its series, note the series of items before the items are written.
+    def make_puts(self, rows: ArchivedRows, numbers: Sequence[int]) -> list[Put]:
+        """Make the puts of rows: those of usual events in the form of the period, all others as their items were.
+
+        The same rows always give the same puts.
+        """
+        entry, large = self.entry, self.restorer.large
+        shrinker = Shrinker(None, "refuse", (), large.compressor, large.unique)
+
+        def restore(item: Item) -> Put:
+            return shrinker.shrink_archived_item(item, entry)
+
+        usual = [number for number in numbers if number not in rows.items]
+        made = choose_form(entry.layout).make_puts(rows.batch, usual, entry.table, large.compressor, restore)
+        return made.puts + [restore(rows.items[number]) for number in numbers if number in rows.items]
+
+    def note_series(self, series: Set[str]) -> None:
+        """If rollups read the period by its series, note the series of rows before the rows are written.
 
         ArchiveBusy if that fails.
         """
@@ -199,7 +210,6 @@ class _Run:
         stream = self.exporter.config.streams.get(entry.stream)
         if notes is None or stream is None or not stream.rollup or entry.layout.partition_by != "series":
             return
-        series = {entry.layout.read_names(item)[1] for item in items}
         if not notes.note(entry.stream, {entry.period.label: series}, self.exporter.clock.now()):
             raise ArchiveBusy(f"series of {entry.stream} could not be noted for its rollups; restore again")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -88,6 +88,11 @@ class Form(Protocol):
         """The longest time between two events of an item, in seconds; 0 if an item holds one event."""
         ...
 
+    @property
+    def together(self) -> int:
+        """The number of archived events whose puts are made and written together."""
+        ...
+
     def describe(self) -> Mapping[str, Any]:
         """Describe the form by its members in the API's description of a layout."""
         ...
@@ -116,19 +121,6 @@ class Form(Protocol):
 
     def measure(self, event: Event, at: int) -> int:
         """Count the bytes that the event, which was accepted at ``at``, takes as an item of its own."""
-        ...
-
-    def restore_items(
-        self, items: Sequence[Item], table: str, compressor: Compressor, restore: Callable[[Item], Put]
-    ) -> list[Put]:
-        """Make the puts of archived items; ``restore`` makes the put of an item that is alone.
-
-        The same items always give the same puts.
-        """
-        ...
-
-    def split_items(self, items: Iterator[Item]) -> Iterator[list[Item]]:
-        """Split archived items, in order, into lists; the puts of each list are made and written together."""
         ...
 
     def count_events(self, page: Page) -> int:

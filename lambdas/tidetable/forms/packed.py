@@ -24,19 +24,16 @@ from tidetable.layout import Layout, Packing
 from tidetable.layout.pack import find_key_range, is_pack, parse_sort_key
 from tidetable.layout.text import escape_all
 from tidetable.ports import Compressor, Page, Put
-from tidetable.values import count_item_bytes
 
 if TYPE_CHECKING:
     from tidetable.packs.partial import PartialPack
-
-# Archived items that are packed together: more events make larger packs. A list ends after this many events, or bytes.
-_PACKED_EVENTS, _PACKED_BYTES = 20_000, 16_000_000
 
 
 class PackedForm:
     """Packs, and large events alone beside them."""
 
     name = "packed"
+    together = 20_000  # more events make larger packs
 
     def __init__(self, layout: Layout, packing: Packing) -> None:
         self._layout = layout
@@ -95,29 +92,6 @@ class PackedForm:
     def measure(self, event: Event, at: int) -> int:
         """Count the bytes of the event alone."""
         return self._alone.measure(event, at)
-
-    def restore_items(
-        self, items: Sequence[Item], table: str, compressor: Compressor, restore: Callable[[Item], Put]
-    ) -> list[Put]:
-        """Pack items again. An item whose data was compressed or outside of it stays alone."""
-        from tidetable.packs import make_packs
-
-        bare = [item for item in items if not item.get("packed")]
-        made = make_packs(bare, self._layout, compressor)
-        alone = [bare[number] for number in made.alone] + [item for item in items if item.get("packed")]
-        return [Put(table, item) for item, _, _ in made.packs] + list(map(restore, alone))
-
-    def split_items(self, items: Iterator[Item]) -> Iterator[list[Item]]:
-        """Split archived items into long lists."""
-        size, portion = 0, list[Item]()
-        for item in items:
-            portion.append(item)
-            size += count_item_bytes({name: value for name, value in item.items() if name != "packed"})
-            if len(portion) == _PACKED_EVENTS or size > _PACKED_BYTES:
-                yield portion
-                size, portion = 0, []
-        if portion:
-            yield portion
 
     def count_events(self, page: Page) -> int:
         """Count the events in the items of a page. DynamoDB counts packs."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from itertools import islice, repeat
+from itertools import repeat
 from typing import Any
 
 from tidetable.batch import Batch
@@ -14,15 +14,13 @@ from tidetable.forms.form import Puts, Shrink, Source
 from tidetable.layout import Layout
 from tidetable.ports import Compressor, FieldPage, Page, Put, Slot
 
-# The archived items that are written together.
-_WRITTEN_TOGETHER = 400
-
 
 class PlainForm:
     """An item per event."""
 
     name = "plain"
     span = 0
+    together = 400
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
@@ -99,21 +97,6 @@ class PlainForm:
     def measure(self, event: Event, at: int) -> int:
         """Count the bytes of the event's item, and of its entries in local indexes."""
         return self._layout.measure(self._layout.make_item(event, at))
-
-    def restore_items(
-        self,
-        items: Sequence[Item],
-        table: str,  # noqa: ARG002 - see Form
-        compressor: Compressor,  # noqa: ARG002 - see Form
-        restore: Callable[[Item], Put],
-    ) -> list[Put]:
-        """Restore each item as it was."""
-        return list(map(restore, items))
-
-    def split_items(self, items: Iterator[Item]) -> Iterator[list[Item]]:
-        """Split archived items into lists of a few batches."""
-        while portion := list(islice(items, _WRITTEN_TOGETHER)):
-            yield portion
 
     def count_events(self, page: Page) -> int:
         """Count the items that DynamoDB read, also those that its filter left out."""
