@@ -97,7 +97,7 @@ class Assets:
 
     def _read_sources(self) -> list[bytes]:
         """Read the name and content of each file of the project's code."""
-        paths = sorted(path for path in self._lambdas.rglob("*") if path.suffix in {".py", ".toml", ".txt"})
+        paths = sorted(path for path in self._lambdas.rglob("*") if path.suffix in {".py", ".toml", ".txt", ".pem"})
         return [str(path.relative_to(self._lambdas)).encode() + path.read_bytes() for path in paths]
 
     def _compile_sources(self, sources: list[bytes]) -> Path:

@@ -6,7 +6,6 @@ removes the mappings whose feed has left the configuration.
 
 from __future__ import annotations
 
-from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
 from .function import Common, Function
@@ -45,11 +44,6 @@ class Feed(Construct):
         for target in sorted({target for feed in feeds for target in feed.targets}):
             service = target.split(":")[2]
             self.function.allow_actions(service, _ACTIONS[service], target)
-
-    @property
-    def age(self) -> cloudwatch.Metric:
-        """The age of the oldest record of a batch, in milliseconds."""
-        return self.function.metric("IteratorAge", statistic="Maximum")
 
     def allow_mappings(self, function: Function) -> None:
         """Let ``function`` make and remove event source mappings of the feed's function, and of no other function."""

@@ -6,7 +6,6 @@ from hashlib import sha256
 
 import msgspec
 from aws_cdk import CustomResource, Duration, custom_resources
-from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_lambda_destinations as destinations
 from constructs import Construct
@@ -15,7 +14,7 @@ from tidetable.version import CATALOG_FORMAT
 
 from .copies import allow_catalog_copies, allow_copies
 from .feed import Feed
-from .function import SIZES, Common, Function, make_logs, make_own_metric
+from .function import SIZES, Common, Function, make_logs
 from .naming import make_arn
 from .objects import ARCHIVES, LARGE
 from .queue import Queue
@@ -58,14 +57,6 @@ class Lifecycle(Construct):
         self.schedule.node.add_dependency(self.tables)
         remark = "Removes large values that no event refers to"
         self.sweeper.schedule_runs(self, "Sweeps", Duration.days(1), remark, self.dead_letters)
-
-    @property
-    def health(self) -> cloudwatch.Metric:
-        """1 for a run whose actions all succeeded, 0 for a run with failed actions.
-
-        A failed action is not an error of the function.
-        """
-        return make_own_metric(self._common.stage, "lifecycle", "LifecycleHealthy", "Minimum")
 
     def _make_archiver(self) -> Function:
         variables = self._storage.bucket_variable | self._allow_time_travel()

@@ -27,6 +27,7 @@ from .rollups import Rollups
 from .stage_parts import StageParts
 from .storage import Storage
 from .targets import Targets
+from .watched import Watched
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,8 @@ def make_reader(scope: Construct, common: Common, external: External) -> Constru
     query = Query(scope, "Query", common, storage)
     api = Api(scope, "Api", common, query=query, storage=storage)
     targets = Targets(scope, "Notify", common, topic=external.alarm_topic)
-    return Constructs(storage, api, targets, Alarms(scope, "Alarms", common, api=api, targets=targets))
+    watched = Watched(scope, common, api)
+    return Constructs(storage, api, targets, Alarms(scope, "Alarms", watched=watched, targets=targets))
 
 
 def make_stage(scope: Construct, common: Common, external: External, present: set[str]) -> Constructs:
@@ -68,8 +70,9 @@ def make_stage(scope: Construct, common: Common, external: External, present: se
     # The API is created after the tables and deleted before them, so that every accepted event has its table.
     api.node.add_dependency(lifecycle.tables)
     targets = Targets(scope, "Notify", common, topic=external.alarm_topic)
-    alarms = Alarms(scope, "Alarms", common, api=api, targets=targets, parts=parts)
-    dashboard = Dashboard(scope, "Dashboard", common.stage, api=api, parts=parts)
+    watched = Watched(scope, common, api, parts)
+    alarms = Alarms(scope, "Alarms", watched=watched, targets=targets)
+    dashboard = Dashboard(scope, "Dashboard", watched)
     # The CDK makes the roles of schedules, and its own helpers, as children of the stack instead of the construct.
     outside = [child for child in Stack.of(scope).node.children if child.node.id not in present]
     # The last resource marks the stage as deployed, and protects its catalog. A deployment that fails is rolled back

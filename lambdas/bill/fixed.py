@@ -9,7 +9,7 @@ from tidetable.config import Config
 # Custom metrics that a stage sends in most hours of a month (docs/design/cost.md): the lifecycle's, those of a stage with
 # traffic, the refresher's and the feed's.
 _METRICS_IDLE, _METRICS_BUSY, _METRICS_ROLLUPS, _METRICS_FEED = 10, 20, 6, 4
-# Alarms that every stage has, and those of rollups (infra/alarms.py; tests/infra/test_alarms.py compares the numbers).
+# Alarms that every stage has, and those of rollups (infra/alarms.toml; tests/infra/test_alarms.py compares the numbers).
 _ALARMS, _ALARMS_ROLLUPS = 21, 5
 
 

@@ -11,7 +11,7 @@ from botocore.exceptions import SSOTokenLoadError
 
 from aws.http.client import NoAnswer
 from aws.http.credentials import Credentials, NoCredentials
-from aws.http.roots import AMAZON_ROOTS
+from aws.http.roots import ROOTS_FILE
 from cli.account import SessionCredentials, make_lean_client
 
 NOW = datetime(2026, 3, 15, 12, tzinfo=UTC)
@@ -52,7 +52,7 @@ def test_the_endpoint_is_that_of_the_profile(profile: Any, line: str, host: str)
 
 def test_the_certificates_are_those_of_the_profile(profile: Any, tmp_path: Path) -> None:
     end = "-----END CERTIFICATE-----\n"
-    (tmp_path / "own.pem").write_text(AMAZON_ROOTS.split(end)[0] + end)
+    (tmp_path / "own.pem").write_text(ROOTS_FILE.read_text().split(end)[0] + end)
     context = make_lean_client(*profile(f"ca_bundle = {tmp_path / 'own.pem'}"))._context
     assert context is not None
     assert len(context.get_ca_certs()) == 1

@@ -12,7 +12,7 @@ import pytest
 from aws.http import client as lean
 from aws.http.client import LeanClient, NoAnswer, ServiceRequest
 from aws.http.credentials import Provider
-from aws.http.roots import AMAZON_ROOTS
+from aws.http.roots import ROOTS_FILE
 from tests.lean.scripted_server import KEYS, NOW, answer, served
 
 pytestmark = pytest.mark.usefixtures("patience")
@@ -227,7 +227,7 @@ FINGERPRINTS = {
 
 def test_the_roots_are_those_of_amazon_trust_services() -> None:
     end = "-----END CERTIFICATE-----\n"
-    certificates = [certificate + end for certificate in AMAZON_ROOTS.split(end) if certificate]
+    certificates = [certificate + end for certificate in ROOTS_FILE.read_text().split(end) if certificate]
     assert {sha256(ssl.PEM_cert_to_DER_cert(certificate)).hexdigest() for certificate in certificates} == FINGERPRINTS
 
 

@@ -13,7 +13,7 @@ from aws.http import client as lean
 from aws.http.client import LeanClient, NoAnswer
 from aws.http.credentials import Provider
 from aws.http.proxies import find_proxy, open_tunnel
-from aws.http.roots import AMAZON_ROOTS
+from aws.http.roots import ROOTS_FILE
 from tests.lean.scripted_server import KEYS, NOW
 
 ENDPOINT = "https://dynamodb.us-east-1.amazonaws.com"
@@ -118,7 +118,7 @@ def test_a_proxy_that_demands_tls_is_refused_without_its_password(monkeypatch: p
 def test_with_a_bundle_only_its_authorities_are_trusted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     end = "-----END CERTIFICATE-----\n"
     bundle = tmp_path / "own.pem"
-    bundle.write_text(AMAZON_ROOTS.split(end)[0] + end)
+    bundle.write_text(ROOTS_FILE.read_text().split(end)[0] + end)
     tried: list[int] = []
 
     def connection(host: str, port: int, context: ssl.SSLContext, *_: object) -> None:
