@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache, cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import settings
 from aws import clients
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from tidetable.query import Reader, Seal
     from tidetable.rollup_model.definition import Definition, QueryRollups
 
+_Built = TypeVar("_Built")
+
 
 class Pipeline:
     """The ports of a deployed pipeline, and the objects that its use cases build from them.
@@ -51,6 +53,12 @@ class Pipeline:
         if unknown:
             raise TypeError(f"a pipeline has no {', '.join(unknown)}")
         vars(self).update(ports)
+
+    def build(self, kind: Callable[..., _Built], **others: Any) -> _Built:
+        """Build a use case from ``others``, and from the ports of this pipeline that have the names of its other fields."""
+        fields: Mapping[str, Any] = kind.__annotations__  # type: ignore[attr-defined] - it is a class
+        names = (name for name in fields if name not in others and hasattr(type(self), name))
+        return kind(**{name: getattr(self, name) for name in names}, **others)
 
     # Objects that several functions share.
 
@@ -166,18 +174,7 @@ class Pipeline:
     def ingest(self) -> Ingest:
         from tidetable.ingest.request import Ingest
 
-        return Ingest(
-            config=self.config,
-            catalog=self.catalog_reader,
-            store=self.store,
-            overflow=self.overflow,
-            clock=self.clock,
-            jitter=self.jitter,
-            circuit=self.circuit,
-            large=self.large,
-            known=self.known,
-            marks=self.marks,
-        )
+        return self.build(Ingest, catalog=self.catalog_reader)
 
     # Dialects.
 
@@ -267,17 +264,8 @@ class Pipeline:
         from tidetable.archive_expiry import show_present
         from tidetable.query import Reader
 
-        return Reader(
-            catalog=show_present(self.catalog_reader, self.config, self.clock, self.copies),
-            store=self.store,
-            archive=self.archive_reader,
-            unpacker=self.unpacker,
-            seal=self.seal,
-            sketches=DDSketches(),
-            pools=self.pools,
-            rolled=self.rolled,
-            copies=self.copies,
-        )
+        catalog = show_present(self.catalog_reader, self.config, self.clock, self.copies)
+        return self.build(Reader, catalog=catalog, archive=self.archive_reader, sketches=DDSketches())
 
 
 _served: list[Pipeline] = []

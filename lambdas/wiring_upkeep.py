@@ -93,18 +93,7 @@ class Upkeep(Pipeline):
         from tidetable.ingest.delivery import Drain
         from tidetable.ingest.pace import Pace
 
-        return Drain(
-            config=self.config,
-            catalog=self.catalog_reader,
-            store=self.store,
-            dead_letters=self.dead_letters,
-            clock=self.clock,
-            jitter=self.jitter,
-            large=self.large,
-            pace=Pace(self.clock),
-            saved=self.values,
-            marks=self.marks,
-        )
+        return self.build(Drain, catalog=self.catalog_reader, pace=Pace(self.clock), saved=self.values)
 
     # The feed of changes.
 
@@ -120,13 +109,10 @@ class Upkeep(Pipeline):
         from tidetable.feed.feeds import Feeds
 
         letters = FeedDeadLetters(clients.find_sqs_client, settings.read_settings().feed_dead_letter_queue_url)
-        return Feeds(
-            config=self.config,
-            stage=self.stage,
+        return self.build(
+            Feeds,
             catalog=self.catalog_reader,
-            unpacker=self.unpacker,
             letters=letters,
-            clock=self.clock,
             make_target=lambda arn, stream: make_target(arn, stream, clients.find_target_client),
         )
 
@@ -144,14 +130,7 @@ class Upkeep(Pipeline):
         """Return the services of one run of the refresher; ``remaining`` returns the seconds that the run has left."""
         from tidetable.rollups.services import Services
 
-        return Services(
-            catalog=self.catalog,
-            reader=self.reader,
-            rollups=self.rollups,
-            work=self.work,
-            clock=self.clock,
-            remaining=remaining,
-        )
+        return self.build(Services, remaining=remaining)
 
     # The life of tables.
 
@@ -199,21 +178,7 @@ class Upkeep(Pipeline):
         """Begin a run of the lifecycle. ``owner`` holds its leases, ``remaining`` returns the seconds that it has left."""
         from tidetable.lifecycle import LifecycleRun
 
-        return LifecycleRun(
-            config=self.config,
-            stage=self.stage,
-            catalog=self.catalog,
-            tables=self.tables,
-            scaling=self.scaling,
-            archiver=self.archiver,
-            clock=self.clock,
-            pools=self.pools,
-            catalog_table=self.catalog_table,
-            owner=owner,
-            remaining=remaining,
-            find_rollups=lambda: self.rollups,
-            mappings=self.mappings,
-        )
+        return self.build(LifecycleRun, owner=owner, remaining=remaining, find_rollups=lambda: self.rollups)
 
     # Archives, and the bucket.
 
@@ -234,15 +199,7 @@ class Upkeep(Pipeline):
     def sweeper(self) -> Sweeper:
         from tidetable.large.sweep import Sweeper
 
-        return Sweeper(
-            config=self.config,
-            catalog=self.catalog,
-            store=self.store,
-            objects=self.stored_values,
-            notes=self.objects,
-            clock=self.clock,
-            pools=self.pools,
-        )
+        return self.build(Sweeper, objects=self.stored_values, notes=self.objects)
 
     @cached_property
     def source(self) -> TableSource:
@@ -266,27 +223,14 @@ class Upkeep(Pipeline):
     def exporter(self) -> Exporter:
         from tidetable.archive import Exporter
 
-        return Exporter(
-            config=self.config,
-            catalog=self.catalog,
-            tables=self.tables,
-            source=self.source,
-            objects=self.objects,
-            format=self.format,
-            clock=self.clock,
-            complete=self.complete,
-            pools=self.pools,
-            time_travel=self.time_travel,
-        )
+        return self.build(Exporter)
 
     @cached_property
     def restorer(self) -> Restorer:
         from tidetable.archive import Restorer
 
         notes = None if self.marks is None else self.marks.notes
-        return Restorer(
-            stage=self.stage, archive=self.exporter, store=self.store, jitter=self.jitter, large=self.large, notes=notes
-        )
+        return self.build(Restorer, archive=self.exporter, notes=notes)
 
     @cached_property
     def part_reader(self) -> S3PartReader:

@@ -52,13 +52,7 @@ def show_activity(request: OperationsRequest) -> dict[str, Any]:
 
     _refuse_parameters(request)
     pipeline, access = wiring_upkeep.pipeline(), request.access
-    sources = ActivitySources(
-        catalog=pipeline.catalog,
-        gauges=pipeline.gauges,
-        rollups=lambda: pipeline.rollups,
-        definitions=pipeline.definitions,
-        pools=pipeline.pools,
-    )
+    sources = pipeline.build(ActivitySources, rollups=lambda: pipeline.rollups)
     now = pipeline.clock.now()
     # The stage's figures are of all streams.
     whole = access.streams is None
@@ -79,14 +73,8 @@ def show_cost(request: OperationsRequest) -> dict[str, Any]:
 
     only = _read_stream(request)
     pipeline = wiring_upkeep.pipeline()
-    sources = BillSources(
-        catalog=pipeline.catalog,
-        tables=pipeline.table_reader,
-        meters=pipeline.meters,
-        pools=pipeline.pools,
-        region=read_settings().region,
-        remaining=request.remaining,
-    )
+    tables, region = pipeline.table_reader, read_settings().region
+    sources = pipeline.build(BillSources, tables=tables, region=region, remaining=request.remaining)
     now, sees = pipeline.clock.now(), request.access.sees
     key = request.access.streams, only
     return pipeline.bills.find_or_compute(key, now, lambda: present_bill(pipeline.config, sources, now, sees, only))
