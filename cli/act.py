@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from time import sleep
 from typing import Annotated, Any
 
@@ -69,7 +70,11 @@ def apply(
                 raise typer.Exit(1)
             return
         typer.confirm("Do this?", abort=True)
-    report = run_task("running", lambda: account.run_lifecycle())
+    _end_run(run_task("running", account.run_lifecycle), as_json=as_json)
+
+
+def _end_run(report: dict[str, Any], *, as_json: bool) -> None:
+    """Print the report of a run, and end the command with 1 if something failed."""
     show_report(report, as_json=as_json)
     if not report["healthy"]:
         raise typer.Exit(1)
@@ -120,15 +125,14 @@ def _archive_entry(account: Account, entry: Entry, prefix: str) -> dict[str, Any
     ``prefix`` is the beginning of the progress line.
     """
     name = f"{entry.stream} {entry.period.label}"
-    answer: dict[str, Any] = run_task(
-        f"{prefix}archiving {name}", lambda: account.archive_period(entry.stream, entry.period.label)
-    )
+    archive = partial(account.archive_period, entry.stream, entry.period.label)
+    answer: dict[str, Any] = run_task(f"{prefix}archiving {name}", archive)
     while answer["state"] == "archiving":
         so_far = f"{prefix}archiving {name}: {answer['events']:,} events are archived and verified"
         wait = answer.get("wait", 0.0)
         if wait:
-            run_task(f"{so_far}; the archiver continues in {wait:.0f} s", lambda wait=wait: sleep(wait))
-        answer = run_task(so_far, lambda: account.archive_period(entry.stream, entry.period.label))
+            run_task(f"{so_far}; the archiver continues in {wait:.0f} s", partial(sleep, wait))
+        answer = run_task(so_far, archive)
     return answer
 
 
@@ -146,10 +150,8 @@ def restore(
     answer: dict[str, Any] = {"next": {}}
     while (start := answer["next"]) is not None:
         done = f"{start['part']} of {answer['parts']} parts written" if start else "beginning"
-        answer = run_task(
-            f"restoring {stream} {period}: {done}",
-            lambda start=start: account.restore_period(stream, period, keep_days=keep, start=start),
-        )
+        run = partial(account.restore_period, stream, period, keep_days=keep, start=start)
+        answer = run_task(f"restoring {stream} {period}: {done}", run)
     print_json(answer) if as_json else say(f"{answer['stream']} {answer['period']} is {answer['state']}")
 
 
@@ -188,11 +190,8 @@ def backfill(
         payload: dict[str, Any] = {"end_backfill": span if start is not None else stream}
     else:
         payload = {"backfill": {**span, "hours": hours, "write": write, "read": read}}
-    task = "closing" if close else "opening"
-    report = run_task(task, lambda: account.run_lifecycle(dry_run=dry_run, **payload))
-    show_report(report, as_json=as_json)
-    if not report["healthy"]:
-        raise typer.Exit(1)
+    run = partial(account.run_lifecycle, dry_run=dry_run, **payload)
+    _end_run(run_task("closing" if close else "opening", run), as_json=as_json)
 
 
 def _list_backfills(stream: str, account: Account, *, as_json: bool) -> None:

@@ -172,7 +172,7 @@ def attach(
         if not record.meter or record.find_state(now) in ("revoked", "expired"):
             continue
         if meters.exists(record):
-            attempt_change(lambda record=record: meters.reattach(record))
+            attempt_change(lambda record=record: meters.join_plan(record))
             say(f"key {record.id} ({record.name}) is attached")
         else:
             warn(f"the gateway key of {record.id} ({record.name}) is gone: make another key, and revoke this one")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache, partial
 from typing import Annotated, Any
 
 import boto3
@@ -55,7 +56,9 @@ def doctor(
         except BotoCoreError as error:
             findings.append(Finding("account", "problem", str(error), "check --profile and the AWS configuration"))
         else:
-            cloud = Cloud(_cache_clients(session, endpoint), session.region_name or "", clock.read_clock)
+            cloud = Cloud(
+                cache(partial(session.client, endpoint_url=endpoint)), session.region_name or "", clock.read_clock
+            )
             account = [*check_account(cloud, endpoint)]
             findings += account
             # Also without an answer of the account: a firewall may be the reason.
@@ -71,25 +74,13 @@ def doctor(
         raise typer.Exit(1)
 
 
-def _cache_clients(session: Any, endpoint: str | None) -> Any:
-    """Return a function that makes each client once."""
-    clients: dict[str, Any] = {}
-
-    def make_client(service: str) -> Any:
-        if service not in clients:
-            clients[service] = session.client(service, endpoint_url=endpoint)
-        return clients[service]
-
-    return make_client
-
-
 def _look_at_stage(stage: str, cloud: Cloud, endpoint: str | None) -> list[Finding]:
     try:
         outputs, status = read_stack(cloud.make_client("cloudformation"), stage)
-    except (BotoCoreError, ClientError) as error:
-        return [Finding(f"stage {stage}", "problem", str(error), f"deploy it: make deploy STAGE={stage}")]
-    if "ApiUrl" not in outputs:
         found = f"the stack is {status} and has no API"
+    except (BotoCoreError, ClientError) as error:
+        outputs, found = {}, str(error)
+    if "ApiUrl" not in outputs:
         return [Finding(f"stage {stage}", "problem", found, f"deploy it: make deploy STAGE={stage}")]
     url = find_emulated_address(endpoint, outputs["ApiUrl"]) if endpoint else outputs["ApiUrl"].rstrip("/")
     return [*check_stage(stage, outputs, lambda: _ask_health(url))]

@@ -9,8 +9,7 @@ from dataclasses import dataclass, field, replace
 from time import sleep
 from typing import Any
 
-from botocore.exceptions import BotoCoreError, ClientError
-
+from aws.errors import ignore_refusal, list_aws_errors, read_error_code
 from cli.account import AccountError
 from tidetable.credentials import CredentialRecord
 
@@ -20,6 +19,7 @@ _API_STAGE = "api"
 # in all. boto3's own repetitions end after some seconds.
 _THROTTLED = frozenset({"TooManyRequestsException", "ThrottlingException"})
 _PAUSES = (1.0, 2.0, 4.0, 8.0, 10.0, 10.0, 10.0, 10.0)
+_GONE = "NotFoundException"
 
 
 def _pause_silently(_: str, seconds: float) -> None:
@@ -58,26 +58,19 @@ class Meters:
         )
         attached = replace(record, meter=value, gateway_key=answer["id"])
         try:
-            return replace(attached, plan=self._join_plan(attached))
+            return replace(attached, plan=self.join_plan(attached))
         except AccountError:
             self.detach(attached)
             raise
-
-    def reattach(self, record: CredentialRecord) -> None:
-        """Put the gateway key of a caller's key into the usage plan of the stage that is deployed now."""
-        self._join_plan(record)
 
     def exists(self, record: CredentialRecord) -> bool:
         """True if the gateway key of a caller's key exists."""
 
         def read() -> bool:
-            try:
+            with ignore_refusal(_GONE):
                 self.client.get_api_key(apiKey=record.gateway_key)
-            except ClientError as error:
-                if error.response["Error"]["Code"] == "NotFoundException":
-                    return False
-                raise
-            return True
+                return True
+            return False
 
         return bool(self._call("the gateway's keys could not be read", read))
 
@@ -88,16 +81,14 @@ class Meters:
         if record.plan and record.plan != self.usage_plan:
             self._call("a usage plan could not be removed", lambda: self._remove_empty(record.plan))
 
-    def _join_plan(self, record: CredentialRecord) -> str:
+    def join_plan(self, record: CredentialRecord) -> str:
+        """Put the gateway key of a caller's key into a usage plan of the stage that is deployed now; return the plan's id."""
         plan = self.usage_plan if record.rate is None else self._find_or_make_plan(record.rate, record.burst or 1)
 
         def add() -> None:
-            try:
+            # A conflict means that the key is in the plan already.
+            with ignore_refusal("ConflictException"):
                 self.client.create_usage_plan_key(usagePlanId=plan, keyId=record.gateway_key, keyType="API_KEY")
-            except ClientError as error:
-                # A conflict means that the key is in the plan already.
-                if error.response["Error"]["Code"] != "ConflictException":
-                    raise
 
         self._call("a gateway key could not be put into its usage plan", add)
         return plan
@@ -128,7 +119,7 @@ class Meters:
         return found
 
     def _remove_empty(self, plan: str) -> None:
-        try:
+        with ignore_refusal(_GONE):
             if self.client.get_usage_plan_keys(usagePlanId=plan, limit=1)["items"]:
                 return
             # AWS: a plan with stages cannot be deleted.
@@ -137,9 +128,6 @@ class Meters:
                 change = {"op": "remove", "path": "/apiStages", "value": value}
                 self.client.update_usage_plan(usagePlanId=plan, patchOperations=[change])
             self.client.delete_usage_plan(usagePlanId=plan)
-        except ClientError as error:
-            if error.response["Error"]["Code"] != "NotFoundException":
-                raise
 
     def _call(self, trouble: str, act: Callable[[], Any]) -> Any:
         """Call ``act``, again after a pause if API Gateway had too many requests; AccountError with the trouble if it
@@ -148,16 +136,12 @@ class Meters:
         for pause in (*_PAUSES, None):
             try:
                 return act()
-            except (ClientError, BotoCoreError) as error:
-                code = error.response["Error"]["Code"] if isinstance(error, ClientError) else ""
-                if pause is None or code not in _THROTTLED:
+            except list_aws_errors() as error:
+                if pause is None or read_error_code(error) not in _THROTTLED:
                     raise AccountError(f"{trouble}: {error}") from error
                 self.wait("API Gateway takes few changes per minute; waiting", pause)
         raise AssertionError("the last try has no pause")
 
     def _delete_key(self, gateway_key: str) -> None:
-        try:
+        with ignore_refusal(_GONE):
             self.client.delete_api_key(apiKey=gateway_key)
-        except ClientError as error:
-            if error.response["Error"]["Code"] != "NotFoundException":
-                raise

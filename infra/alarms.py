@@ -46,12 +46,10 @@ class Alarms(Construct):
                 targets.watch_alarm(self.by_name[name])
         # Before the first run these metrics have no data, and these alarms take missing data for a fault. So each is
         # created after the schedule of the runs, and deleted before it.
-        for name, runs in (
-            ("LifecycleNotRunning", parts and parts.lifecycle),
-            ("RollupLagging", parts and parts.rollups),
-        ):
-            if runs is not None:
-                self.by_name[name].node.add_dependency(runs.schedule)
+        if parts is not None:
+            self.by_name["LifecycleNotRunning"].node.add_dependency(parts.lifecycle.schedule)
+        if parts is not None and parts.rollups is not None:
+            self.by_name["RollupLagging"].node.add_dependency(parts.rollups.schedule)
 
     def _make_alarm(
         self, name: str, alarm: _Alarm, metric: cloudwatch.Metric, facts: dict[str, Any]

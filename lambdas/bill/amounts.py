@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from operator import add
+from typing import NamedTuple, Self
 
 import msgspec
-
-from bill.prices import TableCost
+from msgspec.structs import astuple
 
 
 class Line(NamedTuple):
@@ -17,7 +17,29 @@ class Line(NamedTuple):
     how: str
 
 
-class Bill(msgspec.Struct, frozen=True):
+class Amounts(msgspec.Struct, frozen=True):
+    """Amounts that are added, and multiplied by a factor, field by field."""
+
+    def __add__(self, other: Self) -> Self:
+        return type(self)(*map(add, astuple(self), astuple(other)))
+
+    def __mul__(self, factor: float) -> Self:
+        return type(self)(*(amount * factor for amount in astuple(self)))
+
+
+class TableCost(Amounts, frozen=True):
+    """Dollars of writes, of reads and of storage at DynamoDB."""
+
+    writes: float = 0.0
+    reads: float = 0.0
+    storage: float = 0.0
+
+    def drop_reads(self) -> TableCost:
+        """Return the cost of a copy on demand: the queries at a copy depend on the readers in its Region."""
+        return TableCost(self.writes, storage=self.storage)
+
+
+class Bill(Amounts, frozen=True):
     """DynamoDB's bill: tables, their indexes, and copies in other Regions with their indexes.
 
     ``transfer`` has the dollars of the data that is sent between Regions.
@@ -27,20 +49,6 @@ class Bill(msgspec.Struct, frozen=True):
     indexes: TableCost = TableCost()
     copies: TableCost = TableCost()
     transfer: float = 0.0
-
-    def __add__(self, other: Bill) -> Bill:
-        return Bill(
-            self.tables + other.tables,
-            self.indexes + other.indexes,
-            self.copies + other.copies,
-            self.transfer + other.transfer,
-        )
-
-    def scale(self, factor: float) -> Bill:
-        """Multiply all amounts by a factor."""
-        return Bill(
-            self.tables.scale(factor), self.indexes.scale(factor), self.copies.scale(factor), self.transfer * factor
-        )
 
     @property
     def whole(self) -> TableCost:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from bill.amounts import Bill, Line, list_lines
-from bill.prices import GB, REGION, TRANSFER, TableCost
+from bill.amounts import Bill, Line, TableCost, list_lines
+from bill.prices import GB, REGION, TRANSFER
 from tidetable.config import Stream
 
 
 def price_copies(copied: TableCost, count: int, sent: float) -> Bill:
     """Price ``count`` copies: ``copied`` is the cost of one copy, and each copy receives ``sent`` bytes."""
-    return Bill(copies=copied.scale(count), transfer=count * sent / GB * TRANSFER)
+    return Bill(copies=copied * count, transfer=count * sent / GB * TRANSFER)
 
 
 def add_copies(bill: Bill, stream: Stream, copied: TableCost, sent: float) -> Bill:

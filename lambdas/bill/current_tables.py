@@ -221,15 +221,17 @@ def measure_units(period: ObservedPeriod, consumed: Consumed) -> CommittedUnits:
             total += CommittedUnits(on_demand=dollars)
         else:
             standard = table.table_class is TableClass.STANDARD
-            write, read = _sum_provisioned(table)
+            write, read = (own + of_indexes for own, of_indexes in zip(*_find_provisioned(table), strict=True))
             total += CommittedUnits(0.0, dollars, write * standard * (not period.entry.copies.active), read * standard)
     return total
 
 
-def _sum_provisioned(table: Table) -> tuple[int, int]:
-    """Sum the provisioned write and read units of a table and its indexes."""
-    units = [(table.write or 0, table.read or 0), *table.index_units.values()]
-    return sum(write for write, _ in units), sum(read for _, read in units)
+def _find_provisioned(table: Table) -> tuple[ConsumedUnits, ConsumedUnits]:
+    """Find the provisioned units of a table, and of its indexes together."""
+    own = table.index_units.values()
+    return ConsumedUnits(table.write or 0, table.read or 0), ConsumedUnits(
+        sum(write for write, _ in own), sum(read for _, read in own)
+    )
 
 
 def _price_table(table: Table, consumed: Consumed, name: str, indexes: Sequence[str]) -> Bill:
@@ -237,9 +239,8 @@ def _price_table(table: Table, consumed: Consumed, name: str, indexes: Sequence[
         rates, hours = ON_DEMAND[table.table_class], 1
         units, index_units = _sum_units(consumed, name, [""]), _sum_units(consumed, name, indexes)
     else:
-        rates, hours, own = PROVISIONED[table.table_class], HOURS, table.index_units.values()
-        units = ConsumedUnits(table.write or 0, table.read or 0)
-        index_units = ConsumedUnits(sum(write for write, _ in own), sum(read for _, read in own))
+        rates, hours = PROVISIONED[table.table_class], HOURS
+        units, index_units = _find_provisioned(table)
     return Bill(rates.price(*units, table.size_bytes, hours), rates.price(*index_units, table.index_bytes, hours))
 
 

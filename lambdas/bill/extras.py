@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from bill import prices
-from bill.amounts import Line
+from bill.amounts import Amounts, Line
 from bill.prices import HOURS, PROVISIONED
 from tidetable.config import Stream, TableClass
 
@@ -23,7 +22,7 @@ _SCALING_ALARMS = 4
 _LEAST = 1.0
 
 
-class CommittedUnits(NamedTuple):
+class CommittedUnits(Amounts, frozen=True):
     """The dollars of a month's units on demand and provisioned, and the provisioned units that can be reserved.
 
     AWS reserves units of the class standard, in blocks of 100, and no write units that are copied to other Regions.
@@ -33,14 +32,6 @@ class CommittedUnits(NamedTuple):
     provisioned: float = 0.0
     write: int = 0
     read: int = 0
-
-    def __add__(self, other: CommittedUnits) -> CommittedUnits:  # type: ignore[override]
-        return CommittedUnits(
-            self.on_demand + other.on_demand,
-            self.provisioned + other.provisioned,
-            self.write + other.write,
-            self.read + other.read,
-        )
 
 
 def price_scaling(dimensions: float) -> list[Line]:

@@ -9,33 +9,13 @@ import tomllib
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import msgspec
-
+from bill.amounts import TableCost
 from tidetable.config import TableClass
 
 _LIST: dict[str, Any] = tomllib.loads(Path(__file__).with_name("prices.toml").read_text(encoding="utf-8"))
 HOURS = 730
 REGION, MONTH = str(_LIST["region"]), str(_LIST["month"])
 GB = 1e9
-
-
-class TableCost(msgspec.Struct, frozen=True):
-    """Dollars of writes, of reads and of storage at DynamoDB."""
-
-    writes: float = 0.0
-    reads: float = 0.0
-    storage: float = 0.0
-
-    def __add__(self, other: TableCost) -> TableCost:
-        return TableCost(self.writes + other.writes, self.reads + other.reads, self.storage + other.storage)
-
-    def scale(self, factor: float) -> TableCost:
-        """Multiply all amounts by a factor."""
-        return TableCost(self.writes * factor, self.reads * factor, self.storage * factor)
-
-    def drop_reads(self) -> TableCost:
-        """Return the cost of a copy on demand: the queries at a copy depend on the readers in its Region."""
-        return TableCost(self.writes, storage=self.storage)
 
 
 class Rates(NamedTuple):

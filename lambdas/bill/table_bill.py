@@ -8,15 +8,15 @@ the class Standard, and delete by time to live, which is free. workload_bill.py 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from math import ceil
 from statistics import fmean
 from typing import NamedTuple
 
-from bill.amounts import Bill
+from bill.amounts import Bill, TableCost
 from bill.copied import add_copies, count_regions
-from bill.prices import HOURS, ON_DEMAND, PROVISIONED, TableCost
+from bill.prices import HOURS, ON_DEMAND, PROVISIONED
 from bill.workload import Workload
 from tidetable.config import Stream, TableClass
 from tidetable.config.capacity import find_index_units
@@ -46,10 +46,16 @@ def sum_index_units(level: Level, stream: Stream) -> tuple[int, int]:
     return sum(write for write, _ in units), sum(read for _, read in units)
 
 
+def sum_units(levels: Iterable[Level], stream: Stream) -> tuple[int, int]:
+    """Return the provisioned write and read units of tables at these levels, with their indexes."""
+    units = [(level.write or 0, level.read or 0, *sum_index_units(level, stream)) for level in levels]
+    return sum(own[0] + own[2] for own in units), sum(own[1] + own[3] for own in units)
+
+
 def price_rolling(workload: Workload) -> Bill:
     """Price rolling tables with the stream's ladder, for a month in the middle of the stream's life."""
     hours = _REPEATED[workload.stream.period]
-    return sum((price_hour(workload, now) for now in _list_hours(hours)), Bill()).scale(HOURS / hours)
+    return sum((price_hour(workload, now) for now in _list_hours(hours)), Bill()) * (HOURS / hours)
 
 
 class Survey(NamedTuple):
@@ -81,12 +87,7 @@ def _survey_hour(stream: Stream, now: datetime) -> Survey:
     levels = [compute_level(period, stream, now) for period in list_existing_periods(stream, now)]
     scaled = sum(len(level.scaling.sides) for level in levels if level.scaling is not None)
     dimensions = scaled * (1 + len(stream.global_indexes)) * count_regions(stream)
-    write = read = 0
-    for level in levels:
-        if level.table_class is TableClass.STANDARD:
-            index_write, index_read = sum_index_units(level, stream)
-            write += (level.write or 0) + index_write
-            read += (level.read or 0) + index_read
+    write, read = sum_units((level for level in levels if level.table_class is TableClass.STANDARD), stream)
     dollars = sum((price_level(level, stream) for level in levels), Bill()).total
     return Survey(len(levels), dimensions, dollars, write if count_regions(stream) == 1 else 0, read)
 

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from bill.copied import count_regions
-from bill.table_bill import list_existing_periods, price_hour, price_level, sum_index_units
+from bill.table_bill import list_existing_periods, price_hour, price_level, sum_units
 from bill.workload import Workload
 from tidetable.config import Stream, TableClass
 from tidetable.expiry import compute_closing
@@ -65,15 +65,11 @@ def list_days(
 
 
 def _compute_day(stream: Stream, start: datetime, now: datetime, workload: Workload | None) -> Day:
-    ahead = opened = late = closed = write = read = infrequent = 0
-    hourly = 0.0
-    for period in list_existing_periods(stream, now, start):
-        level = compute_level(period, stream, now)
-        index_write, index_read = sum_index_units(level, stream)
-        write += (level.write or 0) + index_write
-        read += (level.read or 0) + index_read
-        infrequent += level.table_class is TableClass.INFREQUENT
-        hourly += price_level(level, stream).total * count_regions(stream)
+    ahead = opened = late = closed = 0
+    levels = {period: compute_level(period, stream, now) for period in list_existing_periods(stream, now, start)}
+    infrequent = sum(level.table_class is TableClass.INFREQUENT for level in levels.values())
+    hourly = sum(price_level(level, stream).total for level in levels.values()) * count_regions(stream)
+    for period in levels:
         if period.start > now + stream.ahead:
             ahead += 1
         elif now <= compute_closing(period, stream):
@@ -82,7 +78,7 @@ def _compute_day(stream: Stream, start: datetime, now: datetime, workload: Workl
         else:
             closed += 1
     dollars = 24 * hourly if workload is None else _price_day(workload, start, now)
-    return Day(now, ahead, opened, late, closed, write, read, infrequent, dollars)
+    return Day(now, ahead, opened, late, closed, *sum_units(levels.values(), stream), infrequent, dollars)
 
 
 def _price_day(workload: Workload, start: datetime, now: datetime) -> float:

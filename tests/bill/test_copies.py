@@ -4,9 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from bill.amounts import Bill
+from bill.amounts import Bill, TableCost
 from bill.copied import list_copies, name_unpriced_copies
-from bill.prices import TableCost
 from bill.table_bill import price_one_on_demand, price_one_provisioned, price_rolling
 from bill.workload import Workload, spread_by_hour
 from bill.workload_bill import name_unpriced, price_lines

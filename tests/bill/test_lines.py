@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from bill.amounts import Bill
+from bill.amounts import Bill, TableCost
 from bill.copied import price_copies
-from bill.prices import PROVISIONED, TableCost
+from bill.prices import PROVISIONED
 from bill.workload import Workload
 from bill.workload_bill import advise, compute_whole_bill, name_unpriced, price_lines, price_requests
 from tests.worlds.billed import INDEX, ON_DEMAND
@@ -81,7 +81,7 @@ def test_copies_are_priced_each_and_by_what_travels_to_them() -> None:
     found = price_copies(copied.whole, 2, 50e9)
     assert found == Bill(copies=TableCost(18.0, 36.0, 72.0), transfer=2.0)
     assert (found.whole, found.total) == (TableCost(18.0, 36.0, 72.0), 128.0)
-    both = (copied + found).scale(2)
+    both = (copied + found) * 2
     assert both == Bill(TableCost(2.0, 4.0, 8.0), TableCost(16.0, 32.0, 64.0), TableCost(36.0, 72.0, 144.0), 4.0)
     assert both.document() == {"writes": 54.0, "reads": 108.0, "storage": 216.0, "transfer": 4.0}
     assert price_copies(copied.whole, 0, 50e9) == Bill()

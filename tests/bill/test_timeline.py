@@ -7,8 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from bill import table_bill
-from bill.amounts import Bill
-from bill.prices import TableCost
+from bill.amounts import Bill, TableCost
 from bill.table_bill import price_rolling
 from bill.timeline import Day, list_days
 from bill.workload import Workload, spread_by_hour

@@ -5,9 +5,8 @@ from datetime import timedelta
 
 import pytest
 
-from bill.amounts import Bill
+from bill.amounts import Bill, TableCost
 from bill.compare import Proposal, compare_change
-from bill.prices import TableCost
 from bill.table_bill import price_one_on_demand, price_one_provisioned, price_rolling
 from bill.workload import Workload, spread_by_hour
 from bill.workload_bill import advise, compute_whole_bill

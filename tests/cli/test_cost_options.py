@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from bill.amounts import Bill, Line
-from bill.prices import TableCost
+from bill.amounts import Bill, Line, TableCost
 from bill.workload import Workload
 from bill.workload_bill import WholeBill
 from cli import estimate, timeline
