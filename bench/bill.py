@@ -15,7 +15,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "lambdas")]
 
 from bench.results import note_ratios
 from bill.amounts import Bill
-from bill.table_bill import PLANS, price_plans, price_rolling
+from bill.table_bill import PLANS, price_rolling
 from bill.workload import Workload
 from cli.workload import choose_stream, read_workload
 from tidetable.config import load
@@ -68,7 +68,8 @@ def read_packed_workload(folder: Path) -> Workload | None:
 def compute_bills(folder: Path) -> dict[str, Bill]:
     """The bill of each plan; the bill with packs comes first."""
     in_packs = read_packed_workload(folder)
-    plans = price_plans(read_workload(folder))
+    workload = read_workload(folder)
+    plans = {name: price(workload) for name, price in PLANS.items()}
     return plans if in_packs is None else {PACKED: price_rolling(in_packs)} | plans
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterable
 from datetime import datetime
+from functools import partial
 from time import sleep
 from typing import Any, NoReturn
 
@@ -45,11 +46,13 @@ def check_streams(account: Account, streams: Iterable[str]) -> None:
 def connect_meters(account: Account) -> Meters:
     """Connect to API Gateway's keys of a stage, with which the gateway counts the requests of callers."""
     api, plan = account.outputs["ApiId"], account.outputs["ApiUsagePlan"]
-    return Meters(account.gateway, account.pipeline.stage, api, plan, _show_wait)
-
-
-def _show_wait(text: str, seconds: float) -> None:
-    run_task(text, lambda: sleep(seconds))
+    return Meters(
+        account.gateway,
+        account.pipeline.stage,
+        api,
+        plan,
+        lambda text, seconds: run_task(text, partial(sleep, seconds)),
+    )
 
 
 def add_key(account: Account, record: CredentialRecord) -> None:

@@ -72,7 +72,7 @@ def import_file(
             fail(f"{file} is imported already ({path}): --again imports it once more", USAGE)
         policy = Policy(batch_events=batch, in_flight=parallel, block_for=None)
         transfer = Transfer(journal)
-        with open_client(target, policy=policy, on_settled=transfer.note, on_refused=transfer.refuse) as client:
+        with open_client(target, policy=policy, on_settled=transfer.note, on_refused=lambda _: None) as client:
             transfer.run(client, source, stream)
         transfer.report(source, as_json=as_json)
     except (SourceError, JournalError, TidetableError, ValueError) as error:
@@ -128,7 +128,9 @@ class Transfer:
         try:
             client.write(stream, row.event)
         except ValueError as error:
-            self._journal.note_refusal(row.number, "invalid", str(error), b"", row.text or _show_event(row.event))
+            # A row of Parquet has no text. Its event may have a number that is not finite.
+            text = row.text or json.dumps(row.event, default=str).encode()
+            self._journal.note_refusal(row.number, "invalid", str(error), b"", text)
             self._journal.settle([index])
             # The client does not count an event that it refuses, so the next row has the same index.
             return False
@@ -152,9 +154,6 @@ class Transfer:
                 self._trouble = self._trouble or failure
         self._journal.progress.stored += len(settled.indexes) - len(settled.failures)
         self._journal.settle([index for index in settled.indexes if index not in lost])
-
-    def refuse(self, failure: Failure) -> None:
-        """Do nothing: ``note`` has recorded the failure."""
 
     def report(self, source: Source, *, as_json: bool) -> None:
         """Print how many rows were stored and refused; ends the command with 1 if a row is not stored."""
@@ -188,11 +187,6 @@ class Transfer:
         return f"{progress.stored:,} stored, {refused:,} refused{f' ({kinds})' if kinds else ''}"
 
 
-def _show_event(event: dict[str, Any]) -> bytes:
-    """Show the event of a row that has no text, such as a row of Parquet with a number that is not finite."""
-    return json.dumps(event, default=str).encode()
-
-
 def _rehearse_import(source: Source, rehearsal: Rehearsal, *, as_json: bool) -> None:
     codes: Counter[str] = Counter()
     rows_to_show: list[dict[str, Any]] = []
@@ -214,16 +208,12 @@ def _rehearse_import(source: Source, rehearsal: Rehearsal, *, as_json: bool) -> 
     if as_json:
         print_json({"rows": rows, "refused": dict(codes), "first": rows_to_show, "complete": rehearsal.is_complete})
     else:
-        _print_refusals(rows, codes, rows_to_show)
+        for line in rows_to_show:
+            say(f"row {line['row']:,}: {line['code']}: {line['detail']}")
+        say(f"{rows:,} rows, {codes.total():,} would be refused; nothing was sent")
     if not rehearsal.is_complete:
         warn("the configuration does not have this stream: indexes and sizes were not checked")
     _end_import(source, damage, refused=bool(codes))
-
-
-def _print_refusals(rows: int, codes: Counter[str], rows_to_show: list[dict[str, Any]]) -> None:
-    for line in rows_to_show:
-        say(f"row {line['row']:,}: {line['code']}: {line['detail']}")
-    say(f"{rows:,} rows, {codes.total():,} would be refused; nothing was sent")
 
 
 def _end_import(source: Source, problem: str | None, *, refused: bool) -> None:

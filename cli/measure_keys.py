@@ -5,7 +5,7 @@ items.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -80,14 +80,10 @@ def _sample_shares(dynamodb: Any, entry: Entry, now: datetime) -> dict[str, floa
             str(suffix): _count_items(dynamodb, entry, suffix, end - slice_, end)
             for suffix in range(entry.layout.shards)
         }
-        if _is_whole(counts.values()):
+        if all(count < _SAMPLED for count in counts.values()):
             return share_out({suffix: float(count) for suffix, count in counts.items()})
         slice_ /= 4
     return None
-
-
-def _is_whole(counts: Iterable[int]) -> bool:
-    return all(count < _SAMPLED for count in counts)
 
 
 def _count_items(dynamodb: Any, entry: Entry, suffix: int, start: datetime, end: datetime) -> int:

@@ -22,10 +22,6 @@ _PAUSES = (1.0, 2.0, 4.0, 8.0, 10.0, 10.0, 10.0, 10.0)
 _GONE = "NotFoundException"
 
 
-def _pause_silently(_: str, seconds: float) -> None:
-    sleep(seconds)
-
-
 @dataclass
 class Meters:
     """The gateway of a stage. ``usage_plan`` is for keys without a rate of their own; ``client`` is boto3's client.
@@ -37,7 +33,7 @@ class Meters:
     stage: str
     api: str
     usage_plan: str
-    wait: Callable[[str, float], None] = _pause_silently
+    wait: Callable[[str, float], None] = lambda _, seconds: sleep(seconds)
     # The ids of this API's plans by their names; None until they are listed.
     _plans: dict[str, str] | None = field(default=None, init=False)
 

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from tidetable.catalog import Backfill, Opening
-from tidetable.config import Config, Stream, parse
+from tidetable.config import Config, parse
 from tidetable.exact_json import decode_json
 from tidetable.ingest.batches import SentBatch, check_batch
 from tidetable.ingest.context import RequestContext, StreamRules
@@ -48,7 +48,7 @@ class Rehearsal:
         ]
         configured = config.streams.get(stream) if config is not None else None
         self.is_complete = configured is not None
-        simulated = configured or _make_stream(stream, policy)
+        simulated = configured or parse(_UNKNOWN.format(name=stream, late=policy["late"])).streams[stream]
         window = Window(from_text(policy["window"]["oldest"]), from_text(policy["window"]["newest"]))
         self._context = RequestContext(
             simulated, StreamRules.of(simulated, simulated.layout), window, now, backfills=backfills
@@ -64,7 +64,3 @@ class Rehearsal:
         except EventInvalid as error:
             return Rejection.of(0, event, "invalid", str(error))
         return check_batch(self._context, SentBatch.of_values([sent])).rejections.get(0)
-
-
-def _make_stream(name: str, policy: dict[str, Any]) -> Stream:
-    return parse(_UNKNOWN.format(name=name, late=policy["late"])).streams[name]

@@ -36,8 +36,8 @@ _BARE = (
     "A condition limits changes of event source mappings to the feed's function; IAM cannot limit the lists of mappings and"
     " of streams to resources"
 )
+_VERSIONS = "Any version of the one function that the role may call"
 _METRICS = "IAM cannot limit the right to read metrics to some of them"
-_WITH_TRACING = {"IAM5[Resource::*]": "IAM cannot limit X-Ray's write actions to resources"}
 
 
 def acknowledge_findings(scope: IConstruct, common: Common, bucket: s3.IBucket, parts: StageParts | None) -> None:
@@ -52,7 +52,9 @@ def acknowledge_findings(scope: IConstruct, common: Common, bucket: s3.IBucket, 
     account = "<AWS::AccountId>" if Token.is_unresolved(stack.account) else stack.account
     prefix = make_table_prefix(common.stage)
     tables = f"arn:<AWS::Partition>:dynamodb:{region}:{account}:table/{prefix}*"
-    objects = _find_bucket_arn(bucket, is_own=parts is not None)
+    # Empty if the name of a reader's bucket is not known yet.
+    named = "" if Token.is_unresolved(bucket.bucket_name) else f"arn:<AWS::Partition>:s3:::{bucket.bucket_name}"
+    objects = f"<{_find_id(bucket)}.Arn>" if parts is not None else named
     targets = f"arn:<AWS::Partition>:application-autoscaling:{region}:{account}:scalable-target/*"
     alarms = f"arn:<AWS::Partition>:cloudwatch:{region}:{account}:alarm:TargetTracking-table/{prefix}*"
     reasons = _REASONS | {
@@ -76,16 +78,11 @@ def acknowledge_findings(scope: IConstruct, common: Common, bucket: s3.IBucket, 
         )
     # Without tracing no role needs this wildcard, and acknowledging it anyway would hide any other wildcard.
     if common.config.observability.tracing:
-        reasons |= _WITH_TRACING
+        reasons["IAM5[Resource::*]"] = "IAM cannot limit X-Ray's write actions to resources"
     if parts is not None:
         lifecycle, refreshing = parts.lifecycle, [parts.rollups.function] if parts.rollups is not None else []
-        for function in (
-            *(lifecycle.function, lifecycle.deployment, lifecycle.sweeper, parts.ingest.drain),
-            *refreshing,
-        ):
-            reasons[f"IAM5[Resource::<{_find_id(function)}.Arn>:*]"] = (
-                "Any version of the one function that the role may call"
-            )
+        called = (lifecycle.function, lifecycle.deployment, lifecycle.sweeper, parts.ingest.drain, *refreshing)
+        reasons |= {f"IAM5[Resource::<{_find_id(function)}.Arn>:*]": _VERSIONS for function in called}
     _acknowledge(scope, reasons)
     if parts is None:
         return
@@ -103,13 +100,6 @@ def _acknowledge(scope: IConstruct | None, reasons: Mapping[str, str]) -> None:
     if scope is not None:
         for rule, reason in reasons.items():
             Validations.of(scope).acknowledge(Acknowledgment(id=f"AwsSolutions::AwsSolutions-{rule}", reason=reason))
-
-
-def _find_bucket_arn(bucket: s3.IBucket, *, is_own: bool) -> str:
-    """Find the ARN of a bucket in the form of the rules; empty if the bucket's name is not known yet."""
-    if not is_own:
-        return "" if Token.is_unresolved(bucket.bucket_name) else f"arn:<AWS::Partition>:s3:::{bucket.bucket_name}"
-    return f"<{_find_id(bucket)}.Arn>"
 
 
 def _find_id(construct: IConstruct) -> str:

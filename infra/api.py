@@ -166,7 +166,8 @@ class Api(Construct):
         self._add_routes(rest, policy.cors)
         for kind, status, code, detail in _PROBLEMS:
             self._add_problem(rest, kind, status, code, detail)
-        self._add_other_refusals(rest)
+        # All other refusals get the headers. Their bodies stay AWS's: a template cannot name their status.
+        rest.add_gateway_response("ProblemOther", type=_Answer.DEFAULT_4_XX, response_headers=self._headers)
         return rest
 
     def _add_routes(self, rest: apigateway.RestApi, origins: Sequence[str]) -> None:
@@ -210,10 +211,6 @@ class Api(Construct):
             # AWS substitutes variables here, but runs no template language.
             templates={"application/json": json.dumps(document)},
         )
-
-    def _add_other_refusals(self, rest: apigateway.RestApi) -> None:
-        """Add the headers to all other refusals. Their bodies stay AWS's: a template cannot name their status."""
-        rest.add_gateway_response("ProblemOther", type=_Answer.DEFAULT_4_XX, response_headers=self._headers)
 
     def _add_first_key(self, rate: float, burst: int) -> tuple[apigateway.IApiKey, apigateway.UsagePlan]:
         """Add the first key, and the usage plan of every key without a rate of its own."""

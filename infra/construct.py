@@ -90,10 +90,31 @@ class Tidetable(Construct):
         functions = code or Bundles(config.content, stage, machine)
         self._common = Common(stage, config.parsed, functions, machine, origin or "", offer)
         external = External(bucket, key, alarm_topic)
-        if self._reads_only:
-            self._constructs = make_reader(self, self._common, external)
-        else:
-            self._constructs = make_stage(self, self._common, external, present)
+        made = (
+            make_reader(self, self._common, external) if origin else make_stage(self, self._common, external, present)
+        )
+        self._constructs = made
+        # ``"origin"`` for the stage itself, or ``"reader"``; and the name of the stage.
+        self.role, self.stage = role, stage
+        # For a reader, the Region of its stage; for the stage itself, None.
+        self.origin = origin
+        # The API, for keys, or for signed requests if ``auth`` is ``"iam"`` alone; and its address, with a slash at its end.
+        self.api, self.url = made.api.rest, made.api.rest.url
+        # The API for requests that are signed with AWS credentials; None unless ``auth`` has ``"iam"``.
+        self.signed_api = made.api.signed or (None if config.parsed.api.by_key else self.api)
+        # The first key of callers, which may do everything, and the usage plan of keys without a rate of their own; None
+        # unless ``auth`` has ``"api-key"``.
+        self.key, self.usage_plan = made.api.key, made.api.plan
+        # The bucket of archives and large values.
+        self.bucket: s3.IBucket = made.storage.bucket
+        # The key of the queues and the stage's own bucket; None if the services use their own keys.
+        self.encryption_key = made.storage.key
+        # The table that records the period tables; for a reader, the copy of that table in the reader's Region.
+        self.catalog: dynamodb.ITable = made.storage.catalog
+        # The alarms by their sections of the runbook, such as ``DeadLetters``.
+        self.alarms: Mapping[str, cloudwatch.Alarm] = made.alarms.by_name
+        # The stage's own topic; None unless ``[observability] notify`` has e-mail addresses.
+        self.alarm_topic = made.targets.topic
         outside = [child for child in stack.node.children if child.node.id not in present]
         for construct in (self, *outside):
             for name, value in (("project", "tidetable"), ("stage", stage)):
@@ -101,10 +122,6 @@ class Tidetable(Construct):
             acknowledge_findings(construct, self._common, self.bucket, self._constructs.own)
             if permissions_boundary is not None:
                 iam.PermissionsBoundary.of(construct).apply(permissions_boundary)
-
-    @property
-    def _reads_only(self) -> bool:
-        return bool(self._common.origin)
 
     def _find_stage(self, name: str) -> StageParts:
         return self._require_stage(name, self._constructs.own)
@@ -115,64 +132,9 @@ class Tidetable(Construct):
         return part
 
     @property
-    def role(self) -> str:
-        """``"origin"`` for the stage itself, or ``"reader"``."""
-        return "reader" if self._reads_only else "origin"
-
-    @property
-    def origin(self) -> str | None:
-        """For a reader, the Region of its stage; for the stage itself, None."""
-        return self._common.origin or None
-
-    @property
-    def stage(self) -> str:
-        """The name of the stage."""
-        return self._common.stage
-
-    @property
-    def api(self) -> apigateway.RestApi:
-        """The API: for keys, or for signed requests if ``auth`` is ``"iam"`` alone."""
-        return self._constructs.api.rest
-
-    @property
-    def signed_api(self) -> apigateway.RestApi | None:
-        """The API for requests that are signed with AWS credentials; None unless ``auth`` has ``"iam"``."""
-        return self._constructs.api.signed or (None if self._common.config.api.by_key else self._constructs.api.rest)
-
-    @property
-    def url(self) -> str:
-        """The address of ``api``, with a slash at its end."""
-        return self.api.url
-
-    @property
     def signed_url(self) -> str:
         """The address of ``signed_api``, with a slash at its end; UsageError if the API takes no signed requests."""
         return self._find_signed_api("signed_url").url
-
-    @property
-    def key(self) -> apigateway.IApiKey | None:
-        """The first key of callers, which may do everything; None unless ``auth`` has ``"api-key"``."""
-        return self._constructs.api.key
-
-    @property
-    def usage_plan(self) -> apigateway.UsagePlan | None:
-        """The usage plan of keys without a rate of their own; None unless ``auth`` has ``"api-key"``."""
-        return self._constructs.api.plan
-
-    @property
-    def bucket(self) -> s3.IBucket:
-        """The bucket of archives and large values."""
-        return self._constructs.storage.bucket
-
-    @property
-    def encryption_key(self) -> kms.IKey | None:
-        """The key of the queues and the stage's own bucket; None if the services use their own keys."""
-        return self._constructs.storage.key
-
-    @property
-    def catalog(self) -> dynamodb.ITable:
-        """The table that records the period tables; for a reader, the copy of that table in the reader's Region."""
-        return self._constructs.storage.catalog
 
     @property
     def rollups_table(self) -> dynamodb.Table:
@@ -209,16 +171,6 @@ class Tidetable(Construct):
         """The functions by the names of their handlers, such as ``ingest`` and ``query``."""
         functions = [construct for construct in self.node.find_all() if isinstance(construct, Function)]
         return {function.handler_name: function for function in functions}
-
-    @property
-    def alarms(self) -> Mapping[str, cloudwatch.Alarm]:
-        """The alarms by their sections of the runbook, such as ``DeadLetters``."""
-        return self._constructs.alarms.by_name
-
-    @property
-    def alarm_topic(self) -> sns.Topic | None:
-        """The stage's own topic; None unless ``[observability] notify`` has e-mail addresses."""
-        return self._constructs.targets.topic
 
     @property
     def dashboard(self) -> cloudwatch.Dashboard:

@@ -104,10 +104,9 @@ def list_columns(stream: Stream) -> dict[str, str]:
     columns.
     """
     indexes = {f"pk_{index.name}": "string" for index in stream.index if index.index.has_column}
-    declared = {name.lower(): _name_glue_type(kind) for name, kind in sorted(stream.archive.columns.items())}
+    declared = {
+        name.lower(): _TYPES.get(kind) or re.sub(r"\s", "", kind)
+        for name, kind in sorted(stream.archive.columns.items())
+    }
     own = {**_OWN, "version": "int"} if stream.versions == "keep" else _OWN
     return {**own, **indexes, **declared, **_REST}
-
-
-def _name_glue_type(kind: str) -> str:
-    return _TYPES.get(kind) or re.sub(r"\s", "", kind)

@@ -46,8 +46,14 @@ class Lifecycle(Construct):
         # The deployment's function deletes the catalog's copies before CloudFormation deletes the catalog.
         allow_catalog_copies(self.deployment, common, storage.catalog.table_arn, deletes=True)
         self.sweeper = self._make_sweeper()
-        self._provider = self._create_provider()
-        self.tables = self._make_resource()
+        # The provider answers CloudFormation. Its logs are kept for the same time as the functions' logs.
+        group = make_logs(self, "ProviderLogs", common)
+        self._provider = custom_resources.Provider(self, "Provider", on_event_handler=self.deployment, log_group=group)
+        # This resource reconciles before a deploy returns, if the stack is new or the configuration has changed. It waits
+        # for the policies of its function's role and of the feed's role, too: without these rights a deploy could not
+        # create tables or mappings.
+        self.tables = self.make_custom_resource(self, "Tables", "Custom::TidetableTables")
+        self.tables.node.add_dependency(self.deployment, self.archiver, storage, feed)
         # The schedule is created after the tables and deleted before them: a run during the stack's deletion would
         # create the tables again.
         remark = "Reconciles the period tables"
@@ -120,24 +126,6 @@ class Lifecycle(Construct):
         Only the local stage allows them.
         """
         return {"TIDETABLE_ALLOW_TIME_TRAVEL": "on" if self._common.stage == "local" else "off"}
-
-    def _create_provider(self) -> custom_resources.Provider:
-        """Create the provider that answers CloudFormation.
-
-        Its logs are kept for the same time as the functions' logs.
-        """
-        group = make_logs(self, "ProviderLogs", self._common)
-        return custom_resources.Provider(self, "Provider", on_event_handler=self.deployment, log_group=group)
-
-    def _make_resource(self) -> CustomResource:
-        """Make a resource that reconciles before a deploy returns, if the stack is new or the configuration has
-        changed.
-        """
-        resource = self.make_custom_resource(self, "Tables", "Custom::TidetableTables")
-        # The resource also waits for the policies of its function's role and of the feed's role: without these rights a
-        # deploy could not create tables or mappings.
-        resource.node.add_dependency(self.deployment, self.archiver, self._storage, self._feed)
-        return resource
 
     def make_custom_resource(self, scope: Construct, id: str, kind: str, **properties: str) -> CustomResource:
         """Make a custom resource for which the deployment's function runs again whenever the configuration changes, or the

@@ -56,7 +56,7 @@ class Pipeline:
 
     def build(self, kind: Callable[..., _Built], **others: Any) -> _Built:
         """Build a use case from ``others``, and from the ports of this pipeline that have the names of its other fields."""
-        fields: Mapping[str, Any] = kind.__annotations__  # type: ignore[attr-defined]  # it is a class
+        fields: Mapping[str, Any] = kind.__annotations__
         names = (name for name in fields if name not in others and hasattr(type(self), name))
         return kind(**{name: getattr(self, name) for name in names}, **others)
 

@@ -12,7 +12,7 @@ from math import ceil
 import msgspec
 
 from bill.lines import write_ladder, write_table
-from cli.advising.finding import Confidence, Finding
+from cli.advising.finding import Finding
 from cli.advising.measured import Measured, Throttling
 from tidetable.config import Capacity, LadderStep, Units
 from tidetable.config.capacity import LATE
@@ -183,7 +183,8 @@ def _describe_finding(measured: Measured, plan: _Plan, saving: float) -> Finding
         tuple(_list_evidence(measured, plan)),
         saving,
         write_ladder(measured.stream.name, after.ladder, after.mode if rule == "mode" else None),
-        _judge_confidence(measured, throttled=measured.find_shortages().enough),
+        # If demand was throttled, it is an estimate; and a single week may not be usual.
+        "medium" if measured.find_shortages().enough or measured.days < 13 else "high",
     )
 
 
@@ -202,14 +203,6 @@ def _list_evidence(measured: Measured, plan: _Plan) -> Iterator[str]:
         if throttling.events:
             yield f"throttled {name}: {throttling.events:,.0f} in {throttling.hours} hours, by too few provisioned units"
     yield f"DynamoDB per month: ${measured.dollars:,.2f} now, ${plan.dollars:,.2f} then"
-
-
-def _judge_confidence(measured: Measured, *, throttled: bool) -> Confidence:
-    """Judge the confidence.
-
-    It is not high if demand was throttled, because then demand is an estimate, or if only a week was measured.
-    """
-    return "medium" if throttled or measured.days < 13 else "high"
 
 
 def raise_maximum(measured: Measured) -> Iterator[Finding]:

@@ -95,7 +95,7 @@ def _judge_field(measured: Measured, field: str, uses: Sequence[Use]) -> Finding
     stream = measured.stream
     refused = sum(use.queries for use in uses if use.refused)
     wasteful = [use for use in uses if not use.refused and use.read and use.returned <= _SELECTIVE * use.read]
-    index = IndexPolicy(name=_name_index(field), partition_by=field)
+    index = IndexPolicy(name=f"by_{re.sub('[^a-z0-9_]', '_', field.lower())}"[:63], partition_by=field)
     cost = measured.price_stream(measured.change_stream(index=(*stream.index, index))) - measured.dollars
     units = sum(use.units for use in wasteful)
     left = sum(use.units * use.returned / use.read + _compute_least_units(measured, use) for use in wasteful)
@@ -129,10 +129,6 @@ def _compute_least_units(measured: Measured, use: Use) -> float:
     if key.bucket is not None:
         ranges *= ceil(LONGEST[period] / key.bucket)
     return 0.5 * max(use.queries, use.requests / ranges)
-
-
-def _name_index(field: str) -> str:
-    return f"by_{re.sub('[^a-z0-9_]', '_', field.lower())}"[:63]
 
 
 def advise_hot(measured: Measured) -> Iterator[Finding]:

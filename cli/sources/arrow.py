@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -37,7 +38,8 @@ def read_values(array: Any, wide: Any = None) -> Sequence[Any]:
     kind = array.type
     if isinstance(kind, pa.BaseExtensionType):
         values = read_values(array.storage)
-        return [_show_uuid(value) for value in array.storage.to_pylist()] if _is_uuid(kind) else values
+        is_uuid = getattr(kind, "extension_name", "") == "arrow.uuid"
+        return [_show_uuid(value) for value in array.storage.to_pylist()] if is_uuid else values
     if pa.types.is_dictionary(kind):
         return read_values(array.dictionary_decode())
     for is_kind, read in _READERS:
@@ -230,29 +232,20 @@ def _is_list(kind: Any) -> bool:
     return bool(is_plain)
 
 
-def _is_date(kind: Any) -> bool:
-    return bool(pa.types.is_date32(kind) or pa.types.is_date64(kind))
-
-
 def _is_plain(kind: Any) -> bool:
     """True for the types whose values Python holds exactly. A text, a float and a time have readers of their own."""
     return bool(pa.types.is_null(kind) or pa.types.is_primitive(kind) or pa.types.is_decimal(kind))
 
 
-def _is_uuid(kind: Any) -> bool:
-    return getattr(kind, "extension_name", "") == "arrow.uuid"
-
-
 def _show_uuid(value: bytes | None) -> str | None:
-    text = value.hex() if value is not None else ""
-    return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:])) if text else None
+    return str(UUID(bytes=value)) if value else None
 
 
 _READERS: Sequence[tuple[Callable[[Any], bool], Callable[[Any, Any], Sequence[Any]]]] = (
     (_is_text, _read_plain),
     (pa.types.is_floating, _read_floats),
     (pa.types.is_timestamp, _read_timestamps),
-    (_is_date, _read_dates),
+    (pa.types.is_date, _read_dates),
     (pa.types.is_time, _read_times),
     (pa.types.is_duration, _read_durations),
     (_is_binary, _read_binary),

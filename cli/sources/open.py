@@ -17,10 +17,6 @@ FORMATS = {
 }  # fmt: skip
 
 
-def _list_no_remarks() -> list[str]:
-    return []
-
-
 @dataclass(frozen=True)
 class Source:
     """A file to import. ``total`` is its size in the unit of ``Row.read``.
@@ -32,7 +28,7 @@ class Source:
     kind: str
     total: int
     read: Callable[[], Iterator[Row]]
-    list_remarks: Callable[[], list[str]] = _list_no_remarks
+    list_remarks: Callable[[], list[str]] = list
 
 
 def open_source(path: Path, kind: str | None, mapping: Columns) -> Source:

@@ -27,7 +27,8 @@ def read_parquet(path: Path, mapping: Columns) -> Iterator[Row]:
     file = _open_file(path)
     # INT96 has 96 bits, more than a timestamp of nanoseconds. pyarrow would drop the rest of an early or late instant,
     # so such a file is also read with milliseconds, which hold every instant (see arrow.py).
-    coarse = _open_file(path, coerce_int96_timestamp_unit="ms") if _has_int96(file) else None
+    is_int96 = any(file.schema.column(place).physical_type == "INT96" for place in range(len(file.schema)))
+    coarse = _open_file(path, coerce_int96_timestamp_unit="ms") if is_int96 else None
     number = 0
     for batch, wide in _read_batches(path, file, coarse):
         names = batch.schema.names
@@ -68,10 +69,6 @@ def _open_file(path: Path, **options: Any) -> Any:
     if any(group.total_byte_size > _MOST_ROW_BYTES * max(group.num_rows, 1) for group in groups):
         raise SourceError(f"{path} has rows of more than {_MOST_ROW_BYTES:,} bytes, but an event has 2.5 MB at most")
     return file
-
-
-def _has_int96(file: Any) -> bool:
-    return any(file.schema.column(place).physical_type == "INT96" for place in range(len(file.schema)))
 
 
 def _read_batches(path: Path, file: Any, coarse: Any) -> Iterator[tuple[Any, Any]]:

@@ -128,7 +128,8 @@ def parse_change(text: str, stream: str) -> dict[str, Any]:
     """Parse a stream's keys from proposed lines of TOML, with or without [streams.NAME] above; ProblemError 400 for
     other lines.
     """
-    if _count_levels(text) > _MOST_LEVELS:
+    # The greatest number of brackets that are open at once. A bracket inside a quoted text counts, too.
+    if max(accumulate(_BRACKETS.get(character, 0) for character in text), default=0) > _MOST_LEVELS:
         raise refuse_parameter("change is nested too deeply")
     try:
         document = tomllib.loads(text)
@@ -141,11 +142,6 @@ def parse_change(text: str, stream: str) -> dict[str, Any]:
         raise refuse_parameter(f"change: write only keys of [streams.{stream}], in the form of tidetable.toml")
     keys: dict[str, Any] = streams[stream]
     return keys
-
-
-def _count_levels(text: str) -> int:
-    """Return the greatest number of brackets that are open at once. A bracket inside a quoted text counts, too."""
-    return max(accumulate(_BRACKETS.get(character, 0) for character in text), default=0)
 
 
 def _sum_plan(plan: Mapping[str, Any]) -> float | None:

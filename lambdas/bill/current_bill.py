@@ -109,6 +109,8 @@ def present_bill(
     else:
         notes.append("API Gateway, the functions, metrics and alarms: they are those of all streams")
     stage, standing = _describe_lines(shared), _describe_lines(fixed)
+    # The present units of all these tables, without their copies.
+    units = (measure_units(period, consumed) for account in accounts for period in account.periods)
     regions = {region for account in accounts for region in account.regions}
     return {
         "at": to_text(now),
@@ -117,7 +119,7 @@ def present_bill(
         "streams": streams,
         "stage": stage,
         "fixed": standing,
-        "discounts": [line._asdict() for line in _list_discounts(accounts, consumed)],
+        "discounts": [line._asdict() for line in list_discounts(sum(units, CommittedUnits()))],
         "prices": describe_prices(sources.region),
         "incomplete": notes,
         "not_priced": [*_UNPRICED, *name_unpriced_copies(regions)],
@@ -248,12 +250,6 @@ def _list_lines(account: _Account, bill: Bill, keeping: Keeping, now: datetime) 
             how += f", in {keeping.storage_class} from {keeping.storage_class_after.days} days after their export on"
         lines.append(Line("archive, S3", dollars, how))
     return lines
-
-
-def _list_discounts(accounts: Sequence[_Account], consumed: Consumed) -> list[Line]:
-    """List the discounts on the present units of all these tables, without their copies."""
-    periods = [period for account in accounts for period in account.periods]
-    return list_discounts(sum((measure_units(period, consumed) for period in periods), CommittedUnits()))
 
 
 def _describe_units(tables: Sequence[Table]) -> str:

@@ -226,22 +226,19 @@ def measure_units(period: ObservedPeriod, consumed: Consumed) -> CommittedUnits:
     return total
 
 
-def _find_provisioned(table: Table) -> tuple[ConsumedUnits, ConsumedUnits]:
-    """Find the provisioned units of a table, and of its indexes together."""
+def _find_provisioned(table: Table) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Find the provisioned write and read units of a table, and of its indexes together."""
     own = table.index_units.values()
-    return ConsumedUnits(table.write or 0, table.read or 0), ConsumedUnits(
-        sum(write for write, _ in own), sum(read for _, read in own)
-    )
+    return (table.write or 0, table.read or 0), (sum(write for write, _ in own), sum(read for _, read in own))
 
 
 def _price_table(table: Table, consumed: Consumed, name: str, indexes: Sequence[str]) -> Bill:
     if table.on_demand:
-        rates, hours = ON_DEMAND[table.table_class], 1
-        units, index_units = _sum_units(consumed, name, [""]), _sum_units(consumed, name, indexes)
-    else:
-        rates, hours = PROVISIONED[table.table_class], HOURS
-        units, index_units = _find_provisioned(table)
-    return Bill(rates.price(*units, table.size_bytes, hours), rates.price(*index_units, table.index_bytes, hours))
+        rates, own = ON_DEMAND[table.table_class], _sum_units(consumed, name, [""])
+        of_indexes = _sum_units(consumed, name, indexes)
+        return Bill(rates.price(*own, table.size_bytes), rates.price(*of_indexes, table.index_bytes))
+    rates, (units, index_units) = PROVISIONED[table.table_class], _find_provisioned(table)
+    return Bill(rates.price(*units, table.size_bytes, HOURS), rates.price(*index_units, table.index_bytes, HOURS))
 
 
 def _estimate_bytes_per_unit(table: Table) -> float:

@@ -46,7 +46,8 @@ def find_next_step(entry: Entry, stream: Stream, now: datetime, stagger: timedel
         if at < now or (ends is not None and at >= ends):
             continue
         level = choose_level(entry, stream, at + _MOMENT, stagger)
-        if _is_change(present, level):
+        units = (present.write, present.read) != (level.write, level.read)
+        if units or present.table_class is not level.table_class or present.index_units != level.index_units:
             return NextStep(at, level)
     return NextStep(ends, end=_ENDS[stream.on_expiry]) if ends is not None and now <= ends else None
 
@@ -63,8 +64,3 @@ def _list_instants(entry: Entry, stream: Stream, stagger: timedelta) -> Iterator
             yield period.shift(step.age).start + stream.late + delay
     if entry.opened is not None:
         yield entry.opened.until
-
-
-def _is_change(present: Level, level: Level) -> bool:
-    units = (present.write, present.read) != (level.write, level.read)
-    return units or present.table_class is not level.table_class or present.index_units != level.index_units

@@ -167,11 +167,6 @@ PLANS = {
 }
 
 
-def price_plans(workload: Workload) -> dict[str, Bill]:
-    """Return the bill of each plan, by name."""
-    return {name: price(workload) for name, price in PLANS.items()}
-
-
 def list_existing_periods(stream: Stream, now: datetime, since: datetime | None = None) -> Iterator[Period]:
     """Yield the periods that have a table, the newest first: premade, open and kept periods.
 

@@ -57,10 +57,6 @@ class Workload:
         """Return the same workload for a stream with other keys."""
         return replace(self, stream=msgspec.structs.replace(self.stream, **keys))
 
-    def shape_requests(self, series: int | None, seconds: float) -> Workload:
-        """Return the same workload with other requests: of how many series, and of how many seconds."""
-        return replace(self, series_per_request=series, seconds_per_request=seconds)
-
     @property
     def is_busy(self) -> bool:
         """True if there are any events or queries."""

@@ -16,7 +16,7 @@ from bill.extras import CommittedUnits, list_discounts, price_key_requests, pric
 from bill.fixed import price_fixed
 from bill.prices import GB, describe_prices
 from bill.rolled import list_rollups, price_feed, price_rollups
-from bill.table_bill import price_plans, survey_tables
+from bill.table_bill import PLANS, survey_tables
 from bill.walls import Wall, list_walls
 from bill.workload import Workload
 from tidetable.config import Config
@@ -74,7 +74,7 @@ class WholeBill(NamedTuple):
 
 def compute_whole_bill(workload: Workload, config: Config | None = None) -> WholeBill:
     """Return the whole bill of a workload. The fixed lines and the stage's walls need the configuration."""
-    plans = price_plans(workload)
+    plans = {name: price(workload) for name, price in PLANS.items()}
     ours = next(iter(plans.values()))
     lines, discounts = price_lines(workload, ours), price_discounts(workload, ours)
     fixed = [] if config is None else price_fixed(config, busy=workload.is_busy)
@@ -150,7 +150,9 @@ def price_discounts(workload: Workload, bill: Bill) -> list[Line]:
 
 def _list_tables(workload: Workload, bill: Bill) -> list[Line]:
     stream = workload.stream
-    packed = f", {_describe_packs(workload)}" if stream.pack is not None else ""
+    count, packed = workload.request_puts.items, ""
+    if stream.pack is not None:
+        packed = f", in {count:,} pack{'s' if count > 1 else ''} of a request's {workload.batch:,} events"
     lines = list_lines(
         "tables",
         bill.tables,
@@ -170,12 +172,6 @@ def _list_tables(workload: Workload, bill: Bill) -> list[Line]:
         stored = workload.kept_events * (workload.stored_bytes + workload.index_bytes)
         lines.append(price_backups(stored))
     return lines
-
-
-def _describe_packs(workload: Workload) -> str:
-    """Describe the packs of a request in words, such as "in 500 packs of a request's 500 events"."""
-    count = workload.request_puts.items
-    return f"in {count:,} pack{'s' if count > 1 else ''} of a request's {workload.batch:,} events"
 
 
 def price_backups(size: float) -> Line:

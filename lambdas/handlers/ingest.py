@@ -19,7 +19,7 @@ from handlers._http import (
     read_access,
     read_headers,
 )
-from handlers._observe import logger, make_countdown, metrics, observe, pause_collector
+from handlers._observe import count, count_any, logger, make_countdown, measure, metrics, observe, pause_collector
 from tidetable.ingest import IngestRequest, Outcome, ingest_body
 from tidetable.problems import Problem, ProblemError, make_problem, refuse_parameter, refuse_request
 
@@ -78,10 +78,10 @@ def report_failure(error: Exception, what: str = "ingest failed") -> Problem:
     """Log and count a request that was refused, or that failed; return the problem to answer."""
     if isinstance(error, ProblemError):
         logger.info("request refused", code=error.problem.code, status=error.problem.status)
-        metrics.add_metric("RequestsRefused", MetricUnit.Count, 1)
+        count(RequestsRefused=1)
     else:
         logger.exception(what)
-        metrics.add_metric("IngestFailures", MetricUnit.Count, 1)
+        count(IngestFailures=1)
     return make_problem(error, "ingest")
 
 
@@ -93,29 +93,20 @@ def publish_metrics(outcome: Outcome, stream: str, size: int) -> None:
     """
     metrics.add_metadata("stream", stream)
     metrics.add_metadata("bytes", size)
-    metrics.add_metric("EventsAccepted", MetricUnit.Count, outcome.accepted)
-    metrics.add_metric("EventsQueued", MetricUnit.Count, outcome.queued)
-    if outcome.packs:
-        metrics.add_metric("PacksWritten", MetricUnit.Count, outcome.packs)
-    if outcome.unmarked:
-        metrics.add_metric("RollupMarksFailed", MetricUnit.Count, outcome.unmarked)
-    metrics.add_metric("WriteUnits", MetricUnit.Count, outcome.write_units)
-    metrics.add_metric("ThrottledWrites", MetricUnit.Count, outcome.throttled)
-    if outcome.throttled_late:
-        metrics.add_metric("ThrottledLateWrites", MetricUnit.Count, outcome.throttled_late)
+    count(EventsAccepted=outcome.accepted, EventsQueued=outcome.queued)
+    count_any(PacksWritten=outcome.packs, RollupMarksFailed=outcome.unmarked)
+    count(WriteUnits=outcome.write_units, ThrottledWrites=outcome.throttled)
+    count_any(ThrottledLateWrites=outcome.throttled_late, FullCollectionWrites=outcome.full)
     if outcome.refused:
         # Events are measured and checked before they are written, so this is a fault of this project.
         logger.warning("refused by DynamoDB", reasons=sorted(set(outcome.refused.values()))[:_LOGGED])
-    if outcome.full:
-        metrics.add_metric("FullCollectionWrites", MetricUnit.Count, outcome.full)
-    for reason, count in outcome.reasons.items():
-        # Either one key is hot or the whole table is too small. DynamoDB says which, if it throttles a whole batch.
-        metrics.add_metric(f"Throttled_{reason}", MetricUnit.Count, count)
+    # Either one key is hot or the whole table is too small. DynamoDB says which, if it throttles a whole batch.
+    count(**{f"Throttled_{reason}": number for reason, number in outcome.reasons.items()})
     if outcome.reasons:
         throttled = outcome.throttled + outcome.throttled_late
         logger.warning("throttled", reasons=dict(outcome.reasons), writes=throttled, queued=outcome.queued)
-    for code, count in Counter(rejection.code for rejection in outcome.rejections).items():
-        metrics.add_metric(f"EventsRejected_{code}", MetricUnit.Count, count)
+    codes = Counter(rejection.code for rejection in outcome.rejections)
+    count(**{f"EventsRejected_{code}": number for code, number in codes.items()})
     if outcome.newest is not None:
         lag = (wiring.get_pipeline().clock.now() - outcome.newest).total_seconds()
-        metrics.add_metric("NewestEventLag", MetricUnit.Seconds, max(lag, 0.0))
+        measure(MetricUnit.Seconds, NewestEventLag=max(lag, 0.0))

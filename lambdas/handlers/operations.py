@@ -110,10 +110,9 @@ def handler(event: dict[str, Any], context: LambdaContext) -> Response:
         parameters = event.get("multiValueQueryStringParameters") or {}
         request = OperationsRequest(parameters, access, make_countdown(context, _RESERVE_SECONDS))
         return make_json_response(200, ROUTES[event["resource"]](request))
-    except ProblemError as error:
-        return make_problem_response(make_problem(error, "query"))
     except Exception as error:
-        logger.exception("operations failed")
+        if not isinstance(error, ProblemError):
+            logger.exception("operations failed")
         return make_problem_response(make_problem(error, "query"))
 
 

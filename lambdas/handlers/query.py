@@ -13,7 +13,6 @@ from typing import Any, NamedTuple, TypeVar
 from urllib.parse import quote, unquote
 
 import msgspec
-from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 import wiring
@@ -26,7 +25,7 @@ from handlers._http import (
     read_access,
     read_headers,
 )
-from handlers._observe import logger, make_countdown, metrics, observe, pause_collector, report_losses, report_query
+from handlers._observe import count, logger, make_countdown, observe, pause_collector, report_losses, report_query
 from tidetable.access import FULL, Access, find_scopes
 from tidetable.conditions import ANY
 from tidetable.config import Stream
@@ -264,7 +263,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> Response:
             _log_refusal(event)
         if not isinstance(error, ProblemError):
             logger.exception("query failed")
-            metrics.add_metric("QueryFailures", MetricUnit.Count, 1)
+            count(QueryFailures=1)
         return make_problem_response(make_problem(error, "query"))
 
 

@@ -1,5 +1,6 @@
 """The bill of a stage's tables as they stand: its lines, its periods with their next steps, and its measured workloads."""
 
+import dataclasses
 from datetime import timedelta
 from typing import Any
 
@@ -199,7 +200,7 @@ def test_a_workload_is_described_as_the_parameters_of_a_simulation() -> None:
     rates = [float(hour) for hour in range(24)]
     shares = {"status": 0.0125, "kind": 1.0}
     workload = Workload(rates, 700, 2.5, 8192, 0.5, BilledStage().config.streams["s"], 40, 30, shares, 120.0)
-    workload = workload.shape_requests(4, 10.0)
+    workload = dataclasses.replace(workload, series_per_request=4, seconds_per_request=10.0)
     assert describe_workload(workload) == {
         "rate": 12.0,
         "bytes": 700,

@@ -1,6 +1,7 @@
 """The parameters of a load: defaults, bounds, and what a caller may see."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -189,7 +190,7 @@ def compare(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], dict[str, Any]]:
     plain = configuration(capacity='mode = "on-demand"', more=INDEX, retention=2)
     stream = plain.streams["s"]
     found = Workload(spread_by_hour(1.0, None), 700, 0.0, 4096, 0.0, stream, 100, 30, {"status": 0.5}, groups=70)
-    found = found.shape_requests(1, 1.0)
+    found = replace(found, series_per_request=1, seconds_per_request=1.0)
     return lambda change: compare_change(plain, Proposal(found, change), NOON, "us-east-1")
 
 

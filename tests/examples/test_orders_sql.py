@@ -25,8 +25,8 @@ from tidetable.catalog import Entry, State
 from tidetable.config import load
 from tidetable.events import Event
 from tidetable.feed import ChangeReader, StreamRecord
-from tidetable.feed.deliver import FeedMessage
 from tidetable.feed.feeds import Feeds
+from tidetable.feed.targets import FeedMessage
 from tidetable.periods import find_containing
 
 NOW = datetime(2026, 3, 31, 10, tzinfo=UTC)

@@ -19,7 +19,8 @@ from tests.fakes.clock import FakeClock
 from tidetable.catalog import Entry, State
 from tidetable.events import Event
 from tidetable.feed import ChangeReader, Feed, StreamRecord, deliver
-from tidetable.feed.deliver import FeedMessage, Target, send_messages
+from tidetable.feed.sending import send_messages
+from tidetable.feed.targets import FeedMessage, Target
 from tidetable.layout import Layout
 from tidetable.periods import Kind, find_containing
 

@@ -23,8 +23,8 @@ from tidetable.config import parse
 from tidetable.errors import BadInvocation, NotReady
 from tidetable.events import Event
 from tidetable.feed import StreamRecord
-from tidetable.feed.deliver import FeedMessage
 from tidetable.feed.feeds import Feeds
+from tidetable.feed.targets import FeedMessage
 from tidetable.layout import Layout, Packing, Ref
 from tidetable.packs import make_packs
 from tidetable.periods import Kind, find_containing

@@ -13,8 +13,8 @@ from tidetable.catalog import Entry, State
 from tidetable.errors import ChangesRefused
 from tidetable.events import Event
 from tidetable.feed import ChangeReader, Delivered, Feed, StreamRecord, deliver
-from tidetable.feed.deliver import FeedMessage
 from tidetable.feed.memory import Memory
+from tidetable.feed.targets import FeedMessage
 from tidetable.layout import Layout
 from tidetable.periods import Kind, find_containing
 

@@ -9,7 +9,7 @@ from botocore.exceptions import ClientError
 
 from aws.feed_targets import FeedDeadLetters, make_target
 from tidetable.errors import ChangesRefused, TargetBusy
-from tidetable.feed.deliver import FeedMessage
+from tidetable.feed.targets import FeedMessage
 
 QUEUE = "arn:aws:sqs:eu-central-1:123456789012:changes"
 FUNCTION = "arn:aws:lambda:us-east-1:123456789012:function:upsert"

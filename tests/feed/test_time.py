@@ -11,7 +11,7 @@ from tests.fakes.clock import FakeClock
 from tidetable.catalog import Entry, State
 from tidetable.events import Event
 from tidetable.feed import ChangeReader, Delivered, Feed, StreamRecord, deliver
-from tidetable.feed.deliver import FeedMessage
+from tidetable.feed.targets import FeedMessage
 from tidetable.layout import Layout
 from tidetable.periods import Kind, find_containing
 

@@ -76,7 +76,10 @@ def read_record(item: Item) -> CredentialRecord:
     return CredentialRecord(
         **known,
         access=Access(id, streams, can, item.get("series_prefix", "")),
-        secrets=tuple(map(_read_secret, item["secrets"])),
+        secrets=tuple(
+            Secret(bytes.fromhex(secret["salt"]), bytes.fromhex(secret["hash"]), _read_time(secret, "until"))
+            for secret in item["secrets"]
+        ),
         expires=_read_time(item, "expires"),
         rotated=_read_time(item, "rotated"),
         meter=item.get("meter", ""),
@@ -84,10 +87,6 @@ def read_record(item: Item) -> CredentialRecord:
         rate=float(item["rate"]) if "rate" in item else None,
         burst=int(item["burst"]) if "burst" in item else None,
     )
-
-
-def _read_secret(item: Item) -> Secret:
-    return Secret(bytes.fromhex(item["salt"]), bytes.fromhex(item["hash"]), _read_time(item, "until"))
 
 
 def _read_time(item: Item, name: str) -> datetime | None:

@@ -70,11 +70,7 @@ def count_periods_within(length: timedelta, kind: Kind) -> int:
         return max(-(-length // LONGEST[kind]), 1)
     days = -(-length // timedelta(days=1))
     months = max(days // 366 * 12, 1)
-    while _count_least_days(months) < days:
+    # The fewest days that so many months have, from any month on.
+    while months // 12 * 365 + min(sum((_MONTHS * 2)[start : start + months % 12]) for start in range(12)) < days:
         months += 1
     return months
-
-
-def _count_least_days(months: int) -> int:
-    years, rest = divmod(months, 12)
-    return years * 365 + min(sum((_MONTHS * 2)[start : start + rest]) for start in range(12))

@@ -12,11 +12,9 @@ from collections.abc import Sequence
 
 from tidetable.feed.changes import StreamRecord
 from tidetable.feed.intake import read_records
-from tidetable.feed.sending import TRIES, send_messages, send_to_target
-from tidetable.feed.targets import Delivered, Feed, FeedLetters, FeedMessage, Target
+from tidetable.feed.sending import send_to_target
+from tidetable.feed.targets import Delivered, Feed
 from tidetable.remaining import Remaining
-
-__all__ = ["TRIES", "Delivered", "Feed", "FeedLetters", "FeedMessage", "Target", "deliver", "send_messages"]
 
 
 def deliver(records: Sequence[StreamRecord], feed: Feed, remaining: Remaining) -> Delivered:
