@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Any
+from decimal import Decimal
+from typing import Any, TypeVar
 
-from msgspec.structs import astuple, replace
+import msgspec
+from msgspec.structs import asdict, astuple
 
 from tidetable.catalog import (
     ArchiveFacts,
@@ -22,11 +24,12 @@ from tidetable.catalog import (
 from tidetable.config import TableClass
 from tidetable.errors import Outage, StoreUnavailable
 from tidetable.events import Item
-from tidetable.layout import Index, Layout, Packing
+from tidetable.layout import Index, Layout
 from tidetable.periods import LONGEST, Kind, Period, parse_label
 from tidetable.times import EPOCH, from_text, to_text
 from tidetable.version import CATALOG_FORMAT, VERSION
 
+_Facts = TypeVar("_Facts", bound=msgspec.Struct)
 # No entry's sort key is smaller: the first event is of 1970-01-01, and the week of that day begins on 1969-12-29.
 _FIRST = to_text(EPOCH - LONGEST[Kind.WEEK])
 
@@ -78,7 +81,8 @@ def make_horizon_item(stream: str) -> Item:
 
 
 def make_attributes(entry: Entry) -> Item:
-    layout = entry.layout
+    """Make the attributes of a period's entry. What is not known has no attribute."""
+    copies, archive, opened = entry.copies, entry.archive, entry.opened
     item: Item = {
         "stream": entry.stream,
         "label": entry.period.label,
@@ -86,35 +90,35 @@ def make_attributes(entry: Entry) -> Item:
         "state": entry.state.value,
         "format": CATALOG_FORMAT,
         "created_at": to_text(entry.created_at),
-        "layout": {
-            "partition_by": layout.partition_by,
-            "shards": layout.shards,
-            "shard_by": layout.shard_by,
-            "bucket": layout.bucket,
-            "indexes": [_make_index_value(index) for index in layout.indexes],
-            "versioned": layout.versioned,
-            "parts": layout.parts,
-        },
+        "layout": _write_facts(entry.layout) | {"indexes": list(map(_make_index_value, entry.layout.indexes))},
+        "archive": None if archive is None else _write_facts(archive),
+        "opened": None if opened is None else make_opened_item(opened),
+        "copies": list(copies.active) or None,
+        "replicas": list(copies.replicas) or None,
+        "copying": None if copies.begun is None else [copies.begun[0], to_text(copies.begun[1])],
     }
-    if layout.pack is not None:
-        item["layout"]["pack"] = list(layout.pack)
-    if layout.shard_until:
-        item["layout"]["shard_until"] = layout.shard_until
-    if entry.archive is not None:
-        facts = entry.archive
-        item["archive"] = {"manifest": facts.manifest, "events": facts.events, "bytes": facts.bytes}
-        item["archive"] |= _name_times(at=facts.at, expired_at=facts.expired_at)
-        if facts.untyped:
-            item["archive"]["untyped"] = dict(facts.untyped)
-    item |= _name_times(deleted_at=entry.deleted_at, keep_until=entry.keep_until)
-    if entry.opened is not None:
-        item["opened"] = make_opened_item(entry.opened)
-    regions = {"copies": entry.copies.active, "replicas": entry.copies.replicas}
-    item |= {name: list(named) for name, named in regions.items() if named}
-    if entry.copies.begun is not None:
-        region, begun_at = entry.copies.begun
-        item["copying"] = [region, to_text(begun_at)]
-    return item
+    known = {name: value for name, value in item.items() if value is not None}
+    return known | _name_times(deleted_at=entry.deleted_at, keep_until=entry.keep_until)
+
+
+def _write_facts(facts: msgspec.Struct) -> Item:
+    """Write the members of a struct, except for empty texts and members that are None."""
+    members = {name: value for name, value in asdict(facts).items() if value not in (None, "", {})}
+    return {name: to_text(value) if isinstance(value, datetime) else value for name, value in members.items()}
+
+
+def _read_facts(item: Mapping[str, Any], kind: type[_Facts]) -> _Facts:
+    """Read a struct that ``_write_facts`` wrote. A member that the item lacks has its default."""
+    return msgspec.convert(_count(item), kind)
+
+
+def _count(value: Any) -> Any:
+    """Return the value with whole numbers in place of Decimals."""
+    if isinstance(value, Mapping):
+        return {name: _count(member) for name, member in value.items()}
+    if isinstance(value, list):
+        return list(map(_count, value))
+    return int(value) if isinstance(value, Decimal) else value
 
 
 def _name_times(**times: datetime | None) -> Item:
@@ -150,7 +154,7 @@ def read_entry(item: Item) -> Entry:
         layout=_read_layout(item["layout"]),
         state=State(item["state"]),
         created_at=from_text(item["created_at"]),
-        archive=_read_archive(item["archive"]) if "archive" in item else None,
+        archive=_read_facts(item["archive"], ArchiveFacts) if "archive" in item else None,
         deleted_at=_read_time(item, "deleted_at"),
         keep_until=_read_time(item, "keep_until"),
         opened=_read_opened(item["opened"]) if "opened" in item else None,
@@ -165,29 +169,16 @@ def read_entry(item: Item) -> Entry:
     )
 
 
-def _read_archive(item: Mapping[str, Any]) -> ArchiveFacts:
-    sizes, verified = (int(item["events"]), int(item["bytes"])), from_text(item["at"])
-    untyped = {name: int(count) for name, count in item.get("untyped", {}).items()}
-    return ArchiveFacts(item["manifest"], *sizes, verified, _read_time(item, "expired_at"), untyped)
-
-
 def _read_regions(value: Any) -> tuple[str, ...]:
     """Read the Regions that a value lists; empty if the value is not a list, so that no unknown copy is read."""
     return tuple(region for region in value if isinstance(region, str)) if isinstance(value, list) else ()
 
 
 def _read_layout(item: Mapping[str, Any]) -> Layout:
-    return Layout(
-        partition_by=item["partition_by"],
-        shards=int(item["shards"]),
-        shard_by=item["shard_by"],
-        bucket=int(item["bucket"]),
-        indexes=tuple(_read_index(members) for members in item.get("indexes", ())),
-        versioned=item.get("versioned", False),
-        parts=item.get("parts", False),
-        pack=Packing(*map(int, item["pack"])) if item.get("pack") else None,
-        shard_until=item.get("shard_until", ""),
-    )
+    """Read a layout. Older releases, which sorted indexes by time only, wrote fewer members of an index."""
+    names = Index.__struct_fields__
+    indexes = [dict(zip(names, members, strict=False)) for members in item.get("indexes", ())]
+    return _read_facts({**item, "indexes": indexes}, Layout)
 
 
 # The members of an index that every release can read. An older release knows neither levels nor local indexes, but it
@@ -198,14 +189,6 @@ _COMMON_MEMBERS = 8
 def _make_index_value(index: Index) -> list[Any]:
     members = [list(member) if isinstance(member, tuple) else member for member in astuple(index)]
     return members if index.levels or index.local else members[:_COMMON_MEMBERS]
-
-
-def _read_index(members: Sequence[Any]) -> Index:
-    """Read an index that ``_make_index_value`` wrote. Older releases, which sorted by time only, wrote fewer members."""
-    index = Index(*members)
-    project = None if index.project is None else tuple(index.project)
-    kinds = tuple((value, by) for value, by in index.kinds)
-    return replace(index, shards=int(index.shards), project=project, kinds=kinds, levels=tuple(index.levels))
 
 
 def make_backfill_key(backfill: Backfill) -> Item:
