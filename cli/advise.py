@@ -48,15 +48,10 @@ def advise(
     if as_json:
         print_json({"advice": [own.document() for own in advice], "prices": describe_prices()})
         return
-    for own in advice:
-        _print_advice(own)
-    say(describe_date())
-
-
-def _print_advice(advice: Advice) -> None:
-    for line, style in write_lines(advice):
+    for line, style in (pair for own in advice for pair in write_lines(own)):
         # Not wrapped, because users copy the lines.
         out.print(line, style=style, markup=False, highlight=False, soft_wrap=True)
+    say(describe_date())
 
 
 def write_lines(advice: Advice) -> Iterator[tuple[str, str | None]]:

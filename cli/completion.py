@@ -11,22 +11,13 @@ from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 from threading import Thread
-from typing import Any
+from typing import Any, get_type_hints
 
 import typer
 
 # A user waits no longer than this for names.
 _LONGEST = 2.0
 _MOST = 50
-# The options of the connection, and the variables that stand for them: a completion does not read variables by itself.
-_VARIABLES = {
-    "url": "TIDETABLE_URL",
-    "key": "TIDETABLE_KEY",
-    "stage": "TIDETABLE_STAGE",
-    "endpoint": "AWS_ENDPOINT_URL",
-    "profile": "AWS_PROFILE",
-    "region": "AWS_REGION",
-}
 
 
 def complete_stream(ctx: typer.Context, incomplete: str) -> list[str]:
@@ -81,8 +72,6 @@ def complete_series(ctx: typer.Context, incomplete: str) -> list[str]:
 def _ask(ctx: typer.Context, list_found: Callable[[Any], list[Any]]) -> list[Any]:
     """Ask the API, in a thread that nobody waits for too long; nothing is found if it fails or is slow."""
     found: list[Any] = []
-    options = {name: ctx.params.get(name) or os.environ.get(variable) for name, variable in _VARIABLES.items()}
-    options["stage"] = options["stage"] or "dev"
 
     def ask() -> None:
         from cli.connection import open_client
@@ -90,9 +79,16 @@ def _ask(ctx: typer.Context, list_found: Callable[[Any], list[Any]]) -> list[Any
         from tidetable_client import Policy
 
         with suppress(BaseException):
-            policy = Policy(retry_for=0, exit_timeout=0)
-            target = ApiTarget(sigv4=bool(ctx.params.get("sigv4")), **options)  # type: ignore[arg-type]
-            with open_client(target, policy=policy) as client:
+            # A completion does not read the variables that stand for options by itself.
+            variables = {
+                name: hint.__metadata__[0].envvar
+                for name, hint in get_type_hints(ApiTarget, include_extras=True).items()
+            }
+            given = {
+                name: ctx.params.get(name) or os.environ.get(variable or "") for name, variable in variables.items()
+            }
+            target = ApiTarget(**{name: value for name, value in given.items() if value})
+            with open_client(target, policy=Policy(retry_for=0, exit_timeout=0)) as client:
                 found.extend(list_found(client))
 
     with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere), redirect_stderr(nowhere):  # noqa: PTH123

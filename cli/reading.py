@@ -25,7 +25,7 @@ from cli.options import ApiTarget
 from cli.outputs import open_stdout, replace_file
 from tidetable.exact_json import encode_json
 from tidetable.statistics import PLAIN, TIMES
-from tidetable_client import Policy, Query, TidetableError
+from tidetable_client import Policy, TidetableError
 
 # ``tail`` retries for a day, so that it survives an outage.
 _PATIENT = Policy(retry_for=86_400.0)
@@ -144,7 +144,8 @@ def query(
                 return
             rows = pages.to_arrow(every_field=True) if output_form == "parquet" else list(pages)
             _show_rows(rows, output_form, file, field, escape=escape)
-            _report_gaps(pages)
+            for gap in pages.gaps:
+                warn(f"not read: {gap.get('from')} to {gap.get('to')}: {gap.get('reason')}")
     except (TidetableError, ValueError) as error:
         fail(str(error))
 
@@ -188,11 +189,6 @@ def _write_rows(rows: Any, form: str, target: IO[str], *, escape: bool) -> int:
 def warn_count(count: int, file: Path) -> None:
     """Print how many rows a file has."""
     say(f"{count:,} rows in {file}")
-
-
-def _report_gaps(pages: Query) -> None:
-    for gap in pages.gaps:
-        warn(f"not read: {gap.get('from')} to {gap.get('to')}: {gap.get('reason')}")
 
 
 def _read_conditions(where: list[str] | None) -> dict[str, str] | None:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cli.advising.capacity import choose_capacity, raise_maximum
-from cli.advising.finding import Advice, Finding
+from cli.advising.finding import Advice
 from cli.advising.history import History
 from cli.advising.indexes import advise_hot, advise_missing, advise_unused
 from cli.advising.layout import advise_bucket, advise_packs, advise_period, advise_shards
 from cli.advising.measured import Measured
-from tidetable.config import Capacity
 
 # A week includes a weekend. Fewer days do not show what a month costs.
 MIN_DAYS = 7
@@ -21,24 +20,13 @@ def advise(history: History) -> Advice:
     measured = Measured(history)
     enough = measured.days >= MIN_DAYS - 0.01 and measured.count_units("Write") > 0
     capacity, finding = choose_capacity(measured, enough=enough)
-    findings = [*([finding] if finding is not None else ()), *_judge_throttling(measured, enough=enough)]
-    findings += _judge_savings(measured, capacity) if enough else ()
+    findings = [] if finding is None else [finding]
+    findings += [*advise_shards(measured, enough=enough), *advise_hot(measured), *raise_maximum(measured)]
+    if enough:
+        findings += [*advise_bucket(measured), *advise_period(measured, capacity), *advise_packs(measured)]
+        findings += [*advise_unused(measured), *advise_missing(measured)]
     findings.sort(key=lambda finding: (finding.saving is not None and finding.saving > 0, -(finding.saving or 0.0)))
     return Advice(history.stream.name, measured.days, tuple(findings), tuple(_list_missing(measured, enough=enough)))
-
-
-def _judge_throttling(measured: Measured, *, enough: bool) -> Iterator[Finding]:
-    yield from advise_shards(measured, enough=enough)
-    yield from advise_hot(measured)
-    yield from raise_maximum(measured)
-
-
-def _judge_savings(measured: Measured, capacity: Capacity) -> Iterator[Finding]:
-    yield from advise_bucket(measured)
-    yield from advise_period(measured, capacity)
-    yield from advise_packs(measured)
-    yield from advise_unused(measured)
-    yield from advise_missing(measured)
 
 
 def _list_missing(measured: Measured, *, enough: bool) -> Iterator[str]:

@@ -260,18 +260,15 @@ def handler(event: dict[str, Any], context: LambdaContext) -> Response:
         return _route_request(event, context)
     except Exception as error:
         if isinstance(error, ProblemError) and error.problem.code == "needs_index":
-            _log_refusal(event)
+            # The fields of a query that was refused because no index has them.
+            stream = unquote((event.get("pathParameters") or {}).get("stream", ""))
+            conditions = name_parameters(event.get("multiValueQueryStringParameters") or {})
+            route = event["resource"].rpartition("/")[2]
+            logger.info("query refused", stream=stream, route=route, conditions=conditions, code="needs_index")
         if not isinstance(error, ProblemError):
             logger.exception("query failed")
             count(QueryFailures=1)
         return make_problem_response(make_problem(error, "query"))
-
-
-def _log_refusal(event: Mapping[str, Any]) -> None:
-    """Log the fields of a query that was refused because no index has them."""
-    stream = unquote((event.get("pathParameters") or {}).get("stream", ""))
-    route, names = event["resource"].rpartition("/")[2], event.get("multiValueQueryStringParameters") or {}
-    logger.info("query refused", stream=stream, route=route, conditions=name_parameters(names), code="needs_index")
 
 
 def _route_request(event: dict[str, Any], context: LambdaContext) -> Response:
