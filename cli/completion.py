@@ -80,13 +80,9 @@ def _ask(ctx: typer.Context, list_found: Callable[[Any], list[Any]]) -> list[Any
 
         with suppress(BaseException):
             # A completion does not read the variables that stand for options by itself.
-            variables = {
-                name: hint.__metadata__[0].envvar
-                for name, hint in get_type_hints(ApiTarget, include_extras=True).items()
-            }
-            given = {
-                name: ctx.params.get(name) or os.environ.get(variable or "") for name, variable in variables.items()
-            }
+            hints = get_type_hints(ApiTarget, include_extras=True)
+            variables = {name: hint.__metadata__[0].envvar or "" for name, hint in hints.items()}
+            given = {name: ctx.params.get(name) or os.environ.get(variable) for name, variable in variables.items()}
             target = ApiTarget(**{name: value for name, value in given.items() if value})
             with open_client(target, policy=Policy(retry_for=0, exit_timeout=0)) as client:
                 found.extend(list_found(client))
