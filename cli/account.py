@@ -193,22 +193,18 @@ def _keep_connected(client: Any) -> None:
         options.append((socket.IPPROTO_TCP, idle, _IDLE_SECONDS))
 
 
-class SessionCredentials:
-    """The credentials of a session of boto3: of the environment, a profile, a role or a sign-in. boto3 renews them."""
-
-    def __init__(self, session: Any) -> None:
-        self._session = session
-
-    def get(self) -> Credentials:
-        """Return the present credentials; NoCredentials says why there are none."""
-        try:
-            found = self._session.get_credentials()
-            if found is None:
-                raise NoCredentials("there are no AWS credentials: set them in the environment, or add --profile")
-            return Credentials(*found.get_frozen_credentials()[:3])
-        # botocore raises RuntimeError for credentials that are still expired after they were refreshed.
-        except (BotoCoreError, ClientError, RuntimeError) as error:
-            raise NoCredentials(str(error)) from error
+def find_credentials(session: Any) -> Credentials:
+    """Find the present credentials of a session of boto3: of the environment, a profile, a role or a sign-in. boto3 renews
+    them. NoCredentials says why there are none.
+    """
+    try:
+        found = session.get_credentials()
+        if found is None:
+            raise NoCredentials("there are no AWS credentials: set them in the environment, or add --profile")
+        return Credentials(*found.get_frozen_credentials()[:3])
+    # botocore raises RuntimeError for credentials that are still expired after they were refreshed.
+    except (BotoCoreError, ClientError, RuntimeError) as error:
+        raise NoCredentials(str(error)) from error
 
 
 def make_lean_client(session: Any, dynamodb: Any) -> LeanClient:
@@ -219,7 +215,7 @@ def make_lean_client(session: Any, dynamodb: Any) -> LeanClient:
     """
     endpoint = dynamodb.meta.endpoint_url
     authorities = session._session.get_config_variable("ca_bundle")  # noqa: SLF001 - boto3 has no other way to read it
-    credentials = SessionCredentials(session)
+    credentials = partial(find_credentials, session)
     return LeanClient(
         endpoint, dynamodb.meta.region_name, credentials, proxy=find_proxy(endpoint), authorities=authorities
     )

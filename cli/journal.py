@@ -183,18 +183,10 @@ def _encode_refusal(row: int, code: str, detail: str, event: bytes, text: bytes)
     if event:
         line["event"] = msgspec.Raw(event)
     if text:
-        line["text"] = text.decode(errors="backslashreplace")
-        if not _is_utf8(text):
+        line["text"] = shown = text.decode(errors="backslashreplace")
+        if shown.encode() != text:
             line["base64"] = b64encode(text).decode()
     return msgspec.json.encode(line) + b"\n"
-
-
-def _is_utf8(text: bytes) -> bool:
-    try:
-        text.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def _read_refusal(line: bytes) -> _Refusal | None:

@@ -108,13 +108,6 @@ def _format_minute(text: str | None) -> str:
     return "not begun" if text is None else f"{text[:16]}Z"
 
 
-def _show_plan(name: str, plan: dict[str, Any]) -> None:
-    if plan["problem"]:
-        say(f"{name}: {plan['problem']}", "red")
-    else:
-        say(f"{name}: {plan['buckets']:,} buckets to compute, {plan['marked']:,} to compute anew")
-
-
 def _rebuild_cells(
     account: Account, stream: str, rollup: dict[str, Any], start: Any, end: Any, *, dry_run: bool, quiet: bool
 ) -> dict[str, Any]:
@@ -124,8 +117,10 @@ def _rebuild_cells(
     plan: dict[str, Any] = run_task("looking", lambda: account.run_refresher(rebuild=range_of_rollup, dry_run=True))
     if dry_run or plan["problem"]:
         # No table is opened for a rebuild that cannot run yet.
-        if not quiet:
-            _show_plan(name, plan)
+        if plan["problem"] and not quiet:
+            say(f"{name}: {plan['problem']}", "red")
+        elif not quiet:
+            say(f"{name}: {plan['buckets']:,} buckets to compute, {plan['marked']:,} to compute anew")
         return {"rollup": name, **plan}
     # The tables of past buckets are made or opened first, in the same way as for an import.
     opened = {"stream": name, "from": start, "to": end, "hours": _OPEN_HOURS, "rebuild": True}

@@ -22,6 +22,8 @@ from cli.sources.row import Row, SourceError, make_row, open_inflated
 _MOST_CHARACTERS = 5_000_000
 # A blank between a separator and a quote. To the reader, the quote then is a part of the cell's text.
 _BLANK_QUOTE = re.compile(r'(?:^|,)[ \t]+"', re.MULTILINE)
+# A byte that was not read as UTF-8: it became a lone surrogate.
+_FOREIGN = re.compile("[\udc80-\udcff]")
 _EXPLAIN_BLANK = "a blank stands before the quote of a cell, which is a part of the cell's text then: remove the blank"
 
 
@@ -85,7 +87,7 @@ class CsvFile:
 
     def _find_problem(self, names: Sequence[str], text: str) -> str | None:
         """Return why a header cannot be used; None if it can."""
-        if not _is_utf8(text) or "\0" in text:
+        if _FOREIGN.search(text) or "\0" in text:
             return "the header is not text in UTF-8: convert the file with iconv -t UTF-8"
         if len(names) == 1 and (separator := next((sign for sign in ";\t|" if sign in text), None)) is not None:
             return f"the header has one column with {separator!r}: the separator of CSV is a comma"
@@ -134,7 +136,7 @@ class CsvFile:
 
     def _check_text(self, names: Sequence[str], text: Sequence[str]) -> None:
         whole = "".join(text)
-        if not _is_utf8(whole):
+        if _FOREIGN.search(whole):
             raise ValueError("the row is not text in UTF-8: convert the file with iconv -t UTF-8")
         if "\0" in whole:
             raise ValueError("the row has a NUL byte")
@@ -156,12 +158,3 @@ class CsvFile:
 def _is_quoted(cell: str) -> bool:
     plain = cell.strip(" \t")
     return len(plain) > 1 and plain[0] == plain[-1] == '"'
-
-
-def _is_utf8(text: str) -> bool:
-    """True if every byte of a text was read as UTF-8: other bytes became lone surrogates."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

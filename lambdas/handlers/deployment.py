@@ -57,7 +57,10 @@ def _answer_request(event: dict[str, Any], context: LambdaContext) -> dict[str, 
     pipeline = wiring_upkeep.pipeline()
     run = pipeline.begin_run(context.aws_request_id, make_countdown(context, _RESERVE_SECONDS))
     if event["RequestType"] == "Delete" and pipeline.tables.describe(pipeline.catalog_table) is None:
-        return _leave_tables(event, run)
+        # Nobody knows the stage's tables and keys any more, so they stay.
+        _remove_mappings(run)
+        logger.warning("the catalog does not exist, so no table is removed")
+        return {"PhysicalResourceId": event["PhysicalResourceId"]}
     if event["RequestType"] != "Delete":
         # Before anything else, also if this configuration was deployed before. A rollback passes: only a complete
         # deployment records its format.
@@ -117,13 +120,6 @@ def _deploy_tables(run: LifecycleRun, configuration: str, *, first: bool) -> dic
     if later:
         logger.warning("tables left to scheduled runs", tables=later, troubles=deployed.troubles)
     return {"TablesLeftToSchedule": str(len(later)), "Tables": ", ".join(later[:_NAMED])}
-
-
-def _leave_tables(event: dict[str, Any], run: LifecycleRun) -> dict[str, Any]:
-    """Answer a deletion without a catalog: nobody knows the stage's tables and keys any more, so they stay."""
-    _remove_mappings(run)
-    logger.warning("the catalog does not exist, so no table is removed")
-    return {"PhysicalResourceId": event["PhysicalResourceId"]}
 
 
 def _set_protection(event: dict[str, Any], run: LifecycleRun) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from botocore.exceptions import SSOTokenLoadError
 from aws.http.client import NoAnswer
 from aws.http.credentials import Credentials, NoCredentials
 from aws.http.roots import ROOTS_FILE
-from cli.account import SessionCredentials, make_lean_client
+from cli.account import find_credentials, make_lean_client
 
 NOW = datetime(2026, 3, 15, 12, tzinfo=UTC)
 
@@ -68,7 +68,7 @@ def test_a_proxy_of_the_environment_is_used(profile: Any, monkeypatch: pytest.Mo
 
 def test_the_keys_of_a_profile_are_used(profile: Any) -> None:
     session, _ = profile("aws_access_key_id = a", "aws_secret_access_key = b", "aws_session_token = c")
-    assert SessionCredentials(session).get() == Credentials("a", "b", "c")
+    assert find_credentials(session) == Credentials("a", "b", "c")
 
 
 def test_the_credentials_of_a_role_are_renewed_before_a_request(profile: Any) -> None:
@@ -83,9 +83,11 @@ def test_the_credentials_of_a_role_are_renewed_before_a_request(profile: Any) ->
     session._session._credentials = RefreshableCredentials(
         "a0", "b", "c", NOW + timedelta(minutes=1), renew, "a role", time_fetcher=lambda: NOW
     )
-    keys = SessionCredentials(session)
-    assert [keys.get(), keys.get()] == [Credentials("a1", "b", "c"), Credentials("a2", "b", "c")]
-    assert make_lean_client(session, dynamodb)._credentials.get().key == "a3"
+    assert [find_credentials(session), find_credentials(session)] == [
+        Credentials("a1", "b", "c"),
+        Credentials("a2", "b", "c"),
+    ]
+    assert make_lean_client(session, dynamodb)._credentials().key == "a3"
 
 
 def test_without_credentials_no_request_is_sent_and_the_reason_is_named(profile: Any) -> None:
@@ -101,4 +103,4 @@ def test_a_sign_in_that_has_ended_is_named(error: Exception) -> None:
             raise error
 
     with pytest.raises(NoCredentials, match="sign in again"):
-        SessionCredentials(Session()).get()
+        find_credentials(Session())

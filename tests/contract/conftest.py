@@ -77,7 +77,7 @@ def build(name: str, request: pytest.FixtureRequest) -> Engine:
 
 def make_lean_client(endpoint: str) -> LeanClient:
     """Make the lean client of an engine with HTTP."""
-    return LeanClient(endpoint, REGION, Provider(KEYS, SystemClock().now, lambda *_: b""))
+    return LeanClient(endpoint, REGION, Provider(KEYS, SystemClock().now, lambda *_: b"").get)
 
 
 @pytest.fixture(params=ENGINES)

@@ -26,7 +26,7 @@ NOTHING = RollupState([], [], [], None, [], [])
 
 
 def lean_of(endpoint: str) -> LeanClient:
-    return LeanClient(endpoint, REGION, Provider(KEYS, SystemClock().now, lambda *_: b""))
+    return LeanClient(endpoint, REGION, Provider(KEYS, SystemClock().now, lambda *_: b"").get)
 
 
 @pytest.fixture(params=["fake", *LEAN])

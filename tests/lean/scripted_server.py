@@ -80,7 +80,7 @@ class Server:
 def served(*steps: Step, clock: Callable[[], datetime] = lambda: NOW) -> Iterator[tuple[Server, LeanClient]]:
     server = Server(list(steps))
     try:
-        yield server, LeanClient(server.endpoint, "us-east-1", Provider(KEYS, clock, lambda *_: b""), clock)
+        yield server, LeanClient(server.endpoint, "us-east-1", Provider(KEYS, clock, lambda *_: b"").get, clock)
     finally:
         server.close()
 

@@ -104,7 +104,7 @@ def test_nobody_there_is_no_answer() -> None:
 
 def test_no_credentials_are_no_answer() -> None:
     with served() as (server, _):
-        client = LeanClient(server.endpoint, "us-east-1", Provider({}, lambda: NOW, lambda *_: b""))
+        client = LeanClient(server.endpoint, "us-east-1", Provider({}, lambda: NOW, lambda *_: b"").get)
         reply = client.call("Query", b"{}")
     assert isinstance(reply, NoAnswer)
     assert "AWS_ACCESS_KEY_ID" in reply.why

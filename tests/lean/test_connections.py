@@ -232,7 +232,7 @@ def test_the_roots_are_those_of_amazon_trust_services() -> None:
 
 
 def tls_client(endpoint: str) -> LeanClient:
-    return LeanClient(endpoint, "us-east-1", Provider(KEYS, lambda: NOW, lambda *_: b""))
+    return LeanClient(endpoint, "us-east-1", Provider(KEYS, lambda: NOW, lambda *_: b"").get)
 
 
 def roots_of(client: LeanClient) -> int:

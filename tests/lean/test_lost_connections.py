@@ -36,7 +36,7 @@ def opened(monkeypatch: pytest.MonkeyPatch, *connections: Any) -> LeanClient:
         return given
 
     monkeypatch.setattr(lean, "Connection", connect)
-    return LeanClient("http://127.0.0.1:1", "us-east-1", Provider(KEYS, lambda: NOW, lambda *_: b""), lambda: NOW)
+    return LeanClient("http://127.0.0.1:1", "us-east-1", Provider(KEYS, lambda: NOW, lambda *_: b"").get, lambda: NOW)
 
 
 def test_a_new_connection_that_ends_while_a_request_is_sent_gave_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:

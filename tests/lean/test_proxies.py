@@ -80,7 +80,7 @@ def test_bytes_pass_through_a_tunnel_as_they_are() -> None:
 def test_a_refusal_of_the_proxy_is_no_answer_with_its_reason(answer: bytes, reason: str) -> None:
     with proxy_that_answers(answer) as (address, _):
         client = LeanClient(
-            ENDPOINT, "us-east-1", Provider(KEYS, lambda: NOW, lambda *_: b""), proxy=f"http://{address}"
+            ENDPOINT, "us-east-1", Provider(KEYS, lambda: NOW, lambda *_: b"").get, proxy=f"http://{address}"
         )
         reply = client.call("Query", b"{}")
     assert isinstance(reply, NoAnswer)
@@ -141,4 +141,4 @@ def test_a_bundle_that_cannot_be_used_is_named(content: str | None, tmp_path: Pa
     if content is not None:
         bundle.write_text(content)
     with pytest.raises(ValueError, match=r"AWS_CA_BUNDLE: .*own\.pem is not a file of certificates"):
-        LeanClient(ENDPOINT, "us-east-1", Provider(KEYS, lambda: NOW, lambda *_: b""), authorities=str(bundle))
+        LeanClient(ENDPOINT, "us-east-1", Provider(KEYS, lambda: NOW, lambda *_: b"").get, authorities=str(bundle))

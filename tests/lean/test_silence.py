@@ -32,7 +32,7 @@ class Service:
         monkeypatch.setattr(connection, "monotonic", lambda: self.time)
         monkeypatch.setattr(lean, "Connection", self._connect)
         self.client = LeanClient(
-            "http://127.0.0.1:1", "us-east-1", Provider(KEYS, lambda: NOW, lambda *_: b""), lambda: NOW
+            "http://127.0.0.1:1", "us-east-1", Provider(KEYS, lambda: NOW, lambda *_: b"").get, lambda: NOW
         )
 
     def _connect(self, *_: Any) -> Any:

@@ -129,7 +129,7 @@ class LeanClient:
         return cls(
             endpoint,
             region,
-            Provider.of_process(lambda: datetime.now(UTC)),
+            Provider.of_process(lambda: datetime.now(UTC)).get,
             proxy=find_proxy(endpoint) if is_behind_proxy else None,
             authorities=os.environ.get("AWS_CA_BUNDLE"),
         )
@@ -235,7 +235,7 @@ class LeanClient:
     def _make_message(self, request: ServiceRequest) -> bytes:
         now = self._clock() + self._skew
         target = f"{_VERSION}.{request.operation}"
-        headers = self._signer.make_headers(target, request.body, now, self._credentials.get())
+        headers = self._signer.make_headers(target, request.body, now, self._credentials())
         return b"%sContent-Length: %d\r\n%s\r\n%s" % (self._head, len(request.body), headers, request.body)
 
     def _set_clock(self, answer: HttpAnswer) -> bool:

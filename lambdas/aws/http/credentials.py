@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Annotated, NamedTuple, Protocol
+from typing import Annotated, NamedTuple
 from urllib.parse import urlsplit
 
 import msgspec
@@ -31,12 +31,8 @@ class Credentials(NamedTuple):
     token: str | None = None
 
 
-class CredentialSource(Protocol):
-    """Finds the credentials of the next request."""
-
-    def get(self) -> Credentials:
-        """Return credentials that are valid now; NoCredentials if there are none."""
-        ...
+# Returns credentials that are valid now; NoCredentials if there are none.
+CredentialSource = Callable[[], Credentials]
 
 
 class _Answer(msgspec.Struct, rename="pascal"):

@@ -5,7 +5,6 @@ again and sends its changes to all targets of the feed.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
 
 import msgspec
 
@@ -17,33 +16,23 @@ from tidetable.layout import Key
 from tidetable.times import EPOCH
 
 
-class _Unread(msgspec.Struct, frozen=True):
-    """The line of a dead letter. ``begun`` and ``sequence`` are the position of the record (see Change.sequence)."""
+class UnreadRecord(msgspec.Struct, frozen=True):
+    """The line of a dead letter: a record, and the key of its item, which may have a newer state by now.
+
+    ``begun`` and ``sequence`` are the position of the record (see Change.sequence).
+    """
 
     table: str
     pk: str
     sk: str
-    kind: str
+    kind: ChangeKind
     sequence: str
     begun: int = 0
 
-
-def describe_unread(record: StreamRecord) -> bytes:
-    """Describe a record for a dead letter."""
-    item = record.item or {}
-    return msgspec.json.encode(
-        _Unread(record.table, item.get("pk", ""), item.get("sk", ""), record.kind or "", record.sequence, record.begun)
-    )
-
-
-class UnreadRecord(msgspec.Struct, frozen=True):
-    """A record of a dead letter: the key of its item, which may have a newer state by now."""
-
-    table: str
-    key: Key
-    kind: ChangeKind
-    sequence: str
-    begun: int
+    @property
+    def key(self) -> Key:
+        """The key of the item."""
+        return Key(self.pk, self.sk)
 
     def make_record(self, item: Item) -> StreamRecord:
         """Make the record of the item's present state.
@@ -54,17 +43,18 @@ class UnreadRecord(msgspec.Struct, frozen=True):
         return StreamRecord(self.sequence, self.kind, self.table, item, EPOCH, self.begun)
 
 
+def describe_unread(record: StreamRecord) -> bytes:
+    """Describe a record for a dead letter."""
+    item = record.item or {}
+    place = {"table": record.table, "pk": item.get("pk", ""), "sk": item.get("sk", "")}
+    return msgspec.json.encode(place | {name: getattr(record, name) for name in ("kind", "sequence", "begun")})
+
+
 def parse_unread(bodies: Sequence[bytes]) -> list[UnreadRecord]:
     """Parse the lines of a dead letter without a target; BadInvocation if they do not name records."""
     try:
-        lines = [msgspec.json.decode(body, type=_Unread) for body in bodies]
+        return [msgspec.json.decode(body, type=UnreadRecord) for body in bodies]
     except msgspec.MsgspecError as error:
         raise BadInvocation(
             f"a dead letter without a target must name records that could not be read: {error}"
         ) from error
-    if not all(line.kind in ("insert", "replace") for line in lines):
-        raise BadInvocation("a record that could not be read must be an insert or a replace")
-    return [
-        UnreadRecord(line.table, Key(line.pk, line.sk), cast("ChangeKind", line.kind), line.sequence, line.begun)
-        for line in lines
-    ]

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from tidetable.catalog import Backfill
 from tidetable.catalog_steps import list_open_backfills, lower_horizon
-from tidetable.config import Config, Stream
+from tidetable.config import Config
 from tidetable.config.bounds import MAX_OPEN_TABLES, MAX_UNITS
 from tidetable.config.demand import SHORTEST, list_demands
 from tidetable.errors import BadBackfill
@@ -186,18 +186,16 @@ def _find_quota_problems(requests: Sequence[Backfill], run: LifecycleRun) -> Ite
     spans = {(request.stream, request.start, request.end) for request in requests}
     for name in config.streams:
         spans |= {(name, other.start, other.end) for other in list_open_backfills(run.catalog, name, now)}
-    opened = sum(_count_tables(config.streams[name], start, end) for name, start, end in spans)
+    opened = 0
+    for name, start, end in spans:
+        stream = config.streams[name]
+        opened += (-(-(end - start) // SHORTEST[stream.period]) + 1) * count_tables(stream.layout)
     always, quota = sum(need.tables for need in list_demands(config)), config.lifecycle.table_quota
     if opened + always > quota:
         yield (
             f"with the backfills that are open it needs up to {opened} tables, and the configuration {always}: together more than"
             f" lifecycle.table_quota = {quota}; end a backfill first, or import the history in pieces"
         )
-
-
-def _count_tables(stream: Stream, start: datetime, end: datetime) -> int:
-    periods = -(-(end - start) // SHORTEST[stream.period]) + 1
-    return periods * count_tables(stream.layout)
 
 
 def _describe_unknown(stream: str, config: Config) -> str:
