@@ -97,7 +97,7 @@ def query(
     field: Annotated[str | None, typer.Option(help="The field to aggregate, or to draw.")] = None,
     by: Annotated[str | None, typer.Option(help="Aggregate: group by series or fields.")] = None,
     fill: Annotated[str | None, typer.Option(help="Aggregate: none, null, zero or previous for empty steps.")] = None,
-    id: Annotated[list[str] | None, typer.Option("--id", help="Only events of this id; may be repeated.")] = None,
+    id: Annotated[list[str] | None, typer.Option(help="Only events of this id; may be repeated.")] = None,
     explain: Annotated[
         bool, typer.Option("--explain", help="Show what would be read and its cost; read nothing.")
     ] = False,

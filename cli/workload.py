@@ -25,23 +25,17 @@ class Load:
     size: Annotated[int, typer.Option("--bytes", help="Bytes of an event as stored.", min=1, max=400_000)] = 1000
     batch: Annotated[int, typer.Option(help="Events per request.", min=1, max=10_000)] = 100
     reads: Annotated[float, typer.Option(help="Queries of recent events per second.", min=0)] = 1.0
-    read_bytes: Annotated[int, typer.Option("--read-bytes", help="Bytes that a query reads.", min=1)] = 8192
-    old_reads: Annotated[
-        float, typer.Option("--old-reads", help="Queries per second of events older than a day.", min=0)
-    ] = 0.0
+    read_bytes: Annotated[int, typer.Option(help="Bytes that a query reads.", min=1)] = 8192
+    old_reads: Annotated[float, typer.Option(help="Queries per second of events older than a day.", min=0)] = 0.0
     archive_days: Annotated[
-        int | None,
-        typer.Option("--archive-days", help="For how many days archives are kept; default: as the file says.", min=1),
+        int | None, typer.Option(help="For how many days archives are kept; default: as the file says.", min=1)
     ] = None
     in_index: Annotated[
-        list[str] | None,
-        typer.Option("--in-index", help="The share of events in an index, such as by_error=0.01; by default all."),
+        list[str] | None, typer.Option(help="The share of events in an index, such as by_error=0.01; by default all.")
     ] = None
     packed_bytes: Annotated[
         float | None,
-        typer.Option(
-            "--packed-bytes", help="Bytes of an event in a pack, of a stream with packs; default: a quarter.", min=1
-        ),
+        typer.Option(help="Bytes of an event in a pack, of a stream with packs; default: a quarter.", min=1),
     ] = None
     groups: Annotated[
         int, typer.Option(help="Groups, such as series, in a bucket of a rollup.", min=1, max=100_000)
