@@ -97,7 +97,7 @@ class Pipeline:
         return LeanClient.of_process()
 
     @cached_property
-    def store(self) -> LeanStore:
+    def store(self) -> ChunkStore:
         return LeanStore(self.dynamodb, settings.read_settings().catalog_table)
 
     @cached_property
