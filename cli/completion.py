@@ -82,7 +82,9 @@ def _ask(ctx: typer.Context, list_found: Callable[[Any], list[Any]]) -> list[Any
             # A completion does not read the variables that stand for options by itself.
             hints = get_type_hints(ApiTarget, include_extras=True)
             variables = {name: hint.__metadata__[0].envvar or "" for name, hint in hints.items()}
-            given = {name: ctx.params.get(name) or os.environ.get(variable) for name, variable in variables.items()}
+            given: dict[str, Any] = {
+                name: ctx.params.get(name) or os.environ.get(variable) for name, variable in variables.items()
+            }
             target = ApiTarget(**{name: value for name, value in given.items() if value})
             with open_client(target, policy=Policy(retry_for=0, exit_timeout=0)) as client:
                 found.extend(list_found(client))

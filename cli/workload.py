@@ -66,8 +66,10 @@ class Load:
             workload = replace(workload, by_key=config.api.by_key, keeping=config.find_keeping(policy.name))
         shares = read_shares(workload.stream, self.in_index or [])
         packed = self.packed_bytes or workload.packed_bytes
-        requests = {"series_per_request": self.series_per_request, "seconds_per_request": self.seconds_per_request}
-        return replace(workload, index_shares=shares, groups=self.groups, packed_bytes=packed, **requests)
+        workload = replace(workload, index_shares=shares, groups=self.groups, packed_bytes=packed)
+        return replace(
+            workload, series_per_request=self.series_per_request, seconds_per_request=self.seconds_per_request
+        )
 
 
 def read_workload(folder: Path, config: Config | None = None) -> Workload:

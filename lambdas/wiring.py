@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from tidetable.ingest.marks import Marks
     from tidetable.ingest.recent_periods import RecentPeriods
     from tidetable.ingest.request import Ingest
+    from tidetable.large.chunks import ChunkStore
     from tidetable.large.shrink import LargeValueServices
     from tidetable.large.unpack import Unpacker
     from tidetable.query import Reader, Seal

@@ -74,7 +74,7 @@ def test_a_request_that_is_to_be_repeated_without_credentials_gave_no_answer(mon
             raise NoCredentials("expired")
         return given.pop()
 
-    client._credentials = SimpleNamespace(get=get)
+    client._credentials = get
     assert client.call("Query", b"{}") == NoAnswer("expired")
 
 

@@ -56,5 +56,5 @@ def parse_unread(bodies: Sequence[bytes]) -> list[UnreadRecord]:
         return [msgspec.json.decode(body, type=UnreadRecord) for body in bodies]
     except msgspec.MsgspecError as error:
         raise BadInvocation(
-            f"a dead letter without a target must name records that could not be read: {error}"
+            f"a dead letter without a target must name records that could not be read, each an insert or a replace: {error}"
         ) from error
