@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from aws.zstd import Zstd
 from tidetable.events import Event, Item
+from tidetable.exact_json import canonical_lines
 from tidetable.layout import Layout, Packing
 from tidetable.packs import OpenedItem, Settled, make_packs, open_item, walk_packs
+from tidetable.packs.numbers import settle_lines
 
 NOON = datetime(2026, 3, 5, 12, tzinfo=UTC)
 TIMELY = Layout("time", 1, "id", 3600, pack=Packing(60, 65_536))
@@ -72,3 +75,8 @@ def rows(runs: Iterable[object]) -> Iterator[tuple[str, Settled]]:
     """The events of runs, as single rows."""
     for run in runs:
         yield from zip(run.places, run.copies, strict=True)  # type: ignore[attr-defined]
+
+
+def write_lines(values: Sequence[Any]) -> bytes:
+    """Write values as a column of a pack."""
+    return settle_lines(canonical_lines(values), values)

@@ -9,11 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from tests.packs.table import write_lines
 from tidetable.exact_json import canonical_json, decode_json
 from tidetable.ingest.verdicts import hash_content
 from tidetable.packs import DamagedPack, decode_body, encode_body
 from tidetable.packs.body import DECODE
-from tidetable.packs.numbers import encode_lines
+from tidetable.packs.partial import PartialPack
 
 T = "2026-03-05T12:00:00.000000Z"
 
@@ -93,21 +94,79 @@ def test_an_id_of_its_own_among_derived_ones_takes_its_own_room_alone() -> None:
     assert len(body(*mixed)) - len(body(*derived)) == 16 + 1
 
 
-def test_an_id_that_does_not_follow_from_what_is_kept_is_kept_itself() -> None:
+@pytest.mark.parametrize(
+    ("sent", "kept", "zeros", "ids"),
+    [
+        (["18.5", "19.0", "19.50", "20"], ["18.5", "19", "19.5", "20"], [b"\0\1\1\0"], 0),
+        (["1.0", "-2.00", "0.0", "100"], ["1", "-2", "0", "100"], [b"\1\2\1\0"], 0),
+        (["1.5", "2.500", "null", '"3.0"'], ["1.5", "2.5", "null", '"3.0"'], [b"\0\2\0\0"], 0),
+        (["1.5", "2.5", "30", "40"], ["1.5", "2.5", "30", "40"], [], 0),
+        # An exponent, a sign of zero, and a number inside of a list are not described by zeros.
+        (["1.5", "1E+3", "2.50", "4"], ["1.5", "1000", "2.5", "4"], [b"\0\0\1\0"], 1),
+        (["1.5", "-0.0", "2.50", "4"], ["1.5", "0", "2.5", "4"], [b"\0\0\1\0"], 1),
+        (["1.5", "[2.50]", "3", "4"], ["1.5", "[2.5]", "3", "4"], [], 1),
+        # More zeros than a byte counts.
+        (["1.5", f"1.{'0' * 256}", "3", "4"], ["1.5", "1", "3", "4"], [], 1),
+        (["1.5", f"1.{'0' * 255}", "3", "4"], ["1.5", "1", "3", "4"], [b"\0\xff\0\0"], 0),
+    ],
+    ids=["both", "whole", "others", "none", "exponent", "sign", "inside", "too many", "many"],
+)
+def test_ids_are_derived_from_numbers_as_they_were_sent(
+    sent: list[str], kept: list[str], zeros: list[bytes], ids: int
+) -> None:
     """Ingest derives ids from the sent text, but 19.0 is answered as 19."""
-    datas = [decode_json(text) for text in ('{"v":18.5}', '{"v":19.0}', '{"v":19.5}')]
-    rows = [(T, "s", hash_content("s", T, data), data) for data in datas]
-    decoded = decode_body(body(*rows))
-    assert list(decoded.ids) == [id for _, _, id, _ in rows]
-    assert list(decoded.texts) == ['{"v":18.5}', '{"v":19}', '{"v":19.5}']
+    datas = [decode_json(f'{{"v":{text}}}') for text in sent]
+    rows = [(f"2026-03-05T12:00:0{n}.000000Z", "s", data) for n, data in enumerate(datas)]
+    encoded = body(*[(time, series, hash_content(series, time, data), data) for time, series, data in rows])
+    decoded = decode_body(encoded)
+    assert list(decoded.ids) == [hash_content(series, time, data) for time, series, data in rows]
+    assert list(decoded.texts) == [f'{{"v":{text}}}' for text in kept]
+    assert DECODE(encoded).zeros == zeros
+    assert len(DECODE(encoded).id_bytes) == 16 * ids
+    partial = PartialPack(encoded, 2)
+    assert (list(partial.ids), list(partial.texts)) == (list(decoded.ids), list(decoded.texts))
+    if not any("[" in text for text in sent):
+        assert [str(value) for value in partial.read_field("v")] == [
+            {"null": "None"}.get(text, text.strip('"')) for text in kept
+        ]
 
 
-def test_the_format_is_what_earlier_versions_wrote() -> None:
+def test_ids_that_are_not_derived_need_no_zeros() -> None:
+    datas = [decode_json(text) for text in ('{"v":18.50}', '{"v":19.0}')]
+    encoded = body(*[(T, "s", str(n), data) for n, data in enumerate(datas)])
+    assert DECODE(encoded).zeros == []
+    assert list(decode_body(encoded).texts) == ['{"v":18.5}', '{"v":19}']
+
+
+@pytest.mark.parametrize("zeros", [[b"\1"], [b"\1\0\1"], [b"\1\0", b"\1\0"]])
+def test_zeros_of_other_lines_are_damage(zeros: list[bytes]) -> None:
+    datas = [decode_json(text) for text in ('{"v":18.50}', '{"v":19.0}')]
+    encoded = body(*[(T, "s", hash_content("s", T, data), data) for data in datas])
+    assert DECODE(encoded).zeros == [b"\1\1"]
+    damaged = msgspec.msgpack.encode(replace(DECODE(encoded), zeros=zeros))
+    with pytest.raises(DamagedPack, match="its body cannot be read"):
+        decode_body(damaged)
+    with pytest.raises(DamagedPack, match="its body cannot be read"):
+        PartialPack(damaged, 2)
+
+
+FORMAT_1 = (
+    "9db2323032362d30332d30355431323a30303a30ab302e3030300a312e353030a43030305a92a173a17492000100c40092a161a162909191a1769091"
+    "c405310a322e3590"
+)
+FORMAT_2 = (
+    "9eb2323032362d30332d30355431323a30303a30ab302e3030300a312e353030a43030305a92a173a17492000100c40092a161a162909191a1769091"
+    "c405310a322e359090"
+)
+
+
+@pytest.mark.parametrize(("number", "written"), [(1, FORMAT_1), (2, FORMAT_2)])
+def test_the_format_is_what_earlier_versions_wrote(number: int, written: str) -> None:
     """Every written pack must stay readable; a change of the format needs a new number and a new case here."""
     rows: list[tuple[str, str, str, dict[str, Any]]] = [(T, "s", "a", {"v": 1})]
     rows.append(("2026-03-05T12:00:01.500000Z", "t", "b", {"v": Decimal("2.5")}))
-    assert body(*rows).hex() == FORMAT_1
-    decoded = decode_body(bytes.fromhex(FORMAT_1))
+    assert body(*rows).hex() == FORMAT_2
+    decoded = decode_body(bytes.fromhex(written), number)
     assert [list(column) for column in decoded[:4]] == [
         ["2026-03-05T12:00:00.000000Z", "2026-03-05T12:00:01.500000Z"],
         ["s", "t"],
@@ -115,12 +174,7 @@ def test_the_format_is_what_earlier_versions_wrote() -> None:
         ['{"v":1}', '{"v":2.5}'],
     ]
     assert decoded.ats is None
-
-
-FORMAT_1 = (
-    "9db2323032362d30332d30355431323a30303a30ab302e3030300a312e353030a43030305a92a173a17492000100c40092a161a162909191a1769091"
-    "c405310a322e3590"
-)
+    assert PartialPack(bytes.fromhex(written), number).read_field("v") == [1, Decimal("2.5")]
 
 
 def test_a_column_that_is_longer_than_the_others_is_damage() -> None:
@@ -168,9 +222,9 @@ def test_columns_that_differ_in_length_are_damage() -> None:
 
 def test_a_later_format_is_refused_by_its_number() -> None:
     with pytest.raises(
-        DamagedPack, match="it is of the format 2, this reads the format 1; deploy the version that wrote it"
+        DamagedPack, match="it is of the format 3, this reads the format 2; deploy the version that wrote it"
     ):
-        decode_body(body((T, "s", "a", {})), 2)
+        decode_body(body((T, "s", "a", {})), 3)
 
 
 def test_canonical_text_is_in_the_order_of_the_names() -> None:
@@ -182,4 +236,4 @@ def test_canonical_text_is_in_the_order_of_the_names() -> None:
 @pytest.mark.parametrize("values", [[Decimal("-0")], [{"n": Decimal("-0")}], [{"n": [Decimal("-0"), "x"]}]])
 def test_a_zero_has_no_sign(values: list[Any]) -> None:
     """DynamoDB answers a negative zero as 0."""
-    assert encode_lines(values) in (b"0\n", b'{"n":0}\n', b'{"n":[0,"x"]}\n')
+    assert write_lines(values) in (b"0\n", b'{"n":0}\n', b'{"n":[0,"x"]}\n')

@@ -8,13 +8,13 @@ import msgspec
 import pytest
 
 from aws.zstd import Zstd
+from tests.packs.table import write_lines
 from tidetable.events import Event
 from tidetable.exact_json import decode_json
 from tidetable.ingest.verdicts import hash_content
 from tidetable.layout import Layout, Packing
 from tidetable.packs import make_packs, open_item
 from tidetable.packs.body import DamagedPack, decode_body, encode_body
-from tidetable.packs.numbers import encode_lines
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 TIME = "2026-03-01T12:00:00.000000Z"
@@ -83,6 +83,6 @@ def test_of_two_events_with_one_key_the_last_is_in_the_pack() -> None:
 def test_numbers_are_written_as_dynamodb_answers_them() -> None:
     texts = ["1.50", "1E3", "-0", "2.0", "0.0000001", "10"]
     wanted = b"1.5\n1000\n0\n2\n0.0000001\n10\n"
-    assert encode_lines([decode_json(text) for text in texts]) == wanted
-    assert encode_lines([decode_json("2.0"), decode_json("10.50")]) == b"2\n10.5\n"
-    assert encode_lines(["a", decode_json("1.50")]) == b'"a"\n1.5\n'
+    assert write_lines([decode_json(text) for text in texts]) == wanted
+    assert write_lines([decode_json("2.0"), decode_json("10.50")]) == b"2\n10.5\n"
+    assert write_lines(["a", decode_json("1.50")]) == b'"a"\n1.5\n'

@@ -6,14 +6,13 @@ import pytest
 from msgspec import Raw
 
 from tests.ingest.streams import NOW, QUAKES
-from tests.packs.table import TIMELY, ZSTD, event
+from tests.packs.table import TIMELY, ZSTD, event, write_lines
 from tidetable.ingest.batches import SentBatch, check_batch
 from tidetable.ingest.bodies import Sent
 from tidetable.ingest.context import RequestContext, StreamRules
 from tidetable.ingest.verdicts import hash_content
 from tidetable.layout import Layout
 from tidetable.packs import encode_body, make_packs, open_item, walk_packs
-from tidetable.packs.numbers import encode_lines
 from tidetable.window import Window
 
 TIME = "2026-03-05T12:00:00.000000Z"
@@ -42,8 +41,8 @@ def test_values_that_were_not_decoded_are_kept_as_they_would_be_answered(name: s
     values = [Sent("s", data={"z": Raw(b"1.0"), "v": Raw(value)}) for value in sent]
     context = RequestContext(QUAKES, StreamRules.of(QUAKES, QUAKES.layout), Window.of(QUAKES, NOW), NOW)
     rows = check_batch(context, SentBatch.of_values(values)).datas
-    assert encode_lines([row["v"] for row in rows]).split(b"\n") == [*kept, b""]
-    assert encode_lines(rows).split(b"\n") == [*[b'{"v":%s,"z":1}' % value for value in kept], b""]
+    assert write_lines([row["v"] for row in rows]).split(b"\n") == [*kept, b""]
+    assert write_lines(rows).split(b"\n") == [*[b'{"v":%s,"z":1}' % value for value in kept], b""]
 
 
 def test_values_that_were_decoded_are_kept_as_they_would_be_answered() -> None:
@@ -59,8 +58,8 @@ def test_values_that_were_decoded_are_kept_as_they_would_be_answered() -> None:
         {"b": 1, "a": 2},
     ]
     lines = ["1.5", "2", '"1.50"', "true", "null", "0.0000001", "0", "[2]", '{"a":2,"b":1}', ""]
-    assert encode_lines(values).decode().split("\n") == lines
-    assert encode_lines([1, None, True, "x"]) == b'1\nnull\ntrue\n"x"\n'
+    assert write_lines(values).decode().split("\n") == lines
+    assert write_lines([1, None, True, "x"]) == b'1\nnull\ntrue\n"x"\n'
 
 
 def encode_ids(*ids: str) -> bytes:

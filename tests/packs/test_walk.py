@@ -152,7 +152,7 @@ def test_a_late_event_into_a_bucket_that_is_long_past_is_found_by_its_time() -> 
 @pytest.mark.parametrize("ascending", [False, True])
 @pytest.mark.parametrize(
     "damage",
-    [{"pack": b""}, {"pack": b"no frame"}, {"format": 2}, {"format": 0}, {"sk": "2026-03-05T12:00:30.000000Z#s#x"}],
+    [{"pack": b""}, {"pack": b"no frame"}, {"format": 3}, {"format": 0}, {"sk": "2026-03-05T12:00:30.000000Z#s#x"}],
     ids=["empty", "no frame", "a later format", "no format", "a plain item's key"],
 )
 def test_a_damaged_pack_costs_itself_and_is_told(damage: dict[str, object], ascending: bool) -> None:

@@ -9,16 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import sha256
 from itertools import repeat
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
 from tidetable.errors import TidetableError
 from tidetable.events import JsonObject
-from tidetable.packs.numbers import encode_lines
+from tidetable.exact_json import canonical_lines
+from tidetable.packs.numbers import settle_lines
 from tidetable.times import TEXT_LENGTH
 
-FORMAT = 1
+# Bodies of the format 1 have no ``zeros``.
+FORMATS = (1, 2)
+FORMAT = FORMATS[-1]
 # If events have more shapes (sets of field names) than this, they are kept as rows.
 _MOST_SHAPES = 8
 # At least one of the first 8 ids must be derived from its event's content; otherwise the other ids are not checked.
@@ -26,6 +29,8 @@ _SAMPLE = 8
 _ENDS = ("000000Z", "000Z", "Z")
 _HEX = frozenset("0123456789abcdef")
 _DIGITS = 32
+# A byte counts the zeros of a number.
+_MOST_ZEROS = 255
 _UUID = 36
 TEXT, HEXADECIMAL, UUIDS, DERIVED, DERIVED_TIMELESS = range(5)
 _QUOTE = msgspec.json.Encoder().encode
@@ -53,7 +58,8 @@ class PackColumns(NamedTuple):
 class PackBody(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """The fields of a body. ``shapes`` are lists of the field names of events, None for events that are kept as rows.
 
-    ``columns`` are in the order of the shapes and of their names.
+    ``columns`` are in the order of the shapes and of their names. ``zeros`` are empty, or as many: how many zeros each
+    number of a column was sent with at the end of its fraction, a byte per line. Only derived ids need them.
     """
 
     before: str
@@ -69,6 +75,7 @@ class PackBody(msgspec.Struct, array_like=True, frozen=True, gc=False):
     which_shape: list[int]
     columns: list[bytes]
     ats: list[int]
+    zeros: list[bytes] = []
 
 
 _ENCODE = msgspec.msgpack.Encoder().encode
@@ -89,9 +96,12 @@ def encode_body(
     after = next(end for end in _ENDS if all(map(str.endswith, times, repeat(end))))
     before = _find_common_start(times[0][: TEXT_LENGTH - len(after)], times[-1])
     shapes, shape_numbers = _find_shapes(datas)
-    columns = _encode_columns(shapes, shape_numbers, datas)
+    encoded = _encode_columns(shapes, shape_numbers, datas)
+    columns = [column for column, _ in encoded]
+    zeros = [_count_zeros(*column) for column in encoded]
+    written = list(map(_write_zeros, columns, zeros))
     kind, id_bytes, id_texts, others = _pack_ids(
-        times, series, ids, lambda: decode_texts(shapes, shape_numbers, columns, count)
+        times, series, ids, lambda: decode_texts(shapes, shape_numbers, written, count)
     )
     return _ENCODE(
         PackBody(
@@ -108,13 +118,14 @@ def encode_body(
             shape_numbers,
             columns,
             [] if ats is None else list(ats),
+            zeros if kind in _DERIVE and any(zeros) else [],
         )
     )
 
 
 def decode_body(body: bytes, format: int = FORMAT) -> PackColumns:
     """Decode the events of a body that ``encode_body`` wrote; DamagedPack for any other bytes."""
-    if format != FORMAT:
+    if format not in FORMATS:
         raise DamagedPack(
             f"it is of the format {format}, this reads the format {FORMAT}; deploy the version that wrote it"
         )
@@ -144,9 +155,12 @@ def read_times(body: PackBody) -> list[str]:
 
 def _encode_columns(
     shapes: Sequence[Sequence[str] | None], shape_numbers: Sequence[int], datas: Sequence[JsonObject]
-) -> list[bytes]:
-    """Encode the columns of each shape's fields, or its rows, as lines of JSON. The last line has no line break."""
-    columns: list[bytes] = []
+) -> list[tuple[bytes, bytes]]:
+    """Encode the columns of each shape's fields, or its rows, as lines of JSON: as DynamoDB answers them, and as sent.
+
+    The last line has no line break.
+    """
+    lists: list[Sequence[Any]] = []
     for number, shape in enumerate(shapes):
         rows = (
             [data for data, shape_number in zip(datas, shape_numbers, strict=True) if shape_number == number]
@@ -154,10 +168,34 @@ def _encode_columns(
             else datas
         )
         if shape is None:
-            columns.append(encode_lines(rows)[:-1])
+            lists.append(rows)
         else:
-            columns += [encode_lines([row[name] for row in rows])[:-1] for name in shape]
-    return columns
+            lists += [[row[name] for row in rows] for name in shape]
+    sent = map(canonical_lines, lists)
+    return [(settle_lines(text, values)[:-1], text[:-1]) for text, values in zip(sent, lists, strict=True)]
+
+
+def _count_zeros(column: bytes, sent: bytes) -> bytes:
+    """Count the zeros that each number of a column was sent with at the end of its fraction; empty if it has none."""
+    if column == sent:
+        return b""
+    zeros = bytearray()
+    for line, text in zip(column.split(b"\n"), sent.split(b"\n"), strict=True):
+        count = len(text) - len(line) - (b"." not in line)
+        zeros.append(count if 0 < count <= _MOST_ZEROS and _add_zeros(line, count) == text else 0)
+    return bytes(zeros) if any(zeros) else b""
+
+
+def _write_zeros(column: bytes, zeros: bytes) -> bytes:
+    """Write the zeros at the end of the numbers of a column again."""
+    if not zeros:
+        return column
+    lines = zip(column.split(b"\n"), zeros, strict=True)
+    return b"\n".join([_add_zeros(line, count) if count else line for line, count in lines])
+
+
+def _add_zeros(line: bytes, count: int) -> bytes:
+    return line + (b"0" if b"." in line else b".0") + b"0" * (count - 1)
 
 
 def _find_common_start(first: str, last: str) -> str:
@@ -242,8 +280,8 @@ def _pack_ids(
     """Encode the ids in the form that takes the least space. Ids that can be derived from the content are not kept.
 
     The last value lists the events to which the bytes belong, if they do not belong to all events. An id is derived
-    from the sent JSON. If the event has a number such as ``19.0``, which DynamoDB answers as 19, the id cannot be
-    derived from the pack's JSON.
+    from the sent JSON: ``texts`` have numbers such as ``19.0``, which DynamoDB answers as 19. If an event has one inside
+    of a list or an object, its id is kept.
     """
     joined = "".join(ids)
     if len(joined) == _DIGITS * len(ids) and {*map(len, ids)} == {_DIGITS} and set(joined) <= _HEX:
@@ -262,6 +300,9 @@ def _pack_ids(
 
 
 def unpack_ids(body: PackBody, times: Sequence[str], series: Sequence[str], texts: Sequence[str]) -> list[str]:
+    if body.zeros:
+        written = [_write_zeros(*column) for column in zip(body.columns, body.zeros, strict=True)]
+        texts = decode_texts(body.shapes, body.which_shape, written, len(times))
     if body.ids == TEXT:
         return body.id_texts
     together = body.id_bytes.hex()

@@ -21,13 +21,13 @@ _FLAT = frozenset({str, int, bool, type(None)})
 _PLAIN = frozenset({int, bool, type(None), Decimal, Raw})
 
 
-def encode_lines(values: Sequence[Any]) -> bytes:
-    """Encode JSON values as canonical text, one line per value, with numbers as DynamoDB answers them.
+def settle_lines(text: bytes, values: Sequence[Any]) -> bytes:
+    """Write the numbers of ``canonical_lines(values)`` as DynamoDB answers them.
 
     DynamoDB answers a number without exponent and without needless zeros: ``1.50`` as 1.5 and ``1E+3`` as 1000. Values
     may be ``Raw``, or objects with ``Raw`` fields, as a batch has them.
     """
-    text, kinds = canonical_lines(values), set(map(type, values))
+    kinds = set(map(type, values))
     if kinds <= _FLAT or are_texts(text, len(values)):
         return text
     if kinds <= _PLAIN and not (b"E" in text or b'"' in text):
@@ -38,7 +38,7 @@ def encode_lines(values: Sequence[Any]) -> bytes:
 
 
 def settle_text(data: Any) -> str:
-    """Write one JSON value in the form of ``encode_lines``, without the end of the line."""
+    """Write one JSON value in the form of ``settle_lines``, without the end of the line."""
     return canonical_json(_settle_value(data)).decode()
 
 

@@ -17,6 +17,7 @@ from tidetable.packs.body import (
     DERIVED,
     DERIVED_TIMELESS,
     FORMAT,
+    FORMATS,
     HEXADECIMAL,
     TEXT,
     UUIDS,
@@ -42,7 +43,7 @@ class PartialPack:
     """
 
     def __init__(self, body: bytes, format: int) -> None:
-        if format != FORMAT:
+        if format not in FORMATS:
             raise DamagedPack(
                 f"it is of the format {format}, this reads the format {FORMAT}; deploy the version that wrote it"
             )
@@ -122,11 +123,14 @@ class PartialPack:
         counts = [body.which_shape.count(number) for number in range(len(body.shapes))]
         if not body.which_shape:
             counts = [self.count]
-        columns = iter(body.columns)
+        zeros = body.zeros or [b""] * len(body.columns)
+        if len(zeros) != len(body.columns):
+            raise ValueError("its zeros are not of its columns")
+        columns = zip(body.columns, zeros, strict=True)
         for shape, count in zip(body.shapes, counts, strict=False):
             for _ in (None,) if shape is None else shape:
-                column = next(columns, None)
-                if column is None or column.count(b"\n") + 1 != count:
+                column, zeros_of = next(columns, (None, b""))
+                if column is None or column.count(b"\n") + 1 != count or len(zeros_of) not in (0, count):
                     raise ValueError("its columns differ in length")
                 if not column.isascii():
                     column.decode()
