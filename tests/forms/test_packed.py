@@ -36,9 +36,12 @@ def refuse_damage(item: Item) -> None:
 
 
 def read_unit(
-    unit: PackUnit, items: Sequence[Item], edges: Sequence[str | None]
+    unit: PackUnit, items: Sequence[Item], edges: Sequence[str | None], ats: dict[Identity, int] | None = None
 ) -> Iterator[tuple[Identity, dict[str, Any] | Item]]:
-    """Give items to a unit in the order of their keys, some before each edge, and read what it settles."""
+    """Give items to a unit in the order of their keys, some before each edge, and read what it settles.
+
+    ``ats`` gets the times when the events were accepted.
+    """
     ordered = sorted(items, key=lambda item: item["sk"])
     given_items = 0
     last = ""
@@ -50,11 +53,13 @@ def read_unit(
         for opened, end in unit.settle_before(None if moment is None else stored_time(moment)):
             assert end >= last
             for each in opened:
-                names = zip(each.columns.times, each.columns.series, each.columns.ids, strict=True)
-                for number, (time, series, id) in enumerate(names):
+                names = zip(each.columns.times, each.columns.series, each.columns.ids, each.list_ats(), strict=True)
+                for number, (time, series, id, at) in enumerate(names):
                     assert last <= time < end
                     values = {path: column[number] for path, column in each.columns.values.items()}
                     yield (datetime.fromisoformat(time), series, id), values if each.item is None else each.item
+                    if ats is not None:
+                        ats[datetime.fromisoformat(time), series, id] = at
             last = end
 
 
@@ -68,12 +73,24 @@ def read_unit(
     SECONDS,
     st.lists(SECONDS, max_size=3),
     st.sampled_from([1, 4, 200_000]),
+    st.booleans(),
 )
 def test_each_event_comes_once_in_the_copy_that_was_accepted_last(
-    by: Any, shards: int, size: int, requests: Any, one: float, other: float, steps: list[float], together: int
+    by: Any,
+    shards: int,
+    size: int,
+    requests: Any,
+    one: float,
+    other: float,
+    steps: list[float],
+    together: int,
+    restored: bool,
 ) -> None:
+    """Restored: the table also has packs of the events that count, which were accepted at different times."""
     layout = Layout(by[0], shards, by[1], 3600 if by[0] == "time" else 0, pack=Packing(SPAN, size))
     history = History(layout, requests)
+    if restored:
+        history.restore()
     start, end = (NOON + timedelta(seconds=seconds) for seconds in (min(one, other), max(one, other)))
     edges = [stored_time(NOON + timedelta(seconds=seconds)) for seconds in sorted(steps)]
     with pytest.MonkeyPatch.context() as patch:
@@ -88,7 +105,9 @@ def test_each_event_comes_once_in_the_copy_that_was_accepted_last(
             bounds = stored_time(start), stored_time(end)
             fields = ("a", "a.b", "c")
             unit = PackUnit(layout, SPAN, *bounds, fields, ZSTD, refuse_damage, lambda: None)
-            found = list(read_unit(unit, items, [*edges, None]))
+            ats: dict[Identity, int] = {}
+            found = list(read_unit(unit, items, [*edges, None], ats))
+            assert ats == {identity: history.counting[identity][0] for identity in expected}
             assert sorted(identity for identity, _ in found) == sorted(expected)
             for identity, values in found:
                 data = values.get("data")

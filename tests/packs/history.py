@@ -9,9 +9,10 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from tests.packs.table import NOON, PackTable
+from tests.packs.table import NOON, ZSTD, PackTable
 from tidetable.events import Event
 from tidetable.layout import Layout
+from tidetable.packs import make_packs
 
 SPAN = 60
 # Times around the edges of the span and of a bucket; instants repeat often.
@@ -54,3 +55,14 @@ class History:
                 else:
                     self.table.send(some, at)
                 self.counting |= {(each.time, each.series, each.id): (at, each.data) for each in some}
+
+    def restore(self) -> None:
+        """Write the events that count anew, as a restore into a table that still exists does."""
+        layout = self.table.layout
+        items = [
+            layout.make_item(Event(series, time, id, data), at=at)
+            for (time, series, id), (at, data) in self.counting.items()
+        ]
+        made = make_packs(items, layout, ZSTD)
+        for item in [pack.item for pack in made.packs]:
+            self.table.items.setdefault((item["pk"], item["sk"]), item)

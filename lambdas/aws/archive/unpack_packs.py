@@ -13,7 +13,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
-from itertools import repeat
 from json.encoder import encode_basestring as quote
 from typing import TYPE_CHECKING, Any
 
@@ -180,9 +179,8 @@ class _Pass:
                 yield item["sk"], encode_item(whole), measure_outside(whole)
             return
         by_time, suffix_of = self.layout.partition_by == "time", self.layout.compute_suffix
-        ats = opened.ats if opened.ats is not None else repeat(opened.at)
         for time, series, id, at, data in zip(
-            columns.times, columns.series, columns.ids, ats, columns.values[DATA], strict=False
+            columns.times, columns.series, columns.ids, opened.list_ats(), columns.values[DATA], strict=True
         ):
             place = f"{time}#{escape(series)}#{escape(id)}" if by_time else f"{time}#{escape(id)}"
             pk = quote(f"{logical}#{suffix_of(series, id)}")

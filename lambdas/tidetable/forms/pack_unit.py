@@ -98,8 +98,7 @@ class PackUnit:
             return found
         if first >= last:
             return None
-        ats = None if found.ats is None else found.ats[first:last]
-        return found._replace(columns=columns.cut(first, last), ats=ats)
+        return found.cut(first, last)
 
     def _drop_passed(self) -> None:
         self._held = [held for held in self._held if held[0] >= self._low]

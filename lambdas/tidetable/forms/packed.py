@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
+from itertools import compress
 from operator import add
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -110,6 +111,20 @@ class Opened(NamedTuple):
     ats: Sequence[int] | None = None
     item: Item | None = None
 
+    def list_ats(self) -> Sequence[int]:
+        """List the time when each event was accepted."""
+        return [self.at] * len(self.columns) if self.ats is None else self.ats
+
+    def cut(self, start: int, end: int) -> Opened:
+        """Return the events from ``start`` up to ``end``."""
+        ats = None if self.ats is None else self.ats[start:end]
+        return self._replace(columns=self.columns.cut(start, end), ats=ats)
+
+    def where(self, flags: Flags) -> Opened:
+        """Return the events whose flag is true."""
+        ats = None if self.ats is None else list(compress(self.ats, flags))
+        return self._replace(columns=self.columns.where(flags), ats=ats)
+
 
 # Returns the data of a pack's events as texts. Raises ValueError for a damaged column.
 Render = Callable[["PartialPack"], Sequence[str]]
@@ -209,4 +224,4 @@ def _settle_cluster(opened: list[Opened], cluster: Sequence[int]) -> None:
                 lost.setdefault(loser[2], set()).add(loser[3])
     for number, places in lost.items():
         flags: Flags = [place not in places for place in range(len(marks[number]))]
-        opened[number] = opened[number]._replace(columns=opened[number].columns.where(flags))
+        opened[number] = opened[number].where(flags)
