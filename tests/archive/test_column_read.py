@@ -27,7 +27,7 @@ from tidetable.archive.wire import (
 )
 from tidetable.conditions import ANY, Condition, NameConditions
 from tidetable.events import Event
-from tidetable.layout import Layout
+from tidetable.layout import Layout, escape
 from tidetable.ports import ArchiveColumns, WholeRange
 from tidetable.times import to_text
 
@@ -46,8 +46,8 @@ VALUE = st.one_of(
 )
 EVENT = st.tuples(
     st.sampled_from([0, 0.000001, 1, 60, 3599, 3600, 4000]),
-    st.sampled_from(["s", "t#", 'é%"']),
-    st.sampled_from(["a", "b#", "0123456789abcdef", "fedcba9876543210"]),
+    st.sampled_from(["s", "s!", "t#", 'é%"']),
+    st.sampled_from(["a", "a!", "b#", "0123456789abcdef", "fedcba9876543210"]),
     st.dictionaries(st.sampled_from(["n", "mag", "kind", "on", "deep", "x"]), VALUE, max_size=4),
 )
 NAMES = st.sampled_from(
@@ -160,6 +160,13 @@ def test_pages_have_each_event_that_is_chosen_once_and_exactly(
         assert list(page.times) == sorted(page.times)
         assert page.reached is None or not page.times or page.times[-1] <= page.reached
         named = page.ids if ids else [""] * len(page.times)
+        if ids:
+            # The statistics first and last take the ends of a page.
+            places = [
+                (time, escape(series), escape(id))
+                for time, series, id in zip(page.times, page.series, named, strict=True)
+            ]
+            assert ["#".join(place) for place in places] == sorted(map("#".join, places))
         for number, (time, series, id) in enumerate(zip(page.times, page.series, named, strict=True)):
             found.append((time, series, id, [page.values[path][number] for path in fields]))
     if ids:
@@ -240,3 +247,22 @@ def test_of_large_events_no_more_are_read_than_a_page_holds(monkeypatch: pytest.
     assert [id for page in pages for id in page.ids] == [f"{n}" for n in range(100)]
     assert max(read) <= 10, "an event has 4,000 bytes"
     assert sum(sizes) < 300, "few events are read twice"
+
+
+@pytest.mark.parametrize("by", ["time", "series"])
+def test_events_of_one_time_come_in_the_order_of_all_events(by: str) -> None:
+    """The statistics first and last take the ends of a page. ``!`` sorts before the separator of names."""
+    layout = LAYOUTS[by]
+    names = [("t", "a"), ("s", "b"), ("s!", "c"), ("s", "a!"), ("s", "a"), ("%", "x")]
+    items = [layout.make_item(Event(series, START, id, {"n": 1}), at=1) for series, id in names]
+    bodies = write_parts(layout, items, 3)
+    keys = WholeRange("m", to_text(START), to_text(START + timedelta(seconds=1)), ("n",), ids=True)
+    (page,) = read_pages(keys, make_manifest(layout, bodies, items), bodies)
+    assert list(zip(page.series, page.ids, strict=True)) == [
+        ("%", "x"),
+        ("s!", "c"),
+        ("s", "a"),
+        ("s", "a!"),
+        ("s", "b"),
+        ("t", "a"),
+    ]

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from aws.archive.key_columns import NEWEST_VERSION, list_version_columns, read_ids, render_times
+from aws.archive.key_columns import NEWEST_VERSION, list_version_columns, make_places, read_ids, render_times
 from aws.archive.range_read import may_match, name_damage
 from aws.archive.render import concatenate, escape_json, join_pieces, quote_name
 from aws.archive.rows import PartRows, join_chunks, read_note
@@ -35,6 +35,7 @@ _MOST_EVENTS, _MOST_BYTES = 100_000, 8_000_000
 # The bytes of an event's time, and of its series, which is a number.
 _LEAST_BYTES = 36
 _TEXT = pa.string()
+_PLACES = [("time", "ascending"), ("place", "ascending")]
 
 
 class ColumnsPage(NamedTuple):
@@ -90,7 +91,7 @@ def read_page(
         facts = {"reached": None if edge >= end else to_text(from_micros(edge)), "skip": 0, "read": 0}
         return ColumnsPage(_write_json(facts, keys), 0)
     table = pa.concat_tables([some for some, _ in read]).combine_chunks()
-    # The sort is stable, so events of one time come in the order of parts and rows, in every page.
+    # The sort is stable, so pages divide the events of one time in the order of parts and rows.
     table = table.take(pc.sort_indices(table.column("time"))).slice(keys.skip)
     count = _count_fitting(table, most_bytes)
     reached, skip = (None if edge >= end else edge), 0
@@ -190,6 +191,9 @@ def _write_json(facts: Mapping[str, Any], keys: WholeRange, table: pa.Table | No
     lists = dict.fromkeys(("times", "names", "which", "ids"), "[]")
     values = dict.fromkeys(keys.fields, "[]")
     if table is not None and len(table):
+        if keys.ids:
+            # The first and the last event of a time are found by the order of all events.
+            table = table.take(pc.sort_indices(table.append_column("place", make_places(table)), _PLACES))
         columns = {name: join_chunks(table.column(name)) for name in table.column_names}
         series = columns["series"].dictionary_encode()
         times = render_times(pc.cast(columns["time"], pa.timestamp("us")))

@@ -128,6 +128,12 @@ def render_times(time: pa.Array) -> pa.Array:
     return concatenate(pc.replace_substring(pc.cast(time, _TEXT), " ", "T"), "Z")
 
 
+def make_places(table: pa.Table) -> pa.Array:
+    """Make the texts by which events of one time are ordered: series and id, as in sort keys."""
+    names = (table.column(name).combine_chunks() for name in ("series", "id"))
+    return concatenate(*map(_escape_names, names), separator="#")
+
+
 def _escape_names(names: pa.Array) -> pa.Array:
     if not may_contain(names, b"%#"):
         return names
