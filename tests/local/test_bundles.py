@@ -1,12 +1,16 @@
-"""The code of functions in the emulator: one copy of each bundle's files for all processes."""
+"""The code of functions in the emulator: one copy of each bundle's files for all processes, and how a process starts."""
 
+import json
+import subprocess
+import sys
 import tempfile
 import zipfile
 from pathlib import Path
 
 import pytest
+from ministack.core import lambda_runtime
 
-from local.bundles import SharedZip
+from local.bundles import SharedZip, start_without_botocore
 
 
 def unpack(folder: Path, name: str, files: dict[str, str]) -> Path:
@@ -43,3 +47,26 @@ def test_another_file_is_unpacked_once_per_content(tmp_path: Path, monkeypatch: 
     )
     assert first.resolve() == second.resolve() != other.resolve()
     assert [(code / "target.py").read_text() for code in (first, second, other)] == ["1", "1", "3"]
+
+
+def test_a_process_of_a_function_imports_botocore_only_for_the_function(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lambda_runtime, "_PYTHON_WORKER_SCRIPT", lambda_runtime._PYTHON_WORKER_SCRIPT)
+    start_without_botocore()
+    (tmp_path / "worker.py").write_text(lambda_runtime._PYTHON_WORKER_SCRIPT)
+    (tmp_path / "target.py").write_text(
+        "import sys\n\ndef handler(event, _):\n    return event, 'botocore' in sys.modules\n"
+    )
+    lines = [{"code_dir": str(tmp_path), "module": "target", "handler": "handler"}, {"event": 7}]
+    done = subprocess.run(  # noqa: S603 - the emulator's own program
+        [sys.executable, str(tmp_path / "worker.py")],
+        input="".join(f"{json.dumps(line)}\n" for line in lines),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    ready, answer = map(json.loads, done.stdout.splitlines())
+    assert (ready["status"], answer) == ("ready", {"status": "ok", "result": [7, False]})
+    with pytest.raises(RuntimeError, match="starts functions in another way"):
+        start_without_botocore()
