@@ -86,14 +86,14 @@ def test_events_of_the_present_are_written_though_late_events_of_the_same_reques
 def test_many_more_late_events_than_a_lowered_table_takes_in_a_day_of_tries_are_all_written() -> None:
     """Each try makes progress, because only the missing events of a repeated message are written."""
     stage = lowered()
-    wanted = 6_500
+    wanted = 3_000
     some = events(wanted)
     for start in range(0, wanted, 500):
         assert send(stage, some[start : start + 500]).rejections == []
     waiting = len(stage.queue.messages)
-    assert waiting == 13, "a message has 500 events, and a try of 50 seconds writes less than a tenth of them"
-    # Half of the twelve hours of tries, after which a message is a dead letter.
-    drain_all(stage, timedelta(hours=6))
+    assert waiting == 6, "a message has 500 events, and a try of 50 seconds writes less than a tenth of them"
+    # A quarter of the twelve hours of tries, after which a message is a dead letter.
+    drain_all(stage, timedelta(hours=3))
     assert stage.queue.messages == []
     assert stage.queue.dead == []
     assert stored(stage) == wanted
