@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from itertools import count
 from typing import Any
 
 from msgspec.structs import replace
@@ -228,6 +227,12 @@ class FakeValues:
         self.blobs: dict[str, Blob] = {}
         self.written: dict[str, datetime] = {}
         self.refuses = False
+        self._drawn = 0
+
+    def draw_name(self) -> str:
+        """A name for an object; the same names in each run."""
+        self._drawn += 1
+        return f"object-{self._drawn - 1}"
 
     def put(self, blob: Blob) -> bool:
         if self.refuses:
@@ -266,8 +271,7 @@ class FakeValues:
 
 def large_values(values: FakeValues) -> LargeValueServices:
     """The services for large values. The names of objects are the same in each run."""
-    numbers = count()
-    return LargeValueServices(values, Zstd(), lambda: f"object-{next(numbers)}")
+    return LargeValueServices(values, Zstd(), values.draw_name)
 
 
 def unpacker(store: ChunkStore, values: FakeValues) -> Unpacker:

@@ -16,7 +16,7 @@ from cli import clock, common
 from cli.account import Account
 from cli.app import app
 from tests.fakes.gateway import FakeGateway
-from tests.fakes.stage import Stage
+from tests.fakes.stage import Stage, prepare_once
 from tests.worlds.hours import CONFIG
 
 ROOT = Path(__file__).parents[2]
@@ -96,12 +96,10 @@ class FakeMetrics:
         return iter([{"MetricDataResults": results}, {"MetricDataResults": results}])
 
 
-@pytest.fixture
-def functions(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeFunctions:
-    (tmp_path / "tidetable.toml").write_text(CONFIG)
-    monkeypatch.chdir(tmp_path)
+@prepare_once
+def _run_for_hours() -> Stage:
+    """A stage whose lifecycle has run each hour for eight hours until now."""
     stage = Stage(NOW - timedelta(hours=8, minutes=10), CONFIG)
-    functions = FakeFunctions(stage)
     for hours in range(8, -1, -1):
         # A run takes time by this clock. Each run begins at a fixed time: if it began at the end of the previous run,
         # the last run would fall into another hour. The clock never moves back: a table of the last run would become
@@ -110,6 +108,15 @@ def functions(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeFunctions:
         stage.run_lifecycle()
         assert stage.clock.now() < NOW - timedelta(hours=hours)
     stage.clock.time = NOW
+    return stage
+
+
+@pytest.fixture
+def functions(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeFunctions:
+    (tmp_path / "tidetable.toml").write_text(CONFIG)
+    monkeypatch.chdir(tmp_path)
+    stage = _run_for_hours()
+    functions = FakeFunctions(stage)
     monkeypatch.setattr(clock, "read_clock", stage.clock.now)
     outputs = OUTPUTS | {"ApiId": "api0", "ApiUsagePlan": "plan0"}
     account = Account(stage.pipeline, outputs, functions, metrics=FakeMetrics({}), gateway=FakeGateway())

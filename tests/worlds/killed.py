@@ -1,24 +1,16 @@
 """A small stage with twenty events, and copies of it in which a function was stopped after each of its changes."""
 
-import copyreg
 import json
-import threading
 from collections.abc import Callable, Iterator
-from copy import deepcopy
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
-from tests.fakes.stage import Killed, Stage
+from tests.fakes.stage import Killed, Stage, prepare_once
 from tidetable.query import parse_query, run_query
 from tidetable.times import to_text
-
-# A copy of a stage gets new locks and new thread-local data: nobody holds a lock during the copy, and a thread makes
-# its local data again.
-for _make in (threading.Lock, threading.RLock, threading.local):
-    copyreg.pickle(type(_make()), lambda _, make=_make: (make, ()))  # type: ignore[misc]
 
 NOON = datetime(2026, 3, 15, 12, tzinfo=UTC)
 CONFIG = """
@@ -54,6 +46,7 @@ EVENTS = [
 IDS = sorted(str(event["id"]) for event in EVENTS)
 
 
+@prepare_once
 def built(config: str = CONFIG) -> Stage:
     """A stage with its tables and twenty events of two days."""
     stage = Stage(NOON, config)
@@ -97,12 +90,7 @@ def copier_of(prepare: Callable[[], Stage]) -> Callable[[], Stage]:
     """
     prepared = prepare()
     prepared.restart()
-    services = (prepared.dynamo, *prepared.others.values())
-    return (
-        prepare
-        if any(service.account.list_changing_tables() for service in services)
-        else lambda: deepcopy(prepared, {id(prepared.config): prepared.config})
-    )
+    return prepare if prepared.changes else prepared.copy
 
 
 def killed_after_every_change(

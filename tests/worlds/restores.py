@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.fakes.stage import Stage
+from tests.fakes.stage import Stage, prepare_once
 from tests.worlds.killed import IDS, built, ids
 from tidetable.catalog import Entry
 
@@ -12,6 +12,7 @@ LABEL = "2026-03-15"
 TABLE = f"tidetable-lapse.s.{LABEL}"
 
 
+@prepare_once
 def delete_first_tables() -> Stage:
     """Make a stage whose first tables were archived in several parts, and deleted long ago."""
     stage = built()
