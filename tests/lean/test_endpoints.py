@@ -1,7 +1,9 @@
 """DynamoDB's endpoints: each Region's, with the variables for IPv6 and FIPS, as botocore resolves them."""
 
 import json
+from functools import cache
 from importlib.resources import files
+from typing import Any
 
 import pytest
 from botocore.config import Config
@@ -22,16 +24,22 @@ def list_regions() -> list[str]:
     )
 
 
+@cache
+def share_session() -> Any:
+    """A session, which reads botocore's description of DynamoDB once."""
+    return get_session()
+
+
 def resolve(region: str, *, dual: bool, fips: bool) -> str | None:
     """The endpoint of botocore's own client; None if there is none."""
     config = Config(use_dualstack_endpoint=dual, use_fips_endpoint=fips)
     try:
-        client = get_session().create_client(
+        client = share_session().create_client(
             "dynamodb", region_name=region, aws_access_key_id="a", aws_secret_access_key="b", config=config
         )
     except EndpointVariantError:
         return None
-    resolver = client._ruleset_resolver  # type: ignore[attr-defined]
+    resolver = client._ruleset_resolver
     operation = client.meta.service_model.operation_model("ListTables")
     url: str = resolver.construct_endpoint(
         operation_model=operation, call_args={}, request_context={"client_config": client.meta.config}
