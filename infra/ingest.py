@@ -16,8 +16,8 @@ from .storage import Storage
 from .tables import allow_tables
 
 _EVERY = Duration.minutes(1)
-# Marks of rollups, and notes of series.
-_STATE = "UpdateItem", "BatchWriteItem"
+# Marks of rollups, also in transactions with new late events, and notes of series.
+_STATE = "PutItem", "UpdateItem", "BatchWriteItem"
 
 
 class Ingest(Construct):

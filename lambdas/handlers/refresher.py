@@ -24,10 +24,10 @@ from handlers._observe import count, logger, make_countdown, measure, observe
 from tidetable.errors import BadInvocation, InvalidTime, TidetableError
 from tidetable.rollup_model.bounds import choose_lease_length
 from tidetable.rollup_model.definition import Definition
-from tidetable.rollups.bucket import RefreshReport
 from tidetable.rollups.claims import SEAL
 from tidetable.rollups.rebuild import rebuild_rollup
 from tidetable.rollups.refresh import refresh_rollups
+from tidetable.rollups.run import RefreshReport
 from tidetable.rollups.services import Services
 from tidetable.rollups.status import describe_rollup, plan_rebuild
 from tidetable.times import parse_instant, to_text
@@ -87,6 +87,7 @@ def _report_refresh(report: RefreshReport) -> dict[str, Any]:
     document = {
         "sealed": report.sealed,
         "resealed": report.resealed,
+        "added": report.added,
         "gone": report.gone,
         "marks": report.marks,
         "lag_seconds": lag,

@@ -20,7 +20,7 @@ from tidetable.leases import hold_lease
 from tidetable.ports import Edge
 from tidetable.rollup_model.bounds import to_millis
 from tidetable.rollup_model.definition import make_definition
-from tidetable.rollups.bucket import RefreshReport
+from tidetable.rollups.run import RefreshReport
 from wiring_upkeep import Upkeep
 
 __all__ = ["environment"]
@@ -77,6 +77,7 @@ def test_a_run_begins_a_rollup_ten_minutes_later_and_reports(
     assert call({"source": "schedule"}) == {
         "sealed": 0,
         "resealed": 0,
+        "added": 0,
         "gone": 0,
         "marks": 0,
         "lag_seconds": 0,

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -15,10 +15,21 @@ from local.stack import make_aws_client
 from strict import SystemClock
 from tests.contract.conftest import CLOCK, KEYS, LEAN
 from tests.contract.engines import TAGS, Racing, _numbers, real
+from tests.fakes import FakeCatalog, FakeStore
 from tests.fakes.rollups import FakeRollups
 from tidetable.config import TableClass
 from tidetable.errors import StoreUnavailable, TableMissing
-from tidetable.ports import Edge, Mark, Noting, Rollups, RollupState, TableSpec
+from tidetable.ports import (
+    Edge,
+    EventStore,
+    Guarded,
+    Mark,
+    Noting,
+    Rollups,
+    RollupState,
+    TableSpec,
+    Transacted,
+)
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -29,10 +40,18 @@ def lean_of(endpoint: str) -> LeanClient:
     return LeanClient(endpoint, REGION, Provider(KEYS, SystemClock().now, lambda *_: b"").get)
 
 
+class State(NamedTuple):
+    """The state of rollups, and a store whose transactions reach its table."""
+
+    rollups: Rollups
+    store: EventStore
+
+
 @pytest.fixture(params=["fake", *LEAN])
-def rollups(request: pytest.FixtureRequest) -> Rollups:
+def state_and_store(request: pytest.FixtureRequest) -> State:
     if request.param == "fake":
-        return FakeRollups()
+        store = FakeStore(FakeCatalog())
+        return State(FakeRollups(store), store)
     endpoint = request.getfixturevalue(request.param.removeprefix("lean ").replace(" ", "_"))
     client: Any = Racing(make_aws_client(endpoint, "dynamodb"))
     engine = real(client, CLOCK, lean=lean_of(endpoint))
@@ -40,7 +59,12 @@ def rollups(request: pytest.FixtureRequest) -> Rollups:
     name = f"rollups-{next(_numbers)}"
     assert engine.tables.create(TableSpec(name, None, None, TableClass.STANDARD, TAGS))
     engine.settled(name)
-    return LeanRollups(lean_of(endpoint), name)
+    return State(LeanRollups(lean_of(endpoint), name), engine.store)
+
+
+@pytest.fixture
+def rollups(state_and_store: State) -> Rollups:
+    return state_and_store.rollups
 
 
 def edge(
@@ -91,6 +115,28 @@ def test_a_mark_keeps_its_first_and_its_greatest_instant(rollups: Rollups) -> No
         Mark(NOON + HOUR, 10, HOUR, since=10),
         Mark(NOON + 2 * HOUR, 9, HOUR, since=9),
     ]
+
+
+def test_the_mark_of_a_new_event_is_put_and_changed_by_transactions(state_and_store: State) -> None:
+    rollups, store = state_and_store
+    new = Mark(NOON, 10, HOUR, since=10, event=("quakes.2026-03-01", "p#1", "2026-03-01T12:30#a#é"))
+    other = new._replace(event=("quakes.2026-03-01", "p#1", "2026-03-01T12:31#a#é"))
+    for mark in (new, other):
+        assert store.transact([Guarded(rollups.make_mark("s", mark), "absent")]) is Transacted.DONE
+    rollups.put_marks("s", [NOON], 10, HOUR)
+    usual = Mark(NOON, 10, HOUR, since=10)
+    assert list(rollups.read_state("s").marks) == [usual, new, other]
+    assert list(rollups.read_at_once("s").marks) == [usual, new, other]
+    assert list(rollups.read_marks("s", (NOON + HOUR / 2, NOON + HOUR))) == [usual, new, other]
+    assert list(rollups.read_marks("s", (NOON + HOUR, NOON + 2 * HOUR))) == []
+    added = new._replace(is_added=True)
+    for outcome in (Transacted.DONE, Transacted.CONFLICT):
+        assert store.transact([Guarded(rollups.make_mark("s", added), 1)]) is outcome
+    assert list(rollups.read_marks("s", (NOON, NOON + HOUR))) == [usual, added, other]
+    assert rollups.clear_mark("s", added)
+    assert not rollups.clear_mark("s", added)
+    assert store.transact([Guarded(rollups.make_mark("s", added), 1)]) is Transacted.CONFLICT
+    assert list(rollups.read_state("s").marks) == [usual, other]
 
 
 def test_a_mark_is_cleared_only_if_nobody_has_put_it_again(rollups: Rollups) -> None:

@@ -3,18 +3,28 @@
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
+from tests.fakes.store import FakeStore
 from tidetable.errors import TableThrottled
-from tidetable.ports import Edge, Mark, NotedSeries, Noting, RollupState
+from tidetable.events import Item
+from tidetable.layout import Key
+from tidetable.ports import Edge, Mark, NotedSeries, Noting, Put, RollupState
 from tidetable.ports.rollups import Span
+from tidetable.times import from_text, to_text
 
 # A stream, the start of a bucket and its length.
 _Place = tuple[str, datetime, timedelta]
 
 
 class FakeRollups:
-    """The state of rollups. With ``refuses`` every request fails; ``reads`` counts the reads of a state."""
+    """The state of rollups. With ``refuses`` every request fails; ``reads`` counts the reads of a state.
 
-    def __init__(self) -> None:
+    The marks of new events are items of the event store ``store``, because they are written together with events.
+    """
+
+    table = "rollups"
+
+    def __init__(self, store: FakeStore | None = None) -> None:
+        self.new: dict[Key, Item] = {} if store is None else store.tables.setdefault(self.table, {})
         self.edges: dict[tuple[str, str, datetime], Edge] = {}
         self.marks: dict[_Place, int] = {}
         # Of marks: the instant of the first writer, and the time and number of the last resealing. ``lost`` marks are not in
@@ -37,7 +47,7 @@ class FakeRollups:
                 [edge for (name, _, _), edge in self.edges.items() if name == stream],
                 key=lambda edge: (edge.start, edge.rollup),
             ),
-            self._list_marks(stream, span, self.marks),
+            sorted([*self._list_marks(stream, span, self.marks), *self._list_new(stream, span)]),
             [
                 (rollup, bucket)
                 for name, rollup, bucket in sorted(self.over)
@@ -66,6 +76,27 @@ class FakeRollups:
             if name == stream and (span is None or (bucket < span[1] and span[0] < bucket + length))
         ]
 
+    def _list_new(self, stream: str, span: Span | None) -> list[Mark]:
+        marks = []
+        for item in self.new.values():
+            bucket, length = from_text(item["bucket"]), timedelta(seconds=item["seconds"])
+            is_added = item["version"] == 2
+            mark = Mark(bucket, item["at"], length, item["at"], event=tuple(item["event"]), is_added=is_added)
+            if item["pk"] == stream and (span is None or mark.meets(*span)):
+                marks.append(mark)
+        return marks
+
+    def read_marks(self, stream: str, span: Span) -> Sequence[Mark]:
+        return self.read_state(stream, span).marks
+
+    def make_mark(self, stream: str, mark: Mark) -> Put:
+        bucket, seconds, event = to_text(mark.bucket), int(mark.length.total_seconds()), list(mark.event)
+        key = {"pk": stream, "sk": f"{bucket} {seconds} {event}"}
+        version = 2 if mark.is_added else 1
+        return Put(
+            self.table, key | {"bucket": bucket, "seconds": seconds, "event": event, "at": mark.at, "version": version}
+        )
+
     def put_marks(self, stream: str, buckets: Sequence[datetime], at: int, length: timedelta) -> None:
         self._ask()
         assert len(set(buckets)) == len(buckets), "BatchWriteItem refuses a repeated key"
@@ -78,6 +109,8 @@ class FakeRollups:
 
     def clear_mark(self, stream: str, mark: Mark) -> bool:
         self._ask()
+        if mark.event:
+            return self.new.pop(self.make_mark(stream, mark).key, None) is not None
         place = stream, mark.bucket, mark.length
         if self.marks.get(place, 0) != mark.at:
             return False

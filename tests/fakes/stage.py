@@ -49,8 +49,8 @@ from tidetable.lifecycle import LifecycleRun, RunReport, reconcile
 from tidetable.ports import Pools, TableSpec
 from tidetable.query import Reader, Seal
 from tidetable.rollup_model.bounds import choose_lease_length
-from tidetable.rollups.bucket import RefreshReport as Refreshed
 from tidetable.rollups.refresh import refresh_rollups
+from tidetable.rollups.run import RefreshReport as Refreshed
 from wiring_upkeep import Upkeep
 
 STAGE, REGION = "lapse", "us-east-1"

@@ -240,7 +240,11 @@ def test_a_lease_is_held_until_its_end(changing: FormatStage) -> None:
 
 def test_the_state_of_rollups_is_read(stage: FormatStage) -> None:
     former, hour = stage.rollups.read_state(records.FORMER), records.HOUR
-    assert former.marks == [Mark(records.OVER, 1_000, hour, 1_000)]
+    event = ("tidetable-lapse.former.2026-03", "2026-03-12T15:00:00.000000Z#1", "sort key")
+    assert former.marks == [
+        Mark(records.OVER, 1_000, hour, 1_000),
+        Mark(records.NEW, 1_000, hour, 1_000, event=event),
+    ]
     assert former.rested == [Mark(records.RESTED, 0, hour, 0, 2_000, 1)]
     assert former.lost == [Mark(records.LOST, 0, hour, lost=True)]
     assert former.over == [("hours", records.OVER)]

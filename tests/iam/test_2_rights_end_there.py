@@ -102,9 +102,9 @@ MAY: dict[str, tuple[set[str], set[str], dict[str, set[str]]]] = {
 }
 # Per function: operations on the table of the rollups' state.
 MAY_STATE = {
-    "ingest": {"UpdateItem", "BatchWriteItem"},
-    "doors": {"UpdateItem", "BatchWriteItem"},
-    "drain": {"UpdateItem", "BatchWriteItem"},
+    "ingest": {"PutItem", "UpdateItem", "BatchWriteItem"},
+    "doors": {"PutItem", "UpdateItem", "BatchWriteItem"},
+    "drain": {"PutItem", "UpdateItem", "BatchWriteItem"},
     "query": {"Query"},
     "lifecycle": {"Query", "DeleteItem", "PutItem"},
     "deployment": {"Query", "DeleteItem", "PutItem"},

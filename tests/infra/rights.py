@@ -78,9 +78,9 @@ RIGHTS: dict[str, tuple[set[str], set[str], set[str]]] = {
 
 # Per function: what it may do on the table of the rollups' state; the other functions have no rights on it.
 ROLLUPS: dict[str, set[str]] = {
-    "ingest": {"dynamodb:UpdateItem", "dynamodb:BatchWriteItem"},
-    "doors": {"dynamodb:UpdateItem", "dynamodb:BatchWriteItem"},
-    "drain": {"dynamodb:UpdateItem", "dynamodb:BatchWriteItem"},
+    "ingest": {"dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:BatchWriteItem"},
+    "doors": {"dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:BatchWriteItem"},
+    "drain": {"dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:BatchWriteItem"},
     "query": {"dynamodb:Query"},
     "operations": {"dynamodb:Query"},
     "lifecycle": {"dynamodb:Query", "dynamodb:DeleteItem", "dynamodb:PutItem"},

@@ -70,7 +70,7 @@ def test_a_series_is_noted_then_its_event_is_written_then_acknowledged(pack: Pac
 def test_a_late_event_has_a_mark_and_a_note(pack: PackPolicy | None) -> None:
     stage = BySeries(pack=pack)
     stage.send(sent("a", hours=30), sent("a", 2))
-    assert stage.log == ["mark", "note", "note", "write"]
+    assert stage.log == ["note", "note", "mark", "write"]
     assert set(stage.noted.notes) == {TODAY, DAY_BEFORE}
 
 

@@ -23,8 +23,8 @@ from tidetable.query.page import Events
 from tidetable.query.readings import choose_reading
 from tidetable.query.session import ReadSession
 from tidetable.query.units import OutOfTime
-from tidetable.rollups.bucket import RefreshReport
 from tidetable.rollups.refresh import refresh_rollups
+from tidetable.rollups.run import RefreshReport
 from tidetable.times import to_text
 
 RANGE = {"from": to_text(START), "to": to_text(START + MINUTE)}

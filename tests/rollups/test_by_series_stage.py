@@ -15,8 +15,8 @@ from tidetable.ports import Noting
 from tidetable.problems import ProblemError
 from tidetable.query.aggregates import find_aggregate, parse_aggregation
 from tidetable.rollup_model.bounds import choose_lease_length
-from tidetable.rollups.bucket import RefreshReport
 from tidetable.rollups.refresh import refresh_rollups
+from tidetable.rollups.run import RefreshReport
 from tidetable.times import to_text
 
 NOON = datetime(2026, 3, 15, 12, tzinfo=UTC)
@@ -118,11 +118,12 @@ def test_all_series_are_aggregated_from_the_rollup_and_what_is_not_sealed_from_t
     begun = NOON + timedelta(minutes=1, seconds=42)
     assert stage.rollups.read_state("s").noting == Noting(begun + timedelta(minutes=15), begun)
     assert stage.check() == {"s", "s-hours"}
-    # A late event of a new series is in the answer at once, and after its bucket was computed anew.
+    # A late event of a new series is in the answer at once, and after it was added to the cells. Packs are computed anew.
     stage.write(("late", MIDNIGHT + HOUR, 1_000), ("e", stage.clock.now(), 2_000))
     assert stage.check() == {"s", "s-hours"}
     stage.clock.sleep(200)
-    assert stage.refresh().resealed == 1
+    report = stage.refresh()
+    assert report.added + report.resealed == 1
     assert stage.check() == {"s", "s-hours"}
     assert stage.notes("2026-03-16") == ["a", "b", "c", "d", "e", "late"]
 

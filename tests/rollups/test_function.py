@@ -15,8 +15,8 @@ from tidetable.config import parse
 from tidetable.errors import BadInvocation, TidetableError
 from tidetable.ports import Edge
 from tidetable.rollup_model.definition import make_definition
-from tidetable.rollups.bucket import RefreshReport
 from tidetable.rollups.rebuild import RebuildProgress
+from tidetable.rollups.run import RefreshReport
 from tidetable.work.claim import Claim
 from wiring_upkeep import Upkeep
 
@@ -108,6 +108,7 @@ def test_a_run_answers_and_measures_its_report(function: Function, monkeypatch: 
     assert function(source="schedule") == {
         "sealed": 1,
         "resealed": 2,
+        "added": 0,
         "gone": 3,
         "blocked": ["a"] * 4,
         "overfull": ["b"] * 5,

@@ -129,19 +129,23 @@ def to_number(world: World) -> float:
 
 
 @settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(st.sampled_from(LAYOUTS), st.booleans(), st.lists(ACTIONS, min_size=4, max_size=25))
+@given(st.sampled_from(LAYOUTS), st.booleans(), st.booleans(), st.lists(ACTIONS, min_size=4, max_size=25))
 def test_an_aggregate_is_the_same_with_rollups_and_without(
-    layout: Any, divided: bool, actions: list[tuple[Any, ...]]
+    layout: Any, divided: bool, adds: bool, actions: list[tuple[Any, ...]]
 ) -> None:
-    """Divided: a bucket with more than one event is divided, and at some requests of a run another run works."""
+    """Divided: a bucket with more than one event is divided, and at some requests of a run another run works.
+
+    Adds: late events that are new are written with marks of their own, and added to the cells.
+    """
     with pytest.MonkeyPatch.context() as patch:
         if divided:
             divide_short(patch)
-        check_history(layout, actions)
+        check_history(layout, actions, adds=adds)
 
 
-def check_history(layout: Any, actions: list[tuple[Any, ...]]) -> None:
+def check_history(layout: Any, actions: list[tuple[Any, ...]], *, adds: bool = False) -> None:
     world = World(layout=layout)
+    world.adds = adds
     world.refresh()
     world.sleep(5_000)
     for action in actions:

@@ -13,7 +13,7 @@ from tests.worlds.cells import add_event
 from tests.worlds.rolled import MINUTES, START, World, begin_rollups, reading, show_edges
 from tidetable.packs.numbers import settle_text
 from tidetable.rollup_model.cells import Bucket
-from tidetable.rollups.bucket import RefreshReport
+from tidetable.rollups.run import RefreshReport
 
 SENSORS = tuple(f"sensor_{number:02}" for number in range(64))
 BUCKET = START + timedelta(minutes=40)

@@ -9,9 +9,10 @@ from msgspec.structs import replace
 from tests.worlds.rolled import LENGTH, MINUTES, QUERIES, START, World, begin_rollups, reading
 from tidetable.ports import Mark, RollupState
 from tidetable.rollups import reseal as resealing
-from tidetable.rollups.bucket import RefreshReport, compute_bucket
+from tidetable.rollups.bucket import compute_bucket
 from tidetable.rollups.rebuild import rebuild_rollup
 from tidetable.rollups.refresh import refresh_rollups
+from tidetable.rollups.run import RefreshReport
 
 
 def refresh_slowly(

@@ -15,7 +15,7 @@ from tests.worlds.queued import Queued
 from tests.worlds.rolled import LENGTH, MINUTES, QUERIES, START, Killed, World, reading, show_edges
 from tests.worlds.runs import refresh
 from tidetable.periods import Kind
-from tidetable.rollups.bucket import RefreshReport
+from tidetable.rollups.run import RefreshReport
 from tidetable.work.claim import ItemName, Pause
 
 Begin = Callable[[], Queued]

@@ -23,9 +23,9 @@ from tests.worlds.rolled import (
 from tidetable.catalog import ArchiveFacts, State
 from tidetable.layout import Key, Layout, Packing
 from tidetable.ports import Blob
-from tidetable.rollups.bucket import RefreshReport
 from tidetable.rollups.rebuild import rebuild_rollup
 from tidetable.rollups.refresh import refresh_rollups
+from tidetable.rollups.run import RefreshReport
 
 DAILY = replace(HOURS, name="d", stream="s-d", every=timedelta(days=1))
 # Days in one table, whose events are in four buckets of six hours.

@@ -71,7 +71,7 @@ def test_later_cells_win_over_the_newest_of_several_packs_though_the_clock_went_
     world.refresh()
     for minute, mag, error in ((46, 5, 5), (47, 50, -5)):
         world.put(world.entry("s", START), [reading(minute, mag, kind="x")], 1)
-        world.rollups.marks = {("s", START + timedelta(minutes=40), MINUTES.every): 0}
+        world.rollups.marks, world.rollups.resealed = {("s", START + timedelta(minutes=40), MINUTES.every): 0}, {}
         report = world.refresh(error=error)
         assert report is not None
         assert (report.resealed, report.failed) == (1, [])
@@ -239,7 +239,7 @@ def test_a_removed_group_is_written_as_removed_once() -> None:
     world.refresh()
     table = world.store.tables["tidetable-t.s-m.2026-03-02"]
     before = dict(table)
-    world.rollups.marks = {("s", START + timedelta(minutes=40), MINUTES.every): 0}
+    world.rollups.marks, world.rollups.resealed = {("s", START + timedelta(minutes=40), MINUTES.every): 0}, {}
     report = world.refresh()
     assert report is not None
     assert report.resealed == 1

@@ -11,7 +11,7 @@ from tidetable.config import TableClass
 from tidetable.credentials import CredentialRecord, Secret
 from tidetable.layout import Index, Layout, Packing
 from tidetable.periods import Kind, find_containing
-from tidetable.ports import Mark
+from tidetable.ports import Guarded, Mark
 
 NOON = datetime(2026, 3, 12, 12, tzinfo=UTC)
 # The stream of these entries is not in the configuration, so no run of the lifecycle changes them.
@@ -49,9 +49,9 @@ ENTRIES = [
 SEEN = SeenTable(5, 4, TableClass.INFREQUENT, (("kinds", (3, 2)),), changing=True)
 BACKFILL = Backfill(FORMER, NOON - timedelta(days=40), NOON - timedelta(days=30), Opening(NOON, None, None))
 POLICY = RecordedPolicy(FORMER, '{"period":"day"}', NOON)
-# Buckets of a rollup: with too many groups, computed anew, and without its events.
+# Buckets of a rollup: with too many groups, computed anew, without its events, and with a new late event.
 HOUR = timedelta(hours=1)
-OVER, RESTED, LOST = NOON, NOON + HOUR, NOON + 2 * HOUR
+OVER, RESTED, LOST, NEW = NOON, NOON + HOUR, NOON + 2 * HOUR, NOON + 3 * HOUR
 
 
 def record_rare_entries(stage: Stage) -> None:
@@ -67,6 +67,8 @@ def record_rare_entries(stage: Stage) -> None:
         stage.rollups.put_marks(FORMER, [bucket], 1_000, HOUR)
     stage.rollups.note_resealed(FORMER, Mark(RESTED, 1_000, HOUR, 1_000), 2_000, rests=True)
     stage.rollups.note_lost(FORMER, Mark(LOST, 1_000, HOUR, 1_000))
+    new = Mark(NEW, 1_000, HOUR, event=("tidetable-lapse.former.2026-03", "2026-03-12T15:00:00.000000Z#1", "sort key"))
+    stage.store.transact([Guarded(stage.rollups.make_mark(FORMER, new))])
     stage.rollups.put_over(FORMER, "hours", OVER, 7)
     stage.rollups.stop_noting(FORMER, NOON)
     assert stage.catalog.acquire("upgrade", "owner-1", NOON, timedelta(minutes=5))

@@ -26,14 +26,14 @@ from tidetable.ingest.series_index import SeriesIndex
 from tidetable.layout import Key, Layout, Packing
 from tidetable.packs import make_packs
 from tidetable.periods import Kind, find_containing
-from tidetable.ports import Noting
+from tidetable.ports import Guarded, Mark, Noting, Put, Transacted
 from tidetable.query import Reader
 from tidetable.query.aggregates import explain_aggregate, find_aggregate, parse_aggregation
 from tidetable.query.aggregates.find import Aggregate
 from tidetable.rollup_model import bounds
 from tidetable.rollup_model.definition import Definition, QueryRollups
-from tidetable.rollups.bucket import RefreshReport
 from tidetable.rollups.refresh import refresh_rollups
+from tidetable.rollups.run import RefreshReport
 from tidetable.rollups.services import Services
 from tidetable.times import to_text
 
@@ -90,10 +90,13 @@ class World:
     def __init__(self, definitions: Sequence[Definition] = (MINUTES, HOURS), layout: Layout = PLAIN) -> None:
         self.time = START
         self.count = 0
+        # Whether writers write new late events together with marks that name them, as ingest does.
+        self.adds = False
         self.layout = layout
-        self.catalog, self.archive, self.rollups = FakeCatalog(), FakeArchive(), FakeRollups()
+        self.catalog, self.archive = FakeCatalog(), FakeArchive()
         self.work = FakeWork()
         self.store = FakeStore(self.catalog)
+        self.rollups = FakeRollups(self.store)
         self.archiver = FakeArchiver(self.catalog, self.store, self.archive, self)
         self.definitions: dict[str, Sequence[Definition]] = {"s": list(definitions)}
         self.values = FakeValues()
@@ -286,7 +289,7 @@ class _Wrong:
 
 @dataclass
 class Writer:
-    """A writer does what ingest and the drain do with events: mark, then write.
+    """A writer does what ingest and the drain do with events: mark, then write; first those that are new, if it ``adds``.
 
     ``end`` is the latest instant at which its last step takes effect.
     """
@@ -298,12 +301,35 @@ class Writer:
     steps: list[str] = field(default_factory=lambda: ["mark", "write"])
 
     def __post_init__(self) -> None:
+        if self.world.adds:
+            self.steps.insert(0, "add")
         if self.world.twin is not None:
-            self.steps.insert(1, "note")
+            self.steps.insert(0, "note")
 
     def step(self) -> None:
         """Do the next step."""
         getattr(self, f"_{self.steps.pop(0)}")()
+
+    def _add(self) -> None:
+        """Write the late events that are new; the other events are left."""
+        world, every = self.world, min(definition.every for definition in self.world.definitions["s"])
+        left = []
+        for event in self.events:
+            entry = world.entry("s", event.time)
+            if entry.state is not State.OPEN or entry.layout.pack or not bounds.needs_mark(event.time, self.clock):
+                left.append(event)
+                continue
+            world.count += 1
+            at = bounds.to_millis(self.clock) * 1_000_000 + world.count
+            put = Put(entry.table, entry.layout.make_item(event, at=at))
+            bucket = START + (event.time - START) // every * every
+            mark = Mark(bucket, bounds.to_millis(self.clock), every, event=(put.table, *put.key))
+            done = world.store.transact([Guarded(put, "absent"), Guarded(world.rollups.make_mark("s", mark))])
+            if done is not Transacted.DONE:
+                left.append(event)
+            elif world.twin is not None:
+                world.twin.put(world.twin.entry("s", entry.period.start), [event], at)
+        self.events = left
 
     def _mark(self) -> None:
         finest = min(self.world.definitions["s"], key=lambda definition: definition.every)

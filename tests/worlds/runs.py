@@ -8,8 +8,8 @@ from datetime import timedelta
 from msgspec.structs import replace
 
 from tests.worlds.rolled import LENGTH, World
-from tidetable.rollups.bucket import RefreshReport
 from tidetable.rollups.refresh import refresh_rollups
+from tidetable.rollups.run import RefreshReport
 from tidetable.rollups.services import Services
 
 # The seconds that a run has.

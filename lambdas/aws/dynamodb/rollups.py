@@ -1,8 +1,9 @@
 """The table of the rollups' edges and marks, over the lean client.
 
 All items of a stream are in one partition: ``pk`` is the stream, and ``sk`` is one of ``mark#END#SECONDS``,
-``edge#NAME#START``, ``edge~noting`` and ``over#BUCKET#NAME``. A mark's key has the end of its bucket, so one Query
-reads the marks of a range; besides them, it only reads the marks of the day after the range. The notes of series have
+``mark#END#SECONDS#HASH``, ``edge#NAME#START``, ``edge~noting`` and ``over#BUCKET#NAME``. A mark's key has the end of its
+bucket, so one Query reads the marks of a range; besides them, it only reads the marks of the day after the range. The
+mark of a new event also has a hash of the event's key. The notes of series have
 partitions of their own (``aws.dynamodb.series_index``), and so have the cells of a part of a bucket: ``pk`` is
 ``part#NAME``, and ``sk`` is ``GENERATION#CHUNK``.
 """
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
+from hashlib import sha256
 from typing import Any
 
 import msgspec
@@ -18,11 +20,13 @@ import msgspec
 from aws.dynamodb.reads import FIRST_PAUSE, ROUNDS, is_made, is_throttled, make_range_body, read_all, read_pages
 from aws.dynamodb.series_index import Attribute, Found, LeanNotes, decode_found, make_key
 from aws.http.client import ServiceRequest
-from tidetable.ports import Edge, Mark, Noting, RollupState
+from tidetable.ports import Edge, Mark, Noting, Put, RollupState
 from tidetable.ports.rollups import Span
 from tidetable.times import from_text, to_text
 
 _ROUNDS = 3
+# Of the hash in the key of a new event's mark.
+_HASH_DIGITS = 32
 _EDGE, _MARK, _OVER = "edge#", "mark#", "over#"
 # Cells of a part have a partition of their own. No stream's name has a ``#``.
 _PART = "part#"
@@ -52,13 +56,20 @@ class LeanRollups(LeanNotes):
         edges of that moment, so edges that were read earlier would be wrong. Overfull buckets are read last: such a
         bucket is recorded before the edge passes it.
         """
-        first, last, behind = "", _BEHIND, _BEHIND
-        if span is not None:
-            first, last = to_text(span[0]), to_text(span[1])
-            behind = to_text(min(span[1], _LAST) + _LONGEST) + _BEHIND
-        marks = self._read_items(stream, _MARK + first, _MARK + behind)
+        first, last = ("", _BEHIND) if span is None else (to_text(span[0]), to_text(span[1]))
+        marks = self._read_mark_items(stream, span)
         edges = self._read_items(stream, _EDGE, _NOTING)
         return _make_state([*marks, *edges, *self._read_items(stream, _OVER + first, _OVER + last)], span)
+
+    def read_marks(self, stream: str, span: Span) -> Sequence[Mark]:
+        """Send one strongly consistent Query."""
+        return _make_state(self._read_mark_items(stream, span), span).marks
+
+    def _read_mark_items(self, stream: str, span: Span | None) -> list[_Found]:
+        if span is None:
+            return self._read_items(stream, _MARK, _MARK + _BEHIND)
+        behind = to_text(min(span[1], _LAST) + _LONGEST) + _BEHIND
+        return self._read_items(stream, _MARK + to_text(span[0]), _MARK + behind)
 
     def read_at_once(self, stream: str) -> RollupState:
         """Send one strongly consistent Query for all items of the stream."""
@@ -69,6 +80,12 @@ class LeanRollups(LeanNotes):
         body = make_range_body(self._table, stream, low, high, consistent=True)
         pages: Iterator[Found] = read_pages(self._client, body, decode_found)
         return [(item["sk"].S.split("#"), item) for page in pages for item in page.Items]
+
+    def make_mark(self, stream: str, mark: Mark) -> Put:
+        """Make the item of the mark. Its ``version`` is the condition under which it is replaced."""
+        key = {"pk": stream, "sk": _make_mark_key(mark)}
+        item = key | {"at": mark.at, "event": msgspec.json.encode(mark.event).decode(), "version": 1 + mark.is_added}
+        return Put(self._table, item)
 
     def put_marks(self, stream: str, buckets: Sequence[datetime], at: int, length: timedelta) -> None:
         """Send one conditional UpdateItem per bucket, several under way at once, and send throttled marks again.
@@ -82,7 +99,7 @@ class LeanRollups(LeanNotes):
             "ExpressionAttributeNames": {"#at": "at", "#since": "since"},
             "ExpressionAttributeValues": {":at": {"N": str(at)}},
         }
-        keys = [_make_mark_key(bucket, length) for bucket in dict.fromkeys(buckets)]
+        keys = [_make_mark_key(Mark(bucket, at, length)) for bucket in dict.fromkeys(buckets)]
         bodies = [self._name_item(stream, key) | change for key in keys]
         requests = [ServiceRequest("UpdateItem", msgspec.json.encode(body)) for body in bodies]
         for turn in range(_ROUNDS):
@@ -129,7 +146,7 @@ class LeanRollups(LeanNotes):
         return self._change_once("UpdateItem", self._name_mark(stream, mark) | change)
 
     def _name_mark(self, stream: str, mark: Mark) -> dict[str, Any]:
-        return self._name_item(stream, _make_mark_key(mark.bucket, mark.length))
+        return self._name_item(stream, _make_mark_key(mark))
 
     def put_edge(self, stream: str, edge: Edge, expected: Edge | None) -> bool:
         """Put an edge by a conditional PutItem or, if the start moves, by a transaction of a PutItem and a DeleteItem."""
@@ -259,15 +276,19 @@ def _make_edge_item(edge: Edge) -> _Item:
     return {"sealed": {"S": to_text(edge.sealed)}, "definition": {"S": edge.definition}}
 
 
-def _make_mark_key(bucket: datetime, length: timedelta) -> str:
-    return f"{_MARK}{to_text(bucket + length)}#{int(length.total_seconds())}"
+def _make_mark_key(mark: Mark) -> str:
+    key = f"{_MARK}{to_text(mark.bucket + mark.length)}#{int(mark.length.total_seconds())}"
+    return f"{key}#{sha256(msgspec.json.encode(mark.event)).hexdigest()[:_HASH_DIGITS]}" if mark.event else key
 
 
 def _decode_mark(rest: Sequence[str], item: dict[str, Attribute]) -> Mark:
     length = timedelta(seconds=int(rest[1]))
     at, since, resealed, pauses = (int(item.get(name, _ZERO).N) for name in ("at", "since", "resealed", "pauses"))
-    # A mark of an earlier deployment has no ``since``.
-    return Mark(from_text(rest[0]) - length, at, length, since or at, resealed, pauses, "lost" in item and not at)
+    event = msgspec.json.decode(item["event"].S) if "event" in item else ()
+    is_lost, is_added = "lost" in item and not at, item.get("version", _ZERO).N == "2"
+    # A mark of an earlier deployment has no ``since``, nor has the mark of a new event.
+    bucket = from_text(rest[0]) - length
+    return Mark(bucket, at, length, since or at, resealed, pauses, is_lost, tuple(event), is_added)
 
 
 def _make_noting_item(noting: Noting) -> _Item:

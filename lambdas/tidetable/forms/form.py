@@ -93,6 +93,11 @@ class Form(Protocol):
         """The number of archived events whose puts are made and written together."""
         ...
 
+    @property
+    def proves_new(self) -> bool:
+        """True if an event is new if the table has no item of its put's key: no other item can hold a copy of it."""
+        ...
+
     def describe(self) -> Mapping[str, Any]:
         """Describe the form by its members in the API's description of a layout."""
         ...

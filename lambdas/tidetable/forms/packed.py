@@ -35,6 +35,7 @@ class PackedForm:
 
     name = "packed"
     together = 20_000  # more events make larger packs
+    proves_new = False
 
     def __init__(self, layout: Layout, packing: Packing) -> None:
         self._layout = layout

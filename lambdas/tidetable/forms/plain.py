@@ -21,6 +21,7 @@ class PlainForm:
     name = "plain"
     span = 0
     together = 400
+    proves_new = True
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout

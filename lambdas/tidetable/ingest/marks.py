@@ -1,5 +1,8 @@
 """Marks: before a writer writes delayed events, it marks the buckets of the stream's rollups that the events change.
 
+A few delayed events that their tables do not have are each written together with a mark that names the event. The
+refresher adds such an event to the cells, and does not read its bucket anew (``tidetable.rollups.new_events``).
+
 Queries read a marked bucket from the events, so an aggregate shows an event as soon as it is acknowledged. The order
 is: the mark, the event, the acknowledgement. A writer that dies in between leaves a mark that is not needed, but never
 an event without a mark. On-time events need no mark: their bucket is sealed only when all of its writers have ended
@@ -8,20 +11,23 @@ an event without a mark. On-time events need no mark: their bucket is sealed onl
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 
 from tidetable.config.model import Stream
-from tidetable.errors import StoreUnavailable, TableMissing, TableThrottled
+from tidetable.errors import CollectionFull, PutRefused, StoreUnavailable, TableMissing, TableThrottled
+from tidetable.forms.choose import choose_form
 from tidetable.ingest.routing import Routed
 from tidetable.ingest.series_index import SeriesIndex
-from tidetable.ports import Slot
-from tidetable.ports.rollups import Rollups
+from tidetable.ports import EventStore, Guarded, Mark, Rollups, Slot, Transacted
 from tidetable.rollup_model.bounds import MARK_KEPT, needs_mark, to_millis
 from tidetable.times import EPOCH
 
 # The number of buckets that a process remembers. Beyond it, the process forgets buckets that it must mark again anyway.
 _MOST = 10_000
+# A request with more delayed events only marks their buckets. An event that is written with its own mark costs four write
+# units instead of one, which is less than reading its bucket anew.
+MOST_ADDED = 10
 
 
 class Marks:
@@ -57,17 +63,45 @@ class Marks:
         self._put |= {(stream.name, bucket): now for bucket in unmarked}
         return True
 
-    def mark_and_note_events(self, stream: Stream, routed: Routed, oldest: datetime, now: datetime) -> frozenset[Slot]:
+    def prepare_puts(
+        self, stream: Stream, routed: Routed, oldest: datetime, now: datetime, store: EventStore
+    ) -> tuple[frozenset[Slot], frozenset[Slot]]:
         """Mark the buckets and note the series of a request's events, the oldest of which has the time ``oldest``.
 
-        Return the slots that must not be written, as a mark or a note may be missing.
+        Return the slots that must not be written, as a mark or a note may be missing, and the slots of new delayed
+        events, which are written.
         """
-        unready: frozenset[Slot] = frozenset()
-        if needs_mark(oldest, now):
-            delayed = [(slot, time) for slot, time in routed.list_times() if needs_mark(time, now)]
-            if not self.mark(stream, (time for _, time in delayed), now):
-                unready = frozenset(slot for slot, _ in delayed)
-        return unready | self.notes.note_events(stream.name, routed.entries, routed.list_series(), now)
+        unready = self.notes.note_events(stream.name, routed.entries, routed.list_series(), now)
+        if not needs_mark(oldest, now):
+            return unready, frozenset()
+        delayed = [(slot, time) for slot, time in routed.list_times() if needs_mark(time, now) and slot not in unready]
+        written = self._write_new(stream, routed, dict(delayed), now, store)
+        delayed = [(slot, time) for slot, time in delayed if slot not in written]
+        if delayed and not self.mark(stream, (time for _, time in delayed), now):
+            unready |= {slot for slot, _ in delayed}
+        return unready, written
+
+    def _write_new(
+        self, stream: Stream, routed: Routed, delayed: Mapping[Slot, datetime], now: datetime, store: EventStore
+    ) -> frozenset[Slot]:
+        """Write those of a few delayed events that their tables do not have, each with its mark; return their slots.
+
+        Without an answer, nobody knows whether such an event was written. Then it is marked and written as any other.
+        """
+        written = set[Slot]()
+        step = min(rollup.every for rollup in stream.rollup)
+        proving = {entry.table for entry in routed.entries if choose_form(entry.layout).proves_new}
+        puts = [put for put in routed.puts if put.slot in delayed and put.table in proving and not put.outside]
+        for put in puts if len(delayed) <= MOST_ADDED else ():
+            bucket = EPOCH + (delayed[put.slot] - EPOCH) // step * step
+            mark = Mark(bucket, to_millis(now), step, event=(put.table, *put.key))
+            try:
+                done = store.transact([Guarded(put, "absent"), Guarded(self._rollups.make_mark(stream.name, mark))])
+            except (CollectionFull, PutRefused, StoreUnavailable, TableMissing, TableThrottled):
+                break
+            if done is Transacted.DONE:
+                written.add(put.slot)
+        return frozenset(written)
 
     def _is_kept(self, stream: str, bucket: datetime, now: datetime) -> bool:
         at = self._put.get((stream, bucket))

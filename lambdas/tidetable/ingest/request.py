@@ -176,11 +176,11 @@ def _write_puts(
     or notes of rollups may be missing.
     """
     stream, now, puts = context.stream, context.now, routed.puts
-    unmarked = frozenset[Slot]()
+    unmarked = done = frozenset[Slot]()
     if stream.rollup and ports.marks is not None:
-        unmarked = ports.marks.mark_and_note_events(stream, routed, oldest, now)
-    if unmarked:
-        puts = [put for put in puts if put.slot not in unmarked]
+        unmarked, done = ports.marks.prepare_puts(stream, routed, oldest, now, ports.store)
+    if unmarked or done:
+        puts = [put for put in puts if put.slot not in unmarked and put.slot not in done]
     tables = {put.table for put in puts}
     # Usually no table was throttled lately.
     shut = {table for table in tables if not ports.circuit.admits(table)} if ports.circuit.trips else set[str]()

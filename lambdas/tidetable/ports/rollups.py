@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple, Protocol
 
+from tidetable.ports.data import Put
+
 # A range of time, [start, end).
 Span = tuple[datetime, datetime]
 
@@ -21,6 +23,10 @@ class Mark(NamedTuple):
     deploy, other functions may still have another configuration. ``resealed`` is the time when the bucket was last
     computed anew, ``pauses`` how many times that happened; both are 0 if it was not computed anew within the last hour.
     ``lost`` says that its events were deleted for ever before the bucket was computed anew.
+
+    The mark of a new late event names the ``event``: its table, its partition key and its sort key. The event and this
+    mark were written by one transaction, and no other event has this mark. ``is_added`` says that the event is in the
+    cells of all sealed buckets; the mark is removed next.
     """
 
     bucket: datetime
@@ -30,6 +36,8 @@ class Mark(NamedTuple):
     resealed: int = 0
     pauses: int = 0
     lost: bool = False
+    event: tuple[str, ...] = ()
+    is_added: bool = False
 
     def meets(self, start: datetime, end: datetime) -> bool:
         """True if its bucket overlaps ``[start, end)``."""
@@ -107,6 +115,12 @@ class Rollups(Protocol):
 
         Only a caller that alone clears marks and moves edges can rely on it. For others it is a first look.
         """
+
+    def read_marks(self, stream: str, span: Span) -> Sequence[Mark]:
+        """Read the marks of a span that count, by one request."""
+
+    def make_mark(self, stream: str, mark: Mark) -> Put:
+        """Make the put of the mark of a new event, for a transaction; of a mark that ``is_added``, it replaces the mark."""
 
     def put_marks(self, stream: str, buckets: Sequence[datetime], at: int, length: timedelta) -> None:
         """Mark buckets of a length; an existing mark keeps the greater ``at`` and its ``since``. Raise if any mark may not

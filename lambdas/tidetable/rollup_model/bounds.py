@@ -37,11 +37,10 @@ READER_LIFE = timedelta(seconds=30)
 # that is 5 minutes at the latest.
 MARKED_LONGEST = timedelta(minutes=4)
 # After a bucket was computed anew, it waits before it is computed anew for further late events: this long the first
-# time, then twice as long each time, and at most the longest pause. A bucket without a late event within the longest
-# pause begins anew.
-FIRST_PAUSE, LONGEST_PAUSE = timedelta(minutes=5), timedelta(hours=1)
-# A bucket without a late event for this long does not wait for the end of its pause.
-QUIET = timedelta(minutes=15)
+# time, then twice as long each time, and at most the longest pause. A bucket that was not computed anew for ``FORGOTTEN``
+# begins anew. A bucket that was computed anew only once begins anew after the longest pause: it has not waited yet, and
+# after an import each bucket has such a mark, which queries read.
+FIRST_PAUSE, LONGEST_PAUSE, FORGOTTEN = timedelta(minutes=5), timedelta(hours=1), timedelta(days=1)
 # The length of the marks of a rebuild. A mark of one second lies in one bucket of each rollup, so other, finer buckets
 # within the rebuilt bucket can still be used. Writers' marks are longer: ``every`` is a minute at the least.
 REBUILT = timedelta(seconds=1)
@@ -86,16 +85,13 @@ def find_due(mark: Mark) -> datetime:
 
 
 def can_reseal(mark: Mark, now: datetime) -> bool:
-    """True if a marked bucket is to be computed anew.
+    """True if a marked bucket is to be computed anew: its mark can rest, or has waited too long, and its pause is over.
 
-    Its mark can rest, or has waited too long, and its pause is over; or no late event has come for long.
-
-    All queries that read the state before the mark was first put must have ended: they may still read cells.
+    All queries that read the state before the mark was first put must have ended: they may still read cells. A new event
+    is not read with its bucket, but added to the cells (``tidetable.rollups.new_events``).
     """
-    if _measure_age(mark.since, now) <= WRITER_LIFE + READER_LIFE:
+    if mark.event or _measure_age(mark.since, now) <= WRITER_LIFE + READER_LIFE:
         return False
-    if _measure_age(mark.at, now) > QUIET:
-        return True
     if mark.pauses and _measure_age(mark.resealed, now) <= choose_pause(mark.pauses):
         return False
     return can_rest(mark, now) or now > find_due(mark)
@@ -108,7 +104,7 @@ def choose_pause(pauses: int) -> timedelta:
 
 def is_forgotten(mark: Mark, now: datetime) -> bool:
     """True if the bucket of a rested mark has had no late event for so long that its pauses begin anew."""
-    return _measure_age(mark.resealed, now) > LONGEST_PAUSE
+    return _measure_age(mark.resealed, now) > (FORGOTTEN if mark.pauses > 1 else LONGEST_PAUSE)
 
 
 def _measure_age(millis: int, now: datetime) -> timedelta:

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from datetime import datetime, timedelta
-
-import msgspec
+from datetime import datetime
 
 from tidetable.ports.rollups import RollupState
-from tidetable.remaining import Remaining
 from tidetable.rollup_model.cells import Bucket
 from tidetable.rollup_model.cover import (
     CoveredSpan,
@@ -20,47 +15,12 @@ from tidetable.rollup_model.cover import (
     list_versions,
 )
 from tidetable.rollup_model.definition import Definition
-from tidetable.rollups.bucket_parts import BucketPart
 from tidetable.rollups.collect import collect_bucket
-from tidetable.rollups.services import BucketOver, Services
+from tidetable.rollups.new_events import mark_new_events
+from tidetable.rollups.run import RefreshRun
+from tidetable.rollups.services import BucketOver
 from tidetable.rollups.writing import find_table, read_present, write_cells
 from tidetable.times import to_text
-
-
-@dataclass(slots=True)
-class RefreshReport:
-    """The report of a run: the numbers of sealed and resealed buckets, and the reasons why it did not handle others.
-
-    ``over`` are the buckets that are not kept: they have too many or too long groups. ``marks`` counts the
-    marks that remain, ``gone`` the marks that were cleared because their events are deleted for ever. ``lag`` is the
-    longest time for which a bucket could have been sealed already. ``finished`` is False if the time was up too early.
-    """
-
-    sealed: int = 0
-    resealed: int = 0
-    gone: int = 0
-    blocked: list[str] = field(default_factory=list)
-    over: list[str] = field(default_factory=list)
-    failed: list[str] = field(default_factory=list)
-    marks: int = 0
-    lag: timedelta = timedelta(0)
-    finished: bool = True
-
-
-class RefreshRun(msgspec.Struct, frozen=True):
-    """The work of one run on the rollups of the stream ``source``.
-
-    ``share`` returns the seconds that are left until other streams have a turn. ``bucket_parts`` are the parts of the
-    stream's buckets, and ``sizes`` the events of each rollup's last bucket that was read from events.
-    """
-
-    source: str
-    definitions: Sequence[Definition]
-    services: Services
-    report: RefreshReport
-    share: Remaining
-    bucket_parts: Sequence[BucketPart] = ()
-    sizes: dict[str, int] = msgspec.field(default_factory=dict)
 
 
 def compute_bucket(
@@ -98,6 +58,7 @@ def compute_bucket(
     if (definition.name, bucket) in state.over:
         services.require_time()
         services.rollups.clear_over(run.source, definition.name, bucket)
+    mark_new_events(run.source, bucket, bucket + definition.every, services)
     return True
 
 

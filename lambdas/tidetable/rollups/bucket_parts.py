@@ -10,7 +10,7 @@ parts. Parts of a bucket that was sealed meanwhile count no more.
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
@@ -18,6 +18,7 @@ import msgspec
 
 from tidetable.events import Event
 from tidetable.exact_json import canonical_json, decode_json
+from tidetable.ports.rollups import Mark
 from tidetable.rollup_model.bounds import from_millis, to_millis
 from tidetable.rollup_model.cells import Bucket, parse_cell, parse_names
 from tidetable.rollup_model.cover import CoveredSpan, DefinitionVersion
@@ -168,6 +169,14 @@ def compute_part(part: BucketPart, held: HeldClaim, definition: Definition, serv
             services.rollups.put_part(part.item.name, held.generation, pieces)
             memo = msgspec.structs.replace(memo, pieces=len(pieces))
     held.memo, held.done = msgspec.json.encode(memo).decode(), True
+
+
+def meets_part(mark: Mark, parts: Iterable[BucketPart]) -> bool:
+    """True if a mark is of a bucket that is being read in parts.
+
+    Some of them may have been read before the marked events were written, so the mark stays until the bucket is sealed.
+    """
+    return any(mark.meets(from_text(part.memo.start), from_text(part.memo.end)) for part in parts)
 
 
 def find_obsolete(parts: Sequence[BucketPart], versions: Mapping[str, Sequence[DefinitionVersion]]) -> list[BucketPart]:

@@ -16,7 +16,9 @@ def has_work(definitions: Sequence[Definition], state: RollupState, now: datetim
     """True if a run would change something of a stream, or would try to."""
     if needs_noting(state.noting, now) or not is_swept(state.noting, now):
         return True
-    if any(can_reseal(mark, now) for mark in state.marks) or any(is_forgotten(mark, now) for mark in state.rested):
+    if any(mark.event or can_reseal(mark, now) for mark in state.marks):
+        return True
+    if any(is_forgotten(mark, now) for mark in state.rested):
         return True
     for definition in definitions:
         versions = list_versions(definition, state)

@@ -14,8 +14,9 @@ from tidetable.query.model import RESERVE
 from tidetable.rollup_model.bounds import REBUILT, SEALED_AFTER, can_seal, to_millis
 from tidetable.rollup_model.cover import DefinitionVersion, find_present, list_versions
 from tidetable.rollup_model.definition import Definition
-from tidetable.rollups.bucket import RefreshReport, RefreshRun, compute_bucket
+from tidetable.rollups.bucket import compute_bucket
 from tidetable.rollups.claims import hold_sealing, shut_out_former
+from tidetable.rollups.run import RefreshReport, RefreshRun
 from tidetable.rollups.services import BucketBlocked, Services, Unfinished
 from tidetable.times import to_text
 

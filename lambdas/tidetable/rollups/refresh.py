@@ -15,10 +15,10 @@ from zlib import crc32
 from tidetable.errors import StoreUnavailable, TableThrottled
 from tidetable.ports.rollups import RollupState
 from tidetable.rollup_model.definition import Definition
-from tidetable.rollups.bucket import RefreshReport
 from tidetable.rollups.bucket_parts import PART, list_parts
 from tidetable.rollups.claims import SEAL, shut_out_former
 from tidetable.rollups.due import has_work, measure_lag, measure_waiting
+from tidetable.rollups.run import RefreshReport
 from tidetable.rollups.services import Services
 from tidetable.rollups.worker import RollupWorker, describe_failure
 from tidetable.work.claim import Pause, WorkItem, rests

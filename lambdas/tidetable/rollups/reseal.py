@@ -15,10 +15,12 @@ from tidetable.rollup_model.cover import (
     list_versions,
     subtract_spans,
 )
-from tidetable.rollups.bucket import RefreshRun, compute_bucket
+from tidetable.rollups.bucket import compute_bucket
+from tidetable.rollups.bucket_parts import meets_part
 from tidetable.rollups.collect import list_gone
+from tidetable.rollups.run import RefreshRun
 from tidetable.rollups.services import BucketBlocked, Unfinished
-from tidetable.times import from_text, to_text
+from tidetable.times import to_text
 
 # A run removes at most this many rested marks of a stream: each is a request, and sealing must not wait for them.
 SWEPT_AT_ONCE = 1_000
@@ -35,7 +37,7 @@ def reseal_buckets(run: RefreshRun) -> bool:
     coarsest = run.definitions[-1]
     groups: dict[datetime, list[Mark]] = {}
     for mark in state.marks:
-        if can_reseal(mark, now) and not _meets_part(mark, run):
+        if can_reseal(mark, now) and not meets_part(mark, run.bucket_parts):
             groups.setdefault(coarsest.floor(mark.bucket), []).append(mark)
     for number, (_, group) in enumerate(sorted(groups.items(), reverse=True)):
         if number and run.share() <= 0:
@@ -54,14 +56,6 @@ def reseal_buckets(run: RefreshRun) -> bool:
                 other_marks.append(mark)
         state = state._replace(marks=other_marks)
     return True
-
-
-def _meets_part(mark: Mark, run: RefreshRun) -> bool:
-    """True if a mark is of a bucket that is being read in parts.
-
-    Some of them may have been read before the marked events were written, so the mark stays until the bucket is sealed.
-    """
-    return any(mark.meets(from_text(part.memo.start), from_text(part.memo.end)) for part in run.bucket_parts)
 
 
 def sweep_rested(run: RefreshRun, state: RollupState) -> None:

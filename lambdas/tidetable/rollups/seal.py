@@ -10,7 +10,7 @@ from tidetable.rollup_model.bounds import DEFINED_AHEAD, can_seal
 from tidetable.rollup_model.cells import Bucket
 from tidetable.rollup_model.cover import DefinitionVersion, list_versions
 from tidetable.rollup_model.definition import Definition
-from tidetable.rollups.bucket import RefreshRun, choose_segments, compute_bucket
+from tidetable.rollups.bucket import choose_segments, compute_bucket
 from tidetable.rollups.bucket_parts import (
     MOST_WHOLE,
     can_divide,
@@ -21,7 +21,9 @@ from tidetable.rollups.bucket_parts import (
 )
 from tidetable.rollups.collect import MOST_TOGETHER, collect_together, find_end_of_gone
 from tidetable.rollups.due import has_begun, is_due
+from tidetable.rollups.new_events import add_new_events
 from tidetable.rollups.reseal import reseal_buckets, sweep_rested
+from tidetable.rollups.run import RefreshRun
 from tidetable.rollups.series_index_upkeep import begin_noting, find_noted_start, sweep_notes
 from tidetable.rollups.services import (
     BucketBlocked,
@@ -48,6 +50,7 @@ def seal_stream(run: RefreshRun) -> None:
     if run.bucket_parts:
         versions = {definition.name: list_versions(definition, state) for definition in run.definitions}
         remove_parts(find_obsolete(run.bucket_parts, versions), services)
+    add_new_events(run, state)
     is_resealed = reseal_buckets(run)
     for definition in run.definitions:
         # Marks and edges have changed since the last reading.

@@ -16,9 +16,9 @@ from tidetable.errors import StoreUnavailable, TableThrottled, describe_error
 from tidetable.query.model import RESERVE
 from tidetable.remaining import limit_time
 from tidetable.rollup_model.definition import Definition
-from tidetable.rollups.bucket import RefreshReport, RefreshRun
 from tidetable.rollups.bucket_parts import PART, BucketPart, compute_part, list_parts, read_part, remove_parts
 from tidetable.rollups.claims import SEAL, hold_sealing, shut_out_former
+from tidetable.rollups.run import RefreshReport, RefreshRun
 from tidetable.rollups.seal import seal_stream
 from tidetable.rollups.services import Divided, Services, ShareUsed, Superseded, Unfinished
 from tidetable.work.claim import HeldClaim, ItemName, Pause, WorkItem, hold_claim, rests

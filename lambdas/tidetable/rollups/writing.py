@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from operator import attrgetter
 from typing import NamedTuple
@@ -109,21 +109,13 @@ def write_cells(
     and Superseded if another run wrote later cells. Raises BucketOver if DynamoDB would refuse a cell: then no cell is
     written.
     """
-    layout = entry.layout
-    now = {layout.make_sort_key(cell.time, cell.series, cell.id): cell for cell in cells}
-    changed = [
-        cell
-        for place, cell in now.items()
-        if place not in present.events or present.events[place][1] != settle_text(cell.data)
-    ]
+    places = {entry.layout.make_sort_key(cell.time, cell.series, cell.id) for cell in cells}
     removals = [
         make_removed_cell(event)
         for place, (event, _) in present.events.items()
-        if place not in now and not is_removed(event) and _is_of(definition, event)
+        if place not in places and not is_removed(event) and _is_of(definition, event)
     ]
-    at = max(to_millis(read_at), present.at + 1)
-    puts = _make_puts([*changed, *removals], entry, at, services)
-    _refuse_large(puts)
+    puts = make_cell_puts([*cells, *removals], entry, present, read_at, services)
     if entry.state is State.CLOSED:
         _write_transactions(puts, entry, services)
     elif puts:
@@ -152,25 +144,28 @@ def _write_transactions(puts: Sequence[Put], entry: Entry, services: Services) -
             raise Superseded(f"cells of {entry.stream} were written by another run")
 
 
-def _refuse_large(puts: Iterable[Put]) -> None:
-    """Raise BucketOver for a cell that DynamoDB would refuse. A pack is never too large."""
-    for put in puts:
+def make_cell_puts(
+    cells: Sequence[Event], entry: Entry, present: Present, read_at: datetime, services: Services
+) -> list[Put]:
+    """Make the puts of the cells that differ from the present cells. They count instead of the present cells.
+
+    Raises BucketOver if DynamoDB would refuse a cell.
+    """
+    layout, unknown = entry.layout, (None, "")
+    changed = [
+        cell
+        for cell in cells
+        if present.events.get(layout.make_sort_key(cell.time, cell.series, cell.id), unknown)[1]
+        != settle_text(cell.data)
+    ]
+    at, compressor = max(to_millis(read_at), present.at + 1), services.reader.unpacker.compressor
+    form, batch = choose_form(layout), Batch.of(changed, at)
+    made = form.make_puts(batch, range(len(changed)), entry.table, compressor, lambda item: Put(entry.table, item))
+    for put in made.puts:
+        # A pack is never too large.
         if "data" in put.item and (size := count_item_bytes(put.item)) > MAX_ITEM_BYTES:
             raise BucketOver(f"a cell takes {size} bytes as an item; DynamoDB holds at most {MAX_ITEM_BYTES}")
-
-
-def _make_puts(events: Sequence[Event], entry: Entry, at: int, services: Services) -> list[Put]:
-    return (
-        choose_form(entry.layout)
-        .make_puts(
-            Batch.of(events, at),
-            range(len(events)),
-            entry.table,
-            services.reader.unpacker.compressor,
-            lambda item: Put(entry.table, item),
-        )
-        .puts
-    )
+    return made.puts
 
 
 def _is_of(definition: Definition, event: Event) -> bool:
