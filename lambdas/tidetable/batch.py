@@ -5,7 +5,7 @@ Every writer makes batches, and the form of a period makes the puts of a batch.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from operator import itemgetter
 from typing import Any, Self
 
@@ -22,7 +22,8 @@ class Batch(msgspec.Struct):
 
     A value in ``datas`` may be ``Raw``, if it is JSON for which ``is_usual`` is true. ``at`` is the time when the events
     were accepted, in epoch milliseconds: one for all, or one per event. ``large`` has the numbers of the events whose
-    items are perhaps not stored as they are: too large, or larger than the stream's policy wants.
+    items are perhaps not stored as they are: too large, or larger than the stream's policy wants. ``fields`` are the
+    columns of the fields in ``datas``, if all events have the same fields, and all values are usual; otherwise None.
     """
 
     times: list[str]
@@ -31,6 +32,7 @@ class Batch(msgspec.Struct):
     datas: list[JsonObject]
     at: int | Sequence[int]
     large: Collection[int] = ()
+    fields: Mapping[str, Sequence[Any]] | None = None
 
     @classmethod
     def of(cls, events: Sequence[Event], at: int) -> Self:
@@ -58,6 +60,8 @@ class Batch(msgspec.Struct):
             pick_values(self.ids, numbers),
             pick_values(self.datas, numbers),
             self.at if isinstance(self.at, int) else pick_values(self.at, numbers),
+            (),
+            self.fields and {name: pick_values(column, numbers) for name, column in self.fields.items()},
         )
 
 

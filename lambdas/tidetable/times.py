@@ -146,7 +146,9 @@ def _parse_alike(values: Sequence[object]) -> list[str]:
     except ValueError:
         return []
     stamps = [text[:cut] + filled for text in texts]
-    return stamps if min(stamps) >= _EPOCH_TEXT and max(stamps) < _LATEST_TEXT else []
+    # Nearly always all are of this millennium.
+    is_allowed = whole[::length] == "2" * len(texts) or (min(stamps) >= _EPOCH_TEXT and max(stamps) < _LATEST_TEXT)
+    return stamps if is_allowed else []
 
 
 def from_text(text: str) -> datetime:

@@ -97,7 +97,7 @@ def _encode_column(values: Sequence[Any]) -> tuple[str, Sequence[str]]:
         # Each is JSON of one line: a text without escapes, a number, a boolean or null.
         lines = canonical_lines(values)
         texts = lines.decode().split("\n")[:-1]
-        if are_texts(lines, len(values)):
+        if are_texts(lines):
             return '{"S":%s}', texts
         if not lines.translate(None, b"0123456789.-\n"):
             return '{"N":"%s"}', texts

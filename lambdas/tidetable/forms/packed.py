@@ -23,7 +23,6 @@ from tidetable.forms.form import Puts, Shrink, Source
 from tidetable.forms.plain import PlainForm
 from tidetable.layout import Layout, Packing
 from tidetable.layout.pack import find_key_range, is_pack, parse_sort_key
-from tidetable.layout.text import escape_all
 from tidetable.ports import Compressor, Page, Put
 
 if TYPE_CHECKING:
@@ -69,26 +68,22 @@ class PackedForm:
     ) -> Puts:
         """Make packs. An event that is too large for a pack is alone."""
         # Imported only when packs are made, as in open_item.
-        from tidetable.packs import EventColumns, PackColumns, list_places, pack_rows
+        from tidetable.packs import pack_batch
 
-        columns = batch if len(numbers) == len(batch.times) else batch.pick(numbers)
-        by_series = self._layout.partition_by == "series"
-        places = list_places(PackColumns(columns.times, columns.series, columns.ids, ()), self._layout)
-        owners = escape_all(columns.series) if by_series else ()
-        made = pack_rows(
-            EventColumns(places, owners, columns.datas, columns.at), self._layout, compressor, range(len(places))
-        )
+        is_whole = len(numbers) == len(batch.times)
+        columns = batch if is_whole else batch.pick(numbers)
+        made = pack_batch(columns, self._layout, compressor)
         puts = [Put(table, item) for item, _, _ in made.packs]
-        members: list[Sequence[int]] = [pick_values(numbers, rows) for _, _, rows in made.packs]
+        members = [rows if is_whole else pick_values(numbers, rows) for _, _, rows in made.packs]
         pks = [address for _, address, rows in made.packs for _ in rows]
-        sks = [places[row] for _, _, rows in made.packs for row in rows]
+        sks = pick_values(made.places, [row for _, _, rows in made.packs for row in rows])
         found = Puts(puts, members, pks, sks, packs={put.slot for put in puts})
         if made.alone:
             lonely = pick_values(numbers, sorted(made.alone))
             found = found.join(self._alone.make_puts(replace(batch, large=lonely), lonely, table, compressor, shrink))
         if len(found.sks) + len(found.too_large) == len(numbers):
             return found
-        identities = zip(owners, places, strict=True) if by_series else places
+        identities = zip(columns.series, made.places, strict=True)
         return found.add_copies(dict(zip(numbers, identities, strict=True)))
 
     def measure(self, event: Event, at: int) -> int:

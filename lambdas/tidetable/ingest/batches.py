@@ -6,13 +6,15 @@ itself (``verdicts.py``).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
+from itertools import chain
 from typing import Any, Self
 
 from msgspec import Raw, field
 
-from tidetable.batch import Batch
+from tidetable.batch import Batch, pick_values
 from tidetable.events import JsonObject
 from tidetable.exact_json import canonical_lines, decode_json, encode_json, is_usual
 from tidetable.ingest.bodies import Sent
@@ -106,7 +108,7 @@ def check_batch(context: RequestContext, batch: SentBatch, *, small: bool = Fals
     _check_bounds(context, times, series, doubtful)
     _check_names(series, doubtful)
     _check_names(["-" if id is None else id for id in ids] if None in ids else ids, doubtful)
-    _settle_datas(datas, doubtful)
+    fields = _settle_datas(datas, doubtful)
     if context.rules.judges_all:
         doubtful = set(range(len(batch)))
     elif not small:
@@ -121,7 +123,7 @@ def check_batch(context: RequestContext, batch: SentBatch, *, small: bool = Fals
                 stamp, time = stamps[number], times[number]
                 identity = None if stamp is None else identify_time(stamp, time)
                 ids[number] = hash_content(series[number], identity, datas[number])
-    batch.times, batch.at = times, context.at
+    batch.times, batch.at, batch.fields = times, context.at, None if doubtful else fields
     if doubtful:
         _judge(context, batch, sorted(doubtful))
     return batch
@@ -159,27 +161,39 @@ def _check_names(names: Sequence[Any], doubtful: set[int]) -> None:
         }
 
 
-def _settle_datas(datas: Sequence[JsonObject], doubtful: set[int]) -> None:
+def _settle_datas(datas: Sequence[JsonObject], doubtful: set[int]) -> Mapping[str, Sequence[Any]] | None:
     """Check data by the columns of its fields, and decode values that are not usual. An event of which DynamoDB would
-    refuse a value is doubtful.
+    refuse a value is doubtful. Return the columns if all events have the same fields, and all values are usual.
     """
-    shapes = list(map(tuple, datas))
-    groups: dict[tuple[str, ...], Sequence[int]] = dict.fromkeys(shapes, range(len(datas)))
-    if len(groups) > 1:
-        groups = {shape: [] for shape in groups}
-        for number, shape in enumerate(shapes):
-            groups[shape].append(number)  # type: ignore[attr-defined]
+    usual: dict[str, Sequence[Any]] = {}
+    groups = _group_by_shape(datas)
     for names, numbers in groups.items():
-        for name in names:
-            column = [datas[number][name] for number in numbers]
-            if not (name and (_is_usual_column(column) or _are_usual_objects(column))):
+        own = datas if len(groups) == 1 else pick_values(datas, numbers)
+        for name, column in zip(names, zip(*map(dict.values, own), strict=True), strict=True):
+            if name and _is_usual_column(column):
+                usual[name] = column
+            elif not (name and _are_usual_objects(column)):
                 _settle_column(name, numbers, datas, doubtful)
+    return usual if len(groups) == 1 and len(usual) == len(names) else None
+
+
+def _group_by_shape(datas: Sequence[JsonObject]) -> Mapping[tuple[str, ...], Sequence[int]]:
+    """Group the numbers of events by the names of the fields in their data, in the order of the names."""
+    first = tuple(datas[0]) if datas else ()
+    # A name is in data once. So if the names repeat those of the first event, each event has exactly these.
+    if list(chain.from_iterable(datas)) == [*first] * len(datas):
+        return {first: range(len(datas))}
+    groups: defaultdict[tuple[str, ...], list[int]] = defaultdict(list)
+    for number, data in enumerate(datas):
+        groups[tuple(data)].append(number)
+    return groups
 
 
 def _is_usual_column(column: Sequence[Any]) -> bool:
     """True if DynamoDB takes all of these values as they are."""
-    kinds = {*map(type, column)}
-    return kinds <= _HARMLESS or (kinds <= _WRITABLE and is_usual(canonical_lines(column), len(column)))
+    # The decoder leaves all values of a body raw, and doors decode all values.
+    kinds = {Raw} if type(column[0]) is Raw else {*map(type, column)}
+    return kinds <= _HARMLESS or (kinds <= _WRITABLE and is_usual(canonical_lines(column)))
 
 
 def _are_usual_objects(column: Sequence[Any]) -> bool:

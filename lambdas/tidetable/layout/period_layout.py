@@ -167,8 +167,10 @@ class Layout(msgspec.Struct, frozen=True):
         return self._compute_suffixes([series], [id])[0] if self.shards > 1 else 0
 
     def compute_series_suffixes(self, series: Sequence[str]) -> list[int]:
-        """Compute the suffixes of series, if suffixes follow from the series."""
-        return self._compute_suffixes(series, ())
+        """Compute the suffixes of series, if suffixes follow from the series; a series that comes again costs no hash."""
+        names = list(dict.fromkeys(series))
+        suffix_of = dict(zip(names, self._compute_suffixes(names, ()), strict=True))
+        return list(map(suffix_of.__getitem__, series))
 
     def _compute_suffixes(self, series: Sequence[str], ids: Sequence[str]) -> list[int]:
         return compute_each(ids if self.shard_by == "id" else self._list_heads(series), self.shards)

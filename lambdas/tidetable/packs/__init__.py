@@ -6,15 +6,14 @@ are in ``layout/pack.py``.
 
 from tidetable.packs.body import DamagedPack, PackColumns, decode_body, encode_body
 from tidetable.packs.first import FirstEvents
-from tidetable.packs.items import OpenedItem, list_places, open_item
-from tidetable.packs.making import EventColumns, PackSet, make_packs, pack_rows
+from tidetable.packs.items import OpenedItem, open_item
+from tidetable.packs.making import PackSet, make_packs, pack_batch
 from tidetable.packs.walk import Settled, Walk, WalkedRun, walk_packs
 
 __all__ = [
     "PackColumns",
     "DamagedPack",
     "FirstEvents",
-    "EventColumns",
     "OpenedItem",
     "PackSet",
     "WalkedRun",
@@ -24,7 +23,6 @@ __all__ = [
     "encode_body",
     "make_packs",
     "open_item",
-    "pack_rows",
-    "list_places",
+    "pack_batch",
     "walk_packs",
 ]

@@ -6,9 +6,10 @@ end are stored once. The fields of data are columns of JSON, a line per value. d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
-from itertools import repeat
+from itertools import compress, repeat
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import msgspec
@@ -26,7 +27,7 @@ FORMAT = FORMATS[-1]
 _MOST_SHAPES = 8
 # At least one of the first 8 ids must be derived from its event's content; otherwise the other ids are not checked.
 _SAMPLE = 8
-_ENDS = ("000000Z", "000Z", "Z")
+_ENDS = ("000000Z", "000Z")
 _HEX = frozenset("0123456789abcdef")
 _DIGITS = 32
 # A byte counts the zeros of a number.
@@ -88,35 +89,48 @@ def encode_body(
     ids: Sequence[str],
     datas: Sequence[JsonObject],
     ats: Sequence[int] | None = None,
+    *,
+    fields: Mapping[str, Sequence[Any]] | None = None,
 ) -> bytes:
-    """Encode events as the body of a pack. The times are in order, as ``times.to_text`` writes them."""
+    """Encode events as the body of a pack. The times are in order, as ``times.to_text`` writes them.
+
+    ``fields`` are the fields of a batch, if it has them.
+    """
     count = len(times)
     names = sorted(set(series))
     numbers = {name: number for number, name in enumerate(names)}
-    after = next(end for end in _ENDS if all(map(str.endswith, times, repeat(end))))
+    after = next((end for end in _ENDS if all(map(str.endswith, times, repeat(end)))), "Z")
     before = _find_common_start(times[0][: TEXT_LENGTH - len(after)], times[-1])
-    shapes, shape_numbers = _find_shapes(datas)
-    encoded = _encode_columns(shapes, shape_numbers, datas)
-    columns = [column for column, _ in encoded]
-    zeros = [_count_zeros(*column) for column in encoded]
-    written = list(map(_write_zeros, columns, zeros))
-    kind, id_bytes, id_texts, others = _pack_ids(
-        times, series, ids, lambda: decode_texts(shapes, shape_numbers, written, count)
-    )
+    if fields is None:
+        shapes, shape_numbers = _find_shapes(datas)
+        lists = _list_columns(shapes, shape_numbers, datas)
+    else:
+        shapes, shape_numbers, lists = [sorted(fields)], [], [values for _, values in sorted(fields.items())]
+    sent = list(map(canonical_lines, lists))
+    settled = [
+        settle_lines(text, values, usual=fields is not None)[:-1] for text, values in zip(sent, lists, strict=True)
+    ]
+    zeros: list[bytes] = []
+
+    def write_sent() -> list[str]:
+        zeros.extend(map(_count_zeros, settled, [text[:-1] for text in sent]))
+        return decode_texts(shapes, shape_numbers, list(map(_write_zeros, settled, zeros)), count)
+
+    kind, id_bytes, id_texts, others = _pack_ids(times, series, ids, write_sent)
     return _ENCODE(
         PackBody(
             before,
-            "\n".join([time[len(before) : TEXT_LENGTH - len(after)] for time in times]),
+            "\n".join(map(itemgetter(slice(len(before), TEXT_LENGTH - len(after))), times)),
             after,
             names,
-            [] if len(names) == 1 else [numbers[name] for name in series],
+            [] if len(names) == 1 else list(map(numbers.__getitem__, series)),
             kind,
             id_bytes,
             id_texts,
             others,
             shapes,
             shape_numbers,
-            columns,
+            settled,
             [] if ats is None else list(ats),
             zeros if kind in _DERIVE and any(zeros) else [],
         )
@@ -153,26 +167,15 @@ def read_times(body: PackBody) -> list[str]:
     return f"{body.before}{times}{body.after}".split("\n")
 
 
-def _encode_columns(
+def _list_columns(
     shapes: Sequence[Sequence[str] | None], shape_numbers: Sequence[int], datas: Sequence[JsonObject]
-) -> list[tuple[bytes, bytes]]:
-    """Encode the columns of each shape's fields, or its rows, as lines of JSON: as DynamoDB answers them, and as sent.
-
-    The last line has no line break.
-    """
+) -> list[Sequence[Any]]:
+    """List the values of each shape's fields, or its rows."""
     lists: list[Sequence[Any]] = []
     for number, shape in enumerate(shapes):
-        rows = (
-            [data for data, shape_number in zip(datas, shape_numbers, strict=True) if shape_number == number]
-            if shape_numbers
-            else datas
-        )
-        if shape is None:
-            lists.append(rows)
-        else:
-            lists += [[row[name] for row in rows] for name in shape]
-    sent = map(canonical_lines, lists)
-    return [(settle_lines(text, values)[:-1], text[:-1]) for text, values in zip(sent, lists, strict=True)]
+        rows = list(compress(datas, map(number.__eq__, shape_numbers))) if shape_numbers else datas
+        lists += [rows] if shape is None else [[row[name] for row in rows] for name in shape]
+    return lists
 
 
 def _count_zeros(column: bytes, sent: bytes) -> bytes:
@@ -291,7 +294,7 @@ def _pack_ids(
                 others = [number for number, (row, id) in enumerate(zip(rows, ids, strict=True)) if derive(*row) != id]
                 return kind, bytes.fromhex("".join([ids[number] for number in others])), [], others
         return HEXADECIMAL, bytes.fromhex(joined), [], []
-    if {*map(len, ids)} == {_UUID}:
+    if len(joined) == _UUID * len(ids) and {*map(len, ids)} == {_UUID}:
         digits = [id.replace("-", "") for id in ids]
         joined = "".join(digits)
         if len(joined) == _DIGITS * len(ids) and set(joined) <= _HEX and [*map(_format_uuid, digits)] == list(ids):

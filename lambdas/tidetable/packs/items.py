@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from tidetable.batch import Batch
 from tidetable.events import Item
 from tidetable.large.forms import has_all_data
 from tidetable.layout import Key, Layout
@@ -74,7 +75,7 @@ def open_item(item: Item, layout: Layout, compressor: Compressor, series: Sequen
     return OpenedItem(make_address(pk, name), name.newest, oldest, name.hash, at, places, columns.texts, columns.ats)
 
 
-def list_places(columns: PackColumns, layout: Layout) -> list[str]:
+def list_places(columns: PackColumns | Batch, layout: Layout) -> list[str]:
     """List the sort keys that events would have as plain items."""
     names = [columns.series, columns.ids] if layout.partition_by == "time" else [columns.ids]
     return list(map("#".join, zip(columns.times, *map(escape_all, names), strict=True)))

@@ -21,14 +21,16 @@ _FLAT = frozenset({str, int, bool, type(None)})
 _PLAIN = frozenset({int, bool, type(None), Decimal, Raw})
 
 
-def settle_lines(text: bytes, values: Sequence[Any]) -> bytes:
+def settle_lines(text: bytes, values: Sequence[Any], *, usual: bool = False) -> bytes:
     """Write the numbers of ``canonical_lines(values)`` as DynamoDB answers them.
 
     DynamoDB answers a number without exponent and without needless zeros: ``1.50`` as 1.5 and ``1E+3`` as 1000. Values
-    may be ``Raw``, or objects with ``Raw`` fields, as a batch has them.
+    may be ``Raw``, or objects with ``Raw`` fields, as a batch has them. With ``usual``, all are texts or none is.
     """
+    if usual and text[:1] == b'"':
+        return text
     kinds = set(map(type, values))
-    if kinds <= _FLAT or are_texts(text, len(values)):
+    if kinds <= _FLAT or are_texts(text):
         return text
     if kinds <= _PLAIN and not (b"E" in text or b'"' in text):
         trimmed = _ZEROS(rb"\1", text).replace(b".\n", b"\n") if b"." in text and b"0\n" in text else text
