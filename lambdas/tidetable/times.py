@@ -33,6 +33,8 @@ _FORMS = {
     32: (26, "Z", (*_DATE, (19, "."), *enumerate("+00:00", 26))),
 }
 _MOST_DIGITS = 32
+# Reads the instant of a text that ``to_text`` made.
+from_text = datetime.fromisoformat
 _DAYS = {"today": timedelta(0), "yesterday": timedelta(days=1)}
 # RFC 3339, and four forms that usual programs write: a date, a time without seconds, a blank before the offset, and
 # an offset without a colon or without minutes (`+0000`, `+00`).
@@ -149,11 +151,6 @@ def _parse_alike(values: Sequence[object]) -> list[str]:
     # Nearly always all are of this millennium.
     is_allowed = whole[::length] == "2" * len(texts) or (min(stamps) >= _EPOCH_TEXT and max(stamps) < _LATEST_TEXT)
     return stamps if is_allowed else []
-
-
-def from_text(text: str) -> datetime:
-    """Read the instant of a text that ``to_text`` made."""
-    return datetime.fromisoformat(text)
 
 
 def to_micros(instant: datetime) -> int:

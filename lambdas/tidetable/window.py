@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
 import msgspec
 
+from tidetable.catalog import Backfill
 from tidetable.config import Stream
 from tidetable.times import to_text
 
@@ -28,6 +30,7 @@ class Window(msgspec.Struct, frozen=True):
     def is_too_new(self, time: datetime) -> bool:
         return time > self.newest
 
-    def document(self) -> dict[str, Any]:
-        """Return the window in the form of the API."""
-        return {"oldest": to_text(self.oldest), "newest": to_text(self.newest)}
+    def document(self, backfills: Sequence[Backfill] | None = None) -> dict[str, Any]:
+        """Return the window in the form of the API, with the backfills under way if they were read."""
+        edges = {"oldest": to_text(self.oldest), "newest": to_text(self.newest)}
+        return edges if backfills is None else edges | {"backfills": [backfill.document() for backfill in backfills]}

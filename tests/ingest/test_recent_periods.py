@@ -8,10 +8,12 @@ from msgspec.structs import replace
 from tests.ingest.streams import CONFIG, NOW
 from tests.worlds.intake import LABEL, MINUTE, Process, event
 from tidetable.catalog import Backfill, Entry, Opening, State
+from tidetable.ingest.context import RequestContext, StreamRules
 from tidetable.ingest.overflow import encode_message
 from tidetable.ingest.recent_periods import KEPT
 from tidetable.periods import Kind, find_containing
 from tidetable.times import to_text
+from tidetable.window import Window
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 
@@ -82,7 +84,9 @@ def test_streams_are_kept_apart() -> None:
     process = Process()
     process.serve(MINUTE)
     process.reads()
-    entries = process.known.find_covering(process.catalog, "devices", to_text(NOW), to_text(NOW), NOW)
+    devices = CONFIG.streams["devices"]
+    context = RequestContext(devices, StreamRules.of(devices, devices.layout), Window.of(devices, NOW), NOW)
+    entries = process.known.find_covering(process.catalog, context, to_text(NOW), to_text(NOW))
     assert entries == []
     assert len(process.reads()) == 1
 

@@ -204,7 +204,7 @@ def _read_values(column: Column, texts: pa.Array) -> Sequence[Any]:
     if column.letter != "N":
         return values
     numbers = [value for value in values if value is not None]
-    read = Raw if is_usual("".join([f"{number}\n" for number in numbers]).encode(), len(numbers)) else Decimal
+    read = Raw if is_usual("".join([f"{number}\n" for number in numbers]).encode()) else Decimal
     return [None if value is None else read(value) for value in values]
 
 

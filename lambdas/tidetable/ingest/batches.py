@@ -58,8 +58,8 @@ class SentBatch(Batch):
             odd = {number: value for number, value in enumerate(values) if type(value) is not Sent}
             values = [_ABSENT if number in odd else value for number, value in enumerate(values)]
         ids: list[Any] = [event.id for event in values]
-        stamps = [event.time for event in values]
-        return cls([], [event.series for event in values], ids, [event.data for event in values], 0, (), stamps, odd)
+        series, datas = [event.series for event in values], [event.data for event in values]
+        return cls([], series, ids, datas, 0, stamps=[event.time for event in values], odd=odd)
 
     def __len__(self) -> int:
         return len(self.series)

@@ -100,7 +100,7 @@ def _read_object(text: bytes, max_events: int) -> list[Any]:
             return _read_array(array, max_events)
         except ValueError:
             pass  # below, the body is decoded as one value: then the error has a name
-    event = _try_usual(_SENT, text)
+    event = _try_usual(_SENT, text, max_events)
     if event is not None:
         return [event]
     try:
@@ -124,10 +124,10 @@ def _find_array(text: bytes) -> bytes | None:
 def _read_array(text: bytes, max_events: int) -> list[Any]:
     """Return the elements of an array; ValueError if the text is not an array.
 
-    First decode them as events of usual types, if there cannot be too many. If that fails, decode them as any values.
+    First decode them as events of usual types. If that fails, decode them as any values.
     If one of them cannot be decoded, decode the elements one by one.
     """
-    events = _try_usual(_SENT_ARRAY, text) if _holds_at_most(max_events, text) else None
+    events = _try_usual(_SENT_ARRAY, text, max_events)
     if events is not None:
         if len(events) > max_events:
             _refuse_many(max_events)
@@ -160,20 +160,19 @@ def _read_lines(text: bytes, max_events: int) -> list[Any]:
     lines = [match.group() for match in islice(_LINE.finditer(text), max_events + 1)]
     if len(lines) > max_events:
         _refuse_many(max_events)
-    events = _try_usual(_SENT_LINES, text) if _holds_at_most(max_events, text) else None
+    events = _try_usual(_SENT_LINES, text, max_events)
     # This decoder accepts two values in a line, or a value over two lines; no other reader of NDJSON does.
     if events is not None and len(events) == len(lines):
         return events
-    return [_try_usual(_SENT, line) or read_line(line.removeprefix(BOM_UTF8)) for line in lines]
+    return [_try_usual(_SENT, line, max_events) or read_line(line.removeprefix(BOM_UTF8)) for line in lines]
 
 
-def _holds_at_most(count: int, text: bytes) -> bool:
-    """True if a body has at most so many events of usual types, or if it is too short to fill the memory with events."""
-    return len(text) <= _SURELY_LIGHT or text.count(_SERIES) <= count
-
-
-def _try_usual(decode: Callable[[bytes], _Usual], text: bytes) -> _Usual | None:
-    """Decode events of usual types; None for events of unusual types, and for other values."""
+def _try_usual(decode: Callable[[bytes], _Usual], text: bytes, max_events: int) -> _Usual | None:
+    """Decode events of usual types; None for events of unusual types, for other values, and if so many events might fill
+    the memory.
+    """
+    if len(text) > _SURELY_LIGHT and text.count(_SERIES) > max_events:
+        return None
     try:
         text.decode()  # checks the UTF-8: the decoder does not check values that stay raw
         return decode(text)
@@ -262,11 +261,9 @@ class _Element:
 
 
 # Every event of usual types contains this text, so a body has at most as many events as occurrences of it. (Events
-# that write this name with JSON escapes are counted after decoding.)
-_SERIES = b'"series"'
-# An event of 14 bytes takes some 120 bytes when it is decoded. To count the events of a body takes a tenth of the time of
-# decoding them.
-_SURELY_LIGHT = 1_000_000
+# that write this name with JSON escapes are counted after decoding.) To look for it takes a third of the time of decoding,
+# and the events of a short body cannot fill the memory: an event has 14 bytes at least, and takes some 120 when decoded.
+_SERIES, _SURELY_LIGHT = b'"series"', 1_000_000
 _SPACE = b" \t\r\n"
 _EVENTS = re.compile(rb'[ \t\r\n]*\{[ \t\r\n]*"events"[ \t\r\n]*:[ \t\r\n]*(?=\[)')
 # The lines that bytes.splitlines finds, without blank lines.

@@ -71,17 +71,9 @@ class Outcome(msgspec.Struct):
             "queued": self.queued,
             "rejected": len(self.rejections),
             **({"refs": self.refs} if refs else {}),
-            "window": show_window(self.window, self.backfills),
+            "window": self.window.document(self.backfills),
             "errors": list_errors(self.rejections) if self.rejections else [],
         }
-
-
-def show_window(window: Window, backfills: Sequence[Backfill] | None) -> dict[str, Any]:
-    """Show the window in the form of the API, with the backfills under way if they were read."""
-    document: dict[str, Any] = window.document()
-    if backfills is not None:
-        document["backfills"] = [backfill.document() for backfill in backfills]
-    return document
 
 
 def list_errors(rejections: Sequence[Rejection]) -> list[dict[str, Any]]:
@@ -115,7 +107,7 @@ def refuse_all(context: RequestContext, batch: SentBatch, refusal: Refusal) -> O
         listed = {
             "rejected": len(rejections),
             "errors": list_errors(rejections[:LISTED]),
-            "window": show_window(context.window, context.backfills),
+            "window": context.window.document(context.backfills),
         }
         more = f"; errors lists the first {LISTED} of {len(rejections)}" if len(rejections) > LISTED else ""
         if refusal == "strict":

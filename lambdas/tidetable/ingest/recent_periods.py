@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from tidetable.catalog import OPENING, Entry
+from tidetable.ingest.context import RequestContext
 from tidetable.periods import show_bounds
 from tidetable.ports import CatalogReader
 from tidetable.times import from_text
@@ -33,15 +34,18 @@ class RecentPeriods:
         self._entries: dict[str, dict[str, tuple[Entry, datetime]]] = {}
 
     def find_covering(
-        self, catalog: CatalogReader, stream: str, oldest: str, newest: str, now: datetime
+        self, catalog: CatalogReader, context: RequestContext, oldest: str, newest: str
     ) -> Sequence[Entry]:
-        """Return the entries of ``[oldest, newest]``, a range of texts within the window; from memory if all are there."""
+        """Return the entries of ``[oldest, newest]``, the range of a request's times; from memory if all are there."""
+        stream, now, first, last = context.stream.name, context.now, from_text(oldest), from_text(newest)
+        if first < context.window.oldest:
+            return catalog.entries(stream, first, last)
         known = self._entries.setdefault(stream, {})
         # If the clock was set back, an entry may seem younger than 0 s: it is not used then.
         fresh = [entry for entry, at in known.values() if timedelta(0) <= now - at < KEPT]
         if _holds_all(fresh, oldest, newest):
             return fresh
-        entries = catalog.entries(stream, from_text(oldest), from_text(newest))
+        entries = catalog.entries(stream, first, last)
         read = {entry.table for entry in entries}
         self._entries[stream] = {entry.table: known[entry.table] for entry in fresh if entry.table not in read} | {
             entry.table: (entry, now) for entry in entries if entry.state in OPENING

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from tidetable.access import FULL, Access
-from tidetable.catalog import Entry
 from tidetable.config import Config
 from tidetable.event_writing import Jitter, Writer
 from tidetable.events import Event
@@ -136,7 +135,8 @@ def _ingest_batch(
             return outcome
     times = [batch.times[number] for number in batch.numbers] if batch.rejections else batch.times
     oldest, newest = min(times), max(times)
-    routed = route_batch(context, batch, _read_entries(context, oldest, newest, ports), ports.large)
+    entries = ports.known.find_covering(ports.catalog, context, oldest, newest)
+    routed = route_batch(context, batch, entries, (oldest, newest), ports.large)
     if batch.rejections:
         outcome = refuse_all(context, batch, refusal)
         if outcome is not None:
@@ -157,14 +157,6 @@ def _ingest_batch(
     outcome.accepted = len(batch.times) - len(batch.rejections) - outcome.queued
     outcome.rejections, outcome.newest = batch.list_rejections() if batch.rejections else [], from_text(newest)
     return outcome
-
-
-def _read_entries(context: RequestContext, oldest: str, newest: str, ports: Ingest) -> Sequence[Entry]:
-    """Return the periods of the request's events. Remembered entries are used only if no event is before the window."""
-    stream, first = context.stream.name, from_text(oldest)
-    if context.window.is_too_old(first):
-        return ports.catalog.entries(stream, first, from_text(newest))
-    return ports.known.find_covering(ports.catalog, stream, oldest, newest, context.now)
 
 
 def _write_puts(

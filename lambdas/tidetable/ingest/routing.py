@@ -49,17 +49,20 @@ class Routed(msgspec.Struct):
 
 
 def route_batch(
-    context: RequestContext, batch: SentBatch, entries: Sequence[Entry], large: LargeValueServices
+    context: RequestContext,
+    batch: SentBatch,
+    entries: Sequence[Entry],
+    bounds: tuple[str, str],
+    large: LargeValueServices,
 ) -> Routed:
     """Give each event of a request a put, or a place in the queue, or a rejection.
 
     An event is queued if its period is not recorded yet, and rejected if no table may take it. Routing does not read
-    tables. ``entries`` are the periods. An event before the window needs a table that is open for a backfill: any other
-    table may be archived at any moment.
+    tables. ``entries`` are the periods, ``bounds`` the first and the last time of the events. An event before the window
+    needs a table that is open for a backfill: any other table may be archived at any moment.
     """
     routed, left = Routed(batch, entries, [None] * len(batch.times)), batch.numbers
-    times = batch.times if len(left) == len(batch.times) else [batch.times[number] for number in left]
-    oldest, newest, window_start = min(times), max(times), to_text(context.window.oldest)
+    (oldest, newest), window_start = bounds, to_text(context.window.oldest)
     for entry in entries:
         start, end, label = show_bounds(entry.period)
         # Usually all events of a request are of one period.
