@@ -13,10 +13,11 @@ from cli import clock, measure
 from cli.advising import Advice, Finding
 from cli.advising import advise as judge
 from cli.billing import describe_date
-from cli.common import app, choose_streams, find_account, out, print_json, read_config, run_task, say
+from cli.common import app, choose_streams, find_account, out, print_json, run_task, say
 from cli.completion import complete_stream
 from cli.measure_units import LONGEST
 from cli.options import DEFAULT, AsJson, ConfigFile, Target
+from tidetable.config import load
 
 
 @app.command()
@@ -33,7 +34,7 @@ def advise(
     tidetable.toml that replace those of the same keys. A saving is an estimate for one change alone, by AWS's list
     prices: apply one change, and ask again after a week.
     """
-    configured = read_config(config)
+    configured = load(config)
     streams = {name: policy for name, policy in configured.streams.items() if not policy.source}
     policies = choose_streams(streams, stream).values()
     account, now = find_account(target), clock.read_clock()

@@ -63,14 +63,6 @@ def choose_streams(streams: Mapping[str, Stream], name: str | None) -> dict[str,
     return {own: stream for own, stream in streams.items() if name in (None, own)}
 
 
-def read_config(path: Path) -> Config:
-    """Read the configuration. If it is not valid, end the command with a list of its mistakes."""
-    try:
-        return load(path)
-    except ConfigError as error:
-        fail(str(error))
-
-
 def try_config(path: Path) -> Config | None:
     """Read the configuration, for a command that also works without it; None if it is missing or not valid."""
     try:

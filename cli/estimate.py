@@ -13,12 +13,12 @@ from bill.workload_bill import compute_whole_bill
 from cli import clock
 from cli.advice import describe_stream, warn_about
 from cli.billing import print_alternatives, print_bills, print_comparison, refuse_load
-from cli.common import USAGE, app, choose_streams, fail, print_json, read_config, say
+from cli.common import USAGE, app, choose_streams, fail, print_json, say
 from cli.completion import complete_stream_of_file
 from cli.options import DEFAULT, AsJson, Region
 from cli.timeline import list_lives, show_days
 from cli.workload import Load
-from tidetable.config import Config
+from tidetable.config import Config, load
 from tidetable.config.check_copies import check_own_region, check_regions
 from tidetable.config.demand import describe_tables, list_demands
 from tidetable.config.regions import advise_offer, check_offer
@@ -52,7 +52,7 @@ def check(
 
     With a Region it also checks what that Region does not offer.
     """
-    config = read_config(file)
+    config = load(file)
     if region:
         _check_region(config, region)
     tables = {demanded.stream: demanded.tables for demanded in list_demands(config)}
@@ -78,7 +78,7 @@ def _check_region(config: Config, region: str) -> None:
 
 @app.command()
 def cost(
-    load: Load,
+    given: Load,
     file: Annotated[
         Path,
         typer.Argument(
@@ -101,14 +101,12 @@ def cost(
     first wall instead of a price, and its exit code is 1. Once the stage runs, `advise` judges what was measured.
     """
     _check_options(change, days, svg)
-    if load.rate is None and not file.is_dir():
+    if given.rate is None and not file.is_dir():
         _show_streams(file, stream, days, every, svg, as_json=as_json)
         return
+    configured = load(file / "tidetable.toml" if file.is_dir() else file)
     try:
-        configured = read_config(file / "tidetable.toml" if file.is_dir() else file)
-        workload = load.make_workload(configured, stream, file if file.is_dir() else None)
-    except ConfigError as error:
-        fail(f"{file}: {error}")
+        workload = given.make_workload(configured, stream, file if file.is_dir() else None)
     except (OSError, TypeError, ValueError) as error:
         fail(f"{file}: {error}", USAGE if isinstance(error, ValueError) else 1)
     if change is not None:
@@ -151,5 +149,5 @@ def _show_streams(
     if days is None:
         text = f"add --rate, the events per second, such as: cost {file} --rate 50 --bytes 500 --batch 100"
         fail(f"{text}; or --days 90, for the tables without events", USAGE)
-    lives = list_lives(choose_streams(read_config(file).streams, stream), None, clock.read_clock(), days)
+    lives = list_lives(choose_streams(load(file).streams, stream), None, clock.read_clock(), days)
     show_days(lives, every, svg, {"prices": describe_prices()} if as_json else None)

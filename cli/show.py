@@ -27,12 +27,12 @@ from cli.common import (
     make_grid,
     out,
     print_json,
-    read_config,
     say,
     warn,
 )
 from cli.completion import complete_stream
 from cli.options import DEFAULT, AsJson, ConfigFile, Target
+from tidetable.config import load
 from tidetable.run_streams import RunStreams, find_run_streams
 from tidetable.times import to_text
 
@@ -51,7 +51,7 @@ def status(
     as_json: AsJson = False,
 ) -> None:
     """Show every stream's tables: state, age, capacity, size, and the price of each per month."""
-    account, configured = find_account(target), read_config(config)
+    account, configured = find_account(target), load(config)
     now = clock.read_clock()
     known = find_run_streams(configured, account.pipeline.catalog, now)
     periods = _observe_periods(known, account, stream, every=every)
