@@ -43,7 +43,7 @@ from bench.stub import run_stub
 from handlers import ingest
 from tidetable.catalog import Backfill, Entry, State
 from tidetable.names import name_table
-from tidetable.periods import list_covering
+from tidetable.periods import find_containing
 
 EVENTS = 500
 BATCH = 25
@@ -102,7 +102,8 @@ class _FixedCatalog:
 
 def _make_entries(name: str, now: datetime) -> list[Entry]:
     stream = settings.read_config().streams[name]
-    periods = list_covering(now - stream.late, now + stream.ahead, stream.period)
+    oldest, newest = (find_containing(at, stream.period) for at in (now - stream.late, now + stream.ahead))
+    periods = [oldest.shift(number) for number in range(oldest.count_until(newest) + 1)]
     return [
         Entry(name, period, name_table("bench", name, period), stream.layout, State.OPEN, now) for period in periods
     ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
 from functools import lru_cache
@@ -88,14 +87,6 @@ def find_containing(instant: datetime, kind: Kind) -> Period:
     if kind is Kind.WEEK:
         return Period(midnight - midnight.weekday() * _DAY, kind)
     return Period(midnight.replace(day=1) if kind is Kind.MONTH else midnight, kind)
-
-
-def list_covering(start: datetime, end: datetime, kind: Kind) -> Iterator[Period]:
-    """List every period of a kind that overlaps ``[start, end]``, oldest first."""
-    period = find_containing(start, kind)
-    while period.start <= end:
-        yield period
-        period = period.shift(1)
 
 
 _LABELS: dict[Kind, re.Pattern[str]] = {

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tidetable.errors import InvalidName, InvalidTime
 from tidetable.names import name_table, parse_table_name
-from tidetable.periods import LONGEST, Kind, find_containing, list_covering, parse_label
+from tidetable.periods import LONGEST, Kind, find_containing, parse_label
 from tidetable.times import from_text, parse_instant, parse_point, parse_stamp, to_text
 
 instants = st.datetimes(datetime(1971, 1, 1), datetime(9000, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001 - bounds
@@ -127,20 +127,6 @@ def test_an_age_counts_back_from_now() -> None:
     for text in ("-15", "-x", "--1m", "15m"):
         with pytest.raises(InvalidTime):
             parse_point(text, now)
-
-
-def test_the_periods_of_a_range_are_those_that_meet_it_its_last_instant_included() -> None:
-    def labels(start: str, end: str, kind: Kind) -> list[str]:
-        return [period.label for period in list_covering(from_text(start), from_text(end), kind)]
-
-    assert labels("2026-01-30T13:00:00Z", "2026-02-01T00:00:00Z", Kind.DAY) == [
-        "2026-01-30",
-        "2026-01-31",
-        "2026-02-01",
-    ]
-    assert labels("2026-01-30T13:00:00Z", "2026-01-31T23:59:59Z", Kind.DAY) == ["2026-01-30", "2026-01-31"]
-    assert labels("2025-12-31T23:00:00Z", "2026-01-05T00:00:00Z", Kind.WEEK) == ["2026-W01", "2026-W02"]
-    assert labels("2026-01-01T00:00:00Z", "2025-12-31T00:00:00Z", Kind.DAY) == []
 
 
 @pytest.mark.parametrize(

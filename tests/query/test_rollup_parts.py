@@ -92,10 +92,9 @@ def test_a_rollup_without_series_answers_no_query_of_a_series(name: str) -> None
 
 
 def numbers(number: int, place: str) -> Numbers:
-    found, sketch = Numbers(), DDSketches().new()
-    found.add_at(number, place)
-    sketch.add(float(number))
-    found.sketch = sketch
+    found = Numbers()
+    found.add_all([number], DDSketches())
+    found.add_ends((place, number), (place, number))
     return found
 
 
@@ -113,7 +112,7 @@ def test_numbers_of_a_bucket_are_joined_in_any_order() -> None:
 def test_of_two_numbers_with_one_place_the_first_and_the_later_count() -> None:
     found = Numbers()
     for number in (5, 9):
-        found.add_at(number, "2")
+        found.add_ends(("2", number), ("2", number))
     assert (found.first, found.last) == (5, 9)
 
 

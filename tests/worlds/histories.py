@@ -11,7 +11,7 @@ from math import ceil
 from cli.advising.history import History, Hour, Reason, Resource, Use, Writing
 from tidetable.config import Stream, parse
 from tidetable.ladder import compute_level
-from tidetable.periods import Period, find_containing, list_covering
+from tidetable.periods import Period, find_containing
 
 # The end of every history, a Monday.
 END = datetime(2026, 6, 15, tzinfo=UTC)
@@ -70,7 +70,7 @@ def live(text: str, traffic: Traffic, days: float = 14, missing: tuple[str, ...]
         at += timedelta(hours=1)
     resources = [
         _resource(stream, traffic, period, index, tuple(hours[period, index]))
-        for period in list_covering(start - timedelta(days=31), END, stream.period)
+        for period in sorted({period for period, _ in hours})
         for index in ("", *(policy.name for policy in stream.index))
         if (period, index) in hours
     ]

@@ -52,17 +52,6 @@ class Numbers(Times):
     first_place: str = ""
     last_place: str = ""
 
-    def add_at(self, number: Number, place: str) -> None:
-        """Add one number to all statistics except the sketch. Numbers may come in any order."""
-        self.count += 1
-        self.sum = EXACT.add(self.sum, number)
-        self.min = number if self.min is None else min(self.min, number)
-        self.max = number if self.max is None else max(self.max, number)
-        if self.first is None or place < self.first_place:
-            self.first, self.first_place = number, place
-        if self.last is None or place >= self.last_place:
-            self.last, self.last_place = number, place
-
     def add_all(self, numbers: Sequence[Number], sketches: Sketches | None) -> None:
         """Add numbers in any order to all statistics but the first and the last; with ``sketches``, to the sketch, too.
 
