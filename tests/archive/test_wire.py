@@ -7,6 +7,7 @@ from decimal import Decimal
 import pytest
 
 from tidetable.archive.wire import decode_page, encode_page
+from tidetable.errors import ArchiveBusy
 from tidetable.events import Event
 from tidetable.ports import ArchivePage, EventVersion
 
@@ -42,7 +43,13 @@ def test_a_page_is_a_document_of_rows() -> None:
 
 def test_a_reader_of_before_says_nothing_of_cuts() -> None:
     """During a deploy the query function may be newer than the archive reader."""
-    page = decode_page({"events": [], "more": True})
-    assert (page.cut, page.reached, page.versions, page.more, page.read) == (False, None, None, True, 0)
+    page = decode_page({"events": [], "more": False})
+    assert (page.cut, page.reached, page.versions, page.more, page.read) == (False, None, None, False, 0)
     rows = [["a", "2026-03-01T12:00:00.250000Z", str(number), "{}"] for number in range(3)]
     assert decode_page({"events": rows, "more": False}).read == 3
+
+
+def test_a_page_of_a_reader_of_before_does_not_say_where_the_next_begins() -> None:
+    """It would be read again and again; the reader is replaced within the deploy."""
+    with pytest.raises(ArchiveBusy, match="the archive's reader is being deployed"):
+        decode_page({"events": [], "more": True, "reached": None})

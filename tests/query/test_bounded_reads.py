@@ -17,7 +17,7 @@ from tidetable.ports import KeyRange
 from tidetable.query import parse_query, run_query
 from tidetable.query.aggregates import find_aggregate, parse_aggregation
 from tidetable.query.gather import Nearest
-from tidetable.query.scans import GatherScan
+from tidetable.query.index_scans import GatherScan
 from tidetable.times import to_text
 
 SPAN = {"from": [to_text(START)], "to": [to_text(START + timedelta(days=DAYS))]}

@@ -15,11 +15,12 @@ from tidetable.layout import Index, Layout, Packing
 from tidetable.periods import Kind, find_containing
 from tidetable.ports import Table
 from tidetable.query import parse_query
-from tidetable.query.estimate import Estimate, _estimate_density, _estimate_share, estimate_query, estimate_ranking
+from tidetable.query.estimate import Estimate, estimate_query, estimate_ranking
+from tidetable.query.index_scans import IndexScan
 from tidetable.query.plan import plan_query
 from tidetable.query.rankings import parse_ranking
 from tidetable.query.rankings.ranking_parameters import plan_ranking
-from tidetable.query.scans import IndexScan, Plan
+from tidetable.query.scans import Plan
 from tidetable.times import to_text
 
 DAY = timedelta(days=1)
@@ -149,15 +150,15 @@ def test_only_what_has_passed_of_a_period_has_events() -> None:
     noon = FIRST + DAY / 2
     query = parse_query(STREAMS["time"], {"from": [to_text(FIRST + DAY / 4)], "to": [to_text(noon)]}, noon, SEAL)
     (scan,) = plan_query(query, [live(TIMED)]).scans
-    assert _estimate_density(scan, table(1000), noon) == (500, 1024)
-    assert _estimate_density(scan, table(1000), FIRST + DAY) == (250, 1024)
+    assert scan.estimate_events(table(1000), noon) == (500, 1024)
+    assert scan.estimate_events(table(1000), FIRST + DAY) == (250, 1024)
     late = parse_query(STREAMS["time"], {"from": [to_text(FIRST + DAY / 4)], "to": [to_text(FIRST + DAY)]}, noon, SEAL)
     (beyond,) = plan_query(late, [live(TIMED)]).scans
-    assert _estimate_density(beyond, table(1000), noon) == (500, 1024)
+    assert beyond.estimate_events(table(1000), noon) == (500, 1024)
     # What is to come of the period has none yet.
-    assert _estimate_density(scan, table(1000), FIRST + DAY / 8) == (0, 1024)
+    assert scan.estimate_events(table(1000), FIRST + DAY / 8) == (0, 1024)
     # A period that has not begun is taken whole.
-    assert _estimate_density(scan, table(1000), FIRST) == (1000, 1024)
+    assert scan.estimate_events(table(1000), FIRST) == (1000, 1024)
 
 
 def scan_of_kind(layout: Layout = TIMED) -> IndexScan:
@@ -185,7 +186,7 @@ def test_fetched_events_cost_their_whole_units_and_a_request_per_hundred() -> No
 
 def test_shares_of_what_nobody_has_counted() -> None:
     """A value is taken for its whole index, a series for a hundredth of its table."""
-    assert _estimate_share(scan_of_kind()) == 1
+    assert scan_of_kind().estimate_share() == 1
     query = {"from": [to_text(FIRST)], "to": [to_text(FIRST + DAY)]}
     shares = []
     for by, layout, more in (
@@ -196,7 +197,7 @@ def test_shares_of_what_nobody_has_counted() -> None:
         ("time", TIMED, {"where.kind": ["a"], "id": ["7"]}),
     ):
         (scan,) = plan_query(parse_query(STREAMS[by], query | more, NOW, SEAL), [live(layout)]).scans
-        shares.append(_estimate_share(scan))  # type: ignore[arg-type]
+        shares.append(scan.estimate_share())  # type: ignore[union-attr]
     assert shares == [0.02, 0.01, 0.25, 1, 0.5]
 
 
@@ -211,7 +212,7 @@ def test_a_local_index_has_the_shares_of_its_table() -> None:
         own = replace(layout, indexes=NEAR)
         (scan,) = plan_query(parse_query(STREAMS[by], span | more, NOW, SEAL), [live(own)]).scans
         assert isinstance(scan, IndexScan)
-        shares.append(_estimate_share(scan))
+        shares.append(scan.estimate_share())
     assert shares == [0.25, 0.02]
 
 
@@ -221,9 +222,9 @@ def test_what_is_gathered_is_the_whole_bucket() -> None:
     span = {"from": [to_text(FIRST)], "to": [to_text(FIRST + DAY / 8)], "where.kind": ["a"]}
     (scan,) = plan_query(parse_query(STREAMS["time"], span, NOW, SEAL), [live(layout)]).scans
     own = table(1000, index_sizes={"near": (800, 80_000)})
-    assert _estimate_density(scan, own, NOW) == (200, 100)
+    assert scan.estimate_events(own, NOW) == (200, 100)
     # Of a period that begins just now or later, all events are taken.
-    assert _estimate_density(scan, own, FIRST) == (800, 100)
+    assert scan.estimate_events(own, FIRST) == (800, 100)
 
 
 def test_the_events_of_a_level_are_guessed_and_those_of_a_whole_index_are_not() -> None:

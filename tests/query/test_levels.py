@@ -16,7 +16,7 @@ from tidetable.conditions import Condition, NameConditions
 from tidetable.events import Event
 from tidetable.layout import Index, Key, Layout
 from tidetable.problems import ProblemError
-from tidetable.query import gather, parse_query, run_query, scans, session
+from tidetable.query import gather, index_scans, parse_query, run_query, session
 from tidetable.query.access_path import choose_access_path
 from tidetable.query.aggregates import find_aggregate, parse_aggregation
 from tidetable.query.rankings import parse_ranking
@@ -321,7 +321,7 @@ def test_a_range_that_takes_too_long_to_gather_is_refused_with_what_to_do() -> N
     ]
     base = StoredEvents(TIMELY, many, [TIMELY.layout] * DAYS)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(scans, "GATHERED", 5)
+        patch.setattr(index_scans, "GATHERED", 5)
         query = parse_query(
             TIMELY, make_parameters((START, START + timedelta(days=2)), FIRST[:1], limit="9"), NOW, SEAL
         )

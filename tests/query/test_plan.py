@@ -11,12 +11,12 @@ from tidetable.conditions import ANY, Condition, NameConditions
 from tidetable.layout import Index, Layout
 from tidetable.layout.period_layout import Packing
 from tidetable.periods import parse_label
-from tidetable.query.estimate import list_filters
+from tidetable.query.index_scans import GatherScan, IndexScan
 from tidetable.query.model import Position, Projection, Query
 from tidetable.query.packs.scan import PackScan
 from tidetable.query.plain.plain_scans import needs_table_data, push_down
 from tidetable.query.plan import plan_query
-from tidetable.query.scans import GatherScan, IndexScan, Scan, TableScan
+from tidetable.query.scans import Scan, TableScan
 
 DAY = datetime(2026, 3, 5, tzinfo=UTC)
 NEXT = datetime(2026, 3, 6, tzinfo=UTC)
@@ -216,4 +216,4 @@ def test_a_gathered_range_is_filtered_by_the_times_of_the_query() -> None:
     (scan,) = plan_query(query, [entry]).scans
     assert isinstance(scan, GatherScan)
     assert scan.keys.times == ("2026-03-05T00:00:00.000000Z", "2026-03-05T03:00:00.000000Z")
-    assert list_filters(scan, query) == ["time"]
+    assert scan.list_filters(query) == ["time"]

@@ -15,7 +15,6 @@ from tidetable.config import parse
 from tidetable.layout import Index, Layout, Packing
 from tidetable.periods import Kind, find_containing
 from tidetable.ports import KeyRange, NotedSeries
-from tidetable.query.estimate import list_filters
 from tidetable.query.explain import show_names, show_since
 from tidetable.query.indexed_series import Stretch, is_noted, read_series
 from tidetable.query.merge import Demand, PlacedColumns, _Range, compute_share
@@ -201,10 +200,10 @@ def test_series_are_noted_of_periods_that_begin_then_or_later_and_a_prefix_choos
 def test_scans_name_what_is_filtered_after_reading() -> None:
     scan = PackScan.of(entry(layout=PACKED), START, NOON, ["p"])
     query = Query("s", START, NOON, NameConditions(series=("a",), ids=("1",)), ascending=True, limit=1)
-    assert list_filters(scan, query) == ["series", "id"]
+    assert scan.list_filters(query) == ["series", "id"]
     series = PackScan.of(entry(layout=Layout("series", 1, "id", pack=Packing(60, 9_000))), START, NOON, ["p"])
-    assert list_filters(series, query) == ["id"]
-    assert list_filters(scan, None) == []
+    assert series.list_filters(query) == ["id"]
+    assert scan.list_filters(None) == []
 
 
 # Columns

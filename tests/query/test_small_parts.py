@@ -27,11 +27,11 @@ from tidetable.query import gather as gathering
 from tidetable.query.earlier import make_archive_rows
 from tidetable.query.gather import Nearest, gather_events
 from tidetable.query.get import get_event
+from tidetable.query.index_scans import GatherScan
 from tidetable.query.model import EVERYTHING
 from tidetable.query.packs.scan import PackScan
 from tidetable.query.packs.walk import find_event_in_pack
 from tidetable.query.rows import Row, Rows, count_escaped_bytes
-from tidetable.query.scans import GatherScan
 from tidetable.values import count_item_bytes
 
 START = datetime(2026, 3, 1, tzinfo=UTC)

@@ -13,7 +13,7 @@ from tidetable.archive import reading
 from tidetable.errors import ArchiveBusy
 from tidetable.events import Event
 from tidetable.problems import ProblemError
-from tidetable.query import parse_query, run_query, scans, whole
+from tidetable.query import index_scans, parse_query, run_query, whole
 from tidetable.query.aggregates import find_aggregate, parse_aggregation
 from tidetable.query.rankings import find_top, parse_ranking
 from tidetable.times import to_text
@@ -151,7 +151,7 @@ def test_a_request_goes_on_while_three_seconds_are_left(
 def test_a_range_is_gathered_while_three_seconds_are_left(
     left: float, refused: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scans, "GATHERED", 10)
+    monkeypatch.setattr(index_scans, "GATHERED", 10)
     policy = stream(BY_TIME, '\n[[streams.s.index]]\nname = "near"\nlocal = true\nsort_by = ["place.state", "x"]\n')
     base = StoredEvents(policy, hours(2).events, [policy.layout] * DAYS)
     query = parse_query(policy, SECOND | {"where.place.state": ["CA"], "limit": ["1000"]}, NOW, SEAL)

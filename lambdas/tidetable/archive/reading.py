@@ -237,6 +237,8 @@ def _make_page(
 ) -> ArchivePage:
     versions = [row.version for row in page if row.version is not None] if keys.versions else None
     complete = versions if versions is not None and len(versions) == len(page) else None
+    if more and reached is None:
+        reached = page[-1].sort_key
     return ArchivePage([row.event for row in page], more, complete, reached, read=read)
 
 

@@ -8,6 +8,7 @@ from zlib import compress, decompress
 
 import msgspec
 
+from tidetable.errors import ArchiveBusy
 from tidetable.events import Event
 from tidetable.exact_json import decode_json, encode_json
 from tidetable.ports import ArchiveColumns, ArchivePage, ArchiveRange, EventVersion, WholeRange
@@ -31,7 +32,9 @@ def encode_page(page: ArchivePage) -> dict[str, Any]:
 
 
 def decode_page(payload: Any) -> ArchivePage:
-    """Decode the page that ``encode_page`` wrote."""
+    """Decode the page that ``encode_page`` wrote. ArchiveBusy if an older reader wrote it, while both are deployed."""
+    if payload["more"] and payload.get("reached") is None:
+        raise ArchiveBusy("the archive's reader is being deployed")
     events = [Event(series, from_text(time), id, decode_json(data)) for series, time, id, data in payload["events"]]
     versions = payload.get("versions")
     known = None if versions is None else [EventVersion(*version) for version in versions]

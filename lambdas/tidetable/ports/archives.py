@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
+from msgspec.structs import replace
 
 from tidetable.conditions import ANY, Condition, NameConditions
 from tidetable.events import Event
@@ -64,9 +65,9 @@ class ArchivePage(msgspec.Struct, frozen=True):
     """A page of archived events in the order of their sort keys. ``more`` is True if the range goes on after the page.
 
     ``versions`` are the versions of the events, one per event, if the range has ``versions``. ``reached`` is the sort
-    key up to which the reader has read, if it lies beyond the last event: a page also ends after many events that do
-    not meet the conditions. A ranked page is ``cut`` if an answer could not hold all requested events. ``read`` is the
-    number of events that were read for the page.
+    key up to which the reader has read, if there is ``more``. It may lie beyond the last event: a page also ends after
+    many events that do not meet the conditions. A ranked page is ``cut`` if an answer could not hold all requested
+    events. ``read`` is the number of events that were read for the page.
     """
 
     events: Sequence[Event]
@@ -75,6 +76,10 @@ class ArchivePage(msgspec.Struct, frozen=True):
     reached: str | None = None
     cut: bool = False
     read: int = 0
+
+    def follow(self, keys: ArchiveRange) -> ArchiveRange | None:
+        """Return the rest of a range after the page; None at its end."""
+        return replace(keys, after=self.reached) if self.more else None
 
 
 class WholeRange(msgspec.Struct, frozen=True):
@@ -108,6 +113,10 @@ class ArchiveColumns(msgspec.Struct, frozen=True):
     reached: str | None
     skip: int
     read: int
+
+    def follow(self, keys: WholeRange) -> WholeRange | None:
+        """Return the rest of a range after the page; None at its end."""
+        return None if self.reached is None else replace(keys, start=self.reached, skip=self.skip)
 
 
 class ArchiveReader(Protocol):

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from msgspec.structs import replace
-
-from tidetable.layout import Layout
-from tidetable.ports import ArchiveColumns, ArchivePage, ArchiveRange
+from tidetable.ports import ArchiveColumns, ArchivePage
 from tidetable.query.model import RESERVE
 from tidetable.remaining import Remaining
 
@@ -18,32 +15,32 @@ _Page = TypeVar("_Page", ArchivePage, ArchiveColumns)
 ARCHIVES = 2
 
 
-def read_archive_pages(
-    keys: ArchiveRange, layout: Layout, read: Callable[[ArchiveRange], ArchivePage | None]
-) -> Iterator[tuple[ArchivePage | None, str | None]]:
-    """Yield the pages of a range, each with the sort key (of ``layout``) up to which the range was read.
+def read_archive_pages(keys: Any, read: Callable[[Any], _Page | None]) -> Iterator[_Page | None]:
+    """Yield the pages of a range. ``read`` reads the first page of a range.
 
-    If ``read`` does not get a page in time, None stands for that page, and no page follows.
+    If it does not get a page in time, None stands for that page, and no page follows.
     """
-    more = True
-    while more:
+    while keys is not None:
         page = read(keys)
-        if page is None:
-            yield None, keys.after
-            return
-        reached, more = page.reached, page.more
-        if reached is None and page.events:
-            last = page.events[-1]
-            reached = layout.make_sort_key(last.time, last.series, last.id)
-        yield page, reached
-        keys = replace(keys, after=reached or keys.after)
+        yield page
+        keys = None if page is None else page.follow(keys)
 
 
-def wait_for_page(reading: Future[_Page], remaining: Remaining) -> _Page | None:
-    """Wait for a page that is being read; None if it does not come in time, for example because its function has a cold
-    start.
+def wait_for_pages(
+    first: Future[_Page], begin: Callable[[Any], Future[_Page]], remaining: Remaining
+) -> Callable[[Any], _Page | None]:
+    """Return a function that waits for the page of a range; the ``first`` page is being read already.
+
+    The function returns None for a page that does not come in time, for example because the archive's function has a
+    cold start.
     """
-    try:
-        return reading.result(timeout=max(remaining() - RESERVE, 0.1))
-    except TimeoutError:
-        return None
+    begun = iter([first])
+
+    def wait(keys: Any) -> _Page | None:
+        reading = next(begun, None) or begin(keys)
+        try:
+            return reading.result(timeout=max(remaining() - RESERVE, 0.1))
+        except TimeoutError:
+            return None
+
+    return wait

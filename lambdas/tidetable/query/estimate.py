@@ -8,45 +8,24 @@ counted yet.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from itertools import islice
 from math import ceil
 from typing import Any
 
 import msgspec
 
-from tidetable.conditions import ANY
 from tidetable.ports import GET_ITEMS, Table
 from tidetable.query.merge import compute_share
 from tidetable.query.model import Query
 from tidetable.query.read import AHEAD
-from tidetable.query.scans import (
-    ArchiveScan,
-    GatherScan,
-    IndexScan,
-    LiveScan,
-    Plan,
-    Scan,
-    TableScan,
-)
+from tidetable.query.scans import Plan, Scan
 
 # AWS: 4 KB take one read unit, or half a unit if the read need not be strongly consistent. A page ends at 1 MB.
 _UNIT, _PAGE = 4096, 1024 * 1024
 _USUAL_BYTES = 1024.0
-# Nobody has counted the series in a table: this share of its events is assumed for one series.
-_SERIES_SHARE = 0.01
 # At most this many pages are computed one by one. The other pages are assumed to cost as much as these.
 _FOLLOWED = 100
-
-
-def list_filters(scan: Scan, query: Query | None) -> list[str]:
-    """List the parameters that filter events after reading, so that some events are read in vain.
-
-    A ranking has no ``query``.
-    """
-    times = [] if isinstance(scan, ArchiveScan) or scan.keys.times is None else ["time"]
-    names = ANY if isinstance(scan, ArchiveScan) or query is None else scan.find_names_left(query)
-    return [*times, *names.parameters, *(f"where.{condition.field}" for condition in scan.conditions)]
 
 
 class Spent(msgspec.Struct):
@@ -85,10 +64,9 @@ class Estimate(msgspec.Struct):
         self, scan: Scan, table: Table | None, now: datetime, *, consistent: bool = False, count: int = 0
     ) -> _Segment:
         """Estimate the events of a scan, and count guesses. A query reads ``count`` events at a time; 0 means all."""
-        events, size = _estimate_density(scan, table, now)
-        if not isinstance(scan, ArchiveScan):
-            self.unknown += size is None
-            self.guessed += scan.is_guess
+        events, size = scan.estimate_events(table, now)
+        self.unknown += size is None
+        self.guessed += scan.is_guess
         size = _USUAL_BYTES if size is None else size
         return _Segment(scan, table, events, size, max(scan.count, 1), consistent, count)
 
@@ -119,16 +97,14 @@ class _Segment(msgspec.Struct):
     def compute_cost(self, events: float, shown: float) -> tuple[float, float]:
         """Return the read units and requests for reading ``events`` of its events; ``shown`` of them are shown."""
         scan, table = self.scan, self.table
-        if isinstance(scan, ArchiveScan):
-            # Reading an archive costs no read units.
-            return 0.0, 1
         item_bytes = table.size_bytes / table.item_count if table is not None and table.item_count else None
         each = events / self.ranges
         parts = scan.estimate_parts(each, self.events / self.ranges, self.size, item_bytes or 0.0, self.first)
         costs = [_estimate_cost(part, self.size, consistent=self.consistent) for part in parts]
         units = self.ranges * sum(units for units, _ in costs)
-        requests = self.ranges * sum(requests for _, requests in costs)
-        if isinstance(scan, IndexScan) and scan.fetches and item_bytes is not None:
+        # An archive is read by a request that costs no read units.
+        requests = self.ranges * max(sum(requests for _, requests in costs), 1)
+        if scan.fetches and item_bytes is not None:
             # The events are fetched from the table, because the index does not hold all of their data.
             units += shown * max(1, ceil(item_bytes / _UNIT)) / (1 if self.consistent else 2)
             requests += ceil(shown / GET_ITEMS)
@@ -147,7 +123,7 @@ def estimate_query(query: Query, plan: Plan, tables: Mapping[str, Table | None],
         # Cells of a rollup are always read strongly consistent: eventually read cells could be older than its state.
         consistent = query.consistent or scan.entry.stream != query.stream
         segments.append(estimated.add_scan(scan, tables.get(scan.entry.table), now, consistent=consistent, count=count))
-    filtered = any(list_filters(segment.scan, query) or _is_filtered(segment.scan) for segment in segments)
+    filtered = any(segment.scan.is_filtered(query) for segment in segments)
     pages = list(islice(_walk_pages(segments, query), _FOLLOWED + 1))
     estimated.pages = max(ceil(sum(segment.events for segment in segments) / query.limit), 1)
     for page in pages[:_FOLLOWED]:
@@ -178,7 +154,7 @@ def _walk_pages(segments: Sequence[_Segment], query: Query) -> Iterator[Spent]:
                 events = segment.events - (done if place == current else 0.0)
                 # A page reads one event more than it shows.
                 each = min(events / segment.ranges, compute_share(max(ceil(wanted_events) + 1, 1), segment.ranges))
-                if isinstance(segment.scan, GatherScan):
+                if not segment.scan.in_order:
                     # Each page reads the whole scan again.
                     each = segment.events / segment.ranges
                 shown_events = min(events, max(wanted_events, 0.0))
@@ -200,59 +176,19 @@ def estimate_ranking(
     segments = [
         estimated.add_scan(scan, tables.get(scan.entry.table), now, consistent=consistent) for scan in plan.scans
     ]
-    ranges = max(sum(segment.ranges for segment in segments if not isinstance(segment.scan, ArchiveScan)), 1)
+    ranges = max(sum(segment.scan.count for segment in segments), 1)
     for segment in segments:
         scan = segment.scan
-        if not (isinstance(scan, ArchiveScan) or scan.count):
+        if scan.table is not None and not scan.count:
             continue
-        times = not isinstance(scan, ArchiveScan) and scan.keys.times is not None
         # Nobody knows how many events pass a filter: the estimate assumes that no event passes.
-        whole = bool(times or scan.conditions)
+        whole = bool(scan.list_filters(None))
         each = segment.events if whole else min(segment.events, segment.ranges * compute_share(limit + 1, ranges))
         estimated.page.add(*segment.compute_cost(each, min(segment.events, limit * segment.ranges / ranges)))
         estimated.all.add(*segment.compute_cost(segment.events, segment.events))
     estimated.pages = max(ceil(sum(segment.events for segment in segments) / limit), 1)
     estimated.all.raise_to(Spent(estimated.pages * estimated.page.units, estimated.pages * estimated.page.requests))
     return estimated
-
-
-def _estimate_density(scan: Scan, table: Table | None, now: datetime) -> tuple[float, float | None]:
-    """Estimate the number of events of a scan and the bytes of one event; None if DynamoDB has not counted them yet."""
-    period = scan.entry.period
-    # The current period has events only in the time that has passed.
-    passed = min(period.end, now) - period.start
-    share_of_time = max(0.0, (min(scan.end, now) - scan.start) / passed) if passed > timedelta(0) else 1.0
-    if isinstance(scan, GatherScan):
-        # The scan reads all events of its values in the whole bucket or period.
-        whole = timedelta(seconds=scan.entry.layout.bucket) if scan.index.local and scan.entry.layout.bucket else passed
-        share_of_time = min(whole / passed, 1.0) if passed > timedelta(0) else 1.0
-    if isinstance(scan, ArchiveScan):
-        return (0.0 if scan.entry.archive is None else scan.entry.archive.events * min(share_of_time, 1.0)), None
-    if table is None or not table.item_count:
-        return 0.0, None
-    count, size = scan.measure_events(table)
-    return (count * share_of_time * _estimate_share(scan), size) if count else (0.0, None)
-
-
-def _estimate_share(scan: LiveScan) -> float:
-    """Estimate the share of the events of a table or an index that a scan has, apart from its share of the time.
-
-    Nobody has counted the values of an index. DynamoDB counts only the whole index, and all of its events may have one
-    value, so this upper bound is assumed. For a series, the only such bound would be the whole table.
-    """
-    layout = scan.entry.layout
-    if isinstance(scan, IndexScan) and not scan.index.local:
-        return len(scan.suffixes) / scan.index.shards
-    if layout.partition_by == "series":
-        ranges = scan.series_ranges if isinstance(scan, TableScan) else ()
-        series = len({keys.pk.rpartition("#")[0] for keys in ranges} or scan.partitions) or 1
-        return min(series * _SERIES_SHARE, 1.0)
-    return len(scan.suffixes) / layout.shards
-
-
-def _is_filtered(scan: Scan) -> bool:
-    """True if a scan reads an archive whose reader filters the events of the range."""
-    return isinstance(scan, ArchiveScan) and bool(scan.keys.conditions or any(scan.keys.names))
 
 
 def _estimate_cost(events: float, size: float, *, consistent: bool) -> tuple[float, int]:

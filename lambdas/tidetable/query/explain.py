@@ -13,11 +13,11 @@ from tidetable.catalog import Entry
 from tidetable.conditions import Condition, NameConditions
 from tidetable.config import Stream
 from tidetable.ports import Pools, Table, Tables
-from tidetable.query.estimate import Estimate, estimate_query, list_filters
+from tidetable.query.estimate import Estimate, estimate_query
 from tidetable.query.model import Query, Reader
 from tidetable.query.plan import plan_query
 from tidetable.query.read import AHEAD
-from tidetable.query.scans import ArchiveScan, IndexScan, Plan, Scan
+from tidetable.query.scans import Plan, Scan
 from tidetable.times import to_text
 
 # At most this many scans are shown: a year of small buckets has more scans than fit into an answer.
@@ -55,7 +55,7 @@ def explain_query(
 
 def describe_tables(plan: Plan, tables: Tables, pools: Pools) -> dict[str, Table | None]:
     """Read DynamoDB's descriptions of the tables of a plan."""
-    live = sorted({scan.entry.table for scan in plan.scans if not isinstance(scan, ArchiveScan)})
+    live = sorted({scan.table for scan in plan.scans if scan.table is not None})
     with pools(AHEAD) as pool:
         return dict(zip(live, pool.map(tables.describe, live), strict=True))
 
@@ -68,7 +68,7 @@ def show_plan(shown: dict[str, Any], plan: Plan, query: Query | None, estimated:
     scans = iter(plan.scans)
     return {
         "query": shown,
-        "stages": [_show_scan(scan, list_filters(scan, query)) for scan in islice(scans, MAX_SHOWN)],
+        "stages": [_show_scan(scan, scan.list_filters(query)) for scan in islice(scans, MAX_SHOWN)],
         "stages_left_out": sum(1 for _ in scans),
         "gaps": [gap.document() for gap in plan.gaps],
         "estimate": estimated.document(),
@@ -109,12 +109,12 @@ def _show_scan(scan: Scan, filters: list[str]) -> dict[str, Any]:
     return {
         "period": scan.entry.period.label,
         "source": scan.source[0],
-        "table": None if isinstance(scan, ArchiveScan) else scan.entry.table,
+        "table": scan.table,
         "index": scan.source[1],
         "from": to_text(scan.start),
         "to": to_text(scan.end),
         "ranges": scan.count or 1,
         "filtered_by": filters,
-        "fetches": isinstance(scan, IndexScan) and scan.fetches,
+        "fetches": scan.fetches,
         "unpacks": scan.unpacks,
     }

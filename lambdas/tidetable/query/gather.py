@@ -13,8 +13,8 @@ from operator import itemgetter
 from tidetable.conditions import ANY, NameConditions
 from tidetable.layout.hierarchy import skip_levels
 from tidetable.ports import Page, RangeRead
+from tidetable.query.index_scans import GatherScan
 from tidetable.query.merge import Fetch, Merged, Placed, PlacedColumns
-from tidetable.query.scans import GatherScan
 from tidetable.values import count_item_bytes
 
 # At most this many bytes of items are kept at once. As objects of Python, items take several times these bytes.

@@ -15,9 +15,10 @@ from tidetable.events import Item
 from tidetable.large.unpack import group_items, lack_searched
 from tidetable.layout import Key
 from tidetable.ports import ItemColumns
+from tidetable.query.index_scans import IndexScan
 from tidetable.query.model import Projection
 from tidetable.query.rows import Row
-from tidetable.query.scans import IndexScan, LiveScan
+from tidetable.query.scans import LiveScan
 from tidetable.query.session import ReadSession
 from tidetable.values import count_item_bytes
 
@@ -60,9 +61,7 @@ def match_conditions(
     data that is compressed, stored elsewhere or in a pack. The contents of the returned columns are either all text or
     all items.
     """
-    items: Sequence[Item] = columns.items()
-    if isinstance(scan, IndexScan):
-        items = [scan.add_data(item) for item in items]
+    items = scan.add_data(columns.items())
     if not (scan.conditions or fields):
         return ItemColumns.of([session.reader.unpacker.inflate_or_keep(item) for item in items])
     if lack_searched(items):

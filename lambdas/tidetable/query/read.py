@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future
 from datetime import datetime
+from functools import partial
 from itertools import islice
 from typing import ClassVar, TypeVar
 
@@ -17,7 +18,7 @@ import msgspec
 from tidetable.catalog import Entry
 from tidetable.errors import ArchiveBusy, TableMissing
 from tidetable.ports import ArchivePage, ArchiveRange, CatalogReader, Page, RangeRead
-from tidetable.query.archives import ARCHIVES, read_archive_pages, wait_for_page
+from tidetable.query.archives import ARCHIVES, read_archive_pages, wait_for_pages
 from tidetable.query.batches import RowsBatch, TimeUp
 from tidetable.query.earlier import make_archive_rows
 from tidetable.query.model import Position
@@ -91,7 +92,8 @@ def _begin_scans(
     for scan in scans:
         reader: ScanReader
         if isinstance(scan, ArchiveScan):
-            reader = _ArchiveReader(scan, work, pool, pool.submit(_read_archive_page, work, scan.keys))
+            begin = partial(_begin_archive_page, work, pool)
+            reader = _ArchiveReader(scan, work, wait_for_pages(begin(scan.keys), begin, work.session.remaining))
         else:
             work.entries[scan.entry.table] = scan.entry
             reader = choose_reading(scan.entry.layout).begin(scan, work)
@@ -102,18 +104,18 @@ def _begin_scans(
         yield scan, reader, list(islice(pages[reader.kind], len(reader.reads)))
 
 
-def _read_archive_page(work: ReadPass, keys: ArchiveRange) -> ArchivePage:
-    """Read a page of an archive: call the function that reads it."""
-    return work.session.reader.archive.read(keys, limit=work.demand.count, ascending=work.query.ascending)
+def _begin_archive_page(work: ReadPass, pool: Executor, keys: ArchiveRange) -> Future[ArchivePage]:
+    """Begin to read a page of an archive: call the function that reads it."""
+    ascending = work.query.ascending
+    return pool.submit(work.session.reader.archive.read, keys, limit=work.demand.count, ascending=ascending)
 
 
 class _ArchiveReader(msgspec.Struct):
-    """Reads the archive of a period, which has no key ranges. Its ``first`` page is read while other scans begin."""
+    """Reads the archive of a period, which has no key ranges. Its first page is read while other scans begin."""
 
     scan: ArchiveScan
     work: ReadPass
-    pool: Executor
-    first: Future[ArchivePage]
+    wait: Callable[[ArchiveRange], ArchivePage | None]
     kind: ClassVar[PageKind] = PageKind()
     reads: ClassVar[Sequence[RangeRead]] = ()
 
@@ -122,23 +124,15 @@ class _ArchiveReader(msgspec.Struct):
 
         Raises ArchiveBusy if nothing was read before.
         """
-        scan, work, reading = self.scan, self.work, iter([self.first])
-        session, series = work.session, work.query.series
-
-        def read(keys: ArchiveRange) -> ArchivePage | None:
-            page = next(reading, None) or self.pool.submit(_read_archive_page, work, keys)
-            return wait_for_page(page, session.remaining)
-
-        for page, reached in read_archive_pages(scan.keys, scan.entry.layout.find_ordering_layout(series), read):
-            position = None if reached is None else scan.find_position(reached, series)
+        scan, work = self.scan, self.work
+        for page in read_archive_pages(scan.keys, self.wait):
             if page is None:
                 if not work.has_advanced:
                     raise ArchiveBusy(f"the archive of {scan.entry.period.label} is slow")
                 yield TimeUp(edge)
                 return
-            session.note_source(scan)
-            session.cost.requests += 1
-            session.cost.read += page.read
+            work.session.count_archive(scan, page.read)
+            position = None if page.reached is None else scan.find_position(page.reached, work.query.series)
             rows = make_archive_rows(page, scan.entry, work.query.projection)
-            yield RowsBatch([Rows.of_rows(rows, scan.entry)], position if page.more else None)
+            yield RowsBatch([Rows.of_rows(rows, scan.entry)], position)
             edge, work.has_advanced = position or edge, True

@@ -10,20 +10,20 @@ from datetime import datetime, timedelta
 from typing import ClassVar, Literal
 
 import msgspec
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
 from tidetable.catalog import FAULTS, Entry, GapReason
 from tidetable.conditions import Condition, NameConditions
 from tidetable.events import Item
-from tidetable.layout import WHOLE, Index, Layout, escape, unescape
+from tidetable.layout import Layout, escape
 from tidetable.layout.period_layout import NEWEST
 from tidetable.ports import ArchiveRange, KeyRange, RangeRead, Table
 from tidetable.query.merge import compute_share
 from tidetable.query.model import Position, Query
 from tidetable.times import MOMENT, from_text, to_text
 
-# Events that are gathered are read to their end. AWS: a page of a query ends at 1 MB, whatever its limit.
-GATHERED = 10_000
+# Nobody has counted the series in a table: this share of its events is assumed for one series.
+_SERIES_SHARE = 0.01
 Source = tuple[Literal["table", "index", "replica", "archive"], str | None]  # of an answer's events
 
 
@@ -61,13 +61,34 @@ class _Scan(msgspec.Struct, frozen=True, kw_only=True):
     """Events of one period between ``start`` and ``end``.
 
     ``conditions`` are the conditions that the key ranges do not imply. If DynamoDB's filter can see a field, it applies
-    the conditions on that field. ``hydrate.py`` applies the other conditions.
+    the conditions on that field. ``hydrate.py`` applies the other conditions. The scan of an index ``fetches`` if the
+    query shows or checks fields that the index does not hold.
     """
 
     entry: Entry
     start: datetime
     end: datetime
     conditions: tuple[Condition, ...] = ()
+    fetches: bool = False
+    # Pages are in the order of time, and each continues after the page before. Otherwise each page reads the whole scan.
+    in_order: ClassVar[bool] = True
+
+    def list_filters(self, query: Query | None) -> list[str]:  # noqa: ARG002 - other scans need it
+        """List the parameters that filter events after reading, so that some events are read in vain.
+
+        A ranking has no ``query``.
+        """
+        return [f"where.{condition.field}" for condition in self.conditions]
+
+    def is_filtered(self, query: Query) -> bool:
+        """True if some events are perhaps read in vain."""
+        return bool(self.list_filters(query))
+
+    def find_share_of_time(self, now: datetime) -> float:
+        """Find the scan's share of the time of its period that has events: of the present period, what has passed."""
+        period = self.entry.period
+        passed = min(period.end, now) - period.start
+        return max(0.0, (min(self.end, now) - self.start) / passed) if passed > timedelta(0) else 1.0
 
     def find_position(self, sort_key: str, series: str | None) -> Position:
         """Compute an event's position from its sort key in the table.
@@ -99,6 +120,11 @@ class LiveScan(_Scan, frozen=True, kw_only=True):
         return ("table", None) if index is None else ("replica" if index.replica else "index", index.name)
 
     @property
+    def table(self) -> str | None:
+        """The table that is read; None for an archive."""
+        return self.entry.table
+
+    @property
     def count(self) -> int:
         """The number of ranges."""
         return len(self.partitions) * len(self.suffixes)
@@ -112,6 +138,31 @@ class LiveScan(_Scan, frozen=True, kw_only=True):
         """Make the reads of the first page of each range, if ``count`` events are wanted."""
         limit = compute_share(count, self.count) if self.count else 0
         return [RangeRead(keys, limit) for keys in self.ranges]
+
+    def list_filters(self, query: Query | None) -> list[str]:
+        """List also the conditions on names that the key ranges do not imply."""
+        times = [] if self.keys.times is None else ["time"]
+        names = () if query is None else self.find_names_left(query).parameters
+        return [*times, *names, *super().list_filters(query)]
+
+    def estimate_events(self, table: Table | None, now: datetime) -> tuple[float, float | None]:
+        """Estimate the number of its events and the bytes of one event; None if DynamoDB has not counted them yet."""
+        count, size = (0.0, 0.0) if table is None or not table.item_count else self.measure_events(table)
+        return (count * self.find_share_of_time(now) * self.estimate_share(), size) if count else (0.0, None)
+
+    def estimate_share(self) -> float:
+        """Estimate the share of the events of its table or index, apart from its share of the time.
+
+        Nobody has counted the events of a series, and the only upper bound would be the whole table.
+        """
+        layout = self.entry.layout
+        if layout.partition_by == "series":
+            return min(max(self.count_partitions(), 1) * _SERIES_SHARE, 1.0)
+        return len(self.suffixes) / layout.shards
+
+    def count_partitions(self) -> int:
+        """Count the logical partitions."""
+        return len(self.partitions)
 
     def measure_events(self, table: Table) -> tuple[float, float]:
         """Return the number of events in all that the scan is a part of, and the bytes of one; zeros if unknown."""
@@ -132,6 +183,10 @@ class LiveScan(_Scan, frozen=True, kw_only=True):
         """Find the conditions on names that the key ranges do not imply."""
         return query.names._replace(series=()) if self.entry.layout.partition_by == "series" else query.names
 
+    def add_data(self, items: Sequence[Item]) -> Sequence[Item]:
+        """Return the items with their data."""
+        return items
+
 
 class TableScan(LiveScan, frozen=True, kw_only=True):
     """The scan of a period's table, or of its read replica.
@@ -149,83 +204,9 @@ class TableScan(LiveScan, frozen=True, kw_only=True):
     def ranges(self) -> Sequence[KeyRange]:
         return self.series_ranges or super().ranges
 
-
-class IndexScan(LiveScan, frozen=True, kw_only=True):
-    """The scan of an index of a period.
-
-    It ``fetches`` if the query shows or checks fields that the index does not hold. In an index that is sorted by
-    levels, each of the ``heads`` is a separate range in every partition.
-    """
-
-    index: Index
-    fetches: bool = False
-    heads: Sequence[str] = ("",)
-
-    @property
-    def count(self) -> int:
-        return len(self.partitions) * len(self.suffixes) * len(self.heads)
-
-    @property
-    def ranges(self) -> Sequence[KeyRange]:
-        ranges = super().ranges
-        if not self.index.levels:
-            return ranges
-        return [self._narrow_to_head(keys, head) for keys in ranges for head in self.heads]
-
-    def _narrow_to_head(self, keys: KeyRange, head: str) -> KeyRange:
-        """Narrow a range of times to a head: its sort keys begin with the head and continue with the time."""
-        after = None if keys.after is None else f"{head}{keys.after}"
-        return replace(keys, low=f"{head}{keys.low}", high=f"{head}{keys.high}", after=after)
-
-    @property
-    def is_guess(self) -> bool:
-        """True if the number of its events is a guess: nobody has counted the share of a value."""
-        return self.index.partition_by != WHOLE or bool(self.index.levels)
-
-    def find_position(self, sort_key: str, series: str | None) -> Position:  # noqa: ARG002 - other scans need it
-        """Compute an event's position from its sort key in the index. This key always names the series."""
-        time, name, id = sort_key.split("#")
-        return Position(from_text(time), unescape(name), unescape(id))
-
-    def find_names_left(self, query: Query) -> NameConditions:
-        """Return all conditions on names: the key ranges of an index do not imply any of them."""
-        return query.names
-
-    def add_data(self, item: Item) -> Item:
-        """Give an item of the index the data that the index holds. An item of the table is returned unchanged."""
-        if self.index.project is None or not item.keys().isdisjoint(("data", "z", "out")):
-            return item
-        return {**item, "data": item.get(self.index.copy, {})}
-
-
-class GatherScan(IndexScan, frozen=True, kw_only=True):
-    """The ranges of an index whose sort keys begin with ``heads``. Events of such a range are not in the order of time.
-
-    Each page reads all of the ranges. The place of an event is the rest of its sort key, and places are in the order of
-    time. The scan has the events with ``first <= place < last``. ``after`` is the place of the query's position.
-    """
-
-    first: str
-    last: str
-    after: str | None
-
-    @classmethod
-    def of(cls, scan: IndexScan, first: str, last: str, after: str | None) -> GatherScan:
-        """Make the gathering scan of the same index, partitions and heads."""
-        return cls(**asdict(scan), first=first, last=last, after=after)
-
-    def _narrow_to_head(self, keys: KeyRange, head: str) -> KeyRange:
-        return replace(keys, prefix=head)
-
-    def make_first_reads(self, count: int) -> list[RangeRead]:  # noqa: ARG002 - other scans need it
-        """Make the reads of the first page of each range: all are read to their end."""
-        return [RangeRead(keys, GATHERED) for keys in self.ranges]
-
-    def holds(self, place: str, after: str | None, *, ascending: bool) -> bool:
-        """True if an event at ``place`` belongs to the scan and comes after the place ``after``."""
-        if not self.first <= place < self.last:
-            return False
-        return after is None or (place > after if ascending else place < after)
+    def count_partitions(self) -> int:
+        """Count the series."""
+        return len({keys.pk.rpartition("#")[0] for keys in self.series_ranges}) or super().count_partitions()
 
 
 class ArchiveScan(_Scan, frozen=True, kw_only=True):
@@ -233,8 +214,23 @@ class ArchiveScan(_Scan, frozen=True, kw_only=True):
 
     keys: ArchiveRange
     source: ClassVar[Source] = "archive", None
+    table: ClassVar[str | None] = None
     count: ClassVar[int] = 0
     unpacks: ClassVar[bool] = False
+    is_guess: ClassVar[bool] = False
+
+    def is_filtered(self, query: Query) -> bool:  # noqa: ARG002 - other scans need it
+        """True if the reader leaves out events."""
+        return bool(self.keys.conditions or any(self.keys.names))
+
+    def estimate_events(self, table: Table | None, now: datetime) -> tuple[float, float | None]:  # noqa: ARG002 - as above
+        """Estimate the number of its events. Their bytes cost nothing."""
+        facts = self.entry.archive
+        return 0.0 if facts is None else facts.events * min(self.find_share_of_time(now), 1.0), 0.0
+
+    def estimate_parts(self, *_: float) -> list[float]:
+        """Return no requests that cost read units."""
+        return []
 
     def make_first_reads(self, count: int) -> list[RangeRead]:  # noqa: ARG002 - other scans need it
         """Return no reads: an archive has no key ranges."""

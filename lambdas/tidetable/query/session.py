@@ -89,14 +89,22 @@ class ReadSession(msgspec.Struct):
         self.note_gap(Gap.of_missing(entry, start, end), entry)
         return _EMPTY
 
-    def count_page(self, page: Page | FieldPage | None, entry: Entry, start: datetime, end: datetime) -> None:
+    def count_page(
+        self, page: Page | FieldPage | None, entry: Entry, start: datetime, end: datetime
+    ) -> Page | FieldPage:
         """Count a page that was read for ``[start, end)``; None as in ``take_page``."""
-        if isinstance(page, FieldPage):
-            self.cost.requests += 1
-            self.cost.units += page.units
-            self.cost.read += page.read
-        else:
-            self.take_page(page, entry, start, end, choose_form(entry.layout).count_events)
+        if not isinstance(page, FieldPage):
+            return self.take_page(page, entry, start, end, choose_form(entry.layout).count_events)
+        self.cost.requests += 1
+        self.cost.units += page.units
+        self.cost.read += page.read
+        return page
+
+    def count_archive(self, scan: Scan, read: int) -> None:
+        """Count a page of an archive, for which some events were read."""
+        self.note_source(scan)
+        self.cost.requests += 1
+        self.cost.read += read
 
     def hides_damage(self, entry: Entry) -> bool:
         """True if the caller must not see that packs are damaged: they may have held events of other tenants only."""

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from functools import partial
+from typing import ClassVar
 
 import msgspec
-from msgspec.structs import replace
 
 from tidetable.conditions import ANY
 from tidetable.events import Item
@@ -19,10 +19,12 @@ from tidetable.forms.plain import open_page
 from tidetable.large.unpack import group_items
 from tidetable.layout.hierarchy import skip_levels
 from tidetable.layout.period_layout import NEWEST
-from tidetable.ports import FieldPage, ItemColumns, KeyRange, Page
+from tidetable.ports import FieldPage, ItemColumns, Page
 from tidetable.query.hydrate import match_conditions, read_base_items
+from tidetable.query.index_scans import IndexScan
 from tidetable.query.model import Query
-from tidetable.query.scans import GatherScan, IndexScan, LiveScan, TableScan
+from tidetable.query.ranges import RangeProgress
+from tidetable.query.scans import LiveScan
 from tidetable.query.session import PageKind, ReadSession
 from tidetable.times import TEXT_LENGTH, from_text, to_text
 
@@ -30,6 +32,8 @@ from tidetable.times import TEXT_LENGTH, from_text, to_text
 _OPENED_ANYWAY = 200
 # An index's entries whose data is fetched together.
 _FETCHED_TOGETHER = 2_000
+# AWS: a page ends at 1 MB, so it never has this many items.
+_WHOLE_PAGE = 1_000_000
 NO_EVENTS = FieldColumns([], [], {}, list)
 
 
@@ -69,12 +73,14 @@ class ReadUnit(msgspec.Struct):
     session: ReadSession
     fields: tuple[str, ...]
     unread: int = 0
+    # A store can read the pages of a table as columns.
+    as_columns: ClassVar[bool] = True
 
     @property
     def kind(self) -> PageKind:
         if DATA in self.fields:
             return PageKind(as_columns=False, texts=self.query.projection.as_stored)
-        return PageKind(as_columns=isinstance(self.scan, TableScan), fields=self.fields)
+        return PageKind(as_columns=self.as_columns, fields=self.fields)
 
     def take(self, state: RangeState, page: Page | FieldPage) -> Iterator[FieldColumns]:
         """Take a page of a range, and yield the events that are settled with it."""
@@ -95,7 +101,7 @@ class ReadUnit(msgspec.Struct):
 
     def find_reached(self, edge: str) -> datetime:
         """Find the instant before which all events were yielded, if all ranges were read up to the time ``edge``."""
-        return max(from_text(edge), self.scan.start)
+        return max(from_text(edge), self.scan.start) if self.scan.in_order else self.scan.start
 
     def complete(self, columns: ItemColumns) -> Iterator[FieldColumns]:
         """Check the conditions that DynamoDB could not check, and complete the needed data."""
@@ -128,14 +134,15 @@ class ReadUnit(msgspec.Struct):
 class IndexUnit(ReadUnit):
     """What is read of an index. For a moment, an index may hold an event twice: it is taken once."""
 
+    scan: IndexScan
+    as_columns: ClassVar[bool] = False
     seen: set[tuple[str, str]] = msgspec.field(default_factory=set)
 
     def take(self, state: RangeState, page: Page | FieldPage) -> Iterator[FieldColumns]:  # noqa: ARG002 - as of the others
         """Take a page of a range, and yield its events."""
         assert isinstance(page, Page)  # noqa: S101 - an index is not read as columns
         scan = self.scan
-        assert isinstance(scan, IndexScan)  # noqa: S101 - PlainReading makes units
-        items = [item for item in page.items if self._is_new(item, scan)]
+        items = [item for item in page.items if scan.has_item(item) and self._is_new(item)]
         if not scan.fetches:
             yield from self.complete(ItemColumns.of(items))
             return
@@ -144,52 +151,35 @@ class IndexUnit(ReadUnit):
             based = read_base_items(some, scan, self.session, consistent=self.query.consistent)
             yield from self.complete(ItemColumns.of(based))
 
-    def _is_new(self, item: Item, scan: IndexScan) -> bool:
-        if isinstance(scan, GatherScan):
-            place = skip_levels(item[scan.index.sk], len(scan.index.levels))
-            if not scan.holds(place, scan.after, ascending=True):
-                return False
-        if len(scan.partitions) > 1 or len(scan.heads) > 1:
+    def _is_new(self, item: Item) -> bool:
+        if len(self.scan.partitions) > 1 or len(self.scan.heads) > 1:
             key = item["pk"], item["sk"]
-            if key in self.seen and not scan.fetches:
+            if key in self.seen and not self.scan.fetches:
                 return False
             self.seen.add(key)
         return True
 
-    def find_reached(self, edge: str) -> datetime:
-        """Find the instant before which all events were yielded."""
-        return self.scan.start if isinstance(self.scan, GatherScan) else super().find_reached(edge)
 
-
-class RangeState(msgspec.Struct):
+class RangeState(RangeProgress, kw_only=True):
     """A range of a unit that is being read. All of it before the time ``edge`` was read."""
 
     unit: ReadUnit
-    keys: KeyRange
-    edge: str
-    more: bool = True
 
-    def advance(self, page: Page | FieldPage | None) -> None:
-        """Continue after a page; None is the page of a missing table."""
-        self.more = page is not None and page.more
-        if not self.more:
-            self.unit.unread -= 1
-            return
-        assert page is not None  # noqa: S101 - see above
-        assert page.last is not None  # noqa: S101 - a page that is not the last has a key
-        if isinstance(self.unit.scan, GatherScan):
-            self.keys = replace(self.keys, start=page.last)
-            return
-        index = self.keys.index
-        after = page.last["sk" if index is None else index.sk]
-        self.keys = replace(self.keys, after=after)
-        place = skip_levels(after, len(index.levels)) if index is not None and index.levels else after
-        self.edge = max(self.edge, place.removeprefix(NEWEST)[:TEXT_LENGTH])
+    def advance(self, page: Page | FieldPage) -> None:
+        """Continue after a page."""
+        reached = self.edge
+        super().advance(page)
+        self.unit.unread -= not self.more
+        if self.unit.scan.in_order and page.last is not None:
+            index = self.keys.index
+            place = self.edge if index is None else skip_levels(self.edge, len(index.levels))
+            reached = max(reached, place.removeprefix(NEWEST)[:TEXT_LENGTH])
+        self.edge = reached
 
 
 def begin_ranges(unit: ReadUnit) -> list[RangeState]:
     """Begin the ranges of a unit."""
     start = to_text(unit.scan.start)
-    states = [RangeState(unit, keys, start) for keys in unit.scan.ranges]
+    states = [RangeState(keys, _WHOLE_PAGE, edge=start, unit=unit) for keys in unit.scan.ranges]
     unit.unread = len(states)
     return states

@@ -16,28 +16,24 @@ from concurrent.futures import Executor, Future
 from datetime import datetime
 from functools import partial
 from heapq import heapify, heappop, heappush
-from itertools import groupby
+from itertools import chain, groupby
 from typing import NamedTuple
-
-from msgspec.structs import replace
 
 from tidetable.conditions import ANY, NameConditions
 from tidetable.errors import ArchiveBusy
 from tidetable.forms.field_columns import FieldColumns
-from tidetable.ports import ArchiveColumns, FieldPage, Page, RangeRead, WholeRange
-from tidetable.query.archives import ARCHIVES, wait_for_page
+from tidetable.ports import ArchiveColumns, FieldPage, Page, WholeRange
+from tidetable.query.archives import ARCHIVES, read_archive_pages, wait_for_pages
 from tidetable.query.batches import TimeUp
 from tidetable.query.model import Position, Query
 from tidetable.query.readings import choose_reading
 from tidetable.query.scans import ArchiveScan, LiveScan, Scan
-from tidetable.query.session import PageKind, ReadSession
+from tidetable.query.session import ReadSession
 from tidetable.query.units import NO_EVENTS, OutOfTime, Patience, RangeState, ReadUnit, begin_ranges
 from tidetable.times import from_text, to_text
 
 # At most this many pages are read at once. A page that is decoded into objects takes 15 MB.
 PAGES = 16
-# AWS: a page ends at 1 MB, so it never has this many items.
-_WHOLE_PAGE = 1_000_000
 
 
 def make_query(stream: str, start: datetime, end: datetime, names: NameConditions = ANY) -> Query:
@@ -89,7 +85,9 @@ class WholeReader:
             for scan in scans
         )
         # A range with an earlier edge comes first; the number makes the order of equal edges certain.
-        heap = [(state.edge, number, state) for number, state in enumerate(_list_ranges(units))]
+        heap = [
+            (state.edge, number, state) for number, state in enumerate(chain.from_iterable(map(begin_ranges, units)))
+        ]
         heapify(heap)
         reached = scans[0].start
         try:
@@ -111,8 +109,9 @@ class WholeReader:
     def _read_pages(self, states: Sequence[RangeState]) -> Iterator[tuple[ReadUnit, FieldColumns]]:
         """Read a page of each range, and yield the events that are settled with it."""
         query, session, store = self._query, self._session, self._session.reader.store
-        for kind, some in _group_by_kind(states):
-            reads = [RangeRead(state.keys, _WHOLE_PAGE) for state in some]
+        for kind, group in groupby(states, lambda state: state.unit.kind):
+            some = list(group)
+            reads = [state.next_read for state in some]
             answers: Sequence[Page | FieldPage | None]
             if kind.as_columns:
                 answers = store.query_fields(reads, self._fields, consistent=query.consistent)
@@ -123,11 +122,10 @@ class WholeReader:
             pages = deque(answers)
             del answers
             for state in some:
-                unit, page = state.unit, pages.popleft()
+                unit = state.unit
                 session.note_source(unit.scan)
-                session.count_page(page, unit.scan.entry, query.start, query.end)
-                if page is not None:
-                    yield from ((unit, columns) for columns in unit.take(state, page))
+                page = session.count_page(pages.popleft(), unit.scan.entry, query.start, query.end)
+                yield from ((unit, columns) for columns in unit.take(state, page))
                 state.advance(page)
 
     def _read_archives(self, scans: Sequence[ArchiveScan], is_first: bool) -> Iterator[WholeBatch | TimeUp]:
@@ -151,29 +149,24 @@ class WholeReader:
             pool.shutdown(wait=False, cancel_futures=True)
 
     def _read_archive(
-        self, scan: ArchiveScan, reading: Future[ArchiveColumns], pool: Executor, edge: datetime | None
+        self, scan: ArchiveScan, first: Future[ArchiveColumns], pool: Executor, edge: datetime | None
     ) -> Iterator[WholeBatch | TimeUp]:
         """Read the pages of an archive. If its first page is slow, the range was read up to ``edge``."""
-        session, keys = self._session, self._make_range(scan)
-        while True:
-            page = wait_for_page(reading, session.remaining)
+        session = self._session
+        read = session.reader.archive.read_whole
+        wait = wait_for_pages(first, lambda keys: pool.submit(read, keys), session.remaining)
+        for page in read_archive_pages(self._make_range(scan), wait):
             if page is None:
                 if edge is None:
                     raise ArchiveBusy(f"the archive of {scan.entry.period.label} is slow")
                 yield TimeUp(Position(edge))
                 return
-            session.note_source(scan)
-            session.cost.requests += 1
-            session.cost.read += page.read
+            session.count_archive(scan, page.read)
             edge = scan.end if page.reached is None else from_text(page.reached)
             yield WholeBatch(scan, FieldColumns(page.times, page.series, page.values, partial(list, page.ids)), edge)
-            if page.reached is None:
-                return
-            if not session.has_time:
+            if page.reached is not None and not session.has_time:
                 yield TimeUp(Position(edge))
                 return
-            keys = replace(keys, start=page.reached, skip=page.skip)
-            reading = pool.submit(session.reader.archive.read_whole, keys)
 
     def _make_range(self, scan: ArchiveScan) -> WholeRange:
         query, after = self._query, self._query.after
@@ -196,16 +189,6 @@ def _group_scans(scans: Iterable[Scan]) -> Iterator[list[Scan]]:
         count += 1 if archived else scan.count
     if group:
         yield group
-
-
-def _list_ranges(units: Iterable[ReadUnit]) -> Iterator[RangeState]:
-    for unit in units:
-        yield from begin_ranges(unit)
-
-
-def _group_by_kind(states: Sequence[RangeState]) -> Iterator[tuple[PageKind, list[RangeState]]]:
-    for kind, group in groupby(states, lambda state: state.unit.kind):
-        yield kind, list(group)
 
 
 def _settle_units(units: deque[ReadUnit], edge: str | None) -> Iterator[tuple[Scan, FieldColumns, datetime | None]]:

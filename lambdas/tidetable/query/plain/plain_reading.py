@@ -20,12 +20,13 @@ from tidetable.query.batches import RowsBatch
 from tidetable.query.earlier import make_rows
 from tidetable.query.gather import gather_events
 from tidetable.query.hydrate import match_conditions, read_base_items
+from tidetable.query.index_scans import GatherScan, IndexScan
 from tidetable.query.lookups import Lookup, LookupTable, group_series
 from tidetable.query.merge import Merged, PlacedColumns, merge_ranges
 from tidetable.query.model import Position, Query
 from tidetable.query.plain.plain_scans import plan_index_scan, spread_over_series
 from tidetable.query.rows import Rows
-from tidetable.query.scans import GatherScan, IndexScan, LiveScan, TableScan, find_edges, is_ahead, slice_range
+from tidetable.query.scans import LiveScan, TableScan, find_edges, is_ahead, slice_range
 from tidetable.query.session import PageKind, ReadPass, ReadSession
 from tidetable.query.units import IndexUnit, Patience, ReadUnit
 from tidetable.query.waves import AT_ONCE
@@ -66,7 +67,9 @@ class PlainReading:
         patience: Patience,  # noqa: ARG002 - see FormReading
     ) -> ReadUnit:
         """Begin a whole read: the unit of settling is the item, but an index may have an event twice."""
-        return (IndexUnit if isinstance(scan, IndexScan) else ReadUnit)(scan, query, session, fields)
+        if isinstance(scan, IndexScan):
+            return IndexUnit(scan, query, session, fields)
+        return ReadUnit(scan, query, session, fields)
 
     def find_event(self, table: LookupTable, key: Key, names: tuple[datetime, str, str] | None) -> Lookup:  # noqa: ARG002 - see FormReading
         """Find the item with the key."""

@@ -12,8 +12,9 @@ from tidetable.conditions import Condition
 from tidetable.layout import Index, Layout, escape
 from tidetable.ports import KeyRange
 from tidetable.query.access_path import AccessPath
+from tidetable.query.index_scans import GatherScan, IndexScan
 from tidetable.query.model import Projection, Query
-from tidetable.query.scans import GatherScan, IndexScan, find_edges
+from tidetable.query.scans import find_edges
 from tidetable.times import MOMENT
 
 

@@ -19,11 +19,12 @@ from tidetable.ports import ArchiveRange, KeyRange, Rank
 from tidetable.problems import ProblemError, refuse_parameter, refuse_request
 from tidetable.query.access_path import list_key_fields, name_partitions
 from tidetable.query.cursor import Seal, refuse_long
+from tidetable.query.index_scans import IndexScan
 from tidetable.query.model import EVERYTHING, Projection
 from tidetable.query.parse import Parameters
 from tidetable.query.plain.plain_scans import needs_table_data, push_down
 from tidetable.query.plan import cover_range
-from tidetable.query.scans import ArchiveScan, Gap, IndexScan, Plan, Scan
+from tidetable.query.scans import ArchiveScan, Gap, Plan, Scan
 from tidetable.times import to_text
 from tidetable.where import MAX_VALUE_BYTES, parse_conditions
 

@@ -25,6 +25,7 @@ from tidetable.query.archives import ARCHIVES, read_archive_pages
 from tidetable.query.earlier import make_archive_rows
 from tidetable.query.gather import KEPT_BYTES
 from tidetable.query.hydrate import complete_rows, match_conditions, read_base_items
+from tidetable.query.index_scans import IndexScan
 from tidetable.query.merge import compute_share
 from tidetable.query.model import RESERVE, Reader
 from tidetable.query.page import Room
@@ -33,7 +34,7 @@ from tidetable.query.rankings.ranking_page import Top
 from tidetable.query.rankings.ranking_parameters import Ranking, RankKey, plan_ranking
 from tidetable.query.read import read_periods
 from tidetable.query.rows import Row, show_rows
-from tidetable.query.scans import ArchiveScan, IndexScan, Plan, Scan, find_visible_gaps
+from tidetable.query.scans import ArchiveScan, Plan, Scan, find_visible_gaps
 from tidetable.query.session import ReadSession
 from tidetable.query.waves import AT_ONCE, count_held_units, measure_item, refuse_large_items
 from tidetable.remaining import Remaining
@@ -183,7 +184,7 @@ class _Run:
         if whole:
             items = read_base_items(items, scan, self._session, consistent=self._ranking.consistent)
         reading.advance(page)
-        items = [scan.add_data(item) for item in items if self._is_ahead(self._make_key(item, scan))]
+        items = scan.add_data([item for item in items if self._is_ahead(self._make_key(item, scan))])
         if scan.conditions:
             items = match_conditions(ItemColumns.of(items), scan, self._session).items()
         self._candidates += [_Candidate(self._make_key(item, scan), scan, item, whole=whole) for item in items]
@@ -218,7 +219,7 @@ class _Run:
                 return None
             return self._session.reader.archive.read(keys, limit=ranking.limit + 1, ascending=ranking.ascending)
 
-        for page, _ in read_archive_pages(scan.keys, entry.layout, read):
+        for page in read_archive_pages(scan.keys, read):
             if page is None:
                 raise _refuse_slow(f"ranking the archived period {entry.period.label} takes")
             pages.append(page)
