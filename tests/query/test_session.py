@@ -57,7 +57,8 @@ def test_of_data_that_is_elsewhere_forty_chunks_are_a_request_and_cold_data_is_n
             asked.append((table, cold))
             return Wholes([{**item, "data": {"n": item["sk"]}} for item in items], {}, [5_000] * len(items))
 
-    scan: Any = SimpleNamespace(conditions=(Condition("n", "eq", ("7",)),), entry=entry())
+    conditions = (Condition("n", "eq", ("7",)),)
+    scan: Any = SimpleNamespace(conditions=conditions, entry=entry(), add_data=lambda items: items)
     nothing: Any = None
     reader: Any = SimpleNamespace(unpacker=Elsewhere(nothing, nothing, nothing))
     session = ReadSession(reader)
