@@ -24,6 +24,7 @@ TABLE = "tidetable-t.s.2026-03-01"
 PLAIN = Layout("time", 2, "id", 3_600)
 SERIES = Layout("series", 2, "id")
 PACKED = Layout("time", 2, "id", 3_600, pack=Packing(60, 65_536))
+BY_SUFFIX = Layout("time", 2, "series", 3_600, pack=Packing(60, 65_536))
 KEPT = Layout("time", 2, "id", 3_600, versioned=True)
 
 
@@ -61,16 +62,26 @@ def test_an_item_is_a_change_of_its_event(layout: Layout, kind: str) -> None:
     assert Ref.decode(change.ref).key == layout.make_key(event(1, "b#c"))
 
 
-def test_a_pack_is_a_change_of_each_of_its_events_in_their_order() -> None:
-    items = [PACKED.make_item(event(n), at=17) for n in (2, 1, 3)]
-    (pack,) = make_packs(items, PACKED, Zstd()).packs
-    changes = reader().read(record(pack.item), entry(PACKED))
+@pytest.mark.parametrize("layout", [PACKED, BY_SUFFIX])
+def test_a_pack_is_a_change_of_each_of_its_events_in_their_order(layout: Layout) -> None:
+    items = [layout.make_item(event(n), at=17) for n in (2, 1, 3)]
+    (pack,) = make_packs(items, layout, Zstd()).packs
+    changes = reader().read(record(pack.item), entry(layout))
     assert [(change.id, change.at, change.data) for change in changes] == [
         ("e1", 17, {"n": 1, "kind": "odd"}),
         ("e2", 17, {"n": 2, "kind": "even"}),
         ("e3", 17, {"n": 3, "kind": "odd"}),
     ]
     assert {Ref.decode(change.ref).key.pk for change in changes} == {pack.address}
+
+
+def test_the_packs_of_a_request_by_series_are_changes_of_their_own_series() -> None:
+    """The series "a" has suffix 0 of 2, and "#" suffix 1: each event comes once, with the address of its pack."""
+    items = [BY_SUFFIX.make_item(event(n, series), at=17) for n in (2, 1) for series in "a#"]
+    packs = make_packs(items, BY_SUFFIX, Zstd()).packs
+    changes = [change for pack in packs for change in reader().read(record(pack.item), entry(BY_SUFFIX))]
+    found = [(Ref.decode(change.ref).key.pk.split("#")[1][0], change.series, change.id) for change in changes]
+    assert sorted(found) == [("0", "a", "e1"), ("0", "a", "e2"), ("1", "#", "e1"), ("1", "#", "e2")]
 
 
 def test_a_pack_with_the_moment_of_each_event_says_it() -> None:

@@ -27,6 +27,7 @@ NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 TABLE = "tidetable-t.s.2026-03-01"
 PLAIN = Layout("time", 2, "id", 3_600)
 PACKED = Layout("time", 1, "id", 3_600, pack=Packing(60, 65_536))
+BY_SUFFIX = Layout("time", 3, "series", 3_600, pack=Packing(60, 65_536))
 BEGUN = 1_772_323_200_000
 
 
@@ -66,8 +67,9 @@ def test_a_period_that_is_made_anew_has_later_states_although_its_sequence_numbe
     assert choose_newest(changes) == {"n": 1}
 
 
+@pytest.mark.parametrize("layout", [PACKED, BY_SUFFIX], ids=["by content", "by series"])
 @pytest.mark.parametrize("seed", range(30))
-def test_of_the_copies_in_several_packs_the_one_counts_that_queries_show(seed: int) -> None:
+def test_of_the_copies_in_several_packs_the_one_counts_that_queries_show(seed: int, layout: Layout) -> None:
     """Copies of one millisecond, packs of the drain with an instant per event, and a state too large for a pack."""
     random = Random(seed)
     walk = Walk(span=60, ascending=False)
@@ -77,13 +79,13 @@ def test_of_the_copies_in_several_packs_the_one_counts_that_queries_show(seed: i
         wanted = Event("a", NOW, "e", {"n": n})
         other = Event("a", NOW + timedelta(seconds=random.randrange(3)), f"other {n}", {"n": n})
         at = random.choice([100, 100, 101])
-        plain = [PACKED.make_item(wanted, at=at), PACKED.make_item(other, at=at + random.choice([0, 1]))]
-        (pack,) = make_packs(plain, PACKED, Zstd()).packs
+        plain = [layout.make_item(wanted, at=at), layout.make_item(other, at=at + random.choice([0, 1]))]
+        (pack,) = make_packs(plain, layout, Zstd()).packs
         items.append(pack.item)
     for number in random.sample(range(5), 5):
-        changes += [change for change in read(items[number], 10 + number, PACKED) if change.id == "e"]
+        changes += [change for change in read(items[number], 10 + number, layout) if change.id == "e"]
     for item in sorted(items, key=lambda item: str(item["sk"]), reverse=True):
-        walk.add_item(open_item(item, PACKED, Zstd()))
+        walk.add_item(open_item(item, layout, Zstd()))
     walk.settle_all()
     run = walk.pop_settled()
     (settled,) = [
