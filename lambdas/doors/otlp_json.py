@@ -10,7 +10,9 @@ from __future__ import annotations
 import re
 from codecs import BOM_UTF8
 from collections.abc import Sequence
-from typing import Any
+from functools import cache, partial
+from types import NoneType
+from typing import Any, get_args, get_origin
 
 import msgspec
 
@@ -25,13 +27,11 @@ _FIRST_NULL = re.compile(rb'\{\s*"\w+"\s*:\s*null\s*,?')
 # answer that all is well. One of the names of ``_HINTS`` is in every such body that has points or records.
 _SNAKE = re.compile(rb'"([a-z]+(?:_[a-z]+)+)"(?=\s*:)')
 _HINTS = (b'"resource_metrics"', b'"resource_logs"', b'"scope_metrics"', b'"scope_logs"', b'"time_unix_nano"')
-_KINDS: dict[str, tuple[type, type]] = {
-    "gauge": (types.Gauge, types.NumberDataPoint),
-    "sum": (types.Sum, types.NumberDataPoint),
-    "histogram": (types.Histogram, types.HistogramDataPoint),
-    "exponential_histogram": (types.ExponentialHistogram, types.ExponentialHistogramDataPoint),
-    "summary": (types.Summary, types.SummaryDataPoint),
-}
+# These messages are decoded part by part; all others, such as points and resources, as a whole.
+_CONTAINERS = frozenset(
+    {types.ResourceMetrics, types.ScopeMetrics, types.ResourceLogs, types.ScopeLogs, types.Metric}
+    | {types.Gauge, types.Sum, types.Histogram, types.ExponentialHistogram, types.Summary}
+)
 # An escape in a text: a pair of surrogates, half of a pair (the group), or any other. Half of a pair is not a character,
 # and the decoder would refuse the whole body. JavaScript's programs send it, if they cut a text within an emoji.
 _ESCAPE = re.compile(
@@ -40,43 +40,7 @@ _ESCAPE = re.compile(
 # A code point that is not a character, in place of the half of a pair.
 _HALF = b"\\ufdd0"
 _ABSENT = msgspec.Raw(b"null")
-
-
-class _Part(msgspec.Struct, rename="camel", gc=False):
-    """A part of a request whose values are not decoded yet."""
-
-
-class _Points(_Part):
-    data_points: list[msgspec.Raw] | None = None
-    aggregation_temporality: msgspec.Raw = _ABSENT
-    is_monotonic: msgspec.Raw = _ABSENT
-
-
-class _Metric(_Part):
-    name: msgspec.Raw = _ABSENT
-    unit: msgspec.Raw = _ABSENT
-    gauge: _Points | None = None
-    sum: _Points | None = None
-    histogram: _Points | None = None
-    exponential_histogram: _Points | None = None
-    summary: _Points | None = None
-
-
-class _Scope(_Part):
-    scope: msgspec.Raw = _ABSENT
-    metrics: list[_Metric] | None = None
-    log_records: list[msgspec.Raw] | None = None
-
-
-class _Owner(_Part):
-    resource: msgspec.Raw = _ABSENT
-    scope_metrics: list[_Scope] | None = None
-    scope_logs: list[_Scope] | None = None
-
-
-class _Request(_Part):
-    resource_metrics: list[_Owner] | None = None
-    resource_logs: list[_Owner] | None = None
+_NULL_PART = types.Undecodable("it is null")
 
 
 def decode_request(kind: type, body: bytes) -> Any:
@@ -89,7 +53,7 @@ def decode_request(kind: type, body: bytes) -> Any:
             return msgspec.json.decode(body, type=kind)
         except msgspec.DecodeError:
             body = _ESCAPE.sub(_mark_half, body)
-            return _decode_parts(msgspec.json.decode(body, type=_Request), kind)
+            return _decode_parts(msgspec.json.decode(body, type=_loosen_type(kind)), kind)
     except RecursionError as error:
         raise refuse_request(400, "unparseable", "the body is nested too deeply") from error
     except (msgspec.DecodeError, ValueError) as error:
@@ -105,62 +69,57 @@ def _mark_half(match: re.Match[bytes]) -> bytes:
     return _HALF if match[1] else match[0]
 
 
-def _decode_parts(request: _Request, kind: type) -> Any:
-    if kind is types.ExportMetricsServiceRequest:
-        return kind([_decode_owner(owner, types.ResourceMetrics) for owner in request.resource_metrics or ()])
-    return kind([_decode_owner(owner, types.ResourceLogs) for owner in request.resource_logs or ()])
+@cache
+def _loosen_type(kind: type) -> type:
+    """Return the type of a container whose parts are not decoded yet; a part may be null or absent."""
+    fields: list[Any] = []
+    for name, inner, is_list in _list_fields(kind):
+        loose: Any = _loosen_type(inner) if inner in _CONTAINERS else msgspec.Raw
+        if is_list:
+            loose = list[loose]
+        fields.append((name, loose, _ABSENT) if loose is msgspec.Raw else (name, loose | None, None))
+    return msgspec.defstruct(kind.__name__, fields, rename="camel", gc=False)
 
 
-def _decode_owner(owner: _Owner, kind: type) -> Any:
-    resource = _decode_or_explain(owner.resource, types.Resource)
-    problem = resource.problem if isinstance(resource, types.Undecodable) else ""
-    scopes = owner.scope_metrics if kind is types.ResourceMetrics else owner.scope_logs
-    return kind(None if problem else resource, [_decode_scope(scope, kind, problem) for scope in scopes or ()])
+@cache
+def _list_fields(kind: type) -> Sequence[tuple[str, Any, bool]]:
+    """List the fields of a container, those of its own first: the name, the type, and True for a list of that type."""
+    fields = []
+    for field in msgspec.structs.fields(kind):
+        choices, is_list = get_args(field.type), get_origin(field.type) is Sequence
+        fields.append((field.name, choices[0] if is_list or NoneType in choices else field.type, is_list))
+    return sorted(fields, key=lambda field: field[1] in _CONTAINERS or field[2])
 
 
-def _decode_scope(part: _Scope, kind: type, problem: str) -> Any:
-    """Decode a scope. ``problem`` is the reason why everything in it is refused, or empty."""
-    scope = _decode_or_explain(part.scope, types.InstrumentationScope)
-    if isinstance(scope, types.Undecodable):
-        problem, scope = problem or scope.problem, None
-    if kind is types.ResourceMetrics:
-        return types.ScopeMetrics(scope, [_decode_metric(metric, problem) for metric in part.metrics or ()])
-    return types.ScopeLogs(scope, _decode_all(part.log_records, types.LogRecord, problem))
+def _decode_parts(container: Any, kind: type, problem: str = "") -> Any:
+    """Decode the parts of a container. ``problem`` is the reason why everything in it is refused, or empty.
 
-
-def _decode_metric(part: _Metric, problem: str) -> types.Metric:
-    name, unit = _decode_or_explain(part.name, str), _decode_or_explain(part.unit, str)
-    for value in (name, unit):
-        if isinstance(value, types.Undecodable):
-            problem = problem or value.problem
-    metric = types.Metric("" if isinstance(name, types.Undecodable) else name or "", "" if problem else unit or "")
-    for field, (kind, point) in _KINDS.items():
-        measured: _Points | None = getattr(part, field)
-        if measured is not None:
-            setattr(metric, field, _decode_measured(measured, kind, point, problem))
-    return metric
-
-
-def _decode_measured(part: _Points, kind: type, point: type, problem: str) -> Any:
-    measured = kind()
-    for name, field in (("aggregation_temporality", part.aggregation_temporality), ("is_monotonic", part.is_monotonic)):
-        if hasattr(measured, name) and field is not _ABSENT:
-            value = _decode_or_explain(field, bool if name == "is_monotonic" else types.Enum)
+    A part of its own that cannot be decoded, such as the name of a metric, is the reason for everything in it.
+    """
+    message = kind()
+    for name, inner, is_list in _list_fields(kind):
+        part = getattr(container, name)
+        if part is None:
+            continue
+        if inner in _CONTAINERS:
+            decode = partial(_decode_parts, kind=inner, problem=problem)
+            value = list(map(decode, part)) if is_list else decode(part)
+        elif is_list:
+            value = [
+                types.Undecodable(problem) if problem else _decode_or_explain(raw, inner, _NULL_PART) for raw in part
+            ]
+        else:
+            value = _decode_or_explain(part, inner)
             if isinstance(value, types.Undecodable):
                 problem = problem or value.problem
-            elif value is not None:
-                setattr(measured, name, value)
-    measured.data_points = _decode_all(part.data_points, point, problem)
-    return measured
-
-
-def _decode_all(raws: Sequence[msgspec.Raw] | None, kind: type, problem: str) -> list[Any]:
-    absent = types.Undecodable("it is null")
-    return [types.Undecodable(problem) if problem else _decode_or_explain(raw, kind, absent) for raw in raws or ()]
+                continue
+        if value is not None:
+            setattr(message, name, value)
+    return message
 
 
 def _decode_or_explain(raw: msgspec.Raw, kind: Any, absent: Any = None) -> Any:
-    """Decode a value; ``Refused`` if it is not of this kind, and ``absent`` if it is null."""
+    """Decode a value; ``Undecodable`` if it is not of this kind, and ``absent`` if it is null."""
     if _HALF in bytes(raw):
         return types.Undecodable("a text has half of a surrogate pair, which is not a character: send both halves")
     try:
