@@ -15,7 +15,7 @@ ACCOUNT = "123456789012"
 
 def new_app() -> cdk.App:
     """An app without any feature flag of the CDK in its cdk.json."""
-    return cdk.App(outdir=temporary_folder("own"))
+    return cdk.App(outdir=temporary_folder("own"), tree_metadata=False, stack_traces=False)
 
 
 def new_stack(app: cdk.App | None = None, id: str = "Shop", region: str | None = None) -> cdk.Stack:

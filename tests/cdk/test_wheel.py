@@ -148,11 +148,11 @@ def test_an_installed_package_is_all_that_a_synth_needs(python: Path, app: Path)
     }
     assert len(set(keys.values())) == 3, "the hot path, the archive and the console"
     packed = {key: zipfile.ZipFile(out / f"asset.{key}") for key in set(keys.values())}
+    for zipped in packed.values():
+        assert len(zipped.namelist()) == len(set(zipped.namelist()))
+        assert zipped.testzip() is None
     for handler, key in keys.items():
-        names = packed[key].namelist()
-        assert handler.replace(".handler", ".py").replace(".", "/", 1) in names, handler
-        assert len(names) == len(set(names))
-        assert packed[key].testzip() is None
+        assert handler.replace(".handler", ".py").replace(".", "/", 1) in packed[key].namelist(), handler
     for handler in ("handlers.ingest.handler", "handlers.archiver.handler"):
         assert packed[keys[handler]].read("tidetable.toml") == (APP / "tidetable.toml").read_bytes()
     assert "pyarrow/__init__.py" in packed[keys["handlers.archiver.handler"]].namelist()

@@ -183,7 +183,7 @@ def app(
         assert old in text
         text = text.replace(old, new)
     context = json.loads((ROOT / "cdk.json").read_text())["context"]
-    app = cdk.App(context=context, outdir=temporary_folder("synth"))
+    app = cdk.App(context=context, outdir=temporary_folder("synth"), tree_metadata=False, stack_traces=False)
     config = parse(text) if changes else load(file)
     return app, TidetableStack(
         app, f"Tidetable-{stage}", stage=stage, config=config, assets=EmptyAssets(ROOT, file, stage), env=env

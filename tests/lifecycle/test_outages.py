@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from strict import Fault, Kind
-from tests.fakes.stage import CATALOG, Stage
+from tests.fakes.stage import CATALOG, Stage, prepare_once
 from tests.worlds.hours import CONFIG
 from tidetable.catalog import State
 from tidetable.config import parse
@@ -17,11 +17,16 @@ from tidetable.times import to_text
 START = datetime(2026, 12, 30, 0, 1, tzinfo=UTC)
 
 
-@pytest.fixture
-def stage() -> Stage:
+@prepare_once
+def live_six_hours() -> Stage:
     stage = Stage(START, CONFIG)
     live(stage, hours=6)
     return stage
+
+
+@pytest.fixture
+def stage() -> Stage:
+    return live_six_hours()
 
 
 def live(stage: Stage, hours: float, minutes: float = 5) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.fakes.stage import Stage
+from tests.fakes.stage import Stage, prepare_once
 from tidetable.config import parse
 from tidetable.problems import ProblemError
 from tidetable.query import parse_query, run_query
@@ -41,8 +41,8 @@ project = "keys"
 """
 
 
-@pytest.fixture
-def stage() -> Stage:
+@prepare_once
+def make_stage() -> Stage:
     """Ten hours of events, a minute apart; the layout changes in the middle."""
     made = Stage(START, CONFIG.format(bucket="15m", shards=3))
     for hour in range(HOURS):
@@ -54,6 +54,11 @@ def stage() -> Stage:
     made.clock.time = START + timedelta(hours=HOURS)
     settle(made)
     return made
+
+
+@pytest.fixture
+def stage() -> Stage:
+    return make_stage()
 
 
 def settle(stage: Stage) -> None:

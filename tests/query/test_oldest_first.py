@@ -202,7 +202,7 @@ def test_a_page_of_a_busy_span_opens_one_pack_and_reads_one_span(shards: int, re
     asked = {"from": [to_text(BUSY)], "to": [to_text(BUSY + timedelta(seconds=100))], "order": ["asc"]}
     query = parse_query(stream, asked | {"limit": ["100"]}, now, stage.seal)
     page = run_query(query, stream, reader, now, lambda: 100.0)
-    assert [row["id"] for row in page.document()["events"]] == [event.id for event in make_events(100_000)[:100]]
+    assert [row["id"] for row in page.document()["events"]] == [event.id for event in make_events(100)]
     assert len(opened) == 1
     assert page.cost.read == 2 * shards * 500
     assert page.cost.requests == requests
