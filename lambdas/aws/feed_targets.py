@@ -5,8 +5,8 @@ not accepted if they were refused for themselves (ChangesRefused), or may pass l
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from functools import cached_property
 from hashlib import sha256
 from typing import Any
 
@@ -68,6 +68,27 @@ class _Target:
     def _client(self) -> Any:
         return self._clients(self._service, self._region)
 
+    def send(self, messages: Sequence[FeedMessage]) -> None:
+        """Send messages in one request. Errors but the refusal of a request for its content rise unchanged."""
+        try:
+            results = self._put(messages)
+        except list_aws_errors() as error:
+            code = read_error_code(error)
+            if code not in _CONTENT:
+                raise
+            raise ChangesRefused(f"{code}: {read_error_message(error)}", range(len(messages))) from error
+        left = {number: result for number, result in enumerate(results) if "ErrorCode" in result}
+        if left:
+            first = next(iter(left.values()))
+            reason = f"the target did not take {len(left)} of its messages: {first['ErrorCode']}"
+            reason += f": {first['ErrorMessage']}" if first.get("ErrorMessage") else ""
+            refused = all(result.get("SenderFault", result["ErrorCode"] in _CONTENT) for result in left.values())
+            raise (ChangesRefused if refused else TargetBusy)(reason, list(left))
+
+    def _put(self, messages: Sequence[FeedMessage]) -> Any:
+        """Make the request. Return a sequence of results, each with an ``ErrorCode`` if its message was not taken."""
+        raise NotImplementedError
+
 
 class _LambdaTarget(_Target):
     """A function that is called with a list of changes. The call waits for an answer, to see failures and keep order.
@@ -77,13 +98,12 @@ class _LambdaTarget(_Target):
 
     most_bytes, most_messages, most_together = 900 * _KB, 1_000, 5 * _MB
 
-    def send(self, messages: Sequence[FeedMessage]) -> Sequence[int]:
+    def _put(self, messages: Sequence[FeedMessage]) -> Any:
         changes = b",".join(message.body for message in messages)
         payload = (
             b'{"source":"tidetable","stream":' + json.dumps(self._stream).encode() + b',"changes":[' + changes + b"]}"
         )
-        with _judge_refusal(messages):
-            answer = self._client.invoke(FunctionName=self.arn, Payload=payload)
+        answer = self._client.invoke(FunctionName=self.arn, Payload=payload)
         if "FunctionError" in answer:
             reason = answer["Payload"].read()[:300].decode(errors="replace")
             raise ChangesRefused(reason, range(len(messages)))
@@ -98,28 +118,23 @@ class _QueueTarget(_Target):
     """
 
     most_bytes, most_messages, most_together = 900 * _KB, 10, 900 * _KB
-    _url = ""
 
-    def send(self, messages: Sequence[FeedMessage]) -> Sequence[int]:
-        if not self._url:
-            answer = self._client.get_queue_url(QueueName=self._name, QueueOwnerAWSAccountId=self._account)
-            self._url = answer["QueueUrl"]
+    @cached_property
+    def _url(self) -> Any:
+        return self._client.get_queue_url(QueueName=self._name, QueueOwnerAWSAccountId=self._account)["QueueUrl"]
+
+    def _put(self, messages: Sequence[FeedMessage]) -> Any:
         entries = [
             {"Id": str(number), "MessageBody": message.body.decode(), **self._order(message)}
             for number, message in enumerate(messages)
         ]
-        with _judge_refusal(messages):
-            answer = self._client.send_message_batch(QueueUrl=self._url, Entries=entries)
-        accepted = {int(success["Id"]) for success in answer.get("Successful", ())}
-        failed = {int(failure["Id"]): failure for failure in answer.get("Failed", ())}
-        left = [number for number in range(len(messages)) if number not in accepted]
-        if left:
-            first = failed.get(left[0], {})
-            reason = _describe_codes(len(left), first.get("Code", "no answer"), first.get("Message", ""))
-            # AWS: SenderFault says if the sender is at fault, that is, if the same message fails again.
-            refused = all(failed.get(number, {}).get("SenderFault", False) for number in left)
-            raise (ChangesRefused if refused else TargetBusy)(reason, left)
-        return ()
+        answer = self._client.send_message_batch(QueueUrl=self._url, Entries=entries)
+        found: dict[str, Any] = {success["Id"]: {} for success in answer.get("Successful", ())}
+        # AWS: SenderFault says if the sender is at fault, that is, if the same message fails again.
+        for failure in answer.get("Failed", ()):
+            known = {"ErrorMessage": failure.get("Message"), "SenderFault": failure.get("SenderFault", False)}
+            found[failure["Id"]] = {"ErrorCode": failure.get("Code", "no answer"), **known}
+        return [found.get(entry["Id"], {"ErrorCode": "no answer"}) for entry in entries]
 
     def _order(self, message: FeedMessage) -> dict[str, str]:
         if not self._name.endswith(".fifo"):
@@ -140,12 +155,10 @@ class _BusTarget(_Target):
         super().__init__(arn, stream, clients)
         self.most_bytes = self.most_together = (900 if arn.startswith("arn:aws:") else 200) * _KB
 
-    def send(self, messages: Sequence[FeedMessage]) -> Sequence[int]:
+    def _put(self, messages: Sequence[FeedMessage]) -> Any:
         common = {"Source": _SOURCE, "DetailType": _DETAIL_TYPE, "EventBusName": self.arn, "Resources": [self._stream]}
         entries = [{**common, "Detail": message.body.decode()} for message in messages]
-        with _judge_refusal(messages):
-            answer = self._client.put_events(Entries=entries)
-        return _check_entries(answer["Entries"])
+        return self._client.put_events(Entries=entries)["Entries"]
 
 
 class _KinesisTarget(_Target):
@@ -153,11 +166,9 @@ class _KinesisTarget(_Target):
 
     most_bytes, most_messages, most_together = 900 * _KB, 500, 4 * _MB
 
-    def send(self, messages: Sequence[FeedMessage]) -> Sequence[int]:
+    def _put(self, messages: Sequence[FeedMessage]) -> Any:
         records = [{"Data": message.body, "PartitionKey": _hash_identity(message)} for message in messages]
-        with _judge_refusal(messages):
-            answer = self._client.put_records(StreamARN=self.arn, Records=records)
-        return _check_entries(answer["Records"])
+        return self._client.put_records(StreamARN=self.arn, Records=records)["Records"]
 
 
 class _FirehoseTarget(_Target):
@@ -165,39 +176,10 @@ class _FirehoseTarget(_Target):
 
     most_bytes, most_messages, most_together = 900 * _KB, 500, 3 * _MB
 
-    def send(self, messages: Sequence[FeedMessage]) -> Sequence[int]:
+    def _put(self, messages: Sequence[FeedMessage]) -> Any:
         name = self._name.removeprefix("deliverystream/")
         records = [{"Data": message.body + b"\n"} for message in messages]
-        with _judge_refusal(messages):
-            answer = self._client.put_record_batch(DeliveryStreamName=name, Records=records)
-        return _check_entries(answer["RequestResponses"])
-
-
-def _check_entries(results: Sequence[Any]) -> Sequence[int]:
-    """Return () if every entry was accepted; otherwise raise ChangesRefused or TargetBusy."""
-    left = [number for number, result in enumerate(results) if "ErrorCode" in result]
-    if not left:
-        return ()
-    first = results[left[0]]
-    reason = _describe_codes(len(left), first["ErrorCode"], first.get("ErrorMessage", ""))
-    refused = all(results[number]["ErrorCode"] in _CONTENT for number in left)
-    raise (ChangesRefused if refused else TargetBusy)(reason, left)
-
-
-def _describe_codes(count: int, code: str, message: str) -> str:
-    return f"the target did not take {count} of its messages: {code}{': ' if message else ''}{message}"
-
-
-@contextmanager
-def _judge_refusal(messages: Sequence[FeedMessage]) -> Iterator[None]:
-    """Turn the refusal of a whole request for its content into ChangesRefused; other errors rise unchanged."""
-    try:
-        yield
-    except list_aws_errors() as error:
-        code = read_error_code(error)
-        if code not in _CONTENT:
-            raise
-        raise ChangesRefused(f"{code}: {read_error_message(error)}", range(len(messages))) from error
+        return self._client.put_record_batch(DeliveryStreamName=name, Records=records)["RequestResponses"]
 
 
 def _hash_identity(message: FeedMessage) -> str:

@@ -17,6 +17,7 @@ from tests.fakes import FakeStore, FakeValues, unpacker
 from tests.fakes.catalog import FakeCatalog
 from tests.fakes.clock import FakeClock
 from tidetable.catalog import Entry, State
+from tidetable.errors import ChangesRefused
 from tidetable.events import Event
 from tidetable.feed import ChangeReader, Feed, StreamRecord, deliver
 from tidetable.feed.sending import send_messages
@@ -43,7 +44,7 @@ class FakeTarget:
     taken: list[tuple[str, int]] = field(default_factory=list)
     requests: list[int] = field(default_factory=list)
 
-    def send(self, messages: Sequence[FeedMessage]) -> Sequence[int]:
+    def send(self, messages: Sequence[FeedMessage]) -> None:
         # Delivery catches every Exception of a target; pytest.fail raises another.
         if not 0 < len(messages) <= self.most_messages:
             pytest.fail(f"a request of {len(messages)} messages")
@@ -57,7 +58,8 @@ class FakeTarget:
                 self.taken.append((change["id"], change["data"]["n"]))
         if self.random.random() < self.failing:
             raise TimeoutError("no answer in time")
-        return refused
+        if refused:
+            raise ChangesRefused(f"{len(refused)} are refused", refused)
 
 
 @dataclass
@@ -71,10 +73,11 @@ class Refusing:
     most_together: int = 2_000
     sent: list[list[str]] = field(default_factory=list)
 
-    def send(self, messages: Sequence[FeedMessage]) -> Sequence[int]:
+    def send(self, messages: Sequence[FeedMessage]) -> None:
         ids = [json.loads(message.body)["id"] for message in messages]
         self.sent.append(ids)
-        return [number for number, id in enumerate(ids) if id in self.ids]
+        if refused := [number for number, id in enumerate(ids) if id in self.ids]:
+            raise ChangesRefused(f"{len(refused)} are refused", refused)
 
 
 class Still(FakeClock):
@@ -168,9 +171,8 @@ def test_a_change_that_is_too_large_goes_without_its_data() -> None:
     bodies: list[Any] = []
 
     class Keeping(FakeTarget):
-        def send(self, messages: Sequence[FeedMessage]) -> Sequence[int]:
+        def send(self, messages: Sequence[FeedMessage]) -> None:
             bodies.extend(json.loads(message.body) for message in messages)
-            return ()
 
     deliver([big], feed_to(Keeping("one", Random(1))), lambda: 100.0)
     assert [(body["id"], body["data"]) for body in bodies] == [("x", None)]
@@ -240,7 +242,7 @@ def test_only_the_refused_messages_of_a_request_are_sent_again_after_growing_pau
     assert target.sent == [["a", "b", "c"], ["b"], ["b"]]
     assert clock.slept == [0.2, 0.4]
     assert (delivered.sent, delivered.first_failure) == (2, "1")
-    assert delivered.reason == "the target did not take 1 of its messages"
+    assert delivered.reason == "1 are refused"
 
 
 def test_a_record_of_exactly_the_greatest_age_is_tried_again() -> None:
@@ -302,5 +304,5 @@ def test_messages_after_a_refused_request_are_left_too() -> None:
     messages = [FeedMessage(("", "", id), b'{"id":"%s"}' % id.encode()) for id in "xab"]
     left, reason = send_messages(messages, target, FakeClock(NOW), lambda: 100.0)
     assert [message.body for message in left] == [b'{"id":"a"}', b'{"id":"b"}']
-    assert reason == "the target did not take 1 of its messages"
+    assert reason == "1 are refused"
     assert target.sent == [["x"], ["a"], ["a"], ["a"]]

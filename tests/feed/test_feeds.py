@@ -20,7 +20,7 @@ from tests.fakes.clock import FakeClock
 from tests.worlds.codec import to_wire
 from tidetable.catalog import Entry, State
 from tidetable.config import parse
-from tidetable.errors import BadInvocation, NotReady
+from tidetable.errors import BadInvocation, ChangesRefused, NotReady
 from tidetable.events import Event
 from tidetable.feed import StreamRecord
 from tidetable.feed.feeds import Feeds
@@ -61,12 +61,11 @@ class Target:
         self.bodies: list[bytes] = []
         self.requests: list[int] = []
 
-    def send(self, messages: Sequence[FeedMessage]) -> Sequence[int]:
+    def send(self, messages: Sequence[FeedMessage]) -> None:
         self.requests.append(len(messages))
         if self.shut:
-            return range(len(messages))
+            raise ChangesRefused("the target is shut", range(len(messages)))
         self.bodies += [message.body for message in messages]
-        return ()
 
 
 class Letters:

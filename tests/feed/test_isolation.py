@@ -50,14 +50,15 @@ class Shut:
     requests: list[list[int]] = field(default_factory=list)
     taken: list[int] = field(default_factory=list)
 
-    def send(self, messages: Sequence[FeedMessage]) -> Sequence[int]:
+    def send(self, messages: Sequence[FeedMessage]) -> None:
         numbers = [json.loads(message.body)["data"]["n"] for message in messages]
         self.requests.append(numbers)
         self.clock.time += timedelta(seconds=self.seconds)
         if self.shut:
             raise TimeoutError("no answer in time")
         self.taken += [number for number in numbers if number not in self.refused]
-        return [place for place, number in enumerate(numbers) if number in self.refused]
+        if refused := [place for place, number in enumerate(numbers) if number in self.refused]:
+            raise ChangesRefused(f"{len(refused)} are refused", refused)
 
 
 class World:
@@ -143,9 +144,9 @@ def test_the_others_are_served_before_a_target_that_failed() -> None:
     seen: list[Any] = []
     take = world.well.send
 
-    def send(messages: Sequence[FeedMessage]) -> Sequence[int]:
+    def send(messages: Sequence[FeedMessage]) -> None:
         seen.append(world.clock.now())
-        return take(messages)
+        take(messages)
 
     world.well.send = send  # type: ignore[method-assign]
     world.send(1, 2)
@@ -216,9 +217,9 @@ def test_a_target_that_recovered_is_served_before_a_target_that_fails() -> None:
     seen: list[Any] = []
     take = world.well.send
 
-    def send(messages: Sequence[FeedMessage]) -> Sequence[int]:
+    def send(messages: Sequence[FeedMessage]) -> None:
         seen.append(world.clock.now())
-        return take(messages)
+        take(messages)
 
     world.well.send = send  # type: ignore[method-assign]
     world.send(2, 3)
@@ -298,11 +299,11 @@ def test_one_bad_change_is_the_only_dead_letter() -> None:
     world.gone.shut, world.gone.most_messages = False, 8
     take = world.gone.send
 
-    def send(messages: Sequence[FeedMessage]) -> Sequence[int]:
+    def send(messages: Sequence[FeedMessage]) -> None:
         numbers = [json.loads(message.body)["data"]["n"] for message in messages]
         if 2 in numbers:
             raise ChangesRefused("2 is bad", range(len(numbers)))
-        return take(messages)
+        take(messages)
 
     world.gone.send = send  # type: ignore[method-assign]
     assert world.send_for_an_hour(1, 2, 3, 4, 5).first_failure is None

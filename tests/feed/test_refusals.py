@@ -12,7 +12,7 @@ from botocore.exceptions import ClientError
 
 from aws.zstd import Zstd
 from tests.worlds.feeds import NOW, ONE, PACKED, TWO, FeedTarget, FeedWorld, accept, fail, refuse, refuse_whole
-from tidetable.errors import TargetBusy
+from tidetable.errors import ChangesRefused, TargetBusy
 from tidetable.events import Event
 from tidetable.feed.targets import FeedMessage
 from tidetable.packs import make_packs
@@ -80,11 +80,11 @@ def test_a_target_that_is_throttled_for_some_of_its_messages_is_waited_for() -> 
     records = [world.record(n) for n in range(2)]
     send = target.send
 
-    def throttle(messages: Sequence[FeedMessage]) -> Sequence[int]:
-        refused = send(messages)
-        if refused:
-            raise TargetBusy("ProvisionedThroughputExceededException", refused)
-        return ()
+    def throttle(messages: Sequence[FeedMessage]) -> None:
+        try:
+            send(messages)
+        except ChangesRefused as error:
+            raise TargetBusy("ProvisionedThroughputExceededException", error.numbers) from error
 
     target.send = throttle  # type: ignore[method-assign]
     for _ in range(4):

@@ -32,10 +32,9 @@ class Slow:
     most_together: int = 2_000
     taken: list[int] = field(default_factory=list)
 
-    def send(self, messages: Sequence[FeedMessage]) -> Sequence[int]:
+    def send(self, messages: Sequence[FeedMessage]) -> None:
         self.clock.time += timedelta(seconds=self.later if self.taken else 50)
         self.taken += [json.loads(message.body)["data"]["n"] for message in messages]
-        return []
 
 
 class Letters:

@@ -59,7 +59,7 @@ class FeedTarget:
     bodies: list[Any] = field(default_factory=list)
     requests: list[list[int]] = field(default_factory=list)
 
-    def send(self, messages: Sequence[FeedMessage]) -> Sequence[int]:
+    def send(self, messages: Sequence[FeedMessage]) -> None:
         bodies = [json.loads(message.body) for message in messages]
         numbers = [read_number(body) for body in bodies]
         self.requests.append(numbers)
@@ -68,7 +68,8 @@ class FeedTarget:
             if place not in refused:
                 self.taken.append(read_number(body))
                 self.bodies.append(body)
-        return refused
+        if refused:
+            raise ChangesRefused(f"{len(refused)} are refused", refused)
 
 
 @dataclass

@@ -145,7 +145,7 @@ class _BusyTarget:
     most_messages: int = 10
     most_together: int = 900_000
 
-    def send(self, messages: Any) -> Any:
+    def send(self, messages: Any) -> None:
         raise TargetBusy("the queue does not answer", range(len(messages)))
 
 
@@ -155,9 +155,8 @@ class FeedTarget(_BusyTarget):
 
     taken: list[Any] = field(default_factory=list)
 
-    def send(self, messages: list[FeedMessage]) -> Any:
+    def send(self, messages: list[FeedMessage]) -> None:
         self.taken += [json.loads(message.body) for message in messages]
-        return ()
 
 
 class _Letters:

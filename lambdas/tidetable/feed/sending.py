@@ -278,15 +278,12 @@ def _send_chunk(
                 break
             clock.sleep(_PAUSE_SECONDS * attempt)
         try:
-            refused, busy = target.send(chunk), False
-            reason = f"the target did not take {len(refused)} of its messages"
+            target.send(chunk)
         except (ChangesRefused, TargetBusy) as error:
-            refused, busy = error.numbers, isinstance(error, TargetBusy)
-            reason = str(error)
+            chunk = [chunk[number] for number in error.numbers]
+            reason, busy = str(error), isinstance(error, TargetBusy)
         except Exception as error:
             reason, busy = describe_error(error), True
-            continue
-        chunk = [chunk[number] for number in refused]
-        if not chunk:
+        else:
             return _Attempt([], "", busy=False)
     return _Attempt(chunk, reason, busy)

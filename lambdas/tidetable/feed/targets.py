@@ -33,11 +33,10 @@ class Target(Protocol):
     most_messages: int
     most_together: int
 
-    def send(self, messages: Sequence[FeedMessage]) -> Sequence[int]:
-        """Send messages in one request; return the numbers of the messages that the target refused for themselves.
+    def send(self, messages: Sequence[FeedMessage]) -> None:
+        """Send messages in one request. ChangesRefused names the messages that the target refused for themselves.
 
-        ChangesRefused does the same, with a reason. TargetBusy and every other error mean that the target could not
-        take the messages now, whatever they are.
+        TargetBusy names the messages that it could not take now, whatever they are; every other error means all of them.
         """
 
 
