@@ -5,6 +5,7 @@ bucket.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from itertools import groupby
 
 from aws.mappings import LambdaMappings
@@ -12,8 +13,11 @@ from bill.current_tables import ObservedPeriod
 from cli.account import Account
 from tidetable.catalog import State
 from tidetable.config import Config
+from tidetable.durations import Duration
 from tidetable.ingest.saved import SAVED_PREFIX, count_backlog, read_stream
 from tidetable.times import to_text
+from tidetable.work.claim import KINDS
+from tidetable.work.standing import list_standings
 
 _COUNT = "ApproximateNumberOfMessages"
 _HIDDEN = "ApproximateNumberOfMessagesNotVisible"
@@ -40,6 +44,17 @@ def describe_overflow(account: Account, stream: str | None) -> Iterator[str]:
                     f"{name}: {events:,} acknowledged events ({messages:,} messages, {size / 1e6:,.1f} MB{since}) are saved"
                     " in the bucket, and are written minute by minute; see the runbook, OverflowSaved"
                 )
+
+
+def describe_work(account: Account, now: datetime) -> Iterator[str]:
+    """Write a line for each kind of work of a stream that waits, runs or failed; each kind takes one read."""
+    for one in list_standings(account.pipeline.work, KINDS, now):
+        of = f"{one.kind} of {one.stream}" if one.stream else one.kind
+        failed = f", {one.failed} failed: {one.problem}" if one.failed else ""
+        waits = f"{one.waiting} wait" + (
+            f" (for {Duration(seconds=int(one.oldest.total_seconds()))})" if one.waiting else ""
+        )
+        yield f"work, {of}: {waits}, {one.running} running{failed}"
 
 
 def _count_messages(account: Account, output: str) -> int:

@@ -1,26 +1,35 @@
-"""Dead letters, of the overflow and of feeds: count them by their reasons, and send them again."""
+"""Dead letters, of the overflow, of feeds and of workers: count them by their reasons, and send them again."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
+import msgspec
 from botocore.exceptions import ClientError
 
 from aws.feed_targets import FEED, TARGET
 from aws.messages import REASON
+from tidetable.errors import TidetableError
 from tidetable.ingest.overflow import decode_message
+from tidetable.work.message import read_message
 
 UNKNOWN = "tried too often; the drain's log has the reason"
 _BATCH = 10
+# The characters that are shown of a message that nobody can read.
+_SHOWN = 60
 # SQS hides a received message from other receivers for this time.
 _HIDDEN_SECONDS = 60
 # A function that passes the changes of a letter to the feed's function. Arguments: stream, target, changes as texts.
 Redeliver = Callable[[str, str, list[str]], None]
+
+
+class UnknownWork(TidetableError):
+    """A message that no worker takes."""
 
 
 @dataclass(slots=True)
@@ -137,6 +146,28 @@ def find_lost_changes(
 
     columns = "feed", "target", "reason"
     return DeadLetters(client, url, "changes", columns, _count_changes, send, known_failures)
+
+
+def find_stopped_work(client: Any, url: str, queues: Mapping[str, str]) -> DeadLetters:
+    """Return the dead letters of workers. ``queues`` are the addresses of their queues by the kind of work.
+
+    A message that is none of a scheduler stays.
+    """
+
+    def send(message: Any) -> None:
+        kind, item = _read_item(message)[0]
+        if kind not in queues:
+            raise UnknownWork(f"{item}: no worker takes this message")
+        client.send_message(QueueUrl=queues[kind], MessageBody=message["Body"])
+
+    return DeadLetters(client, url, "messages", ("kind", "item"), _read_item, send, (UnknownWork,))
+
+
+def _read_item(message: Any) -> tuple[tuple[str, ...], int]:
+    try:
+        return read_message(message["Body"]), 1
+    except msgspec.DecodeError:
+        return ("?", str(message["Body"])[:_SHOWN]), 1
 
 
 def _read_events(message: Any) -> tuple[tuple[str, ...], int]:

@@ -18,7 +18,7 @@ from bill.consumed import ConsumedUnits
 from bill.current_tables import ObservedPeriod, PeriodRow, make_row, mark_period, observe_periods
 from cli import clock
 from cli.account import Account
-from cli.backlog import describe_feeds, describe_overflow
+from cli.backlog import describe_feeds, describe_overflow, describe_work
 from cli.common import (
     app,
     choose_streams,
@@ -75,6 +75,8 @@ def status(
     with _warn_of_refusal("the state of the overflow is not known", _OVERFLOW_RIGHTS):
         for line in describe_overflow(account, stream):
             say(line, "yellow")
+    for line in describe_work(account, now):
+        say(line)
     say(f"{len(rows)} periods, ${sum(row.dollars for row in rows):,.2f} per month in their present state")
     if any(period.on_demand for period in periods):
         by = "their storage alone" if consumed is None else "their units of the last 30 days, and their storage"

@@ -77,9 +77,10 @@ class Console(Construct):
         self.operations.allow_actions("lambda", ["InvokeFunction"], lifecycle.function_arn)
         alarms = make_arn(self, "cloudwatch", "alarm", "*")
         self.operations.allow_actions("cloudwatch", ["DescribeAlarms"], alarms)
-        # The bill needs periods and policies from the catalog, the sizes of tables, and the units that they consumed.
-        # Keys and a secret are in other partitions of the catalog. IAM cannot limit the right on metrics to resources.
-        leading = {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": ["stream#*", "policies"]}}
+        # The activity needs the records of work, and the bill needs periods and policies from the catalog, the sizes of
+        # tables, and the units that they consumed. Keys and a secret are in other partitions of the catalog. IAM cannot
+        # limit the right on metrics to resources.
+        leading = {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": ["stream#*", "policies", "work#*"]}}
         self.operations.allow_actions("dynamodb", ["Query"], storage.catalog.table_arn, conditions=leading)
         # The activity of a stream says how far its rollups are sealed.
         storage.allow_rollups(self.operations, "Query")

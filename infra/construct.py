@@ -162,6 +162,11 @@ class Tidetable(Construct):
         return self._find_stage("feed_dead_letters").feed.dead_letters
 
     @property
+    def work_dead_letters(self) -> sqs.Queue:
+        """The queue of messages whose workers died again and again."""
+        return self._find_stage("work_dead_letters").work.dead_letters
+
+    @property
     def lifecycle_dead_letters(self) -> sqs.Queue:
         """The queue of failed runs of the lifecycle and of the sweeper."""
         return self._find_stage("lifecycle_dead_letters").lifecycle.dead_letters

@@ -171,6 +171,21 @@ class Function(lambda_.Function):
         names = [f"{service}:{action}" for action in actions]
         self.add_to_role_policy(iam.PolicyStatement(actions=names, resources=list(resources), conditions=conditions))
 
+    def receive_messages(self, id: str, queue: sqs.IQueue, *, batch_size: int, most: int) -> None:
+        """Let Lambda call the function with messages of a queue, in ``most`` executions at the same time.
+
+        The CDK's ``SqsEventSource`` would also allow the function to decrypt with the queue's key without SQS.
+        """
+        takes = ["ReceiveMessage", "DeleteMessage", "ChangeMessageVisibility", "GetQueueAttributes", "GetQueueUrl"]
+        self.allow_actions("sqs", takes, queue.queue_arn)
+        self.add_event_source_mapping(
+            id,
+            event_source_arn=queue.queue_arn,
+            batch_size=batch_size,
+            max_concurrency=most,
+            report_batch_item_failures=True,
+        )
+
     def schedule_runs(
         self, scope: Construct, id: str, every: Duration, description: str, dead_letters: sqs.IQueue | None = None
     ) -> scheduler.Schedule:

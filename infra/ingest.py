@@ -54,26 +54,12 @@ class Ingest(Construct):
         storage.allow_listing(self.drain, OVERFLOW, SAVED)
         storage.allow_catalog(self.drain, "Query", "ConditionCheckItem")
         storage.allow_rollups(self.drain, *_STATE)
-        self._call_drain()
+        # The mapping has the id that the CDK's ``SqsEventSource`` once gave it: under another id a deploy would make a
+        # second mapping beside the first, which Lambda refuses.
+        mapping = f"SqsEventSource:{Names.node_unique_id(self.overflow.node)}"
+        self.drain.receive_messages(mapping, self.overflow, batch_size=5, most=CONSUMERS)
         remark = "Writes the events of messages that were too old for the overflow queue"
         self.drain.schedule_runs(self, "SavedMessages", _EVERY, remark)
-
-    def _call_drain(self) -> None:
-        """Let Lambda call the drain with the messages of the overflow queue.
-
-        The CDK's ``SqsEventSource`` would also allow the drain to decrypt with the queue's key without SQS. The mapping has
-        the id that ``SqsEventSource`` gave it: under another id a deploy would make a second mapping beside the first, which
-        Lambda refuses.
-        """
-        takes = ["ReceiveMessage", "DeleteMessage", "ChangeMessageVisibility", "GetQueueAttributes", "GetQueueUrl"]
-        self.drain.allow_actions("sqs", takes, self.overflow.queue_arn)
-        self.drain.add_event_source_mapping(
-            f"SqsEventSource:{Names.node_unique_id(self.overflow.node)}",
-            event_source_arn=self.overflow.queue_arn,
-            batch_size=5,
-            max_concurrency=CONSUMERS,
-            report_batch_item_failures=True,
-        )
 
     def allow_writing(self, function: Function) -> None:
         """Let a function write events, or send them to the overflow queue."""

@@ -50,6 +50,8 @@ def _name_own(own: StageParts, api: Api) -> dict[str, str]:
         "DeadLetterQueueUrl": own.ingest.dead_letters.queue_url,
         "FeedFunction": own.feed.function.function_name,
         "FeedDeadLetterQueueUrl": own.feed.dead_letters.queue_url,
+        "WorkDeadLetterQueueUrl": own.work.dead_letters.queue_url,
+        **{f"{name}QueueUrl": queue.queue_url for name, queue in own.work.queues.items()},
     }
     if own.console is not None:
         outputs["ConsoleUrl"] = api.rest.url_for_path("/console")

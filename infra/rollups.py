@@ -1,4 +1,4 @@
-"""The refresher of rollups: its function and its schedule, in a stage whose streams have rollups."""
+"""The refresher of rollups: its function, its schedule and its queue, in a stage whose streams have rollups."""
 
 from __future__ import annotations
 
@@ -10,15 +10,24 @@ from .objects import LARGE
 from .query import Query
 from .storage import Storage
 from .tables import allow_tables
+from .work import Work
 
 _EVERY = Duration.minutes(1)
 
 
 class Rollups(Construct):
-    """The function that seals and reseals the buckets of rollups. A run begins every minute, and claims streams."""
+    """The function that seals and reseals the buckets of rollups: its scheduled run wakes workers, by messages."""
 
     def __init__(
-        self, scope: Construct, id: str, common: Common, *, storage: Storage, query: Query, after: IConstruct
+        self,
+        scope: Construct,
+        id: str,
+        common: Common,
+        *,
+        storage: Storage,
+        query: Query,
+        work: Work,
+        after: IConstruct,
     ) -> None:
         super().__init__(scope, id)
         self.function = Function(self, "Function", common, "refresher", query.variables)
@@ -33,6 +42,7 @@ class Rollups(Construct):
         storage.allow_catalog(self.function, "Query", "PutItem", "UpdateItem", "DeleteItem", "ConditionCheckItem")
         storage.allow_rollups(self.function, "Query", "PutItem", "UpdateItem", "DeleteItem")
         self.function.allow_actions("lambda", ["InvokeFunction"], query.reader.function_arn)
-        self.schedule = self.function.schedule_runs(self, "Schedule", _EVERY, "Refreshes the rollups")
+        work.add_queue("Light", self.function)
+        self.schedule = self.function.schedule_runs(self, "Schedule", _EVERY, "Wakes the workers of rollups")
         # The schedule starts after the rollups' tables are made.
         self.schedule.node.add_dependency(after)

@@ -28,6 +28,7 @@ from .stage_parts import StageParts
 from .storage import Storage
 from .targets import Targets
 from .watched import Watched
+from .work import Work
 
 
 @dataclass(frozen=True)
@@ -92,12 +93,14 @@ def _make_parts(scope: Construct, common: Common, external: External) -> StagePa
     query = Query(scope, "Query", common, storage)
     feed = Feed(scope, "Feed", common, storage)
     lifecycle = Lifecycle(scope, "Lifecycle", common, storage=storage, feed=feed)
+    work = Work(scope, "Work", common)
+    work.add_queue("Files", lifecycle.sweeper)
     rollups = None
     if config.rolled_up:
-        rollups = Rollups(scope, "Rollups", common, storage=storage, query=query, after=lifecycle.tables)
+        rollups = Rollups(scope, "Rollups", common, storage=storage, query=query, work=work, after=lifecycle.tables)
     lake = Lake(scope, "Lake", stage=common.stage, config=config, bucket=storage.bucket)
     doors = Doors(scope, "Doors", common, ingest) if config.doors.any else None
     console = None
     if config.api.console:
         console = Console(scope, "Console", common, lifecycle=lifecycle.function, storage=storage)
-    return StageParts(storage, ingest, query, feed, lifecycle, rollups, lake, doors, console)
+    return StageParts(storage, ingest, query, feed, lifecycle, work, rollups, lake, doors, console)

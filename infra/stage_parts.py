@@ -13,6 +13,7 @@ from .lifecycle import Lifecycle
 from .query import Query
 from .rollups import Rollups
 from .storage import Storage
+from .work import Work
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,7 @@ class StageParts:
     query: Query
     feed: Feed
     lifecycle: Lifecycle
+    work: Work
     rollups: Rollups | None
     lake: Lake
     doors: Doors | None

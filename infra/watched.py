@@ -53,6 +53,7 @@ class Watched:
                 "dead_letters": parts.ingest.dead_letters,
                 "feed_dead_letters": parts.feed.dead_letters,
                 "lifecycle_dead_letters": parts.lifecycle.dead_letters,
+                "work_dead_letters": parts.work.dead_letters,
             }
 
     def has(self, measure: Measure) -> bool:

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
     from aws.archive.s3 import S3PartReader
     from aws.gateway_credentials import GatewayCredentials
+    from aws.meters import CloudWatchMeters
     from aws.notices import EventBus
     from aws.objects import S3Objects
-    from bill.consumed import Meters
     from bill.kept import KeptAnswers
     from tidetable import ports
     from tidetable.activity import Gauges
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from tidetable.ports.feeds import Mappings
     from tidetable.rollups.services import Services
     from tidetable.work.claim import WorkRecords
+    from tidetable.work.schedule import WorkQueue
 
 
 class Upkeep(Pipeline):
@@ -55,7 +56,7 @@ class Upkeep(Pipeline):
         return GatewayCredentials(clients.find_gateway_client, self.clock.sleep)
 
     @cached_property
-    def meters(self) -> Meters:
+    def meters(self) -> CloudWatchMeters:
         """CloudWatch's counts of the stage's consumed units and of its traffic."""
         from aws.meters import CloudWatchMeters
 
@@ -64,9 +65,7 @@ class Upkeep(Pipeline):
     @cached_property
     def gauges(self) -> Gauges:
         """CloudWatch's counts of the stage by the minute."""
-        from aws.meters import CloudWatchMeters
-
-        return CloudWatchMeters(clients.find_cloudwatch_client, self.stage, settings.read_settings().metrics_namespace)
+        return self.meters
 
     @cached_property
     def activities(self) -> KeptAnswers:
@@ -144,6 +143,13 @@ class Upkeep(Pipeline):
         from aws.dynamodb.work import LeanWork
 
         return LeanWork(self.dynamodb, self.catalog_table)
+
+    @cached_property
+    def work_queue(self) -> WorkQueue:
+        """The queue of messages to the workers of this kind of function."""
+        from aws.work_queue import SqsWorkQueue
+
+        return SqsWorkQueue(clients.find_sqs_client, settings.read_settings().work_queue_url)
 
     @cached_property
     def catalog_table(self) -> str:

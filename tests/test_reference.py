@@ -19,6 +19,7 @@ TABLES: dict[str, type[msgspec.Struct]] = {
     "api": stage.ApiPolicy,
     "observability": stage.Observability,
     "lifecycle": stage.LifecyclePolicy,
+    "work": stage.WorkPolicy,
     "storage": stage.StoragePolicy,
     "archive": stream.Keeping,
     "doors": stage.DoorsPolicy,
@@ -81,6 +82,7 @@ _WORDS = {bool: "`true` or `false`", int: "whole number", float: "number", str: 
 # Nested tables that have a section of their own; the keys of all others are written with dots.
 _OWN_SECTIONS = (
     *(stage.ApiPolicy, stage.Observability, stage.LifecyclePolicy, stage.StoragePolicy, stream.Keeping, model.Stream),
+    stage.WorkPolicy,
     stage.DoorsPolicy,
     *(
         stream.KeyPolicy,

@@ -8,9 +8,9 @@ from tidetable.config import Config
 
 # Custom metrics that a stage sends in most hours of a month (docs/design/cost.md): the lifecycle's, those of a stage with
 # traffic, the refresher's and the feed's.
-_METRICS_IDLE, _METRICS_BUSY, _METRICS_ROLLUPS, _METRICS_FEED = 10, 20, 6, 4
+_METRICS_IDLE, _METRICS_BUSY, _METRICS_ROLLUPS, _METRICS_FEED = 10, 20, 8, 4
 # Alarms that every stage has, and those of rollups (infra/alarms.toml; tests/infra/test_alarms.py compares the numbers).
-_ALARMS, _ALARMS_ROLLUPS = 21, 5
+_ALARMS, _ALARMS_ROLLUPS = 22, 6
 
 
 def count_alarms(config: Config) -> int:
@@ -18,6 +18,11 @@ def count_alarms(config: Config) -> int:
     count = _ALARMS + config.api.by_key + (config.api.by_key and config.api.by_signature) + config.doors.any
     count += any(stream.archive.columns for stream in config.streams.values())
     return count + (_ALARMS_ROLLUPS if config.rolled_up else 0)
+
+
+def count_queues(config: Config) -> int:
+    """Count the queues whose messages call functions: the overflow, and those of work in the background."""
+    return 2 + bool(config.rolled_up)
 
 
 def count_metrics(config: Config, *, busy: bool) -> int:
@@ -34,6 +39,11 @@ def price_fixed(config: Config, *, busy: bool) -> list[Line]:
         Line("metrics", metrics * prices.METRIC, f"about {metrics} custom metrics at ${prices.METRIC:.2f}"),
         Line("alarms", alarms * prices.ALARM, f"{alarms} alarms at ${prices.ALARM:.2f}"),
     ]
+    queues = count_queues(config)
+    how = (
+        f"{queues} queues that call functions, each polled 15 times per minute at ${prices.SQS_MILLION:.2f} per million"
+    )
+    lines.append(Line("queues", queues * prices.QUEUE_POLLS * prices.SQS_MILLION / 1e6, how))
     if config.observability.addresses:
         how = "a key for the topic of the e-mail addresses in notify; its requests are some cents at most"
         lines.append(Line("KMS key", prices.KMS_KEY, how))

@@ -101,6 +101,10 @@ REFRESHER_GB, REFRESHER_SECONDS, REFRESHER_EVENT_SECONDS = 1769 / 1024, 0.100, 0
 # The feed's function makes one or two requests to targets. A new on-demand table has four partitions (AWS: 4,000 write
 # units per second), and its change stream has a shard per partition. Lambda polls a shard four times per second.
 FEED_GB, FEED_SECONDS, FEED_SHARDS, LAMBDA_POLLS = 0.5, 0.050, 4, 4
+# A queue that calls a function costs without messages, too. Lambda polls it with five long polls at a time, because a
+# mapping with a limit of concurrency never falls to two ("Configuring scaling behavior for SQS event source mappings"), and
+# SQS ends a long poll after 20 seconds.
+SQS_MILLION, QUEUE_POLLS = 0.40, 5 * 3600 / 20 * HOURS
 # The size of Parquet as a share of the bytes in the table. The examples of this project are between 0.1 and 0.3; a bill
 # should be too high rather than too low, so a quarter is assumed.
 ARCHIVE_SHARE = 0.25

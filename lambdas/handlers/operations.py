@@ -52,7 +52,7 @@ def show_activity(request: OperationsRequest) -> dict[str, Any]:
 
     _refuse_parameters(request)
     pipeline, access = wiring_upkeep.pipeline(), request.access
-    sources = pipeline.build(ActivitySources, rollups=lambda: pipeline.rollups)
+    sources = pipeline.build(ActivitySources, rollups=lambda: pipeline.rollups, work=lambda: pipeline.work)
     now = pipeline.clock.now()
     # The stage's figures are of all streams.
     whole = access.streams is None

@@ -1,4 +1,4 @@
-"""The scheduled run of the refresher, which seals and reseals the buckets of rollups, and the same run by hand: {}.
+"""The refresher of rollups: its scheduled run wakes workers, a worker has a message, and {} does all due work at once.
 
 {"status": "quakes"} answers the time up to which each rollup of a stream is sealed. {"pause": "quakes"} lets the
 rollups of a stream rest until {"resume": "quakes"}, and "*" those of all streams. {"rebuild": {"stream": "quakes",
@@ -10,7 +10,7 @@ answers how many. As long as the answer's ``left`` is not 0 and its ``problem`` 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import timedelta
 from typing import Any
@@ -20,18 +20,20 @@ from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 import wiring_upkeep
-from handlers._observe import count, logger, make_countdown, measure, observe
+from handlers._observe import count, count_any, logger, make_countdown, measure, observe
 from tidetable.errors import BadInvocation, InvalidTime, TidetableError
 from tidetable.rollup_model.bounds import choose_lease_length
 from tidetable.rollup_model.definition import Definition
 from tidetable.rollups.claims import SEAL
 from tidetable.rollups.rebuild import rebuild_rollup
-from tidetable.rollups.refresh import refresh_rollups
+from tidetable.rollups.refresh import refresh_rollups, schedule_rollups
 from tidetable.rollups.run import RefreshReport
 from tidetable.rollups.services import Services
 from tidetable.rollups.status import describe_rollup, plan_rebuild
+from tidetable.rollups.worker import work_on_message
 from tidetable.times import parse_instant, to_text
 from tidetable.work.claim import EVERY_STREAM, Pause, WorkRecords, rests
+from tidetable.work.message import read_message
 
 # Reserved for the report, and for the release of the lease.
 _RESERVE_SECONDS = 5.0
@@ -53,6 +55,8 @@ class _RebuildPayload(msgspec.Struct, forbid_unknown_fields=True):
 @observe
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Refresh once and answer the report, or answer a status or the progress of a rebuild."""
+    if "Records" in event:
+        return _work(event["Records"], context)
     unknown = event.keys() - _KEYS
     if unknown:
         raise BadInvocation(
@@ -72,30 +76,85 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
         return _rebuild_rollup(event, services, context.aws_request_id, length)
     if "pause" in event or "resume" in event:
         return _set_pause(event.get("pause", event.get("resume")), services.work, on="pause" in event)
+    if "source" in event:
+        return _wake_workers(services, length)
     report = refresh_rollups(wiring_upkeep.pipeline().definitions, services, context.aws_request_id, length)
     if report is None:
-        logger.info("another run refreshes the rollups")
-        return {"skipped": "another run refreshes the rollups"}
+        return _skip()
     return _report_refresh(report)
 
 
-def _report_refresh(report: RefreshReport) -> dict[str, Any]:
-    lag = int(report.lag.total_seconds())
-    measure(MetricUnit.Seconds, RollupLag=lag)
-    count(RollupBucketsSealed=report.sealed, RollupBucketsResealed=report.resealed, RollupMarks=report.marks)
+def _skip() -> dict[str, Any]:
+    logger.info("another run refreshes the rollups")
+    return {"skipped": "another run refreshes the rollups"}
+
+
+def _wake_workers(services: Services, length: timedelta) -> dict[str, Any]:
+    pipeline = wiring_upkeep.pipeline()
+    found = schedule_rollups(pipeline.definitions, services, pipeline.work_queue, pipeline.config.work.workers, length)
+    if found is None:
+        return _skip()
+    work, standing = found
+    lag, oldest = int(standing.lag.total_seconds()), int(work.oldest.total_seconds())
+    measure(MetricUnit.Seconds, RollupLag=lag, WorkOldest=oldest)
+    count(RollupMarks=standing.marks, WorkDue=work.due)
+    count_any(StreamsFailed=len(standing.failed))
+    document = work._asdict() | {
+        "oldest": oldest,
+        "marks": standing.marks,
+        "lag_seconds": lag,
+        "unread": standing.failed,
+    }
+    logger.info("workers woken", report=document)
+    return document
+
+
+def _work(records: Sequence[Mapping[str, Any]], context: LambdaContext) -> dict[str, Any]:
+    """Work on the items of messages; the answer names the messages that nobody can read, which become dead letters.
+
+    An item that fails is no failure of its message: the scheduler sends another one.
+    """
+    pipeline, failures = wiring_upkeep.pipeline(), list[dict[str, str]]()
+    length = choose_lease_length(timedelta(seconds=make_countdown(context)()))
+    for record in records:
+        services = pipeline.refresher(make_countdown(context, _RESERVE_SECONDS))
+        try:
+            name = read_message(record["body"])
+        except msgspec.DecodeError as error:
+            logger.error("message not read", reason=str(error), message_id=record["messageId"])
+            failures.append({"itemIdentifier": record["messageId"]})
+            continue
+        owner = f"{context.aws_request_id} {record['messageId']}"
+        report = work_on_message(name, pipeline.definitions, services, pipeline.work_queue, owner, length)
+        if report is None:
+            _skip()
+            continue
+        logger.info("rollups refreshed", kind=name.kind, item=name.name, report=_count_work(report))
+    return {"batchItemFailures": failures}
+
+
+def _count_work(report: RefreshReport) -> dict[str, Any]:
+    """Count what was done, and describe it."""
+    count(RollupBucketsSealed=report.sealed, RollupBucketsResealed=report.resealed)
     count(RollupBucketsBlocked=len(report.blocked), RollupGroupsExceeded=len(report.over))
-    document = {
+    count_any(StreamsFailed=len(report.failed))
+    return {
         "sealed": report.sealed,
         "resealed": report.resealed,
         "added": report.added,
         "gone": report.gone,
-        "marks": report.marks,
-        "lag_seconds": lag,
         "blocked": report.blocked,
         "overfull": report.over,
         "failed": report.failed,
         "finished": report.finished,
     }
+
+
+def _report_refresh(report: RefreshReport) -> dict[str, Any]:
+    lag = int(report.lag.total_seconds())
+    measure(MetricUnit.Seconds, RollupLag=lag)
+    count(RollupMarks=report.marks)
+    document = _count_work(report) | {"marks": report.marks, "lag_seconds": lag}
     logger.info("rollups refreshed", report=document)
     if report.failed:
         raise RefreshFailed("; ".join(report.failed))

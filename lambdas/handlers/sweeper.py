@@ -1,7 +1,8 @@
-"""The daily sweep, and the same sweep by hand: {} or {"dry_run": true}."""
+"""The daily sweep: its scheduled run wakes a worker, and a worker has a message. By hand: {} or {"dry_run": true}."""
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 from aws_lambda_powertools.metrics import MetricUnit
@@ -10,7 +11,10 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 import wiring_upkeep
 from handlers._observe import count, logger, make_countdown, measure, observe
 from tidetable.errors import BadInvocation, TidetableError
-from tidetable.large.sweep import sweep
+from tidetable.large.sweep import Swept, sweep
+from tidetable.large.sweep_work import SWEEP, find_due_sweep, work_on_sweep
+from tidetable.rollup_model.bounds import choose_lease_length
+from tidetable.work.schedule import wake_workers
 
 _KEYS = frozenset({"dry_run", "source"})
 
@@ -22,15 +26,42 @@ class SweepIncomplete(TidetableError):
 @observe
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Remove large values that no event refers to; answer the counts."""
+    if "Records" in event:
+        return _work(context)
+    if event.get("source") == "schedule":
+        return _wake_worker()
     dry_run = event.get("dry_run", False)
     if event.keys() - _KEYS or not isinstance(dry_run, bool):
         raise BadInvocation("the payload may have dry_run, true or false")
-    swept = sweep(wiring_upkeep.pipeline().sweeper, make_countdown(context), dry_run=dry_run)
-    if not dry_run:
+    return _report(sweep(wiring_upkeep.pipeline().sweeper, make_countdown(context), dry_run=dry_run))
+
+
+def _wake_worker() -> dict[str, Any]:
+    pipeline = wiring_upkeep.pipeline()
+    now = pipeline.clock.now()
+    report = wake_workers(find_due_sweep(pipeline.work, now), 1, pipeline.work, pipeline.work_queue, now)
+    logger.info("workers woken", due=report.due, running=report.running, sent=report.sent)
+    return {"due": report.due, "running": report.running, "sent": report.sent}
+
+
+def _work(context: LambdaContext) -> dict[str, Any]:
+    """Sweep if it is due, and send a message if it is unfinished."""
+    pipeline, remaining = wiring_upkeep.pipeline(), make_countdown(context)
+    length = choose_lease_length(timedelta(seconds=remaining()))
+    swept = work_on_sweep(pipeline.sweeper, pipeline.work, context.aws_request_id, remaining, length)
+    if swept is not None:
+        if not swept.finished:
+            pipeline.work_queue.send([SWEEP])
+        _report(swept)
+        if swept.failures:
+            raise SweepIncomplete(f"{len(swept.failures)} objects could not be checked, such as {swept.failures[0]}")
+    return {"batchItemFailures": []}
+
+
+def _report(swept: Swept) -> dict[str, Any]:
+    if not swept.dry_run:
         count(ObjectsSwept=swept.orphans + swept.expired)
         measure(MetricUnit.Bytes, BytesSwept=swept.bytes)
     report = swept.document()
     logger.info("swept", report=report)
-    if swept.failures and event.get("source") == "schedule":
-        raise SweepIncomplete(f"{len(swept.failures)} objects could not be checked, such as {swept.failures[0]}")
     return report

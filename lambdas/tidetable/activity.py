@@ -18,6 +18,8 @@ from tidetable.ports import CatalogReader, Pools, Rollups
 from tidetable.rollup_model.definition import Definition
 from tidetable.rollups.due import measure_lag
 from tidetable.times import to_text
+from tidetable.work.claim import KINDS, WorkRecords
+from tidetable.work.standing import WorkStanding, list_standings
 
 MINUTE = timedelta(minutes=1)
 # The minutes of the answer, and of these the last minutes whose mean is the present rate.
@@ -61,6 +63,7 @@ class ActivitySources(NamedTuple):
     gauges: Gauges
     rollups: Callable[[], Rollups]
     definitions: Mapping[str, Sequence[Definition]]
+    work: Callable[[], WorkRecords]
     pools: Pools
 
 
@@ -69,13 +72,15 @@ def describe_activity(
 ) -> dict[str, Any]:
     """Return the activity as JSON: of the stage if the caller sees it ``whole``, and of each stream that it ``sees``.
 
-    Per stream this takes one read of the catalog, two metrics, and one read of the rollups' state if it has rollups.
+    Per stream this takes one read of the catalog, two metrics, and one read of the rollups' state if it has rollups. The
+    work in the background takes a read per kind.
     """
     # A rollup is a stream, too. Its row would say what the lag of its stream says already.
     streams = [stream for stream in config.streams.values() if sees(stream.name) and not stream.source]
     with sources.pools(_CONCURRENCY) as pool:
         tables = list(pool.map(partial(_find_tables, sources.catalog, now), streams))
         lags = list(pool.map(partial(_find_lag, sources, now), streams))
+    standings = list_standings(sources.work(), KINDS, now)
     end = now.replace(second=0, microsecond=0)
     settled = end - SETTLED * MINUTE
     first = settled - SHOWN * MINUTE
@@ -91,7 +96,17 @@ def describe_activity(
             | {"rollup_lag_seconds": lag}
             for stream, names, lag in zip(streams, tables, lags, strict=True)
         ],
+        "work": [
+            _describe_work(standing)
+            for standing in standings
+            if (whole if standing.stream is None else sees(standing.stream))
+        ],
     }
+
+
+def _describe_work(standing: WorkStanding) -> dict[str, Any]:
+    oldest = int(standing.oldest.total_seconds())
+    return {name: value for name, value in standing._asdict().items() if name != "oldest"} | {"oldest_seconds": oldest}
 
 
 def _find_tables(catalog: CatalogReader, now: datetime, stream: Stream) -> list[str]:

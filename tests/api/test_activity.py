@@ -10,6 +10,7 @@ import pytest
 
 from tests.worlds.keyed import Door, open_door
 from tidetable.activity import ActivitySources, Counted, describe_activity
+from tidetable.work.claim import WorkItem
 
 SECRET = "abcdefghijklmnopqrstuvwxyz012345"
 ALL, ONE = f"tt_alloperate_{SECRET}", f"tt_oneoperate_{SECRET}"
@@ -149,7 +150,9 @@ key = { partition_by = "time", bucket = "1h", shards = 1 }
     stage.clock.time = at(150)
     stage.refresh()
     pipeline = stage.pipeline
-    sources = ActivitySources(stage.catalog, stage.gauges, lambda: stage.rollups, pipeline.definitions, pipeline.pools)
+    sources = ActivitySources(
+        stage.catalog, stage.gauges, lambda: stage.rollups, pipeline.definitions, lambda: stage.work, pipeline.pools
+    )
 
     def lags(now: datetime) -> list[int | None]:
         body = describe_activity(stage.config, sources, now, lambda _: True, whole=True)
@@ -158,3 +161,20 @@ key = { partition_by = "time", bucket = "1h", shards = 1 }
     assert lags(at(150)) == [0, None]
     # The next bucket of minutes ends at 14:30 and could be sealed three and a half minutes later; that of hours at 15:03.
     assert lags(at(300)) == [8790, None]
+
+
+def test_work_that_waits_or_failed_is_shown_to_those_who_see_its_stream(door: Door) -> None:
+    now = door.stage.clock.now()
+    for kind, name in (("seal", "quakes"), ("seal", "stations"), ("sweep", "objects")):
+        assert door.stage.work.mark_sent(WorkItem(kind, name), now, now + timedelta(minutes=15))
+    claim = door.stage.work.claim("seal", "stations", "a worker", now, now + timedelta(minutes=5))
+    assert claim is not None
+    assert door.stage.work.release(claim, "", problem="no answer")
+    door.stage.clock.sleep(600)
+    quakes, stations, sweep = activity(door)["work"]
+    idle = {"waiting": 0, "running": 0, "failed": 0, "oldest_seconds": 0, "problem": None}
+    assert stations == {"kind": "seal", "stream": "stations"} | idle | {"failed": 1, "problem": "no answer"}
+    # The request waits two seconds until it sees earlier writes.
+    assert quakes == {"kind": "seal", "stream": "quakes"} | idle | {"waiting": 1, "oldest_seconds": 602}
+    assert sweep == {"kind": "sweep", "stream": None} | idle | {"waiting": 1, "oldest_seconds": 602}
+    assert [row["stream"] for row in activity(door, ONE)["work"]] == ["quakes"]

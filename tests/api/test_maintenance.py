@@ -223,7 +223,7 @@ def orphans(functions: Functions) -> None:
 
 def test_the_sweeper_removes_what_nothing_refers_to_and_counts_it(functions: Functions) -> None:
     orphans(functions)
-    report = functions.sweep(source="schedule")
+    report = functions.sweep()
     assert (report["orphans"], report["bytes"], report["finished"], report["failures"]) == (2, 10, True, [])
     assert functions.measured == {"ObjectsSwept": 2, "BytesSwept": 10}
     assert functions.stage.values.blobs == {}
@@ -256,7 +256,7 @@ def test_a_sweep_that_is_not_understood_does_nothing(functions: Functions, paylo
     assert len(functions.stage.values.blobs) == 2
 
 
-def test_what_a_scheduled_sweep_could_not_look_at_is_an_error_after_all_else_was_swept(functions: Functions) -> None:
+def test_what_a_workers_sweep_could_not_look_at_is_an_error_after_all_else_was_swept(functions: Functions) -> None:
     from handlers.sweeper import SweepIncomplete
 
     orphans(functions)
@@ -269,7 +269,7 @@ def test_what_a_scheduled_sweep_could_not_look_at_is_an_error_after_all_else_was
 
     functions.stage.values.owner = failing  # type: ignore[method-assign]
     with pytest.raises(SweepIncomplete, match="1 objects could not be checked, such as large/stream=s"):
-        functions.sweep(source="schedule")
+        functions.sweep(Records=[{"messageId": "m", "body": "{}"}])
     assert list(functions.stage.values.blobs) == ["large/stream=s/period=2026-03-17/0/x"]
     # If an operator calls the function, the report is its answer.
     assert len(functions.sweep()["failures"]) == 1

@@ -74,7 +74,7 @@ def call(event: dict[str, Any]) -> dict[str, Any]:
 def test_a_run_begins_a_rollup_ten_minutes_later_and_reports(
     rollups: FakeRollups, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert call({"source": "schedule"}) == {
+    assert call({}) == {
         "sealed": 0,
         "resealed": 0,
         "added": 0,

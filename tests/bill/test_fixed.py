@@ -1,4 +1,4 @@
-"""The fixed lines of a stage, by hand: $0.30 per metric, $0.10 per alarm, $1.00 for a key."""
+"""The fixed lines of a stage, by hand: $0.30 per metric, $0.10 per alarm, $1.00 for a key, $0.2628 per queue."""
 
 import pytest
 
@@ -14,14 +14,14 @@ TYPED = STREAM + '[streams.s.archive.columns]\nt = "double"\n'
 @pytest.mark.parametrize(
     ("text", "alarms", "idle", "busy"),
     [
-        (STREAM.format(""), 22, 10, 20),
-        ('[api]\nauth = "iam"\n' + STREAM.format(""), 21, 10, 20),
-        ('[api]\nauth = ["api-key", "iam"]\n' + STREAM.format(""), 23, 10, 20),
-        ("[doors]\ninflux = true\n" + STREAM.format(""), 23, 10, 20),
-        (TYPED.format(""), 23, 10, 20),
-        (ROLLUP.format(""), 27, 16, 26),
-        (STREAM.format(FEED), 22, 14, 24),
-        (ROLLUP.format(FEED), 27, 20, 30),
+        (STREAM.format(""), 23, 10, 20),
+        ('[api]\nauth = "iam"\n' + STREAM.format(""), 22, 10, 20),
+        ('[api]\nauth = ["api-key", "iam"]\n' + STREAM.format(""), 24, 10, 20),
+        ("[doors]\ninflux = true\n" + STREAM.format(""), 24, 10, 20),
+        (TYPED.format(""), 24, 10, 20),
+        (ROLLUP.format(""), 29, 18, 28),
+        (STREAM.format(FEED), 23, 14, 24),
+        (ROLLUP.format(FEED), 29, 22, 32),
     ],
 )
 def test_alarms_and_metrics_follow_from_the_configuration(text: str, alarms: int, idle: int, busy: int) -> None:
@@ -41,5 +41,13 @@ def test_alarms_and_metrics_follow_from_the_configuration(text: str, alarms: int
 def test_a_topic_for_e_mails_has_one_key(notify: str, key: float | None) -> None:
     config = parse(f"[observability]\nnotify = {notify}\n" + STREAM.format(""))
     lines = {line.name: line.dollars for line in price_fixed(config, busy=True)}
-    assert (lines["metrics"], lines["alarms"]) == pytest.approx((6.0, 2.2))
+    assert (lines["metrics"], lines["alarms"]) == pytest.approx((6.0, 2.3))
     assert lines.get("KMS key") == key
+
+
+@pytest.mark.parametrize(("text", "queues"), [(STREAM, 2), (ROLLUP, 3)])
+def test_queues_cost_without_messages(text: str, queues: int) -> None:
+    """15 polls a minute in 730 hours are 657,000, at $0.40 per million."""
+    (line,) = (line for line in price_fixed(parse(text.format("")), busy=False) if line.name == "queues")
+    assert line.dollars == pytest.approx(queues * 0.2628)
+    assert line.how == f"{queues} queues that call functions, each polled 15 times per minute at $0.40 per million"

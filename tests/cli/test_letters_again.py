@@ -73,3 +73,45 @@ def test_an_event_that_comes_after_the_question_is_not_sent(monkeypatch: pytest.
     result = run("replay", "--yes")
     assert (result.exit_code, result.stdout.splitlines()[-1]) == (0, "5 events are sent to the overflow again")
     assert (list(queues.messages["dead"]), len(queues.messages["overflow"])) == (["9"], 2)
+
+
+def test_dead_letters_of_workers_go_back_to_the_queue_of_their_kind(monkeypatch: pytest.MonkeyPatch) -> None:
+    bodies = [
+        '{"kind":"seal","name":"quakes"}',
+        '{"kind":"sweep","name":"objects"}',
+        "no message",
+        '{"kind":"x","name":"y"}',
+    ]
+    queues: Any = Queues(*((body, None) for body in bodies))
+    queues.messages |= {"light": {}, "files": {}}
+    outputs = {"WorkDeadLetterQueueUrl": "dead", "LightQueueUrl": "light", "FilesQueueUrl": "files"}
+    account: Any = SimpleNamespace(queues=queues, outputs=outputs)
+    monkeypatch.setattr(import_module("cli.replay"), "find_account", lambda *_: account)
+    shown = run("replay", "--work", "--dry-run").stdout.splitlines()
+    assert [" ".join(line.split()) for line in shown] == [
+        "1 of ?: no message",
+        "1 of seal: quakes",
+        "1 of sweep: objects",
+        "1 of x: y",
+        "4 dead messages",
+    ]
+    result = run("replay", "--work", "--yes")
+    assert (result.exit_code, result.stdout.splitlines()[-3:]) == (
+        1,
+        [
+            "2 messages are sent to workers again",
+            "not taken: no message: no worker takes this message",
+            "not taken: y: no worker takes this message",
+        ],
+    )
+    assert [[one["Body"] for one in queues.messages[name].values()] for name in ("light", "files")] == [
+        bodies[:1],
+        bodies[1:2],
+    ]
+    assert list(queues.messages["dead"]) == ["2", "3"]
+    # A stage without rollups has no queue for them.
+    del outputs["LightQueueUrl"]
+    queues.messages["dead"] = {"7": {"MessageId": "7", "Body": bodies[0]}}
+    assert "quakes: no worker takes this message" in run("replay", "--work", "--yes").stdout
+    refused = run("replay", "--work", "--feed")
+    assert (refused.exit_code, "choose --feed or --work" in refused.output) == (64, True)

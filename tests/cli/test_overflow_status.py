@@ -16,6 +16,7 @@ from tests.worlds.commands import NOW, functions, run, stage
 from tidetable.ingest.saved import SavedMessage
 from tidetable.layout import Key
 from tidetable.ports import Blob
+from tidetable.work.claim import WorkItem
 
 __all__ = ["functions", "stage"]
 DENIED = ClientError({"Error": {"Code": "AccessDenied", "Message": "not authorized"}}, "ListObjectsV2")
@@ -87,3 +88,19 @@ def test_status_prints_the_lines_or_why_it_cannot(stage: Stage, monkeypatch: pyt
     assert refused.exit_code == 0
     assert "the state of the overflow is not known" in refused.output
     assert "allow sqs:GetQueueAttributes and s3:ListBucket" in refused.output
+
+
+def test_status_says_what_waits_runs_and_failed_in_the_background(stage: Stage) -> None:
+    assert "work, " not in run("status", "--no-metrics").output
+    now = stage.clock.now()
+    assert stage.work.mark_sent(WorkItem("seal", "quakes"), now - timedelta(minutes=90), now)
+    assert stage.work.claim("sweep", "objects", "a worker", now, now + timedelta(minutes=5))
+    failing = stage.work.claim("seal", "stations", "a worker", now, now + timedelta(minutes=5))
+    assert failing is not None
+    assert stage.work.release(failing, "", problem="no answer")
+    lines = [line for line in run("status", "--no-metrics").output.splitlines() if line.startswith("work, ")]
+    assert lines == [
+        "work, seal of quakes: 1 wait (for 90m), 0 running",
+        "work, seal of stations: 0 wait, 0 running, 1 failed: no answer",
+        "work, sweep: 0 wait, 1 running",
+    ]

@@ -17,10 +17,11 @@ def test_events_for_a_vanished_table_are_queued_and_drained_when_it_is_back(api:
     client.delete_table(TableName=name)
 
     mappings = deployed.make_client("lambda")
+    overflow = deployed.outputs["OverflowQueueUrl"].rpartition("/")[2]
     (uuid,) = (
         mapping["UUID"]
         for mapping in mappings.list_event_source_mappings()["EventSourceMappings"]
-        if ":sqs:" in mapping["EventSourceArn"]
+        if mapping["EventSourceArn"].endswith(f":{overflow}")
     )
     # After a failed try a message is delivered again in six minutes. That is too long for a test, so the drain is
     # switched off.

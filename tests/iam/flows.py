@@ -114,7 +114,8 @@ def wait_without_a_table(api: Api, deployed: Deployed, series: str, *, large: bo
     items = tables.scan(TableName=name)["Items"]
     tables.delete_table(TableName=name)
     sources = mappings.list_event_source_mappings()["EventSourceMappings"]
-    (mapping,) = (mapping for mapping in sources if ":sqs:" in mapping["EventSourceArn"])
+    overflow = deployed.outputs["OverflowQueueUrl"].rpartition("/")[2]
+    (mapping,) = (mapping for mapping in sources if mapping["EventSourceArn"].endswith(f":{overflow}"))
     # A message that was tried in vain comes again in six minutes, longer than a test waits: the drain sleeps meanwhile.
     mappings.update_event_source_mapping(UUID=mapping["UUID"], Enabled=False)
     events = [{"series": series, "id": "small", "time": (NOW - DAY).isoformat(), "data": {"n": 1}}]
@@ -205,7 +206,20 @@ def deliver_changes(api: Api, deployed: Deployed, series: str, log: Callable[[],
 
 
 def be_swept(deployed: Deployed) -> None:
-    """The sweep of large values."""
+    """The sweep of large values: the schedule wakes a worker by a message, and the operator sweeps by hand."""
+    functions, sweeper = deployed.make_client("lambda"), deployed.outputs["SweeperFunction"]
+    functions.invoke(FunctionName=sweeper, Payload=b'{"source": "schedule"}')
+
+    def find_record() -> Any:
+        key = {"pk": {"S": "work#sweep"}, "sk": {"S": "objects"}}
+        found = deployed.make_client("dynamodb").get_item(TableName=deployed.outputs["CatalogTable"], Key=key)
+        return found.get("Item", {})
+
+    # The worker has given its claim back, and the memo says when the sweep is due again.
+    record = eventually(
+        find_record, lambda item: bool(item.get("memo", {}).get("S")) and not {"until", "sent"} & {*item}
+    )
+    assert "problem" not in record
     answer = deployed.make_client("lambda").invoke(FunctionName=deployed.outputs["SweeperFunction"], Payload=b"{}")
     swept = json.loads(answer["Payload"].read())
     assert swept["finished"] is True, swept

@@ -92,7 +92,7 @@ MAY: dict[str, tuple[set[str], set[str], dict[str, set[str]]]] = {
     ),
     # Of the partition of keys alone: test_the_authorizer_reads_the_partition_of_keys_alone.
     "authorizer": (set(), {"GetItem"}, {}),
-    # Of the catalog AWS lets it read periods and policies alone.
+    # Of the catalog AWS lets it read periods, policies and records of work alone.
     "operations": ({"DescribeTable"}, {"Query"}, {}),
     "sweeper": (
         {"BatchGetItem"},
@@ -121,7 +121,11 @@ SENDS = {
     "doors": {"OverflowQueueUrl"},
     "drain": {"DeadLetterQueueUrl"},
     "feed": {"FeedDeadLetterQueueUrl", CHANGES},
+    "refresher": {"LightQueueUrl"},
+    "sweeper": {"FilesQueueUrl"},
 }
+# Per function: the queue whose messages it gets.
+TAKES = {"drain": {"OverflowQueueUrl"}, "refresher": {"LightQueueUrl"}, "sweeper": {"FilesQueueUrl"}}
 CALLS = {
     "feed": {CHANGES},
     "query": {"archive_reader"},
@@ -257,13 +261,14 @@ def test_a_role_reaches_its_own_queues_and_functions_only(
 ) -> None:
     name, client = role
     queues, outputs = client("sqs"), stage.deployed.outputs
-    urls = {output: outputs[output] for output in ("OverflowQueueUrl", "DeadLetterQueueUrl", "FeedDeadLetterQueueUrl")}
+    urls = {output: url for output, url in outputs.items() if output.endswith("QueueUrl")}
+    assert len(urls) == 6
     own = stage.deployed.make_client("sqs").get_queue_url(QueueName=CHANGES)["QueueUrl"]
     urls |= {CHANGES: own, ELSEWHERE: own.replace(CHANGES, ELSEWHERE)}
     sends = {output for output, url in urls.items() if let_through(partial(queues.send_message_batch, QueueUrl=url))}
     assert sends == SENDS.get(name, set())
     takes = {output for output, url in urls.items() if let_through(partial(queues.get_queue_attributes, QueueUrl=url))}
-    assert takes == ({"OverflowQueueUrl"} if name == "drain" else set())
+    assert takes == TAKES.get(name, set())
     purges = {output for output, url in urls.items() if let_through(partial(queues.purge_queue, QueueUrl=url))}
     assert purges == set()
     lambdas = client("lambda")

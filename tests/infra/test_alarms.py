@@ -57,6 +57,7 @@ ALARMS: dict[str, tuple[str, str, str, str, int, int, str, str]] = {
     "ArchiveFailing": (LAMBDA, "Errors", "archiver", "Sum", 300, 1, ">= 1", "fine"),
     "UntypedValues": (OWN, "UntypedValues", "tidetable-dev-archiver", "Sum", 300, 1, ">= 1", "fine"),
     "SweepFailing": (LAMBDA, "Errors", "sweeper", "Sum", 300, 1, ">= 1", "fine"),
+    "WorkDeadLetters": (SQS, "ApproximateNumberOfMessagesVisible", "WorkDeadLetters", "Maximum", 60, 1, ">= 1", "fine"),
     "FeedLagging": (LAMBDA, "IteratorAge", "feed", "Maximum", 300, 3, ">= 900000", "fine"),
     "FeedDeadLetters": (SQS, "ApproximateNumberOfMessagesVisible", "FeedDeadLetters", "Maximum", 60, 1, ">= 1", "fine"),
     "FeedFailing": (LAMBDA, "Errors", "feed", "Sum", 300, 3, ">= 1", "fine"),
@@ -71,7 +72,8 @@ OF_ROLLUPS = {
     "RollupLagging": (OWN, "RollupLag", "tidetable-dev-refresher", "Maximum", 300, 3, ">= 600", "bad"),
     "RollupMarksStaying": (OWN, "RollupMarks", "tidetable-dev-refresher", "Minimum", 3600, 6, ">= 1000", "fine"),
     "DeletedWithMarks": (OWN, "DeletedWithMarks", "tidetable-dev-lifecycle", "Sum", 300, 1, ">= 1", "fine"),
-    "RollupsFailing": (LAMBDA, "Errors", "refresher", "Sum", 300, 3, ">= 1", "fine"),
+    "RollupsFailing": (OWN, "StreamsFailed", "tidetable-dev-refresher", "Sum", 300, 3, ">= 1", "fine"),
+    "WorkWaiting": (OWN, "WorkOldest", "tidetable-dev-refresher", "Maximum", 300, 1, ">= 3600", "fine"),
     "RollupGroupsExceeded": (
         *(OWN, "RollupGroupsExceeded", "tidetable-dev-refresher"),
         *("Maximum", 300, 1, ">= 1", "fine"),

@@ -10,16 +10,18 @@ SENDS = {"sqs:SendMessage"}
 # The CDK's grant to send, for the destination of failed calls.
 GRANTED = {"sqs:SendMessage", "sqs:GetQueueAttributes", "sqs:GetQueueUrl"}
 TAKES = {f"sqs:{action}" for action in ("ReceiveMessage", "DeleteMessage", "ChangeMessageVisibility")}
+ASKS = {"sqs:GetQueueAttributes", "sqs:GetQueueUrl"}
 RIGHTS = {
     "ingest": {"IngestOverflow": SENDS},
     "doors": {"IngestOverflow": SENDS},
     "drain": {
-        "IngestOverflow": TAKES | {"sqs:GetQueueAttributes", "sqs:GetQueueUrl"},
+        "IngestOverflow": TAKES | ASKS,
         "IngestDeadLetters": SENDS,
     },
     "feed": {"FeedDeadLetters": SENDS},
     "lifecycle": {"LifecycleDeadLetters": GRANTED},
-    "sweeper": {"LifecycleDeadLetters": GRANTED},
+    "sweeper": {"LifecycleDeadLetters": GRANTED, "WorkFiles": SENDS | TAKES | ASKS},
+    "refresher": {"WorkLight": SENDS | TAKES | ASKS},
 }
 
 

@@ -87,9 +87,43 @@ def test_the_refresher_runs_each_minute_is_not_repeated_and_begins_after_the_tab
     assert config["MaximumRetryAttempts"] == 0
 
 
+def find_mapping(made: Template, name: str) -> dict[str, Any]:
+    """The mapping that calls a function with messages."""
+    mappings = made.all("AWS::Lambda::EventSourceMapping").values()
+    (found,) = (mapping for mapping in mappings if mapping["FunctionName"] == {"Ref": made.id_of(name)})
+    return found
+
+
+@pytest.mark.parametrize(
+    ("name", "queue", "hidden"), [("refresher", "WorkLight", 1_800), ("sweeper", "WorkFiles", 5_400)]
+)
+def test_workers_have_a_message_each_and_as_many_executions_as_the_configuration_says(
+    rolled: Template, name: str, queue: str, hidden: int
+) -> None:
+    """Lambda refuses a mapping whose queue hides messages for less than the function's time-out, and AWS advises six times
+    as long, five tries, and a concurrency from 2 to 1,000: "Creating and configuring an Amazon SQS event source mapping" and
+    "Configuring scaling behavior for SQS event source mappings".
+    """
+    mapping = find_mapping(rolled, name)
+    assert (mapping["BatchSize"], mapping["ScalingConfig"]) == (1, {"MaximumConcurrency": 5})
+    assert mapping["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
+    ((id, found),) = ((id, one) for id, one in rolled.all("AWS::SQS::Queue").items() if id.startswith(queue))
+    assert mapping["EventSourceArn"] == {"Fn::GetAtt": [id, "Arn"]}
+    assert (found["VisibilityTimeout"], "FifoQueue" in found) == (hidden, False)
+    assert hidden == 6 * rolled.functions()[name]["Timeout"]
+    assert found["RedrivePolicy"]["maxReceiveCount"] == 5
+    assert "WorkDeadLetters" in str(found["RedrivePolicy"]["deadLetterTargetArn"])
+
+
+def test_the_number_of_workers_is_that_of_the_configuration() -> None:
+    made = template("dev", ("workers = 5 ", "workers = 1000 "))
+    assert find_mapping(made, "sweeper")["ScalingConfig"] == {"MaximumConcurrency": 1_000}
+    assert find_mapping(made, "drain")["ScalingConfig"] == {"MaximumConcurrency": 5}
+
+
 def test_the_drain_takes_a_few_messages_at_a_time_and_five_runs_of_it_at_once(dev: Template) -> None:
     """Live traffic has priority at the tables: the consumers of the drain share a quarter of the capacity."""
-    (source,) = dev.all("AWS::Lambda::EventSourceMapping").values()
+    source = find_mapping(dev, "drain")
     assert (source["BatchSize"], source["ScalingConfig"]) == (5, {"MaximumConcurrency": 5})
     assert "MaximumBatchingWindowInSeconds" not in source
 

@@ -27,10 +27,12 @@ OUTPUTS = {
     "DeadLetterQueueUrl": "IngestDeadLetters",
     "FeedFunction": "FeedFunction",
     "FeedDeadLetterQueueUrl": "FeedDeadLetters",
+    "WorkDeadLetterQueueUrl": "WorkDeadLetters",
+    "FilesQueueUrl": "WorkFiles",
     "IngestLogs": "IngestFunctionLogs",
     "QueryLogs": "QueryFunctionLogs",
 }
-OF_EVERYTHING = {"DoorsLogs": "DoorsFunctionLogs", "RefresherFunction": "RollupsFunction"}
+OF_EVERYTHING = {"DoorsLogs": "DoorsFunctionLogs", "RefresherFunction": "RollupsFunction", "LightQueueUrl": "WorkLight"}
 # The CDK adds the address of each API.
 BY_CDK = "ApiRestEndpoint"
 

@@ -189,9 +189,9 @@ def test_a_bare_wildcard_stands_where_aws_knows_no_resources(dev: Template) -> N
     assert _bare(dev) == {"lifecycle": maps, "deployment": maps, "feed": lists, "operations": metrics}
 
 
-def test_the_operators_function_reads_periods_and_policies_of_the_catalog_and_no_key(dev: Template) -> None:
+def test_the_operators_function_reads_periods_policies_and_work_of_the_catalog_and_no_key(dev: Template) -> None:
     reading = [statement for statement in dev.statements("operations") if "dynamodb:Query" in actions(statement)]
-    leading = {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": ["stream#*", "policies"]}}
+    leading = {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": ["stream#*", "policies", "work#*"]}}
     assert [statement.get("Condition") for statement in reading] == [leading, None]
     # The table of the rollups' state holds no key.
     assert "Rollups" in str(reading[1]["Resource"])

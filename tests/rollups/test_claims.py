@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from tests.worlds.queued import Queued
 from tests.worlds.rolled import (
     HOURS,
     LENGTH,
@@ -70,6 +71,20 @@ def test_a_stream_without_due_work_costs_one_request_and_a_stage_four_more(monke
     assert (len(calls), report.sealed, report.finished) == (2 * (4 + 3), 0, True)
     claims = {name: record.generation for (_, name), record in world.work.records.items()}
     assert claims == {"s": 2, "t": 1, "u": 1}
+
+
+def test_500_streams_without_due_work_cost_the_scheduler_504_requests() -> None:
+    """At 5 ms each, these are 2.5 seconds of its minute."""
+    world = begin_rollups((MINUTES,))
+    for number in range(499):
+        add_stream(world, f"t{number}")
+    refresh(world, "begin")
+    world.sleep(60)
+    queued, calls = Queued(world), list[int]()
+    scheduled = queued.schedule(lambda: calls.append(1))
+    assert scheduled is not None
+    # Each request strikes before and after, and so does the sending of no message.
+    assert (scheduled[0].due, queued.queue.messages, len(calls)) == (0, [], 2 * (504 + 1))
 
 
 def test_a_run_of_a_former_version_and_runs_of_this_version_shut_each_other_out() -> None:

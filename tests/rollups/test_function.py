@@ -1,5 +1,6 @@
 """The refresher's function: its payloads, its answers, its lease and the figures that it measures."""
 
+import json
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
@@ -11,13 +12,14 @@ from tests.fakes import FakeArchive, FakeCatalog, FakeClock, FakeStore, FakeValu
 from tests.fakes.rollups import FakeRollups
 from tests.fakes.serial import Serial
 from tests.fakes.work import FakeWork
+from tests.fakes.work_queue import FakeWorkQueue
 from tidetable.config import parse
-from tidetable.errors import BadInvocation, TidetableError
+from tidetable.errors import BadInvocation, Outage, StoreUnavailable, TidetableError
 from tidetable.ports import Edge
 from tidetable.rollup_model.definition import make_definition
 from tidetable.rollups.rebuild import RebuildProgress
 from tidetable.rollups.run import RefreshReport
-from tidetable.work.claim import Claim
+from tidetable.work.claim import Claim, ItemName
 from wiring_upkeep import Upkeep
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -51,14 +53,16 @@ class Function:
         self.claims: list[tuple[str, str, timedelta]] = []
         self.measured: dict[str, tuple[str, float]] = {}
         store = FakeStore(self.catalog)
+        self.queue, self.clock = FakeWorkQueue(), FakeClock(NOON)
         self.pipeline = Upkeep(
+            work_queue=self.queue,
             config=CONFIG,
             catalog=self.catalog,
             catalog_reader=self.catalog,
             store=store,
             rollups=self.rollups,
             work=self.work,
-            clock=FakeClock(NOON),
+            clock=self.clock,
             archive_reader=FakeArchive(),
             unpacker=unpacker(store, FakeValues()),
             pools=Serial,
@@ -105,7 +109,7 @@ def function(monkeypatch: pytest.MonkeyPatch) -> Function:
 def test_a_run_answers_and_measures_its_report(function: Function, monkeypatch: pytest.MonkeyPatch) -> None:
     report = RefreshReport(1, 2, 3, ["a"] * 4, ["b"] * 5, [], 6, timedelta(seconds=7.5), finished=False)
     monkeypatch.setattr("handlers.refresher.refresh_rollups", lambda *_: report)
-    assert function(source="schedule") == {
+    assert function() == {
         "sealed": 1,
         "resealed": 2,
         "added": 0,
@@ -126,12 +130,72 @@ def test_a_run_answers_and_measures_its_report(function: Function, monkeypatch: 
         "RollupMarks": ("Count", 6),
     }
     assert function.measured == measured
-    # A run that failed is measured, too, and its invocation fails, so that its alarm rings.
+    # A run that failed is measured, too, and its invocation fails.
     function.measured.clear()
     report.failed = ["s: no answer", "t: no answer"]
     with pytest.raises(TidetableError, match=r"^s: no answer; t: no answer$"):
         function()
+    assert function.measured == measured | {"StreamsFailed": ("Count", 2)}
+
+
+def test_the_schedule_wakes_workers_and_measures_what_waits(function: Function) -> None:
+    function.rollups.put_edge("s", EDGE, None)
+    woken = {"due": 1, "running": 0, "failed": 0, "sent": 1, "oldest": 0, "marks": 0, "lag_seconds": 3390, "unread": []}
+    assert function(source="schedule") == woken
+    assert function.queue.messages == [ItemName("seal", "s")]
+    measured = {
+        "RollupLag": ("Seconds", 3390),
+        "WorkOldest": ("Seconds", 0),
+        "RollupMarks": ("Count", 0),
+        "WorkDue": ("Count", 1),
+    }
     assert function.measured == measured
+    # Ten minutes later no worker has come, and its message may still be under way.
+    function.clock.sleep(600)
+    assert function(source="schedule") == woken | {"sent": 0, "oldest": 600, "lag_seconds": 3990}
+    assert len(function.queue.messages) == 1
+    # While a run of a former version works, nobody is woken.
+    function.catalog.leases.clear()
+    function._acquire("rollups", "another", NOON, HOUR)
+    assert function(source="schedule") == {"skipped": "another run refreshes the rollups"}
+
+
+def test_a_state_that_cannot_be_read_is_counted(function: Function) -> None:
+    function.rollups.refuses = True
+    (reason,) = function(source="schedule")["unread"]
+    assert reason.startswith("s: ")
+    assert function.measured["StreamsFailed"] == ("Count", 1)
+
+
+def message(kind: str, name: str) -> dict[str, str]:
+    return {"messageId": name, "body": json.dumps({"kind": kind, "name": name})}
+
+
+def test_a_worker_does_what_its_message_says(function: Function) -> None:
+    function.rollups.put_edge("s", EDGE, None)
+    function.seconds = 300.0
+    assert function(Records=[message("seal", "s")]) == {"batchItemFailures": []}
+    assert function.claims == [("s", "request s", timedelta(seconds=335))]
+    # The stream has no tables.
+    assert function.measured["RollupBucketsBlocked"] == ("Count", 1)
+    # It comes again, for a stream that is no more, and without a meaning.
+    wrong = {"messageId": "odd", "body": "no message of ours"}
+    records = [message("seal", "s"), wrong, message("seal", "gone"), message("part", "gone#m#x#0001")]
+    assert function(Records=records) == {"batchItemFailures": [{"itemIdentifier": "odd"}]}
+    assert [name for name, _, _ in function.claims] == ["s", "s", "gone", "gone#m#x#0001"]
+    assert function.queue.messages == []
+
+
+def test_an_item_that_fails_is_counted_and_its_message_is_done(function: Function) -> None:
+    function.rollups.put_edge("s", EDGE, None)
+
+    def fail(stream: str) -> None:
+        raise StoreUnavailable(Outage.NO_ANSWER, "timed out")
+
+    function.rollups.read_at_once = fail  # type: ignore[method-assign, assignment]
+    assert function(Records=[message("seal", "s")]) == {"batchItemFailures": []}
+    assert function.measured["StreamsFailed"] == ("Count", 1)
+    assert function.work.records["seal", "s"].problem == "no answer: timed out"
 
 
 def test_the_claims_of_a_run_outlive_its_call_by_35_seconds(function: Function) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
 from random import Random
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -25,7 +26,8 @@ PARTS = EVENTS[::4]
 
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A bucket with ten events has four parts or more."""
+    """A bucket with ten events has four parts or more, and each item has its own message."""
+    monkeypatch.setattr("tidetable.rollups.worker._CHAIN", 0.0)
     divide_short(monkeypatch, part=10, whole=5)
 
 
@@ -66,6 +68,26 @@ def test_workers_seal_a_bucket_part_by_part_each_woken_by_the_one_before(short: 
     assert (scheduled[0].due, scheduled[0].sent, scheduled[1].marks, queued.queue.messages) == (0, 0, 1, [])
 
 
+def test_a_worker_goes_on_with_its_stream_for_a_minute(short: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tidetable.rollups.worker._CHAIN", 60.0)
+    queued = Queued(prepare(events=PARTS))
+    queued.schedule()
+    queued.work_on(queued.queue.messages.pop())
+    assert (queued.queue.messages, list_cells(queued.world)) == ([], list_whole())
+    # A part that takes longer than a minute is the last one of its worker.
+    queued = Queued(prepare(events=PARTS))
+    put_part = queued.world.rollups.put_part
+
+    def put_slowly(*given: Any) -> None:
+        queued.world.sleep(70)
+        put_part(*given)
+
+    queued.world.rollups.put_part = put_slowly  # type: ignore[method-assign, assignment]
+    queued.schedule()
+    queued.work_on(queued.queue.messages.pop())
+    assert [(name.kind, name.name[-4:]) for name in queued.queue.messages] == [("part", "0001")]
+
+
 def test_the_scheduler_sends_parts_to_as_many_workers_as_a_stream_may_have(short: None) -> None:
     queued = Queued(prepare(events=PARTS))
     queued.schedule()
@@ -76,6 +98,13 @@ def test_the_scheduler_sends_parts_to_as_many_workers_as_a_stream_may_have(short
     queued.schedule()
     # Of four workers two are for the parts, and two are for the sealing, which is one item.
     assert [name.kind for name in queued.queue.messages] == ["part", "part", "seal"]
+    # That a bucket was divided is no problem of its stream.
+    assert {record.problem for record in queued.world.work.records.values()} == {""}
+    # The next part is one for which no message is under way.
+    first, *_ = queued.queue.messages
+    queued.queue.messages.clear()
+    queued.work_on(first)
+    assert (first.name[-4:], [name.name[-4:] for name in queued.queue.messages]) == ("0000", ["0002"])
 
 
 def test_messages_in_any_order_each_twice(short: None) -> None:
@@ -236,6 +265,7 @@ def test_two_weeks_of_a_rough_queue_give_the_cells_of_one_run_at_a_time(monkeypa
 
     Schedulers and workers are killed, and other workers begin in between.
     """
+    monkeypatch.setattr("tidetable.rollups.worker._CHAIN", 0.0)
     half_hours = replace(MINUTES, every=timedelta(minutes=30))
     chance, days = Random(11), 14
     worlds = []

@@ -1,5 +1,5 @@
-"""Checks of the tables of a whole stage: ``[api]``, ``[observability]``, ``[doors]``, ``[lifecycle]``, ``[storage]`` and
-``[archive]``.
+"""Checks of the tables of a whole stage: ``[api]``, ``[observability]``, ``[doors]``, ``[lifecycle]``, ``[work]``,
+``[storage]`` and ``[archive]``.
 """
 
 from __future__ import annotations
@@ -53,6 +53,8 @@ def check_stage(config: Config) -> Iterator[str]:
     for stream in config.streams.values():
         yield from _check_mappings(stream)
     yield from _check_lifecycle(config)
+    # AWS: the limits of MaximumConcurrency in the scaling of a mapping from SQS.
+    yield from check_bounds("work.workers", config.work.workers, 2, 1_000, " executions of a function at the same time")
     yield from _check_storage(config)
     yield from _check_lake_names(config)
     yield from check_keeping(config)

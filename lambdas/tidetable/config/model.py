@@ -16,6 +16,7 @@ from tidetable.config.stage import (
     Observability,
     Removal,
     StoragePolicy,
+    WorkPolicy,
 )
 from tidetable.config.stream import (
     ArchivePolicy,
@@ -151,6 +152,7 @@ class Config(Group, frozen=True, kw_only=True):
     api: ApiPolicy = ApiPolicy()
     observability: Observability = Observability()
     lifecycle: LifecyclePolicy = LifecyclePolicy()
+    work: WorkPolicy = WorkPolicy()
     storage: StoragePolicy = StoragePolicy()
     archive: Keeping = Keeping()
     doors: DoorsPolicy = DoorsPolicy()

@@ -1,4 +1,6 @@
-"""The tables of a whole stage: ``[api]``, ``[doors]``, ``[observability]``, ``[lifecycle]`` and ``[storage]``."""
+"""The tables of a whole stage: ``[api]``, ``[doors]``, ``[observability]``, ``[lifecycle]``, ``[work]`` and
+``[storage]``.
+"""
 
 from __future__ import annotations
 
@@ -124,6 +126,14 @@ class LifecyclePolicy(Group, frozen=True, kw_only=True):
     stagger: Duration = Duration(minutes=10)
     # AWS: 2,500 tables per account and Region, until a quota increase is granted.
     table_quota: int = 2_500
+
+
+class WorkPolicy(Group, frozen=True, kw_only=True):
+    """``[work]``: the work in the background. ``workers`` is the number of executions that work at the same time, of each
+    function that does such work.
+    """
+
+    workers: int = 5
 
 
 class StoragePolicy(Group, frozen=True, kw_only=True):

@@ -26,6 +26,8 @@ from tidetable.work.schedule import WorkQueue
 
 # The seconds of a run that a stream may use before the other streams had a turn. A bucket that was begun is finished.
 _SHARE = 60.0
+# The seconds for which a worker goes on with the items of a stream. Then the next message may be of another stream.
+_CHAIN = 60.0
 _SIZES = msgspec.json.Decoder(dict[str, int]).decode
 
 
@@ -141,14 +143,17 @@ def work_on_message(
     owner: str,
     length: timedelta,
 ) -> RefreshReport | None:
-    """Work on the item of a message, and send a message if its stream goes on; None while a former version works.
+    """Work on the item of a message, and on those with which its stream goes on; None while a former version works.
 
     A message may come twice, late, or for an item that has no work any more. The scheduler sends again what gets lost here.
     """
     if not shut_out_former(services, length):
         return None
     worker = RollupWorker(definitions, services, owner, length, services.work.list_pauses())
+    share = limit_time(_CHAIN, services.clock, services.remaining)
     following = worker.work_on(name)
+    while following is not None and share() > 0:
+        following = worker.work_on(following)
     if following is not None:
         queue.send([following])
     return worker.report

@@ -15,6 +15,8 @@ from typing import NamedTuple, Protocol
 
 # The name in a pause that means all streams.
 EVERY_STREAM = "*"
+# All kinds of work.
+KINDS = ("seal", "part", "sweep")
 
 
 class ItemName(NamedTuple):

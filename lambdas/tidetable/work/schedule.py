@@ -69,7 +69,7 @@ def wake_workers(
     for one in chosen:
         if one.name in accepted:
             work.mark_sent(one.item, now, now + RESENT, added=one.added)
-    waiting = [one.item.waiting for one in due if one.item.waiting is not None and not one.item.is_claimed(now)]
+    waiting = [one.item.waiting for one in due if one.item.waiting is not None]
     return WorkReport(
         due=len(due),
         running=sum(one.item.is_claimed(now) for one in due),
