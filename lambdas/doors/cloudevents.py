@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import re
 from base64 import b64encode
-from collections.abc import Mapping, Set
+from collections.abc import Callable, Mapping, Set
 from contextlib import suppress
+from functools import partial
 from hashlib import sha256
 from itertools import islice
 from typing import Any
 
 from doors.cloudevents_rules import PAYLOAD, decode_header, find_problem
-from doors.door import DoorAnswer, DoorRequest, Intake
+from doors.door import Door, DoorAnswer, DoorRequest, Intake
 from doors.reading import Limits, Reading, Row
 from doors.series import fit_name
 from tidetable.config import Stream
@@ -41,20 +42,19 @@ _CHARSETS = {
 ATTRIBUTES, VALUE, OBJECT = "ce", "value", "object"
 
 
-class CloudEventsDoor:
+class CloudEventsDoor(Door):
     """The door of CloudEvents. An event's place is its index.
 
     It answers 204 if all events are stored, 202 if some wait in the queue, otherwise with a problem that lists the
     refused events.
     """
 
-    def find_stream(self, request: DoorRequest) -> str:
-        return request.stream
-
     def read(self, request: DoorRequest, body: bytes, stream: Stream, limits: Limits) -> Reading:
         kind, headers = request.kind, request.headers
         if kind == _BATCH:
-            events = _decode_batch(request, body, limits.most)
+            events = _decode_body(request, body, partial(_decode_elements, most=limits.most))
+            if not isinstance(events, list):
+                raise refuse_request(400, "unparseable", "a batch of CloudEvents is a JSON array")
         elif kind == _STRUCTURED:
             events = [_decode_body(request, body)]
         elif kind.startswith("application/cloudevents"):
@@ -95,26 +95,19 @@ def make_consent_headers(headers: Mapping[str, str], rate: float) -> Mapping[str
     return {"WebHook-Allowed-Origin": origin, "WebHook-Allowed-Rate": str(max(int(rate * 60), 1))}
 
 
-def _decode_batch(request: DoorRequest, body: bytes, most: int) -> list[Any]:
-    """Decode the elements of a batch; ``Unreadable`` for an element that cannot be decoded."""
+def _decode_elements(text: str, most: int) -> Any:
+    """Decode a batch; ``Unreadable`` for an element that cannot be decoded. ValueError if the batch is not JSON."""
     try:
-        text = _decode_text(request, body)
-        try:
-            events = decode_json(text)
-        except ValueError:
-            if not text.lstrip().startswith("["):
-                raise
-            events = list(islice(read_elements(text), most + 1))
-    except ValueError as error:
-        raise refuse_request(400, "unparseable", f"the body is not JSON: {error}") from error
-    if not isinstance(events, list):
-        raise refuse_request(400, "unparseable", "a batch of CloudEvents is a JSON array")
-    return events
+        return decode_json(text)
+    except ValueError:
+        if not text.lstrip().startswith("["):
+            raise
+        return list(islice(read_elements(text), most + 1))
 
 
-def _decode_body(request: DoorRequest, body: bytes) -> Any:
+def _decode_body(request: DoorRequest, body: bytes, decode: Callable[[str], Any] = decode_json) -> Any:
     try:
-        return decode_json(_decode_text(request, body))
+        return decode(_decode_text(request, body))
     except ValueError as error:
         raise refuse_request(400, "unparseable", f"the body is not JSON: {error}") from error
 

@@ -77,8 +77,8 @@ class Door(Protocol):
     """A dialect: it finds a request's stream, reads its events, and makes the answers."""
 
     def find_stream(self, request: DoorRequest, /) -> str:
-        """Return the stream's name; ProblemError if the request does not name a stream."""
-        ...
+        """Return the stream's name, here that in the path; ProblemError if the request does not name a stream."""
+        return request.stream
 
     def read(self, request: DoorRequest, body: bytes, stream: Stream, limits: Limits, /) -> Reading:
         """Read the candidates in a decompressed body; ProblemError if the whole body is refused."""

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from doors.door import DoorAnswer, DoorRequest, Intake
+from doors.door import Door, DoorAnswer, DoorRequest, Intake
 from doors.reading import Limits, Reading, Row, describe_refusals
 from doors.series import fit_name
 from tidetable.config import Stream
@@ -48,14 +48,11 @@ class FirehoseDelivery(msgspec.Struct, rename="camel"):
     timestamp: int = 0
 
 
-class FirehoseDoor:
+class FirehoseDoor(Door):
     """The door of Firehose, which wants its request's id and a time in each answer.
 
     An event's place is the number of its record, from 0. A record may hold lines of JSON.
     """
-
-    def find_stream(self, request: DoorRequest) -> str:
-        return request.stream
 
     def read(self, _request: DoorRequest, body: bytes, stream: Stream, limits: Limits) -> Reading:
         try:

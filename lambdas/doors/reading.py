@@ -63,7 +63,12 @@ class Reading:
         ``what`` names the candidate in the reason. ``shared`` are the bytes that the event shares with others.
         ProblemError if the body has too many candidates, or if the shared bytes are too many.
         """
-        self.spend(shared)
+        self.shared += shared
+        if len(self.places) == self.limits.most:
+            raise refuse_too_many(self.limits.most)
+        if self.shared > GROWTH * self.limits.max_body:
+            detail = "the attributes of resources and scopes, repeated in each event, exceed the limit: send fewer points at once"
+            raise refuse_request(413, "too_large", detail)
         try:
             row = read(*values)
         except (ValueError, RecursionError) as error:
@@ -77,20 +82,11 @@ class Reading:
         self.batch.add_odd(Unreadable(reason))
         self.places.append(places)
 
-    def spend(self, shared: int) -> None:
-        """Count the shared bytes of one more candidate; ProblemError if it is one too many."""
-        self.shared += shared
-        if len(self.places) == self.limits.most:
-            raise refuse_too_many(self.limits.most)
-        if self.shared > GROWTH * self.limits.max_body:
-            detail = "the attributes of resources and scopes, repeated in each event, exceed the limit: send fewer points at once"
-            raise refuse_request(413, "too_large", detail)
-
     def list_refusals(self, rejections: Iterable[Rejection]) -> list[Refusal]:
         """Return the rejections of the candidates by place, in the order of the places."""
         return sorted(
             (
-                Refusal(place, rejection.code, rejection.detail, rejection.index in self.batch.odd)
+                Refusal(place, rejection.detail, rejection.index in self.batch.odd)
                 for rejection in rejections
                 for place in self.places[rejection.index]
             ),
@@ -103,7 +99,6 @@ class Refusal:
     """The reason why the candidate at a place is refused; ``malformed`` says that the candidate could not be read."""
 
     place: int
-    code: str
     detail: str
     malformed: bool
 
