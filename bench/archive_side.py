@@ -40,10 +40,10 @@ from tidetable.archive import Exporter, archive_period
 from tidetable.archive.ports import RawPage
 from tidetable.catalog import Entry, State
 from tidetable.events import Event
-from tidetable.packs import make_packs
 from tidetable.periods import Kind, find_containing
 
 encode_item = import_first("aws.dynamodb.wire", "aws.wire").encode_item
+make_packs = import_first("tests.worlds.packing", "tidetable.packs").make_packs
 SettledScan = import_first("aws.archive.unpack_packs", "aws.archive.settled").SettledScan
 _layouts = import_first("tidetable.layout", "tidetable.keys")
 _json = import_first("tidetable.exact_json", "tidetable.exact")

@@ -9,11 +9,11 @@ from decimal import Decimal
 import wiring
 from aws.dynamodb.catalog import LeanCatalog
 from aws.zstd import Zstd
+from tests.worlds.packing import make_packs
 from tidetable.catalog import Entry, State
 from tidetable.config import Stream, TableClass
 from tidetable.events import Event
 from tidetable.names import name_table
-from tidetable.packs import make_packs
 from tidetable.periods import find_containing
 from tidetable.ports import Put, TableSpec
 

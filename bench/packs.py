@@ -28,10 +28,11 @@ from tests.fakes.stage import Stage
 from tests.worlds.busy import START as BUSY_START
 from tests.worlds.busy import make_events, make_stage
 from tests.worlds.codec import to_wire
+from tests.worlds.packing import make_packs
 from tidetable.events import Event, Item
 from tidetable.exact_json import canonical_json, decode_json, encode_json
 from tidetable.layout import Layout, Packing
-from tidetable.packs import make_packs, open_item, walk_packs
+from tidetable.packs import open_item, walk_packs
 from tidetable.ports import Put
 from tidetable.query import parse_query, run_query
 from tidetable.times import from_text, to_text

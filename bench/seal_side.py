@@ -22,12 +22,12 @@ from tests.fakes import SEAL
 from tests.fakes.serial import Serial
 from tidetable.catalog import Entry, State
 from tidetable.config import parse
-from tidetable.packs import make_packs
 from tidetable.periods import Kind, find_containing
 from tidetable.query import Reader
 from tidetable.rollups.collect import collect_bucket
 
 Definition = import_first("tidetable.rollup_model.definition", "tidetable.rollups.definition").Definition
+make_packs = import_first("tests.worlds.packing", "tidetable.packs").make_packs
 STATS = ("count", "sum", "min", "max")
 
 

@@ -31,7 +31,6 @@ from tests.fakes.serial import Serial
 from tidetable.catalog import Entry, State
 from tidetable.config import parse
 from tidetable.events import Event
-from tidetable.packs import make_packs
 from tidetable.periods import Kind, find_containing
 from tidetable.query import Reader
 from tidetable.query.aggregates import find_aggregate, parse_aggregation
@@ -39,6 +38,7 @@ from tidetable.times import to_text
 
 LeanStore = import_first("aws.dynamodb.store", "aws.lean.store").LeanStore
 encode_item = import_first("aws.dynamodb.wire", "aws.wire").encode_item
+make_packs = import_first("tests.worlds.packing", "tidetable.packs").make_packs
 _json = import_first("tidetable.exact_json", "tidetable.exact")
 canonical_json, decode_json = _json.canonical_json, _json.decode_json
 Unpacker = import_first("tidetable.large.unpack", "tidetable.large.whole").Unpacker

@@ -13,6 +13,7 @@ from tests.fakes.bucket import FakeFormat
 from tests.fakes.noise import noise
 from tests.fakes.stage import Stage
 from tests.worlds.killed import killed_after_every_change
+from tests.worlds.packing import make_packs
 from tests.worlds.places import stored_place
 from tidetable.archive import Manifest, archive_period
 from tidetable.archive.manifest import make_manifest_key
@@ -20,7 +21,6 @@ from tidetable.batch import decode_data
 from tidetable.catalog import Entry, State
 from tidetable.errors import ArchiveFailed
 from tidetable.events import Event
-from tidetable.packs import make_packs
 from tidetable.ports import Put
 from tidetable.query import parse_query, run_query
 from tidetable.times import from_text, to_text

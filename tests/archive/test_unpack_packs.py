@@ -16,11 +16,11 @@ from aws.zstd import Zstd
 from tests.packs.history import REQUEST, History
 from tests.worlds.busy import START, make_stage
 from tests.worlds.busy import make_events as make_busy_events
+from tests.worlds.packing import make_packs
 from tidetable.archive.ports import RawPage, Source
 from tidetable.errors import TableThrottled
 from tidetable.events import Event
 from tidetable.layout import Layout, Packing
-from tidetable.packs import make_packs
 
 NOON = datetime(2026, 3, 15, 12, tzinfo=UTC)
 LAYOUT = Layout("series", 2, "id", pack=Packing(60, 65_536))

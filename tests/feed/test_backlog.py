@@ -11,9 +11,9 @@ from botocore.exceptions import ClientError
 
 from aws.zstd import Zstd
 from tests.worlds.feeds import NOW, ONE, PACKED, TABLE, FeedWorld, fail
+from tests.worlds.packing import make_packs
 from tidetable.errors import Outage, StoreUnavailable, TableMissing, TableThrottled
 from tidetable.events import Event
-from tidetable.packs import make_packs
 
 ERRORS = [
     StoreUnavailable(Outage.NO_ANSWER, "no answer"),

@@ -9,13 +9,13 @@ import pytest
 from aws.zstd import Zstd
 from tests.fakes import FakeStore, FakeValues, unpacker
 from tests.fakes.catalog import FakeCatalog
+from tests.worlds.packing import make_packs
 from tidetable.catalog import Entry, State
 from tidetable.conditions import Condition
 from tidetable.errors import ValueMissing
 from tidetable.events import Event
 from tidetable.feed import ChangeReader, StreamRecord
 from tidetable.layout import Key, Layout, Packing, Ref
-from tidetable.packs import make_packs
 from tidetable.periods import Kind, find_containing
 from tidetable.ports import Blob
 

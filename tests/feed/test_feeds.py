@@ -18,6 +18,7 @@ from tests.fakes import FakeStore, FakeValues, unpacker
 from tests.fakes.catalog import FakeCatalog
 from tests.fakes.clock import FakeClock
 from tests.worlds.codec import to_wire
+from tests.worlds.packing import make_packs
 from tidetable.catalog import Entry, State
 from tidetable.config import parse
 from tidetable.errors import BadInvocation, ChangesRefused, NotReady
@@ -26,7 +27,6 @@ from tidetable.feed import StreamRecord
 from tidetable.feed.feeds import Feeds
 from tidetable.feed.targets import FeedMessage
 from tidetable.layout import Layout, Packing, Ref
-from tidetable.packs import make_packs
 from tidetable.periods import Kind, find_containing
 from wiring_upkeep import Upkeep
 

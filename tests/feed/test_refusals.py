@@ -12,10 +12,10 @@ from botocore.exceptions import ClientError
 
 from aws.zstd import Zstd
 from tests.worlds.feeds import NOW, ONE, PACKED, TWO, FeedTarget, FeedWorld, accept, fail, refuse, refuse_whole
+from tests.worlds.packing import make_packs
 from tidetable.errors import ChangesRefused, TargetBusy
 from tidetable.events import Event
 from tidetable.feed.targets import FeedMessage
-from tidetable.packs import make_packs
 
 DOWN = [TimeoutError("no answer"), TargetBusy("throttled", range(4)), ClientError({"Error": {"Code": "500"}}, "Invoke")]
 

@@ -14,11 +14,12 @@ from tests.fakes import FakeStore, FakeValues, unpacker
 from tests.fakes.catalog import FakeCatalog
 from tests.fakes.stage import Stage
 from tests.worlds.large import NOON, ask, built, event, send
+from tests.worlds.packing import make_packs
 from tidetable.catalog import Entry, State
 from tidetable.events import Event, Item
 from tidetable.feed import Change, ChangeReader, StreamRecord
 from tidetable.layout import Layout, Packing
-from tidetable.packs import make_packs, open_item
+from tidetable.packs import open_item
 from tidetable.packs.walk import Walk
 from tidetable.periods import Kind, find_containing
 from tidetable.ports import Guarded, Put

@@ -6,9 +6,9 @@ import pytest
 
 from aws.zstd import Zstd
 from tests.worlds.feeds import NOW, ONE, PACKED, TABLE, TWO, FeedTarget, FeedWorld, accept, fail, refuse
+from tests.worlds.packing import make_packs
 from tidetable.errors import NotReady, Outage, StoreUnavailable
 from tidetable.events import Event
-from tidetable.packs import make_packs
 
 
 def test_a_record_that_could_not_be_read_is_read_again_by_a_replay() -> None:

@@ -10,9 +10,9 @@ from typing import Any
 from hypothesis import strategies as st
 
 from tests.packs.table import NOON, ZSTD, PackTable
+from tests.worlds.packing import make_packs
 from tidetable.events import Event
 from tidetable.layout import Layout
-from tidetable.packs import make_packs
 
 SPAN = 60
 # Times around the edges of the span and of a bucket; instants repeat often.

@@ -8,10 +8,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from aws.zstd import Zstd
+from tests.worlds.packing import make_packs
 from tidetable.events import Event, Item
 from tidetable.exact_json import canonical_lines
 from tidetable.layout import Layout, Packing
-from tidetable.packs import OpenedItem, Settled, make_packs, open_item, walk_packs
+from tidetable.packs import OpenedItem, Settled, open_item, walk_packs
 from tidetable.packs.numbers import settle_lines
 
 NOON = datetime(2026, 3, 5, 12, tzinfo=UTC)

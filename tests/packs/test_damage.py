@@ -9,11 +9,12 @@ import pytest
 
 from aws.zstd import Zstd
 from tests.packs.table import write_lines
+from tests.worlds.packing import make_packs
 from tidetable.events import Event
 from tidetable.exact_json import decode_json
 from tidetable.ingest.verdicts import hash_content
 from tidetable.layout import Layout, Packing
-from tidetable.packs import make_packs, open_item
+from tidetable.packs import open_item
 from tidetable.packs.body import DamagedPack, decode_body, encode_body
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)

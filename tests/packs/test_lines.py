@@ -7,12 +7,13 @@ from msgspec import Raw
 
 from tests.ingest.streams import NOW, QUAKES
 from tests.packs.table import TIMELY, ZSTD, event, write_lines
+from tests.worlds.packing import make_packs
 from tidetable.ingest.batches import SentBatch, check_batch
 from tidetable.ingest.bodies import Sent
 from tidetable.ingest.context import RequestContext, StreamRules
 from tidetable.ingest.verdicts import hash_content
 from tidetable.layout import Layout
-from tidetable.packs import encode_body, make_packs, open_item, walk_packs
+from tidetable.packs import encode_body, open_item, walk_packs
 from tidetable.window import Window
 
 TIME = "2026-03-05T12:00:00.000000Z"

@@ -10,12 +10,13 @@ import pytest
 from strict.units import measure_item
 from tests.packs.table import NOON, SERIAL, SPREAD, TIMELY, ZSTD, PackTable, event
 from tests.worlds.codec import to_wire
+from tests.worlds.packing import make_packs
 from tidetable.batch import Batch
 from tidetable.events import Event
 from tidetable.forms.choose import choose_form
 from tidetable.layout import Layout, Packing
 from tidetable.layout.pack import parse_address
-from tidetable.packs import PackSet, decode_body, make_packs, open_item
+from tidetable.packs import PackSet, decode_body, open_item
 from tidetable.ports import Put
 
 

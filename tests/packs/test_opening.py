@@ -8,10 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.packs.table import NOON, TIMELY, ZSTD, event
+from tests.worlds.packing import make_packs
 from tests.worlds.places import stored_time
 from tidetable.forms.packed import open_item as open_columns
 from tidetable.layout.pack import PackName, hash_body, make_pack_key
-from tidetable.packs import OpenedItem, make_packs, open_item
+from tidetable.packs import OpenedItem, open_item
 from tidetable.packs.items import pack_item
 
 _DATA = st.dictionaries(st.sampled_from(["a", "c"]), st.one_of(st.integers(0, 3), st.text(max_size=3)), max_size=2)

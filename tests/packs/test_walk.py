@@ -5,9 +5,10 @@ from itertools import islice
 import pytest
 
 from tests.packs.table import NOON, SERIAL, TIMELY, ZSTD, PackTable, event, rows
+from tests.worlds.packing import make_packs
 from tidetable.events import Event
 from tidetable.layout.pack import find_key_range
-from tidetable.packs import OpenedItem, Walk, make_packs, open_item, walk_packs
+from tidetable.packs import OpenedItem, Walk, open_item, walk_packs
 from tidetable.times import EPOCH, to_text
 
 BUCKET = "2026-03-05T12:00:00.000000Z"

@@ -13,8 +13,8 @@ from aws.zstd import Zstd
 from strict.replica import LaggingEngine
 from tests.fakes.stage import Stage
 from tests.worlds.codec import to_wire
+from tests.worlds.packing import make_packs
 from tidetable.events import Event
-from tidetable.packs import make_packs
 
 START = datetime(2026, 3, 1, 1, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)

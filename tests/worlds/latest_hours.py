@@ -8,11 +8,11 @@ from aws.sketches import DDSketches
 from aws.zstd import Zstd
 from tests.fakes import SEAL, FakeArchive, FakeCatalog, FakeStore, FakeValues, unpacker
 from tests.fakes.serial import Serial
+from tests.worlds.packing import make_packs
 from tidetable.catalog import Entry, State
 from tidetable.config import Stream, parse
 from tidetable.events import Event
 from tidetable.layout import Key, Layout
-from tidetable.packs import make_packs
 from tidetable.periods import Kind, find_containing
 from tidetable.query import Reader, find_latest
 

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from aws.zstd import Zstd
 from tests.query.positions import find_position
+from tests.worlds.packing import make_packs
 from tidetable.events import Event, Item
 from tidetable.layout import Layout
-from tidetable.packs import make_packs
 
 
 class Copy(NamedTuple):

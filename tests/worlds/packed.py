@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 from aws.zstd import Zstd
 from tests.query.positions import find_position
 from tests.worlds.days import Days
+from tests.worlds.packing import make_packs
 from tidetable.config import Stream, parse
 from tidetable.events import Event, Item
 from tidetable.layout import Key, Layout, Packing
-from tidetable.packs import make_packs
 from tidetable.periods import Kind, find_containing
 
 START = datetime(2026, 3, 1, tzinfo=UTC)

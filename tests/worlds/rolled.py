@@ -18,13 +18,13 @@ from tests.fakes.archive import FakeArchiver
 from tests.fakes.rollups import FakeRollups
 from tests.fakes.serial import Serial
 from tests.fakes.work import FakeWork
+from tests.worlds.packing import make_packs
 from tidetable.catalog import ArchiveFacts, Entry, GapReason, State
 from tidetable.config import Stream, parse
 from tidetable.events import Event
 from tidetable.exact_json import encode_json
 from tidetable.ingest.series_index import SeriesIndex
 from tidetable.layout import Key, Layout, Packing
-from tidetable.packs import make_packs
 from tidetable.periods import Kind, find_containing
 from tidetable.ports import Guarded, Mark, Noting, Put, Transacted
 from tidetable.query import Reader

@@ -7,7 +7,7 @@ are in ``layout/pack.py``.
 from tidetable.packs.body import DamagedPack, PackColumns, decode_body, encode_body
 from tidetable.packs.first import FirstEvents
 from tidetable.packs.items import OpenedItem, open_item
-from tidetable.packs.making import PackSet, make_packs, pack_batch
+from tidetable.packs.making import PackSet, pack_batch
 from tidetable.packs.walk import Settled, Walk, WalkedRun, walk_packs
 
 __all__ = [
@@ -21,7 +21,6 @@ __all__ = [
     "Walk",
     "decode_body",
     "encode_body",
-    "make_packs",
     "open_item",
     "pack_batch",
     "walk_packs",

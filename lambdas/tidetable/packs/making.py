@@ -46,17 +46,6 @@ class PackSet(msgspec.Struct):
     alone: list[int] = []
 
 
-def make_packs(items: Sequence[Item], layout: Layout, compressor: Compressor) -> PackSet:
-    """Make packs of events of one period. The events come as plain items of the layout.
-
-    ``at`` may differ from item to item, as it does in an archive. Of several items with the same key, the last counts.
-    """
-    names = [layout.read_names(item) for item in items]
-    times, series, ids = ([name[column] for name in names] for column in range(3))
-    ats = [int(item.get("at", 0)) for item in items]
-    return pack_batch(Batch(times, series, ids, [item["data"] for item in items], ats), layout, compressor)
-
-
 def pack_batch(batch: Batch, layout: Layout, compressor: Compressor) -> PackSet:
     """Make packs of the events of a batch, which are of one period."""
     if layout.pack is None:
