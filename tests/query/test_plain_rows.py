@@ -50,7 +50,7 @@ def make_rows(layout: Layout, events: Named) -> Rows:
 @given(st.sampled_from([BY_TIME, BY_SERIES]), _EVENTS)
 def test_the_pieces_of_rows_are_the_events_and_their_size_is_bounded_closely(layout: Layout, events: Named) -> None:
     rows = make_rows(layout, events)
-    whole = "".join(rows.list_pieces())
+    whole = rows.join_texts()
     assert json.loads(f"[{whole}]") == [
         {
             "series": series,

@@ -104,7 +104,7 @@ def test_a_range_reads_its_share_and_a_little_more(count: int, ranges: int, each
 def make_range(waiting: int, *, more: bool) -> _Range:
     """A range whose last read had the limit 10, with some items that wait."""
     places = [f"{number:04d}" for number in range(waiting)]
-    waiting_items = PlacedColumns(places, places, places, places)
+    waiting_items = PlacedColumns(places, places, places)
     return _Range(KeyRange("t", "p", "", "~"), 10, more, waiting=waiting_items)
 
 

@@ -188,5 +188,5 @@ def test_an_earlier_version_is_shown_with_its_own_cold_field() -> None:
 @pytest.mark.parametrize("series", ['a"b', "a\\b", "a\nb", "é"])
 def test_a_name_that_json_escapes_is_escaped_although_it_is_in_the_partition_key_alone(series: str) -> None:
     rows = Rows(PLAIN, [f"{series}#0"], ["2026-03-05T12:00:00.000000Z#1"], ["{}"])
-    event = json.loads("".join(rows.list_pieces()))
+    event = json.loads(rows.join_texts())
     assert (event["series"], event["id"], event["time"]) == (series, "1", "2026-03-05T12:00:00.000000Z")

@@ -42,7 +42,7 @@ def gather_events(
         while due:
             for page in answers:
                 for entry in _place_items(page, scan, names):
-                    if scan.holds(entry[0], after, ascending=ascending):
+                    if scan.holds(entry[-1], after, ascending=ascending):
                         nearest.add(entry)
             due = [
                 RangeRead(keys.follow(page), limit)
@@ -53,10 +53,10 @@ def gather_events(
                 check_time()
                 answers = list(fetch(due))
         entries = nearest.list_entries()
-        yield Merged(PlacedColumns.of(entries), entries[-1][0] if nearest.cut else None)
+        after = entries[-1][-1] if nearest.cut else None
+        yield Merged(PlacedColumns.of(entries), after)
         if not nearest.cut:
             return
-        after = entries[-1][0]
         check_time()
         pages = fetch(reads)
 
@@ -67,7 +67,7 @@ def _place_items(page: Page, scan: GatherScan, names: NameConditions) -> Iterato
     for item in page.items:
         pk, sk = item["pk"], item["sk"]
         if names == ANY or names.hold(*names_of(pk, sk)[1:]):
-            yield skip_levels(item[attribute], levels), pk, sk, item
+            yield pk, sk, item, skip_levels(item[attribute], levels)
 
 
 class Nearest:
@@ -86,12 +86,12 @@ class Nearest:
 
     def add(self, entry: Placed) -> None:
         """Keep an event, unless there are enough nearer events."""
-        place, edge = entry[0], self._edge
+        (pk, sk, item, place), edge = entry, self._edge
         if edge is not None and not (place < edge if self._ascending else place > edge):
             return
-        key = entry[1], entry[2]
+        key = pk, sk
         known = self._entries.get(key)
-        size = count_item_bytes(entry[3])  # type: ignore[arg-type]
+        size = count_item_bytes(item)  # type: ignore[arg-type]
         self._entries[key] = entry, size
         self._size += size - (0 if known is None else known[1])
         if self._size > 2 * KEPT_BYTES:
@@ -104,17 +104,17 @@ class Nearest:
         return self._order_events()
 
     def _order_events(self) -> list[Placed]:
-        return sorted((entry for entry, _ in self._entries.values()), key=itemgetter(0), reverse=not self._ascending)
+        return sorted((entry for entry, _ in self._entries.values()), key=itemgetter(-1), reverse=not self._ascending)
 
     def _drop_farthest(self) -> None:
         """Drop the farthest events until the others fit. ``add`` calls this only at twice the limit, so it is rare."""
         ordered, size, count = self._order_events(), 0, 0
         for entry in ordered:
-            size += self._entries[entry[1], entry[2]][1]
+            size += self._entries[entry[:2]][1]
             if count and size > KEPT_BYTES:
                 break
             count += 1
         if count < len(ordered):
-            self.cut, self._edge = True, ordered[count][0]
+            self.cut, self._edge = True, ordered[count][-1]
         for entry in ordered[count:]:
-            self._size -= self._entries.pop((entry[1], entry[2]))[1]
+            self._size -= self._entries.pop(entry[:2])[1]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain, compress
+from itertools import compress
 from math import ceil, sqrt
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -23,9 +23,8 @@ from tidetable.query.ranges import RangeProgress
 
 # A query costs at least half a unit, and reads up to four events of 1 KB for that.
 LEAST_READ = 4
-# An item of a scan: its sort key in the order of the scan, then, as in ``ItemColumns``, its partition key, its sort key
-# in the table and its content.
-Placed = tuple[Any, str, str, str | Item]
+# An item of a scan: its partition key, its sort key in the table and its content, as in ``ItemColumns``, and its place.
+Placed = tuple[str, str, str | Item, Any]
 
 Fetch = Callable[[Sequence[RangeRead]], Sequence[Page]]
 
@@ -37,15 +36,21 @@ def compute_share(count: int, ranges: int) -> int:
 
 
 class PlacedColumns(NamedTuple):
-    """Items of a scan in order, as columns: their sort keys in the order of the scan, and the columns of ``ItemColumns``.
+    """Items of a scan in order, as columns: those of ``ItemColumns``, and the items' places in the order of the scan.
 
-    Whole columns are cut, joined and sorted, because a tuple for each item takes twice the time of all that.
+    There are no ``places`` if the sort keys are in this order. Whole columns are cut, joined and sorted, because a tuple
+    for each item takes twice the time of all that.
     """
 
-    order: Sequence[Any] = ()
     pks: Sequence[str] = ()
     sks: Sequence[str] = ()
     contents: Sequence[str | Item] = ()
+    places: Sequence[Any] = ()
+
+    @property
+    def order(self) -> Sequence[Any]:
+        """What the items are in the order of."""
+        return self.places or self.sks
 
     @classmethod
     def of(cls, entries: Iterable[Placed]) -> PlacedColumns:
@@ -77,9 +82,10 @@ class _Range(RangeProgress):
         has_places = self.of_series or (index is not None and bool(index.levels))
         pks, sks, contents = page.columns
         if sks:
-            keys: Sequence[Any] = sks if attribute == "sk" else [item[attribute] for item in page.items]
-            order = list(map(self._find_place, keys)) if has_places else keys
-            added = PlacedColumns(order, pks, sks, contents)
+            places: Sequence[Any] = () if attribute == "sk" else [item[attribute] for item in page.items]
+            if has_places:
+                places = list(map(self._find_place, places or sks))
+            added = PlacedColumns(pks, sks, contents, places)
             self.waiting = join_runs([self.waiting, added]) if self.waiting.sks else added
         if has_places and page.last is not None:
             self.edge = self._find_place(self.edge)
@@ -105,7 +111,11 @@ class _Range(RangeProgress):
 
 def join_runs(runs: Sequence[PlacedColumns]) -> PlacedColumns:
     """Put the items of some runs one after the other."""
-    return PlacedColumns._make([list(chain.from_iterable(columns)) for columns in zip(*runs, strict=True)])
+    columns: tuple[list[Any], ...] = [], [], [], []
+    for run in runs:
+        for column, added in zip(columns, run, strict=True):
+            column.extend(added)
+    return PlacedColumns(*columns)
 
 
 def sort_runs(runs: Sequence[PlacedColumns], *, ascending: bool) -> PlacedColumns:
@@ -114,8 +124,8 @@ def sort_runs(runs: Sequence[PlacedColumns], *, ascending: bool) -> PlacedColumn
         return runs[0] if runs else PlacedColumns()
     joined = join_runs(runs)
     # Python's sort is very fast for runs that are sorted already.
-    pick = itemgetter(*sorted(range(len(joined.order)), key=joined.order.__getitem__, reverse=not ascending))
-    return PlacedColumns._make(map(pick, joined))
+    pick = itemgetter(*sorted(range(len(joined.sks)), key=joined.order.__getitem__, reverse=not ascending))
+    return PlacedColumns(*[pick(column) for column in joined if column])
 
 
 def choose_waited(ranges: Sequence[_Range], choose_limit: Callable[[int, int, int], int]) -> Sequence[_Range]:

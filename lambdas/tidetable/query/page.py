@@ -207,10 +207,7 @@ class Events(Answer):
         return type_events("".join(self.list_pieces()), self.declared, self.projection)
 
     def list_pieces(self) -> list[str]:
-        pieces: list[str] = []
-        for rows in self.rows:
-            pieces += ("," if pieces else "", *rows.list_pieces())
-        return pieces
+        return [piece for rows in self.rows for piece in (",", rows.join_texts())][1:]
 
     def cut_to(self, count: int) -> Events | None:
         """Cut the answer to its first events. An event and its earlier versions are never separated."""

@@ -126,7 +126,7 @@ class Rows(msgspec.Struct):
     sks: Sequence[str]
     contents: Sequence[Any]
     _keys: JoinedKeys | None = None
-    _pieces: list[str] | None = None
+    _text: str | None = None
 
     @classmethod
     def of_rows(cls, rows: Sequence[Row], entry: Entry) -> Rows:
@@ -177,7 +177,7 @@ class Rows(msgspec.Struct):
 
     def measure_size(self) -> int:
         """Return the greatest number of bytes that all events together take in an answer."""
-        return count_escaped_bytes("".join(self.list_pieces()))
+        return count_escaped_bytes(self.join_texts())
 
     def measure_sizes(self) -> list[int]:
         """Return, for each event, the greatest number of bytes that it takes in an answer."""
@@ -185,17 +185,20 @@ class Rows(msgspec.Struct):
 
     def list_texts(self) -> list[str]:
         """Return the events as JSON objects, each newest version before its earlier versions. Rows must be complete."""
-        pieces, next_start = self.list_pieces(), "," + _START
+        pieces, next_start = self._list_pieces(), "," + _START
         return [
             "".join([_START, *pieces[start + 1 : start + _PIECES], pieces[start + _PIECES].removesuffix(next_start)])
             for start in range(0, len(pieces) - 1, _PIECES)
         ]
 
-    def list_pieces(self) -> list[str]:
-        """Return pieces of text that together are the objects of ``list_texts``, with commas between them."""
-        if self._pieces is None:
-            self._pieces = _make_pieces(self.entry, self.pks, self.sks, self.contents, self._join_keys())
-        return self._pieces
+    def join_texts(self) -> str:
+        """Return the objects of ``list_texts``, with commas between them, as one text, which is made once."""
+        if self._text is None:
+            self._text = "".join(self._list_pieces())
+        return self._text
+
+    def _list_pieces(self) -> list[str]:
+        return _make_pieces(self.entry, self.pks, self.sks, self.contents, self._join_keys())
 
     def _join_keys(self) -> JoinedKeys:
         if self._keys is None:
@@ -230,15 +233,14 @@ class _RowColumns(Rows):
     def measure_sizes(self) -> list[int]:
         return [row.measure_size() for row in self.rows]
 
-    def list_pieces(self) -> list[str]:
-        if self._pieces is None:
-            rows = [version for row in self.rows for version in (row, *row.earlier)]
-            pks, sks = [row.item["pk"] for row in rows], [row.sk for row in rows]
-            texts = [row.write_text() for row in rows]
-            self._pieces = _make_pieces(self.entry, pks, sks, texts, JoinedKeys.of(sks))
-            for number, row in enumerate(rows, 1):
-                self._pieces[number * _PIECES] = f'"{row.write_members()}{self._pieces[number * _PIECES][1:]}'
-        return self._pieces
+    def _list_pieces(self) -> list[str]:
+        rows = [version for row in self.rows for version in (row, *row.earlier)]
+        pks, sks = [row.item["pk"] for row in rows], [row.sk for row in rows]
+        texts = [row.write_text() for row in rows]
+        pieces = _make_pieces(self.entry, pks, sks, texts, JoinedKeys.of(sks))
+        for number, row in enumerate(rows, 1):
+            pieces[number * _PIECES] = f'"{row.write_members()}{pieces[number * _PIECES][1:]}'
+        return pieces
 
 
 def _make_pieces(

@@ -149,8 +149,8 @@ class TableReader(msgspec.Struct):
         names = ANY if query.names == ANY else scan.find_names_left(query)
         session.note_source(scan)
         work.demand.filtered = names != ANY or bool(scan.conditions)
-        for (_, pks, sks, contents), last in self._merge(pages, names):
-            columns = ItemColumns(pks, sks, contents)
+        for placed, last in self._merge(pages, names):
+            columns = ItemColumns(*placed[:3])
             rows: Iterable[Rows]
             if columns.are_text:
                 # DynamoDB has filtered the events whose data is text.
@@ -174,7 +174,7 @@ class TableReader(msgspec.Struct):
             return merged
         names_of = scan.entry.layout.parse_names
         return (
-            Merged(placed.where([names.hold(*names_of(*key)[1:]) for key in zip(*placed[1:3], strict=True)]), edge)
+            Merged(placed.where([names.hold(*names_of(*key)[1:]) for key in zip(*placed[:2], strict=True)]), edge)
             for placed, edge in merged
         )
 
@@ -196,10 +196,10 @@ class IndexReader(TableReader):
         scan = self.scan
         for placed, edge in merged:
             if not scan.fetches and (len(scan.partitions) > 1 or len(scan.heads) > 1):
-                placed = PlacedColumns.of({entry[1:3]: entry for entry in zip(*placed, strict=True)}.values())
+                placed = PlacedColumns.of({entry[:2]: entry for entry in zip(*placed, strict=True)}.values())
             while scan.fetches and len(placed.sks) > (count := self.work.demand.count):
                 # The table decides which of an event's two entries is the present entry, so both are fetched at once.
-                one, other = zip(*placed.cut(count - 1, count + 1)[1:3], strict=True)
+                one, other = zip(*placed.cut(count - 1, count + 1)[:2], strict=True)
                 count += one == other
                 yield Merged(placed.cut(0, count), placed.order[count - 1])
                 placed = placed.cut(count)
