@@ -126,8 +126,8 @@ def test_a_gathered_range_is_read_in_whole_pages_and_kept_up_to_16_mb() -> None:
     for count, kept in ((15, 15), (16, 15), (40, 15)):
         nearest = Nearest(ascending=True)
         for number in range(count):
-            nearest.add((f"{number:02d}", "p", f"{number:02d}", {"data": {"x": text}}))
-        assert ([place for place, *_ in nearest.list_entries()], nearest.cut) == (
+            nearest.add(("p", f"{number:02d}", {"data": {"x": text}}, f"{number:02d}"))
+        assert ([place for *_, place in nearest.list_entries()], nearest.cut) == (
             [f"{number:02d}" for number in range(kept)],
             kept < count,
         )

@@ -16,7 +16,7 @@ from tidetable.query import parse_query, run_query
 from tidetable.query.aggregates import find_aggregate, parse_aggregation
 from tidetable.query.listings import find_listing, parse_fields
 from tidetable.query.lookups import LookupTable
-from tidetable.query.packs import oldest_first, walk
+from tidetable.query.packs import opening, walk
 from tidetable.query.packs.scan import PackScan
 from tidetable.query.packs.walk import find_newest
 from tidetable.query.page import Events
@@ -105,7 +105,7 @@ def test_the_oldest_events_are_refused_if_their_span_takes_too_long(
 ) -> None:
     """Without time, a page looks at 600 packs and opens 21 of them, unless fewer may be taken."""
     assert ask(crowded, lambda: 0.0, order="asc", limit="100").count == 100
-    monkeypatch.setattr(oldest_first, "_TAKEN_ANYWAY", 500)
+    monkeypatch.setattr(opening, "_TAKEN_ANYWAY", 500)
     with pytest.raises(ProblemError) as error:
         ask(crowded, lambda: 0.0, order="asc", limit="100")
     assert (error.value.problem.status, error.value.problem.code) == (422, "too_much")
@@ -205,7 +205,7 @@ def test_the_latest_event_of_a_busy_series_is_refused_rather_than_missed(monkeyp
     scan = PackScan.of(entry, START - timedelta(seconds=1), START, [entry.layout.name_partition(START, "")])
     reader = stage.reader()
     session = ReadSession(reader, lambda: 0.0)
-    monkeypatch.setattr(walk, "_TAKEN_ANYWAY", 20)
+    monkeypatch.setattr(opening, "_TAKEN_ANYWAY", 20)
     with pytest.raises(OutOfTime):
         list(find_newest([(scan, ["s"])], session, consistent=True))
     assert list(find_newest([(scan, ["s"])], ReadSession(reader), consistent=True)) == [("s", (None, False))]

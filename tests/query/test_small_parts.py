@@ -49,16 +49,16 @@ def entry(day: int = 0, layout: Layout = LAYOUT, kind: Kind = Kind.DAY, state: S
 
 def placed(place: str, id: str = "1", size: int = 0) -> Any:
     item = {"pk": "p", "sk": id, "data": {"x": "y" * size}}
-    return place, "p", id, item
+    return "p", id, item, place
 
 
 def test_an_event_under_two_values_is_kept_once_and_takes_the_room_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    one: Any = placed("5")[3]
+    one: Any = placed("5")[2]
     monkeypatch.setattr(gathering, "KEPT_BYTES", count_item_bytes(one) + 1)
     nearest = Nearest(ascending=True)
     for place in ("5", "6", "5", "4"):
         nearest.add(placed(place))
-    assert [kept[0] for kept in nearest.list_entries()] == ["4"]
+    assert [kept[-1] for kept in nearest.list_entries()] == ["4"]
     assert not nearest.cut
 
 
@@ -70,21 +70,21 @@ def test_the_first_event_is_kept_whatever_it_takes(
     nearest = Nearest(ascending=ascending)
     for place in ("2", "1", "3"):
         nearest.add(placed(place, place, 500))
-    assert ([own[0] for own in nearest.list_entries()], nearest.cut) == (kept, True)
+    assert ([own[-1] for own in nearest.list_entries()], nearest.cut) == (kept, True)
     alone = Nearest(ascending=ascending)
     alone.add(placed("2", "2", 500))
-    assert ([own[0] for own in alone.list_entries()], alone.cut) == (["2"], False)
+    assert ([own[-1] for own in alone.list_entries()], alone.cut) == (["2"], False)
 
 
 def test_after_a_cut_the_kept_events_still_count(monkeypatch: pytest.MonkeyPatch) -> None:
     """Events come from the farthest on. There is room for five, and the first cut is at more than ten."""
-    size = count_item_bytes(placed("10", "10", 500)[3])
+    size = count_item_bytes(placed("10", "10", 500)[2])
     monkeypatch.setattr(gathering, "KEPT_BYTES", 5 * size)
     nearest = Nearest(ascending=True)
     for number in range(40, 25, -1):
         nearest.add(placed(str(number), str(number), 500))
         assert len(vars(nearest)["_entries"]) <= 10, "memory holds at most twice the limit"
-    assert ([own[0] for own in nearest.list_entries()], nearest.cut) == (["26", "27", "28", "29", "30"], True)
+    assert ([own[-1] for own in nearest.list_entries()], nearest.cut) == (["26", "27", "28", "29", "30"], True)
 
 
 def test_nothing_behind_an_event_that_was_left_out_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,7 +93,7 @@ def test_nothing_behind_an_event_that_was_left_out_is_kept(monkeypatch: pytest.M
     nearest = Nearest(ascending=True)
     for place, size in (("1", 300), ("2", 300), ("5", 1_500), ("9", 10), ("0", 10)):
         nearest.add(placed(place, place, size))
-    assert ([own[0] for own in nearest.list_entries()], nearest.cut) == (["0", "1", "2"], True)
+    assert ([own[-1] for own in nearest.list_entries()], nearest.cut) == (["0", "1", "2"], True)
 
 
 def test_ranges_are_read_again_for_what_did_not_fit_and_the_time_is_looked_at_before(

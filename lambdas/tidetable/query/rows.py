@@ -7,7 +7,7 @@ same JSON.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from json.encoder import encode_basestring as quote_name
 from typing import Any, NamedTuple
@@ -170,7 +170,7 @@ class Rows(msgspec.Struct):
         if not (data.isascii() and keys.text.isascii() and keys.plain and is_plain("".join(pks))):
             return self.measure_size()
         # Names are in the keys. A ref has a head and, in Base64, the sort key with its frame.
-        heads = max([len(encode_ref_head(entry.stream, entry.period.label, pk)) for pk in pks], default=0)
+        heads = max(map(len, _encode_heads(entry, pks).values()), default=0)
         series = max(map(len, pks), default=0) if entry.layout.partition_by == "series" else 0
         names = len(self.sks) * (_PLAIN_FRAME_BYTES + series + heads) + len(keys.text) * 7 // 3
         return names + count_escaped_bytes(data)
@@ -253,7 +253,7 @@ def _make_pieces(
     layout, count = entry.layout, len(sks)
     if not count:
         return []
-    heads = {pk: f',"ref":"{encode_ref_head(entry.stream, entry.period.label, pk)}' for pk in set(pks)}
+    heads = {pk: f',"ref":"{head}' for pk, head in _encode_heads(entry, set(pks)).items()}
     times, series, ids = layout.parse_columns(pks, sks, keys.text)
     if not (keys.plain and is_plain("".join(heads))):
         series, ids = [[quote_name(name)[1:-1] for name in names] for names in (series, ids)]
@@ -267,6 +267,12 @@ def _make_pieces(
     pieces[8::_PIECES] = map(heads.__getitem__, pks)
     pieces[9::_PIECES] = encode_ref_tails(sks, plain=keys.plain and keys.text.isascii())
     return pieces
+
+
+def _encode_heads(entry: Entry, pks: Iterable[str]) -> dict[str, str]:
+    """Encode the beginnings of the refs of partitions."""
+    label = entry.period.label
+    return {pk: encode_ref_head(entry.stream, label, pk) for pk in pks}
 
 
 def count_escaped_bytes(text: str) -> int:

@@ -25,6 +25,7 @@ from tidetable.query.packs.opening import PackOpener, find_oldest
 from tidetable.query.packs.scan import PackScan
 from tidetable.query.ranges import RangeProgress
 from tidetable.query.session import ReadSession
+from tidetable.query.units import OutOfTime
 from tidetable.query.waves import AT_ONCE, measure_item
 from tidetable.times import MOMENT, TEXT_LENGTH, from_text, to_text
 
@@ -37,13 +38,6 @@ _MOST_BYTES = 16 * 1024 * 1024
 _WHOLE_PAGE = 1_000_000
 # A read of each range takes at least this many packs: the second shows if the first ends the page.
 _LEAST = 2
-# Without time, a pass that could not settle any event takes this many packs before it stops: that needs less than
-# ``RESERVE``. A pack that is opened counts as many packs as its opening takes.
-_TAKEN_ANYWAY, _OPENED_AS = 5_000, 25
-
-
-class _StoppedError(Exception):
-    """There is no time for more packs."""
 
 
 class OldestFirst:
@@ -62,7 +56,6 @@ class OldestFirst:
         holds: Callable[[str, str], bool] | None,
     ) -> None:
         self._scan = scan
-        self._session = session
         self._demand = demand
         self._opener = PackOpener(scan, session)
         self._holds = self._make_holds(holds)
@@ -88,7 +81,7 @@ class OldestFirst:
             most_bytes=_MOST_BYTES,
         )
         self._damaged: list[Item] = []
-        self._packs = self._taken = 0
+        self._packs = self._opener.taken = 0
 
     def read(
         self, reads: Sequence[RangeRead], pages: Sequence[Page], fetch: Fetch
@@ -105,7 +98,7 @@ class OldestFirst:
         while True:
             try:
                 self._collect(unread, fetch)
-            except _StoppedError:
+            except OutOfTime:
                 self.stopped = True
                 yield from self._settle_some()
                 return
@@ -157,14 +150,13 @@ class OldestFirst:
         """Open the packs of pages that may hold an event of the page, the oldest first; return the ranges that go on."""
         items = [item for page in pages for item in page.items if self._opener.may_hold(item)]
         self._packs += len(items)
-        self._taken += sum(max(page.read, len(page.columns.sks)) for page in pages) - len(items)
+        # DynamoDB has left out some packs that it read.
+        self._opener.taken += sum(page.read - len(page.columns.sks) for page in pages)
         for oldest, number in sorted((find_oldest(item), number) for number, item in enumerate(items)):
             last = self._first.last
             if last is not None and oldest > last:
-                self._taken += 1
-                continue
+                break
             check_time()
-            self._taken += _OPENED_AS
             opened = self._opener.open(items[number])
             if opened.problem is not None:
                 self._damaged.append(items[number])
@@ -174,11 +166,8 @@ class OldestFirst:
         return [reading for reading in ranges if reading.more]
 
     def _check_time(self) -> None:
-        """Raise _StoppedError if the time is up, and events are settled or enough packs were taken anyway."""
-        if self._session.has_time:
-            return
-        if self.position is not None or self._taken > _TAKEN_ANYWAY or self._find_reached() > self._low:
-            raise _StoppedError
+        """Raise OutOfTime if the time is up, and events are settled or enough packs were taken anyway."""
+        self._opener.check_time(has_advanced=self.position is not None or self._find_reached() > self._low)
 
     def _find_reached(self) -> str:
         """Find the instant before which all events are settled: every range was read one ``span`` beyond it."""

@@ -40,9 +40,6 @@ from tidetable.times import MOMENT, TEXT_LENGTH, from_text, to_text
 # An ascending walk holds at most this much before an event is settled: bytes of packs that are not opened yet, and
 # opened events (800 bytes each).
 _MOST_PENDING_BYTES, _MOST_UNSETTLED = 200_000_000, 400_000
-# A walk without time takes this many packs before it stops without having advanced: that needs less than ``RESERVE``. A
-# pack that may hold events of the scan counts as many packs as its opening takes.
-_TAKEN_ANYWAY, _OPENED_AS = 5_000, 25
 # The packs that are read of all ranges together hold about this many bytes. An item takes more than its own bytes in
 # memory. AWS: an eventually consistent read unit reads 8 KB.
 _MOST_READ_BYTES, _BYTES_OF_OBJECTS, _UNIT_BYTES = 64_000_000, 400, 8_192
@@ -58,10 +55,6 @@ def count_fitting_packs(units: float, read: int, ranges: int) -> int:
     return max(int(_MOST_READ_BYTES / ranges / pack_bytes), LEAST_READ)
 
 
-class _StoppedError(Exception):
-    """There is no time or memory for more packs."""
-
-
 class PackWalk:
     """One pass over a scan's packs. A pack is opened only when it is needed.
 
@@ -75,24 +68,21 @@ class PackWalk:
         from tidetable.packs import Walk
 
         self._scan = scan
-        self._session = session
         self._opener = PackOpener(scan, session)
         self._form = choose_form(scan.entry.layout)
         self._demand = demand
         self._ascending = ascending
         self.damaged = self.stopped = False
         self.position: Position | None = None
-        self._walk = Walk(span=choose_form(scan.entry.layout).span, ascending=ascending, low=scan.low, high=scan.high)
+        self._walk = Walk(span=self._form.span, ascending=ascending, low=scan.low, high=scan.high)
         self._pending = PendingPacks()
         # The instant up to which events are settled, and the same at the last page.
         self._reached = self._shown = scan.low if ascending else scan.high
         self._packs = self._events = self._read = 0
         self._units = 0.0
         self._stuck = False
-        # The first pages are always used, and some more packs if the walk has not advanced, so that a query with little
-        # time can advance.
+        # The first pages are always used, so that a query with little time can advance.
         self._goes_on = False
-        self._taken = 0
 
     def read(
         self, reads: Sequence[RangeRead], pages: Sequence[Page], fetch: Fetch
@@ -114,7 +104,7 @@ class PackWalk:
         try:
             for _ in self._settle_packs(merged):
                 yield self._make_page()
-        except _StoppedError:
+        except OutOfTime:
             if self._is_further:
                 yield self._make_page()
             self.stopped = True
@@ -160,14 +150,12 @@ class PackWalk:
         self._reached = max(self._reached, _find_reached(edge))
 
     def _check_limits(self) -> None:
-        """Raise _StoppedError if the time is up, or if memory holds no more packs."""
+        """Raise OutOfTime if the time is up, or if memory holds no more packs."""
         if not self._goes_on:
             return
         if self._pending.bytes > _MOST_PENDING_BYTES or self._walk.unsettled > _MOST_UNSETTLED:
-            raise _StoppedError
-        has_advanced = self._is_further or self.position is not None or self._taken > _TAKEN_ANYWAY
-        if has_advanced and not self._session.has_time:
-            raise _StoppedError
+            raise OutOfTime
+        self._opener.check_time(has_advanced=self._is_further or self.position is not None)
 
     def _count_packed(self, pages: Sequence[Page]) -> Sequence[Page]:
         """Return the pages, after counting their packs and the events in these packs."""
@@ -195,9 +183,7 @@ class PackWalk:
     def _take_item(self, item: Any) -> None:
         """Take an item if it may hold events of the scan. In an ascending walk, a pack waits until it is needed."""
         if not self._opener.may_hold(item):
-            self._taken += 1
             return
-        self._taken += _OPENED_AS
         oldest = find_oldest(item)
         if self._ascending and is_pack(item) and oldest:
             self._pending.add(item, oldest)
