@@ -10,7 +10,8 @@ from msgspec.structs import replace
 
 from tests.fakes import SEAL
 from tests.query.stored_events import DAYS, NOW, START, StoredEvents, stream
-from tidetable.events import Event
+from tidetable.events import Event, Item
+from tidetable.layout import Index
 from tidetable.ports import ItemColumns, KeyRange, Page, RangeRead
 from tidetable.problems import ProblemError
 from tidetable.query import parse_query, run_query
@@ -131,6 +132,21 @@ def test_texts_are_measured_by_their_memory(text: str, kept: str, pages: list[in
     cut = True, {"pk": "p", "sk": kept[-1]}
     assert (first.more, first.last) == ((False, {"sk": "e"}) if kept == "abcde" else cut)
     assert pages == [len(kept)] + [0] * 192
+
+
+def test_a_shortened_page_of_an_index_ends_at_a_key_of_the_index(pages: list[int]) -> None:
+    """The range goes on there: DynamoDB needs the key in the table and the key in the index."""
+    index = Index("by_kind", "kind")
+    items: list[Item] = [
+        {"pk": "p", "sk": sk, "pk_by_kind": "k#0", "sk_by_kind": sk, "data": {"x": "y" * 2_000}} for sk in "abc"
+    ]
+    reads, found = [RangeRead(KeyRange("t", "k#0", "a", "z", index=index), 5)] * 193, list[Page]()
+    for some in cut_reads(reads, found, decoded=False, consistent=False, ranges=200):
+        whole = Page(ItemColumns.of(items), more=False, read=3)
+        found += [replace(whole, columns=EMPTY) if found or at else whole for at in range(len(some))]
+    key = {"pk": "p", "sk": "a", "pk_by_kind": "k#0", "sk_by_kind": "a"}
+    assert (list(found[0].columns.sks), found[0].more, found[0].last) == (["a"], True, key)
+    assert pages[0] == 1
 
 
 def test_ranges_of_which_one_item_each_does_not_fit_are_refused(pages: list[int]) -> None:

@@ -1,6 +1,6 @@
 """Packs of a busy span: which of them are opened, and how a query ends whose time or memory is not enough for them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -11,12 +11,14 @@ from tests.fakes.stage import Stage
 from tests.worlds.busy import MINUTE, START, make_events, make_stage
 from tidetable.events import Event
 from tidetable.layout import Key
+from tidetable.ports import RangeRead
 from tidetable.problems import ProblemError
 from tidetable.query import parse_query, run_query
 from tidetable.query.aggregates import find_aggregate, parse_aggregation
 from tidetable.query.listings import find_listing, parse_fields
 from tidetable.query.lookups import LookupTable
 from tidetable.query.packs import opening, walk
+from tidetable.query.packs.opening import PackOpener
 from tidetable.query.packs.scan import PackScan
 from tidetable.query.packs.walk import find_newest
 from tidetable.query.page import Events
@@ -111,6 +113,54 @@ def test_the_oldest_events_are_refused_if_their_span_takes_too_long(
     assert (error.value.problem.status, error.value.problem.code) == (422, "too_much")
     assert "order=desc" in str(error.value)
     assert "[streams.s.pack]" in str(error.value)
+
+
+def test_a_pass_without_time_goes_on_until_it_has_advanced_or_has_taken_many_packs(crowded: Stage) -> None:
+    """A pack that is opened counts as 25 packs: 5,000 packs are 200 that are opened."""
+    (entry,) = [entry for entry in crowded.catalog.entries("s", consistent=True) if START in entry.period]
+    scan = PackScan.of(entry, START, START + MINUTE, [entry.layout.name_partition(START, "")])
+    (page, *_) = crowded.store.query_many([RangeRead(keys, 1) for keys in scan.ranges], ascending=True)
+    assert page is not None
+    (item,) = page.items
+    late, timely = (
+        PackOpener(scan, ReadSession(crowded.reader(), lambda: 0.0)),
+        PackOpener(scan, ReadSession(crowded.reader())),
+    )
+    for opener in (late, timely):
+        opener.check_time(has_advanced=False)
+        assert opener.may_hold(item)
+        for _ in range(199):
+            opener.open(item)
+        opener.taken += 24
+        opener.check_time(has_advanced=False)
+        assert opener.may_hold(item)
+    with pytest.raises(OutOfTime):
+        late.check_time(has_advanced=False)
+    late.taken = 0
+    with pytest.raises(OutOfTime):
+        late.check_time(has_advanced=True)
+    timely.check_time(has_advanced=True)
+
+
+def test_no_range_goes_on_behind_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """AWS: a query whose start lies outside of its range is refused. The first pack has the page, and the second lies more
+    than a span after it.
+    """
+    pairs = [
+        Event("a", START + number * 2 * MINUTE + second, f"{number}", {})
+        for number in range(4)
+        for second in (timedelta(0), timedelta(seconds=1))
+    ]
+    stage = make_stage(1, pairs, span="1m", batch=2)
+    reads, query_many = list[RangeRead](), stage.store.query_many
+
+    def note(asked: Sequence[RangeRead], **options: Any) -> Any:
+        reads.extend(asked)
+        return query_many(asked, **options)
+
+    monkeypatch.setattr(stage.store, "query_many", note)
+    assert ask(stage, order="asc", limit="1", to=to_text(START + 10 * MINUTE)).count == 1
+    assert [keys.start for keys, _ in reads] == [None]
 
 
 def test_the_same_page_is_answered_in_time(crowded: Stage) -> None:

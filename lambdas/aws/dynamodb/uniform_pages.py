@@ -25,15 +25,15 @@ _DATA = b'"data":{"M":'
 _find_value = JSONDecoder().raw_decode
 
 
-class _Text(msgspec.Struct, gc=False, forbid_unknown_fields=True):
+class _Text(msgspec.Struct, gc=False):
     S: str
 
 
-class _Number(msgspec.Struct, gc=False, forbid_unknown_fields=True):
+class _Number(msgspec.Struct, gc=False):
     N: str
 
 
-class _Boolean(msgspec.Struct, gc=False, forbid_unknown_fields=True):
+class _Boolean(msgspec.Struct, gc=False):
     BOOL: bool
 
 
