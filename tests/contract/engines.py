@@ -19,6 +19,7 @@ from tidetable.errors import TableMissing, TableRefused
 from tidetable.events import Item
 from tidetable.large.chunks import ChunkStore
 from tidetable.ports import Catalog, Clock, KeyRange, Page, RangeRead, Table, Tables, TableSpec
+from tidetable.query.ranges import follow_page
 
 _numbers = count()
 TAGS = {"project": "tidetable", "tidetable:stage": "t"}
@@ -135,4 +136,4 @@ def pages(engine: Engine, keys: KeyRange, *, ascending: bool = True, limit: int 
         items += page.items
         if not page.more:
             return items
-        keys = keys.follow(page)
+        keys = follow_page(keys, page)

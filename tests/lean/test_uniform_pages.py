@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from aws.dynamodb import query_answers
 from aws.dynamodb.query_answers import decode_query
 from aws.dynamodb.uniform_pages import decode_uniform_page
 from aws.dynamodb.wire import plain
@@ -126,8 +127,10 @@ def test_a_page_of_other_values_or_of_many_fields_is_left_to_the_long_way(data: 
     assert decode_uniform_page(make_body([make_item(data)] * COUNT)) is None
 
 
-def test_a_small_page_is_left_to_the_long_way() -> None:
-    assert decode_uniform_page(make_body([make_item(USUAL)] * 9)) is None
+def test_a_small_page_is_left_to_the_long_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(query_answers, "decode_uniform_page", lambda body: pytest.fail(f"{len(body)} bytes"))
+    page = decode_query(RANGE, make_body([make_item(USUAL)] * 9), texts=True)
+    assert page.columns.contents == ['{"mag":1.50,"place":"sea, 10 %","felt":false}'] * 9
 
 
 def test_the_data_of_another_attribute_is_not_the_data_of_the_event() -> None:

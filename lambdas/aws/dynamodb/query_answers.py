@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from aws.dynamodb.answers import ITEMS, QueryAnswer
-from aws.dynamodb.uniform_pages import decode_uniform_page
+from aws.dynamodb.uniform_pages import LEAST_BYTES, decode_uniform_page
 from aws.dynamodb.wire import NAMED, decode_item, decode_value
 from tidetable.events import Item
 from tidetable.ports import ItemColumns, KeyRange, Page
@@ -45,7 +45,7 @@ def decode_query(keys: KeyRange, body: bytes, *, texts: bool) -> Page:
     """
     index = keys.index
     if texts and (index is None or index.replica):
-        uniform = decode_uniform_page(body)
+        uniform = decode_uniform_page(body) if len(body) >= LEAST_BYTES else None
         if uniform is not None:
             return _make_page(uniform.answer, ItemColumns([keys.pk] * len(uniform.sks), uniform.sks, uniform.texts))
         read = _PLAIN(body)

@@ -18,7 +18,7 @@ import msgspec
 from aws.dynamodb.answers import QueryAnswer
 
 # To find the shape of a smaller page takes longer than it saves.
-_LEAST_BYTES = 16_384
+LEAST_BYTES = 16_384
 # The first event's data is looked for in so many bytes. A struct of more fields is not worth its memory.
 _LONGEST_DATA, _MOST_FIELDS = 8_192, 64
 _DATA = b'"data":{"M":'
@@ -73,7 +73,7 @@ def decode_uniform_page(body: bytes) -> UniformPage | None:
 
     The fields are in the order of the first event's. AWS: a map has no order.
     """
-    if len(body) < _LEAST_BYTES or b"\\" in body:
+    if b"\\" in body:
         return None
     try:
         shape = _make_shape(_find_types(body))

@@ -10,7 +10,6 @@ from itertools import compress
 from typing import Any, Literal, NamedTuple, Protocol
 
 import msgspec
-from msgspec.structs import replace
 
 from tidetable.catalog import Entry
 from tidetable.conditions import Condition
@@ -143,20 +142,6 @@ class KeyRange(msgspec.Struct, frozen=True):
     prefix: str = ""
     skip_oldest: tuple[str, str] | None = None
 
-    @property
-    def sort_attribute(self) -> str:
-        """The attribute that holds the sort key."""
-        return "sk" if self.index is None else self.index.sk
-
-    def find_key(self, item: Item) -> Item:
-        """Find the whole key of an item, as a page of the range ends at it: its key in the table and in the index."""
-        names = {"pk", "sk"} if self.index is None else {"pk", "sk", self.index.pk, self.index.sk}
-        return {name: item[name] for name in names}
-
-    def follow(self, page: Page | FieldPage) -> KeyRange:
-        """Return the rest of the range after a page that is not the last."""
-        return replace(self, after=None, start=page.last)
-
 
 class RangeRead(NamedTuple):
     """A range, and the number of its items to read."""
@@ -203,8 +188,7 @@ class ItemColumns(NamedTuple):
 class Page(msgspec.Struct, frozen=True):
     """A page of a range. ``more`` is True if the range goes on after the page.
 
-    ``last`` is the key of the last item that was read, even if a filter left it out; a page that has ``more`` has one.
-    ``read`` counts the items read.
+    ``last`` is the key of the last item that was read, even if a filter left it out; ``read`` counts the items read.
     """
 
     columns: ItemColumns
@@ -263,7 +247,7 @@ class EventStore(Protocol):
         """Read the first items of several ranges, in one direction: a page per range, or None if the range's table is
         missing.
 
-        The next page is of the range that follows (``KeyRange.follow``).
+        The next page is of the same range with the ``start`` at the last key.
 
         With ``texts``, the data of plain events is JSON text, if the store can make the text directly. With ``fields``,
         which are paths, only these fields of the data are fetched.

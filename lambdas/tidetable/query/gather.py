@@ -15,6 +15,7 @@ from tidetable.layout.hierarchy import skip_levels
 from tidetable.ports import Page, RangeRead
 from tidetable.query.index_scans import GatherScan
 from tidetable.query.merge import Fetch, Merged, Placed, PlacedColumns
+from tidetable.query.ranges import follow_page
 from tidetable.values import count_item_bytes
 
 # At most this many bytes of items are kept at once. As objects of Python, items take several times these bytes.
@@ -45,7 +46,7 @@ def gather_events(
                     if scan.holds(entry[-1], after, ascending=ascending):
                         nearest.add(entry)
             due = [
-                RangeRead(keys.follow(page), limit)
+                RangeRead(follow_page(keys, page), limit)
                 for (keys, limit), page in zip(due, answers, strict=True)
                 if page.more
             ]

@@ -78,7 +78,8 @@ class _Range(RangeProgress):
 
     def take(self, page: Page) -> None:
         self.advance(page)
-        index, attribute = self.keys.index, self.keys.sort_attribute
+        index = self.keys.index
+        attribute = "sk" if index is None else index.sk
         has_places = self.of_series or (index is not None and bool(index.levels))
         pks, sks, contents = page.columns
         if sks:

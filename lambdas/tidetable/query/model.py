@@ -74,11 +74,6 @@ class Projection(msgspec.Struct, frozen=True, array_like=True):
         return msgspec.structs.replace(self, cold=frozenset())
 
     @property
-    def as_stored(self) -> bool:
-        """True if a plain event is shown exactly as it is stored: then its data need not become Python values."""
-        return not (self.fields or self.cold or self.versions)
-
-    @property
     def _shows_cold(self) -> bool:
         return ALL in self.fields or not self.cold.isdisjoint(self.tops)
 
@@ -150,6 +145,7 @@ def _pick_fields(data: JsonObject, fields: Sequence[str]) -> JsonObject:
     return shown
 
 
+# A plain event is shown exactly as it is stored: its data need not become Python values.
 EVERYTHING = Projection()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from tidetable.ports import FieldPage, KeyRange, Page, RangeRead
 
@@ -30,5 +31,11 @@ class RangeProgress(msgspec.Struct):
         """Go on after a page. A filter may have left out the item at which the page ended."""
         self.more = page.more
         if page.last is not None:
-            self.edge = page.last[self.keys.sort_attribute]
-            self.keys = self.keys.follow(page)
+            index = self.keys.index
+            self.edge = page.last["sk" if index is None else index.sk]
+            self.keys = follow_page(self.keys, page)
+
+
+def follow_page(keys: KeyRange, page: Page | FieldPage) -> KeyRange:
+    """Return the rest of a range after a page that is not the last."""
+    return replace(keys, after=None, start=page.last)

@@ -7,7 +7,7 @@ same JSON.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from json.encoder import encode_basestring as quote_name
 from typing import Any, NamedTuple
@@ -33,16 +33,15 @@ _START = '{"series":"'
 _PLAIN_FRAME_BYTES = 49 + 18 + 8
 
 
-class JoinedKeys(NamedTuple):
-    """Sort keys joined by ``#``, and True if none of them needs an escape in JSON: this is checked for all at once."""
+class _JoinedKeys(NamedTuple):
+    """Sort keys joined by ``#``, and the heads of refs by partition key.
+
+    The keys are ``plain`` if none of them needs an escape in JSON: this is checked for all at once.
+    """
 
     text: str
+    heads: Mapping[str, str]
     plain: bool
-
-    @classmethod
-    def of(cls, sks: Sequence[str]) -> JoinedKeys:
-        text = "#".join(sks)
-        return cls(text, is_plain(text))
 
 
 class Row(msgspec.Struct, gc=False):
@@ -125,7 +124,7 @@ class Rows(msgspec.Struct):
     pks: Sequence[str]
     sks: Sequence[str]
     contents: Sequence[Any]
-    _keys: JoinedKeys | None = None
+    _keys: _JoinedKeys | None = None
     _text: str | None = None
 
     @classmethod
@@ -166,12 +165,12 @@ class Rows(msgspec.Struct):
 
     def bound_size(self) -> int:
         """Return a number of bytes that all events together surely do not exceed in an answer, without writing them."""
-        data, keys, pks, entry = "".join(self.contents), self._join_keys(), set(self.pks), self.entry
-        if not (data.isascii() and keys.text.isascii() and keys.plain and is_plain("".join(pks))):
+        data, keys = "".join(self.contents), self._join_keys()
+        if not (data.isascii() and keys.text.isascii() and keys.plain):
             return self.measure_size()
         # Names are in the keys. A ref has a head and, in Base64, the sort key with its frame.
-        heads = max(map(len, _encode_heads(entry, pks).values()), default=0)
-        series = max(map(len, pks), default=0) if entry.layout.partition_by == "series" else 0
+        heads = max(map(len, keys.heads.values()), default=0)
+        series = max(map(len, keys.heads), default=0) if self.entry.layout.partition_by == "series" else 0
         names = len(self.sks) * (_PLAIN_FRAME_BYTES + series + heads) + len(keys.text) * 7 // 3
         return names + count_escaped_bytes(data)
 
@@ -185,7 +184,7 @@ class Rows(msgspec.Struct):
 
     def list_texts(self) -> list[str]:
         """Return the events as JSON objects, each newest version before its earlier versions. Rows must be complete."""
-        pieces, next_start = self._list_pieces(), "," + _START
+        pieces, next_start = self.list_pieces(), "," + _START
         return [
             "".join([_START, *pieces[start + 1 : start + _PIECES], pieces[start + _PIECES].removesuffix(next_start)])
             for start in range(0, len(pieces) - 1, _PIECES)
@@ -194,15 +193,36 @@ class Rows(msgspec.Struct):
     def join_texts(self) -> str:
         """Return the objects of ``list_texts``, with commas between them, as one text, which is made once."""
         if self._text is None:
-            self._text = "".join(self._list_pieces())
+            self._text = "".join(self.list_pieces())
         return self._text
 
-    def _list_pieces(self) -> list[str]:
-        return _make_pieces(self.entry, self.pks, self.sks, self.contents, self._join_keys())
+    def list_pieces(self) -> list[str]:
+        """Make the pieces of text that together are the JSON of the events, with commas between them.
 
-    def _join_keys(self) -> JoinedKeys:
+        There is no loop of Python over the events: whole columns are assigned at once.
+        """
+        sks, count, keys = self.sks, len(self.sks), self._join_keys()
+        if not count:
+            return []
+        times, series, ids = self.entry.layout.parse_columns(self.pks, sks, keys.text)
+        if not keys.plain:
+            series, ids = [[quote_name(name)[1:-1] for name in names] for names in (series, ids)]
+        pieces = ['"},' + _START, "", '","time":"', "", '","id":"', "", '","data":', "", "", ""] * count
+        pieces[0] = _START
+        pieces.append('"}')
+        pieces[1::_PIECES] = series
+        pieces[3::_PIECES] = times
+        pieces[5::_PIECES] = ids
+        pieces[7::_PIECES] = self.contents
+        pieces[8::_PIECES] = map(keys.heads.__getitem__, self.pks)
+        pieces[9::_PIECES] = encode_ref_tails(sks, plain=keys.plain and keys.text.isascii())
+        return pieces
+
+    def _join_keys(self) -> _JoinedKeys:
         if self._keys is None:
-            self._keys = JoinedKeys.of(self.sks)
+            text, entry, label = "#".join(self.sks), self.entry, self.entry.period.label
+            heads = {pk: f',"ref":"{encode_ref_head(entry.stream, label, pk)}' for pk in set(self.pks)}
+            self._keys = _JoinedKeys(text, heads, is_plain(text) and is_plain("".join(heads)))
         return self._keys
 
 
@@ -233,46 +253,14 @@ class _RowColumns(Rows):
     def measure_sizes(self) -> list[int]:
         return [row.measure_size() for row in self.rows]
 
-    def _list_pieces(self) -> list[str]:
+    def list_pieces(self) -> list[str]:
         rows = [version for row in self.rows for version in (row, *row.earlier)]
         pks, sks = [row.item["pk"] for row in rows], [row.sk for row in rows]
         texts = [row.write_text() for row in rows]
-        pieces = _make_pieces(self.entry, pks, sks, texts, JoinedKeys.of(sks))
+        pieces = Rows(self.entry, pks, sks, texts).list_pieces()
         for number, row in enumerate(rows, 1):
             pieces[number * _PIECES] = f'"{row.write_members()}{pieces[number * _PIECES][1:]}'
         return pieces
-
-
-def _make_pieces(
-    entry: Entry, pks: Sequence[str], sks: Sequence[str], texts: Sequence[str], keys: JoinedKeys
-) -> list[str]:
-    """Make the pieces of text that together are the JSON of events, with commas between them.
-
-    There is no loop of Python over the events: whole columns are assigned at once.
-    """
-    layout, count = entry.layout, len(sks)
-    if not count:
-        return []
-    heads = {pk: f',"ref":"{head}' for pk, head in _encode_heads(entry, set(pks)).items()}
-    times, series, ids = layout.parse_columns(pks, sks, keys.text)
-    if not (keys.plain and is_plain("".join(heads))):
-        series, ids = [[quote_name(name)[1:-1] for name in names] for names in (series, ids)]
-    pieces = ['"},' + _START, "", '","time":"', "", '","id":"', "", '","data":', "", "", ""] * count
-    pieces[0] = _START
-    pieces.append('"}')
-    pieces[1::_PIECES] = series
-    pieces[3::_PIECES] = times
-    pieces[5::_PIECES] = ids
-    pieces[7::_PIECES] = texts
-    pieces[8::_PIECES] = map(heads.__getitem__, pks)
-    pieces[9::_PIECES] = encode_ref_tails(sks, plain=keys.plain and keys.text.isascii())
-    return pieces
-
-
-def _encode_heads(entry: Entry, pks: Iterable[str]) -> dict[str, str]:
-    """Encode the beginnings of the refs of partitions."""
-    label = entry.period.label
-    return {pk: encode_ref_head(entry.stream, label, pk) for pk in pks}
 
 
 def count_escaped_bytes(text: str) -> int:

@@ -22,7 +22,7 @@ from tidetable.layout.period_layout import NEWEST
 from tidetable.ports import FieldPage, ItemColumns, Page
 from tidetable.query.hydrate import match_conditions, read_base_items
 from tidetable.query.index_scans import IndexScan
-from tidetable.query.model import Query
+from tidetable.query.model import EVERYTHING, Query
 from tidetable.query.ranges import RangeProgress
 from tidetable.query.scans import LiveScan
 from tidetable.query.session import PageKind, ReadSession
@@ -79,7 +79,7 @@ class ReadUnit(msgspec.Struct):
     @property
     def kind(self) -> PageKind:
         if DATA in self.fields:
-            return PageKind(as_columns=False, texts=self.query.projection.as_stored)
+            return PageKind(as_columns=False, texts=self.query.projection == EVERYTHING)
         return PageKind(as_columns=self.as_columns, fields=self.fields)
 
     def take(self, state: RangeState, page: Page | FieldPage) -> Iterator[FieldColumns]:

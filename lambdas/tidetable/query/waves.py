@@ -83,8 +83,9 @@ def _shorten_page(page: Page, keys: KeyRange, part: int) -> tuple[Page, int]:
         own = content.__sizeof__() if isinstance(content, str) else measure_item(content)
         if number and size + own > part:
             columns = page.columns.first(number)
-            item = contents[number - 1]
-            last = {"pk": columns.pks[-1], "sk": columns.sks[-1]} if isinstance(item, str) else keys.find_key(item)
+            last, item = {"pk": columns.pks[-1], "sk": columns.sks[-1]}, contents[number - 1]
+            if isinstance(item, dict) and keys.index is not None:
+                last |= {name: item[name] for name in (keys.index.pk, keys.index.sk)}
             return replace(page, columns=columns, more=True, last=last), size
         size += own
     return page, size

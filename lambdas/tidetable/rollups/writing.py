@@ -17,6 +17,7 @@ from tidetable.groups import group_by_size
 from tidetable.packs import open_item, walk_packs
 from tidetable.packs.numbers import settle_text
 from tidetable.ports import EventStore, Guarded, KeyRange, Put, RangeRead, Transacted
+from tidetable.query.ranges import follow_page
 from tidetable.rollup_model.bounds import to_millis
 from tidetable.rollup_model.cells import FIELDS_ID, is_removed, make_removed_cell
 from tidetable.rollup_model.definition import Definition
@@ -90,7 +91,7 @@ def _read_items(entry: Entry, bucket: datetime, store: EventStore) -> Iterator[I
                 raise BucketBlocked(f"table {entry.table} does not exist")
             yield from page.items
             if page.more:
-                following.append(keys.follow(page))
+                following.append(follow_page(keys, page))
         ranges = following
 
 

@@ -27,7 +27,7 @@ from tidetable.query.batches import RowsBatch, TimeUp
 from tidetable.query.earlier import make_rows
 from tidetable.query.hydrate import match_conditions
 from tidetable.query.lookups import Lookup, LookupTable, group_series
-from tidetable.query.model import Position, Query
+from tidetable.query.model import EVERYTHING, Position, Query
 from tidetable.query.packs.oldest_first import OldestFirst
 from tidetable.query.packs.scan import PackScan, make_damaged_gap, plan_pack_scan
 from tidetable.query.packs.unit import PackedUnit
@@ -201,6 +201,6 @@ class PackReader(msgspec.Struct):
         scan, work = self.scan, self.work
         if not columns.are_text or scan.conditions:
             columns = match_conditions(columns, scan, work.session)
-        if columns.are_text and work.query.projection.as_stored:
+        if columns.are_text and work.query.projection == EVERYTHING:
             return [Rows(scan.entry, *columns)]
         return make_rows(columns.items(), scan.entry, work.query.projection, work.session)

@@ -23,7 +23,7 @@ from tidetable.query.hydrate import match_conditions, read_base_items
 from tidetable.query.index_scans import GatherScan, IndexScan
 from tidetable.query.lookups import Lookup, LookupTable, group_series
 from tidetable.query.merge import Merged, PlacedColumns, merge_ranges
-from tidetable.query.model import Position, Query
+from tidetable.query.model import EVERYTHING, Position, Query
 from tidetable.query.plain.plain_scans import plan_index_scan, spread_over_series
 from tidetable.query.rows import Rows
 from tidetable.query.scans import LiveScan, TableScan, find_edges, is_ahead, slice_range
@@ -50,7 +50,7 @@ class PlainReading:
 
     def begin(self, scan: TableScan | IndexScan, work: ReadPass) -> TableReader:
         """Begin to read a scan in the order of time. The data of plain events stays text if it is shown as stored."""
-        texts = work.query.projection.as_stored
+        texts = work.query.projection == EVERYTHING
         kind, reads = PageKind(texts=texts, decoded=not texts), scan.make_first_reads(work.demand.count)
         if isinstance(scan, GatherScan):
             return GatherReader(scan, work, kind._replace(whole=True), reads)
