@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from json import JSONDecoder
 from json.encoder import encode_basestring as quote_name
-from operator import attrgetter
 from typing import Any, NamedTuple
 
 import msgspec
+from msgspec.structs import astuple
 
 from aws.dynamodb.answers import QueryAnswer
 
@@ -61,11 +61,14 @@ class UniformPage(NamedTuple):
 
 
 class _Shape(NamedTuple):
-    """The decoder of pages of one shape, the pieces of an event's text, and the fields by their places among these."""
+    """The decoder of pages of one shape, the kinds of the fields, and the pieces of an event's text.
+
+    Every second piece is the value of a field.
+    """
 
     decode: Callable[[bytes], Any]
+    kinds: list[_Kind]
     pieces: list[str]
-    fields: Mapping[int, tuple[Callable[[Any], Any], _Kind]]
 
 
 def decode_uniform_page(body: bytes) -> UniformPage | None:
@@ -80,10 +83,10 @@ def decode_uniform_page(body: bytes) -> UniformPage | None:
         answer = shape.decode(body)
     except (ValueError, LookupError):
         return None
-    maps = [item.data.M for item in answer.Items]
-    pieces, count = shape.pieces * len(maps), len(shape.pieces)
-    for place, (get, kind) in shape.fields.items():
-        pieces[place::count] = kind.list_texts(map(get, maps))
+    columns = zip(*map(astuple, [item.data.M for item in answer.Items]), strict=True)
+    pieces, count = shape.pieces * len(answer.Items), len(shape.pieces)
+    for place, (kind, values) in enumerate(zip(shape.kinds, columns, strict=True)):
+        pieces[2 * place + 1 :: count] = kind.list_texts(values)
     # Without escapes there is no line feed in a text.
     return UniformPage(answer, [item.sk.S for item in answer.Items], "".join(pieces).split("\n")[:-1])
 
@@ -118,10 +121,9 @@ def _make_shape(types: tuple[tuple[str, str], ...]) -> _Shape:
     others = [(name, None, None) for name in ("z", "out", "cold", "version")]
     item = msgspec.defstruct("Item", [("sk", _Text), ("data", data), *others], gc=False)
     answer = msgspec.defstruct("Answer", [("Items", list[item])], bases=(QueryAnswer,), kw_only=True)  # type: ignore[valid-type]
-    pieces, fields, before = list[str](), {}, "{"
-    for number, ((name, _), kind) in enumerate(zip(types, kinds, strict=True)):
+    pieces, before = list[str](), "{"
+    for (name, _), kind in zip(types, kinds, strict=True):
         pieces += [f"{before}{quote_name(name)}:{kind.quote}", ""]
-        fields[len(pieces) - 1] = attrgetter(f"f{number}"), kind
         before = f"{kind.quote},"
     pieces.append(f"{before.removesuffix(',')}}}\n")
-    return _Shape(msgspec.json.Decoder(answer).decode, pieces, fields)
+    return _Shape(msgspec.json.Decoder(answer).decode, kinds, pieces)

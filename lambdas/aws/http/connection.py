@@ -163,14 +163,13 @@ class Connection:
     def _read_body(self, headers: dict[bytes, bytes]) -> bytes:
         if headers.get(b"transfer-encoding", b"").lower() == b"chunked":
             return self._read_chunks()
-        length = int(headers.get(b"content-length", b"0"))
-        return self._read_exactly(length)
+        return b"".join(self._read_exactly(int(headers.get(b"content-length", b"0"))))
 
     def _read_chunks(self) -> bytes:
         pieces: list[bytes] = []
         length = 0
         while size := int(self._read_to(b"\r\n").partition(b";")[0], 16):
-            pieces.append(self._read_exactly(size))
+            pieces += self._read_exactly(size)
             self._read_to(b"\r\n")
             length += size
             if length > _LONGEST_BODY:
@@ -179,15 +178,14 @@ class Connection:
             pass  # trailers may follow the last piece
         return b"".join(pieces)
 
-    def _read_exactly(self, size: int) -> bytes:
+    def _read_exactly(self, size: int) -> list[bytes]:
+        """Read so many bytes, in parts: the whole body is joined once."""
         if not 0 <= size <= _LONGEST_BODY:
             raise ValueError("the answer is too long")
         read = self._received[self._at : self._at + size]
         self._at += len(read)
-        if (missing := size - len(read)) == 0:
-            return read
-        parts = [read]
+        parts, missing = [read], size - len(read)
         while missing:
             parts.append(more := self._receive_more(missing))
             missing -= len(more)
-        return b"".join(parts)
+        return parts
