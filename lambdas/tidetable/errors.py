@@ -110,7 +110,6 @@ class CollectionFull(TidetableError):
     """An item collection is full: AWS allows 10 GB in a table with local indexes. A retry never succeeds."""
 
     def __init__(self, table: str) -> None:
-        self.table = table
         super().__init__(f"an item collection of table {table} holds 10 GB and takes nothing more")
 
 
@@ -122,7 +121,6 @@ class TableMissing(TidetableError):
     """DynamoDB knows no table of this name: not created yet, or deleted."""
 
     def __init__(self, table: str) -> None:
-        self.table = table
         super().__init__(f"table {table} does not exist")
 
 
@@ -149,7 +147,6 @@ class TableThrottled(TidetableError):
     """DynamoDB throttled a read of this table; a moment later the same read may succeed."""
 
     def __init__(self, table: str) -> None:
-        self.table = table
         super().__init__(f"table {table} is throttled")
 
 
@@ -177,8 +174,6 @@ class CopyRefused(TidetableError):
     """A Region cannot have a copy of a table, because it has another table of the same name."""
 
     def __init__(self, table: str, region: str) -> None:
-        self.table = table
-        self.region = region
         super().__init__(
             f"{region} has a table {table} already, which is not a copy of this one; see the runbook, *Copies in other Regions*"
         )
@@ -188,8 +183,6 @@ class TableUnusable(TidetableError):
     """A table is in a state that does not end without an operator."""
 
     def __init__(self, table: str, status: str) -> None:
-        self.table = table
-        self.status = status
         super().__init__(f"table {table} is {status}; see the runbook, *Tables that cannot be used*")
 
 
@@ -197,9 +190,6 @@ class StaleEntry(TidetableError):
     """A catalog entry is no longer in the state that a change expected: another run was faster."""
 
     def __init__(self, stream: str, label: str, expected: Sequence[str]) -> None:
-        self.stream = stream
-        self.label = label
-        self.expected = tuple(expected)
         super().__init__(f"period {label} of {stream} is in none of the states {', '.join(expected)} any more")
 
 

@@ -66,8 +66,8 @@ def test_a_failure_waits_for_a_later_run_or_needs_the_operator() -> None:
 FACTS: list[tuple[TidetableError, dict[str, Any], str]] = [
     (ConfigError(["a"]), {"problems": ("a",)}, "1 problem in the configuration:\n  - a"),
     (ConfigError(["a", "b"]), {"problems": ("a", "b")}, "2 problems in the configuration:\n  - a\n  - b"),
-    (CollectionFull("t"), {"table": "t"}, "an item collection of table t holds 10 GB and takes nothing more"),
-    (TableMissing("t"), {"table": "t"}, "table t does not exist"),
+    (CollectionFull("t"), {}, "an item collection of table t holds 10 GB and takes nothing more"),
+    (TableMissing("t"), {}, "table t does not exist"),
     (
         StoreUnavailable(Outage.OTHER, "again", "Internal"),
         {"cause": Outage.OTHER, "code": "Internal"},
@@ -78,22 +78,22 @@ FACTS: list[tuple[TidetableError, dict[str, Any], str]] = [
         {"cause": Outage.NO_ANSWER, "code": "no answer"},
         "no answer: reset",
     ),
-    (TableThrottled("t"), {"table": "t"}, "table t is throttled"),
+    (TableThrottled("t"), {}, "table t is throttled"),
     (TableRefused("no", transient=True), {"transient": True, "crowded": False}, "no"),
     (TableRefused("no", transient=False, crowded=True), {"transient": False, "crowded": True}, "no"),
     (
         CopyRefused("t", "eu-west-1"),
-        {"table": "t", "region": "eu-west-1"},
+        {},
         "eu-west-1 has a table t already, which is not a copy of this one; see the runbook, *Copies in other Regions*",
     ),
     (
         TableUnusable("t", "ARCHIVED"),
-        {"table": "t", "status": "ARCHIVED"},
+        {},
         "table t is ARCHIVED; see the runbook, *Tables that cannot be used*",
     ),
     (
         StaleEntry("s", "2026-03-01", ["open", "closed"]),
-        {"stream": "s", "label": "2026-03-01", "expected": ("open", "closed")},
+        {},
         "period 2026-03-01 of s is in none of the states open, closed any more",
     ),
 ]
