@@ -251,9 +251,12 @@ def test_of_large_events_no_more_are_read_than_a_page_holds(monkeypatch: pytest.
 
 @pytest.mark.parametrize("by", ["time", "series"])
 def test_events_of_one_time_come_in_the_order_of_all_events(by: str) -> None:
-    """The statistics first and last take the ends of a page. ``!`` sorts before the separator of names."""
+    """The statistics first and last take the ends of a page.
+
+    ``!`` sorts before the separator of names, and a separator inside of a name after it.
+    """
     layout = LAYOUTS[by]
-    names = [("t", "a"), ("s", "b"), ("s!", "c"), ("s", "a!"), ("s", "a"), ("%", "x")]
+    names = [("t", "a"), ("s", "b"), ("s!", "c"), ("s", "a!"), ("s", "a"), ("%", "x"), ("s#", "d")]
     items = [layout.make_item(Event(series, START, id, {"n": 1}), at=1) for series, id in names]
     bodies = write_parts(layout, items, 3)
     keys = WholeRange("m", to_text(START), to_text(START + timedelta(seconds=1)), ("n",), ids=True)
@@ -264,5 +267,6 @@ def test_events_of_one_time_come_in_the_order_of_all_events(by: str) -> None:
         ("s", "a"),
         ("s", "a!"),
         ("s", "b"),
+        ("s#", "d"),
         ("t", "a"),
     ]

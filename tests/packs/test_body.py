@@ -131,9 +131,10 @@ def test_ids_are_derived_from_numbers_as_they_were_sent(
         ]
 
 
-def test_ids_that_are_not_derived_need_no_zeros() -> None:
+@pytest.mark.parametrize("digits", [1, 32])
+def test_ids_that_are_not_derived_need_no_zeros(digits: int) -> None:
     datas = [decode_json(text) for text in ('{"v":18.50}', '{"v":19.0}')]
-    encoded = body(*[(T, "s", str(n), data) for n, data in enumerate(datas)])
+    encoded = body(*[(T, "s", f"{n:0{digits}x}", data) for n, data in enumerate(datas)])
     assert DECODE(encoded).zeros == []
     assert list(decode_body(encoded).texts) == ['{"v":18.5}', '{"v":19}']
 

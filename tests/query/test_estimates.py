@@ -227,6 +227,19 @@ def test_what_is_gathered_is_the_whole_bucket() -> None:
     assert scan.estimate_events(own, FIRST) == (800, 100)
 
 
+def test_each_page_of_what_is_gathered_reads_all_of_it() -> None:
+    """800 events of 100 bytes in four ranges: five units each, half as they need not be consistent. Eight pages."""
+    layout = replace(TIMED, bucket=86_400, indexes=NEAR)
+    span = {"from": [to_text(FIRST)], "to": [to_text(FIRST + DAY)], "where.kind": ["a"], "limit": ["100"]}
+    query = parse_query(STREAMS["time"], span, NOW, SEAL)
+    own = table(1000, index_sizes={"near": (800, 80_000)})
+    plan = plan_query(query, [live(layout)])
+    (scan,) = plan.scans
+    estimated = estimate_query(query, plan, {scan.entry.table: own}, NOW, 101)
+    assert estimated.pages == 8
+    assert (estimated.all.units, estimated.all.requests) == (8 * 4 * 2.5, 8 * 4)
+
+
 def test_the_events_of_a_level_are_guessed_and_those_of_a_whole_index_are_not() -> None:
     layouts = [replace(SERIAL, indexes=(Index("all", "*", levels=levels),)) for levels in (("kind",), ())]
     own = table(1000, index_sizes={"all": (1000, 80_000)})

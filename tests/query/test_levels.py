@@ -343,3 +343,26 @@ def test_an_event_under_two_levels_of_a_moment_is_shown_once() -> None:
     every_level = [("where.place.state:in", "CA,NY", ""), ("where.status", "new", ""), ("where.type", "order", "")]
     rows = walk(base, make_parameters((START, START + timedelta(days=2)), every_level, limit="100"))
     assert [row["id"] for row in rows] == ["e3", "e2", "e1", "e0"]
+
+
+def test_a_page_of_an_aggregate_that_gathers_begins_after_the_page_before() -> None:
+    """All events of the value are read for each page: those of earlier steps are on earlier pages."""
+    many = [
+        Event("a", START + timedelta(days=1, minutes=number), f"e{number}", {"place": {"state": "CA"}, "mag": number})
+        for number in range(30)
+    ]
+    base = StoredEvents(TIMELY, many, [TIMELY.layout] * DAYS)
+    span = (START + timedelta(days=1), START + timedelta(days=2))
+    parameters = make_parameters(
+        span, FIRST[:1], step="10m", by="place.state", stat="count,sum", field="mag", limit="1"
+    )
+    pages: list[list[tuple[str, int, int]]] = []
+    while len(pages) < 5:
+        answer = find_aggregate(
+            parse_aggregation(TIMELY, parameters, NOW, SEAL), TIMELY, base.reader, NOW, lambda: 100.0
+        )
+        pages.append([(row["start"][11:16], row["count"], row["sum"]) for row in answer.rows])
+        if answer.next is None:
+            break
+        parameters = {"cursor": [answer.next], "limit": ["1"]}
+    assert pages == [[("00:00", 10, 45)], [("00:10", 10, 145)], [("00:20", 10, 245)]]

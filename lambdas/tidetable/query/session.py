@@ -6,14 +6,13 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from math import inf
 from operator import attrgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
 from tidetable.catalog import Entry, GapReason
 from tidetable.errors import TableMissing
 from tidetable.events import Item
-from tidetable.forms.choose import choose_form
 from tidetable.ports import FieldPage, ItemColumns, Page, RangeRead
 from tidetable.query.merge import Demand
 from tidetable.query.model import RESERVE, Cost, Query, Reader
@@ -21,6 +20,7 @@ from tidetable.query.scans import Gap, Scan
 from tidetable.query.waves import TEXTS_AT_ONCE, cut_reads
 from tidetable.remaining import Remaining
 
+_Page = TypeVar("_Page", bound=Page | FieldPage)
 _EMPTY = Page(ItemColumns((), (), ()), more=False)
 
 
@@ -69,12 +69,12 @@ class ReadSession(msgspec.Struct):
 
     def take_page(
         self,
-        page: Page | None,
+        page: _Page | None,
         entry: Entry,
         start: datetime,
         end: datetime,
-        count: Callable[[Page], int] = attrgetter("read"),
-    ) -> Page:
+        count: Callable[[Any], int] = attrgetter("read"),
+    ) -> _Page | Page:
         """Count a page that was read for ``[start, end)``. None is the page of a missing table: it becomes empty.
 
         ``count`` counts its events.
@@ -88,17 +88,6 @@ class ReadSession(msgspec.Struct):
             raise TableMissing(entry.table)
         self.note_gap(Gap.of_missing(entry, start, end), entry)
         return _EMPTY
-
-    def count_page(
-        self, page: Page | FieldPage | None, entry: Entry, start: datetime, end: datetime
-    ) -> Page | FieldPage:
-        """Count a page that was read for ``[start, end)``; None as in ``take_page``."""
-        if not isinstance(page, FieldPage):
-            return self.take_page(page, entry, start, end, choose_form(entry.layout).count_events)
-        self.cost.requests += 1
-        self.cost.units += page.units
-        self.cost.read += page.read
-        return page
 
     def count_archive(self, scan: Scan, read: int) -> None:
         """Count a page of an archive, for which some events were read."""

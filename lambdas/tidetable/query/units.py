@@ -101,7 +101,7 @@ class ReadUnit(msgspec.Struct):
 
     def find_reached(self, edge: str) -> datetime:
         """Find the instant before which all events were yielded, if all ranges were read up to the time ``edge``."""
-        return max(from_text(edge), self.scan.start) if self.scan.in_order else self.scan.start
+        return max(from_text(edge), self.scan.start)
 
     def complete(self, columns: ItemColumns) -> Iterator[FieldColumns]:
         """Check the conditions that DynamoDB could not check, and complete the needed data."""
@@ -161,7 +161,10 @@ class IndexUnit(ReadUnit):
 
 
 class RangeState(RangeProgress, kw_only=True):
-    """A range of a unit that is being read. All of it before the time ``edge`` was read."""
+    """A range of a unit that is being read. All of it before the time ``edge`` was read.
+
+    The edge of a range that is not in the order of time stays at its start.
+    """
 
     unit: ReadUnit
 

@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 from tidetable.conditions import ANY, NameConditions
 from tidetable.errors import ArchiveBusy
+from tidetable.forms.choose import choose_form
 from tidetable.forms.field_columns import FieldColumns
 from tidetable.ports import ArchiveColumns, FieldPage, Page, WholeRange
 from tidetable.query.archives import ARCHIVES, read_archive_pages, wait_for_pages
@@ -122,9 +123,10 @@ class WholeReader:
             pages = deque(answers)
             del answers
             for state in some:
-                unit = state.unit
+                unit, entry = state.unit, state.unit.scan.entry
                 session.note_source(unit.scan)
-                page = session.count_page(pages.popleft(), unit.scan.entry, query.start, query.end)
+                count = choose_form(entry.layout).count_events
+                page = session.take_page(pages.popleft(), entry, query.start, query.end, count)
                 yield from ((unit, columns) for columns in unit.take(state, page))
                 state.advance(page)
 
