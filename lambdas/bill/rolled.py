@@ -22,8 +22,13 @@ from tidetable.statistics import KEPT
 # many different values take the most. The list of statistics has the bytes of those that a rollup need not keep.
 CELL_BYTES, FIELD_BYTES = 7, 13
 _MAX_PACK = 65_536
-# The refresher reads the state of a stream before and after its work, and once per rollup. Each read is three queries.
-_QUERIES, _LOOKS = 3, 3
+# Units of the scheduled run: it reads pauses, records of streams, parts and the stream's state, and holds the lease.
+_SCHEDULED_READS, _SCHEDULED_WRITES = 4, 1
+# Units of a worker: it reads pauses, parts and the state, and the state once more per rollup. It holds the lease, claims
+# the stream and ends its claim; the scheduler noted its message.
+_WORKER_READS, _WORKER_WRITES = 3, 4
+# Requests to SQS for a message, besides those that find none: it is sent and deleted.
+_MESSAGE_REQUESTS = 2
 _RUNS = HOURS * 60
 # A bucket's edge: one item of one unit.
 _EDGE_UNITS = 1
@@ -135,12 +140,16 @@ def price_rollups(workload: Workload) -> list[Line]:
 
 def _price_refresher(workload: Workload, rollups: list[RollupWorkload]) -> Line:
     events = workload.events_per_month * sum(not rollup.finer for rollup in rollups)
-    seconds = _RUNS * prices.REFRESHER_SECONDS + events * prices.REFRESHER_EVENT_SECONDS
-    state = _RUNS * _QUERIES * (_LOOKS + len(rollups)) * ON_DEMAND[TableClass.STANDARD].read
-    dollars = _RUNS * prices.CALL_MILLION / 1e6 + seconds * prices.REFRESHER_GB * prices.GB_SECOND + state
+    workers = min(max(rollup.workload.events_per_month for rollup in rollups), _RUNS)
+    seconds = (_RUNS + workers) * prices.REFRESHER_SECONDS + events * prices.REFRESHER_EVENT_SECONDS
+    unit = ON_DEMAND[TableClass.STANDARD]
+    units = _RUNS * (_SCHEDULED_READS * unit.read + _SCHEDULED_WRITES * unit.write)
+    units += workers * ((_WORKER_READS + len(rollups)) * unit.read + _WORKER_WRITES * unit.write)
+    calls = (_RUNS + workers) * prices.CALL_MILLION + workers * _MESSAGE_REQUESTS * prices.SQS_MILLION
+    dollars = calls / 1e6 + seconds * prices.REFRESHER_GB * prices.GB_SECOND + units
     how = (
-        f"a run per minute, assumed: {prices.REFRESHER_SECONDS * 1000:.0f} ms and"
-        f" {prices.REFRESHER_EVENT_SECONDS * 1e6:.0f} microseconds per event at 1,769 MB; and its reads of edges and marks"
+        f"a run per minute and {workers:,.0f} of workers, assumed: {prices.REFRESHER_SECONDS * 1000:.0f} ms each and"
+        f" {prices.REFRESHER_EVENT_SECONDS * 1e6:.0f} microseconds per event at 1,769 MB; and their messages, reads and writes"
     )
     return Line("refresher", dollars, how)
 

@@ -17,8 +17,8 @@ from tests.worlds.keyed import Answered, Door, open_door
 SECRET = "abcdefghijklmnopqrstuvwxyz012345"
 ALL, ONE = f"tt_alloperate_{SECRET}", f"tt_oneoperate_{SECRET}"
 TODAY = "tidetable-lapse.devices.2026-03-15"
-# Ten custom metrics at $0.30, and 22 alarms at $0.10; with traffic ten metrics more.
-FIXED, FIXED_WITH_TRAFFIC = 5.20, 8.20
+# Ten custom metrics at $0.30, 23 alarms at $0.10, and two queues at $0.2628; with traffic ten metrics more.
+FIXED, FIXED_WITH_TRAFFIC = 5.8256, 8.8256
 LINES = ["tables, writes", "tables, reads", "tables, storage"]
 
 
@@ -334,9 +334,9 @@ def test_a_load_above_a_wall_has_no_price_but_the_wall(door: Door) -> None:
 
 
 def test_a_first_rollup_brings_its_alarms_and_metrics_to_the_bill(door: Door) -> None:
-    """Six metrics at $0.30 and five alarms at $0.10."""
+    """Eight metrics at $0.30, six alarms at $0.10, and a queue at $0.2628."""
     change = '[[streams.devices.rollup]]\nname = "hours"\nevery = "1h"\nretention = "365d"'
     body = compare(door, stream="devices", rate="10", change=change).body
     before, after = body["before"], body["after"]
-    assert after["fixed"]["dollars"] - before["fixed"]["dollars"] == pytest.approx(2.30)
-    assert body["saving"] == pytest.approx(before["dollars"] - after["dollars"] - 2.30)
+    assert after["fixed"]["dollars"] - before["fixed"]["dollars"] == pytest.approx(3.2628)
+    assert body["saving"] == pytest.approx(before["dollars"] - after["dollars"] - 3.2628)
