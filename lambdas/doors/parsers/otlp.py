@@ -7,10 +7,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorProto
-from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import DecodeError
-from google.protobuf.message_factory import GetMessageClass
 from opentelemetry.proto.collector.logs.v1 import logs_service_pb2 as logs
 from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2 as metrics
 
@@ -61,20 +58,11 @@ def encode_answer(kind: type, rejected: int, message: str) -> bytes:
 def encode_status(code: int, message: str) -> bytes:
     """Encode a google.rpc.Status, the body of every error.
 
-    This module describes the type, because its package has hundreds of types.
+    The package of that type has hundreds of types. A partial success has the same fields: a whole number and a text.
     """
-    return bytes(_load_status_type()(code=code, message=message).SerializeToString())
-
-
-def _load_status_type() -> Any:
-    file = FileDescriptorProto(name="status.proto", package="google.rpc", syntax="proto3")
-    status = file.message_type.add(name="Status")
-    optional = FieldDescriptorProto.LABEL_OPTIONAL
-    status.field.add(name="code", number=1, type=FieldDescriptorProto.TYPE_INT32, label=optional)
-    status.field.add(name="message", number=2, type=FieldDescriptorProto.TYPE_STRING, label=optional)
-    pool = DescriptorPool()
-    pool.Add(file)
-    return GetMessageClass(pool.FindMessageTypeByName("google.rpc.Status"))
+    return bytes(
+        metrics.ExportMetricsPartialSuccess(rejected_data_points=code, error_message=message).SerializeToString()
+    )
 
 
 class _Converter:
