@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from tests.worlds.rolled import HOURS, LENGTH, MINUTES, START, Killed, World, begin_rollups, reading
 from tidetable.ports import Mark
-from tidetable.rollup_model.bounds import can_reseal, can_rest, choose_pause, find_due, to_millis
+from tidetable.rollup_model.bounds import can_reseal, can_rest, choose_pause, find_due, is_forgotten, to_millis
 from tidetable.rollups import reseal as resealing
 from tidetable.rollups.due import measure_waiting
 from tidetable.rollups.refresh import refresh_rollups
@@ -85,6 +85,15 @@ def test_the_cells_have_all_but_the_latest_late_events_when_the_events_are_delet
     assert [(gap.start, gap.end, gap.reason) for gap in answer.gaps] == [
         (BUCKET, BUCKET + 10 * MINUTE, "late events deleted")
     ]
+
+
+@pytest.mark.parametrize(("pauses", "left"), [(1, HOUR), (2, 24 * HOUR), (9, 24 * HOUR)])
+def test_the_pauses_of_a_bucket_begin_anew_after_a_day_or_an_hour_if_it_has_not_waited(
+    pauses: int, left: timedelta
+) -> None:
+    mark = Mark(BUCKET, 0, MINUTE, resealed=to_millis(BUCKET), pauses=pauses)
+    assert not is_forgotten(mark, BUCKET + left)
+    assert is_forgotten(mark, BUCKET + left + SECOND)
 
 
 def test_rested_marks_of_a_large_import_are_removed_over_several_runs(monkeypatch: pytest.MonkeyPatch) -> None:

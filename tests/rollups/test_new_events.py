@@ -25,7 +25,7 @@ from tests.worlds.rolled import (
 )
 from tidetable.catalog import State
 from tidetable.ports import Transacted
-from tidetable.rollups import new_events
+from tidetable.rollups import new_events, worker
 
 TEN = timedelta(minutes=10)
 LAYOUTS = [PLAIN, SERIES, replace(PLAIN, versioned=True)]
@@ -194,6 +194,24 @@ def test_a_new_event_comes_at_any_request_of_a_run(at: int, divided: bool, monke
             world.refresh()
         world.check(QUERIES[:2])
         assert not world.rollups.read_state("s").marks, number
+
+
+def test_new_events_wait_if_the_share_of_their_stream_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = begin()
+    world.write(reading(131, 10, kind="x"), reading(69, 7, kind="x"))
+    world.sleep(600)
+    with monkeypatch.context() as patch:
+        patch.setattr(worker, "_SHARE", -1.0)
+        report = world.refresh()
+    assert report is not None
+    assert (report.added, report.resealed) == (0, 2)
+    assert [(mark.event != (), mark.pauses) for mark in world.rollups.read_state("s").marks] == [(True, 0)]
+    assert world.check(QUERIES[:2]) == 2
+    report = world.refresh()
+    assert report is not None
+    assert report.added == 1
+    assert not world.rollups.read_state("s").marks
+    assert world.check(QUERIES) == len(QUERIES)
 
 
 def test_two_runs_add_an_event_once() -> None:
