@@ -102,6 +102,18 @@ def test_after_a_transaction_without_an_answer_the_event_is_marked_and_written(
     assert len(find_stored(stage)) == 2
 
 
+def test_a_late_event_whose_series_cannot_be_noted_is_queued() -> None:
+    stage = begin(key=KEYS[1])
+
+    def fail(*_: object) -> None:
+        raise TableThrottled("rollups")
+
+    stage.rollups.put_notes = fail  # type: ignore[method-assign]
+    outcome = stage.send(late(1, minutes=30))
+    assert (outcome.status, outcome.queued) == (202, 1)
+    assert (list_marks(stage), find_stored(stage)) == ([], [])
+
+
 def test_an_event_whose_data_is_kept_outside_is_marked() -> None:
     stage = begin(large=LargePolicy(beyond="s3"))
     stage.config = replace(stage.config, api=replace(stage.config.api, max_body=10**7))
