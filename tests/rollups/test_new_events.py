@@ -284,6 +284,6 @@ def test_marks_that_are_added_only_are_removed() -> None:
     world.sleep(LENGTH.total_seconds() + 1)
     report = world.refresh()
     assert report is not None
-    assert (report.added, report.marks) == (0, 0)
+    assert (report.added, report.resealed, report.marks) == (0, 0, 0)
     (row,) = world.ask(**ONE_HOUR).rows[:1]
     assert row["count"] == 3
