@@ -108,7 +108,7 @@ def test_a_late_event_whose_series_cannot_be_noted_is_queued() -> None:
     def fail(*_: object) -> None:
         raise TableThrottled("rollups")
 
-    stage.rollups.put_notes = fail  # type: ignore[method-assign]
+    stage.rollups.put_notes = fail  # type: ignore[assignment, method-assign]
     outcome = stage.send(late(1, minutes=30))
     assert (outcome.status, outcome.queued) == (202, 1)
     assert (list_marks(stage), find_stored(stage)) == ([], [])
