@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 from datetime import datetime, timedelta
+from math import inf
 from typing import Any
 
 from tidetable.catalog import Entry
@@ -25,13 +26,13 @@ def read_shares(dynamodb: Any, metrics: Any, entry: Entry, now: datetime) -> Map
     """Read the shares of a table's partition keys, the heaviest first; None if they cannot be found.
 
     ``entry`` is the table that gets the writes now. Contributor Insights counts reads, too. Only a table that is
-    partitioned by time can be sampled: the sample counts the items of a minute by suffix.
+    partitioned by time can be sampled: the sample counts the events of a minute by suffix.
     """
     described = dynamodb.describe_contributor_insights(TableName=entry.table)
     rules = [name for name in described.get("ContributorInsightsRuleList", ()) if name.startswith(_RULE)]
     if described.get("ContributorInsightsStatus") == "ENABLED" and rules:
         return _read_report(metrics, rules[0], entry, now)
-    if entry.layout.partition_by == "time" and entry.layout.pack is None and entry.layout.shards > 1:
+    if entry.layout.partition_by == "time" and entry.layout.shards > 1:
         return _sample_shares(dynamodb, entry, now)
     return None
 
@@ -70,23 +71,24 @@ def share_out(counts: Mapping[str, float], whole: float = 0.0) -> dict[str, floa
 
 
 def _sample_shares(dynamodb: Any, entry: Entry, now: datetime) -> dict[str, float] | None:
-    """Sample the shares of the items of a recent minute by suffix, with one query per suffix.
+    """Sample the shares of the events of a recent minute by suffix, with one query per suffix.
 
     If a suffix has too many items in the slice of time, a slice of a quarter of that length is tried.
     """
     slice_, end = _SLICE, min(now - _SLICE, entry.period.end)
     while slice_ >= timedelta(milliseconds=50):
         counts = {
-            str(suffix): _count_items(dynamodb, entry, suffix, end - slice_, end)
+            str(suffix): _count_events(dynamodb, entry, suffix, end - slice_, end)
             for suffix in range(entry.layout.shards)
         }
-        if all(count < _SAMPLED for count in counts.values()):
-            return share_out({suffix: float(count) for suffix, count in counts.items()})
+        if inf not in counts.values():
+            return share_out(counts)
         slice_ /= 4
     return None
 
 
-def _count_items(dynamodb: Any, entry: Entry, suffix: int, start: datetime, end: datetime) -> int:
+def _count_events(dynamodb: Any, entry: Entry, suffix: int, start: datetime, end: datetime) -> float:
+    """Count the events of a slice of time in a suffix, also those in packs; infinite if a page does not hold all items."""
     values = {
         ":pk": {"S": f"{entry.layout.name_partition(start, '')}#{suffix}"},
         ":low": {"S": to_text(start)},
@@ -96,8 +98,12 @@ def _count_items(dynamodb: Any, entry: Entry, suffix: int, start: datetime, end:
         TableName=entry.table,
         KeyConditionExpression="pk = :pk AND sk BETWEEN :low AND :high",
         ExpressionAttributeValues=values,
-        Select="COUNT",
+        # A pack has the number of its events.
+        ProjectionExpression="#n",
+        ExpressionAttributeNames={"#n": "n"},
         Limit=_SAMPLED,
     )
-    # A page also ends at 1 MB: then the count is not complete either.
-    return _SAMPLED if "LastEvaluatedKey" in answer else int(answer["Count"])
+    # A page also ends at 1 MB.
+    if len(answer["Items"]) == _SAMPLED or "LastEvaluatedKey" in answer:
+        return inf
+    return sum(float(item["n"]["N"]) if "n" in item else 1.0 for item in answer["Items"])

@@ -202,10 +202,15 @@ def test_a_query_of_the_logs_may_take_two_minutes_and_answers_ten_thousand_kinds
 
 
 class Keys:
-    """DynamoDB with a state of Contributor Insights, whose suffixes have so many items per second."""
+    """DynamoDB with a state of Contributor Insights, whose suffixes have so many items per second.
 
-    def __init__(self, status: str = "DISABLED", rates: Sequence[float] = (), *, cut: bool = False) -> None:
-        self.status, self.rates, self.cut = status, rates, cut
+    With ``packed``, the items of the suffix 0 are packs of so many events.
+    """
+
+    def __init__(
+        self, status: str = "DISABLED", rates: Sequence[float] = (), *, cut: bool = False, packed: int = 0
+    ) -> None:
+        self.status, self.rates, self.cut, self.packed = status, rates, cut, packed
         self.slices: list[tuple[str, str]] = []
 
     def describe_contributor_insights(self, **_: Any) -> Any:
@@ -218,8 +223,10 @@ class Keys:
         self.slices.append((low, high))
         count = round(self.rates[int(pk.rpartition("#")[2])] * span.total_seconds())
         if self.cut and span > timedelta(seconds=20):
-            return {"Count": min(count, 50), "LastEvaluatedKey": {}}
-        return {"Count": min(count, request["Limit"])}
+            return {"Items": [{}] * min(count, 50), "LastEvaluatedKey": {}}
+        assert request["ExpressionAttributeNames"][request["ProjectionExpression"]] == "n"
+        pack = {"n": {"N": str(self.packed)}} if self.packed and pk.endswith("#0") else {}
+        return {"Items": [pack] * min(count, request["Limit"])}
 
 
 def test_a_report_is_of_a_day_of_whole_hours_and_of_the_period_alone() -> None:
@@ -245,7 +252,12 @@ def test_a_report_is_of_a_day_of_whole_hours_and_of_the_period_alone() -> None:
         (Keys(rates=[10**6] * 4), PLAIN, None),
         (Keys("ENABLING", rates=[1, 3, 0, 0]), PLAIN, {"1": 0.75, "0": 0.25, "2": 0, "3": 0}),
         (Keys(rates=[1]), replace(PLAIN, shards=1), None),
-        (Keys(rates=[1] * 4), replace(PLAIN, pack=Packing(60, 9_000)), None),
+        # 15 packs of 20 events, and 900 events that are alone.
+        (
+            Keys(rates=[0.25, 15, 0, 0], packed=20),
+            replace(PLAIN, pack=Packing(60, 9_000)),
+            {"1": 0.75, "0": 0.25, "2": 0, "3": 0},
+        ),
     ],
 )
 def test_a_sample_is_of_a_slice_that_is_counted_whole(keys: Keys, layout: Layout, shares: Any) -> None:
