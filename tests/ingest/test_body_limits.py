@@ -1,6 +1,7 @@
 """Bodies at their limits: each content type that is understood, and as many bytes and values as a request may have."""
 
 import gzip
+import tracemalloc
 
 import pytest
 
@@ -72,6 +73,22 @@ def test_a_request_may_have_as_many_values_as_the_limit_says(body: bytes, conten
     assert len(decode_body(read, max_events=10)) == 10
     with pytest.raises(ProblemError, match="413 too_many_events: more than 9 events in one request: send at most 9"):
         decode_body(read, max_events=9)
+
+
+@pytest.mark.parametrize(
+    ("between", "kind"), [(b",", "application/json"), (b"\n", "application/x-ndjson")], ids=["array", "lines"]
+)
+def test_too_many_events_of_a_long_body_do_not_fill_the_memory(between: bytes, kind: str) -> None:
+    """200,000 events of 14 bytes would take 30 MB when they are decoded."""
+    body = between.join([b'{"series":"a"}'] * 200_000)
+    read = read_body(body if between == b"\n" else b"[" + body + b"]", kind, max_body=10**7)
+    tracemalloc.start()
+    try:
+        with pytest.raises(ProblemError, match="413 too_many_events"):
+            decode_body(read, max_events=1000)
+        assert tracemalloc.get_traced_memory()[1] < 2_000_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_an_element_that_cannot_be_read_stands_where_it_was_sent() -> None:
