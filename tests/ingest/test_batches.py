@@ -270,6 +270,15 @@ def test_objects_that_doors_decode_are_checked_wherever_they_are_shared(good: An
     assert [*check_batch(CONTEXT, SentBatch.of_values(everywhere)).rejections] == [0, 1, 2]
 
 
+def test_a_value_of_a_door_that_is_not_json_is_refused() -> None:
+    values = [Sent("a", id=str(number), data={"v": value}) for number, value in enumerate([1.5, Decimal("1.5"), 7.0])]
+    batch = check_batch(CONTEXT, SentBatch.of_values(values))
+    assert {number: rejection.detail for number, rejection in batch.rejections.items()} == {
+        0: "data.v is not a JSON value",
+        2: "data.v is not a JSON value",
+    }
+
+
 def test_two_values_in_a_line_of_ndjson_are_no_line() -> None:
     batch = read(b'{"series":"a"} {"series":"b"}\n{"series":"c"}', "application/x-ndjson")
     assert ([*batch.rejections], batch.series[1]) == ([0], "c")
@@ -333,6 +342,24 @@ def test_a_list_whose_lines_look_like_texts_is_no_column_of_texts() -> None:
     (item,) = world.table(LABEL)
     opened = open_item(item, world.config.streams["quakes"].layout, Zstd())
     assert list(opened.values) == ['{"v":"a"}', '{"v":[1,"b"]}']
+
+
+@pytest.mark.parametrize(
+    ("sent", "kept"),
+    [
+        (["1.50", "20.0", "7"], ["1.5", "20", "7"]),
+        (["-0.0", "10", "null"], ["0", "10", "null"]),
+        (['"1.50"', '"20.0"', '"0"'], ['"1.50"', '"20.0"', '"0"']),
+        (["true", "0.10", "1e3"], ["true", "0.1", "1000"]),
+    ],
+)
+def test_numbers_of_packs_have_no_needless_zeros(sent: list[str], kept: list[str]) -> None:
+    world = intake()
+    events = [f'{{"series":"a","id":"{number}","data":{{"v":{value},"w":"x"}}}}' for number, value in enumerate(sent)]
+    assert world.post(f"[{','.join(events)}]".encode()).accepted == 3
+    (item,) = world.table(LABEL)
+    opened = open_item(item, world.config.streams["quakes"].layout, Zstd())
+    assert list(opened.values) == [f'{{"v":{value},"w":"x"}}' for value in kept]
 
 
 def test_a_period_by_series_keeps_its_keys_when_the_stream_is_partitioned_by_time() -> None:
