@@ -134,10 +134,12 @@ def _parse_or_empty(value: object) -> str:
 
 def _parse_alike(values: Sequence[object]) -> list[str]:
     """Return the canonical texts of instants of one usual form; empty if any value has another form."""
-    if {*map(type, values)} != {str}:
-        return []
     texts = cast("Sequence[str]", values)
-    whole, length = "".join(texts), len(texts[0])
+    try:
+        whole = "".join(texts)
+    except TypeError:
+        return []
+    length = len(texts[0]) if texts else 0
     if length not in _FORMS or len({*map(len, texts)}) > 1:
         return []
     cut, filled, signs = _FORMS[length]

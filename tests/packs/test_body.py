@@ -66,6 +66,7 @@ def test_events_that_are_all_different_are_kept_as_rows() -> None:
         ["6ba7b810-9dad-11d1-80b4-00c04fd430c8", "6ba7b811-9dad-11d1-80b4-00c04fd430c8", "6ba7b812-9dad-11d1-80b4-00c04fd430c8"],
         ["6BA7B810-9DAD-11D1-80B4-00C04FD430C8", "6ba7b811-9dad-11d1-80b4-00c04fd430c8", "6ba7b812-9dad-11d1-80b4-00c04fd430c8"],
         ["6ba7b8109-dad-11d1-80b4-00c04fd430c8", "6ba7b811-9dad-11d1-80b4-00c04fd430c8", "6ba7b812-9dad-11d1-80b4-00c04fd430c8"],
+        ["6ba7b810-9dad-11d1-80b4-00c04fd430c", "6ba7b811-9dad-11d1-80b4-00c04fd430c8a", "6ba7b812-9dad-11d1-80b4-00c04fd430c8"],
         ["0123456789ABCDEF0123456789ABCDEF", "0123456789abcdef0123456789abcdef", "x"],
         ["a" * 31, "b" * 33, "0123456789abcdef0123456789abcdef"],
         ["\u0660" * 32, "0123456789abcdef0123456789abcdef", "0123456789abcdef0123456789abcdef"],
@@ -83,6 +84,11 @@ def test_ids_that_ingest_derives_take_no_room() -> None:
     for some in (derived, timeless):
         assert list(decode_body(body(*some)).ids) == [id for _, _, id, _ in some]
         assert len(body(*random)) - len(body(*some)) == 50 * 16 + 1
+
+
+def test_zeros_are_counted_only_for_derived_ids() -> None:
+    rows = [(T, "s", f"{number:032x}", {"v": decode_json("1.50")}) for number in range(3)]
+    assert DECODE(body(*rows)).zeros == []
 
 
 def test_an_id_of_its_own_among_derived_ones_takes_its_own_room_alone() -> None:

@@ -294,10 +294,10 @@ def _pack_ids(
                 others = [number for number, (row, id) in enumerate(zip(rows, ids, strict=True)) if derive(*row) != id]
                 return kind, bytes.fromhex("".join([ids[number] for number in others])), [], others
         return HEXADECIMAL, bytes.fromhex(joined), [], []
-    if len(joined) == _UUID * len(ids):
+    if len(joined) == _UUID * len(ids) and {*map(len, ids)} == {_UUID}:
         digits = [id.replace("-", "") for id in ids]
         joined = "".join(digits)
-        if len(joined) == _DIGITS * len(ids) and set(joined) <= _HEX and [*map(_format_uuid, digits)] == list(ids):
+        if set(joined) <= _HEX and [*map(_format_uuid, digits)] == list(ids):
             return UUIDS, bytes.fromhex(joined), [], []
     return TEXT, b"", list(ids), []
 
