@@ -271,7 +271,8 @@ def test_objects_that_doors_decode_are_checked_wherever_they_are_shared(good: An
 
 
 def test_a_value_of_a_door_that_is_not_json_is_refused() -> None:
-    values = [Sent("a", id=str(number), data={"v": value}) for number, value in enumerate([1.5, Decimal("1.5"), 7.0])]
+    datas: list[Any] = [{"v": 1.5}, {"v": Decimal("1.5")}, {"v": 7.0}]
+    values = [Sent("a", id=str(number), data=data) for number, data in enumerate(datas)]
     batch = check_batch(CONTEXT, SentBatch.of_values(values))
     assert {number: rejection.detail for number, rejection in batch.rejections.items()} == {
         0: "data.v is not a JSON value",
