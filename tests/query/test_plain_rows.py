@@ -14,8 +14,10 @@ from tidetable.catalog import Entry, State
 from tidetable.events import Event
 from tidetable.layout import Key, Layout, Ref
 from tidetable.periods import parse_label
+from tidetable.query import AnswerForm, Cost, render_answer
 from tidetable.query import page as pages
-from tidetable.query.page import EventsPage
+from tidetable.query.model import EVERYTHING
+from tidetable.query.page import Events, EventsPage
 from tidetable.query.rows import Rows, count_escaped_bytes
 
 NOON = datetime(2026, 3, 5, 12, tzinfo=UTC)
@@ -65,6 +67,30 @@ def test_the_pieces_of_rows_are_the_events_and_their_size_is_bounded_closely(lay
     size = len(json.dumps(whole, ensure_ascii=False).encode()) - 2
     assert rows.measure_size() == count_escaped_bytes(whole) == size
     assert size <= rows.bound_size() <= size + 200 * len(events)
+
+
+def test_a_series_that_is_in_the_partition_key_alone_is_escaped() -> None:
+    text = make_rows(BY_SERIES, [('say "so"', "a", {})]).join_texts()
+    (event,) = json.loads(f"[{text}]")
+    assert (event["series"], event["id"], event["time"]) == ('say "so"', "a", "2026-03-05T12:00:00.000000Z")
+
+
+def test_the_texts_of_several_periods_are_one_list() -> None:
+    """A page has rows for each of its batches."""
+    rows = [make_rows(BY_TIME, [("a", id, {}) for id in ids]) for ids in ("12", "3", "45")]
+    events = Events(
+        stream="quakes",
+        rows=rows,
+        next=None,
+        gaps=[],
+        cost=Cost(),
+        sources=[],
+        projection=EVERYTHING,
+        make_cursor=str,
+    )
+    body = render_answer(events, AnswerForm(), lambda _: b"").body
+    assert [event["id"] for event in json.loads(body)["events"]] == list("12345")
+    assert json.loads(body)["next"] is None
 
 
 @settings(deadline=None, max_examples=80)
