@@ -6,16 +6,19 @@ restored one. ``TIDETABLE_SEED=7`` makes another history and asks other question
 
 import os
 import random
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any
 
 import duckdb
 import pytest
 
+from aws.archive import column_read
 from tests.conftest import SEED
 from tests.query.random_queries import NAMES, OTHERS, WIDE, clauses, make_parameters
 from tests.worlds.many_forms import HOURS, START, STREAMS, ManyForms, make_database
-from tidetable.query import parse_query, run_query
+from tidetable.archive import reading
+from tidetable.query import parse_query, run_query, units
 from tidetable.query.aggregates import find_aggregate, parse_aggregation
 from tidetable.times import from_text, to_text
 
@@ -32,10 +35,15 @@ GROUPS: dict[str | None, list[str]] = {
 
 
 @pytest.fixture(scope="module")
-def stage() -> ManyForms:
-    stage = ManyForms(SEED)
-    stage.live()
-    return stage
+def stage() -> Iterator[ManyForms]:
+    """The stage. Whole ranges and archives are read a few events at a time."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(units, "_WHOLE_PAGE", 2)
+        patch.setattr(column_read, "_MOST_EVENTS", 9)
+        patch.setattr(reading, "MAX_READ", 15)
+        stage = ManyForms(SEED)
+        stage.live()
+        yield stage
 
 
 @pytest.fixture(scope="module")

@@ -24,7 +24,7 @@ from wiring_upkeep import Upkeep
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
 # A period is archived 9 hours after its end.
-HOURS, RESTORED = 16, "2026-03-01T03"
+HOURS, RESTORED = 14, "2026-03-01T03"
 _COMMON = """
 [streams.{name}]
 period = "hour"
