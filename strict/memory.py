@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 from strict.engines import Document
@@ -277,11 +278,17 @@ def _is_range(request: Request) -> bool:
     return _RANGE.fullmatch(request["KeyConditionExpression"]) is not None
 
 
+@lru_cache(4096)
+def _split_condition(text: str, names: tuple[tuple[str, str], ...]) -> list[str]:
+    """Split a key condition into words, with the names of attributes in it. Programs send the same few conditions."""
+    named = re.sub(r"#\w+", lambda placeholder: dict(names)[placeholder[0]], text)
+    return named.replace("(", " ").replace(")", " ").replace(",", " ").split()
+
+
 def _read_bounds(request: Request, index: _Sorted) -> tuple[Any, Any, Any]:
     """Read the partition of a key condition, and the lowest and the highest sort value (None: no bound)."""
     names, values = request.get("ExpressionAttributeNames", {}), request["ExpressionAttributeValues"]
-    text = re.sub(r"#\w+", lambda placeholder: str(names[placeholder[0]]), request["KeyConditionExpression"])
-    words = text.replace("(", " ").replace(")", " ").replace(",", " ").split()
+    words = _split_condition(request["KeyConditionExpression"], tuple(names.items()))
     hash_key, *rest = index.keys
     partition = make_sortable(values[words[words.index(hash_key) + 2]])
     if not rest or rest[0] not in words:

@@ -10,7 +10,7 @@ from strict.account import Account
 from strict.engines import Document
 from strict.expressions import Parser, make_sortable
 from strict.metering import Charge, Meter, Reason, omit_capacity_option, render_partition_key
-from strict.placeholders import find_attributes
+from strict.placeholders import Expression, find_attributes
 from strict.projections import project, project_item, read_projection_paths
 from strict.refusals import refuse_invalid, refuse_throttled
 from strict.rules import Rule
@@ -87,7 +87,11 @@ class Reads:
 
     def _check_batch(self, requested: Mapping[str, Any]) -> None:
         account = self._account
-        keys = [(name, str(sorted(key.items()))) for name, options in requested.items() for key in options["Keys"]]
+        keys = [
+            (name, *sorted((attribute, *value.items()) for attribute, value in key.items()))
+            for name, options in requested.items()
+            for key in options["Keys"]
+        ]
         if len(keys) > BATCH_KEYS and account.enforces(Rule.BATCH_ITEMS):
             raise refuse_invalid(f"Too many items requested for the BatchGetItem call, at most {BATCH_KEYS}")
         if len(set(keys)) < len(keys) and account.enforces(Rule.BATCH_REPEATED_KEY):
@@ -219,8 +223,8 @@ def _drop_unused_placeholders(request: Document) -> Document:
     """Return the request without names and values that its expressions do not use: DynamoDB refuses unused
     placeholders.
     """
-    text = " ".join(value for name, value in request.items() if name.endswith("Expression"))
-    tokens = set(re.findall(r"[#:]\w+", text))
+    texts = (text for name, text in request.items() if name.endswith("Expression"))
+    tokens = frozenset[str]().union(*(Expression.of(text).placeholders for text in texts))
     for member in ("ExpressionAttributeNames", "ExpressionAttributeValues"):
         if member in request:
             used = {name: value for name, value in request[member].items() if name in tokens}

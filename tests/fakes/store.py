@@ -113,7 +113,7 @@ class FakeStore:
             return tuple(item[name] for name in names)
 
         held = self._table(keys.table, consistent=consistent).values()
-        items = [item for item in held if pk in item and item[pk] == keys.pk]
+        items = [item for item in held if item.get(pk) == keys.pk]
         items = [item for item in items if sk in item and (not keys.prefix or item[sk].startswith(keys.prefix))]
         items = [item for item in items if keys.low is None or item[sk] >= keys.low]
         items = sorted((item for item in items if keys.high is None or item[sk] <= keys.high), key=place)
