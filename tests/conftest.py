@@ -40,7 +40,7 @@ def read_days(text: str) -> int:
 SEED = int(os.environ.get("TIDETABLE_SEED", "1"))
 DAYS = read_days(os.environ.get("TIDETABLE_DAYS", str(FULL_DAYS)))
 ALONE = ("tests/e2e/test_4_first_deploy.py",)
-# By processor time, which docs/decisions/0196 lists, and by waits: those that wait begin beside one that computes.
+# By processor time, which docs/decisions/0258 lists, and by waits: those that wait begin beside one that computes.
 LONGEST = (
     "e2e",
     "timelapse",
@@ -54,10 +54,10 @@ LONGEST = (
     *ALONE,
     "query",
     "contract",
-    "examples",
     "archive",
     "cli",
     "lifecycle",
+    "examples",
     "crash",
     "clients",
     "local",

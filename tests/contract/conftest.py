@@ -1,6 +1,7 @@
 """Engine fixtures: the fake, both emulators of DynamoDB, and each engine behind the service's rules."""
 
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import pytest
@@ -62,6 +63,12 @@ def _patient() -> Iterator[None]:
         yield
 
 
+@cache
+def share_client(endpoint: str) -> Any:
+    """Make boto3's client of an engine, once for all tests: to make one takes longer than most tests."""
+    return make_aws_client(endpoint, "dynamodb")
+
+
 def build(name: str, request: pytest.FixtureRequest) -> Engine:
     """Build the engine with this name."""
     if name == "fake":
@@ -71,7 +78,7 @@ def build(name: str, request: pytest.FixtureRequest) -> Engine:
         transport: Any = StrictTransport(service)
         return real(StrictClient(service), CLOCK, transport, oracle=True)
     endpoint = request.getfixturevalue(name.removeprefix("lean ").replace(" ", "_"))
-    client: Any = Racing(make_aws_client(endpoint, "dynamodb"))
+    client: Any = Racing(share_client(endpoint))
     return real(client, CLOCK, make_lean_client(endpoint), oracle=name not in LEAN)
 
 

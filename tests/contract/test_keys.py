@@ -2,14 +2,12 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import pytest
 
 from aws.dynamodb import credential_items
 from aws.dynamodb.credentials import LeanCredentials
-from local.stack import make_aws_client
-from tests.contract.conftest import CLOCK, LEAN, make_lean_client
+from tests.contract.conftest import CLOCK, LEAN, make_lean_client, share_client
 from tests.contract.engines import TAGS, _numbers, real
 from tests.credentials.records import NOW, SALT, record
 from tidetable.access import Access
@@ -37,7 +35,7 @@ FULL = record(
 @pytest.fixture(params=LEAN)
 def keys(request: pytest.FixtureRequest) -> LeanCredentials:
     endpoint = request.getfixturevalue(request.param.removeprefix("lean ").replace(" ", "_"))
-    client: Any = make_aws_client(endpoint, "dynamodb")
+    client = share_client(endpoint)
     lean, name = make_lean_client(endpoint), f"keys-{next(_numbers)}"
     engine = real(client, CLOCK, lean)
     assert engine.tables.create(TableSpec(name, None, None, TableClass.STANDARD, TAGS))

@@ -13,7 +13,7 @@ from aws.http.credentials import Provider
 from local.emulator import REGION
 from local.stack import make_aws_client
 from strict import SystemClock
-from tests.contract.conftest import CLOCK, KEYS, LEAN
+from tests.contract.conftest import CLOCK, KEYS, LEAN, share_client
 from tests.contract.engines import TAGS, Racing, _numbers, real
 from tests.fakes import FakeCatalog, FakeStore
 from tests.fakes.rollups import FakeRollups
@@ -53,7 +53,7 @@ def state_and_store(request: pytest.FixtureRequest) -> State:
         store = FakeStore(FakeCatalog())
         return State(FakeRollups(store), store)
     endpoint = request.getfixturevalue(request.param.removeprefix("lean ").replace(" ", "_"))
-    client: Any = Racing(make_aws_client(endpoint, "dynamodb"))
+    client: Any = Racing(share_client(endpoint))
     engine = real(client, CLOCK, lean=lean_of(endpoint))
     # The table has the keys of the stack's table: a partition key and a sort key, both texts.
     name = f"rollups-{next(_numbers)}"

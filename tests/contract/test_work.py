@@ -6,11 +6,10 @@ from typing import Any
 import pytest
 
 from aws.dynamodb.work import LeanWork
-from local.stack import make_aws_client
 from strict import StrictDynamo
 from strict.client import StrictClient
 from strict.memory import MemoryEngine
-from tests.contract.conftest import CLOCK, LEAN, make_lean_client
+from tests.contract.conftest import CLOCK, LEAN, make_lean_client, share_client
 from tests.contract.engines import TAGS, Racing, _numbers, real
 from tests.fakes.transport import StrictTransport
 from tests.fakes.work import FakeWork
@@ -33,7 +32,7 @@ def work(request: pytest.FixtureRequest) -> WorkRecords:
         client: Any = StrictClient(service)
     else:
         endpoint = request.getfixturevalue(request.param.removeprefix("lean ").replace(" ", "_"))
-        transport, client = make_lean_client(endpoint), Racing(make_aws_client(endpoint, "dynamodb"))
+        transport, client = make_lean_client(endpoint), Racing(share_client(endpoint))
     engine, name = real(client, CLOCK, transport), f"work-{next(_numbers)}"
     assert engine.tables.create(TableSpec(name, None, None, TableClass.STANDARD, TAGS))
     engine.settled(name)
