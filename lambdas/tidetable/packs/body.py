@@ -7,7 +7,6 @@ end are stored once. The fields of data are columns of JSON, a line per value. d
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from hashlib import sha256
 from itertools import compress, repeat
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -17,6 +16,7 @@ import msgspec
 from tidetable.errors import TidetableError
 from tidetable.events import JsonObject
 from tidetable.exact_json import canonical_lines
+from tidetable.packs.ids import DERIVE, DIGITS, HEXADECIMAL, QUOTE, TEXT, UUIDS, format_uuid, pack_ids
 from tidetable.packs.numbers import settle_lines
 from tidetable.times import TEXT_LENGTH
 
@@ -25,16 +25,9 @@ FORMATS = (1, 2)
 FORMAT = FORMATS[-1]
 # If events have more shapes (sets of field names) than this, they are kept as rows.
 _MOST_SHAPES = 8
-# At least one of the first 8 ids must be derived from its event's content; otherwise the other ids are not checked.
-_SAMPLE = 8
 _ENDS = ("000000Z", "000Z")
-_HEX = frozenset("0123456789abcdef")
-_DIGITS = 32
 # A byte counts the zeros of a number.
 _MOST_ZEROS = 255
-_UUID = 36
-TEXT, HEXADECIMAL, UUIDS, DERIVED, DERIVED_TIMELESS = range(5)
-_QUOTE = msgspec.json.Encoder().encode
 
 
 class DamagedPack(TidetableError):
@@ -116,7 +109,7 @@ def encode_body(
         zeros.extend(map(_count_zeros, settled, [text[:-1] for text in sent]))
         return decode_texts(shapes, shape_numbers, list(map(_write_zeros, settled, zeros)), count)
 
-    kind, id_bytes, id_texts, others = _pack_ids(times, series, ids, write_sent)
+    kind, id_bytes, id_texts, others = pack_ids(times, series, ids, write_sent)
     return _ENCODE(
         PackBody(
             before,
@@ -132,7 +125,7 @@ def encode_body(
             shape_numbers,
             settled,
             [] if ats is None else list(ats),
-            zeros if kind in _DERIVE and any(zeros) else [],
+            zeros if kind in DERIVE and any(zeros) else [],
         )
     )
 
@@ -272,34 +265,9 @@ def _decode_rows(
     before, after = around.split("%s")
     parts: list[Iterable[str]] = []
     for name, column in zip(shape, values, strict=True):
-        parts += [repeat(f"{before}{_QUOTE(name).decode()}:"), column]
+        parts += [repeat(f"{before}{QUOTE(name).decode()}:"), column]
         before = ","
     return list(map("".join, zip(*parts, repeat(after), strict=False)))
-
-
-def _pack_ids(
-    times: Sequence[str], series: Sequence[str], ids: Sequence[str], texts: Callable[[], Sequence[str]]
-) -> tuple[int, bytes, list[str], list[int]]:
-    """Encode the ids in the form that takes the least space. Ids that can be derived from the content are not kept.
-
-    The last value lists the events to which the bytes belong, if they do not belong to all events. An id is derived
-    from the sent JSON: ``texts`` have numbers such as ``19.0``, which DynamoDB answers as 19. If an event has one inside
-    of a list or an object, its id is kept.
-    """
-    joined = "".join(ids)
-    if len(joined) == _DIGITS * len(ids) and {*map(len, ids)} == {_DIGITS} and set(joined) <= _HEX:
-        rows = list(zip(series, times, texts(), strict=True))
-        for kind, derive in _DERIVE.items():
-            if any(derive(*row) == id for row, id in zip(rows[:_SAMPLE], ids, strict=False)):
-                others = [number for number, (row, id) in enumerate(zip(rows, ids, strict=True)) if derive(*row) != id]
-                return kind, bytes.fromhex("".join([ids[number] for number in others])), [], others
-        return HEXADECIMAL, bytes.fromhex(joined), [], []
-    if len(joined) == _UUID * len(ids) and {*map(len, ids)} == {_UUID}:
-        digits = [id.replace("-", "") for id in ids]
-        joined = "".join(digits)
-        if set(joined) <= _HEX and [*map(_format_uuid, digits)] == list(ids):
-            return UUIDS, bytes.fromhex(joined), [], []
-    return TEXT, b"", list(ids), []
 
 
 def unpack_ids(body: PackBody, times: Sequence[str], series: Sequence[str], texts: Sequence[str]) -> list[str]:
@@ -309,31 +277,14 @@ def unpack_ids(body: PackBody, times: Sequence[str], series: Sequence[str], text
     if body.ids == TEXT:
         return body.id_texts
     together = body.id_bytes.hex()
-    digits = [together[start : start + _DIGITS] for start in range(0, len(together), _DIGITS)]
-    if body.ids in _DERIVE:
-        ids = list(map(_DERIVE[body.ids], series, times, texts))
+    digits = [together[start : start + DIGITS] for start in range(0, len(together), DIGITS)]
+    if body.ids in DERIVE:
+        ids = list(map(DERIVE[body.ids], series, times, texts))
         for number, id in zip(body.others, digits, strict=True):
             ids[number] = id
         return ids
     if body.ids == UUIDS:
-        return list(map(_format_uuid, digits))
+        return list(map(format_uuid, digits))
     if body.ids == HEXADECIMAL:
         return digits
     raise ValueError(f"ids of the unknown kind {body.ids}")
-
-
-def _format_uuid(digits: str) -> str:
-    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
-
-
-def _derive_id(series: str, time: str, text: str) -> str:
-    """Derive the id that ingest gives to an event that was sent without an id."""
-    return sha256(f'[{_QUOTE(series).decode()},"{time}",{text}]'.encode()).hexdigest()[:_DIGITS]
-
-
-def _derive_timeless_id(series: str, _: str, text: str) -> str:
-    """Derive the id that ingest gives to an event that was sent without an id and without a time."""
-    return sha256(f"[{_QUOTE(series).decode()},null,{text}]".encode()).hexdigest()[:_DIGITS]
-
-
-_DERIVE: dict[int, Callable[[str, str, str], str]] = {DERIVED: _derive_id, DERIVED_TIMELESS: _derive_timeless_id}

@@ -14,13 +14,8 @@ from tidetable.exact_json import decode_json
 from tidetable.layout import find_plain
 from tidetable.packs.body import (
     DECODE,
-    DERIVED,
-    DERIVED_TIMELESS,
     FORMAT,
     FORMATS,
-    HEXADECIMAL,
-    TEXT,
-    UUIDS,
     DamagedPack,
     PackBody,
     PackColumns,
@@ -28,6 +23,7 @@ from tidetable.packs.body import (
     read_times,
     unpack_ids,
 )
+from tidetable.packs.ids import DERIVED, DERIVED_TIMELESS, HEXADECIMAL, TEXT, UUIDS
 
 # The bytes of an id that is kept as hexadecimal digits.
 _ID_BYTES = 16
