@@ -107,9 +107,11 @@ def test_an_event_in_packs_may_have_a_copy_elsewhere_and_is_read_with_its_bucket
 def test_a_new_event_of_a_bucket_that_is_not_sealed_is_read_by_sealing() -> None:
     world = begin()
     world.write(reading(166, 10, kind="x"))
+    before = dict(world.store.tables["tidetable-t.s-m.2026-03-02"])
     report = world.refresh()
     assert report is not None
     assert (report.added, report.marks) == (1, 0)
+    assert world.store.tables["tidetable-t.s-m.2026-03-02"] == before
     world.sleep(1_000)
     world.refresh()
     assert world.check(QUERIES) == len(QUERIES)
