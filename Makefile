@@ -155,6 +155,7 @@ bench: develop $(JAR) ## hot paths, suffixes and the bill, each against a named 
 	$(PY) -m bench.query
 	$(PY) -m bench.whole
 	$(PY) -m bench.seal
+	$(PY) -m bench.late_events
 	$(PY) -m bench.large
 	$(PY) -m bench.suffixes
 	$(PY) -m bench.bill
