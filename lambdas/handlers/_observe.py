@@ -6,6 +6,7 @@ import gc
 import os
 import warnings
 from collections.abc import Callable, Sequence
+from functools import partial
 from logging import getLogger
 from typing import TYPE_CHECKING, Any
 
@@ -64,9 +65,8 @@ def measure(unit: MetricUnit, **numbers: float) -> None:
         metrics.add_metric(name, unit, number)
 
 
-def count(**numbers: float) -> None:
-    """Add counts to the metrics of the invocation, by the names of the metrics."""
-    measure(MetricUnit.Count, **numbers)
+# Adds counts to the metrics of the invocation, by the names of the metrics.
+count = partial(measure, MetricUnit.Count)
 
 
 def count_any(**numbers: float) -> None:
