@@ -27,7 +27,7 @@ def least_outcomes(days: int) -> dict[str, int]:
         "refused 422": 2 * days,
     }
     # Some hours are sealed while the refresher sleeps, so a rollup answers most queries and not all.
-    least |= {"sealed": 40 * days, "resealed": 4 * days, "refresher killed": days // 5}
+    least |= {"sealed": 40 * days, "resealed": 4 * days, "added": days, "refresher killed": days // 5}
     least |= {f"answered by {name}": days // 4 for name in ("daily-hours", "daily-days", "fleeting-hours")}
     least |= {
         "answered by daily-kinds": max(0, min(days, 23) - 10) // 4,

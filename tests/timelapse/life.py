@@ -261,7 +261,7 @@ class Life:
             if report is None:
                 self.outcomes["refresher waited"] += 1
                 continue
-            for what in ("sealed", "resealed"):
+            for what in ("sealed", "resealed", "added"):
                 self.outcomes[what] += getattr(report, what)
             for what in ("blocked", "over", "failed"):
                 self.outcomes[f"refresh {what}"] += len(getattr(report, what))
