@@ -19,7 +19,7 @@ from handlers._http import (
     read_access,
     read_headers,
 )
-from handlers._observe import count, count_any, logger, make_countdown, measure, metrics, observe, pause_collector
+from handlers._observe import count, logger, make_countdown, measure, metrics, observe, pause_collector
 from tidetable.ingest import IngestRequest, Outcome, ingest_body
 from tidetable.problems import Problem, ProblemError, make_problem, refuse_parameter, refuse_request
 
@@ -93,20 +93,30 @@ def publish_metrics(outcome: Outcome, stream: str, size: int) -> None:
     """
     metrics.add_metadata("stream", stream)
     metrics.add_metadata("bytes", size)
-    count(EventsAccepted=outcome.accepted, EventsQueued=outcome.queued)
-    count_any(PacksWritten=outcome.packs, RollupMarksFailed=outcome.unmarked)
-    count(WriteUnits=outcome.write_units, ThrottledWrites=outcome.throttled)
-    count_any(ThrottledLateWrites=outcome.throttled_late, FullCollectionWrites=outcome.full)
+    codes = Counter(rejection.code for rejection in outcome.rejections)
+    rare = {
+        "PacksWritten": outcome.packs,
+        "RollupMarksFailed": outcome.unmarked,
+        "ThrottledLateWrites": outcome.throttled_late,
+        "FullCollectionWrites": outcome.full,
+        # Either one key is hot or the whole table is too small. DynamoDB says which, if it throttles a whole batch.
+        **{f"Throttled_{reason}": number for reason, number in outcome.reasons.items()},
+        **{f"EventsRejected_{code}": number for code, number in codes.items()},
+    }
+    count(
+        EventsAccepted=outcome.accepted,
+        EventsQueued=outcome.queued,
+        WriteUnits=outcome.write_units,
+        ThrottledWrites=outcome.throttled,
+        # A stage in which they are always 0 has no such metrics, and does not pay for them.
+        **{name: number for name, number in rare.items() if number},
+    )
     if outcome.refused:
         # Events are measured and checked before they are written, so this is a fault of this project.
         logger.warning("refused by DynamoDB", reasons=sorted(set(outcome.refused.values()))[:_LOGGED])
-    # Either one key is hot or the whole table is too small. DynamoDB says which, if it throttles a whole batch.
-    count(**{f"Throttled_{reason}": number for reason, number in outcome.reasons.items()})
     if outcome.reasons:
         throttled = outcome.throttled + outcome.throttled_late
         logger.warning("throttled", reasons=dict(outcome.reasons), writes=throttled, queued=outcome.queued)
-    codes = Counter(rejection.code for rejection in outcome.rejections)
-    count(**{f"EventsRejected_{code}": number for code, number in codes.items()})
     if outcome.newest is not None:
         lag = (wiring.get_pipeline().clock.now() - outcome.newest).total_seconds()
         measure(MetricUnit.Seconds, NewestEventLag=max(lag, 0.0))

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from tidetable.events import Event, Item
 from tidetable.layout.index import Index
-from tidetable.layout.suffix import compute_each, compute_suffixes
+from tidetable.layout.suffix import compute_each, compute_suffix, compute_suffixes
 from tidetable.layout.text import escape, escape_all, unescape
 from tidetable.times import to_text
 from tidetable.values import MAX_ITEM_BYTES, count_item_bytes
@@ -98,7 +98,7 @@ class Layout(msgspec.Struct, frozen=True):
             sks = list(map("#".join, zip(stamps, owners, names, strict=True)))
         if self.shards == 1:
             return [f"{name}#0" for name in logical], sks
-        suffixes = self._compute_suffixes(series, ids)
+        suffixes = compute_each(ids if self.shard_by == "id" else self._list_heads(series), self.shards)
         return [f"{name}#{suffix}" for name, suffix in zip(logical, suffixes, strict=True)], sks
 
     def make_partition_key(self, time: datetime, series: str, suffix: int) -> str:
@@ -164,16 +164,13 @@ class Layout(msgspec.Struct, frozen=True):
 
     def compute_suffix(self, series: str, id: str) -> int:
         """Compute the suffix of an event's partition key."""
-        return self._compute_suffixes([series], [id])[0] if self.shards > 1 else 0
+        return compute_suffix(id if self.shard_by == "id" else self._list_heads([series])[0], self.shards)
 
     def compute_series_suffixes(self, series: Sequence[str]) -> list[int]:
         """Compute the suffixes of series, if suffixes follow from the series; a series that comes again costs no hash."""
         names = list(dict.fromkeys(series))
-        suffix_of = dict(zip(names, self._compute_suffixes(names, ()), strict=True))
+        suffix_of = dict(zip(names, compute_each(self._list_heads(names), self.shards), strict=True))
         return list(map(suffix_of.__getitem__, series))
-
-    def _compute_suffixes(self, series: Sequence[str], ids: Sequence[str]) -> list[int]:
-        return compute_each(ids if self.shard_by == "id" else self._list_heads(series), self.shards)
 
     def list_suffixes(
         self, series: Sequence[str] = (), ids: Sequence[str] = (), series_prefix: str = ""
