@@ -139,10 +139,10 @@ def test_each_count_of_an_outcome_is_a_metric(published: Published) -> None:
     assert published.metrics == [
         ("EventsAccepted", 1),
         ("EventsQueued", 2),
-        ("PacksWritten", 7),
-        ("RollupMarksFailed", 8),
         ("WriteUnits", 2.5),
         ("ThrottledWrites", 3),
+        ("PacksWritten", 7),
+        ("RollupMarksFailed", 8),
         ("ThrottledLateWrites", 4),
         ("FullCollectionWrites", 9),
         ("Throttled_A", 5),
