@@ -132,7 +132,8 @@ def _set_value(data: JsonObject, point: types.NumberDataPoint | types.Exemplar) 
     if point.as_int is not None:
         data["value"] = read_whole(point.as_int)
     elif point.as_double is not None:
-        set_values([(data, "value", read_double(point.as_double))])
+        number = read_exact(read_double(point.as_double))
+        data["value_text" if isinstance(number, str) else "value"] = number
 
 
 def _read_numbers(source: types.Point | types.ValueAtQuantile, *names: str) -> JsonObject:

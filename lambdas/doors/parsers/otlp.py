@@ -78,11 +78,11 @@ class _Converter:
         kind, fields = _find_fields(message.DESCRIPTOR)
         return kind(
             *[
-                getattr(message, name)
+                None
+                if optional and not message.HasField(name)
+                else getattr(message, name)
                 if convert is None
                 else convert(self, getattr(message, name))
-                if not optional or message.HasField(name)
-                else None
                 for name, optional, convert in fields
             ]
         )
@@ -100,8 +100,10 @@ class _Converter:
     def convert_value(self, value: Any) -> types.AnyValue | None:
         """Convert a value; None if it is absent, or of a kind from a later version of the protocol."""
         kind = value.WhichOneof("value")
+        if kind == "string_value":  # nearly all values
+            return types.AnyValue(value.string_value)
         match kind:
-            case "string_value" | "bool_value" | "int_value" | "double_value":
+            case "bool_value" | "int_value" | "double_value":
                 return types.AnyValue(**{kind: getattr(value, kind)})
             case "bytes_value":
                 return types.AnyValue(bytes_value=b64encode(value.bytes_value).decode())
@@ -136,7 +138,7 @@ def _choose_conversion(field: Any) -> _Convert | None:
             return lambda converter, values: list(converter.count(values))
         if field.type == field.TYPE_BYTES:
             return lambda _, value: value.hex()
-        return (lambda _, value: value) if field.has_presence else None
+        return None
     match field.message_type.name, field.is_repeated:
         case "KeyValue", True:
             return _Converter.convert_attributes
