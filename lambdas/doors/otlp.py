@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from msgspec import Raw
+
 from doors import otlp_types as types
 from doors.otlp_series import (
     ATTRIBUTES,
@@ -37,7 +39,7 @@ from doors.reading import Limits, Reading, Row, make_id, nest_attributes, set_va
 from doors.series import fit_name
 from tidetable.config.stream import OtlpPolicy
 from tidetable.events import JsonObject
-from tidetable.exact_json import encode_json
+from tidetable.exact_json import canonical_json, encode_json
 
 # The flag of a point that says: its source had no value to report. The values of such a point mean nothing.
 _NO_RECORDED_VALUE = 1
@@ -49,12 +51,12 @@ _Candidate = tuple[str, int, Callable[[Any], Row], Any]
 class _Source:
     """The resource and the scope of points.
 
-    ``identity`` has all in which sources differ. ``labels`` are the source's labels in the series of its points. Each
-    event repeats ``data``; both have ``size`` bytes. ``problem`` is the reason why its points are refused, if it is not
-    empty.
+    ``identity`` is JSON that has all in which sources differ. ``labels`` are the source's labels in the series of its
+    points. Each event repeats ``data``; both have ``size`` bytes. ``problem`` is the reason why its points are refused, if
+    it is not empty.
     """
 
-    identity: Sequence[Any] = ()
+    identity: Raw = field(default_factory=Raw)
     data: JsonObject = field(default_factory=dict)
     labels: Sequence[Label] = ()
     size: int = 0
@@ -75,7 +77,7 @@ def _read_source(resource: types.Resource | None, scope: types.InstrumentationSc
             fields = {"name": scope.name, "version": scope.version, "attributes": nest_attributes(values)}
             if members := {name: value for name, value in fields.items() if value}:
                 data["scope"] = members
-        identity = [pairs, None if scope is None else [scope.name, scope.version, own]]
+        identity = Raw(canonical_json([pairs, None if scope is None else [scope.name, scope.version, own]]))
     except (ValueError, RecursionError) as error:
         return _Source(problem=f"an attribute of the resource or scope cannot be read: {error}")
     written = labels.write(pairs, RESOURCE) + labels.write(own, SCOPE)
@@ -100,7 +102,8 @@ def _walk_metrics(request: types.ExportMetricsServiceRequest, policy: OtlpPolicy
                     unit = {"unit": metric.unit} if metric.unit else {}
                     common = {"metric": metric.name, "type": kind, **unit, **more}
                     size = source.size + len(encode_json(common))
-                    what, read = f"metric {metric.name[:64]!r}: ", partial(_read_point, common, source, labels)
+                    own = Raw(canonical_json(common))
+                    what, read = f"metric {metric.name[:64]!r}: ", partial(_read_point, common, own, source, labels)
                     for point in points:
                         yield what, size, read, point
 
@@ -117,7 +120,9 @@ def _walk_logs(request: types.ExportLogsServiceRequest, policy: OtlpPolicy) -> I
                     yield "log record: ", source.size, read, record
 
 
-def _read_point(common: JsonObject, source: _Source, labels: Labels, point: types.Point | types.Undecodable) -> Row:
+def _read_point(
+    common: JsonObject, own: Raw, source: _Source, labels: Labels, point: types.Point | types.Undecodable
+) -> Row:
     if isinstance(point, types.Undecodable):
         raise ValueError(point.problem)
     if source.problem:
@@ -138,7 +143,7 @@ def _read_point(common: JsonObject, source: _Source, labels: Labels, point: type
         data["attributes"] = nest_attributes(values)
     data |= source.data
     series = join_labels(common["metric"], [*source.labels, *labels.write(pairs, ATTRIBUTES)])
-    return fit_name(series), time, make_id([common, start, source.identity, pairs], rest), data
+    return fit_name(series), time, make_id([own, start, source.identity, pairs], rest), data
 
 
 def _read_record(
