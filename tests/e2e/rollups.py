@@ -77,5 +77,11 @@ def seal_hour(emulator: Emulator, deployed: Deployed, api: Api) -> Hour:
     move_to(emulator, deployed, start + timedelta(minutes=30))
     send(api, events)
     move_to(emulator, deployed, start + timedelta(minutes=66))
-    run_refresher(deployed)
+
+    def look() -> list[object]:
+        # A worker that the schedule has woken may have the stream: a run leaves it to that worker.
+        run_refresher(deployed)
+        return [source.get("rollup") for source in hour.aggregate(api)[1]]
+
+    eventually(look, lambda rollups: rollups == ["quakes-hours"])
     return hour
