@@ -27,7 +27,7 @@ _SCHEDULED_READS, _SCHEDULED_WRITES = 4, 1
 # Units of a worker: it reads pauses, parts and the state, and the state once more per rollup. It holds the lease, claims
 # the stream and ends its claim; the scheduler noted its message.
 _WORKER_READS, _WORKER_WRITES = 3, 4
-# Requests to SQS for a message, besides those that find none: it is sent and deleted.
+# Requests to SQS per message: one sends it, one deletes it. The price of queues without messages has the polls.
 _MESSAGE_REQUESTS = 2
 _RUNS = HOURS * 60
 # A bucket's edge: one item of one unit.

@@ -250,7 +250,9 @@ def test_series_that_no_rollup_reads_a_period_by_are_not_noted(layout: Layout, r
     """A note that cannot be written would end the restore."""
     streams = {} if rollups is None else {"s": SimpleNamespace(rollup=rollups)}
     archive: Any = SimpleNamespace(config=SimpleNamespace(streams=streams), clock=SimpleNamespace(now=lambda: None))
-    notes = SimpleNamespace(note=lambda *_: False)
+    noted: list[Any] = []
+    notes = SimpleNamespace(note=lambda *given: noted.append(given))
     period: Any = SimpleNamespace(stream="s", period=SimpleNamespace(label=LABEL), layout=layout)
     restorer: Any = SimpleNamespace(archive=archive, notes=notes)
     restore._Run(period, restorer, archive, lambda: 100.0).note_series({"a"})
+    assert noted == []

@@ -147,7 +147,7 @@ class PartRows:
             yield item
 
     def read_batch(self) -> ArchivedRows:
-        """Read the rows as a batch, and whole items for those that are not a usual event."""
+        """Read the usual events as a batch, and each other row as a whole item."""
         usual = pc.and_(self._arrays["attributes"].is_null(), self._at.is_valid())
         if self._layout.versioned or self._layout.indexes:
             usual = pa.repeat(pa.scalar(value=False), self._count)

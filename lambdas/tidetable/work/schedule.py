@@ -38,7 +38,7 @@ class DueItem(NamedTuple):
 
 
 class WorkReport(NamedTuple):
-    """The counts of due items: of all, of those that a worker has, of those that failed last, and of sent messages.
+    """Counts: ``due`` items, due items that a worker has, due items whose last run failed, and messages that were sent.
 
     ``oldest`` is how long an item has waited for a worker since its first message.
     """
@@ -58,22 +58,22 @@ def wake_workers(
     Items with a claim, and items whose message may be under way, count as part of the share.
     """
     shares: dict[tuple[str, str], list[DueItem]] = {}
-    for one in due:
-        shares.setdefault((one.item.kind, one.stream), []).append(one)
+    for due_item in due:
+        shares.setdefault((due_item.item.kind, due_item.stream), []).append(due_item)
     chosen: list[DueItem] = []
     for items in shares.values():
-        free = [one for one in items if not (one.item.is_claimed(now) or one.item.is_sent(now))]
+        free = [due_item for due_item in items if not (due_item.item.is_claimed(now) or due_item.item.is_sent(now))]
         busy = len(items) - len(free)
         chosen += free[: max(workers // len(shares) or 1, busy) - busy]
-    accepted = {*queue.send([one.name for one in chosen])}
-    for one in chosen:
-        if one.name in accepted:
-            work.mark_sent(one.item, now, now + RESENT, added=one.added)
-    waiting = [one.item.waiting for one in due if one.item.waiting is not None]
+    accepted = {*queue.send([due_item.name for due_item in chosen])}
+    for due_item in chosen:
+        if due_item.name in accepted:
+            work.mark_sent(due_item.item, now, now + RESENT, added=due_item.added)
+    waiting = [due_item.item.waiting for due_item in due if due_item.item.waiting is not None]
     return WorkReport(
         due=len(due),
-        running=sum(one.item.is_claimed(now) for one in due),
-        failed=sum(bool(one.item.problem) for one in due),
+        running=sum(due_item.item.is_claimed(now) for due_item in due),
+        failed=sum(bool(due_item.item.problem) for due_item in due),
         sent=len(accepted),
         oldest=max((now - at for at in waiting), default=timedelta(0)),
     )

@@ -33,7 +33,7 @@ def list_standings(work: WorkRecords, kinds: Iterable[str], now: datetime) -> li
         for item in work.list_items(kind):
             streams.setdefault(item.name.partition("#")[0], []).append(item)
         standings += [_sum_items(kind, stream, items, now) for stream, items in streams.items()]
-    return [one for one in standings if one.waiting or one.running or one.failed]
+    return [standing for standing in standings if standing.waiting or standing.running or standing.failed]
 
 
 def _sum_items(kind: str, stream: str, items: Sequence[WorkItem], now: datetime) -> WorkStanding:
