@@ -16,7 +16,6 @@ from tidetable.config import Config
 from tidetable.durations import Duration
 from tidetable.ingest.saved import SAVED_PREFIX, count_backlog, read_stream
 from tidetable.times import to_text
-from tidetable.work.claim import KINDS
 from tidetable.work.standing import list_standings
 
 _COUNT = "ApproximateNumberOfMessages"
@@ -47,14 +46,23 @@ def describe_overflow(account: Account, stream: str | None) -> Iterator[str]:
 
 
 def describe_work(account: Account, now: datetime) -> Iterator[str]:
-    """Write a line for each kind of work of a stream that waits, runs or failed; each kind takes one read."""
-    for one in list_standings(account.pipeline.work, KINDS, now):
+    """Write a line for each kind of work of a stream that is due, failed or rests, and one for the dead letters of workers.
+
+    It makes a request to DynamoDB per kind and one more, and one to SQS.
+    """
+    for one in list_standings(account.pipeline.work, now):
         of = f"{one.kind} of {one.stream}" if one.stream else one.kind
+        waits = f" (for {Duration(seconds=int(one.oldest.total_seconds()))})" if one.waiting else ""
         failed = f", {one.failed} failed: {one.problem}" if one.failed else ""
-        waits = f"{one.waiting} wait" + (
-            f" (for {Duration(seconds=int(one.oldest.total_seconds()))})" if one.waiting else ""
+        does = "lets it go on" if one.paused else "shows more" if one.failed or one.is_too_old else ""
+        yield (
+            f"work, {of}: {'rests, ' if one.paused else ''}{one.due} due, {one.waiting} wait{waits}, {one.running}"
+            f" running{failed}" + (f"; {one.command} {does}" if one.command and does else "")
         )
-        yield f"work, {of}: {waits}, {one.running} running{failed}"
+    letters = "WorkDeadLetterQueueUrl"
+    # The stack of an earlier version has no such queue.
+    if account.queues is not None and letters in account.outputs and (dead := _count_messages(account, letters)):
+        yield f"about {dead} messages of workers are dead letters: tidetable replay --work; see the runbook, WorkDeadLetters"
 
 
 def _count_messages(account: Account, output: str) -> int:

@@ -11,9 +11,8 @@ from cli.account import Account, AccountError
 from cli.common import app, find_account, print_json, run_task, say
 from cli.letters import DeadLetters, Resent, find_lost_changes, find_lost_events, find_stopped_work
 from cli.options import AsJson, Target
+from tidetable.work.kinds import KINDS
 
-# The outputs with the queues of workers, by the kind of work.
-_WORK_QUEUES = {"seal": "LightQueueUrl", "part": "LightQueueUrl", "sweep": "FilesQueueUrl"}
 _TAKEN = {
     "events": "events are sent to the overflow again",
     "changes": "changes were taken",
@@ -71,7 +70,8 @@ def _describe(row: Mapping[str, Any]) -> str:
 def _find_letters(account: Account, *, feed: bool, work: bool) -> DeadLetters:
     queues, outputs = account.queues, account.outputs
     if work:
-        urls = {kind: outputs[name] for kind, name in _WORK_QUEUES.items() if name in outputs}
+        names = {kind: f"{rules.queue}QueueUrl" for kind, rules in KINDS.items()}
+        urls = {kind: outputs[name] for kind, name in names.items() if name in outputs}
         return find_stopped_work(queues, outputs["WorkDeadLetterQueueUrl"], urls)
     if feed:
         url = outputs["FeedDeadLetterQueueUrl"]

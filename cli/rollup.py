@@ -13,6 +13,7 @@ from cli.common import USAGE, app, fail, find_account, make_grid, out, print_jso
 from cli.completion import complete_rollup, complete_stream
 from cli.edges import read_past_edge
 from cli.options import AsJson, Target
+from tidetable.work.claim import EVERY_STREAM
 
 # While another run of the refresher has the lease, a rebuild waits 10 s between attempts, and makes at most 60 attempts
 # in succession. By then, the other run or its lease is over.
@@ -48,7 +49,8 @@ def rollup(
 ) -> None:
     """Show how far the rollups of a stream are sealed. With --rebuild, compute past buckets anew.
 
-    With --pause, no bucket of the stream's rollups is computed until --resume. Aggregates stay correct, and read events.
+    With --pause, no bucket of the stream's rollups is computed until --resume. Aggregates stay correct, and read events. The
+    stream '*' means all streams, for --pause and --resume only.
 
     A rebuild can be interrupted, and goes on where it ended when it is called again. Exit code 1 if a rebuild cannot go on.
     """
@@ -63,13 +65,9 @@ def rollup(
         # They are read once, as all calls of a rebuild must have the same range.
         start, end = read_past_edge("--from", start, _PURPOSE), read_past_edge("--to", end, _PURPOSE)
     account = find_account(target)
-    check_stream(account.pipeline.catalog, stream)
     if paused is not None:
-        task = "pause" if paused else "resume"
-        run_task(
-            f"letting the rollups of {stream} {'rest' if paused else 'go on'}",
-            lambda: account.run_refresher(**{task: stream}),
-        )
+        _set_pause(account, stream, paused=paused)
+    check_stream(account.pipeline.catalog, stream)
     status = run_task("looking", lambda: account.run_refresher(status=stream))
     rollups = status["rollups"]
     if name is not None and name not in [rollup["rollup"] for rollup in rollups]:
@@ -85,6 +83,17 @@ def rollup(
         print_json(answers)
     if any(answer["problem"] for answer in answers):
         raise typer.Exit(1)
+
+
+def _set_pause(account: Account, stream: str, *, paused: bool) -> None:
+    """Let the rollups of a stream rest or go on. With ``EVERY_STREAM``, do this for all streams, and end the command."""
+    if stream != EVERY_STREAM:
+        check_stream(account.pipeline.catalog, stream)
+    task, word = ("pause", "rest") if paused else ("resume", "go on")
+    run_task(f"letting the rollups of {stream} {word}", lambda: account.run_refresher(**{task: stream}))
+    if stream == EVERY_STREAM:
+        say(f"the rollups of all streams {word}")
+        raise typer.Exit
 
 
 def _draw_rollups(rollups: list[dict[str, Any]], stream: str, *, paused: bool) -> None:

@@ -75,8 +75,9 @@ def status(
     with _warn_of_refusal("the state of the overflow is not known", _OVERFLOW_RIGHTS):
         for line in describe_overflow(account, stream):
             say(line, "yellow")
-    for line in describe_work(account, now):
-        say(line)
+    with _warn_of_refusal("the dead letters of workers are not known", "allow sqs:GetQueueAttributes"):
+        for line in describe_work(account, now):
+            say(line)
     say(f"{len(rows)} periods, ${sum(row.dollars for row in rows):,.2f} per month in their present state")
     if any(period.on_demand for period in periods):
         by = "their storage alone" if consumed is None else "their units of the last 30 days, and their storage"

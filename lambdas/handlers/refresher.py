@@ -147,6 +147,8 @@ def _count_work(report: RefreshReport) -> dict[str, Any]:
         "overfull": report.over,
         "failed": report.failed,
         "finished": report.finished,
+        # Another run has these streams or parts.
+        "left_to_others": report.left,
     }
 
 

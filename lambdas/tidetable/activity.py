@@ -18,7 +18,7 @@ from tidetable.ports import CatalogReader, Pools, Rollups
 from tidetable.rollup_model.definition import Definition
 from tidetable.rollups.due import measure_lag
 from tidetable.times import to_text
-from tidetable.work.claim import KINDS, WorkRecords
+from tidetable.work.claim import WorkRecords
 from tidetable.work.standing import WorkStanding, list_standings
 
 MINUTE = timedelta(minutes=1)
@@ -73,14 +73,14 @@ def describe_activity(
     """Return the activity as JSON: of the stage if the caller sees it ``whole``, and of each stream that it ``sees``.
 
     Per stream this takes one read of the catalog, two metrics, and one read of the rollups' state if it has rollups. The
-    work in the background takes a read per kind.
+    work in the background takes a read per kind, and one more.
     """
     # A rollup is a stream, too. Its row would say what the lag of its stream says already.
     streams = [stream for stream in config.streams.values() if sees(stream.name) and not stream.source]
     with sources.pools(_CONCURRENCY) as pool:
         tables = list(pool.map(partial(_find_tables, sources.catalog, now), streams))
         lags = list(pool.map(partial(_find_lag, sources, now), streams))
-    standings = list_standings(sources.work(), KINDS, now)
+    standings = list_standings(sources.work(), now)
     end = now.replace(second=0, microsecond=0)
     settled = end - SETTLED * MINUTE
     first = settled - SHOWN * MINUTE

@@ -166,15 +166,18 @@ key = { partition_by = "time", bucket = "1h", shards = 1 }
 def test_work_that_waits_or_failed_is_shown_to_those_who_see_its_stream(door: Door) -> None:
     now = door.stage.clock.now()
     for kind, name in (("seal", "quakes"), ("seal", "stations"), ("sweep", "objects")):
-        assert door.stage.work.mark_sent(WorkItem(kind, name), now, now + timedelta(minutes=15))
+        door.stage.work.mark_sent(WorkItem(kind, name), now, now + timedelta(minutes=15))
     claim = door.stage.work.claim("seal", "stations", "a worker", now, now + timedelta(minutes=5))
     assert claim is not None
-    assert door.stage.work.release(claim, "", problem="no answer")
+    door.stage.work.release(claim, "", problem="no answer")
     door.stage.clock.sleep(600)
     quakes, stations, sweep = activity(door)["work"]
-    idle = {"waiting": 0, "running": 0, "failed": 0, "oldest_seconds": 0, "problem": None}
-    assert stations == {"kind": "seal", "stream": "stations"} | idle | {"failed": 1, "problem": "no answer"}
+    idle = {"waiting": 0, "running": 0, "failed": 0, "oldest_seconds": 0, "problem": None, "paused": False}
+    failed = {"failed": 1, "problem": "no answer", "due": 1, "command": "bin/tidetable rollup stations"}
+    assert stations == {"kind": "seal", "stream": "stations"} | idle | failed
     # The request waits two seconds until it sees earlier writes.
-    assert quakes == {"kind": "seal", "stream": "quakes"} | idle | {"waiting": 1, "oldest_seconds": 602}
-    assert sweep == {"kind": "sweep", "stream": None} | idle | {"waiting": 1, "oldest_seconds": 602}
+    waits = {"waiting": 1, "oldest_seconds": 602, "due": 1}
+    pause = {"command": "bin/tidetable rollup quakes --pause"}
+    assert quakes == {"kind": "seal", "stream": "quakes"} | idle | waits | pause
+    assert sweep == {"kind": "sweep", "stream": None} | idle | waits | {"command": None}
     assert [row["stream"] for row in activity(door, ONE)["work"]] == ["quakes"]

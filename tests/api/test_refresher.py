@@ -85,6 +85,7 @@ def test_a_run_begins_a_rollup_ten_minutes_later_and_reports(
         "overfull": [],
         "failed": [],
         "finished": True,
+        "left_to_others": [],
     }
     assert list(rollups.read_state("s").edges) == [Edge("hours", NOON + HOUR, NOON + HOUR, TEXT)]
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines() if "_aws" in line]

@@ -8,7 +8,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from cli import common
-from cli.backlog import describe_overflow
+from cli.backlog import describe_overflow, describe_work
 from cli.common import find_account
 from cli.options import Target
 from tests.fakes.stage import Stage
@@ -16,7 +16,7 @@ from tests.worlds.commands import NOW, functions, run, stage
 from tidetable.ingest.saved import SavedMessage
 from tidetable.layout import Key
 from tidetable.ports import Blob
-from tidetable.work.claim import WorkItem
+from tidetable.work.claim import Pause, WorkItem
 
 __all__ = ["functions", "stage"]
 DENIED = ClientError({"Error": {"Code": "AccessDenied", "Message": "not authorized"}}, "ListObjectsV2")
@@ -45,7 +45,7 @@ def replace_account(
     account = replace(
         find_account(Target()),
         queues=Queues(**counts),
-        outputs={"OverflowQueueUrl": "waiting", "DeadLetterQueueUrl": "dead"},
+        outputs={"OverflowQueueUrl": "waiting", "DeadLetterQueueUrl": "dead", "WorkDeadLetterQueueUrl": "stopped"},
         stored=stored or stage.values,
     )
     monkeypatch.setattr(common, "connect", lambda *_, **__: account)
@@ -93,14 +93,31 @@ def test_status_prints_the_lines_or_why_it_cannot(stage: Stage, monkeypatch: pyt
 def test_status_says_what_waits_runs_and_failed_in_the_background(stage: Stage) -> None:
     assert "work, " not in run("status", "--no-metrics").output
     now = stage.clock.now()
-    assert stage.work.mark_sent(WorkItem("seal", "quakes"), now - timedelta(minutes=90), now)
+    stage.work.mark_sent(WorkItem("seal", "quakes"), now - timedelta(minutes=90), now)
     assert stage.work.claim("sweep", "objects", "a worker", now, now + timedelta(minutes=5))
     failing = stage.work.claim("seal", "stations", "a worker", now, now + timedelta(minutes=5))
     assert failing is not None
-    assert stage.work.release(failing, "", problem="no answer")
+    stage.work.release(failing, "", problem="no answer")
     lines = [line for line in run("status", "--no-metrics").output.splitlines() if line.startswith("work, ")]
     assert lines == [
-        "work, seal of quakes: 1 wait (for 90m), 0 running",
-        "work, seal of stations: 0 wait, 0 running, 1 failed: no answer",
-        "work, sweep: 0 wait, 1 running",
+        "work, seal of quakes: 1 due, 1 wait (for 90m), 0 running; bin/tidetable rollup quakes shows more",
+        "work, seal of stations: 1 due, 0 wait, 0 running, 1 failed: no answer; bin/tidetable rollup stations shows more",
+        "work, sweep: 1 due, 0 wait, 1 running",
     ]
+    stage.work.set_pause(Pause("seal", "quakes"), on=True)
+    assert (
+        "work, seal of quakes: rests, 1 due, 1 wait (for 90m), 0 running; bin/tidetable rollup quakes --resume lets it go on"
+    ) in run("status", "--no-metrics").output.splitlines()
+
+
+def test_the_dead_letters_of_workers_are_counted_with_the_command_that_sends_them_again(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    account = replace_account(stage, monkeypatch, stopped=(2, 1))
+    assert list(describe_work(account, NOW)) == [
+        "about 3 messages of workers are dead letters: tidetable replay --work; see the runbook, WorkDeadLetters"
+    ]
+    assert list(describe_work(replace_account(stage, monkeypatch), NOW)) == []
+    # The stack of an earlier version has no such queue.
+    earlier = replace(account, outputs={"DeadLetterQueueUrl": "dead"})
+    assert list(describe_work(earlier, NOW)) == []

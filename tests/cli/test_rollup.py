@@ -88,6 +88,15 @@ def test_it_lets_rollups_rest_and_go_on_and_shows_which_it_is(scripted: Function
     assert ("which rest: --resume lets them go on" in " ".join(shown.output.split())) is rest
 
 
+def test_the_rollups_of_all_streams_rest_and_go_on_without_a_stream_to_show(scripted: Functions) -> None:
+    scripted.answers = [{"stream": "*", "paused": True}]
+    shown = run("rollup", "*", "--pause")
+    assert (shown.exit_code, scripted.asked) == (0, [("refresher", {"pause": "*"})])
+    assert shown.output.strip() == "the rollups of all streams rest"
+    unknown = run("rollup", "*")
+    assert (unknown.exit_code, "*" in unknown.output, len(scripted.asked)) == (1, True, 1)
+
+
 def test_it_rebuilds_or_rests(scripted: Functions) -> None:
     shown = run("rollup", "quakes", *SPAN, "--pause")
     assert (shown.exit_code, scripted.asked) == (64, [])

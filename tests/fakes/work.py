@@ -39,25 +39,23 @@ class FakeWork:
         self.records[kind, name] = record
         return Claim(kind, name, record.generation, until, record.memo)
 
-    def release(self, claim: Claim, memo: str, *, done: bool = False, problem: str = "") -> bool:
+    def release(self, claim: Claim, memo: str, *, done: bool = False, problem: str = "") -> None:
         record = self.records.get((claim.kind, claim.name))
         if record is None or record.generation != claim.generation:
-            return False
+            return
         record.memo, record.until, record.owner, record.problem = memo, None, "", problem
         if done:
             record.done = claim.generation
-        return True
 
-    def mark_sent(self, item: WorkItem, now: datetime, until: datetime, *, added: bool = False) -> bool:
+    def mark_sent(self, item: WorkItem, now: datetime, until: datetime, *, added: bool = False) -> None:
         key = (item.kind, item.name)
         if added and key not in self.records:
-            return False
+            return
         record = self.records.get(key, _Record())
         if record.generation != item.generation:
-            return False
+            return
         record.sent, record.waiting = until, item.waiting or now
         self.records[key] = record
-        return True
 
     def add(self, kind: str, name: str, memo: str) -> bool:
         if (kind, name) in self.records:

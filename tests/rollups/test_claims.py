@@ -51,10 +51,11 @@ def test_a_run_leaves_a_stream_to_the_run_that_has_claimed_it_and_does_the_other
     world.work.claim("seal", "s", "another", world.now(), world.now() + LENGTH)
     report = refresh(world, "run")
     assert (sealed_until(world, "s"), sealed_until(world, "t"), report.failed) == ("00:10", "01:10", [])
+    assert report.left == ["s"]
     # The bucket that ends at 00:20 could be sealed 210 seconds after that.
     assert report.lag == timedelta(minutes=60, seconds=-210)
     world.sleep(LENGTH.total_seconds())
-    refresh(world, "next")
+    assert refresh(world, "next").left == []
     assert sealed_until(world, "s") == "01:20"
 
 

@@ -120,6 +120,7 @@ def test_a_run_answers_and_measures_its_report(function: Function, monkeypatch: 
         "marks": 6,
         "lag_seconds": 7,
         "finished": False,
+        "left_to_others": [],
     }
     measured = {
         "RollupLag": ("Seconds", 7),

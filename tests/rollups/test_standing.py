@@ -6,7 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 from tests.fakes.work import FakeWork
 from tests.fakes.work_queue import FakeWorkQueue
-from tidetable.work.claim import KINDS, WorkItem
+from tidetable.work.claim import Pause, WorkItem
+from tidetable.work.kinds import KINDS
 from tidetable.work.schedule import DueItem, wake_workers
 from tidetable.work.standing import WorkStanding, list_standings
 
@@ -32,15 +33,22 @@ def test_items_are_counted_by_kind_and_stream() -> None:
     work.release(failed, "", problem="no answer")
     work.release(done, "", done=True)
     work.release(swept, "", problem="no owner")
-    assert list_standings(work, KINDS, NOON + 7 * MINUTE) == [
-        WorkStanding("seal", "t", 1, 0, 0, 7 * MINUTE, None),
-        WorkStanding("part", "s", 0, 1, 1, timedelta(0), "no answer"),
-        WorkStanding("part", "t", 1, 0, 0, 7 * MINUTE, None),
-        WorkStanding("sweep", None, 0, 0, 1, timedelta(0), "no owner"),
-    ]
+    # A part for which no message was sent is due, too.
+    rows = {(one.kind, one.stream): one for one in list_standings(work, NOON + 7 * MINUTE)}
+    assert rows["seal", "t"] == WorkStanding(
+        "seal", "t", 1, 1, 0, 0, 7 * MINUTE, None, paused=False, command="bin/tidetable rollup t --pause"
+    )
+    assert rows["part", "s"] == WorkStanding(
+        "part", "s", 3, 0, 1, 1, timedelta(0), "no answer", paused=False, command="bin/tidetable rollup s"
+    )
+    assert rows["part", "t"][2:7] == (1, 1, 0, 0, 7 * MINUTE)
+    assert rows["sweep", None] == WorkStanding(
+        "sweep", None, 1, 0, 0, 1, timedelta(0), "no owner", paused=False, command="bin/tidetable sweep --dry-run"
+    )
+    assert len(rows) == 4
     # A claim that ended by itself does not run any more, and its item waits from its next message on.
-    rows = list_standings(work, KINDS, NOON + 10 * MINUTE)
-    assert [(one.kind, one.stream, one.running) for one in rows][1] == ("part", "s", 0)
+    rows = {(one.kind, one.stream): one for one in list_standings(work, NOON + 10 * MINUTE)}
+    assert (rows["part", "s"].running, rows["part", "s"].due) == (0, 3)
 
 
 def test_what_is_finished_or_has_nothing_to_do_is_not_listed() -> None:
@@ -49,4 +57,43 @@ def test_what_is_finished_or_has_nothing_to_do_is_not_listed() -> None:
         claim = work.claim(kind, "s", "a", NOON, NOON + MINUTE)
         assert claim
         work.release(claim, "memo", done=kind == "part")
-    assert list_standings(work, KINDS, NOON) == []
+    assert list_standings(work, NOON) == []
+
+
+def test_each_standing_names_the_command_that_helps() -> None:
+    """An hour is when the alarm begins."""
+    work = FakeWork()
+    due = [DueItem(WorkItem(kind, name), name) for kind, name in (("seal", "s"), ("sweep", "objects"))]
+    wake_workers(due, 9, work, FakeWorkQueue(), NOON)
+
+    def show(minutes: int) -> list[tuple[str, str | None, bool, bool, str | None]]:
+        rows = list_standings(work, NOON + minutes * MINUTE)
+        return [(one.kind, one.stream, one.paused, one.is_too_old, one.command) for one in rows]
+
+    sweep = "bin/tidetable sweep --dry-run"
+    young = [
+        ("seal", "s", False, False, "bin/tidetable rollup s --pause"),
+        ("sweep", None, False, False, None),
+    ]
+    assert show(59) == young
+    old = [("seal", "s", False, True, "bin/tidetable rollup s"), ("sweep", None, False, True, sweep)]
+    assert show(60) == old
+    work.set_pause(Pause("seal", "s"), on=True)
+    work.set_pause(Pause("seal", "t"), on=True)
+    # What rests is listed, also without work.
+    assert show(60) == [
+        ("seal", "s", True, True, "bin/tidetable rollup s --resume"),
+        ("seal", "t", True, False, "bin/tidetable rollup t --resume"),
+        old[1],
+    ]
+    work.set_pause(Pause("seal", "t"), on=False)
+    work.set_pause(Pause("seal", "*"), on=True)
+    work.add("part", "u#m#0", "")
+    everything = "bin/tidetable rollup '*' --resume"
+    assert show(0) == [
+        ("seal", None, True, False, everything),
+        # The stream's own pause must end, too; this one is named when the other has ended.
+        ("seal", "s", True, False, everything),
+        ("part", "u", True, False, everything),
+        young[1],
+    ]

@@ -62,7 +62,7 @@ class LeanWork(CatalogTable):
         record = decode_item(reply.Attributes)
         return Claim(kind, name, int(record["generation"]), until, record.get("memo", ""))
 
-    def release(self, claim: Claim, memo: str, *, done: bool = False, problem: str = "") -> bool:
+    def release(self, claim: Claim, memo: str, *, done: bool = False, problem: str = "") -> None:
         values: Item = {":generation": claim.generation, ":memo": memo}
         sets, removes = "SET memo = :memo", "REMOVE #until, #owner"
         if done:
@@ -71,7 +71,7 @@ class LeanWork(CatalogTable):
             sets, values[":problem"] = f"{sets}, problem = :problem", problem
         else:
             removes += ", problem"
-        return self._change(
+        self._change(
             "UpdateItem",
             ConditionExpression="#generation = :generation",
             Key=_make_key(claim.kind, claim.name),
@@ -80,11 +80,11 @@ class LeanWork(CatalogTable):
             ExpressionAttributeValues=values,
         )
 
-    def mark_sent(self, item: WorkItem, now: datetime, until: datetime, *, added: bool = False) -> bool:
+    def mark_sent(self, item: WorkItem, now: datetime, until: datetime, *, added: bool = False) -> None:
         # A record without claims has no generation.
         condition = "#generation = :generation" if item.generation else "attribute_not_exists(#generation)"
         values = {":sent": to_text(until), ":waiting": to_text(item.waiting or now)}
-        return self._change(
+        self._change(
             "UpdateItem",
             ConditionExpression=f"attribute_exists(pk) AND {condition}" if added else condition,
             Key=_make_key(item.kind, item.name),

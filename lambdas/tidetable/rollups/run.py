@@ -21,7 +21,8 @@ class RefreshReport:
     ``added`` counts the late events that were added to cells. ``over`` are the buckets that are not kept: they have too
     many or too long groups. ``marks`` counts the marks that remain, ``gone`` the marks that were cleared because their
     events are deleted for ever. ``lag`` is the longest time for which a bucket could have been sealed already.
-    ``finished`` is False if the time was up too early.
+    ``finished`` is False if the time was up too early. ``left`` are the streams, and the parts of long buckets, that another
+    run has.
     """
 
     sealed: int = 0
@@ -34,6 +35,7 @@ class RefreshReport:
     lag: timedelta = timedelta(0)
     finished: bool = True
     added: int = 0
+    left: list[str] = field(default_factory=list)
 
 
 class RefreshRun(msgspec.Struct, frozen=True):

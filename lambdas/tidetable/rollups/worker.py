@@ -79,6 +79,8 @@ class RollupWorker:
         definitions = sorted(self._definitions.get(source, ()), key=attrgetter("every"))
         share = limit_time(_SHARE, services.clock, services.remaining)
         with hold_sealing(services, source, self._owner, self._length) as held:
+            if held is None:
+                self.report.left.append(source)
             if held is None or not definitions:
                 return
             # Only the run that has the stream adds parts, so none are added from here on.
@@ -97,6 +99,7 @@ class RollupWorker:
         now = services.clock.now()
         with hold_claim(services.work, PART, name, self._owner, now, self._length, added=True) as held:
             if held is None:
+                self.report.left.append(name)
                 return None
             part = read_part(WorkItem(PART, name, held.memo))
             rollups = self._definitions.get(part.source, ())

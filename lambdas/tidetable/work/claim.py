@@ -15,8 +15,6 @@ from typing import NamedTuple, Protocol
 
 # The name in a pause that means all streams.
 EVERY_STREAM = "*"
-# All kinds of work.
-KINDS = ("seal", "part", "sweep")
 
 
 class ItemName(NamedTuple):
@@ -87,14 +85,14 @@ class WorkRecords(Protocol):
         that is finished or removed cannot be claimed.
         """
 
-    def release(self, claim: Claim, memo: str, *, done: bool = False, problem: str = "") -> bool:
-        """End a claim, and keep the memo; False if it was lost: another worker has claimed the item after it ended.
+    def release(self, claim: Claim, memo: str, *, done: bool = False, problem: str = "") -> None:
+        """End a claim, and keep the memo. Nothing changes if another worker has claimed the item after the claim ended.
 
         With ``done``, the item is finished by the generation of the claim. ``problem`` says why its work failed.
         """
 
-    def mark_sent(self, item: WorkItem, now: datetime, until: datetime, *, added: bool = False) -> bool:
-        """Note that a message for an item was sent; False if a worker has claimed the item since its record was read.
+    def mark_sent(self, item: WorkItem, now: datetime, until: datetime, *, added: bool = False) -> None:
+        """Note that a message for an item was sent, unless a worker has claimed the item since its record was read.
 
         A claim removes the note. If the item must have been ``added``, a removed item stays removed.
         """

@@ -1,0 +1,28 @@
+"""The kinds of work in the background. Whoever shows work, or sends its dead letters again, follows this table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+
+class WorkKind(NamedTuple):
+    """A kind of work: the queue whose workers do it, and the command that shows more of it; ``{}`` is the stream.
+
+    ``rests_with`` is the kind that a pause names to let it rest. Items of an ``added`` kind have a record before they are
+    due, and are due until they are done or removed. ``of_stage`` is work of no stream.
+    """
+
+    queue: str
+    shown_by: str
+    rests_with: str
+    added: bool = False
+    of_stage: bool = False
+
+
+_ROLLUPS = "bin/tidetable rollup {}"
+KINDS: Mapping[str, WorkKind] = {
+    "seal": WorkKind("Light", _ROLLUPS, "seal"),
+    "part": WorkKind("Light", _ROLLUPS, "seal", added=True),
+    "sweep": WorkKind("Files", "bin/tidetable sweep --dry-run", "sweep", of_stage=True),
+}
