@@ -160,7 +160,7 @@ class Pipeline:
     def known(self) -> RecentPeriods:
         from tidetable.ingest.recent_periods import RecentPeriods
 
-        return RecentPeriods()
+        return RecentPeriods(until_end=self.stage != "local")
 
     @cached_property
     def marks(self) -> Marks | None:

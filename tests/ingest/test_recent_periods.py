@@ -3,14 +3,17 @@
 from datetime import datetime, timedelta
 from typing import Any
 
+import pytest
 from msgspec.structs import replace
 
 from tests.ingest.streams import CONFIG, NOW
 from tests.worlds.intake import LABEL, MINUTE, Process, event
 from tidetable.catalog import Backfill, Entry, Opening, State
+from tidetable.config.stream import OnExpiry
+from tidetable.expiry import compute_settling, is_closed, is_expired
 from tidetable.ingest.context import RequestContext, StreamRules
 from tidetable.ingest.overflow import encode_message
-from tidetable.ingest.recent_periods import KEPT
+from tidetable.ingest.recent_periods import KEPT, RecentPeriods
 from tidetable.periods import Kind, find_containing
 from tidetable.times import to_text
 from tidetable.window import Window
@@ -24,18 +27,73 @@ def test_the_catalog_is_read_from_the_oldest_event_to_the_newest() -> None:
     assert process.reads() == [(NOW - DAY, NOW - MINUTE, False)]
 
 
-def test_it_is_read_once_in_two_seconds() -> None:
+def test_an_open_entry_is_kept_until_its_period_ends_and_then_for_two_seconds() -> None:
+    """The period of 1 March has closed at no configuration before it ends, so no archive of it has begun."""
     process = Process()
+    process.serve(MINUTE)
+    assert len(process.reads()) == 1
+    process.clock.time = datetime.fromisoformat("2026-03-01T23:59:59.999999Z")
+    process.serve(MINUTE)
+    process.serve(2 * MINUTE)
+    assert process.reads() == []
+    process.clock.time = datetime.fromisoformat("2026-03-02T00:00:00Z")
     process.serve(MINUTE)
     assert len(process.reads()) == 1
     process.clock.time += timedelta(seconds=1.9)
     process.serve(MINUTE)
-    process.serve(2 * MINUTE)
     assert process.reads() == []
     process.clock.time += timedelta(seconds=0.1)
     process.serve(MINUTE)
     assert len(process.reads()) == 1
     assert timedelta(seconds=2) == KEPT
+
+
+def test_an_entry_of_a_period_that_is_over_is_read_once_in_two_seconds() -> None:
+    process = Process()
+    process.serve(DAY)
+    assert len(process.reads()) == 1
+    process.clock.time += timedelta(seconds=1.9)
+    process.serve(DAY)
+    process.serve(DAY + MINUTE)
+    assert process.reads() == []
+    process.clock.time += timedelta(seconds=0.1)
+    process.serve(DAY)
+    assert len(process.reads()) == 1
+
+
+def test_the_local_stage_reads_a_present_period_once_in_two_seconds() -> None:
+    """There, the lifecycle can act as if the period were over, and archive it."""
+    process = Process()
+    process.known = RecentPeriods(until_end=False)
+    process.serve(MINUTE)
+    assert len(process.reads()) == 1
+    process.clock.time += timedelta(seconds=2)
+    process.serve(MINUTE)
+    assert len(process.reads()) == 1
+
+
+@pytest.mark.parametrize(("stage", "reads"), [("local", 1), ("dev", 0)])
+def test_the_stage_decides_how_long_entries_are_kept(stage: str, reads: int) -> None:
+    process = Process()
+    process.known = process.pipeline(stage=stage).known
+    process.serve(MINUTE)
+    process.reads()
+    process.clock.time += timedelta(seconds=2)
+    process.serve(MINUTE)
+    assert len(process.reads()) == reads
+
+
+@pytest.mark.parametrize("on_expiry", ["archive", "delete"])
+def test_no_configuration_ends_a_table_within_15_minutes_of_its_period(on_expiry: OnExpiry) -> None:
+    """This allows a kept entry: a request that begins before the period's end is over half a minute later."""
+    stream = replace(CONFIG.streams["quakes"], late=timedelta(0), retention=0, on_expiry=on_expiry)
+    entry = Process().catalog.entries("quakes")[-1]
+    settled = datetime.fromisoformat("2026-03-02T00:15:00Z")
+    assert entry.period.label == LABEL
+    assert not is_closed(entry.period, stream, datetime.fromisoformat("2026-03-02T00:00:00Z"))
+    assert not is_expired(entry, stream, settled)
+    assert is_expired(entry, stream, settled + timedelta(microseconds=1))
+    assert compute_settling(entry, timedelta(0)) == settled
 
 
 def test_events_of_another_period_make_it_read_and_both_are_kept() -> None:
@@ -51,14 +109,14 @@ def test_events_of_another_period_make_it_read_and_both_are_kept() -> None:
 
 def test_a_read_of_another_period_makes_no_kept_entry_younger() -> None:
     process = Process()
-    process.serve(MINUTE)
-    process.clock.time += timedelta(seconds=1.5)
     process.serve(DAY)
+    process.clock.time += timedelta(seconds=1.5)
+    process.serve(2 * DAY)
     process.reads()
     process.clock.time += timedelta(seconds=0.5)
-    process.serve(DAY)
+    process.serve(2 * DAY)
     assert process.reads() == []
-    process.serve(MINUTE)
+    process.serve(DAY)
     assert len(process.reads()) == 1
 
 

@@ -1,16 +1,17 @@
 """The periods that a process has just read from the catalog.
 
-They are remembered, so that not every request reads them again. A remembered entry may be two seconds old. It must not
-allow a write into a table that is being archived: the archive's scan would miss the event. These rules prevent that:
+They are remembered, so that not every request reads them again: until the period ends, and afterwards for two seconds at a
+time. A remembered entry must not allow a write into a table that is being archived: the archive's scan would miss the
+event. These rules prevent that:
 
-- Only open entries (or entries that are being created) are remembered. Only a closed table can be archived, and the
-  lifecycle archives it 15 minutes (``SETTLE``) after it closed, at the earliest.
+- Only open entries (or entries that are being created) are remembered. No table closes before its period ends, whatever
+  the configuration says, and it is archived or deleted 15 minutes (``SETTLE``) after it closed, at the earliest.
 - Remembered entries serve only events within the window. The window is that of the request's own time, not that of the
   time of the read. A table is open as long as its period meets the window.
 - A request reads the catalog if it has events before the window (of a backfill), or events for which no open entry is
   remembered. So a remembered entry never causes a refusal, and never queues an event because its table is missing.
 
-The remembered facts of an open entry never change: its period, its table and its layout. See docs/decisions/0033.
+The remembered facts of an open entry never change: its period, its table and its layout. See docs/decisions/0300.
 """
 
 from __future__ import annotations
@@ -24,14 +25,22 @@ from tidetable.periods import show_bounds
 from tidetable.ports import CatalogReader
 from tidetable.times import from_text
 
+# How long an entry is remembered after the end of its period, counted from a moment before it was read: a shorter `late`
+# may close the table at any instant.
 KEPT = timedelta(seconds=2)
 
 
 class RecentPeriods:
-    """Remembers open entries of the catalog, each for two seconds, counted from a moment before it was read."""
+    """Remembers open entries of the catalog.
 
-    def __init__(self) -> None:
-        self._entries: dict[str, dict[str, tuple[Entry, datetime]]] = {}
+    ``until_end`` says that an entry is remembered until its period ends. The local stage can act as if it were another
+    time, and archive a table before its period ends: there an entry is remembered for two seconds only.
+    """
+
+    def __init__(self, *, until_end: bool = True) -> None:
+        self._until_end = until_end
+        # By stream and table: the entry, the instant before it was read, and the instant until which it is used.
+        self._entries: dict[str, dict[str, tuple[Entry, datetime, datetime]]] = {}
 
     def find_covering(
         self, catalog: CatalogReader, context: RequestContext, oldest: str, newest: str
@@ -41,14 +50,16 @@ class RecentPeriods:
         if first < context.window.oldest:
             return catalog.entries(stream, first, last)
         known = self._entries.setdefault(stream, {})
-        # If the clock was set back, an entry may seem younger than 0 s: it is not used then.
-        fresh = [entry for entry, at in known.values() if timedelta(0) <= now - at < KEPT]
+        # If the clock was set back, an entry may seem to be read later than now: it is not used then.
+        fresh = [entry for entry, at, until in known.values() if at <= now < until]
         if _holds_all(fresh, oldest, newest):
             return fresh
         entries = catalog.entries(stream, first, last)
         read = {entry.table for entry in entries}
         self._entries[stream] = {entry.table: known[entry.table] for entry in fresh if entry.table not in read} | {
-            entry.table: (entry, now) for entry in entries if entry.state in OPENING
+            entry.table: (entry, now, max(now + KEPT, entry.period.end) if self._until_end else now + KEPT)
+            for entry in entries
+            if entry.state in OPENING
         }
         return entries
 
