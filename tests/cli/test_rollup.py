@@ -94,7 +94,7 @@ def test_the_rollups_of_all_streams_rest_and_go_on_without_a_stream_to_show(scri
     assert (shown.exit_code, scripted.asked) == (0, [("refresher", {"pause": "*"})])
     assert shown.output.strip() == "the rollups of all streams rest"
     unknown = run("rollup", "*")
-    assert (unknown.exit_code, "*" in unknown.output, len(scripted.asked)) == (1, True, 1)
+    assert (unknown.exit_code, len(scripted.asked)) == (64, 1)
 
 
 def test_it_rebuilds_or_rests(scripted: Functions) -> None:
