@@ -54,11 +54,13 @@ def describe_work(account: Account, now: datetime) -> Iterator[str]:
         of = f"{one.kind} of {one.stream}" if one.stream else one.kind
         waits = f" (for {Duration(seconds=int(one.oldest.total_seconds()))})" if one.waiting else ""
         failed = f", {one.failed} failed: {one.problem}" if one.failed else ""
-        does = "lets it go on" if one.paused else "shows more" if one.failed or one.is_too_old else ""
-        yield (
+        line = (
             f"work, {of}: {'rests, ' if one.paused else ''}{one.due} due, {one.waiting} wait{waits}, {one.running}"
-            f" running{failed}" + (f"; {one.command} {does}" if one.command and does else "")
+            f" running{failed}"
         )
+        if one.command and (one.paused or one.alarm):
+            line += f"; {one.command} {'lets it go on' if one.paused else 'shows more'}"
+        yield line + (f"; see the runbook, {one.alarm}" if one.alarm else "")
     letters = "WorkDeadLetterQueueUrl"
     # The stack of an earlier version has no such queue.
     if account.queues is not None and letters in account.outputs and (dead := _count_messages(account, letters)):

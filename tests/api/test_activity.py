@@ -172,8 +172,17 @@ def test_work_that_waits_or_failed_is_shown_to_those_who_see_its_stream(door: Do
     door.stage.work.release(claim, "", problem="no answer")
     door.stage.clock.sleep(600)
     quakes, stations, sweep = activity(door)["work"]
-    idle = {"waiting": 0, "running": 0, "failed": 0, "oldest_seconds": 0, "problem": None, "paused": False}
+    idle = {
+        "waiting": 0,
+        "running": 0,
+        "failed": 0,
+        "oldest_seconds": 0,
+        "problem": None,
+        "paused": False,
+        "alarm": None,
+    }
     failed = {"failed": 1, "problem": "no answer", "due": 1, "command": "bin/tidetable rollup stations"}
+    failed["alarm"] = "RollupsFailing"
     assert stations == {"kind": "seal", "stream": "stations"} | idle | failed
     # The request waits two seconds until it sees earlier writes.
     waits = {"waiting": 1, "oldest_seconds": 602, "due": 1}

@@ -99,14 +99,23 @@ def test_status_says_what_waits_runs_and_failed_in_the_background(stage: Stage) 
     assert failing is not None
     stage.work.release(failing, "", problem="no answer")
     lines = [line for line in run("status", "--no-metrics").output.splitlines() if line.startswith("work, ")]
-    assert lines == [
-        "work, seal of quakes: 1 due, 1 wait (for 90m), 0 running; bin/tidetable rollup quakes shows more",
-        "work, seal of stations: 1 due, 0 wait, 0 running, 1 failed: no answer; bin/tidetable rollup stations shows more",
-        "work, sweep: 1 due, 0 wait, 1 running",
+    assert [line.split("; ") for line in lines] == [
+        [
+            "work, seal of quakes: 1 due, 1 wait (for 90m), 0 running",
+            "bin/tidetable rollup quakes shows more",
+            "see the runbook, WorkWaiting",
+        ],
+        [
+            "work, seal of stations: 1 due, 0 wait, 0 running, 1 failed: no answer",
+            "bin/tidetable rollup stations shows more",
+            "see the runbook, RollupsFailing",
+        ],
+        ["work, sweep: 1 due, 0 wait, 1 running"],
     ]
     stage.work.set_pause(Pause("seal", "quakes"), on=True)
     assert (
         "work, seal of quakes: rests, 1 due, 1 wait (for 90m), 0 running; bin/tidetable rollup quakes --resume lets it go on"
+        "; see the runbook, WorkWaiting"
     ) in run("status", "--no-metrics").output.splitlines()
 
 

@@ -139,11 +139,13 @@ def test_names_of_alarms_plans_periods_and_indexes_are_text(chromium: Browser, c
         "table": text,
         "capacity": {"mode": text, "class": text, "write": 1, "read": 1},
     }
+    work: dict[str, Any] = dict.fromkeys(("kind", "stream", "problem", "command", "alarm"), text)
+    work |= {"due": text, "running": text, "failed": text, "waiting": 1, "oldest_seconds": text, "paused": True}
     console.answers = {
         "/v1/streams": (200, {"streams": [hostile], "can": ["read", "write", "operate"]}),
         "/v1/alarms": (200, {"alarms": [{"name": text, "state": "ALARM", "since": text, "description": text}]}),
         "/v1/plan": (200, {"plan": plan}),
-        "/v1/activity": (200, {"stage": None, "streams": [{**quiet, "stream": text}]}),
+        "/v1/activity": (200, {"stage": None, "streams": [{**quiet, "stream": text}], "work": [work]}),
         f"/v1/streams/{text}/periods": (200, {"periods": [period], "next": None}),
         f"/v1/streams/{text}/latest": (500, {"code": text, "detail": text}),
     }

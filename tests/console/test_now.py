@@ -11,6 +11,7 @@ from tests.console.browser import Browser
 from tests.console.pages import Locked, enter_key, find_axe_problems, of_key, visit
 from tests.worlds.examples import NOW
 from tidetable.activity import Counted
+from tidetable.work.claim import WorkItem
 
 READ = "document.querySelector('main .status').innerText.startsWith('As of')"
 
@@ -23,6 +24,10 @@ def events(console: Locked) -> Iterator[Locked]:
     stage.gauges.counted = Counted(
         {f"tidetable-lapse.access.{NOW:%Y-%m-%d}": {minute: 600.0}}, {minute: 3000.0}, {}, {}, {}, {}
     )
+    failing = stage.work.claim("seal", "access", "a worker", NOW, NOW + timedelta(minutes=5))
+    assert failing is not None
+    stage.work.release(failing, "", problem="no answer <b>yet</b>")
+    stage.work.mark_sent(WorkItem("sweep", "objects"), NOW - timedelta(minutes=5), NOW)
     yield console
     console.down = False
     console.open.set()
@@ -42,10 +47,19 @@ def test_the_page_begins_with_the_present(chromium: Browser, events: Locked) -> 
     assert "All events\n10 per second" in chromium.text(".facts-row")
     assert "none rings" in chromium.text(".facts-row")
     assert chromium.evaluate("document.querySelectorAll('[data-stream=access] .spark rect').length") == 30
+    cells = chromium.evaluate(
+        "[...document.querySelectorAll('.work tbody tr')].map((row) => [...row.cells].map((cell) => cell.innerText))"
+    )
+    # The request waits two seconds until it sees earlier writes.
+    assert cells == [
+        ["seal", "access", "1", "0", "1", "", "no answer <b>yet</b> What to do", "bin/tidetable rollup access"],
+        ["sweep", "the whole stage", "1", "0", "0", "5 min", "", ""],
+    ]
+    assert chromium.evaluate("document.querySelector('.work td a').hash") == "#runbook?section=rollupsfailing"
     assert find_axe_problems(chromium) == {}
     assert of_key(chromium.errors) == []
     chromium("click", selector="[data-stream=access] .pulse-links a:nth-of-type(2)")
-    chromium.wait("document.querySelector('tbody tr')")
+    chromium.wait("!document.querySelector('.work') && document.querySelector('tbody tr')")
     assert "09:59:25" in chromium.text("tbody tr")
 
 

@@ -36,14 +36,34 @@ def test_items_are_counted_by_kind_and_stream() -> None:
     # A part for which no message was sent is due, too.
     rows = {(one.kind, one.stream): one for one in list_standings(work, NOON + 7 * MINUTE)}
     assert rows["seal", "t"] == WorkStanding(
-        "seal", "t", 1, 1, 0, 0, 7 * MINUTE, None, paused=False, command="bin/tidetable rollup t --pause"
+        "seal", "t", 1, 1, 0, 0, 7 * MINUTE, None, paused=False, command="bin/tidetable rollup t --pause", alarm=None
     )
     assert rows["part", "s"] == WorkStanding(
-        "part", "s", 3, 0, 1, 1, timedelta(0), "no answer", paused=False, command="bin/tidetable rollup s"
+        "part",
+        "s",
+        3,
+        0,
+        1,
+        1,
+        timedelta(0),
+        "no answer",
+        paused=False,
+        command="bin/tidetable rollup s",
+        alarm="RollupsFailing",
     )
     assert rows["part", "t"][2:7] == (1, 1, 0, 0, 7 * MINUTE)
     assert rows["sweep", None] == WorkStanding(
-        "sweep", None, 1, 0, 0, 1, timedelta(0), "no owner", paused=False, command="bin/tidetable sweep --dry-run"
+        "sweep",
+        None,
+        1,
+        0,
+        0,
+        1,
+        timedelta(0),
+        "no owner",
+        paused=False,
+        command="bin/tidetable sweep --dry-run",
+        alarm="SweepFailing",
     )
     assert len(rows) == 4
     # A claim that ended by itself does not run any more, and its item waits from its next message on.
@@ -66,24 +86,24 @@ def test_each_standing_names_the_command_that_helps() -> None:
     due = [DueItem(WorkItem(kind, name), name) for kind, name in (("seal", "s"), ("sweep", "objects"))]
     wake_workers(due, 9, work, FakeWorkQueue(), NOON)
 
-    def show(minutes: int) -> list[tuple[str, str | None, bool, bool, str | None]]:
+    def show(minutes: int) -> list[tuple[str, str | None, bool, str | None, str | None]]:
         rows = list_standings(work, NOON + minutes * MINUTE)
-        return [(one.kind, one.stream, one.paused, one.is_too_old, one.command) for one in rows]
+        return [(one.kind, one.stream, one.paused, one.alarm, one.command) for one in rows]
 
     sweep = "bin/tidetable sweep --dry-run"
     young = [
-        ("seal", "s", False, False, "bin/tidetable rollup s --pause"),
-        ("sweep", None, False, False, None),
+        ("seal", "s", False, None, "bin/tidetable rollup s --pause"),
+        ("sweep", None, False, None, None),
     ]
     assert show(59) == young
-    old = [("seal", "s", False, True, "bin/tidetable rollup s"), ("sweep", None, False, True, sweep)]
+    old = [("seal", "s", False, "WorkWaiting", "bin/tidetable rollup s"), ("sweep", None, False, "WorkWaiting", sweep)]
     assert show(60) == old
     work.set_pause(Pause("seal", "s"), on=True)
     work.set_pause(Pause("seal", "t"), on=True)
     # What rests is listed, also without work.
     assert show(60) == [
-        ("seal", "s", True, True, "bin/tidetable rollup s --resume"),
-        ("seal", "t", True, False, "bin/tidetable rollup t --resume"),
+        ("seal", "s", True, "WorkWaiting", "bin/tidetable rollup s --resume"),
+        ("seal", "t", True, None, "bin/tidetable rollup t --resume"),
         old[1],
     ]
     work.set_pause(Pause("seal", "t"), on=False)
@@ -91,9 +111,9 @@ def test_each_standing_names_the_command_that_helps() -> None:
     work.add("part", "u#m#0", "")
     everything = "bin/tidetable rollup '*' --resume"
     assert show(0) == [
-        ("seal", None, True, False, everything),
+        ("seal", None, True, None, everything),
         # The stream's own pause must end, too; this one is named when the other has ended.
-        ("seal", "s", True, False, everything),
-        ("part", "u", True, False, everything),
+        ("seal", "s", True, None, everything),
+        ("part", "u", True, None, everything),
         young[1],
     ]

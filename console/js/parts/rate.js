@@ -29,9 +29,14 @@ export function rateWords(rate) {
   return [showNumber(value >= 100 ? Math.round(value) : Number(value.toPrecision(2))), name];
 }
 
+/** A length of time in its greatest unit. @param {number} milliseconds @returns {string} */
+export function lengthWords(milliseconds) {
+  const seconds = Math.round(Math.abs(milliseconds) / 1000);
+  return seconds < 120 ? `${seconds} s` : seconds < 7200 ? `${Math.floor(seconds / 60)} min` : seconds < 172800 ? `${Math.floor(seconds / 3600)} h` : `${Math.floor(seconds / 86400)} d`;
+}
+
 /** How long ago an instant was. @param {number} milliseconds @returns {string} */
 export function ageWords(milliseconds) {
-  const seconds = Math.round(Math.abs(milliseconds) / 1000);
-  const text = seconds < 120 ? `${seconds} s` : seconds < 7200 ? `${Math.floor(seconds / 60)} min` : seconds < 172800 ? `${Math.floor(seconds / 3600)} h` : `${Math.floor(seconds / 86400)} d`;
-  return milliseconds < -1000 ? `${text} ahead` : seconds < 1 ? "just now" : `${text} ago`;
+  const text = lengthWords(milliseconds);
+  return milliseconds < -1000 ? `${text} ahead` : Math.round(Math.abs(milliseconds) / 1000) < 1 ? "just now" : `${text} ago`;
 }

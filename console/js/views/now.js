@@ -4,8 +4,9 @@ import { get, Problem, streamPath } from "../api.js";
 import { fill, h, keepFocus, s } from "../dom.js";
 import { plural, showNumber } from "../format.js";
 import { showEmpty } from "../parts/problem.js";
-import { ageWords, LOOKED_SECONDS, rateOf, rateWords, SAMPLE } from "../parts/rate.js";
+import { ageWords, lengthWords, LOOKED_SECONDS, rateOf, rateWords, SAMPLE } from "../parts/rate.js";
 import { repeatWhileSeen } from "../parts/repeat.js";
+import { showWork } from "../parts/work.js";
 import { may } from "../rights.js";
 import { hashOf } from "../state.js";
 import { showTime, zoneName } from "../times.js";
@@ -21,7 +22,7 @@ const LATE_SECONDS = 600;
  * @typedef {{ sample: { newest: number | null, rate: number, seconds: number } | null, activity: any, problem: Problem | null }} Pulse
  */
 
-/** @typedef {{ stage: any, ringing: any[] | null, read: number, problem: Problem | null, failed: boolean, busy: boolean }} State
+/** @typedef {{ stage: any, work: any[] | null, ringing: any[] | null, read: number, problem: Problem | null, failed: boolean, busy: boolean }} State
  *   `read` is when everything was read last, or 0; `failed` is of the present reading, `problem` of the last one that failed */
 
 /** @param {HTMLElement} place @param {URLSearchParams} _ @param {any[]} streams @param {AbortSignal} signal @param {string[]} can */
@@ -31,13 +32,14 @@ export function showNow(place, _, streams, signal, can) {
   const operates = can.includes("operate");
   /** @type {Map<string, Pulse>} */
   const pulses = new Map(shown.map((stream) => [stream.stream, { sample: null, activity: null, problem: null }]));
-  const state = /** @type {State} */ ({ stage: null, ringing: null, read: 0, problem: null, failed: false, busy: false });
+  const state = /** @type {State} */ ({ stage: null, work: null, ringing: null, read: 0, problem: null, failed: false, busy: false });
   const top = h("div.facts-row");
   const list = h("ul.pulses", { "aria-label": "Streams" });
+  const work = h("div");
   const status = h("p.hint.status", { role: "status" });
   const again = h("button", { type: "button", name: "again", onclick: () => run() }, "Read again");
   fill(place, h("div.viewbar", {}, h("h1", {}, "Now"), status, again), operates ? top : null,
-    shown.length ? list : showEmpty("No streams", "tidetable.toml names the streams of a stage."));
+    shown.length ? list : showEmpty("No streams", "tidetable.toml names the streams of a stage."), operates ? work : null);
   draw();
   const run = repeatWhileSeen(turn, PAUSE_SECONDS, signal);
   const clock = setInterval(tick, 1000);
@@ -63,7 +65,7 @@ export function showNow(place, _, streams, signal, can) {
   async function readStage() {
     await attempt(async () => {
       const [activity, alarms] = await Promise.all([get("v1/activity", {}, signal), get("v1/alarms", {}, signal)]);
-      state.stage = activity.body.stage;
+      [state.stage, state.work] = [activity.body.stage, activity.body.work];
       state.ringing = alarms.body.alarms.filter((/** @type {any} */ alarm) => alarm.state === "ALARM");
       for (const row of activity.body.streams) {
         const pulse = pulses.get(row.stream);
@@ -103,6 +105,7 @@ export function showNow(place, _, streams, signal, can) {
     fill(status, statusText(state));
     status.classList.toggle("remedy", Boolean(state.problem));
     if (operates) fill(top, showStage(state.stage, state.ringing, Boolean(state.read)));
+    keepFocus(work, () => fill(work, state.work && showWork(state.work)));
     place.classList.toggle("stale", Boolean(state.problem && state.read));
     keepFocus(list, () => fill(list, shown.map((stream) => showPulse(stream, /** @type {Pulse} */ (pulses.get(stream.stream)), state.read > 0, operates))));
   }
@@ -140,7 +143,7 @@ function showStage(stage, ringing, read) {
 
 /** @param {string} name @param {number} seconds */
 function lagOf(name, seconds) {
-  return fact(name, seconds < 1 ? "on time" : `${ageWords(seconds * 1000).replace(" ago", "")} late`, "", seconds > LATE_SECONDS, "late");
+  return fact(name, seconds < 1 ? "on time" : `${lengthWords(seconds * 1000)} late`, "", seconds > LATE_SECONDS, "late");
 }
 
 /** A figure with its name. @param {string} name @param {Node | string} value @param {string} [unit] @param {boolean} [bad] @param {string} [kind] a CSS class */

@@ -10,19 +10,20 @@ class WorkKind(NamedTuple):
     """A kind of work: the queue whose workers do it, and the command that shows more of it; ``{}`` is the stream.
 
     ``rests_with`` is the kind that a pause names to let it rest. Items of an ``added`` kind have a record before they are
-    due, and are due until they are done or removed. ``of_stage`` is work of no stream.
+    due, and are due until they are done or removed. ``of_stage`` is work of no stream. ``alarm`` rings when such work fails.
     """
 
     queue: str
     shown_by: str
     rests_with: str
+    alarm: str
     added: bool = False
     of_stage: bool = False
 
 
 _ROLLUPS = "bin/tidetable rollup {}"
 KINDS: Mapping[str, WorkKind] = {
-    "seal": WorkKind("Light", _ROLLUPS, "seal"),
-    "part": WorkKind("Light", _ROLLUPS, "seal", added=True),
-    "sweep": WorkKind("Files", "bin/tidetable sweep --dry-run", "sweep", of_stage=True),
+    "seal": WorkKind("Light", _ROLLUPS, "seal", "RollupsFailing"),
+    "part": WorkKind("Light", _ROLLUPS, "seal", "RollupsFailing", added=True),
+    "sweep": WorkKind("Files", "bin/tidetable sweep --dry-run", "sweep", "SweepFailing", of_stage=True),
 }

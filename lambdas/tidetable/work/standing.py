@@ -19,7 +19,8 @@ class WorkStanding(NamedTuple):
 
     ``oldest`` is how long an item has waited since its first message, and ``problem`` why one failed. ``stream`` is None
     for work of the whole stage. ``paused`` work rests. ``command`` shows more of work that failed or waits for long, or
-    lets resting work go on; else it lets the work rest. It is None if there is no such command.
+    lets resting work go on; else it lets the work rest. It is None if there is no such command. ``alarm`` names the section of
+    the runbook about work that failed or waits for long.
     """
 
     kind: str
@@ -32,11 +33,7 @@ class WorkStanding(NamedTuple):
     problem: str | None
     paused: bool
     command: str | None
-
-    @property
-    def is_too_old(self) -> bool:
-        """True if an item waits for so long that somebody should look."""
-        return self.oldest >= _TOO_LONG
+    alarm: str | None
 
 
 def list_standings(work: WorkRecords, now: datetime) -> list[WorkStanding]:
@@ -61,8 +58,9 @@ def _sum_items(
     due = [item for item in items if not item.done and (rules.added or item.waiting or item.problem or item in running)]
     oldest = max(waiting, default=timedelta(0))
     paused = [name for name in (stream, EVERY_STREAM) if Pause(rules.rests_with, name) in pauses]
+    alarm = rules.alarm if problems else "WorkWaiting" if oldest >= _TOO_LONG else None
     command: str | None = rules.shown_by.format(stream)
-    if not problems and oldest < _TOO_LONG:
+    if alarm is None:
         command = None if rules.of_stage else f"bin/tidetable rollup {stream} --pause"
     if paused and not rules.of_stage:
         command = f"bin/tidetable rollup {shlex.quote(paused[-1])} --resume"
@@ -77,4 +75,5 @@ def _sum_items(
         problem=problems[0] if problems else None,
         paused=bool(paused),
         command=command,
+        alarm=alarm,
     )
