@@ -12,8 +12,8 @@ from .function import Common, Function
 from .lifecycle import Lifecycle
 from .storage import Storage
 
-# The partition of the catalog that holds the keys.
-_PARTITION = "keys"
+# The partitions of the catalog that hold the keys: those of today, and that of older versions.
+_PARTITIONS = ["keys#*", "keys"]
 
 
 class CredentialAuthorizer(Construct):
@@ -23,7 +23,7 @@ class CredentialAuthorizer(Construct):
         super().__init__(scope, id)
         self._common = common
         self.function = Function(self, "Function", common, "authorizer")
-        leading = {"ForAllValues:StringEquals": {"dynamodb:LeadingKeys": [_PARTITION]}}
+        leading = {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": _PARTITIONS}}
         self.function.allow_actions("dynamodb", ["GetItem"], storage.catalog.table_arn, conditions=leading)
         self._authorizer = apigateway.RequestAuthorizer(
             self,

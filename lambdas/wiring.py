@@ -201,7 +201,9 @@ class Pipeline:
         from aws.dynamodb.credentials import LeanCredentials
         from tidetable.credentials import CredentialRing
 
-        return CredentialRing(LeanCredentials(self.dynamodb, settings.read_settings().catalog_table).find)
+        keys = LeanCredentials(self.dynamodb, settings.read_settings().catalog_table)
+        # In another Region, a change of a key may arrive after its count.
+        return CredentialRing(keys.find, keys.count_changes if self.copies is None else None)
 
     # Rollups.
 

@@ -110,6 +110,42 @@ def test_keys_are_listed_by_their_ids(keys: LeanCredentials) -> None:
     assert keys.all() == [second]
 
 
+def test_a_key_of_older_versions_is_changed_where_it_lies(keys: LeanCredentials) -> None:
+    """They wrote all keys into one partition, and read no other."""
+    keys._put(credential_items.make_record_item(FULL) | {"pk": "keys"})
+    former = replace(FULL, uncounted=True)
+    assert (keys.find(ID), keys.all()) == (former, [former])
+    assert not keys.add(record(TEXT))
+    rotated = former.rotate(Secret.of(TEXT, SALT), NOW, timedelta(days=7))
+    assert keys.rotate(rotated, former)
+    assert keys.all() == [rotated]
+    assert keys.revoke(ID, NOW)
+    assert keys.all() == [replace(rotated, revoked=NOW)]
+    assert not keys.forget(ID)
+
+
+def test_a_key_of_older_versions_is_forgotten(keys: LeanCredentials) -> None:
+    keys._put(credential_items.make_record_item(FULL) | {"pk": "keys"})
+    assert keys.forget(ID)
+    assert keys.all() == []
+
+
+def test_every_change_of_an_existing_key_is_counted(keys: LeanCredentials) -> None:
+    """The slots are the first two digits of the SHA-256 of the ids."""
+    second = record("tt_aaaaaaaaaa_abcdefghijklmnopqrstuvwxyz012345")
+    for sent in (second, FULL):
+        keys.add(sent)
+    assert keys.count_changes() == {}
+    rotated = FULL.rotate(Secret.of(TEXT, SALT), NOW, timedelta(days=7))
+    assert keys.rotate(rotated, FULL)
+    assert not keys.rotate(rotated, FULL)
+    assert keys.count_changes() == {"84": 1}
+    assert keys.revoke(ID, NOW)
+    assert keys.forget("aaaaaaaaaa")
+    assert not keys.forget(ID)
+    assert keys.count_changes() == {"84": 2, "bf": 1}
+
+
 def test_without_the_catalog_nothing_is_read(keys: LeanCredentials) -> None:
     with pytest.raises(TableMissing):
         LeanCredentials(keys._client, "none").find(ID)

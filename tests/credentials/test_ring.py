@@ -16,13 +16,25 @@ ID = "0123456789"
 SECOND = timedelta(seconds=1)
 
 
+# The slots of ID and of OTHER: the first two digits of the SHA-256 of their texts.
+OTHER = "aaaaaaaaaa"
+SLOT, OTHER_SLOT = "84", "bf"
+
+
 class Catalog:
-    """Keys by their id, and what was read of them."""
+    """Keys by their id, counts of their changes by slots, and what was read of both."""
 
     def __init__(self) -> None:
         self.keys: dict[str, CredentialRecord] = {ID: record(TEXT)}
+        self.changes: dict[str, int] = {}
         self.read: list[str] = []
         self.fails = False
+
+    def count_changes(self) -> dict[str, int]:
+        self.read.append("changes")
+        if self.fails:
+            raise StoreUnavailable(Outage.NO_ANSWER, "test")
+        return dict(self.changes)
 
     def __call__(self, id: str) -> CredentialRecord | None:
         self.read.append(id)
@@ -66,6 +78,104 @@ def test_a_clock_that_was_set_back_does_not_lengthen_a_life(catalog: Catalog) ->
     ring.find(ID, NOW)
     ring.find(ID, NOW - 3_600 * SECOND)
     assert len(catalog.read) == 2
+
+
+def find_revoked(ring: CredentialRing, seconds: float, id: str = ID) -> bool:
+    found = ring.find(id, NOW + seconds * SECOND)
+    assert found is not None
+    return found.revoked is not None
+
+
+def test_a_key_in_use_is_kept_for_an_hour_and_its_changes_are_counted_once_per_minute(catalog: Catalog) -> None:
+    ring = CredentialRing(catalog, catalog.count_changes)
+    for second in range(3_661):
+        assert not find_revoked(ring, second)
+    # The first request of a process reads the key alone, so the key is read again after its minute.
+    assert catalog.read == [ID, "changes", ID, *["changes"] * 60, ID]
+
+
+def test_a_key_is_read_again_after_an_hour_although_nobody_counted_a_change(catalog: Catalog) -> None:
+    """Somebody may have changed its record by hand."""
+    ring = CredentialRing(catalog, catalog.count_changes)
+    for second in (0, 60):
+        find_revoked(ring, second)
+    catalog.keys[ID] = record(TEXT, revoked=NOW)
+    assert not find_revoked(ring, 60 + 3_599.9)
+    assert find_revoked(ring, 60 + 3_600)
+
+
+def test_a_key_that_is_kept_for_long_is_revoked_within_60_seconds(catalog: Catalog) -> None:
+    """The changes were counted at 120 s, the key is revoked at 121 s, and a request at 180 s counts them again."""
+    ring = CredentialRing(catalog, catalog.count_changes)
+    for second in (0, 60, 120):
+        assert not find_revoked(ring, second)
+    catalog.keys[ID], catalog.changes = record(TEXT, revoked=NOW), {SLOT: 1}
+    assert not find_revoked(ring, 179.9)
+    assert find_revoked(ring, 180)
+
+
+@pytest.mark.parametrize("order", ["before the count", "after the count", "after the key"])
+def test_a_key_that_changes_while_it_is_read_is_revoked_within_60_seconds(catalog: Catalog, order: str) -> None:
+    def revoke() -> None:
+        catalog.keys[ID], catalog.changes = record(TEXT, revoked=NOW), {SLOT: 1}
+
+    def count_changes() -> dict[str, int]:
+        if order == "before the count":
+            revoke()
+        counts = catalog.count_changes()
+        if order == "after the count":
+            revoke()
+        return counts
+
+    def read(id: str) -> CredentialRecord | None:
+        found = catalog(id)
+        if order == "after the key" and len(catalog.read) == 3:
+            revoke()
+        return found
+
+    ring = CredentialRing(read, count_changes)
+    assert not find_revoked(ring, 0)
+    assert find_revoked(ring, 60) == (order != "after the key")
+    assert find_revoked(ring, 120)
+
+
+def test_the_change_of_a_key_costs_the_other_keys_of_its_slot_a_read_and_no_others(catalog: Catalog) -> None:
+    catalog.keys[OTHER] = record(TEXT)
+    ring = CredentialRing(catalog, catalog.count_changes)
+    for second in (0, 60, 120):
+        for id in (ID, OTHER):
+            find_revoked(ring, second, id)
+    catalog.changes = {OTHER_SLOT: 1}
+    catalog.read.clear()
+    for id in (ID, OTHER):
+        find_revoked(ring, 180, id)
+    assert catalog.read == ["changes", OTHER]
+
+
+def test_a_key_of_older_versions_is_read_once_per_minute_because_they_count_no_change(catalog: Catalog) -> None:
+    catalog.keys[ID] = record(TEXT, uncounted=True)
+    ring = CredentialRing(catalog, catalog.count_changes)
+    for second in range(0, 200, 20):
+        find_revoked(ring, second)
+    assert catalog.read == [ID, "changes", ID, "changes", ID, "changes", ID]
+
+
+def test_a_key_is_not_accepted_from_memory_if_its_changes_cannot_be_counted(catalog: Catalog) -> None:
+    ring = CredentialRing(catalog, catalog.count_changes)
+    for second in (0, 60, 120):
+        find_revoked(ring, second)
+    catalog.fails = True
+    assert not find_revoked(ring, 179.9)
+    with pytest.raises(StoreUnavailable):
+        ring.find(ID, NOW + 180 * SECOND)
+
+
+def test_a_clock_that_was_set_back_does_not_lengthen_the_life_of_a_count(catalog: Catalog) -> None:
+    ring = CredentialRing(catalog, catalog.count_changes)
+    for second in (0, 60, 3_000):
+        find_revoked(ring, second)
+    catalog.keys[ID], catalog.changes = record(TEXT, revoked=NOW), {SLOT: 1}
+    assert find_revoked(ring, 2_000)
 
 
 def test_an_unknown_id_is_not_read_again_for_ten_seconds(catalog: Catalog) -> None:

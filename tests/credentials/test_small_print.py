@@ -5,24 +5,27 @@ from typing import Any
 
 import pytest
 
+from settings import read_settings
 from tests.credentials.records import NOW, record
 from tidetable.access import Access, find_scopes
+from tidetable.copies.reader import Copies
 from tidetable.credentials import Call, CredentialRecord, CredentialRing, decide
 from tidetable.credentials import decide as package_decide
 from tidetable.credentials import ring as ring_module
 from tidetable.credentials.first import dismiss_first
 from tidetable.credentials.rights import check_rights
+from wiring import Pipeline
 
 SECOND = timedelta(seconds=1)
 TEXT = "tt_0123456789_abcdefghijklmnopqrstuvwxyz012345"
 EVENTS = "/v1/streams/{stream}/events"
 
 
-def test_a_ring_holds_5000_keys_of_each_kind() -> None:
-    assert ring_module.MOST == 5_000
+def test_a_ring_holds_20000_keys_of_each_kind() -> None:
+    assert ring_module.MOST == 20_000
 
 
-def test_a_full_ring_drops_the_key_that_was_read_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_ring_drops_the_key_whose_last_use_is_the_oldest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ring_module, "MOST", 4)
     read: list[str] = []
 
@@ -31,14 +34,14 @@ def test_a_full_ring_drops_the_key_that_was_read_first(monkeypatch: pytest.Monke
         return record(TEXT)
 
     ring = CredentialRing(find)
-    # "a" is read again after its minute, and is then the youngest.
-    for id, second in (("a", 0), ("b", 30), ("c", 31), ("a", 60), ("d", 61), ("e", 61)):
+    # "b" is used again before the ring is full, "a" is read again after its minute: "c" was not used for the longest time.
+    for id, second in (("a", 0), ("b", 30), ("c", 31), ("b", 32), ("a", 60), ("d", 61), ("e", 61)):
         ring.find(id, NOW + second * SECOND)
     assert read == ["a", "b", "c", "a", "d", "e"]
     read.clear()
-    for id in ("a", "c", "d", "e", "b"):
+    for id in ("a", "b", "d", "e", "c"):
         ring.find(id, NOW + 62 * SECOND)
-    assert read == ["b"]
+    assert read == ["c"]
 
 
 def test_a_full_ring_drops_the_unknown_id_that_was_looked_up_first(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,3 +140,14 @@ def test_a_long_name_is_cut_in_the_problem() -> None:
 def test_a_name_that_api_gateway_or_a_log_could_misread_is_refused(name: str) -> None:
     problem = f"--name {name!r}: use 1 to 63 letters, digits, dots, hyphens and underscores"
     assert check_rights(name, None, ["read"], "")[1] == [problem]
+
+
+@pytest.mark.parametrize(("copies", "counted"), [(None, True), (Copies("eu-west-1", "us-east-1"), False)])
+def test_a_reader_in_another_region_counts_no_changes_because_they_may_arrive_before_the_keys(
+    copies: Copies | None, monkeypatch: pytest.MonkeyPatch, *, counted: bool
+) -> None:
+    monkeypatch.setenv("TIDETABLE_STAGE", "t")
+    read_settings.cache_clear()
+    ring = Pipeline(copies=copies, dynamodb=None).key_ring
+    read_settings.cache_clear()
+    assert (ring._count_changes is not None) == counted

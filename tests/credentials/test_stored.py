@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
+import msgspec
 import pytest
 
 from aws.dynamodb.credential_items import make_record_item, read_record
@@ -35,7 +36,7 @@ FULL = CredentialRecord(
     burst=3,
 )
 BARE_ITEM = {
-    "pk": "keys",
+    "pk": "keys#8",
     "sk": "0123456789",
     "format": 1,
     "name": "app",
@@ -84,7 +85,7 @@ def test_a_key_of_an_earlier_version_has_no_format_and_is_read() -> None:
 def test_a_key_of_a_newer_version_has_no_right_here_whatever_its_record_has() -> None:
     """It may have a restriction that this code does not know. Its id, name, times of making and revocation stay."""
     later = {"name": "app", "created": "2026-03-12T12:00:00.000000Z", "format": Decimal(2), "only_on": "mondays"}
-    key = read_record({"pk": "keys", "sk": "0123456789"} | later)
+    key = read_record({"pk": "keys#8", "sk": "0123456789"} | later)
     none = Access("0123456789", frozenset(), frozenset())
     assert key == CredentialRecord("0123456789", "app", none, NOW, (), newer=2)
     assert read_record(FULL_ITEM | {"format": Decimal(2)}) == replace(
@@ -93,7 +94,9 @@ def test_a_key_of_a_newer_version_has_no_right_here_whatever_its_record_has() ->
     assert (key.find_state(NOW), replace(key, revoked=NOW).find_state(NOW)) == ("newer", "revoked")
 
 
-KEY = {"pk": {"S": "keys"}, "sk": {"S": "0123456789"}}
+# The SHA-256 of the id begins with 84.
+KEY = {"pk": {"S": "keys#8"}, "sk": {"S": "0123456789"}}
+FORMER = {"pk": {"S": "keys"}, "sk": {"S": "0123456789"}}
 STORED = {
     **KEY,
     "format": {"N": "1"},
@@ -106,67 +109,141 @@ STORED = {
 
 def test_keys_are_read_consistently_and_to_the_last_page() -> None:
     """A key that was revoked a moment ago must be seen as revoked."""
-    second = STORED | {"sk": {"S": "aaaaaaaaaa"}}
-    pages = [{"Items": [STORED], "LastEvaluatedKey": KEY}, {"Items": [second]}, {"Item": STORED}, {}]
-    script = Script(lambda number, _: pages[number - 1])
-    keys = LeanCredentials(script.client, "catalog")
-    assert [key.id for key in keys.all()] == ["0123456789", "aaaaaaaaaa"]
-    assert keys.find("0123456789") == BARE
-    assert keys.find("0123456789") is None
-    query = {
-        "TableName": "catalog",
-        "KeyConditionExpression": "pk = :pk AND sk BETWEEN :low AND :high",
-        "ExpressionAttributeValues": {":pk": {"S": "keys"}, ":low": {"S": "0"}, ":high": {"S": "~"}},
-        "ConsistentRead": True,
-    }
-    get = {"TableName": "catalog", "Key": KEY, "ConsistentRead": True}
-    assert script.sent == [
-        ("Query", query), ("Query", query | {"ExclusiveStartKey": KEY}), ("GetItem", get), ("GetItem", get),
+    partitions = [f"keys#{digit}" for digit in "0123456789abcdef"] + ["keys"]
+    second = STORED | {"pk": {"S": "keys#b"}, "sk": {"S": "aaaaaaaaaa"}}
+    former = STORED | {"pk": {"S": "keys"}, "sk": {"S": "9999999999"}}
+
+    def reply(_: int, body: dict[str, Any]) -> dict[str, Any]:
+        pages = {"keys#8": [STORED], "keys#b": [second], "keys": [former]}
+        items = pages.get(body["ExpressionAttributeValues"][":pk"]["S"], [])
+        more = {"LastEvaluatedKey": KEY} if items == [STORED] and "ExclusiveStartKey" not in body else {}
+        return {"Items": [] if "ExclusiveStartKey" in body else items} | more
+
+    script = Script(reply)
+    keys = LeanCredentials(script.client, "catalog").all()
+    assert [(key.id, key.uncounted) for key in keys] == [
+        ("0123456789", False), ("9999999999", True), ("aaaaaaaaaa", False)
     ]  # fmt: skip
+    queries = [
+        {
+            "TableName": "catalog",
+            "KeyConditionExpression": "pk = :pk AND sk BETWEEN :low AND :high",
+            "ExpressionAttributeValues": {":pk": {"S": partition}, ":low": {"S": "0"}, ":high": {"S": "~"}},
+            "ConsistentRead": True,
+        }
+        for partition in partitions
+    ]
+    queries.insert(9, queries[8] | {"ExclusiveStartKey": KEY})
+    assert script.sent == [("Query", query) for query in queries]
+
+
+def test_a_key_is_looked_up_in_its_partition_and_then_where_older_versions_wrote_it() -> None:
+    answers = [{"Item": STORED}, {}, {"Item": STORED | FORMER}, {}, {}]
+    script = Script(lambda number, _: answers[number - 1])
+    keys = LeanCredentials(script.client, "catalog")
+    assert keys.find("0123456789") == BARE
+    assert keys.find("0123456789") == replace(BARE, uncounted=True)
+    assert keys.find("0123456789") is None
+    places = [KEY, KEY, FORMER, KEY, FORMER]
+    assert script.sent == [
+        ("GetItem", {"TableName": "catalog", "Key": place, "ConsistentRead": True}) for place in places
+    ]
+
+
+def test_changes_are_counted_by_slots_and_read_consistently() -> None:
+    item = {"pk": {"S": "keys#changes"}, "sk": {"S": "changes"}}
+    script = Script(lambda number, _: {"Item": item | {"84": {"N": "2"}, "a0": {"N": "1"}}} if number == 1 else {})
+    keys = LeanCredentials(script.client, "catalog")
+    assert keys.count_changes() == {"84": 2, "a0": 1}
+    assert keys.count_changes() == {}
+    assert script.sent == [("GetItem", {"TableName": "catalog", "Key": item, "ConsistentRead": True})] * 2
+
+
+def test_a_key_is_added_unless_older_versions_added_it() -> None:
+    script = Script(lambda *_: {})
+    assert LeanCredentials(script.client, "catalog").add(BARE)
+    put = {"TableName": "catalog", "ConditionExpression": "attribute_not_exists(pk)", "Item": STORED}
+    look = {"TableName": "catalog", "Key": FORMER, "ConsistentRead": True}
+    assert script.sent == [("GetItem", look), ("PutItem", put)]
+    taken = Script(lambda *_: {"Item": STORED | FORMER})
+    assert not LeanCredentials(taken.client, "catalog").add(BARE)
+    assert taken.sent == [("GetItem", look)]
 
 
 ROTATED = replace(BARE, rotated=datetime(2026, 4, 1, tzinfo=UTC))
-ALIVE = "attribute_exists(pk) AND attribute_not_exists(revoked) AND "
-# Each change, its operation, its condition, and its other members.
-CHANGES: dict[str, tuple[Any, str, str, dict[str, Any]]] = {
-    "add": (lambda keys: keys.add(BARE), "PutItem", "attribute_not_exists(pk)", {"Item": STORED}),
+ALIVE = "attribute_exists(pk) AND attribute_not_exists(revoked)"
+# Each change of an existing key, its action, and the action's members beside the table.
+CHANGES: dict[str, tuple[Any, str, dict[str, Any]]] = {
     "rotate first": (
         lambda keys: keys.rotate(BARE, BARE),
-        "PutItem",
-        ALIVE + "attribute_not_exists(rotated)",
-        {"Item": STORED},
+        "Put",
+        {"ConditionExpression": ALIVE + " AND attribute_not_exists(rotated)", "Item": STORED},
     ),
     "rotate again": (
         lambda keys: keys.rotate(BARE, ROTATED),
-        "PutItem",
-        ALIVE + "rotated = :before",
-        {"Item": STORED, "ExpressionAttributeValues": {":before": {"S": "2026-04-01T00:00:00.000000Z"}}},
+        "Put",
+        {
+            "ConditionExpression": ALIVE + " AND rotated = :before",
+            "ExpressionAttributeValues": {":before": {"S": "2026-04-01T00:00:00.000000Z"}},
+            "Item": STORED,
+        },
     ),
     "revoke": (
         lambda keys: keys.revoke("0123456789", NOW),
-        "UpdateItem",
-        "attribute_exists(pk)",
+        "Update",
         {
+            "ConditionExpression": "attribute_exists(pk)",
             "Key": KEY,
             "UpdateExpression": "SET revoked = if_not_exists(revoked, :now)",
             "ExpressionAttributeValues": {":now": {"S": "2026-03-12T12:00:00.000000Z"}},
         },
     ),
-    "forget": (lambda keys: keys.forget("0123456789"), "DeleteItem", "attribute_not_exists(revoked)", {"Key": KEY}),
+    "forget": (lambda keys: keys.forget("0123456789"), "Delete", {"ConditionExpression": ALIVE, "Key": KEY}),
 }
+COUNTED = {
+    "Update": {
+        "TableName": "catalog",
+        "Key": {"pk": {"S": "keys#changes"}, "sk": {"S": "changes"}},
+        "UpdateExpression": "ADD #slot :one",
+        "ExpressionAttributeNames": {"#slot": "84"},
+        "ExpressionAttributeValues": {":one": {"N": "1"}},
+    }
+}
+FAILED, CONFLICT = ("ConditionalCheckFailed", "None"), ("None", "TransactionConflict")
+
+
+def make_cancelled(*codes: str) -> RequestRefused:
+    reasons = {"CancellationReasons": [{"Code": code} for code in codes]}
+    return RequestRefused("TransactionCanceledException", "no", msgspec.json.encode(reasons))
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_a_change_is_made_on_its_condition_and_says_whether_it_was_made(name: str) -> None:
-    change, operation, condition, members = CHANGES[name]
+def test_a_change_and_its_count_are_one_write_which_says_whether_it_was_made(name: str) -> None:
+    change, action, members = CHANGES[name]
+    sent = [
+        ("TransactWriteItems", {"TransactItems": [{action: {"TableName": "catalog", **members, **place}}, COUNTED]})
+        for place in ({}, {"Item": STORED | FORMER} if action == "Put" else {"Key": FORMER})
+    ]
     script = Script(lambda *_: {})
     assert change(LeanCredentials(script.client, "catalog")) is True
-    assert script.sent == [(operation, {"TableName": "catalog", "ConditionExpression": condition, **members})]
-    refused = Script(lambda *_: RequestRefused("ConditionalCheckFailedException", "no", b"{}"))
+    assert script.sent == sent[:1]
+    script = Script(lambda number, _: make_cancelled(*FAILED) if number == 1 else {})
+    assert change(LeanCredentials(script.client, "catalog")) is True, "older versions wrote the key"
+    assert script.sent == sent
+    refused = Script(lambda *_: make_cancelled(*FAILED))
     assert change(LeanCredentials(refused.client, "catalog")) is False
     denied = Script(lambda *_: RequestRefused("AccessDeniedException", "no", b"{}"))
     with pytest.raises(StoreUnavailable, match="AccessDeniedException: no"):
         change(LeanCredentials(denied.client, "catalog"))
+
+
+def test_a_change_that_meets_another_change_is_sent_again() -> None:
+    script = Script(lambda number, _: make_cancelled(*CONFLICT) if number < 5 else {})
+    assert LeanCredentials(script.client, "catalog").revoke("0123456789", NOW)
+    assert len(script.sent) == 5
+    both = Script(lambda *_: make_cancelled("ConditionalCheckFailed", "TransactionConflict"))
+    assert not LeanCredentials(both.client, "catalog").revoke("0123456789", NOW)
+    assert len(both.sent) == 2, "one attempt per place"
 
 
 def test_a_rotated_key_keeps_its_other_facts() -> None:

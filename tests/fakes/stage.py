@@ -171,7 +171,7 @@ class Stage:
         self.meters = FakeMeters()
         self.gauges = FakeGauges()
         self.keys = LeanCredentials(transport, CATALOG)
-        self.key_ring = CredentialRing(self.keys.find)
+        self.key_ring = CredentialRing(self.keys.find, self.keys.count_changes)
         self.tables = DynamoTables(client, self.client_in)
         self.config: Config = parse(config)
         for name in [CATALOG, *([ROLLUPS] if self.config.rolled_up else [])]:
@@ -217,7 +217,7 @@ class Stage:
         self.circuit = Circuit(self.clock)
         self.known = RecentPeriods()
         self.marks = Marks(self.rollups)
-        self.key_ring = CredentialRing(self.keys.find)
+        self.key_ring = CredentialRing(self.keys.find, self.keys.count_changes)
 
     @property
     def pipeline(self) -> Upkeep:

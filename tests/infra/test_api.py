@@ -63,7 +63,7 @@ def test_the_authorizer_reads_the_keys_of_the_catalog_and_nothing_else(dev: Temp
         statement for statement in dev.statements("authorizer") if "dynamodb:GetItem" in json.dumps(statement["Action"])
     ]
     assert [statement["Condition"] for statement in reading] == [
-        {"ForAllValues:StringEquals": {"dynamodb:LeadingKeys": ["keys"]}}
+        {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": ["keys#*", "keys"]}}
     ]
 
 

@@ -103,8 +103,9 @@ def test_a_callers_key_is_read_consistently() -> None:
     assert script.sent == [
         (
             "GetItem",
-            {"TableName": "catalog", "Key": {"pk": {"S": "keys"}, "sk": {"S": "0123456789"}}, "ConsistentRead": True},
+            {"TableName": "catalog", "Key": {"pk": {"S": pk}, "sk": {"S": "0123456789"}}, "ConsistentRead": True},
         )
+        for pk in ("keys#8", "keys")
     ]
 
 
@@ -175,17 +176,19 @@ def test_both_reads_of_a_range_are_consistent_if_the_caller_says_so() -> None:
     assert [body["ConsistentRead"] for _, body in script.sent] == [True, True]
 
 
+CALLERS_KEY = {
+    "pk": "keys#8",
+    "sk": "0123456789",
+    "name": "n",
+    "can": ["read", "fly"],
+    "created": "2026-03-05T12:00:00.000000Z",
+    "secrets": [{"salt": "00", "hash": "ff"}],
+}
+
+
 def test_of_a_key_only_the_scopes_are_read_that_this_release_knows() -> None:
     """A later release may know more. Attributes that are not there are those of a key without them."""
-    item = {
-        "pk": "keys",
-        "sk": "0123456789",
-        "name": "n",
-        "can": ["read", "fly"],
-        "created": "2026-03-05T12:00:00.000000Z",
-        "secrets": [{"salt": "00", "hash": "ff"}],
-    }
-    script = Script(lambda *_: {"Item": to_wire(item)})
+    script = Script(lambda *_: {"Item": to_wire(CALLERS_KEY)})
     found = LeanCredentials(script.client, "catalog").find("0123456789")
     assert found == CredentialRecord(
         "0123456789", "n", Access("0123456789", None, frozenset({"read"})), NOON, (Secret(b"\x00", b"\xff"),)
@@ -205,7 +208,10 @@ READS: dict[str, tuple[Callable[[Script], Any], int]] = {
 @pytest.mark.parametrize("name", READS)
 def test_every_read_of_the_catalog_that_has_no_answer_is_read_again(name: str) -> None:
     read, count = READS[name]
-    answers: dict[str, dict[str, Any]] = {"secret": {"Items": [{"secret": {"S": "00ff"}}]}, "key": {}}
+    answers: dict[str, dict[str, Any]] = {
+        "secret": {"Items": [{"secret": {"S": "00ff"}}]},
+        "key": {"Item": to_wire(CALLERS_KEY)},
+    }
     script = Script(lambda number, _: NoAnswer("reset") if number == 1 else answers.get(name, {"Items": []}))
     read(script)
     assert len(script.sent) == count + 1

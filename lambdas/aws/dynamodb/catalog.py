@@ -88,12 +88,21 @@ class CatalogTable:
 
     def _change(self, operation: str, **members: Any) -> bool:
         """Send a change, with values of Python in its members; False if its condition does not hold."""
-        encoded = {
+        return self._send_change(operation, self._encode_members(members))
+
+    def _transact(self, *actions: tuple[str, Item]) -> bool:
+        """Send changes that are made together; False if a condition does not hold. Conflicts are sent again."""
+        changes = [{action: self._encode_members(members)} for action, members in actions]
+        return self._send_change("TransactWriteItems", {"TransactItems": changes})
+
+    def _encode_members(self, members: Item) -> Item:
+        return {"TableName": self._table} | {
             name: msgspec.Raw(encode_item(value).encode()) if name in _VALUES else value
             for name, value in members.items()
         }
-        body = msgspec.json.encode({"TableName": self._table, **encoded})
-        (reply,) = read_all(self._client, [ServiceRequest(operation, body)], ROUNDS)
+
+    def _send_change(self, operation: str, body: Item) -> bool:
+        (reply,) = read_all(self._client, [ServiceRequest(operation, msgspec.json.encode(body))], ROUNDS)
         return is_made(reply, self._table)
 
 

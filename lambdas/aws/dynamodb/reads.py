@@ -63,7 +63,7 @@ def _collect_replies(
         for (number, request, failures), reply in zip(waiting, replies, strict=True):
             if isinstance(reply, NoAnswer | RequestRefused):
                 # A throttled table answers at once. A broken table may take a time-out per attempt: it gets fewer.
-                most = rounds if is_throttled(reply) else _ATTEMPTS
+                most = rounds if is_throttled(reply) or _is_conflict(reply) else _ATTEMPTS
                 if _is_temporary(reply) and turn < rounds and failures + 1 < most:
                     again.append((number, request, failures + 1))
                 else:
@@ -118,7 +118,15 @@ def is_throttled(reply: Reply) -> bool:
 
 def _is_temporary(reply: NoAnswer | RequestRefused) -> bool:
     """True if the same request may succeed later."""
-    return isinstance(reply, NoAnswer) or reply.code in THROTTLED | BROKEN
+    return isinstance(reply, NoAnswer) or reply.code in THROTTLED | BROKEN or _is_conflict(reply)
+
+
+def _is_conflict(reply: Reply) -> bool:
+    """True if another transaction was writing an item of this transaction, and no condition failed."""
+    if not isinstance(reply, RequestRefused) or reply.code != TRANSACTION_CANCELED:
+        return False
+    codes = {reason.Code for reason in read_reasons(reply).CancellationReasons}
+    return "TransactionConflict" in codes and CONDITION_FAILED.removesuffix("Exception") not in codes
 
 
 def decode_answer(reply: Reply, table: str) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
@@ -10,7 +10,10 @@ from tidetable.credentials.records import CredentialRecord
 
 
 class CredentialStore(Protocol):
-    """The keys of a stage. Reads are strongly consistent. A write returns False if its condition does not hold."""
+    """The keys of a stage. Reads are strongly consistent. A write returns False if its condition does not hold.
+
+    A change of an existing key and its count are one write.
+    """
 
     def all(self) -> Sequence[CredentialRecord]:
         """Read all keys, also revoked keys, in the order of their ids."""
@@ -18,6 +21,10 @@ class CredentialStore(Protocol):
 
     def find(self, id: str) -> CredentialRecord | None:
         """Read the key of an id; None if there is no such key."""
+        ...
+
+    def count_changes(self) -> Mapping[str, int]:
+        """Read how often existing keys were changed, by the slots of their ids. A slot without changes is missing."""
         ...
 
     def add(self, record: CredentialRecord) -> bool:
@@ -33,5 +40,5 @@ class CredentialStore(Protocol):
         ...
 
     def forget(self, id: str) -> bool:
-        """Delete a key; False if it was revoked."""
+        """Delete a key; False if it was revoked, or if there is no such key."""
         ...

@@ -52,7 +52,8 @@ class CredentialRecord:
     and ``plan`` are the ids of that API Gateway key and its usage plan, if the command line made them. ``origin`` is
     the id of API Gateway's key from which the text was taken, if any. ``rate`` (requests per second) and ``burst`` are
     the key's own limits; None if the stage's limits hold. ``newer`` is the format of a record of newer code, which this
-    code does not understand: such a key has no rights and no secrets here. It is 0 for any other record.
+    code does not understand: such a key has no rights and no secrets here. It is 0 for any other record. ``uncounted`` says
+    that older versions wrote the record, and may change it without counting the change; it is not stored.
     """
 
     id: str
@@ -70,6 +71,7 @@ class CredentialRecord:
     rate: float | None = None
     burst: int | None = None
     newer: int = 0
+    uncounted: bool = False
 
     def is_expired(self, now: datetime) -> bool:
         """True if the key's time is over."""

@@ -46,3 +46,8 @@ def hash_text(text: str, salt: bytes) -> bytes:
     guessed, even with a fast hash; and a slow hash would let a flood of wrong keys occupy the function.
     """
     return sha256(salt + text.encode()).digest()
+
+
+def find_slot(id: str) -> str:
+    """Return the slot of a key's id: two hexadecimal digits. The changes of keys are counted by slots."""
+    return sha256(id.encode()).hexdigest()[:2]
