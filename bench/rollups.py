@@ -141,6 +141,14 @@ def measure_sealing(count: int = 300_000) -> tuple[float, float]:
     return sealing / count, (time.process_time() - begun) / size
 
 
+def measure_cells(count: int = 30_000) -> float:
+    """Return the CPU seconds per cell of sealing, with its one event: buckets of a minute with 10,000 groups each."""
+    world, _ = build_world(MINUTES, count, count, timedelta(minutes=3))
+    begun = time.process_time()
+    world.refresh()
+    return (time.process_time() - begun) / count
+
+
 def measure_aggregate(world: World, **parameters: str) -> tuple[Aggregate, float]:
     """Ask for an aggregate; return the answer and the seconds that it took."""
     begun = time.perf_counter()
@@ -171,6 +179,7 @@ def main() -> None:
     print(f"read units: events {raw.cost.units}, rollup {ours.cost.units}; seconds {raw_seconds:.2f}, {seconds:.4f}")
     sealing, decoding = (min(seconds) * 1e6 for seconds in zip(*(measure_sealing() for _ in range(3)), strict=True))
     print(f"sealing: {sealing:.1f} microseconds of CPU per event, and {decoding:.1f} for decoding DynamoDB's answers")
+    note_ratios(sealing_microseconds_per_cell=min(measure_cells() for _ in range(3)) * 1e6, digits=1)
     minutes = 3
     world, store = build_world(MINUTES, minutes * 60_000, 1_000, timedelta(minutes=minutes))
     report = world.refresh()

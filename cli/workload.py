@@ -54,6 +54,14 @@ class Load:
             help="Seconds from the oldest to the newest event of a request: a pack holds events of one span.", min=0
         ),
     ] = 1.0
+    late_share: Annotated[
+        float,
+        typer.Option(
+            help="The share of events that come more than two minutes late, 0 to 1: they cost more if there are rollups.",
+            min=0,
+            max=1,
+        ),
+    ] = 0.0
 
     def make_workload(self, config: Config, stream: str | None, folder: Path | None) -> Workload:
         """Make the workload of a stream, or of a folder's stream; ValueError says which option cannot be used."""
@@ -68,7 +76,10 @@ class Load:
         packed = self.packed_bytes or workload.packed_bytes
         workload = replace(workload, index_shares=shares, groups=self.groups, packed_bytes=packed)
         return replace(
-            workload, series_per_request=self.series_per_request, seconds_per_request=self.seconds_per_request
+            workload,
+            series_per_request=self.series_per_request,
+            seconds_per_request=self.seconds_per_request,
+            late_share=self.late_share,
         )
 
 

@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from bill.table_bill import price_rolling
-from bill.workload import PACK_BYTES, Workload, count_series
+from bill.workload import Workload, measure_packs
 from cli.advising.history import History, Hour, Reason, Resource
 from tidetable.config import Stream
 
@@ -180,18 +180,17 @@ class Measured:
         stream = self.stream
         size = round(self.event_bytes or _DEFAULT_BYTES)
         batch = max(1, round(self.batch or 100))
-        packed, plain, series = None, size, None
+        packed, plain, series = None, float(size), None
         if stream.pack is not None and self.history.writing is not None and self.history.writing.events:
             items, stored = (
                 sum(getattr(resource, name) for resource in self.list_resources()) / self.history.writing.events
                 for name in ("items", "bytes")
             )
-            packed, series = max(1.0, stored - PACK_BYTES * items), count_series(items, batch, stream.layout)
-            plain = round(4 * packed)
+            packed, plain, series = measure_packs(items, stored, batch, stream.layout)
         new, old = self._reads
         workload = Workload(
             [0.0] * 24,
-            max(1, plain),
+            max(1, round(plain)),
             new,
             _UNIT_BYTES,
             old,

@@ -41,6 +41,7 @@ _NUMBERS: Mapping[str, tuple[float | None, float, float]] = {
     "old_reads": (0.0, 0, 1e6),
     "packed_bytes": (0.0, 0, 400_000),
     "seconds_per_request": (1.0, 0, 86_400),
+    "late_share": (0.0, 0, 1),
 }
 _COUNTS: Mapping[str, tuple[int, int, int]] = {
     "bytes": (1000, 1, 400_000),
@@ -98,6 +99,7 @@ def parse_proposal(config: Config, parameters: Mapping[str, Sequence[str]], sees
         counts["series_per_request"] or None,
         numbers["seconds_per_request"],
         config.find_keeping(stream.name),
+        numbers["late_share"],
     )
     return Proposal(workload, change)
 
@@ -113,7 +115,7 @@ def compare_change(config: Config, proposal: Proposal, now: datetime, region: st
     return {
         "stream": workload.stream.name,
         "workload": describe_workload(workload)
-        | {"groups": workload.groups, "archive_days": workload.kept_archive_days},
+        | {"groups": workload.groups, "late_share": workload.late_share, "archive_days": workload.kept_archive_days},
         "before": before,
         "after": after,
         "saving": None if after is None else _subtract(_sum_plan(before), _sum_plan(after)),

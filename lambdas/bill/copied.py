@@ -51,7 +51,7 @@ def name_unpriced_copies(regions: Iterable[str]) -> list[str]:
             " some Regions, $0.09 per GB and more"
         ),
         "the readers of the copies: their queries, their API and their functions",
-        "the catalog's copies (cents: two writes per run of the lifecycle and of the refresher)",
+        "the catalog's copies (cents: two writes per run of the lifecycle, one of the scheduler, and a few per worker)",
     ]
 
 

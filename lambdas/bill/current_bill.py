@@ -39,7 +39,7 @@ MAX_METRICS = 2_000
 _RESERVE = 8.0
 _UNPRICED = (
     "the storage of logs, data that leaves AWS",
-    "the runs of the lifecycle, the archiver, the refresher and the feed",
+    "the runs of the lifecycle, the archiver, the workers and the feed",
     "the catalog, queues and large values in S3, S3's requests",
     "free tiers and discounts for volume",
 )

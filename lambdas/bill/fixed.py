@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from bill import prices
 from bill.amounts import Line
+from bill.work import price_scheduler
 from tidetable.config import Config
 
 # Custom metrics that a stage sends in most hours of a month (docs/design/cost.md): the lifecycle's, those of a stage with
-# traffic, the refresher's and the feed's.
+# traffic, those of rollups and the feed's.
 _METRICS_IDLE, _METRICS_BUSY, _METRICS_ROLLUPS, _METRICS_FEED = 10, 20, 8, 4
 # Alarms that every stage has, and those of rollups (infra/alarms.toml; tests/infra/test_alarms.py compares the numbers).
 _ALARMS, _ALARMS_ROLLUPS = 22, 6
@@ -43,6 +44,7 @@ def price_fixed(config: Config, *, busy: bool) -> list[Line]:
     how = (
         f"{queues} queues that call functions, each polled 15 times per minute at ${prices.SQS_MILLION:.2f} per million"
     )
+    lines += price_scheduler(config)
     lines.append(Line("queues", queues * prices.QUEUE_POLLS * prices.SQS_MILLION / 1e6, how))
     if config.observability.addresses:
         how = "a key for the topic of the e-mail addresses in notify; its requests are some cents at most"

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from bill.consumed import SPAN, ConsumedUnits, Traffic
 from bill.current_tables import ObservedPeriod
 from bill.request_puts import PACKED_SHARE
-from bill.workload import PACK_BYTES, Workload, count_series
+from bill.workload import Workload, measure_packs
 from tidetable.catalog import Entry
 from tidetable.config import Stream
 from tidetable.expiry import is_closed
@@ -51,13 +51,11 @@ def measure_workload(stream: Stream, facts: StreamFacts, now: datetime, *, by_ke
     per_day, how = _count_events(stream, facts, counted, now)
     if per_day is None or counted is None:
         return None
-    if stream.pack is None:
-        event_bytes, packed_bytes, packs = counted.bytes / counted.items, None, 0.0
-    else:
-        packs = counted.items / counted.days / per_day
-        packed_bytes = max(counted.bytes / counted.days / per_day - PACK_BYTES * packs, 1.0)
-        event_bytes = packed_bytes / PACKED_SHARE
     batch, how_batch = _measure_batch(facts.traffic)
+    event_bytes, packed_bytes, series = counted.bytes / counted.items, None, None
+    if stream.pack is not None:
+        items, stored = (sum / counted.days / per_day for sum in (counted.items, counted.bytes))
+        packed_bytes, event_bytes, series = measure_packs(items, stored, batch, stream.layout)
     units = facts.traffic.read_units / facts.traffic.queries if facts.traffic.queries else 0.0
     workload = Workload(
         [_round_figure(per_day / 86_400)] * 24,
@@ -70,7 +68,7 @@ def measure_workload(stream: Stream, facts: StreamFacts, now: datetime, *, by_ke
         index_shares=_share_indexes(stream, facts.periods),
         packed_bytes=None if packed_bytes is None else _round_figure(packed_bytes),
         by_key=by_key,
-        series_per_request=None if stream.pack is None else count_series(packs, batch, stream.layout),
+        series_per_request=series,
     )
     recent, old = _measure_reads(facts, now)
     workload = replace(

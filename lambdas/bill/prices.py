@@ -95,15 +95,17 @@ KEYS_GB, KEYS_SECONDS = 0.5, 0.002
 QUERY_GB, QUERY_SECONDS = 1.0, 0.030
 # The archiver: pages of 1 MB from four segments at once, compared and compressed by two cores.
 ARCHIVER_GB, ARCHIVER_BYTES_PER_SECOND = 3008 / 1024, 10e6
-# The refresher: a run without work waits for some answers. On a whole core, that is 1,769 MB, computing cells takes 7 to
-# 12 microseconds per event, and decoding DynamoDB's answers 1 to 2 (measured by bench/rollups.py).
-REFRESHER_GB, REFRESHER_SECONDS, REFRESHER_EVENT_SECONDS = 1769 / 1024, 0.100, 0.000015
+# Workers of rollups, on a whole core, that is 1,769 MB. A call waits for some answers: 100 ms are assumed, and 5 ms for each
+# request of the scheduler. Sealing an event of a plain item or of a pack, and a cell, are measured by bench/seal.py and
+# bench/rollups.py, and rounded up (bench/results.json; tests/bill/test_work.py compares them).
+WORKER_GB, WORKER_SECONDS, REQUEST_SECONDS = 1769 / 1024, 0.100, 0.005
+SEALED_EVENT_SECONDS, SEALED_PACKED_SECONDS, CELL_SECONDS = 3.5e-6, 2.5e-6, 28e-6
 # The feed's function makes one or two requests to targets. A new on-demand table has four partitions (AWS: 4,000 write
 # units per second), and its change stream has a shard per partition. Lambda polls a shard four times per second.
 FEED_GB, FEED_SECONDS, FEED_SHARDS, LAMBDA_POLLS = 0.5, 0.050, 4, 4
-# A queue that calls a function costs without messages, too. Lambda polls it with five long polls at a time, because a
-# mapping with a limit of concurrency never falls to two ("Configuring scaling behavior for SQS event source mappings"), and
-# SQS ends a long poll after 20 seconds.
+# A queue that calls a function costs without messages, too. Lambda polls it with five long polls at a time: fewer are not
+# available to a mapping with a limit of concurrency (https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-scaling.html).
+# That each lasts 20 seconds, SQS's longest, is assumed: AWS does not say it.
 SQS_MILLION, QUEUE_POLLS = 0.40, 5 * 3600 / 20 * HOURS
 # The size of Parquet as a share of the bytes in the table. The examples of this project are between 0.1 and 0.3; a bill
 # should be too high rather than too low, so a quarter is assumed.

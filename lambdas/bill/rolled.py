@@ -1,7 +1,8 @@
-"""The price of a stream's rollups and feed: written and stored cells, the refresher's work, and the feed's calls."""
+"""The price of a stream's rollups and feed: read events, written and stored cells, and the feed's calls."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
 from typing import NamedTuple
@@ -9,10 +10,9 @@ from typing import NamedTuple
 from bill import prices
 from bill.amounts import Line, list_lines
 from bill.copied import sum_copies
-from bill.prices import HOURS, ON_DEMAND
+from bill.prices import HOURS
 from bill.table_bill import price_rolling
 from bill.workload import PACK_BYTES, Workload
-from tidetable.config import TableClass
 from tidetable.config.derive import derive_stream
 from tidetable.config.stream import RollupPolicy
 from tidetable.rollup_model.definition import make_definition
@@ -22,14 +22,6 @@ from tidetable.statistics import KEPT
 # many different values take the most. The list of statistics has the bytes of those that a rollup need not keep.
 CELL_BYTES, FIELD_BYTES = 7, 13
 _MAX_PACK = 65_536
-# Units of the scheduled run: it reads pauses, records of streams, parts and the stream's state, and holds the lease.
-_SCHEDULED_READS, _SCHEDULED_WRITES = 4, 1
-# Units of a worker: it reads pauses, parts and the state, and the state once more per rollup. It holds the lease, claims
-# the stream and ends its claim; the scheduler noted its message.
-_WORKER_READS, _WORKER_WRITES = 3, 4
-# Requests to SQS per message: one sends it, one deletes it. The price of queues without messages has the polls.
-_MESSAGE_REQUESTS = 2
-_RUNS = HOURS * 60
 # A bucket's edge: one item of one unit.
 _EDGE_UNITS = 1
 
@@ -53,7 +45,7 @@ class CellWorkload(Workload):
 
     @property
     def read_units(self) -> float:
-        """Read units of a query: always one, because each read unit of the refresher counts as a query here."""
+        """Read units of a query: always one, because each read unit of sealing counts as a query here."""
         return 1.0
 
 
@@ -115,10 +107,9 @@ def _count_groups(rollup: RollupPolicy, workload: Workload) -> int:
     return min(workload.groups, max(events, 1)) if rollup.by else 1
 
 
-def price_rollups(workload: Workload) -> list[Line]:
-    """List the lines of a stream's rollups, and of the refresher."""
+def price_rollups(workload: Workload, rollups: Sequence[RollupWorkload]) -> list[Line]:
+    """List the lines of the tables of a stream's rollups, and of the reads of its events."""
     lines: list[Line] = []
-    rollups = list_rollups(workload)
     for name, cells, count, finer in rollups:
         bill, subject = price_rolling(cells), f"rollup {name}"
         source = f"the cells of {finer}" if finer else "each event"
@@ -133,25 +124,7 @@ def price_rollups(workload: Workload) -> list[Line]:
             f"{cells.stored_bytes:,.0f} bytes per bucket, {cells.kept_days:g} days",
         )
         lines += sum_copies(subject, bill, cells.stream)
-    if rollups:
-        lines.append(_price_refresher(workload, rollups))
     return lines
-
-
-def _price_refresher(workload: Workload, rollups: list[RollupWorkload]) -> Line:
-    events = workload.events_per_month * sum(not rollup.finer for rollup in rollups)
-    workers = min(max(rollup.workload.events_per_month for rollup in rollups), _RUNS)
-    seconds = (_RUNS + workers) * prices.REFRESHER_SECONDS + events * prices.REFRESHER_EVENT_SECONDS
-    unit = ON_DEMAND[TableClass.STANDARD]
-    units = _RUNS * (_SCHEDULED_READS * unit.read + _SCHEDULED_WRITES * unit.write)
-    units += workers * ((_WORKER_READS + len(rollups)) * unit.read + _WORKER_WRITES * unit.write)
-    calls = (_RUNS + workers) * prices.CALL_MILLION + workers * _MESSAGE_REQUESTS * prices.SQS_MILLION
-    dollars = calls / 1e6 + seconds * prices.REFRESHER_GB * prices.GB_SECOND + units
-    how = (
-        f"a run per minute and {workers:,.0f} of workers, assumed: {prices.REFRESHER_SECONDS * 1000:.0f} ms each and"
-        f" {prices.REFRESHER_EVENT_SECONDS * 1e6:.0f} microseconds per event at 1,769 MB; and their messages, reads and writes"
-    )
-    return Line("refresher", dollars, how)
 
 
 def price_feed(workload: Workload) -> list[Line]:

@@ -1,4 +1,4 @@
-"""The walls of a load: the rates of events that a stream, its table, the gateway or the refresher cannot pass.
+"""The walls of a load: the rates of events that a stream, its table, the gateway or the workers cannot pass.
 
 All functions here are pure.
 """
@@ -9,14 +9,18 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from bill import prices
+from bill.rolled import list_rollups
+from bill.work import get_event_seconds, is_divisible
 from bill.workload import Workload
 from tidetable.config import Config
 from tidetable.config.capacity import find_index_units
 from tidetable.config.demand import PARTITION_UNITS
+from tidetable.config.stage import WorkPolicy
 from tidetable.layout import WHOLE
-from tidetable.rollup_model.definition import make_definition
+from tidetable.rollups.bucket_parts import PART_EVENTS
 
-# AWS: the write units per second of a table, on demand and provisioned, until the quota is raised (us-east-1).
+# AWS: the write units, and the read units, per second of a table, on demand and provisioned, until the quota is raised
+# (us-east-1).
 TABLE_UNITS = 40_000
 
 
@@ -47,7 +51,12 @@ def list_walls(workload: Workload, config: Config | None = None) -> list[Wall]:
     The walls of the gateway need the whole configuration.
     """
     peak = max(workload.events_per_second, default=0.0)
-    walls = [*_list_stream_walls(workload), *(_list_stage_walls(workload, config) if config is not None else ())]
+    work = WorkPolicy() if config is None else config.work
+    walls = [
+        *_list_stream_walls(workload),
+        *_list_sealing_walls(workload, work.workers),
+        *(_list_stage_walls(workload, config) if config is not None else ()),
+    ]
     found = [wall._replace(met=peak > wall.rate * (1 + 1e-9)) for wall in walls]
     return sorted(found, key=lambda wall: wall.rate)
 
@@ -61,17 +70,44 @@ def _list_stream_walls(workload: Workload) -> Iterator[Wall]:
     yield from _list_table_walls(workload)
     yield from _list_key_walls(workload)
     yield from _list_unit_walls(workload)
-    rollups = [make_definition(workload.stream, rollup) for rollup in workload.stream.rollup]
-    from_events = sum(not any(finer.can_feed(rollup) for finer in rollups) for rollup in rollups)
-    if from_events:
-        rate = 1 / (prices.REFRESHER_EVENT_SECONDS * from_events)
+
+
+def _list_sealing_walls(workload: Workload, workers: int) -> Iterator[Wall]:
+    """Yield the walls of sealing: how fast workers read events, merge the parts of a long bucket, and may read the table.
+
+    The scheduler gives the parts of a stream half of the workers, if nothing else is due, and the worker that has the stream
+    reads parts, too. So these rates are computed from the measured times of one event and of one cell.
+    """
+    stream = workload.stream
+    rollups = [rollup for rollup in list_rollups(workload) if not rollup.finer]
+    if not rollups:
+        return
+    count, each = len(rollups), get_event_seconds(stream)
+    readers = workers // 2 + 1 if is_divisible(stream) else 1
+    reading = f"for {count} rollup{'s' if count > 1 else ''}"
+    remedy = "have fewer rollups, or rollups that can be made from finer rollups"
+    how = f"computed: {readers} of {workers} workers" if readers > 1 else "computed: one worker"
+    yield Wall(
+        "sealing of rollups",
+        readers / (each * count),
+        f"{how} read each event {reading}, at {each * 1e6:.1f} microseconds; beyond it rollups fall behind, and aggregates read"
+        f" events: {'raise [work] workers, ' if readers > 1 else ''}{remedy}",
+    )
+    groups = max(rollup.groups for rollup in rollups)
+    if readers > 1:
         yield Wall(
-            "sealing of rollups",
-            rate,
-            f"one refresher reads each event for {from_events} rollup{'s' if from_events > 1 else ''}, assumed at"
-            f" {prices.REFRESHER_EVENT_SECONDS * 1e6:.0f} microseconds; beyond it rollups fall behind, and aggregates read"
-            " events: have fewer rollups, or rollups that can be made from finer rollups",
+            "merging of parts",
+            PART_EVENTS / (prices.CELL_SECONDS * sum(rollup.groups for rollup in rollups)),
+            f"computed: one worker merges the cells of all parts of a bucket, {groups:,} per {PART_EVENTS:,} events, at"
+            f" {prices.CELL_SECONDS * 1e6:.0f} microseconds each: group by fewer fields, or {remedy}",
         )
+    units = workload.stored_bytes / 4096 * count
+    yield Wall(
+        "reading by rollups",
+        TABLE_UNITS / units,
+        f"AWS gives a table {TABLE_UNITS:,} read units per second until it raises the quota, and sealing reads each event"
+        f" {reading}, {units:.3f} units: use packs, or {remedy}",
+    )
 
 
 def _list_table_walls(workload: Workload) -> Iterator[Wall]:

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from math import ceil, log
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from bill.prices import HOURS
-from bill.request_puts import RequestPuts, RequestShape, count_puts
+from bill.request_puts import PACKED_SHARE, RequestPuts, RequestShape, count_puts
 from tidetable.config import Stream
 from tidetable.config.stream import IndexPolicy, Keeping
 from tidetable.layout import Layout
@@ -34,7 +34,8 @@ class Workload:
     a quarter. The ``batch`` events of a request share packs. They are of ``series_per_request`` series, by default each
     of another one, and ``seconds_per_request`` lie between the oldest and the newest. ``index_shares`` is the share of
     events in an index, 0 to 1. With ``by_key`` callers send keys, which the authorizer checks. A bucket of a rollup has
-    up to ``groups`` groups. Archives are kept by the rules ``keeping``, or for ``archive_days`` if it is not None.
+    up to ``groups`` groups. ``late_share`` is the share of events, 0 to 1, that come more than two minutes after their time
+    and are new. Archives are kept by the rules ``keeping``, or for ``archive_days`` if it is not None.
     """
 
     events_per_second: list[float]
@@ -52,6 +53,7 @@ class Workload:
     series_per_request: int | None = None
     seconds_per_request: float = 1.0
     keeping: Keeping = field(default_factory=Keeping)
+    late_share: float = 0.0
 
     def change_stream(self, **keys: Any) -> Workload:
         """Return the same workload for a stream with other keys."""
@@ -185,17 +187,26 @@ class Workload:
         return self.stream.retention * self.period_days
 
 
-def count_series(packs_per_event: float, batch: int, layout: Layout) -> int:
-    """Return the series per request that explain a measured number of packs per event.
+class MeasuredPacks(NamedTuple):
+    """What packs of a measured size hold: an event's bytes in a pack and as a plain item, and the series of a request."""
+
+    packed_bytes: float
+    event_bytes: float
+    series_per_request: int
+
+
+def measure_packs(items: float, stored: float, batch: int, layout: Layout) -> MeasuredPacks:
+    """Explain a measured number of packs per event, and of bytes per event in its table.
 
     In a table by series each series has a pack. If suffixes follow from the series, n series are in
     ``shards * (1 - (1 - 1 / shards) ** n)`` suffixes on average.
     """
-    packs = packs_per_event * batch
+    packs = items * batch
     if layout.partition_by == "time" and layout.shard_by == "series" and layout.shards > 1:
         free = 1 - packs / layout.shards
         packs = log(free) / log(1 - 1 / layout.shards) if free > 0 else batch
-    return min(max(round(packs), 1), batch)
+    packed_bytes = max(stored - PACK_BYTES * items, 1.0)
+    return MeasuredPacks(packed_bytes, packed_bytes / PACKED_SHARE, min(max(round(packs), 1), batch))
 
 
 def spread_by_hour(rate: float, night: float | None) -> list[float]:

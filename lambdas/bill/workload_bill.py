@@ -18,6 +18,7 @@ from bill.prices import GB, describe_prices
 from bill.rolled import list_rollups, price_feed, price_rollups
 from bill.table_bill import PLANS, survey_tables
 from bill.walls import Wall, list_walls
+from bill.work import price_late_events, price_workers
 from bill.workload import Workload
 from tidetable.config import Config
 from tidetable.config.demand import COLLECTION_BYTES
@@ -84,12 +85,15 @@ def compute_whole_bill(workload: Workload, config: Config | None = None) -> Whol
 
 def price_lines(workload: Workload, bill: Bill) -> list[Line]:
     """List the lines of rolling tables, copies, the gateway, the functions, the archive, the rollups and the feed."""
+    rollups = list_rollups(workload)
+    work = [price_workers(workload, rollups), *price_late_events(workload, rollups)] if rollups else []
     return [
         *_list_tables(workload, bill),
         *list_copies(bill, workload.stream.replicas),
         *_price_requests(workload),
         *price_archive(workload),
-        *price_rollups(workload),
+        *price_rollups(workload, rollups),
+        *work,
         *price_feed(workload),
         *_price_extras(workload),
     ]
@@ -105,13 +109,14 @@ def name_unpriced(workload: Workload) -> list[str]:
         (stream.capacity.autoscaling, "the units that auto scaling adds or takes: the ladder's units are priced"),
         (
             stream.rollup,
-            "the rollups' archives (cents), and late events: a write unit per mark, and their bucket once more",
+            "the rollups' archives (cents), and late events that overwrite others: their bucket is read once more",
         ),
         (stream.feed, "the targets of the feed: what their services charge per change"),
         (stream.table.encryption.startswith("arn:"), "the KMS key itself, $1.00 per month if nothing else uses it"),
     )
     return [
-        "data that leaves AWS, the storage of logs ($0.03 per GB-month), the lifecycle's own runs (cents), retries",
+        "data that leaves AWS, the storage of logs ($0.03 per GB-month), retries",
+        "the runs of the lifecycle and of the sweep (cents)",
         "free tiers and discounts for volume",
         *(text for setting, text in depending if setting),
         *name_unpriced_copies(stream.replicas),

@@ -8,7 +8,7 @@ import pytest
 
 from bill.compare import price_alternatives
 from bill.request_puts import RequestShape, count_puts
-from bill.workload import Workload, count_series
+from bill.workload import Workload, measure_packs
 from tests.ingest.streams import CONFIG
 from tests.lifecycle.world import configuration
 from tests.worlds.intake import World
@@ -97,7 +97,11 @@ def test_the_units_of_many_sensors_are_those_that_the_answer_names(by: str, unit
     ],
 )
 def test_the_series_of_a_request_are_found_from_its_packs(by: str, packs_per_event: float, series: int) -> None:
-    assert count_series(packs_per_event, 200, make_stream(by, 60).layout) == series
+    # An event takes 140 bytes and its share of 130 per pack.
+    measured = measure_packs(packs_per_event, 140 + 130 * packs_per_event, 200, make_stream(by, 60).layout)
+    assert measured.series_per_request == series
+    assert measured[:2] == pytest.approx((140, 560))
+    assert measure_packs(1.0, 120.0, 200, make_stream(by, 60).layout)[:2] == (1.0, 4.0)
 
 
 def test_small_packs_are_estimated_larger_than_a_quarter_of_their_events() -> None:

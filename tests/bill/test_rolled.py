@@ -25,8 +25,8 @@ retention = "30d"
 QUARTERS = ROLLUP.replace('"m"', '"q"').replace('"1m"', '"15m"')
 HOURS = ROLLUP.replace('"m"', '"h"').replace('"1m"', '"1h"')
 FEED = 'feed = { targets = ["arn:aws:sqs:eu-central-1:123456789012:changes"] }\n'
-# Days of a month of 730 hours; a second of the refresher.
-MONTH, SECOND = 730 / 24, 1769 / 1024 * 0.0000133334
+# Days of a month of 730 hours.
+MONTH = 730 / 24
 
 
 def workload(more: str, rates: float | list[float] = 100.0, capacity: str = ON_DEMAND) -> Workload:
@@ -36,12 +36,11 @@ def workload(more: str, rates: float | list[float] = 100.0, capacity: str = ON_D
 
 
 def lines(found: Workload) -> dict[str, tuple[float, str]]:
-    return {name: (dollars, how) for name, dollars, how in price_rollups(found)}
+    return {name: (dollars, how) for name, dollars, how in price_rollups(found, list_rollups(found))}
 
 
 def test_each_line_says_how_it_was_calculated() -> None:
     found = lines(workload(ROLLUP + HOURS))
-    refresher = "100 ms each and 15 microseconds per event at 1,769 MB; and their messages, reads and writes"
     assert {name: how for name, (_, how) in found.items()} == {
         "rollup s-m, writes": "1,440 buckets per day of 1,000 groups, 21 write units each, the edge included",
         "rollup s-m, reads": "each event, and each bucket: read once, strongly consistent",
@@ -50,7 +49,6 @@ def test_each_line_says_how_it_was_calculated() -> None:
         "rollup s-h, reads": "the cells of s-m, and each bucket: read once, strongly consistent",
         # In tables of a month each, of which one may be shorter than 30 days: two of them.
         "rollup s-h, storage": "20,130 bytes per bucket, 60 days",
-        "refresher": f"a run per minute and 43,800 of workers, assumed: {refresher}",
     }
     # $0.625 per million write units; 8.64 million events of 500 bytes and 1,440 buckets per day at $0.125 per million read units.
     assert found["rollup s-m, writes"][0] == pytest.approx(1_440 * 21 * MONTH * 0.625e-6)
@@ -113,20 +111,6 @@ def test_times_are_kept_of_groups_and_of_fields() -> None:
     assert size_bucket(change(rollup, stats=("count", "first_at", "last_at")), 100) == (7_630, 9)
 
 
-@pytest.mark.parametrize(("more", "rollups", "made_of_events"), [(ROLLUP, 1, 1), (ROLLUP + HOURS, 2, 1)])
-def test_the_refresher_runs_every_minute_wakes_a_worker_per_bucket_and_reads_each_event_once(
-    more: str, rollups: int, made_of_events: int
-) -> None:
-    """$0.20 per million runs of 0.1 s; 15 microseconds per event. The scheduled run reads four units and writes one; a worker
-    reads three and one per rollup, writes four, and its message takes two requests of $0.40 per million.
-    """
-    events = 262_800_000 * made_of_events
-    dollars = 87_600 * 0.2e-6 + (8_760 + events * 15e-6) * SECOND
-    dollars += 43_800 * ((4 + 3 + rollups) * 0.125e-6 + 5 * 0.625e-6 + 2 * 0.4e-6)
-    assert lines(workload(more))["refresher"][0] == pytest.approx(dollars)
-    assert not list(price_rollups(workload("")))
-
-
 def test_copies_of_a_rollup_are_written_kept_and_sent() -> None:
     load = workload(ROLLUP, capacity=ON_DEMAND)
     copied = replace(load, stream=workload('replicas = ["eu-west-1", "us-west-2"]\n' + ROLLUP).stream)
@@ -186,13 +170,3 @@ def test_a_feed_has_a_call_per_batch_and_window_of_a_shard(
 def test_a_cell_has_the_bytes_of_its_fields_and_statistics(changes: Any, size: int, units: int) -> None:
     known = {"name": "m", "every": Duration(minutes=1), "retention": Duration(days=1), "fields": ("mag",)}
     assert size_bucket(RollupPolicy(**(known | changes)), 1000) == (size, units)
-
-
-def test_with_longer_buckets_workers_are_woken_less_often() -> None:
-    """730 hours in a month."""
-    found = lines(workload(HOURS))["refresher"]
-    events = 262_800_000
-    dollars = (43_800 + 730) * (0.2e-6 + 0.1 * SECOND) + events * 15e-6 * SECOND
-    dollars += 43_800 * (4 * 0.125e-6 + 0.625e-6) + 730 * (4 * 0.125e-6 + 4 * 0.625e-6 + 2 * 0.4e-6)
-    assert found[0] == pytest.approx(dollars)
-    assert found[1].startswith("a run per minute and 730 of workers, assumed")

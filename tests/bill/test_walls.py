@@ -1,4 +1,4 @@
-"""The first wall of a load, calculated by hand: quotas of AWS, shards, units of the ladder, the gateway and the refresher."""
+"""The first wall of a load, calculated by hand: quotas of AWS, shards, units of the ladder, the gateway and workers."""
 
 from typing import Any
 
@@ -129,15 +129,47 @@ ROLLUP = '[[streams.s.rollup]]\nname = "{0}"\nevery = "{1}"\nby = ["{2}"]\nreten
 
 
 @pytest.mark.parametrize(
-    ("rollups", "rate"),
+    ("rollups", "workers", "rate", "merging", "reading"),
     [
-        # 15 microseconds per event.
-        ((("m", "1m", "series"),), 66_666),
+        # 3 of 5 workers at 3.5 microseconds per event; 100,000 events per 100 cells of 28 microseconds; 40,000 read units of
+        # 4 KB, of 500 bytes.
+        ((("m", "1m", "series"),), 5, 857_142, 35_714_285, 327_680),
+        ((("m", "1m", "series"),), 16, 2_571_428, 35_714_285, 327_680),
         # Hours are made from minutes: events are read once.
-        ((("m", "1m", "series"), ("h", "1h", "series")), 66_666),
-        ((("m", "1m", "series"), ("h", "1h", "status")), 33_333),
+        ((("m", "1m", "series"), ("h", "1h", "series")), 5, 857_142, 35_714_285, 327_680),
+        ((("m", "1m", "series"), ("h", "1h", "status")), 5, 428_571, 17_857_142, 163_840),
     ],
 )
-def test_the_refresher_seals_so_many_events(rollups: tuple[tuple[str, str, str], ...], rate: int) -> None:
-    config = configure("".join(ROLLUP.format(*rollup) for rollup in rollups))
-    assert walls(config)["sealing of rollups"] == (rate, False)
+def test_workers_seal_so_many_events(
+    rollups: tuple[tuple[str, str, str], ...], workers: int, rate: int, merging: int, reading: int
+) -> None:
+    found = walls(
+        configure("".join(ROLLUP.format(*rollup) for rollup in rollups), api=f"[work]\nworkers = {workers}\n"), 1_000.0
+    )
+    names = "sealing of rollups", "merging of parts", "reading by rollups"
+    assert [found[name] for name in names] == [(rate, False), (merging, False), (reading, False)]
+
+
+def test_one_worker_reads_the_events_of_packs_and_of_series() -> None:
+    """2.5 and 3.5 microseconds per event."""
+    text = '[streams.s]\nperiod = "day"\nlate = "1h"\nretention = 5\n{}key = {{ partition_by = "{}" }}\n'
+    rollup = ROLLUP.format("m", "1m", "series")
+    by_series, in_packs = (walls(parse(text.format(*of) + rollup)) for of in (("", "series"), (PACK + "\n", "series")))
+    assert (by_series["sealing of rollups"][0], in_packs["sealing of rollups"][0]) == (285_714, 399_999)
+    assert "merging of parts" not in by_series
+    assert "merging of parts" not in in_packs
+
+
+def test_the_wall_of_sealing_says_that_it_is_computed() -> None:
+    config = configure(ROLLUP.format("m", "1m", "series"))
+    found = list_walls(Workload([1.0] * 24, 500, 0.0, 4096, 0.0, config.streams["s"]), config)
+    texts = {wall.name: wall.how for wall in found}
+    assert texts["sealing of rollups"] == (
+        "computed: 3 of 5 workers read each event for 1 rollup, at 3.5 microseconds; beyond it rollups fall behind, and"
+        " aggregates read events: raise [work] workers, have fewer rollups, or rollups that can be made from finer rollups"
+    )
+    # A bucket of 60 events has no more groups.
+    assert texts["merging of parts"].startswith(
+        "computed: one worker merges the cells of all parts of a bucket, 60 per"
+    )
+    assert "sealing reads each event for 1 rollup, 0.122 units" in texts["reading by rollups"]

@@ -60,7 +60,7 @@ def test_the_bill_prices_each_function_with_the_memory_that_it_has() -> None:
         "authorizer": prices.KEYS_GB,
         "query": prices.QUERY_GB,
         "archiver": prices.ARCHIVER_GB,
-        "refresher": prices.REFRESHER_GB,
+        "refresher": prices.WORKER_GB,
         "feed": prices.FEED_GB,
     }
     assert {name: memory[name] / 1024 for name in priced} == priced

@@ -12,8 +12,8 @@ import { showMinute } from "../times.js";
 
 /** The kinds of cost, in the order of the bars: name, and what the lines of the bill begin with. */
 const KINDS = /** @type {const} */ ([
-  ["writes", /^(?!copies).*, writes$|^refresher/], ["reads", /^(?!copies).*, reads$/], ["storage", /^(?!copies).*, storage$|^backups/],
-  ["copies", /^copies|, copies$/], ["archive", /^archive/], ["requests", /^API Gateway|^functions|^feed|^logs|^KMS, requests/], ["fixed", /^metrics|^alarms|^auto scaling|^KMS key/],
+  ["writes", /^(?!copies).*, writes$|^workers|^late events/], ["reads", /^(?!copies).*, reads$/], ["storage", /^(?!copies).*, storage$|^backups/],
+  ["copies", /^copies|, copies$/], ["archive", /^archive/], ["requests", /^API Gateway|^functions|^feed|^logs|^KMS, requests/], ["fixed", /^metrics|^alarms|^auto scaling|^scheduler|^queues|^KMS key/],
 ]);
 /** The figures of a workload: parameter, label, what it counts, and the least step. */
 const FIGURES = /** @type {const} */ ([
