@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from tidetable.catalog import Backfill, Entry
 from tidetable.config import Config
-from tidetable.ports import CatalogReader, Clock
+from tidetable.ports import WALKED_AT_ONCE, CatalogReader, Clock
 
 if TYPE_CHECKING:
     from tidetable.copies.reader import Copies
@@ -57,10 +57,21 @@ class PresentCatalog(msgspec.Struct, frozen=True):
     def entries(
         self, stream: str, start: datetime | None = None, end: datetime | None = None, *, consistent: bool = False
     ) -> Sequence[Entry]:
-        return self._show(stream, self.catalog.entries(stream, start, end, consistent=consistent))
+        show = self._choose_view(stream)
+        return [show(entry) for entry in self.catalog.entries(stream, start, end, consistent=consistent)]
 
-    def entries_before(self, stream: str, end: datetime | None, limit: int) -> Sequence[Entry]:
-        return self._show(stream, self.catalog.entries_before(stream, end, limit))
+    def walk(
+        self,
+        stream: str,
+        start: datetime | None = None,
+        end: datetime | None = None,
+        *,
+        ascending: bool = False,
+        consistent: bool = False,
+        at_once: int = WALKED_AT_ONCE,
+    ) -> Iterator[Entry]:
+        options = {"ascending": ascending, "consistent": consistent}
+        return map(self._choose_view(stream), self.catalog.walk(stream, start, end, at_once=at_once, **options))
 
     def backfills(self, stream: str) -> Sequence[Backfill]:
         return self.catalog.backfills(stream)
@@ -68,8 +79,12 @@ class PresentCatalog(msgspec.Struct, frozen=True):
     def secret(self) -> bytes:
         return self.catalog.secret()
 
-    def _show(self, stream: str, entries: Sequence[Entry]) -> Sequence[Entry]:
-        if self.config.find_keeping(stream).expire_after:
-            now = self.clock.now()
-            entries = [mark_expired(entry, self.config, now) for entry in entries]
-        return entries if self.copies is None else [self.copies.show_entry(entry) for entry in entries]
+    def _choose_view(self, stream: str) -> Callable[[Entry], Entry]:
+        """Choose the function that makes an entry of a stream as readers see it now."""
+        expires, now, copies = self.config.find_keeping(stream).expire_after, self.clock.now(), self.copies
+
+        def show(entry: Entry) -> Entry:
+            shown = mark_expired(entry, self.config, now) if expires else entry
+            return shown if copies is None else copies.show_entry(shown)
+
+        return show

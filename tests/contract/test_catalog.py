@@ -1,6 +1,7 @@
 """The contract of the catalog, on every engine."""
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -62,21 +63,34 @@ def test_the_week_of_the_first_of_january_1970_is_found_though_it_begins_in_1969
     assert list(engine.catalog.entries(engine.stream, first, first + DAY, consistent=True)) == [week]
     start = week.period.start
     assert list(engine.catalog.entries(engine.stream, start, start, consistent=True)) == [week]
-    assert list(engine.catalog.entries_before(engine.stream, following.period.start, 2)) == [week]
-    assert list(engine.catalog.entries_before(engine.stream, start, 2)) == []
+    assert list(engine.catalog.walk(engine.stream)) == [following, week]
+    assert list(engine.catalog.walk(engine.stream, first, first, ascending=True)) == [week]
 
 
-def test_entries_before_an_instant_come_newest_first_and_no_more_than_asked(engine: Engine) -> None:
-    days = [entry(engine, at=NOW + number * DAY) for number in range(5)]
+@pytest.mark.parametrize("consistent", [True, False])
+def test_a_walk_yields_the_entries_that_overlap_a_range_in_either_order(engine: Engine, consistent: bool) -> None:
+    days = [entry(engine, at=NOW + number * DAY) for number in (0, 1, 2, 4, 5)]
     for added in days:
         engine.catalog.add(added)
-    before = engine.catalog.entries_before
-    assert list(before(engine.stream, None, 2)) == [days[4], days[3]]
-    assert list(before(engine.stream, days[3].period.start, 2)) == [days[2], days[1]]
-    assert list(before(engine.stream, days[3].period.start + MICROSECOND, 9)) == days[3::-1]
-    assert list(before(engine.stream, days[0].period.start, 9)) == []
-    assert list(before(engine.stream, None, 9)) == days[::-1]
-    assert list(before(engine.stream + "-b", None, 9)) == []
+    starts = [day.period.start for day in days]
+    ranges = {
+        (None, None): days,
+        (None, starts[3]): days[:4],
+        (None, starts[3] - MICROSECOND): days[:3],
+        (None, starts[0] - MICROSECOND): [],
+        (starts[1], None): days[1:],
+        (starts[1] + MICROSECOND, starts[2]): days[1:3],
+        (starts[1] - MICROSECOND, starts[2]): days[:3],
+        (starts[3] - DAY, starts[3] - MICROSECOND): [],
+        (starts[3] - DAY, starts[3]): [days[3]],
+        (starts[4] + DAY, None): [],
+    }
+    for (start, end), found in ranges.items():
+        for at_once in (1, 2, 16):
+            options: dict[str, Any] = {"consistent": consistent, "at_once": at_once}
+            assert list(engine.catalog.walk(engine.stream, start, end, ascending=True, **options)) == found
+            assert list(engine.catalog.walk(engine.stream, start, end, **options)) == found[::-1]
+    assert list(engine.catalog.walk(engine.stream + "-b")) == []
 
 
 def test_policies_are_recorded_for_each_stream_and_replaced(engine: Engine) -> None:

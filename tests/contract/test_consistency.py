@@ -125,4 +125,4 @@ def test_a_range_before_1970_is_empty_and_no_error(catalog: LeanCatalog) -> None
     assert list(catalog.entries("s", early, later)) == []
     assert list(catalog.entries("s", None, later)) == []
     assert list(catalog.entries("s", early, NOON, consistent=True)) == [entry()]
-    assert list(catalog.entries_before("s", early, 5)) == []
+    assert list(catalog.walk("s", None, early)) == []

@@ -1,6 +1,6 @@
 """The catalog in memory."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Unpack
 
@@ -44,9 +44,18 @@ class FakeCatalog:
             key=lambda entry: entry.period.start,
         )
 
-    def entries_before(self, stream: str, end: datetime | None, limit: int) -> Sequence[Entry]:
-        entries = [entry for entry in self.entries(stream) if end is None or entry.period.start < end]
-        return entries[::-1][:limit]
+    def walk(
+        self,
+        stream: str,
+        start: datetime | None = None,
+        end: datetime | None = None,
+        *,
+        ascending: bool = False,
+        consistent: bool = False,
+        at_once: int = 16,
+    ) -> Iterator[Entry]:
+        entries = self.entries(stream, start, end, consistent=consistent)
+        yield from entries if ascending else reversed(entries)
 
     def list_policies(self) -> Sequence[RecordedPolicy]:
         return [self.recorded[name] for name in sorted(self.recorded)]

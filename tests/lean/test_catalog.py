@@ -59,14 +59,24 @@ def test_a_warm_function_decodes_an_entry_again_only_after_it_changed() -> None:
     assert before.period == after.period == parse_label("2026-03-04")
 
 
-def test_of_the_entries_before_an_instant_no_more_are_read_than_are_wanted() -> None:
-    """The service's page ends at the limit and says that the range goes on."""
-    items = [stored("2026-03-05"), stored("2026-03-04")]
+def test_a_walk_reads_a_page_when_it_is_needed_each_twice_as_long_as_the_page_before() -> None:
+    items = [stored(f"2026-03-{day:02}") for day in range(1, 13)]
     last = {name: items[-1][name] for name in ("pk", "sk")}
-    script = Script(lambda number, _: {"Items": items, "LastEvaluatedKey": last} if number == 1 else {"Items": items})
-    entries = LeanCatalog(script.client, "catalog").entries_before("quakes", NOON, 2)
-    assert [entry.period.label for entry in entries] == ["2026-03-05", "2026-03-04"]
+
+    def answer(number: int, body: Any) -> dict[str, Any]:
+        some, items[:] = items[: body["Limit"]], items[body["Limit"] :]
+        return {"Items": some} | ({"LastEvaluatedKey": last} if items else {})
+
+    script = Script(answer)
+    walk = LeanCatalog(script.client, "catalog").walk("quakes", None, NOON, at_once=2)
+    assert script.sent == []
+    assert [next(walk).period.label for _ in range(2)] == ["2026-03-01", "2026-03-02"]
     assert [(body["ScanIndexForward"], body["Limit"]) for _, body in script.sent] == [(False, 2)]
+    assert next(walk).period.label == "2026-03-03"
+    assert [body["Limit"] for _, body in script.sent] == [2, 4]
+    assert len(list(walk)) == 9
+    assert [body["Limit"] for _, body in script.sent] == [2, 4, 8]
+    assert [body.get("ExclusiveStartKey") for _, body in script.sent] == [None, last, last]
 
 
 def test_the_entries_are_read_to_the_last_page() -> None:
@@ -129,11 +139,12 @@ def test_a_list_of_copies_that_is_none_names_no_region(value: Any, regions: tupl
 
 def test_each_read_names_its_partition_and_whether_it_may_be_stale() -> None:
     """A backfill and the cursors' secret hold from the next request on; entries only where the caller says so."""
-    script = Script(lambda number, _: {"Items": [{"secret": {"S": "00ff"}}] if number == 5 else []})
+    script = Script(lambda number, _: {"Items": [{"secret": {"S": "00ff"}}] if number == 7 else []})
     catalog = LeanCatalog(script.client, "catalog")
     catalog.entries("quakes")
     catalog.entries("quakes", consistent=True)
-    catalog.entries_before("quakes", NOON, 2)
+    list(catalog.walk("quakes", None, NOON))
+    list(catalog.walk("quakes", NOON, ascending=True, consistent=True))
     catalog.backfills("quakes")
     assert catalog.secret() == b"\x00\xff"
     read = [(body["ExpressionAttributeValues"][":pk"], body["ConsistentRead"]) for _, body in script.sent]
@@ -141,6 +152,8 @@ def test_each_read_names_its_partition_and_whether_it_may_be_stale() -> None:
         ({"S": "stream#quakes"}, False),
         ({"S": "stream#quakes"}, True),
         ({"S": "stream#quakes"}, False),
+        ({"S": "stream#quakes"}, True),
+        ({"S": "stream#quakes"}, True),
         ({"S": "backfill#quakes"}, True),
         ({"S": "secret#cursors"}, True),
     ]
@@ -156,16 +169,19 @@ def test_each_read_names_its_range() -> None:
     catalog = LeanCatalog(script.client, "catalog")
     catalog.entries("quakes")
     catalog.entries("quakes", NOON, NOON + timedelta(days=1))
-    catalog.entries_before("quakes", NOON, 2)
-    catalog.entries_before("quakes", None, 2)
+    list(catalog.walk("quakes", NOON, NOON + timedelta(days=1)))
+    list(catalog.walk("quakes", NOON, ascending=True))
+    list(catalog.walk("quakes"))
     catalog.backfills("quakes")
     values = [body["ExpressionAttributeValues"] for _, body in script.sent]
     assert [(found[":low"]["S"], found[":high"]["S"]) for found in values] == [
         ("1969-12-25T00:00:00.000000Z", "9999~"),
         ("1969-12-25T00:00:00.000000Z", "2026-03-05T12:00:00.000000Z"),
         ("2026-03-05T12:00:00.000000Z", "2026-03-06T12:00:00.000000Z~"),
-        ("0", "2026-03-05T12:00:00.000000Z"),
-        ("0", "~"),
+        ("1969-12-25T00:00:00.000000Z", "2026-03-06T12:00:00.000000Z~"),
+        ("1969-12-25T00:00:00.000000Z", "2026-03-05T12:00:00.000000Z"),
+        ("2026-03-05T12:00:00.000000Z", "9999~"),
+        ("1969-12-25T00:00:00.000000Z", "9999~"),
         ("0", "~"),
     ]
 
@@ -198,7 +214,7 @@ def test_of_a_key_only_the_scopes_are_read_that_this_release_knows() -> None:
 READS: dict[str, tuple[Callable[[Script], Any], int]] = {
     "entries": (lambda script: LeanCatalog(script.client, "catalog").entries("quakes"), 1),
     "entries of a range": (lambda script: LeanCatalog(script.client, "catalog").entries("quakes", NOON, NOON), 2),
-    "entries before": (lambda script: LeanCatalog(script.client, "catalog").entries_before("quakes", NOON, 2), 1),
+    "walk": (lambda script: list(LeanCatalog(script.client, "catalog").walk("quakes", None, NOON)), 1),
     "backfills": (lambda script: LeanCatalog(script.client, "catalog").backfills("quakes"), 1),
     "secret": (lambda script: LeanCatalog(script.client, "catalog").secret(), 1),
     "key": (lambda script: LeanCredentials(script.client, "catalog").find("0123456789"), 1),

@@ -8,7 +8,6 @@ from msgspec.structs import replace
 
 from aws.dynamodb.catalog_items import (
     bound_entries,
-    bound_entries_before,
     make_attributes,
     make_backfill_key,
     make_horizon_item,
@@ -147,12 +146,6 @@ def test_a_range_of_entries_lies_between_keys_that_dynamodb_takes(
     start: Any, end: Any, bounds: tuple[str, ...]
 ) -> None:
     assert bound_entries(start, end) == bounds
-
-
-def test_the_entries_before_an_instant_lie_below_a_key() -> None:
-    assert bound_entries_before(NOON) == "2026-03-05T12:00:00.000000Z"
-    assert bound_entries_before(datetime(1969, 1, 1, tzinfo=UTC)) == FIRST
-    assert bound_entries_before(None) > "9999-12-31T00:00:00.000000Z#9999-12-31"
 
 
 def test_without_a_secret_the_store_is_not_available() -> None:

@@ -1,7 +1,6 @@
 """The latest event of each series, compared with the stored events."""
 
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -97,25 +96,6 @@ def test_of_each_suffix_one_event_is_read() -> None:
     assert latest.events["a"]["id"] == "20"
 
 
-def test_the_catalog_is_listed_once_if_a_retained_table_has_the_event(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nine days are kept after the present day: with the day of the fifth of March, those from the 24th of February on."""
-    layout = LAYOUTS[1]
-    reader = reader_of_tables(
-        one_table(layout, -5, Event("a", START - timedelta(days=5), "old", {})), one_table(layout, -6)
-    )
-    starts: list[datetime | None] = []
-    entries = reader.catalog.entries
-
-    def note(stream: str, start: datetime | None, *rest: Any, **more: Any) -> Any:
-        starts.append(start)
-        return entries(stream, start, *rest, **more)
-
-    monkeypatch.setattr(reader.catalog, "entries", note)
-    latest = find_latest(STREAM, {"series": ["a"]}, reader, NOW, lambda: 100.0)
-    assert latest.events["a"]["id"] == "old"
-    assert starts == [datetime(2026, 2, 23, tzinfo=UTC)]
-
-
 @pytest.mark.parametrize(
     ("stream", "parameters", "code"),
     [
@@ -176,7 +156,7 @@ def test_the_search_ends_when_the_time_is_up_and_says_how_far_it_came() -> None:
 
 
 def test_tables_that_are_kept_beyond_retention_are_searched_after_the_others() -> None:
-    """Retention is nine days. If these days have all series, the rest of the catalog is not read."""
+    """Retention is nine days."""
     old = one_table(LAYOUTS[1], 0, Event("a", START, "old", {}))
     new = one_table(LAYOUTS[1], 20, Event("b", START + timedelta(days=20), "new", {}))
     now = START + timedelta(days=20, hours=1)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.fakes import FakeCatalog
 from tidetable.catalog import ArchiveFacts, Entry, GapReason, State
 from tidetable.conditions import ANY, NameConditions
 from tidetable.config import parse
@@ -43,7 +44,7 @@ def entry(day: int = 0, layout: Layout = LAYOUT, kind: Kind = Kind.DAY, state: S
 
 def test_what_no_period_covers_is_a_gap_and_periods_that_only_touch_are_not_met() -> None:
     gaps: list[Gap] = []
-    found = list(cover_range(START + HOUR, START + 4 * DAY, [entry(4), entry(2), entry(1), entry(-1)], gaps))
+    found = list(cover_range(START + HOUR, START + 4 * DAY, [entry(-1), entry(1), entry(2), entry(4)], gaps))
     assert [(own.table, start, end) for own, start, end in found] == [
         ("t1", START + DAY, START + 2 * DAY),
         ("t2", START + 2 * DAY, START + 3 * DAY),
@@ -149,6 +150,13 @@ INDEXED = parse(
 ).streams["s"]
 
 
+def catalog_of(*entries: Entry) -> FakeCatalog:
+    catalog = FakeCatalog()
+    for added in entries:
+        catalog.add(added)
+    return catalog
+
+
 @pytest.mark.parametrize(
     ("with_index", "since"),
     [
@@ -163,13 +171,13 @@ INDEXED = parse(
 def test_an_index_is_there_since_the_period_after_the_last_that_lacks_it(with_index: Any, since: Any) -> None:
     layouts = [INDEXED.layout if has else LAYOUT for has in with_index]
     entries = [entry(day, layout) for day, layout in enumerate(layouts)]
-    shown = show_since(INDEXED, entries[::-1], START + 2 * DAY)
+    shown = show_since(INDEXED, catalog_of(*entries), START, START + 2 * DAY)
     assert shown == ({"indexes_since": since} if since else {})
 
 
 def test_an_archive_needs_no_index() -> None:
     deleted = Entry("s", entry().period, "t0", LAYOUT, State.DELETED, START, archive=ArchiveFacts("m", 1, 1, NOON))
-    assert show_since(INDEXED, [deleted], START + DAY) == {}
+    assert show_since(INDEXED, catalog_of(deleted), START, START + DAY) == {}
 
 
 def test_names_are_shown_as_they_were_queried() -> None:

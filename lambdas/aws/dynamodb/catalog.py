@@ -11,7 +11,6 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from functools import lru_cache
-from itertools import islice
 from typing import Any, Unpack
 
 import msgspec
@@ -26,6 +25,7 @@ from tidetable.catalog import Backfill, Entry, EntryFacts, RecordedPolicy, SeenT
 from tidetable.errors import StaleEntry
 from tidetable.events import Item
 from tidetable.layout import Key
+from tidetable.ports import WALKED_AT_ONCE
 from tidetable.times import from_text, to_text
 from tidetable.version import CATALOG_FORMAT
 
@@ -33,6 +33,8 @@ from tidetable.version import CATALOG_FORMAT
 NEW = "attribute_not_exists(pk)"
 # The members of a change that hold attribute values.
 _VALUES = frozenset({"Item", "Key", "ExpressionAttributeValues"})
+# A walk reads at most this many entries by one request, about 250 KB.
+_MOST_AT_ONCE = 512
 
 
 class _EncodedAnswer(QueryAnswer, kw_only=True):
@@ -128,12 +130,33 @@ class LeanCatalog(CatalogTable):
         entries = (_read_encoded(bytes(item)) for page in pages for item in page.Items)
         return [entry for entry in entries if start < entry.period.end]
 
-    def entries_before(self, stream: str, end: datetime | None, limit: int) -> Sequence[Entry]:
-        """Send a Query, from the newest entry on."""
-        options = {"ScanIndexForward": False, "Limit": limit}
-        key, high = catalog_items.make_stream_key(stream), catalog_items.bound_entries_before(end)
-        items = self._query(key, "0", high, consistent=False, **options)
-        return [catalog_items.read_entry(item) for item in islice(items, limit)]
+    def walk(
+        self,
+        stream: str,
+        start: datetime | None = None,
+        end: datetime | None = None,
+        *,
+        ascending: bool = False,
+        consistent: bool = False,
+        at_once: int = WALKED_AT_ONCE,
+    ) -> Iterator[Entry]:
+        """Send a Query per page; an ascending walk first sends one for the last period that begins before ``start``."""
+        first, low, high = catalog_items.bound_entries(start, end)
+        key = catalog_items.make_stream_key(stream)
+        if ascending and start is not None:
+            before = make_range_body(self._table, key, first, low, consistent=consistent)
+            page = next(read_pages(self._client, before | {"ScanIndexForward": False, "Limit": 1}, _ENCODED))
+            yield from (entry for entry in map(_read_encoded, map(bytes, page.Items)) if start < entry.period.end)
+            first = low
+        body = make_range_body(self._table, key, first, high, consistent=consistent) | {"ScanIndexForward": ascending}
+        page = None
+        while page is None or page.LastEvaluatedKey is not None:
+            page = next(read_pages(self._client, body | {"Limit": at_once}, _ENCODED, page))
+            at_once = min(2 * at_once, _MOST_AT_ONCE)
+            for entry in map(_read_encoded, map(bytes, page.Items)):
+                if start is not None and entry.period.end <= start:
+                    return
+                yield entry
 
     def backfills(self, stream: str) -> Sequence[Backfill]:
         """Send a consistent Query: a new backfill must hold from the next event on."""

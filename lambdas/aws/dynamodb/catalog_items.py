@@ -55,11 +55,6 @@ def bound_entries(start: datetime | None, end: datetime | None) -> tuple[str, st
     return _FIRST, to_text(max(start, EPOCH)) if start is not None else "", max(high, to_text(EPOCH))
 
 
-def bound_entries_before(end: datetime | None) -> str:
-    """Compute the exclusive upper bound for the sort keys of all periods that begin before ``end``."""
-    return max(to_text(end), _FIRST) if end is not None else "~"
-
-
 def make_lease_item(name: str) -> Item:
     return {"pk": f"lease#{name}", "sk": "lease"}
 

@@ -30,7 +30,7 @@ from tidetable.ports.data import (
     Values,
     Written,
 )
-from tidetable.ports.records import Catalog, CatalogReader, Clock, Pools
+from tidetable.ports.records import WALKED_AT_ONCE, Catalog, CatalogReader, Clock, Pools
 from tidetable.ports.rollups import Edge, Mark, NotedSeries, Noting, Rollups, RollupState
 from tidetable.ports.sketches import Sketch, Sketches
 from tidetable.ports.tables import Scaling, Table, Tables, TableSpec
@@ -43,5 +43,6 @@ __all__ = [
     "NotedSeries", "Noting",
     "Overflow", "Page", "Pools", "Put", "RangeRead", "Rank", "RollupState", "Rollups", "Scaling", "Sketch", "Sketches", "Slot",
     "Table",
-    "TableEncoder", "TableSpec", "Tables", "Transacted", "TypedColumn", "Values", "EventVersion", "WholeRange", "Written",
+    "TableEncoder", "TableSpec", "Tables", "Transacted", "TypedColumn", "Values", "EventVersion", "WALKED_AT_ONCE", "WholeRange",
+    "Written",
 ]  # fmt: skip

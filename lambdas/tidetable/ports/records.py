@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from datetime import datetime, timedelta
 from typing import Protocol, Unpack
 
 from tidetable.catalog import Backfill, Entry, EntryFacts, RecordedPolicy, SeenTable, State
 
+# A page of events needs few entries. These take about 2 read units: an entry has about 500 bytes.
+WALKED_AT_ONCE = 16
 # Makes a pool that runs at most this number of tasks at once. The caller closes the pool.
 Pools = Callable[[int], Executor]
 
@@ -28,8 +30,20 @@ class CatalogReader(Protocol):
     ) -> Sequence[Entry]:
         """Read the entries whose periods overlap ``[start, end]``, oldest first. None does not limit."""
 
-    def entries_before(self, stream: str, end: datetime | None, limit: int) -> Sequence[Entry]:
-        """Read at most ``limit`` entries whose periods begin before ``end`` (None: of all entries), newest first."""
+    def walk(
+        self,
+        stream: str,
+        start: datetime | None = None,
+        end: datetime | None = None,
+        *,
+        ascending: bool = False,
+        consistent: bool = False,
+        at_once: int = WALKED_AT_ONCE,
+    ) -> Iterator[Entry]:
+        """Yield the entries whose periods overlap ``[start, end]``, newest first unless ``ascending``.
+
+        Entries are read when they are needed: ``at_once`` at first, then twice as many each time.
+        """
 
     def backfills(self, stream: str) -> Sequence[Backfill]:
         """Read every backfill that was requested and not taken back, oldest first. Some backfills may be over."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import datetime, timedelta
+from functools import partial
 
-from tidetable.catalog import Entry
 from tidetable.conditions import ANY
 from tidetable.config import Stream
 from tidetable.problems import ProblemError, refuse_request
@@ -14,8 +14,8 @@ from tidetable.query.hydrate import complete_rows
 from tidetable.query.merge import Demand
 from tidetable.query.model import Position, Query, Reader
 from tidetable.query.page import Events, EventsPage
-from tidetable.query.plan import plan_query
-from tidetable.query.read import read_periods, read_scans
+from tidetable.query.plan import PagePlan, plan_page
+from tidetable.query.read import read_again, read_scans
 from tidetable.query.scans import Scan, find_visible_gaps
 from tidetable.query.session import ReadPass, ReadSession
 from tidetable.remaining import Remaining
@@ -25,19 +25,28 @@ from tidetable.times import MOMENT
 def run_query(query: Query, stream: Stream, reader: Reader, now: datetime, remaining: Remaining) -> Events:
     """Answer a page: read scans until the page is full, the time is up or the plan ends."""
 
-    def read(entries: Sequence[Entry], forgiving: bool) -> Events:
-        plan, session = plan_query(query, entries), ReadSession(reader, remaining, forgiving)
+    def read(plan: PagePlan, forgiving: bool) -> Events:
+        session = ReadSession(reader, remaining, forgiving)
         work, page = ReadPass(query, session, Demand(query.limit + 1, filtered=False)), EventsPage(query.limit)
         position = _fill_page(page, work, plan.scans)
+        if position is None and plan.stops:
+            position = find_stop(query, page, Position(plan.stops[0]))
         if not page.count and position is not None and not _is_ahead(query, position):
             raise _refuse_slow(query)
         rows = [row for rows in page.rows for row in rows.rows]
         losses = complete_rows(rows, session) if rows else []
+        # The scans that were begun ahead may have passed gaps of the next page.
+        gaps = [
+            gap
+            for gap in plan.gaps
+            if position is None or (gap.start < position.time if query.ascending else position.time < gap.end)
+        ]
+        gaps += session.gaps
         return Events(
             stream=query.stream,
             rows=page.rows,
             next=None if position is None else reader.seal.seal(query.make_cursor(position)),
-            gaps=find_visible_gaps(gaps, now) if (gaps := [*plan.gaps, *session.gaps]) else [],
+            gaps=find_visible_gaps(gaps, now) if gaps else [],
             cost=session.cost,
             sources=list(session.sources.values()),
             data_losses=[*losses, *session.hidden_losses],
@@ -46,7 +55,7 @@ def run_query(query: Query, stream: Stream, reader: Reader, now: datetime, remai
             make_cursor=lambda position: reader.seal.seal(query.make_cursor(position)),
         )
 
-    return read_periods(reader.catalog, stream.name, query.start, query.end, read, consistent=query.consistent)
+    return read_again(partial(plan_page, reader.catalog, query), read, consistent=query.consistent)
 
 
 def _is_ahead(query: Query, position: Position) -> bool:

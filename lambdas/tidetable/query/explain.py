@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 from itertools import islice
+from operator import attrgetter
 from typing import Any
 
 import msgspec
 
-from tidetable.catalog import Entry
 from tidetable.conditions import Condition, NameConditions
 from tidetable.config import Stream
-from tidetable.ports import Pools, Table, Tables
+from tidetable.ports import CatalogReader, Pools, Table, Tables
 from tidetable.query.estimate import Estimate, estimate_query
 from tidetable.query.model import Query, Reader
-from tidetable.query.plan import plan_query
+from tidetable.query.plan import MAX_LOOKED, plan_page
 from tidetable.query.read import AHEAD
 from tidetable.query.scans import Plan, Scan
 from tidetable.times import to_text
@@ -29,12 +29,12 @@ _EVERYTHING = 10**9
 def explain_query(
     query: Query, stream: Stream, reader: Reader, tables: Tables, now: datetime, whole: Plan | None = None
 ) -> dict[str, Any]:
-    """Describe what a query would read, and estimate the cost.
+    """Describe what a query would read, and estimate the cost. At most ``MAX_LOOKED`` periods are looked at.
 
     ``whole`` is a plan to use instead of the query's own plan. It is read to the end, whatever the query's limit is.
     """
-    entries = reader.catalog.entries(stream.name, query.start, None)
-    plan = whole or plan_query(query, entries)
+    page = plan_page(reader.catalog, query, consistent=False)
+    plan = whole or Plan(list(page.scans), sorted(page.gaps, key=attrgetter("start")))
     count = 0 if whole else query.limit + 1
     shown = {
         "stream": query.stream,
@@ -50,7 +50,10 @@ def explain_query(
     if whole:
         query = msgspec.structs.replace(query, limit=_EVERYTHING)
     estimated = estimate_query(query, plan, describe_tables(plan, tables, reader.pools), now, count)
-    return show_plan(shown, plan, query, estimated) | show_since(stream, entries, query.end)
+    document = show_plan(shown, plan, query, estimated)
+    if page.stops:
+        document["explained_to"] = to_text(page.stops[0])
+    return document | show_since(stream, reader.catalog, query.start, query.end)
 
 
 def describe_tables(plan: Plan, tables: Tables, pools: Pools) -> dict[str, Table | None]:
@@ -75,15 +78,19 @@ def show_plan(shown: dict[str, Any], plan: Plan, query: Query | None, estimated:
     }
 
 
-def show_since(stream: Stream, entries: Sequence[Entry], end: datetime) -> dict[str, Any]:
+def show_since(stream: Stream, catalog: CatalogReader, start: datetime, end: datetime) -> dict[str, Any]:
     """Find the indexes of the stream that a table in the range lacks, each with the instant from which on tables have
     it.
 
-    ``entries`` are the periods from the start of the range on; the range ends at ``end``. Only tables that are made
-    after an index was configured have it, so the instant is the start of a period; None if no table has it yet. Queries
-    read the older tables without the index, as far as that is possible.
+    Only tables that are made after an index was configured have it, so the instant is the start of a period; None if no
+    table has it yet. Queries read the older tables without the index, as far as that is possible. At most
+    ``MAX_LOOKED`` periods of the range and ``MAX_LOOKED`` periods behind it are looked at, the newest of both.
     """
-    periods = sorted(entries, key=lambda entry: entry.period.start)
+    if not stream.layout.indexes:
+        return {}
+    walks = (catalog.walk(stream.name, *span) for span in ((start, end), (end, None)))
+    entries = {entry.period: entry for walk in walks for entry in islice(walk, MAX_LOOKED)}
+    periods = sorted(entries.values(), key=lambda entry: entry.period.start)
     starts: dict[str, str | None] = {}
     for index in stream.layout.indexes:
         without = [entry.period.end for entry in periods if entry.live and index not in entry.layout.indexes]

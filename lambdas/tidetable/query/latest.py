@@ -4,7 +4,7 @@ found, until the tables end, or until an answer has read as much as it may. Then
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -15,7 +15,6 @@ from tidetable.config import Stream
 from tidetable.errors import TableMissing
 from tidetable.events import Item
 from tidetable.layout import MAX_NAME_BYTES
-from tidetable.periods import find_containing
 from tidetable.problems import Problem, ProblemError, refuse_parameter, refuse_request
 from tidetable.query.hydrate import complete_rows
 from tidetable.query.lookups import LookupTable
@@ -105,7 +104,7 @@ def find_latest(
     session = ReadSession(reader, remaining, forgiving=reader.copies is None)
     latest = Latest(series, cost=session.cost, tz=request.tz)
     search = _Search(latest, session, projection, consistent)
-    for entry in _walk_backwards(stream, reader, now, newest, consistent=consistent):
+    for entry in reader.catalog.walk(stream.name, None, newest, consistent=consistent):
         missing = latest.missing
         if missing and not entry.copies.here and reader.copies is not None:
             # This table has no copy here, and an older table might answer an event that is not the latest.
@@ -123,23 +122,6 @@ def find_latest(
         for event in latest.events.values():
             event.pop("ref", None)
     return latest
-
-
-def _walk_backwards(
-    stream: Stream, reader: Reader, now: datetime, newest: datetime, *, consistent: bool
-) -> Iterator[Entry]:
-    """Yield the stream's entries, newest first, from the period that holds the time ``newest`` on.
-
-    Periods beyond the retention are listed only if the search gets that far.
-    """
-    edge = find_containing(now, stream.period).shift(-stream.retention - 1).start
-    table_names: set[str] = set()
-    for start in (edge, None) if newest >= edge else (None,):
-        entries = reader.catalog.entries(stream.name, start, newest, consistent=consistent)
-        for entry in sorted(entries, key=lambda entry: entry.period.start, reverse=True):
-            if entry.table not in table_names and entry.period.start <= newest:
-                table_names.add(entry.table)
-                yield entry
 
 
 def _parse_series(parameters: Mapping[str, Sequence[str]]) -> list[str]:

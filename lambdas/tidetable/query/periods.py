@@ -158,24 +158,19 @@ def describe_periods(
 
 def _read_page(query: PeriodsQuery, stream: Stream, catalog: CatalogReader) -> tuple[list[Entry], datetime | None]:
     """Read the entries of a page, and the instant where the next page begins; None at the end."""
-    chunk = _CHUNK if query.states else min(query.limit + 1, _CHUNK)
     entries: list[Entry] = []
-    before, looked = query.after or query.end, 0
-    while looked < MAX_LOOKED:
-        entries_read = catalog.entries_before(stream.name, before, chunk)
-        for entry in entries_read:
-            if query.start is not None and entry.period.end <= query.start:
-                return entries, None
-            if query.states and entry.state.value not in query.states:
-                continue
+    before = query.after or query.end
+    walk = catalog.walk(stream.name, query.start, before, at_once=_CHUNK if query.states else query.limit + 2)
+    # The walk includes the period that begins at its end, which an earlier page has shown.
+    earlier = (entry for entry in walk if before is None or entry.period.start < before)
+    for looked, entry in enumerate(earlier, 1):
+        if not query.states or entry.state.value in query.states:
             if len(entries) == query.limit:
                 return entries, entries[-1].period.start
             entries.append(entry)
-        if len(entries_read) < chunk:
-            return entries, None
-        looked += len(entries_read)
-        before = entries_read[-1].period.start
-    return entries, before
+        if looked == MAX_LOOKED:
+            return entries, entry.period.start
+    return entries, None
 
 
 def _describe_period(entry: Entry, table: Table | None, now: datetime) -> dict[str, Any]:

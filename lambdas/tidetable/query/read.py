@@ -28,6 +28,7 @@ from tidetable.query.scans import ArchiveScan, Scan
 from tidetable.query.session import PageKind, ReadPass
 
 _Answer = TypeVar("_Answer")
+_Entries = TypeVar("_Entries")
 # At most this many scans are begun at once.
 AHEAD = 8
 # At most this many ranges are begun at once. A single scan of many series may have more.
@@ -43,16 +44,23 @@ def read_periods(
     *,
     consistent: bool = False,
 ) -> _Answer:
-    """Call ``read`` with the catalog's entries.
+    """Call ``read`` with the catalog's entries of a range, as ``read_again`` does."""
+    return read_again(partial(catalog.entries, stream, start, end), read, consistent=consistent)
+
+
+def read_again(
+    find_entries: Callable[..., _Entries], read: Callable[[_Entries, bool], _Answer], *, consistent: bool
+) -> _Answer:
+    """Call ``read`` with the catalog's entries, or a plan over them, which ``find_entries`` reads.
 
     If a table disappears meanwhile, read the entries anew and call ``read`` again. The table may just have been
     archived: a consistent read of the catalog shows this. The second call has the argument True; then ``read`` leaves a
     gap for a table that is still missing. Raises TableMissing if a table disappears during the second call.
     """
     try:
-        return read(catalog.entries(stream, start, end, consistent=consistent), False)
+        return read(find_entries(consistent=consistent), False)
     except TableMissing:
-        return read(catalog.entries(stream, start, end, consistent=True), True)
+        return read(find_entries(consistent=True), True)
 
 
 def read_scans(work: ReadPass, scans: Iterable[Scan]) -> Iterator[RowsBatch | TimeUp]:

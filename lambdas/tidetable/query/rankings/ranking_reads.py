@@ -17,7 +17,7 @@ from tidetable.times import to_text
 
 def explain_top(ranking: Ranking, stream: Stream, reader: Reader, tables: Tables, now: datetime) -> dict[str, Any]:
     """Describe what ``find_top`` would read, and estimate the cost."""
-    entries = reader.catalog.entries(stream.name, ranking.start, None)
+    entries = reader.catalog.entries(stream.name, ranking.start, ranking.end)
     plan = plan_ranking(ranking, entries)
     described = describe_tables(plan, tables, reader.pools)
     estimated = estimate_ranking(plan, ranking.limit, described, now, consistent=ranking.consistent)
@@ -32,4 +32,4 @@ def explain_top(ranking: Ranking, stream: Stream, reader: Reader, tables: Tables
         "limit": ranking.limit,
     }
     shown = show_plan(query, Plan(plan.scans, find_visible_gaps(plan.gaps, now)), None, estimated)
-    return shown | show_since(stream, entries, ranking.end)
+    return shown | show_since(stream, reader.catalog, ranking.start, ranking.end)
