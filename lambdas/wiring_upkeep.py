@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from tidetable.credentials import CredentialStore
     from tidetable.feed.changes import StreamRecord
     from tidetable.feed.feeds import Feeds
+    from tidetable.feed.mappings import FollowedFeeds
     from tidetable.ingest.delivery import Drain
     from tidetable.large.sweep import Sweeper
     from tidetable.large.sweep_ports import Store
@@ -122,6 +123,12 @@ class Upkeep(Pipeline):
 
         function = settings.read_settings().feed_function
         return LambdaMappings(clients.find_mappings_client, function) if function else None
+
+    @cached_property
+    def followed(self) -> FollowedFeeds:
+        from tidetable.feed.mappings import FollowedFeeds
+
+        return FollowedFeeds()
 
     # Rollups.
 

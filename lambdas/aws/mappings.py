@@ -67,11 +67,16 @@ class LambdaMappings:
 
 
 def _make_members(settings: FeedSettings) -> dict[str, Any]:
-    return {"BatchSize": settings.batch, "MaximumBatchingWindowInSeconds": settings.window}
+    return {
+        "BatchSize": settings.batch,
+        "MaximumBatchingWindowInSeconds": settings.window,
+        "ParallelizationFactor": settings.parallel,
+    }
 
 
 def _read_mapping(mapping: Any) -> StreamMapping:
-    settings = FeedSettings(mapping.get("BatchSize", 0), mapping.get("MaximumBatchingWindowInSeconds", 0))
+    window, parallel = mapping.get("MaximumBatchingWindowInSeconds", 0), mapping.get("ParallelizationFactor", 1)
+    settings = FeedSettings(mapping.get("BatchSize", 0), window, parallel)
     return StreamMapping(mapping["UUID"], mapping.get("EventSourceArn", ""), mapping["State"], settings)
 
 

@@ -133,15 +133,18 @@ def price_feed(workload: Workload) -> list[Line]:
     if feed is None:
         return []
     shards = prices.FEED_SHARDS if workload.stream.capacity.begins_on_demand else 1
+    # Lambda divides the records of a shard among the batches that are under way at once.
+    batches = shards * feed.parallel
     window = max(feed.window.total_seconds(), 1 / prices.LAMBDA_POLLS)
     calls = 0.0
     for rate in workload.events_per_second:
         records = rate * 3600 * workload.items_per_event
-        calls += max(records / feed.batch, min(records, shards * 3600 / window))
+        calls += max(records / feed.batch, min(records, batches * 3600 / window))
     calls *= HOURS / 24
     dollars = calls * prices.price_call(prices.FEED_SECONDS, prices.FEED_GB)
+    called = "a call" if feed.parallel == 1 else f"{feed.parallel} calls"
     how = (
-        f"{calls / 1e6:,.2f} M calls: assumed {shards} shard{'s' if shards > 1 else ''} with a call per window "
+        f"{calls / 1e6:,.2f} M calls: assumed {shards} shard{'s' if shards > 1 else ''} with {called} per window "
         f"of {window:g} s, {prices.FEED_SECONDS * 1000:.0f} ms at 512 MB each"
     )
     return [Line("feed, function", dollars, how)]

@@ -137,6 +137,10 @@ def test_copies_of_a_rollup_are_written_kept_and_sent() -> None:
             FEED.replace(" }", ', window = "0s" }'), 100.0, ON_DEMAND, 57_600,
             "42.05 M calls: assumed 4 shards with a call per window of 0.25 s",
         ),
+        (
+            FEED.replace(" }", ", parallel = 2 }"), 100.0, PROVISIONED, 7_200,
+            "5.26 M calls: assumed 1 shard with 2 calls per window of 1 s",
+        ),
         # The hundred events of a request and series are a pack, which is one record.
         (
             FEED + 'pack = { span = "1h" }\n', 100.0, ON_DEMAND, 3_600,

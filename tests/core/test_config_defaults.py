@@ -106,6 +106,7 @@ POLICY = {
         "where": {},
         "batch": 100,
         "window": "1s",
+        "parallel": 1,
         "max_age": "1h",
     },
     "rollup": [

@@ -38,6 +38,7 @@ from tidetable.archive.restore import RestorePosition
 from tidetable.config import Config, TableClass, parse
 from tidetable.credentials import CredentialRing
 from tidetable.errors import ArchiveBusy, ArchiveFailed
+from tidetable.feed.mappings import FollowedFeeds
 from tidetable.ingest.circuit import Circuit
 from tidetable.ingest.marks import Marks
 from tidetable.ingest.outcome import Outcome
@@ -183,6 +184,7 @@ class Stage:
         self.scaling = FakeScaling(self.client.count)
         self.scaling.scaled = self.dynamo.account.autoscaled
         self.mappings = FakeMappings(self.clock, self.client.count)
+        self.followed = FollowedFeeds()
         self.bus: Any = FakeBus()
         self.queue = FakeQueue(self.clock.now)
         self.restart()
@@ -217,6 +219,7 @@ class Stage:
         self.circuit = Circuit(self.clock)
         self.known = RecentPeriods()
         self.marks = Marks(self.rollups)
+        self.followed = FollowedFeeds()
         self.key_ring = CredentialRing(self.keys.find, self.keys.count_changes)
 
     @property
@@ -252,6 +255,7 @@ class Stage:
             tables=self.tables,
             scaling=self.scaling,
             mappings=self.mappings,
+            followed=self.followed,
             catalog_table=CATALOG,
             event_bus=self.bus,
             archiver=self,

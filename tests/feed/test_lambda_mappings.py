@@ -28,7 +28,7 @@ class Client:
     def paginate(self, **parameters: Any) -> Any:
         self.sent.append(("list", parameters))
         mapping = {"UUID": "1", "EventSourceArn": SOURCE, "State": "Enabled", "BatchSize": 7}
-        yield {"EventSourceMappings": [mapping | {"MaximumBatchingWindowInSeconds": 3}]}
+        yield {"EventSourceMappings": [mapping | {"MaximumBatchingWindowInSeconds": 3, "ParallelizationFactor": 2}]}
         yield {"EventSourceMappings": [{"UUID": "2", "State": "Creating"}]}
 
     def __getattr__(self, operation: str) -> Any:
@@ -47,7 +47,7 @@ def mappings(client: Any) -> LambdaMappings:
 def test_the_mappings_of_the_function_are_listed_page_by_page() -> None:
     client = Client()
     assert mappings(client).list() == [
-        StreamMapping("1", SOURCE, "Enabled", FeedSettings(7, 3)),
+        StreamMapping("1", SOURCE, "Enabled", FeedSettings(7, 3, 2)),
         StreamMapping("2", "", "Creating", FeedSettings(0, 0)),
     ]
     assert client.sent == [("list", {"FunctionName": "feed"})]
@@ -68,7 +68,7 @@ def test_a_mapping_says_its_table(source: str, table: str) -> None:
 
 def test_a_mapping_reads_from_the_oldest_record_and_tries_until_records_expire() -> None:
     client = Client()
-    assert mappings(client).create(SOURCE, FeedSettings(50, 2))
+    assert mappings(client).create(SOURCE, FeedSettings(50, 2, 3))
     assert client.sent == [
         (
             "create_event_source_mapping",
@@ -84,6 +84,7 @@ def test_a_mapping_reads_from_the_oldest_record_and_tries_until_records_expire()
                 "FilterCriteria": {"Filters": [{"Pattern": '{"eventName":["INSERT","MODIFY"]}'}]},
                 "BatchSize": 50,
                 "MaximumBatchingWindowInSeconds": 2,
+                "ParallelizationFactor": 3,
             },
         )
     ]
@@ -97,6 +98,7 @@ def test_an_update_also_enables() -> None:
     client = Client()
     mappings(client).update(MAPPING, FeedSettings(7, 0))
     settings = {"UUID": "id", "Enabled": True, "BatchSize": 7, "MaximumBatchingWindowInSeconds": 0}
+    settings["ParallelizationFactor"] = 1
     assert client.sent == [("update_event_source_mapping", settings)]
 
 

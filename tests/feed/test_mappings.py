@@ -1,5 +1,6 @@
 """Mappings follow the tables of streams with a feed, and stay where they are needed."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
@@ -15,7 +16,7 @@ from tests.fakes.mappings import FakeMappings
 from tidetable.catalog import Entry, Opening, State
 from tidetable.config import Config, TableClass, parse
 from tidetable.errors import TableMissing, TableRefused
-from tidetable.feed.mappings import FeedTables
+from tidetable.feed.mappings import FeedTables, FollowedFeeds
 from tidetable.periods import Kind, find_containing
 from tidetable.ports import TableSpec
 from tidetable.ports.feeds import FeedSettings, StreamMapping
@@ -61,8 +62,12 @@ class World:
 
     @property
     def feeds(self) -> FeedTables:
+        """The feeds in a new process."""
+        return self.make_feeds(FollowedFeeds())
+
+    def make_feeds(self, followed: FollowedFeeds) -> FeedTables:
         catalog: Any = SimpleNamespace(entries=self.entries_of)
-        return FeedTables(self.config, "t", self.tables, self.mappings, catalog)
+        return FeedTables(self.config, "t", self.tables, self.mappings, catalog, followed)
 
     def entries_of(self, stream: str, *_: datetime, consistent: bool) -> list[Entry]:
         return [entry for entry in self.entries if entry.stream == stream]
@@ -134,6 +139,83 @@ def test_a_mapping_that_somebody_deleted_or_disabled_is_put_back() -> None:
     world.mappings.disable("tidetable-t.s.2026-03-06")
     assert world.settle() == [("map", "s.2026-03-05", "done"), ("remap", "s.2026-03-06", "done")]
     assert {mapping.state for mapping in world.mapped.values()} == {"Enabled"}
+
+
+class Listed:
+    """A process that follows feeds, and counts how often it lists the mappings."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.followed = FollowedFeeds()
+        self.lists = 0
+        listed = world.mappings.list
+
+        def count() -> Sequence[StreamMapping]:
+            self.lists += 1
+            return listed()
+
+        world.mappings.list = count  # type: ignore[method-assign]
+
+    def follow(self, minutes: float, **options: Any) -> tuple[list[str], int]:
+        """Follow the feeds some minutes later; the actions, and how often the mappings were listed."""
+        self.world.clock.sleep(60 * minutes)
+        before, world = self.lists, self.world
+        steps = world.make_feeds(self.followed).follow(world.periods, world.clock.now(), **options)
+        return [step.action for step in steps], self.lists - before
+
+
+def test_mappings_are_listed_until_they_are_right_and_then_once_per_hour() -> None:
+    process = Listed(World(days=1))
+    assert process.follow(0) == (["map"], 1)
+    assert process.follow(0.1) == ([], 1), "the mapping is still being made"
+    assert process.follow(5) == ([], 1)
+    assert [process.follow(5) for _ in range(11)] == [([], 0)] * 11
+    process.world.mappings.remove("tidetable-t.s.2026-03-05")
+    assert process.follow(4.9) == ([], 0)
+    assert process.follow(0.1) == (["map"], 1)
+
+
+def test_mappings_are_listed_when_a_table_has_come_has_changed_or_is_changing() -> None:
+    world = World(days=1, shows="none")
+    process = Listed(world)
+    assert process.follow(0) == (["stream"], 1)
+    assert process.follow(0) == ([], 1), "the table is changing, so its mapping is still to come"
+    assert process.follow(5) == (["map"], 1)
+    assert [process.follow(5) for _ in range(2)] == [([], 1), ([], 0)]
+    world.add("s", 1, "new-image")
+    assert process.follow(5) == (["map"], 1)
+    assert [process.follow(5) for _ in range(2)] == [([], 1), ([], 0)]
+    world.entries = [replace(entry, state=State.DELETED) for entry in world.entries]
+    assert process.follow(5) == ([], 1), "records may be unread for a day"
+    assert process.follow(5) == ([], 0)
+    world.entries = []
+    assert process.follow(5) == (["unmap", "unmap"], 1)
+
+
+def test_mappings_are_listed_when_the_records_of_a_closed_table_have_ended() -> None:
+    """The day ends at midnight and is late for a day. Its records are read until 15 minutes and a day later."""
+    world = World(days=1)
+    process = Listed(world)
+    process.follow(0)
+    world.entries = [replace(entry, state=State.CLOSED) for entry in world.entries]
+    world.clock.time = datetime(2026, 3, 8, 0, 10, tzinfo=UTC)
+    assert [process.follow(1) for _ in range(6)] == [([], 1), ([], 0), ([], 0), ([], 0), ([], 1), ([], 0)]
+
+
+@pytest.mark.parametrize(
+    "change", ["dry run", "another configuration", "a stream is not read", "the clock is set back"]
+)
+def test_mappings_are_listed_also_for(change: str) -> None:
+    world = World(days=1)
+    process = Listed(world)
+    assert [process.follow(minutes)[1] for minutes in (0, 5, 5)] == [1, 1, 0]
+    if change == "another configuration":
+        world.config = WITHOUT
+    elif change == "a stream is not read":
+        world.unread = {"s"}
+    elif change == "the clock is set back":
+        world.clock.time -= timedelta(hours=2)
+    assert process.follow(1, dry_run=change == "dry run")[1] == 1
 
 
 def test_new_settings_reach_the_mappings_that_there_are() -> None:

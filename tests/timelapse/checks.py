@@ -73,8 +73,8 @@ class Checks:
         self._aged: set[str] = set()
         self._expired: set[str] = set()
         self._cheap: set[str] = set()
-        # How often in succession a feed's table or mapping was wrong after a run without failures.
-        self._wrong: Counter[str] = Counter()
+        # How often in succession a feed's table or mapping was wrong after a run without failures, and since when.
+        self._wrong: dict[str, tuple[int, datetime]] = {}
         self.call = stage.dynamo.call
         stage.dynamo.call = self._watched  # type: ignore[method-assign]
 
@@ -123,7 +123,8 @@ class Checks:
     def check_feeds(self) -> None:
         """Compare the mappings with the tables, after a run without failures.
 
-        A change that is under way is left to the next run: three runs in succession may not find the same difference.
+        A change that is under way is left to the next run, and a mapping that was deleted by hand to the next look, after
+        an hour: three runs in succession, over more than an hour, may not find the same difference.
         """
         mapped = {mapping.source: mapping for mapping in self.stage.mappings.list() if mapping.state != "Deleting"}
         wrong, streams = set(mapped), set[str]()
@@ -139,9 +140,10 @@ class Checks:
             elif source in mapped:
                 streams.add(stream)
         wrong -= {source for source in wrong & set(mapped) if self._may_have_records(source, now)}
-        self._wrong = Counter({what: self._wrong[what] + 1 for what in wrong})
-        for what, times in self._wrong.items():
-            if times == 3:
+        former = {what: self._wrong.get(what, (0, now)) for what in wrong}
+        self._wrong = {what: (times + 1, since) for what, (times, since) in former.items()}
+        for what, (times, since) in self._wrong.items():
+            if times >= 3 and now > since + timedelta(minutes=65):
                 self.complain(f"{what} is a table without its mapping, or a mapping without its table")
         for stream in streams:
             self.outcomes[f"feed of {stream} checked"] += 1

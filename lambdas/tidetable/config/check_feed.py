@@ -11,8 +11,9 @@ from tidetable.config.model import Stream
 from tidetable.config.stream import FeedPolicy
 
 MAX_TARGETS = 5
-# AWS: a batch has at most 10,000 records of a table's stream, and Lambda waits for it at most 300 s.
-_MAX_BATCH, _MAX_WINDOW = 10_000, timedelta(seconds=300)
+# AWS: a batch has at most 10,000 records of a table's stream, Lambda waits for it at most 300 s, and works on at most 10
+# batches of a shard at once (ParallelizationFactor).
+_MAX_BATCH, _MAX_WINDOW, _MAX_PARALLEL = 10_000, timedelta(seconds=300), 10
 _ARN = re.compile(r"arn:aws[a-z-]*:([a-z]+):[a-z0-9-]+:\d{12}:(\S+)")
 # The part of an ARN after the account, by service.
 _NAMES = {
@@ -38,6 +39,7 @@ def check_feed(stream: Stream) -> Iterator[str]:
     yield from check_bounds(".feed.batch", feed.batch, 1, _MAX_BATCH, " records")
     if not timedelta(0) <= feed.window <= _MAX_WINDOW or feed.window % timedelta(seconds=1):
         yield f".feed.window: {feed.window} is not a whole number of seconds within 0s to 300s"
+    yield from check_bounds(".feed.parallel", feed.parallel, 1, _MAX_PARALLEL, " batches of a shard at once")
     stays = "; DynamoDB drops a record after 24 hours, and a record that becomes a dead letter must be read before that"
     yield from check_bounds(".feed.max_age", feed.max_age, "1m", "23h", stays)
     if stream.table.stream in ("keys-only", "old-image"):

@@ -144,8 +144,8 @@ class FeedPolicy(Group, frozen=True, kw_only=True):
     """``[streams.NAME.feed]``: which changes of a stream's events are delivered, and to which targets.
 
     ``targets`` are ARNs. ``where`` are conditions as in queries, such as ``{"mag:ge" = "5"}``. A batch has at most
-    ``batch`` records; Lambda waits at most ``window`` for a batch. A record that a target did not accept for
-    ``max_age`` becomes a dead letter.
+    ``batch`` records; Lambda waits at most ``window`` for a batch, and works on ``parallel`` batches of a shard at once. A
+    record that a target did not accept for ``max_age`` becomes a dead letter.
     """
 
     targets: tuple[str, ...]
@@ -153,6 +153,7 @@ class FeedPolicy(Group, frozen=True, kw_only=True):
     where: Mapping[str, str] = msgspec.field(default_factory=dict)
     batch: int = 100
     window: Duration = Duration(seconds=1)
+    parallel: int = 1
     max_age: Duration = Duration(hours=1)
 
 

@@ -7,7 +7,7 @@ CREATING state" (ResourceInUseException). A mapping outlives its table, and its 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -24,6 +24,8 @@ _ENABLED, _DISABLED = "Enabled", "Disabled"
 # AWS: a record of a change stream stays for 24 hours, even if its table is deleted earlier: "the corresponding stream
 # on that table goes into the DISABLED state, and the stream is automatically deleted after 24 hours" (DeleteTable).
 RECORDS_STAY = timedelta(hours=24)
+# A mapping that somebody deleted or disabled is found after this time, even if no table has changed.
+LOOK_AGAIN = timedelta(hours=1)
 # The states of a period whose table exists, and takes no more events: its last records may still be unread.
 _CLOSED = frozenset({State.CLOSED, State.ARCHIVING, State.ARCHIVED})
 _THERE = _CLOSED | {State.CREATING, State.OPEN}
@@ -44,6 +46,14 @@ _Due = tuple[str, str, Callable[[], object]]
 
 
 @dataclass(slots=True)
+class FollowedFeeds:
+    """What a process knows of an earlier run that found every mapping right: the tables then, and the run's time."""
+
+    tables: object = None
+    at: datetime | None = None
+
+
+@dataclass(slots=True)
 class FeedTables:
     """The ports and the configuration of a run over the feeds of a stage."""
 
@@ -52,6 +62,9 @@ class FeedTables:
     tables: Tables
     mappings: Mappings
     catalog: CatalogReader
+    followed: FollowedFeeds = field(default_factory=FollowedFeeds)
+    # True if a change is still under way, so that a later run must look again.
+    _waits: bool = False
 
     def follow(self, periods: Mapping[str, Iterable[Entry]], now: datetime, *, dry_run: bool = False) -> list[FeedStep]:
         """Make, mend and remove mappings so that they fit the tables.
@@ -61,8 +74,26 @@ class FeedTables:
         mapping stays.
 
         ``periods`` has the periods of each stream with a feed. If a stream is missing there, its periods could not be
-        read, and its mappings stay. A problem with one table does not stop the work on other tables.
+        read, and its mappings stay. A problem with one table does not stop the work on other tables. Nothing is looked
+        at if an earlier run found every mapping right, less than ``LOOK_AGAIN`` ago, and no table has changed since.
         """
+        seen, known = self._list_facts(periods, now), self.followed
+        if not dry_run and known.at is not None and known.tables == seen and known.at <= now < known.at + LOOK_AGAIN:
+            return []
+        steps = self._follow_all(periods, now, dry_run=dry_run)
+        if not steps and not self._waits:
+            known.tables, known.at = seen, now
+        return steps
+
+    def _list_facts(self, periods: Mapping[str, Iterable[Entry]], now: datetime) -> object:
+        """List the facts that decide which mappings there must be."""
+        return {
+            stream: (feed, [(entry.table, entry.state, self._has_records(entry, now)) for entry in entries])
+            for stream, entries in periods.items()
+            if (feed := self._find_feed(stream)) is not None
+        }
+
+    def _follow_all(self, periods: Mapping[str, Iterable[Entry]], now: datetime, *, dry_run: bool) -> list[FeedStep]:
         mapped = self.mappings.list()
         by_source = {mapping.source: mapping for mapping in mapped}
         tables_in_use: set[str] = set()
@@ -111,6 +142,7 @@ class FeedTables:
         """Yield the changes that a table needs: its change stream (only if it is open), and the stream's mapping."""
         table, tables, mappings = self.tables.describe(entry.table), self.tables, self.mappings
         if table is None or table.status != "ACTIVE":
+            self._waits = True
             return
         if table.stream_arn and not table.has_images:
             if entry.state is not State.OPEN:
@@ -125,10 +157,11 @@ class FeedTables:
             yield "stream", "its stream has a feed", lambda: tables.set_stream(entry.table, "new-image")
             return
         mapping, settings = mapped.get(table.stream_arn), make_settings(feed)
+        self._waits |= mapping is not None and mapping.state not in (_ENABLED, _DISABLED)
         if mapping is None:
             yield "map", "its stream has a feed", lambda: mappings.create(table.stream_arn, settings)
         elif mapping.state == _DISABLED or (mapping.state == _ENABLED and mapping.settings != settings):
-            why = "it was disabled" if mapping.state == _DISABLED else "batch or window changed"
+            why = "it was disabled" if mapping.state == _DISABLED else "batch, window or parallel changed"
             yield "remap", why, lambda: mappings.update(mapping, settings)
 
     def _plan_removal(self, mapping: StreamMapping) -> Iterator[_Due]:
@@ -150,4 +183,4 @@ class FeedTables:
 
 def make_settings(feed: FeedPolicy) -> FeedSettings:
     """Make the settings of a feed's mappings."""
-    return FeedSettings(feed.batch, int(feed.window.total_seconds()))
+    return FeedSettings(feed.batch, int(feed.window.total_seconds()), feed.parallel)

@@ -115,11 +115,13 @@ def _follow_feeds(run: LifecycleRun, observation: Observation, report: RunReport
     # An error here must not end the run: the tables are more urgent than their feeds.
     with note_trouble("the feeds could not be checked", report.troubles):
         periods: dict[str, Sequence[Entry]] = {}
+        changed = {done.action.entry.stream for done in report.done if done.outcome != "planned"}
         for name, observed in observation.streams.items():
             stream = run.config.streams.get(name)
             if stream is not None and stream.feed is not None:
                 oldest = observed.entries[0].period.start if observed.entries else None
-                periods[name] = run.catalog.entries(name, oldest, consistent=True)
+                again = name in changed
+                periods[name] = run.catalog.entries(name, oldest, consistent=True) if again else observed.entries
         report.feeds = feeds.follow(periods, report.now, dry_run=report.dry_run)
 
 

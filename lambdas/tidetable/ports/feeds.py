@@ -7,10 +7,13 @@ from typing import NamedTuple, Protocol
 
 
 class FeedSettings(NamedTuple):
-    """The maximum number of records in a batch, and the seconds that Lambda waits for a batch."""
+    """The maximum number of records in a batch, the seconds that Lambda waits for a batch, and the batches of a shard that
+    are under way at once.
+    """
 
     batch: int
     window: int
+    parallel: int = 1
 
 
 class StreamMapping(NamedTuple):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tidetable.config import Config
-from tidetable.feed.mappings import FeedTables
+from tidetable.feed.mappings import FeedTables, FollowedFeeds
 from tidetable.period_tables import WAIT_SECONDS, PeriodTables
 from tidetable.ports import Archiver, Catalog, Clock, Pools, Rollups, Scaling, Tables
 from tidetable.ports.feeds import Mappings
@@ -23,7 +23,7 @@ class LifecycleRun:
     ``owner`` is the name by which the run holds leases, ``catalog_table`` the name of the catalog's table.
     ``remaining`` returns the seconds that are left for the run, ``patience`` the seconds that the run may still wait
     for tables. ``find_rollups`` returns the state of the rollups, which few runs need. ``mappings`` is None if the
-    function of the feeds is unknown.
+    function of the feeds is unknown, ``followed`` is what the process knows of them.
     """
 
     config: Config
@@ -39,6 +39,7 @@ class LifecycleRun:
     remaining: Remaining
     find_rollups: Callable[[], Rollups] | None = None
     mappings: Mappings | None = None
+    followed: FollowedFeeds = field(default_factory=FollowedFeeds)
     patience: Remaining | None = None
 
     def make_period_tables(self) -> PeriodTables:
@@ -50,4 +51,4 @@ class LifecycleRun:
         """Make the object that fits the mappings of feeds to the tables."""
         if self.mappings is None:
             return None
-        return FeedTables(self.config, self.stage, self.tables, self.mappings, self.catalog)
+        return FeedTables(self.config, self.stage, self.tables, self.mappings, self.catalog, self.followed)
