@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from time import sleep
 from typing import Annotated, Any
 
@@ -29,7 +31,11 @@ from cli.edges import WithAges, read_edge, read_past_edge
 from cli.options import DEFAULT, AsJson, ConfigFile, Target
 from tidetable.catalog import Entry
 from tidetable.catalog_steps import list_open_backfills
+from tidetable.config import load
+from tidetable.rollup_model.definition import Definition, list_definitions
+from tidetable.rollups.outlook import compare_definitions
 from tidetable.times import to_text
+from tidetable.work.claim import EVERY_STREAM
 
 # The exit code of `plan` while actions are pending, for scripts.
 PENDING = 2
@@ -40,18 +46,39 @@ _PURPOSE = "a backfill imports events of the past"
 def plan(
     target: Target,
     at: Annotated[str | None, typer.Option(help="Plan for another time, such as 2026-12-01 or -6h.")] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="A configuration: also show what its deploy would change in rollups.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show what the next run would do and why.
+    """Show what the next run would do and why, and the work in the background that is due now and within the hour.
 
     Exit code 0: the run would change nothing. 2: it would change something. 1: the command failed. 64: it was used
     wrongly.
     """
     payload = {"dry_run": True, **({"at": to_text(read_edge("--at", at))} if at is not None else {})}
-    report = run_task("asking", lambda: find_account(target).run_lifecycle(**payload))
+    wanted = None if config is None else list_definitions(load(config).streams.values())
+    account = find_account(target)
+    report = run_task("asking", lambda: account.run_lifecycle(**payload))
+    # Nobody knows what will be due at another time: it depends on the events.
+    if at is None and (work := run_task("asking", lambda: _list_work(account, wanted))):
+        report["work"] = work
     show_report(report, as_json=as_json)
     if is_pending(report) or report.get("troubles"):
         raise typer.Exit(PENDING)
+
+
+def _list_work(account: Account, wanted: Mapping[str, Sequence[Definition]] | None) -> list[dict[str, Any]]:
+    """List the work that is due and, if rollups are ``wanted``, what their deploy would change."""
+    answer: dict[str, Any] = {"work": [], "definitions": {}}
+    if "RefresherFunction" in account.outputs:
+        try:
+            answer = account.run_refresher(status=EVERY_STREAM)
+        except AccountError as error:
+            warn(f"the work in the background is not known: {error}", "yellow")
+            return []
+    changes = compare_definitions(answer["definitions"], wanted) if wanted is not None else ()
+    return [*answer["work"], *(work._asdict() for work in changes)]
 
 
 @app.command()

@@ -96,6 +96,7 @@ def show_report(report: dict[str, Any], *, as_json: bool) -> None:
         say(f"{removed['stream']} left the configuration: {tables}")
     steps = [*report["actions"], *map(_convert_feed_step, report.get("feeds", []))]
     steps += map(_convert_catalog_step, report.get("catalog_copies", []))
+    steps += map(_convert_work, report.get("work", []))
     if report["skipped"]:
         out.print(f"nothing was done: {report['skipped']}")
     elif not steps:
@@ -112,9 +113,17 @@ def show_report(report: dict[str, Any], *, as_json: bool) -> None:
 
 
 def is_pending(report: dict[str, Any]) -> bool:
-    """True if a run would change something; a feed's step that waits for a later table does not count."""
+    """True if a run of the lifecycle would change something.
+
+    A feed's step that waits for a later table, and work in the background, do not count.
+    """
     others = [*report.get("feeds", []), *report.get("catalog_copies", [])]
     return bool(report["actions"]) or any(step["outcome"] == "planned" for step in others)
+
+
+def _convert_work(work: dict[str, Any]) -> dict[str, Any]:
+    """Convert work in the background to the form of an action."""
+    return {**work, "action": f"work: {work['kind']}", "stream": work["stream"] or "", "period": "", "detail": ""}
 
 
 def _convert_catalog_step(step: dict[str, Any]) -> dict[str, Any]:

@@ -216,10 +216,9 @@ class Pipeline:
     @cached_property
     def definitions(self) -> Mapping[str, Sequence[Definition]]:
         """The rollups of each stream that has rollups."""
-        from tidetable.rollup_model.definition import make_definition
+        from tidetable.rollup_model.definition import list_definitions
 
-        streams = self.config.rolled_up
-        return {stream.name: [make_definition(stream, rollup) for rollup in stream.rollup] for stream in streams}
+        return list_definitions(self.config.streams.values())
 
     @cached_property
     def rolled(self) -> QueryRollups | None:

@@ -1,6 +1,7 @@
 """The refresher of rollups: its scheduled run wakes workers, a worker has a message, and {} does all due work at once.
 
-{"status": "quakes"} answers the time up to which each rollup of a stream is sealed. {"pause": "quakes"} lets the
+{"status": "quakes"} answers the time up to which each rollup of a stream is sealed, {"status": "*"} what is due now and
+within the hour, and the definitions of all rollups. {"pause": "quakes"} lets the
 rollups of a stream rest until {"resume": "quakes"}, and "*" those of all streams. {"rebuild": {"stream": "quakes",
 "rollup": "hours", "from": "2026-01-01", "to": "2026-02-01"}} computes past buckets; with "dry_run": true it only
 answers how many. As long as the answer's ``left`` is not 0 and its ``problem`` is null, call again, with the answer's
@@ -164,10 +165,21 @@ def _report_refresh(report: RefreshReport) -> dict[str, Any]:
 
 
 def _describe_stream(stream: Any, services: Services) -> dict[str, Any]:
+    if stream == EVERY_STREAM:
+        return _describe_all(services)
     definitions = _list_definitions(stream)
     state, now = services.rollups.read_state(stream), services.clock.now()
     described = [describe_rollup(definition, state, now) for definition in definitions]
     return {"stream": stream, "paused": rests(SEAL, stream, services.work.list_pauses()), "rollups": described}
+
+
+def _describe_all(services: Services) -> dict[str, Any]:
+    # Imported here, so that a worker does not wait for the import.
+    from tidetable.rollups.outlook import list_pending
+
+    definitions = wiring_upkeep.pipeline().definitions
+    texts = {stream: {rollup.name: rollup.text for rollup in rollups} for stream, rollups in definitions.items()}
+    return {"work": [pending._asdict() for pending in list_pending(definitions, services)], "definitions": texts}
 
 
 def _set_pause(stream: Any, work: WorkRecords, *, on: bool) -> dict[str, Any]:

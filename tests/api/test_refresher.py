@@ -154,6 +154,17 @@ def test_a_status_says_how_far_a_rollup_is_sealed(rollups: FakeRollups) -> None:
     }
 
 
+def test_a_status_of_all_streams_says_what_is_due_and_which_definitions_hold(rollups: FakeRollups) -> None:
+    rollups.put_edge("s", EDGE, None)
+    assert call({"status": "*"}) == {
+        "work": [
+            {"kind": "seal", "stream": "s", "outcome": "due", "reason": "1 bucket to seal"},
+            {"kind": "seal", "stream": "s", "outcome": "planned", "reason": "1 bucket to seal"},
+        ],
+        "definitions": {"s": {"hours": TEXT}},
+    }
+
+
 def test_the_lag_of_a_status_counts_marked_buckets(rollups: FakeRollups) -> None:
     """A marked bucket should be computed anew four minutes after its first mark."""
     rollups.put_edge("s", EDGE, None)

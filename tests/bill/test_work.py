@@ -63,6 +63,13 @@ def test_a_rollup_of_a_rollup_reads_its_cells_and_no_events() -> None:
     )
 
 
+def test_two_rollups_that_read_events_read_each_event_twice() -> None:
+    """43,800 minutes and 730 hours of 1,000 cells."""
+    seconds = 43_800 * 0.1 + 2 * EVENTS * 3.5e-6 + (43_800 + 730) * 1000 * 28e-6
+    line = price(workload(ROLLUP + HOURS.replace('["mag"]', '["depth"]')))
+    assert line.dollars == pytest.approx(43_800 * (1.0e-6 + 5 * READ + 4 * WRITE) + seconds * SECOND)
+
+
 def test_with_longer_buckets_workers_are_called_less_often() -> None:
     seconds = 730 * 0.1 + EVENTS * 3.5e-6 + 730 * 1000 * 28e-6
     line = price(workload(HOURS))
@@ -138,6 +145,13 @@ def test_a_new_late_event_is_written_by_a_transaction_with_its_mark_and_added_to
     assert line.how == (
         f"2,628,000 new late events, {6 + 2 * rollups} write units each besides their own: each is added to its cells"
     )
+
+
+def test_a_large_late_event_takes_each_of_its_units_twice() -> None:
+    """Two units of 1,500 bytes."""
+    found = workload(ROLLUP, late_share=0.01, event_bytes=1_500)
+    (line,) = price_late_events(found, list_rollups(found))
+    assert line.dollars == pytest.approx(0.01 * EVENTS * (9 * WRITE + 6 * READ))
 
 
 def test_a_late_event_in_a_pack_has_its_bucket_computed_anew_at_most_so_often() -> None:

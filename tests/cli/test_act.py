@@ -2,12 +2,16 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cli import act, common
 from cli.account import Account
+from cli.common import find_account
+from cli.options import Target
 from tests.fakes.letters import Queues, message
 from tests.fakes.stage import Stage
 from tests.worlds.commands import OUTPUTS, run
@@ -82,6 +86,79 @@ def test_plan_ends_with_two_for_actions_and_for_troubles(scripted: Scripted, mor
     assert run("plan").exit_code == code
     result = run("plan", "--json")
     assert (result.exit_code, json.loads(result.stdout)) == (code, NOTHING | more)
+
+
+PENDING = [
+    {"kind": "seal", "stream": "quakes", "outcome": "due", "reason": "2 buckets to seal"},
+    {"kind": "sweep", "stream": None, "outcome": "due", "reason": "1 item"},
+]
+ROLLED = """
+[streams.quakes]
+period = "day"
+late = "1h"
+retention = 5
+key = { partition_by = "series" }
+[[streams.quakes.rollup]]
+name = "hours"
+every = "1h"
+retention = "90d"
+"""
+
+
+@pytest.fixture
+def rolled(scripted: Scripted, monkeypatch: pytest.MonkeyPatch) -> Scripted:
+    """A stage with a refresher."""
+    account = find_account(Target())
+    outputs = {**account.outputs, "RefresherFunction": "refresher"}
+    monkeypatch.setattr(common, "connect", lambda *_, **__: replace(account, outputs=outputs))
+    return scripted
+
+
+def test_plan_shows_the_work_in_the_background_which_is_no_action_of_the_lifecycle(rolled: Scripted) -> None:
+    answer = {"work": PENDING, "definitions": {}}
+    rolled.answers = [NOTHING, answer, NOTHING, answer]
+    shown = run("plan")
+    assert shown.exit_code == 0
+    assert rolled.calls[1:] == [("refresher", {"status": "*"})]
+    lines = [line.split() for line in shown.output.splitlines() if "work:" in line]
+    assert ["work:", "seal", "quakes", "due", "2", "buckets", "to", "seal"] in [
+        [word for word in line if word not in "│|"] for line in lines
+    ]
+    assert json.loads(run("plan", "--json").stdout) == NOTHING | {"work": PENDING}
+
+
+def test_plan_for_another_time_asks_only_the_lifecycle(rolled: Scripted) -> None:
+    rolled.answers = [NOTHING]
+    assert run("plan", "--at", "2026-12-01T00:00:00Z").exit_code == 0
+    assert [name for name, _ in rolled.calls] == ["lifecycle"]
+
+
+def test_plan_says_what_the_deploy_of_a_file_changes_in_rollups(rolled: Scripted, tmp_path: Path) -> None:
+    file = tmp_path / "tidetable.toml"
+    file.write_text(ROLLED)
+    rolled.answers = [NOTHING, {"work": [], "definitions": {"quakes": {"days": "a definition"}}}]
+    found = json.loads(run("plan", "--config", str(file), "--json").stdout)["work"]
+    new = "hours is new, and begins after the deploy; bin/tidetable rollup quakes --name hours --rebuild computes past buckets"
+    assert [(row["outcome"], row["reason"]) for row in found] == [
+        ("at a deploy", "days leaves: its buckets are not sealed any more"),
+        ("at a deploy", new),
+    ]
+
+
+def test_plan_says_so_of_a_stage_without_rollups(scripted: Scripted, tmp_path: Path) -> None:
+    file = tmp_path / "tidetable.toml"
+    file.write_text(ROLLED)
+    scripted.answers = [NOTHING]
+    (row,) = json.loads(run("plan", "--config", str(file), "--json").stdout)["work"]
+    assert row["reason"].startswith("hours is new")
+
+
+def test_plan_goes_on_if_the_refresher_does_not_answer(rolled: Scripted) -> None:
+    """The function of an earlier version knows no outlook."""
+    rolled.answers, rolled.failing = [NOTHING, {"errorMessage": "'*' is not a stream"}], {1}
+    shown = run("plan")
+    assert shown.exit_code == 0
+    assert "the work in the background is not known: the refresher failed: '*' is not a stream" in shown.output
 
 
 def test_plan_shows_what_a_feed_lacks_and_ends_with_two_only_if_the_next_run_mends_it(scripted: Scripted) -> None:

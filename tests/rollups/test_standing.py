@@ -80,6 +80,21 @@ def test_what_is_finished_or_has_nothing_to_do_is_not_listed() -> None:
     assert list_standings(work, NOON) == []
 
 
+def test_an_item_that_a_worker_has_is_due() -> None:
+    work = FakeWork()
+    work.claim("seal", "s", "a", NOON, NOON + MINUTE)
+    (one,) = list_standings(work, NOON)
+    assert (one.due, one.waiting, one.running) == (1, 0, 1)
+    assert list_standings(work, NOON + MINUTE) == []
+
+
+def test_no_command_lets_work_of_the_stage_go_on() -> None:
+    work = FakeWork()
+    work.set_pause(Pause("sweep", "*"), on=True)
+    (one,) = list_standings(work, NOON)
+    assert (one.kind, one.stream, one.paused, one.command) == ("sweep", None, True, None)
+
+
 def test_each_standing_names_the_command_that_helps() -> None:
     """An hour is when the alarm begins."""
     work = FakeWork()

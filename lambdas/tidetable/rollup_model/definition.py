@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -112,6 +112,15 @@ def make_definition(source: Stream, policy: RollupPolicy) -> Definition:
     period = source.period if source.layout.partition_by == "series" else None
     settings = every, policy.by, policy.fields, policy.stats, policy.most_groups
     return Definition(policy.name, *settings, source.name, f"{source.name}-{policy.name}", period, ahead)
+
+
+def list_definitions(streams: Iterable[Stream]) -> dict[str, list[Definition]]:
+    """List the rollups of each stream that has rollups."""
+    return {
+        stream.name: [make_definition(stream, rollup) for rollup in stream.rollup]
+        for stream in streams
+        if stream.rollup
+    }
 
 
 @dataclass(frozen=True, slots=True)
