@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from time import sleep
+from functools import partial
 from typing import Annotated, Any
 
 import typer
@@ -13,14 +13,17 @@ from cli.common import USAGE, app, fail, find_account, make_grid, out, print_jso
 from cli.completion import complete_rollup, complete_stream
 from cli.edges import read_past_edge
 from cli.options import AsJson, Target
+from cli.rebuilding import (
+    GOES_ON,
+    begin_rebuild,
+    cancel_rebuilds,
+    plan_rebuilds,
+    show_end,
+    show_plan,
+    wait_for_rebuilds,
+)
 from tidetable.work.claim import EVERY_STREAM
 
-# While another run of the refresher has the lease, a rebuild waits 10 s between attempts, and makes at most 60 attempts
-# in succession. By then, the other run or its lease is over.
-_BUSY_SECONDS = 10.0
-_BUSY_TRIES = 60
-# Hours for which the tables of a rollup that is rebuilt stay open.
-_OPEN_HOURS = 24
 _PURPOSE = "a rebuild computes past buckets"
 
 
@@ -44,7 +47,10 @@ def rollup(
         bool | None,
         typer.Option("--pause/--resume", help="Let the rollups of the stream rest, or go on.", show_default=False),
     ] = None,
+    cancel: Annotated[bool, typer.Option("--cancel", help="End a rebuild; what is computed stays.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be computed.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    wait: Annotated[bool, typer.Option(help="Show the progress of a rebuild until it is done.")] = True,
     as_json: AsJson = False,
 ) -> None:
     """Show how far the rollups of a stream are sealed. With --rebuild, compute past buckets anew.
@@ -52,15 +58,16 @@ def rollup(
     With --pause, no bucket of the stream's rollups is computed until --resume. Aggregates stay correct, and read events. The
     stream '*' means all streams, for --pause and --resume only.
 
-    A rebuild can be interrupted, and goes on where it ended when it is called again. Exit code 1 if a rebuild cannot go on.
+    A rebuild is computed by workers: it goes on without this command, and calling it again shows the progress. Exit code 1
+    if it cannot go on.
     """
     if rebuild is not (start is not None and end is not None) or (start is None) is not (end is None):
         fail(
             "a rebuild needs all of --rebuild, --from and --to, such as --rebuild --from 2026-01-01 --to 2026-02-01",
             USAGE,
         )
-    if rebuild and paused is not None:
-        fail("--rebuild cannot be given with --pause or --resume", USAGE)
+    if rebuild + cancel + (paused is not None) > 1:
+        fail("--rebuild, --cancel and --pause or --resume exclude each other", USAGE)
     if start is not None and end is not None:
         # They are read once, as all calls of a rebuild must have the same range.
         start, end = read_past_edge("--from", start, _PURPOSE), read_past_edge("--to", end, _PURPOSE)
@@ -73,15 +80,47 @@ def rollup(
     if name is not None and name not in [rollup["rollup"] for rollup in rollups]:
         fail(f"{stream} has no rollup {name!r}; it has {', '.join(rollup['rollup'] for rollup in rollups)}", USAGE)
     named_rollups = [rollup for rollup in rollups if name in (None, rollup["rollup"])]
-    if not rebuild:
+    if cancel:
+        answers = cancel_rebuilds(account, stream, named_rollups)
+        print_json(answers) if as_json else _draw_cancelled(answers)
+    elif rebuild:
+        act = partial(_rebuild, account, stream, named_rollups, start, end)
+        act(dry_run=dry_run, ask=not (yes or as_json), wait=wait, as_json=as_json)
+    else:
         print_json(named_rollups) if as_json else _draw_rollups(named_rollups, stream, paused=status["paused"])
-        return
-    answers = [
-        _rebuild_cells(account, stream, rollup, start, end, dry_run=dry_run, quiet=as_json) for rollup in named_rollups
-    ]
+
+
+def _rebuild(
+    account: Account,
+    stream: str,
+    rollups: list[dict[str, Any]],
+    start: Any,
+    end: Any,
+    *,
+    dry_run: bool,
+    ask: bool,
+    wait: bool,
+    as_json: bool,
+) -> None:
+    plans = plan_rebuilds(account, stream, rollups, start, end)
+    if not as_json:
+        for plan in plans:
+            show_plan(plan)
+    new = [plan for plan in plans if not plan["problem"] and not plan["rebuild"] and plan["buckets"] + plan["marked"]]
+    names = [plan["rollup"] for plan in plans if plan["rebuild"] or plan in new]
+    left = list[dict[str, Any]]()
+    if not dry_run:
+        if new and ask:
+            typer.confirm("Compute these buckets?", abort=True)
+        for plan in new:
+            begin_rebuild(account, stream, plan, start, end)
+        if wait and names:
+            left = wait_for_rebuilds(account, stream, names)
     if as_json:
-        print_json(answers)
-    if any(answer["problem"] for answer in answers):
+        print_json(plans if dry_run or not wait else [plan | {"rebuild": _find(left, plan)} for plan in plans])
+    elif not dry_run:
+        show_end(left, names) if wait else say(GOES_ON)
+    if left or any(plan["problem"] for plan in plans):
         raise typer.Exit(1)
 
 
@@ -94,6 +133,17 @@ def _set_pause(account: Account, stream: str, *, paused: bool) -> None:
     if stream == EVERY_STREAM:
         say(f"the rollups of all streams {word}")
         raise typer.Exit
+
+
+def _find(left: list[dict[str, Any]], plan: dict[str, Any]) -> dict[str, Any] | None:
+    return next((progress for progress in left if progress["rollup"] == plan["rollup"]), None)
+
+
+def _draw_cancelled(answers: list[dict[str, Any]]) -> None:
+    for answer in answers:
+        progress = answer["rebuild"]
+        end = f"its rebuild ends; {progress['left']:,} buckets are left" if progress else "no rebuild is under way"
+        say(f"{answer['rollup']}: {end}")
 
 
 def _draw_rollups(rollups: list[dict[str, Any]], stream: str, *, paused: bool) -> None:
@@ -115,43 +165,3 @@ def _draw_rollups(rollups: list[dict[str, Any]], stream: str, *, paused: bool) -
 
 def _format_minute(text: str | None) -> str:
     return "not begun" if text is None else f"{text[:16]}Z"
-
-
-def _rebuild_cells(
-    account: Account, stream: str, rollup: dict[str, Any], start: Any, end: Any, *, dry_run: bool, quiet: bool
-) -> dict[str, Any]:
-    """Rebuild a rollup: call the refresher until no bucket is left, or until it names a problem."""
-    range_of_rollup = {"stream": stream, "rollup": rollup["rollup"], "from": start, "to": end}
-    name = rollup["stream"]
-    plan: dict[str, Any] = run_task("looking", lambda: account.run_refresher(rebuild=range_of_rollup, dry_run=True))
-    if dry_run or plan["problem"]:
-        # No table is opened for a rebuild that cannot run yet.
-        if plan["problem"] and not quiet:
-            say(f"{name}: {plan['problem']}", "red")
-        elif not quiet:
-            say(f"{name}: {plan['buckets']:,} buckets to compute, {plan['marked']:,} to compute anew")
-        return {"rollup": name, **plan}
-    # The tables of past buckets are made or opened first, in the same way as for an import.
-    opened = {"stream": name, "from": start, "to": end, "hours": _OPEN_HOURS, "rebuild": True}
-    run_task(f"opening the tables of {name}", lambda: account.run_lifecycle(backfill=opened))
-    computed, marked, busy = 0, 0, 0
-    answer: dict[str, Any] = {}
-    while answer.get("left") != 0 and not answer.get("problem"):
-        left = answer.get("left")
-        so_far = f"rebuilding {name}: {computed:,} buckets computed{'' if left is None else f', {left:,} left'}"
-        answer = run_task(so_far, lambda: account.run_refresher(rebuild=range_of_rollup))
-        computed, marked = computed + answer["buckets"], marked + answer["marked"]
-        if answer["left"]:
-            # The computed buckets are sealed now, so the next call must not compute them anew.
-            range_of_rollup["to"] = answer["reached"]
-        busy = busy + 1 if answer["left"] is None else 0
-        if busy:
-            if busy == _BUSY_TRIES:
-                answer["problem"] = "the refresher is always running; try again later"
-            else:
-                run_task(f"{so_far}; waiting for the refresher", lambda: sleep(_BUSY_SECONDS))
-    if not quiet:
-        say(f"{name}: {computed:,} buckets computed; {marked:,} will be computed anew by the next runs")
-        if answer["problem"]:
-            say(f"{name}: {answer['problem']}", "red")
-    return {"rollup": name, **answer, "buckets": computed, "marked": marked}

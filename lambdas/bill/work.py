@@ -15,12 +15,12 @@ from tidetable.config import Config, Stream, TableClass
 from tidetable.rollups.bucket_parts import MOST_WHOLE, PART_EVENTS
 
 _UNIT = ON_DEMAND[TableClass.STANDARD]
-# The scheduler runs once a minute. It reads the pauses, the records of streams and of parts, and the state of each stream;
-# and it holds the lease.
-_RUNS, _SCHEDULED_READS, _SCHEDULED_WRITES = HOURS * 60, 3, 1
-# Units of a worker: it reads pauses, parts and the state, and the state once more per rollup. It holds the lease, claims
-# the stream and ends its claim; the scheduler noted its message.
-_WORKER_READS, _WORKER_WRITES = 3, 4
+# The scheduler runs once a minute. It reads the pauses, the records of streams, parts and rebuilds, and the state of each
+# stream; and it holds the lease.
+_RUNS, _SCHEDULED_READS, _SCHEDULED_WRITES = HOURS * 60, 4, 1
+# Units of a worker: it reads pauses, parts, rebuilds and the state, and the state once more per rollup. It holds the lease,
+# claims the stream and ends its claim; the scheduler noted its message.
+_WORKER_READS, _WORKER_WRITES = 4, 4
 # Units of a part without its cells: it is added, noted, claimed, finished and removed; its events are looked up once.
 _PART_READS, _PART_WRITES = 3, 5
 # Requests to SQS per message: one sends it, one deletes it. The line of the queues has the polls.

@@ -3,16 +3,14 @@
 {"status": "quakes"} answers the time up to which each rollup of a stream is sealed, {"status": "*"} what is due now and
 within the hour, and the definitions of all rollups. {"pause": "quakes"} lets the
 rollups of a stream rest until {"resume": "quakes"}, and "*" those of all streams. {"rebuild": {"stream": "quakes",
-"rollup": "hours", "from": "2026-01-01", "to": "2026-02-01"}} computes past buckets; with "dry_run": true it only
-answers how many. As long as the answer's ``left`` is not 0 and its ``problem`` is null, call again, with the answer's
-``reached`` as "to". The buckets after ``reached`` are sealed now: a call with a later "to" would compute them anew.
-``left`` is null while another run is under way.
+"rollup": "hours", "from": "2026-01-01", "to": "2026-02-01"}} orders that workers compute past buckets, and joins the
+rebuild of this rollup that is under way; with "dry_run": true it only answers how many. A status has its progress.
+{"cancel": {"stream": "quakes", "rollup": "hours"}} ends it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from datetime import timedelta
 from typing import Any
 
@@ -24,21 +22,22 @@ import wiring_upkeep
 from handlers._observe import count, count_any, logger, make_countdown, measure, observe
 from tidetable.errors import BadInvocation, InvalidTime, TidetableError
 from tidetable.rollup_model.bounds import choose_lease_length
+from tidetable.rollup_model.cover import find_present
 from tidetable.rollup_model.definition import Definition
 from tidetable.rollups.claims import SEAL
-from tidetable.rollups.rebuild import rebuild_rollup
+from tidetable.rollups.rebuild import cancel_rebuild, describe_rebuild, find_rebuild, list_rebuilds, order_rebuild
 from tidetable.rollups.refresh import refresh_rollups, schedule_rollups
 from tidetable.rollups.run import RefreshReport
 from tidetable.rollups.services import Services
 from tidetable.rollups.status import describe_rollup, plan_rebuild
 from tidetable.rollups.worker import work_on_message
 from tidetable.times import parse_instant, to_text
-from tidetable.work.claim import EVERY_STREAM, Pause, WorkRecords, rests
+from tidetable.work.claim import EVERY_STREAM, ItemName, Pause, WorkRecords, rests
 from tidetable.work.message import read_message
 
 # Reserved for the report, and for the release of the lease.
 _RESERVE_SECONDS = 5.0
-_TASKS = ("status", "rebuild", "pause", "resume")
+_TASKS = ("status", "rebuild", "cancel", "pause", "resume")
 _KEYS = frozenset({"source", "dry_run", *_TASKS})
 
 
@@ -46,9 +45,12 @@ class RefreshFailed(TidetableError):
     """The rollups of some streams could not be refreshed; the rollups of the other streams were refreshed."""
 
 
-class _RebuildPayload(msgspec.Struct, forbid_unknown_fields=True):
+class _CancelPayload(msgspec.Struct, forbid_unknown_fields=True):
     stream: str
     rollup: str
+
+
+class _RebuildPayload(_CancelPayload):
     start: str = msgspec.field(name="from")
     end: str = msgspec.field(name="to")
 
@@ -71,18 +73,26 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     # The lease lasts longer than this run, whatever the function's time-out is.
     length = choose_lease_length(timedelta(seconds=make_countdown(context)()))
     services = wiring_upkeep.pipeline().refresher(make_countdown(context, _RESERVE_SECONDS))
-    if "status" in event:
-        return _describe_stream(event["status"], services)
-    if "rebuild" in event:
-        return _rebuild_rollup(event, services, context.aws_request_id, length)
-    if "pause" in event or "resume" in event:
-        return _set_pause(event.get("pause", event.get("resume")), services.work, on="pause" in event)
+    if tasks:
+        return _do_task(tasks[0], event, services)
     if "source" in event:
         return _wake_workers(services, length)
     report = refresh_rollups(wiring_upkeep.pipeline().definitions, services, context.aws_request_id, length)
     if report is None:
         return _skip()
     return _report_refresh(report)
+
+
+def _do_task(task: str, event: Mapping[str, Any], services: Services) -> dict[str, Any]:
+    match task:
+        case "status":
+            return _describe_stream(event[task], services)
+        case "rebuild":
+            return _rebuild_rollup(event, services)
+        case "cancel":
+            return _cancel_rebuild(event[task], services)
+        case _:
+            return _set_pause(event[task], services.work, on=task == "pause")
 
 
 def _skip() -> dict[str, Any]:
@@ -142,6 +152,7 @@ def _count_work(report: RefreshReport) -> dict[str, Any]:
     return {
         "sealed": report.sealed,
         "resealed": report.resealed,
+        "rebuilt": report.rebuilt,
         "added": report.added,
         "gone": report.gone,
         "blocked": report.blocked,
@@ -169,7 +180,10 @@ def _describe_stream(stream: Any, services: Services) -> dict[str, Any]:
         return _describe_all(services)
     definitions = _list_definitions(stream)
     state, now = services.rollups.read_state(stream), services.clock.now()
-    described = [describe_rollup(definition, state, now) for definition in definitions]
+    rebuilds = list_rebuilds(services, stream)
+    described = [
+        describe_rollup(definition, state, now, find_rebuild(definition, rebuilds)) for definition in definitions
+    ]
     return {"stream": stream, "paused": rests(SEAL, stream, services.work.list_pauses()), "rollups": described}
 
 
@@ -190,7 +204,7 @@ def _set_pause(stream: Any, work: WorkRecords, *, on: bool) -> dict[str, Any]:
     return {"stream": stream, "paused": on}
 
 
-def _rebuild_rollup(event: Mapping[str, Any], services: Services, owner: str, length: timedelta) -> dict[str, Any]:
+def _rebuild_rollup(event: Mapping[str, Any], services: Services) -> dict[str, Any]:
     try:
         request = msgspec.convert(event["rebuild"], _RebuildPayload)
         start, end = parse_instant(request.start), parse_instant(request.end)
@@ -200,19 +214,37 @@ def _rebuild_rollup(event: Mapping[str, Any], services: Services, owner: str, le
         raise BadInvocation("dry_run must be true or false")
     if start >= end:
         raise BadInvocation(f"rebuild: from {to_text(start)} is not before to {to_text(end)}")
+    definition = _find_definition("rebuild", request)
+    state, now = services.rollups.read_state(request.stream), services.clock.now()
+    plan = plan_rebuild(definition, state, start, end, now)
+    if not event.get("dry_run") and (plan["buckets"] or plan["marked"]):
+        version = find_present(definition, state)
+        if version is not None and order_rebuild(version, start, end, services):
+            logger.info("rebuild ordered", stream=definition.stream, buckets=plan["buckets"], marked=plan["marked"])
+        wiring_upkeep.pipeline().work_queue.send([ItemName(SEAL, request.stream)])
+    rebuild = find_rebuild(definition, list_rebuilds(services, request.stream))
+    return plan | {"rebuild": describe_rebuild(definition, rebuild, now)}
+
+
+def _cancel_rebuild(payload: Any, services: Services) -> dict[str, Any]:
+    try:
+        request = msgspec.convert(payload, _CancelPayload)
+    except msgspec.ValidationError as error:
+        raise BadInvocation(f"cancel: {error}") from error
+    definition = _find_definition("cancel", request)
+    rebuild = find_rebuild(definition, list_rebuilds(services, request.stream))
+    cancel_rebuild(definition, services)
+    logger.info("rebuild cancelled", stream=definition.stream)
+    return {"rebuild": describe_rebuild(definition, rebuild, services.clock.now())}
+
+
+def _find_definition(task: str, request: _CancelPayload) -> Definition:
     definitions = _list_definitions(request.stream)
     definition = next((rollup for rollup in definitions if rollup.name == request.rollup), None)
     if definition is None:
         names = ", ".join(rollup.name for rollup in definitions)
-        raise BadInvocation(f"rebuild: {request.stream} has no rollup {request.rollup!r}; it has {names}")
-    if event.get("dry_run"):
-        state = services.rollups.read_state(request.stream)
-        return plan_rebuild(definition, state, start, end, services.clock.now())
-    progress = rebuild_rollup(definition, start, end, definitions, services, owner, length)
-    if progress is None:
-        return {"reached": None, "buckets": 0, "left": None, "marked": 0, "problem": None}
-    logger.info("rollup rebuilt", stream=definition.stream, buckets=progress.buckets, left=progress.left)
-    return asdict(progress) | {"reached": to_text(progress.reached)}
+        raise BadInvocation(f"{task}: {request.stream} has no rollup {request.rollup!r}; it has {names}")
+    return definition
 
 
 def _list_definitions(stream: Any) -> list[Definition]:

@@ -13,6 +13,7 @@ from tests.fakes import FakeArchive, FakeCatalog, FakeClock, FakeStore, FakeValu
 from tests.fakes.rollups import FakeRollups
 from tests.fakes.serial import Serial
 from tests.fakes.work import FakeWork
+from tests.fakes.work_queue import FakeWorkQueue
 from tests.worlds.functions import environment
 from tidetable.config import parse
 from tidetable.errors import BadInvocation, TidetableError
@@ -21,6 +22,7 @@ from tidetable.ports import Edge
 from tidetable.rollup_model.bounds import to_millis
 from tidetable.rollup_model.definition import make_definition
 from tidetable.rollups.run import RefreshReport
+from tidetable.work.claim import ItemName
 from wiring_upkeep import Upkeep
 
 __all__ = ["environment"]
@@ -55,6 +57,7 @@ def rollups(environment: Any) -> Any:
         store=store,
         rollups=state,
         work=FakeWork(),
+        work_queue=FakeWorkQueue(),
         clock=FakeClock(NOON),
         archive_reader=FakeArchive(),
         unpacker=unpacker(store, FakeValues()),
@@ -77,6 +80,7 @@ def test_a_run_begins_a_rollup_ten_minutes_later_and_reports(
     assert call({}) == {
         "sealed": 0,
         "resealed": 0,
+        "rebuilt": 0,
         "added": 0,
         "gone": 0,
         "marks": 0,
@@ -106,8 +110,6 @@ def test_a_second_run_leaves_the_first_alone(rollups: FakeRollups) -> None:
     catalog = wiring_upkeep.pipeline().catalog
     with hold_lease(catalog, "rollups", "another", NOON, timedelta(minutes=6)):
         assert call({}) == {"skipped": "another run refreshes the rollups"}
-        wanted = {"stream": "s", "rollup": "hours", "from": "2026-02-01", "to": "2026-02-02"}
-        assert call({"rebuild": wanted})["left"] is None
     assert rollups.read_state("s").edges == []
 
 
@@ -149,6 +151,7 @@ def test_a_status_says_how_far_a_rollup_is_sealed(rollups: FakeRollups) -> None:
                         "present": True,
                     }
                 ],
+                "rebuild": None,
             }
         ],
     }
@@ -186,13 +189,52 @@ def test_a_dry_run_counts_the_buckets_of_a_rebuild(
     rollups.put_edge("s", EDGE, None)
     wanted = {"stream": "s", "rollup": "hours", "from": start, "to": end}
     answer = call({"rebuild": wanted, "dry_run": True})
-    assert answer == {"buckets": plan[0], "marked": plan[1], "problem": None}
+    assert answer == {"buckets": plan[0], "marked": plan[1], "problem": None, "rebuild": None}
     assert list(rollups.read_state("s").edges) == [EDGE]
+
+
+PROGRESS = {
+    "from": "2026-03-01T06:00:00.000000Z",
+    "to": "2026-03-01T09:00:00.000000Z",
+    "buckets": 3,
+    "left": 3,
+    "pieces": 0,
+    "running": 0,
+    "oldest": 0,
+    "problem": None,
+}
+
+
+def test_a_rebuild_is_ordered_joined_shown_and_cancelled(rollups: FakeRollups) -> None:
+    rollups.put_edge("s", EDGE, None)
+    named = {"stream": "s", "rollup": "hours"}
+    wanted = named | {"from": "2026-03-01T06:30:00Z", "to": "2026-03-01T08:30:00Z"}
+    queue = wiring_upkeep.pipeline().work_queue
+    answer = call({"rebuild": wanted})
+    assert answer == {"buckets": 1, "marked": 2, "problem": None, "rebuild": PROGRESS}
+    assert queue.messages == [ItemName("seal", "s")]  # type: ignore[attr-defined]
+    # Another range joins the rebuild that is under way.
+    assert call({"rebuild": wanted | {"from": "2026-03-01"}})["rebuild"] == PROGRESS
+    assert call({"status": "s"})["rollups"][0]["rebuild"] == PROGRESS
+    assert call({"cancel": named}) == {"rebuild": PROGRESS}
+    assert call({"cancel": named}) == {"rebuild": None}
+    assert call({"status": "s"})["rollups"][0]["rebuild"] is None
+
+
+def test_a_rebuild_without_buckets_or_with_a_problem_orders_nothing(rollups: FakeRollups) -> None:
+    wanted = {"stream": "s", "rollup": "hours", "from": "2026-03-01T11:00:00Z", "to": "2026-03-01T12:00:00Z"}
+    problem = "the rollup has not begun: wait for the refresher's next run"
+    assert call({"rebuild": wanted}) == {"buckets": 0, "marked": 0, "problem": problem, "rebuild": None}
+    rollups.put_edge("s", EDGE, None)
+    assert call({"rebuild": wanted}) == {"buckets": 0, "marked": 0, "problem": None, "rebuild": None}
 
 
 SPAN = {"stream": "s", "rollup": "hours", "from": "2026-01-01", "to": "2026-02-01"}
 WRONG: list[tuple[dict[str, Any], str]] = [
-    ({"rebuil": SPAN}, "unknown key 'rebuil': the payload may have dry_run and one of status, rebuild, pause, resume"),
+    (
+        {"rebuil": SPAN},
+        "unknown key 'rebuil': the payload may have dry_run and one of status, rebuild, cancel, pause, resume",
+    ),
     ({"status": "other"}, "'other' is not a stream with rollups; there are: s"),
     ({"rebuild": SPAN | {"rollup": "days"}}, "rebuild: s has no rollup 'days'; it has hours"),
     ({"rebuild": SPAN | {"to": "2026-01-01"}}, "is not before to"),
@@ -206,6 +248,10 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"pause": "s", "resume": "s"}, "the payload may have pause or resume, not both"),
     ({"pause": "other"}, "'other' is not a stream with rollups; there are: s"),
     ({"resume": "s", "dry_run": True}, "dry_run goes with rebuild"),
+    ({"cancel": {"stream": "s"}}, "cancel: Object missing required field `rollup`"),
+    ({"cancel": SPAN}, "cancel: Object contains unknown field"),
+    ({"cancel": {"stream": "s", "rollup": "days"}}, "cancel: s has no rollup 'days'; it has hours"),
+    ({"cancel": {"stream": "s", "rollup": "hours"}, "dry_run": True}, "dry_run goes with rebuild"),
     ({"status": ["s"]}, "['s'] is not a stream with rollups; there are: s"),
 ]
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from cli import common
-from cli import rollup as command
+from cli import rebuilding as command
 from cli.account import Account
 from cli.workload import choose_stream
 from tests.worlds.commands import OUTPUTS, run
@@ -33,7 +33,7 @@ STATUS = {"stream": "quakes", "paused": False, "rollups": [HOURS, DAYS]}
 FIRST, LAST = "2026-01-01T00:00:00.000000Z", "2026-02-01T00:00:00.000000Z"
 SPAN = ("--rebuild", "--from", "2026-01-01", "--to", "2026-02-01")
 WANTED = {"stream": "quakes", "rollup": "hours", "from": FIRST, "to": LAST}
-PLAN = {"buckets": 744, "marked": 3, "problem": None}
+PLAN = {"buckets": 744, "marked": 3, "problem": None, "rebuild": None}
 PLANNED = ("refresher", {"rebuild": WANTED, "dry_run": True})
 
 
@@ -65,10 +65,11 @@ def scripted(stage: Any, monkeypatch: pytest.MonkeyPatch) -> Functions:
     return functions
 
 
-def step(left: int | None, buckets: int = 0, problem: str | None = None, marked: int = 0) -> dict[str, Any]:
-    """An answer of the refresher; with None left, another run was under way."""
-    reached = None if left is None else "2026-01-20T00:00:00.000000Z"
-    return {"reached": reached, "buckets": buckets, "left": left, "marked": marked, "problem": problem}
+def look(left: int | None, problem: str | None = None, **more: int) -> dict[str, Any]:
+    """A status while the hours are rebuilt, with so many buckets left; None if the rebuild is done."""
+    progress = {"from": FIRST, "to": LAST, "buckets": 747, "left": left, "pieces": 4, "running": 0, "oldest": 0}
+    rebuild = None if left is None else progress | {"problem": problem} | more
+    return STATUS | {"rollups": [HOURS | {"rebuild": rebuild}, DAYS | {"rebuild": None}]}
 
 
 def test_it_shows_how_far_each_rollup_is_sealed(scripted: Functions) -> None:
@@ -97,10 +98,11 @@ def test_the_rollups_of_all_streams_rest_and_go_on_without_a_stream_to_show(scri
     assert (unknown.exit_code, len(scripted.asked)) == (64, 1)
 
 
-def test_it_rebuilds_or_rests(scripted: Functions) -> None:
-    shown = run("rollup", "quakes", *SPAN, "--pause")
+@pytest.mark.parametrize("options", [(*SPAN, "--pause"), (*SPAN, "--cancel"), ("--cancel", "--resume")])
+def test_it_rebuilds_or_cancels_or_rests(scripted: Functions, options: tuple[str, ...]) -> None:
+    shown = run("rollup", "quakes", *options)
     assert (shown.exit_code, scripted.asked) == (64, [])
-    assert "--rebuild cannot be given with --pause or --resume" in shown.output
+    assert "--rebuild, --cancel and --pause or --resume exclude each other" in shown.output
 
 
 def test_it_shows_one_rollup_as_json(scripted: Functions) -> None:
@@ -108,16 +110,69 @@ def test_it_shows_one_rollup_as_json(scripted: Functions) -> None:
     assert json.loads(run("rollup", "quakes", "--name", "hours", "--json").output) == [HOURS]
 
 
-def test_a_rebuild_opens_tables_and_calls_the_refresher_until_nothing_is_left(scripted: Functions) -> None:
-    scripted.answers = [STATUS, PLAN, {"healthy": True}, step(500, 244, marked=3), step(None), step(0, 500)]
-    shown = run("rollup", "quakes", "--name", "hours", *SPAN)
+BEGUN = ({"healthy": True}, PLAN)
+
+
+def test_a_rebuild_asks_opens_tables_orders_and_shows_progress_until_it_is_done(
+    scripted: Functions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pauses: list[float] = []
+    monkeypatch.setattr(command, "sleep", pauses.append)
+    scripted.answers = [STATUS, PLAN, *BEGUN, look(500), look(3, oldest=40), look(None)]
+    shown = run("rollup", "quakes", "--name", "hours", *SPAN, input="y\n")
     opened = {"stream": "quakes-hours", "from": FIRST, "to": LAST, "hours": 24, "rebuild": True}
-    # What the first call computed is sealed now. The other calls leave it out, so that it is not marked and computed anew.
-    rest = WANTED | {"to": "2026-01-20T00:00:00.000000Z"}
-    calls = [("refresher", {"rebuild": asked}) for asked in (WANTED, rest, rest)]
-    assert scripted.asked[1:] == [PLANNED, ("lifecycle", {"backfill": opened}), *calls]
-    assert "quakes-hours: 744 buckets computed; 3 will be computed anew by the next runs" in shown.output
-    assert shown.exit_code == 0
+    status = ("refresher", {"status": "quakes"})
+    begun = [("lifecycle", {"backfill": opened}), ("refresher", {"rebuild": WANTED})]
+    assert scripted.asked == [status, PLANNED, *begun, status, status, status]
+    assert "quakes-hours: 744 buckets to compute, 3 to compute anew" in shown.output
+    assert "quakes-hours: all buckets are computed" in shown.output
+    assert (shown.exit_code, pauses) == (0, [5.0, 5.0])
+
+
+def test_a_rebuild_that_is_not_wanted_changes_nothing(scripted: Functions) -> None:
+    scripted.answers = [STATUS, PLAN]
+    shown = run("rollup", "quakes", "--name", "hours", *SPAN, input="n\n")
+    assert (shown.exit_code, scripted.asked[1:]) == (1, [PLANNED])
+
+
+def test_a_rebuild_that_is_under_way_is_joined_without_a_question(scripted: Functions) -> None:
+    rebuild = look(500)["rollups"][0]["rebuild"]
+    scripted.answers = [STATUS, PLAN | {"rebuild": rebuild}, look(7), look(None)]
+    shown = run("rollup", "quakes", "--name", "hours", *SPAN)
+    assert [task for task, _ in scripted.asked] == ["refresher"] * 4
+    said = f"quakes-hours: the rebuild from {FIRST} to {LAST} is under way: 500 of 747 buckets are left"
+    assert (shown.exit_code, said in shown.output) == (0, True)
+
+
+def test_a_rebuild_need_not_be_waited_for(scripted: Functions) -> None:
+    scripted.answers = [STATUS, PLAN, *BEGUN]
+    shown = run("rollup", "quakes", "--name", "hours", *SPAN, "--yes", "--no-wait")
+    assert (shown.exit_code, scripted.answers) == (0, [])
+    assert "The rebuild goes on without this command" in shown.output
+
+
+def test_an_interrupted_command_leaves_the_rebuild_going_on(
+    scripted: Functions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(_: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(command, "sleep", interrupt)
+    scripted.answers = [STATUS, PLAN, *BEGUN, look(500)]
+    shown = run("rollup", "quakes", "--name", "hours", *SPAN, "--yes")
+    assert (shown.exit_code, "The rebuild goes on without this command" in shown.output) == (1, True)
+
+
+def test_a_rebuild_is_cancelled(scripted: Functions) -> None:
+    scripted.answers = [STATUS, {"rebuild": look(500)["rollups"][0]["rebuild"]}, {"rebuild": None}]
+    shown = run("rollup", "quakes", "--cancel")
+    named = {"stream": "quakes", "rollup": "hours"}
+    assert scripted.asked[1:] == [("refresher", {"cancel": one}) for one in (named, named | {"rollup": "days"})]
+    assert "quakes-hours: its rebuild ends; 500 buckets are left" in shown.output
+    assert "quakes-days: no rebuild is under way" in shown.output
+    scripted.answers = [STATUS, {"rebuild": None}]
+    shown = run("rollup", "quakes", "--cancel", "--name", "hours", "--json")
+    assert json.loads(shown.stdout) == [{"rollup": "quakes-hours", "rebuild": None}]
 
 
 @pytest.mark.parametrize(
@@ -132,8 +187,8 @@ def test_a_rebuild_opens_tables_and_calls_the_refresher_until_nothing_is_left(sc
 )
 def test_a_range_may_end_now(scripted: Functions, stage: Any, start: str, end: str, sent: tuple[str, str]) -> None:
     stage.clock.sleep(37)
-    scripted.answers = [STATUS, PLAN, {"healthy": True}, step(500), step(0)]
-    shown = run("rollup", "quakes", "--name", "hours", "--rebuild", f"--from={start}", f"--to={end}")
+    scripted.answers = [STATUS, PLAN, *BEGUN, look(None)]
+    shown = run("rollup", "quakes", "--name", "hours", "--yes", "--rebuild", f"--from={start}", f"--to={end}")
     assert shown.exit_code == 0, shown.output
     span = dict(zip(("from", "to"), sent, strict=True))
     assert scripted.asked[2][1]["backfill"].items() >= span.items()
@@ -162,10 +217,18 @@ def test_an_edge_that_is_no_past_time_is_refused_with_the_reason(
     assert (shown.exit_code, said in shown.output, scripted.asked) == (64, True, []), shown.output
 
 
-def test_a_rebuild_that_cannot_go_on_says_why_and_ends_with_1(scripted: Functions) -> None:
-    scripted.answers = [STATUS, PLAN, {"healthy": True}, step(500, 244, "quakes 2026-01-05 is gone")]
-    shown = run("rollup", "quakes", "--name", "hours", *SPAN)
-    assert (shown.exit_code, "quakes-hours: quakes 2026-01-05 is gone" in shown.output) == (1, True)
+def test_a_rebuild_that_cannot_go_on_says_why_and_ends_with_1(
+    scripted: Functions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Workers try again once a minute: the command waits for three minutes without a change."""
+    pauses: list[float] = []
+    monkeypatch.setattr(command, "sleep", pauses.append)
+    gone = "quakes 2026-01-05 is gone"
+    looks = [look(500, gone), look(400), *(look(400, gone, running=n % 2) for n in range(37)), look(None)]
+    scripted.answers = [STATUS, PLAN, *BEGUN, *looks]
+    shown = run("rollup", "quakes", "--name", "hours", *SPAN, "--yes")
+    assert (shown.exit_code, f"quakes-hours: {gone}" in shown.output) == (1, True)
+    assert (sum(pauses), len(scripted.answers)) == (185, 2)
 
 
 def test_a_rebuild_that_cannot_run_yet_opens_no_table(scripted: Functions) -> None:
@@ -174,21 +237,6 @@ def test_a_rebuild_that_cannot_run_yet_opens_no_table(scripted: Functions) -> No
     shown = run("rollup", "quakes", "--name", "hours", *SPAN)
     assert (shown.exit_code, f"quakes-hours: {problem}" in shown.output) == (1, True)
     assert scripted.asked[1:] == [PLANNED]
-
-
-def test_a_rebuild_does_not_wait_for_ever_for_the_refresher(scripted: Functions) -> None:
-    scripted.answers = [STATUS, PLAN, {"healthy": True}, *(60 * [step(None)])]
-    shown = run("rollup", "quakes", "--name", "hours", *SPAN)
-    assert (shown.exit_code, "the refresher is always running; try again later" in shown.output) == (1, True)
-
-
-def test_a_rebuild_waits_ten_minutes_for_the_refresher(scripted: Functions, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A run takes five minutes, and its lease half a minute more."""
-    pauses: list[float] = []
-    monkeypatch.setattr(command, "sleep", pauses.append)
-    scripted.answers = [STATUS, PLAN, {"healthy": True}, *(59 * [step(None)]), step(0, 7)]
-    shown = run("rollup", "quakes", "--name", "hours", *SPAN)
-    assert (shown.exit_code, sum(pauses)) == (0, 590)
 
 
 def test_a_dry_run_computes_nothing(scripted: Functions) -> None:
@@ -226,37 +274,20 @@ def test_a_workload_is_of_a_stream_that_takes_events() -> None:
         choose_stream(config, "s-h")
 
 
-def test_a_rebuild_that_makes_progress_may_wait_often(scripted: Functions) -> None:
-    """A long rebuild meets the scheduled runs of the refresher many times."""
-    scripted.answers = [
-        STATUS,
-        PLAN,
-        {"healthy": True},
-        *(40 * [step(None)]),
-        step(5, 5),
-        *(40 * [step(None)]),
-        step(0, 5),
-    ]
-    shown = run("rollup", "quakes", "--name", "hours", *SPAN)
-    assert (shown.exit_code, "quakes-hours: 10 buckets computed" in shown.output) == (0, True)
-
-
 def test_all_rollups_are_rebuilt_and_one_that_cannot_go_on_is_a_failure(scripted: Functions) -> None:
-    steps = [step(7, 4, marked=1), step(0, 3, marked=1)]
-    scripted.answers = [STATUS, PLAN, {"healthy": True}, *steps, PLAN, {"healthy": True}, step(3, 1, "it is gone")]
+    gone = "it is gone"
+    scripted.answers = [STATUS, PLAN, PLAN | {"problem": gone}, *BEGUN, look(4), look(None)]
     result = run("rollup", "quakes", *SPAN, "--json")
-    end = "2026-01-20T00:00:00.000000Z"
-    assert (result.exit_code, json.loads(result.stdout)) == (
-        1,
-        [
-            {"rollup": "quakes-hours", "reached": end, "buckets": 7, "left": 0, "marked": 2, "problem": None},
-            {"rollup": "quakes-days", "reached": end, "buckets": 1, "left": 3, "marked": 0, "problem": "it is gone"},
-        ],
-    )
+    answers = [{"rollup": "quakes-hours", **PLAN}, {"rollup": "quakes-days", **PLAN, "problem": gone}]
+    assert (result.exit_code, json.loads(result.stdout)) == (1, answers)
+    # Nothing is to be computed.
+    nothing = PLAN | {"buckets": 0, "marked": 0}
+    scripted.answers = [STATUS, nothing, nothing]
+    assert run("rollup", "quakes", *SPAN).exit_code == 0
 
 
 def test_a_dry_run_as_json_has_the_plan_and_a_problem_is_a_failure(scripted: Functions) -> None:
-    plan = {"buckets": 744, "marked": 3, "problem": "the archive is gone"}
+    plan = PLAN | {"problem": "the archive is gone"}
     scripted.answers = [STATUS, plan]
     words = "rollup", "quakes", "--name", "days", *SPAN, "--dry-run"
     shown = run(*words)

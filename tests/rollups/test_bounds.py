@@ -8,10 +8,9 @@ from msgspec.structs import replace
 
 from aws.sketches import DDSketches
 from tests.worlds.cells import add_event
-from tests.worlds.rolled import HOURS, LENGTH, MINUTES, START, begin_rollups, reading
+from tests.worlds.rolled import HOURS, MINUTES, START, begin_rollups, reading
 from tidetable.catalog import State
 from tidetable.config import parse
-from tidetable.errors import Outage, StoreUnavailable, TableThrottled
 from tidetable.events import Event
 from tidetable.periods import Kind
 from tidetable.ports import Mark
@@ -28,7 +27,6 @@ from tidetable.rollup_model.bounds import (
 from tidetable.rollup_model.cells import Bucket, is_removed, parse_cell
 from tidetable.rollup_model.cover import find_readable_spans
 from tidetable.rollup_model.definition import make_definition
-from tidetable.rollups import rebuild as rebuilding
 from tidetable.rollups.status import plan_rebuild
 from tidetable.rollups.writing import read_present
 
@@ -89,39 +87,6 @@ def test_an_archived_period_is_readable_though_its_table_is_gone() -> None:
     world.move_to_archive("s", START)
     archived = replace(world.entry("s", START), state=State.DELETED)
     assert find_readable_spans([archived]) == [(gone.period.start, gone.period.end)]
-
-
-@pytest.mark.parametrize("error", [StoreUnavailable(Outage.NO_ANSWER, "later"), TableThrottled("t")])
-def test_a_rebuild_that_is_refused_says_how_far_it_came(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
-    world = begin_rollups()
-
-    def refuse(*_: Any) -> None:
-        raise error
-
-    monkeypatch.setattr(rebuilding, "compute_bucket", refuse)
-    definition = world.definitions["s"][0]
-    progress = rebuilding.rebuild_rollup(
-        definition, START - HOUR, START, world.definitions["s"], world.services(), "me", LENGTH
-    )
-    assert progress is not None
-    assert (progress.buckets, progress.problem) == (0, str(error))
-    assert progress.left > 0
-
-
-def test_a_rebuild_marks_every_sealed_bucket_of_a_long_range() -> None:
-    """Marks are put a hundred at a time."""
-    world = begin_rollups((MINUTES,))
-    for hour in range(1, 21):
-        world.write(reading(hour * 60 + 30, 1))
-        world.sleep(3_600)
-        world.refresh()
-    definition = world.definitions["s"][0]
-    progress = rebuilding.rebuild_rollup(
-        definition, START + HOUR, START + 19 * HOUR, [definition], world.services(), "me", LENGTH
-    )
-    assert progress is not None
-    assert progress.marked == 108
-    assert len(world.rollups.read_state("s").marks) == 108
 
 
 def test_an_older_definition_has_the_buckets_and_statistics_of_its_edge() -> None:

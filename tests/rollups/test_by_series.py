@@ -10,14 +10,14 @@ from msgspec.structs import replace
 
 from tests.worlds.entries import change_entry
 from tests.worlds.noted import BY_DAY, CountedStore, begin_noting, make_noting_world
-from tests.worlds.rolled import BY_SERIES, LENGTH, MINUTES, PLAIN, START, World, reading
+from tests.worlds.rebuilt import rebuild
+from tests.worlds.rolled import BY_SERIES, MINUTES, PLAIN, START, World, reading
 from tidetable.catalog import SeenTable, State
 from tidetable.config import TableClass
 from tidetable.errors import Outage, StoreUnavailable
 from tidetable.ports import Edge, Noting, RangeRead
 from tidetable.problems import ProblemError
 from tidetable.rollup_model.bounds import NOTE_KEPT, to_millis
-from tidetable.rollups.rebuild import rebuild_rollup
 from tidetable.rollups.series_index_upkeep import sweep_notes
 from tidetable.times import to_text
 
@@ -172,9 +172,7 @@ def test_a_rebuild_reads_past_buckets_by_noted_series() -> None:
     world.sleep(3_000)
     world.refresh()
     world.sleep(300)
-    progress = rebuild_rollup(BY_DAY, START, START + HOUR, [BY_DAY], world.services(), "me", LENGTH)
-    assert progress is not None
-    assert (progress.reached, progress.buckets, progress.problem) == (START, 1, None)
+    rebuild(world, BY_DAY, START, START + HOUR)
     assert world.check([ALL]) == 1
 
 

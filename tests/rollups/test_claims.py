@@ -59,7 +59,7 @@ def test_a_run_leaves_a_stream_to_the_run_that_has_claimed_it_and_does_the_other
     assert sealed_until(world, "s") == "01:20"
 
 
-def test_a_stream_without_due_work_costs_one_request_and_a_stage_four_more(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stream_without_due_work_costs_one_request_and_a_stage_five_more(monkeypatch: pytest.MonkeyPatch) -> None:
     world = begin_rollups()
     for name in ("t", "u"):
         add_stream(world, name)
@@ -67,14 +67,14 @@ def test_a_stream_without_due_work_costs_one_request_and_a_stage_four_more(monke
     world.sleep(60)
     calls: list[int] = []
     report = refresh(world, "idle", lambda: calls.append(1))
-    # Each request strikes before and after: the lease of former versions, the pauses, the records of streams and of
-    # parts, and the state of each stream.
-    assert (len(calls), report.sealed, report.finished) == (2 * (4 + 3), 0, True)
+    # Each request strikes before and after: the lease of former versions, the pauses, the records of streams, of
+    # parts and of rebuilds, and the state of each stream.
+    assert (len(calls), report.sealed, report.finished) == (2 * (5 + 3), 0, True)
     claims = {name: record.generation for (_, name), record in world.work.records.items()}
     assert claims == {"s": 2, "t": 1, "u": 1}
 
 
-def test_500_streams_without_due_work_cost_the_scheduler_504_requests() -> None:
+def test_500_streams_without_due_work_cost_the_scheduler_505_requests() -> None:
     """At 5 ms each, these are 2.5 seconds of its minute."""
     world = begin_rollups((MINUTES,))
     for number in range(499):
@@ -85,7 +85,7 @@ def test_500_streams_without_due_work_cost_the_scheduler_504_requests() -> None:
     scheduled = queued.schedule(lambda: calls.append(1))
     assert scheduled is not None
     # Each request strikes before and after, and so does the sending of no message.
-    assert (scheduled[0].due, queued.queue.messages, len(calls)) == (0, [], 2 * (504 + 1))
+    assert (scheduled[0].due, queued.queue.messages, len(calls)) == (0, [], 2 * (505 + 1))
 
 
 def test_a_run_of_a_former_version_and_runs_of_this_version_shut_each_other_out() -> None:

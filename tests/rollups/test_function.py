@@ -17,7 +17,6 @@ from tidetable.config import parse
 from tidetable.errors import BadInvocation, Outage, StoreUnavailable, TidetableError
 from tidetable.ports import Edge
 from tidetable.rollup_model.definition import make_definition
-from tidetable.rollups.rebuild import RebuildProgress
 from tidetable.rollups.run import RefreshReport
 from tidetable.work.claim import Claim, ItemName
 from wiring_upkeep import Upkeep
@@ -112,6 +111,7 @@ def test_a_run_answers_and_measures_its_report(function: Function, monkeypatch: 
     assert function() == {
         "sealed": 1,
         "resealed": 2,
+        "rebuilt": 0,
         "added": 0,
         "gone": 3,
         "blocked": ["a"] * 4,
@@ -204,14 +204,11 @@ def test_the_claims_of_a_run_outlive_its_call_by_35_seconds(function: Function) 
     length = timedelta(seconds=100 + 35)
     assert function()["finished"]
     assert (function.leases, function.claims) == ([length], [("s", "request", length)])
-    function(rebuild=SPAN)
-    assert (function.leases, function.claims) == ([length] * 2, [("s", "request", length)] * 2)
 
 
 def test_a_second_run_leaves_the_first_alone(function: Function) -> None:
     function._acquire("rollups", "another", NOON, HOUR)
     assert function() == {"skipped": "another run refreshes the rollups"}
-    assert function(rebuild=SPAN) == {"reached": None, "buckets": 0, "left": None, "marked": 0, "problem": None}
     assert function.measured == {}
 
 
@@ -228,25 +225,15 @@ def test_a_status_and_a_plan_change_nothing(function: Function) -> None:
     for dry_run in (False, True):
         status = function(status="s", dry_run=dry_run)
         assert (status["stream"], status["rollups"][0]["sealed"]) == ("s", "2026-03-01T10:00:00.000000Z")
-    assert function(rebuild=SPAN, dry_run=True) == {"buckets": 7, "marked": 2, "problem": None}
+    assert function(rebuild=SPAN, dry_run=True) == {"buckets": 7, "marked": 2, "problem": None, "rebuild": None}
     assert (function.leases, list(function.rollups.read_state("s").edges)) == ([], [EDGE])
 
 
-def test_a_rebuild_answers_how_far_it_came(function: Function, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        "handlers.refresher.rebuild_rollup", lambda *_: RebuildProgress(NOON, 1, 2, marked=3, problem="it is blocked")
-    )
-    assert function(rebuild=SPAN) == {
-        "reached": "2026-03-01T12:00:00.000000Z",
-        "buckets": 1,
-        "left": 2,
-        "marked": 3,
-        "problem": "it is blocked",
-    }
-
-
 WRONG: list[tuple[dict[str, Any], str]] = [
-    ({"rebuil": SPAN}, "unknown key 'rebuil': the payload may have dry_run and one of status, rebuild, pause, resume"),
+    (
+        {"rebuil": SPAN},
+        "unknown key 'rebuil': the payload may have dry_run and one of status, rebuild, cancel, pause, resume",
+    ),
     ({"dry_run": True}, "dry_run goes with rebuild"),
     ({"status": "other"}, "'other' is not a stream with rollups; there are: s"),
     ({"status": ["s"]}, "['s'] is not a stream with rollups; there are: s"),

@@ -11,7 +11,8 @@ import pytest
 from msgspec.structs import replace
 
 from tests.worlds.listings import BY_HOUR, ask_listing, at, names_of, parse_listing, roll_up, walk_listing
-from tests.worlds.rolled import HOURS, LENGTH, MINUTES, PACKED, PLAIN, START, STREAM, World, reading
+from tests.worlds.rebuilt import rebuild
+from tests.worlds.rolled import HOURS, MINUTES, PACKED, PLAIN, START, STREAM, World, reading
 from tidetable.config import Stream, parse
 from tidetable.events import Event
 from tidetable.layout import Layout
@@ -19,7 +20,6 @@ from tidetable.problems import ProblemError
 from tidetable.query.listings import explain_listing
 from tidetable.query.listings.listing_parameters import find_place
 from tidetable.query.listings.names import NameCollector, SeenTimes
-from tidetable.rollups.rebuild import rebuild_rollup
 
 EVENTS = (
     reading(65, 1, "a", kind="x"),
@@ -145,7 +145,7 @@ def test_cells_of_an_earlier_definition_are_not_read() -> None:
     world.sleep(3_600)
     world.refresh()
     begin = START + timedelta(minutes=60)
-    rebuild_rollup(changed, begin, begin + timedelta(hours=7), [changed], world.services(), "rebuild", LENGTH)
+    rebuild(world, changed, begin, begin + timedelta(hours=7))
     world.write(reading(65, 1, "a", "i", kind="y"))
     world.sleep(300)
     world.refresh()

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.worlds.listings import BY_HOUR, ask_listing, walk_listing
-from tests.worlds.rolled import LENGTH, MINUTES, PACKED, PLAIN, START, World
+from tests.worlds.rebuilt import order
+from tests.worlds.rolled import MINUTES, PACKED, PLAIN, START, World
 from tidetable.catalog import State
 from tidetable.events import Event
-from tidetable.rollups.rebuild import rebuild_rollup
 from tidetable.times import from_text, to_text
 
 LENGTHS = {
@@ -99,10 +99,8 @@ def act(world: World, sent: Sent, action: tuple[Any, ...]) -> None:  # noqa: C90
         case "define":
             world.definitions["s"] = [drawn, BY_HOUR]
         case "rebuild":
-            begin, definitions = START + timedelta(minutes=20 * drawn), world.definitions["s"]
-            rebuild_rollup(
-                definitions[0], begin, begin + timedelta(hours=2), definitions, world.services(), "rebuild", LENGTH
-            )
+            begin = START + timedelta(minutes=20 * drawn)
+            order(world, world.definitions["s"][0], begin, begin + timedelta(hours=2))
 
 
 def check(world: World, sent: Sent, drawn: tuple[str, tuple[int, int], str, int]) -> set[str]:

@@ -12,13 +12,13 @@ from aws.sketches import DDSketches
 from tests.worlds.cells import add_event
 from tests.worlds.listings import ask_listing, at, names_of, roll_up
 from tests.worlds.noted import BY_DAY, CountedStore, make_noting_world
-from tests.worlds.rolled import HOURS, LENGTH, MINUTES, PACKED, PLAIN, START, World, reading
+from tests.worlds.rebuilt import rebuild
+from tests.worlds.rolled import HOURS, MINUTES, PACKED, PLAIN, START, World, reading
 from tidetable.events import Event
 from tidetable.exact_json import encode_json
 from tidetable.layout import Layout
 from tidetable.rollup_model.cells import Bucket
 from tidetable.rollup_model.group_values import make_group_value, shorten_name
-from tidetable.rollups.rebuild import rebuild_rollup
 from tidetable.values import count_item_bytes
 
 TEXTS = replace(MINUTES, by=("series", "kind", "place.state"))
@@ -82,11 +82,7 @@ def test_late_events_with_long_texts_are_resealed_and_rebuilt() -> None:
     span = {"from": at(60), "to": at(240)}
     assert world.check([{**span, "by": "kind"}, {**span, "by": "series,kind", "step": "20m"}]) == 2
     definition = world.definitions["s"][0]
-    progress = rebuild_rollup(
-        definition, START, START + timedelta(hours=1), [definition], world.services(), "me", LENGTH
-    )
-    assert progress is not None
-    assert progress.problem is None
+    rebuild(world, definition, START, START + timedelta(hours=1))
 
 
 def test_listings_of_cells_and_events_show_the_same_values_and_names() -> None:

@@ -10,7 +10,6 @@ from tests.worlds.rolled import LENGTH, MINUTES, QUERIES, START, World, begin_ro
 from tidetable.ports import Mark, RollupState
 from tidetable.rollups import reseal as resealing
 from tidetable.rollups.bucket import compute_bucket
-from tidetable.rollups.rebuild import rebuild_rollup
 from tidetable.rollups.refresh import refresh_rollups
 from tidetable.rollups.run import RefreshReport
 
@@ -66,17 +65,6 @@ def test_a_marked_bucket_is_computed_if_the_reserve_of_a_request_is_left(seconds
     report = refresh_rollups(world.definitions, replace(world.services(), remaining=lambda: seconds), "run", LENGTH)
     assert report is not None
     assert (report.resealed, report.marks, report.finished) == (resealed, 1 - resealed, bool(resealed))
-
-
-@pytest.mark.parametrize(("seconds", "marked"), [(3.0, 0), (3.001, 4)])
-def test_a_rebuild_marks_nothing_in_the_reserve_of_a_request(seconds: float, marked: int) -> None:
-    world = begin_rollups((MINUTES,))
-    world.refresh()
-    world.rollups.marks.clear()
-    begin, services = START + timedelta(minutes=30), replace(world.services(), remaining=lambda: seconds)
-    progress = rebuild_rollup(MINUTES, begin, START + timedelta(hours=2), [MINUTES], services, "rebuild", LENGTH)
-    assert progress is not None
-    assert (progress.marked, progress.left, len(world.rollups.marks)) == (marked, 4 - marked, marked)
 
 
 class CountedMark(Mark):

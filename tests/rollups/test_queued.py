@@ -183,8 +183,8 @@ def test_a_scheduler_may_be_killed_at_any_request(short: None) -> None:
     def run(queued: Queued, strike: Callable[[], None]) -> None:
         queued.schedule(strike)
 
-    # The lease, pauses, streams, parts, a state, one sending and a note for each of three messages.
-    assert stop_at_every_request(begin, run) == 2 * (5 + 1 + 3)
+    # The lease, pauses, streams, parts, rebuilds, a state, one sending and a note for each of three messages.
+    assert stop_at_every_request(begin, run) == 2 * (6 + 1 + 3)
 
 
 def test_a_worker_may_be_killed_at_any_request(short: None) -> None:

@@ -7,6 +7,7 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
+from tests.worlds.rebuilt import rebuild
 from tests.worlds.rolled import (
     HOURS,
     LENGTH,
@@ -23,7 +24,6 @@ from tests.worlds.rolled import (
 from tidetable.catalog import ArchiveFacts, State
 from tidetable.layout import Key, Layout, Packing
 from tidetable.ports import Blob
-from tidetable.rollups.rebuild import rebuild_rollup
 from tidetable.rollups.refresh import refresh_rollups
 from tidetable.rollups.run import RefreshReport
 
@@ -240,14 +240,12 @@ def test_cells_of_an_archived_period_answer_and_are_what_coarser_ones_are_made_o
     assert {scan.entry.stream for scan in page.sources} == {"s-m"}
     assert [(row["group"]["series"], row["count"]) for row in page.rows] == [("a", 1), ("b", 1)]
     # A rollup of hours is added, and rebuilt: the events are gone, and their ten minutes are in the archive.
-    definitions = world.definitions["s"] = [MINUTES, HOURS]
+    world.definitions["s"] = [MINUTES, HOURS]
     run(world)
     world.sleep(2 * 3_600)
     run(world)
     begin = START + timedelta(hours=1)
-    progress = rebuild_rollup(HOURS, begin, begin, definitions, world.services(), "rebuild", LENGTH)
-    assert progress is not None
-    assert (progress.problem, progress.left) == (None, 0)
+    rebuild(world, HOURS, begin, begin)
     page = world.ask(step="1h", stat="sum", field="mag", **span)
     assert {scan.entry.stream for scan in page.sources} == {"s-h"}
     assert [row["sum"] for row in page.rows] == [3]

@@ -7,9 +7,9 @@ import pytest
 from msgspec.structs import replace
 
 from tests.worlds.entries import change_entry
+from tests.worlds.rebuilt import rebuild
 from tests.worlds.rolled import (
     HOURS,
-    LENGTH,
     MINUTES,
     QUERIES,
     SERIES,
@@ -28,7 +28,6 @@ from tidetable.ports.rollups import Mark
 from tidetable.rollup_model.bounds import to_millis
 from tidetable.rollups import reseal as resealing
 from tidetable.rollups.due import measure_lag
-from tidetable.rollups.rebuild import rebuild_rollup
 from tidetable.rollups.services import BucketBlocked
 
 HOUR, MINUTE, SECOND = timedelta(hours=1), timedelta(minutes=1), timedelta(seconds=1)
@@ -137,9 +136,8 @@ def test_a_rollup_of_longer_buckets_is_rebuilt_from_the_events_and_not_from_its_
     world.refresh()
     # No mark says that the older cells lack it.
     world.put(world.entry("s", START), [reading(63, 5, kind="x")], 1)
-    progress = rebuild_rollup(longer, START + HOUR, START + 2 * HOUR, [longer], world.services(), "me", LENGTH)
-    assert progress is not None
-    assert (progress.reached, progress.problem) == (START + HOUR, None)
+    rebuild(world, longer, START + HOUR, START + 2 * HOUR)
+    assert show_edges(world, "m")[-1] == "01:00-04:00"
     assert world.check(QUERIES) > 0
 
 
@@ -170,9 +168,8 @@ def test_a_mark_whose_bucket_could_not_be_computed_stands_for_the_rest_of_the_ru
 def test_a_rebuild_begins_with_the_bucket_that_holds_its_first_instant() -> None:
     world = begin_rollups((MINUTES,))
     world.refresh()
-    progress = rebuild_rollup(MINUTES, START + MINUTE, START + HOUR, [MINUTES], world.services(), "me", LENGTH)
-    assert progress is not None
-    assert (progress.reached, progress.buckets, progress.left) == (START, 1, 0)
+    rebuild(world, MINUTES, START + MINUTE, START + HOUR)
+    assert show_edges(world, "m") == ["00:00-01:10"]
 
 
 def test_marks_and_lag_are_those_of_all_streams() -> None:

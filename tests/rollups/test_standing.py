@@ -76,7 +76,7 @@ def test_what_is_finished_or_has_nothing_to_do_is_not_listed() -> None:
     for kind in KINDS:
         claim = work.claim(kind, "s", "a", NOON, NOON + MINUTE)
         assert claim
-        work.release(claim, "memo", done=kind == "part")
+        work.release(claim, "memo", done=KINDS[kind].added)
     assert list_standings(work, NOON) == []
 
 

@@ -21,8 +21,9 @@ WORKERS = 4
 class Queued:
     """A world, its queue, and the reports of its workers."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, workers: int = WORKERS) -> None:
         self.world = world
+        self.workers = workers
         self.queue = FakeWorkQueue()
         self.reports: list[RefreshReport | None] = []
         self._numbers = count()
@@ -31,7 +32,7 @@ class Queued:
         """Let the scheduler run once."""
         services = begin_run(self.world, strike)
         queue: Any = Struck(self.queue, strike)
-        return schedule_rollups(self.world.definitions, services, queue, WORKERS, LENGTH)
+        return schedule_rollups(self.world.definitions, services, queue, self.workers, LENGTH)
 
     def work_on(self, name: ItemName, strike: Callable[[], None] = lambda: None) -> None:
         """Let a worker have a message."""

@@ -25,7 +25,6 @@ from tidetable.ports import Guarded, Mark, Put, RollupState, Transacted
 from tidetable.query.model import RESERVE
 from tidetable.rollup_model.cells import MAX_TEXTS, Bucket, is_removed, parse_cell, parse_names
 from tidetable.rollup_model.cover import DefinitionVersion, list_versions
-from tidetable.rollups.bucket_parts import meets_part
 from tidetable.rollups.run import RefreshRun
 from tidetable.rollups.services import BucketBlocked, BucketOver, Services, Unfinished
 from tidetable.rollups.writing import find_table, make_cell_puts, read_present
@@ -53,7 +52,7 @@ def add_new_events(run: RefreshRun, state: RollupState) -> None:
             return
         waiting = [mark for mark in marks if not mark.is_added]
         is_marked = any(mark.meets(start, end) for mark in state.marks if not mark.event)
-        is_read = is_marked or any(meets_part(mark, run.bucket_parts) for mark in marks) or len(waiting) > MOST_ADDED
+        is_read = is_marked or any(map(run.is_being_read, marks)) or len(waiting) > MOST_ADDED
         if waiting and (is_read or not _add_to_cells(waiting, run, state)):
             _replace_marks(waiting, run.source, run.services)
         else:

@@ -1,84 +1,192 @@
-"""Rebuild a rollup: extend its present definition to earlier buckets, and mark sealed buckets, so that they are
-computed anew.
+"""A rebuild of a rollup: an order for a range of its buckets, and pieces of this range, which several runs compute.
+
+An order and its pieces are work items. The run that has the stream cuts a limited number of pieces off the end of the
+order's range, and counts them when they are finished (``rebuild_turn``). Any run computes a piece (``rebuild_piece``).
+Buckets before the rollup's beginning count when the beginning moves back over their piece: pieces are counted from the
+beginning backwards, without a hole. Sealed buckets are marked when their piece is cut, so they are read from the events
+until it is counted.
+
+An event may come into a bucket that a piece has read already. So no mark rests while its bucket is in a piece: the bucket
+is computed anew after the piece was counted, and all runs see its mark until then.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
 
-from tidetable.errors import StoreUnavailable, TableThrottled
-from tidetable.ports.rollups import RollupState
-from tidetable.query.model import RESERVE
-from tidetable.rollup_model.bounds import REBUILT, SEALED_AFTER, can_seal, to_millis
-from tidetable.rollup_model.cover import DefinitionVersion, find_present, list_versions
+import msgspec
+
+from tidetable.ports.rollups import Mark, RollupState, Span
+from tidetable.rollup_model.bounds import REBUILT, SEALED_AFTER, can_rest, can_seal, to_millis
+from tidetable.rollup_model.cover import DefinitionVersion, find_present, join_spans, list_versions
 from tidetable.rollup_model.definition import Definition
-from tidetable.rollups.bucket import compute_bucket
-from tidetable.rollups.claims import hold_sealing, shut_out_former
-from tidetable.rollups.run import RefreshReport, RefreshRun
-from tidetable.rollups.services import BucketBlocked, Services, Unfinished
+from tidetable.rollups.services import Services
 from tidetable.times import to_text
+from tidetable.work.claim import WorkItem
 
-# The number of marks that are written in one call.
-_MARKS = 100
+# The kind of work.
+REBUILD = "rebuild"
+# So many pieces of an order are cut at most before some of them are counted.
+PIECES_AT_ONCE = 100
 NOT_BEGUN = "the rollup has not begun: wait for the refresher's next run"
 
 
-@dataclass(frozen=True, slots=True)
-class RebuildProgress:
-    """The progress of a rebuild: the buckets from ``reached`` on need no more work.
+class Order(msgspec.Struct, frozen=True):
+    """What the record of an order says: the definition, the buckets ``[start, end)``, and when it was made.
 
-    This run computed ``buckets`` buckets. ``left`` buckets must still be computed or marked. The refresher computes
-    ``marked`` sealed buckets anew in its next runs. ``problem`` says why the rebuild cannot go on. If there is no
-    problem and buckets are left, call ``rebuild_rollup`` again, with ``reached`` as its end.
+    The buckets from ``cut`` on have been cut into pieces.
     """
 
+    definition: str
+    start: datetime
+    end: datetime
+    cut: datetime
+    made: int
+
+
+class PieceMemo(msgspec.Struct, frozen=True):
+    """What the record of a piece says: the order's ``made``, the buckets ``[start, end)``, and when it was cut.
+
+    The buckets from ``reached`` on are computed. ``marked`` says that the buckets are sealed, and marked at ``cut_at``.
+    """
+
+    made: int
+    definition: str
+    start: datetime
+    end: datetime
     reached: datetime
-    buckets: int
-    left: int
-    marked: int = 0
-    problem: str | None = None
+    cut_at: int
+    marked: bool
 
 
-def rebuild_rollup(
-    definition: Definition,
-    start: datetime,
-    end: datetime,
-    definitions: Sequence[Definition],
-    services: Services,
-    owner: str,
-    length: timedelta,
-) -> RebuildProgress | None:
-    """Seal the buckets of ``[start, end)`` under a rollup's present definition.
+class Piece(NamedTuple):
+    """A piece of a rebuild, as its record says."""
 
-    Returns None while another run works on the stream's rollups.
+    item: WorkItem
+    memo: PieceMemo
+    source: str
+    rollup: str
 
-    Buckets before the rollup's beginning are computed here, the newest first. The beginning moves to a bucket after the
-    bucket is computed, so a rebuild can stop anywhere and be called again. All buckets from ``start`` to the beginning
-    are computed, also if ``end`` is earlier, because a rollup must not have holes. Buckets that are sealed already are
-    marked, the newest first: they are read from the events until the refresher has computed them anew. ``definitions``
-    are the stream's rollups.
+    def is_ready(self, now: datetime) -> bool:
+        """True if it can be computed: queries that read the state before its buckets were marked have ended."""
+        mark = Mark(self.memo.start, self.memo.cut_at, REBUILT)
+        return not self.item.done and (not self.memo.marked or can_rest(mark, now))
+
+    def meets(self, start: datetime, end: datetime) -> bool:
+        """True if it has a bucket that overlaps ``[start, end)``."""
+        return self.memo.start < end and start < self.memo.end
+
+
+class Rebuild(NamedTuple):
+    """The rebuild of a rollup: its order, its pieces, the newest first, and the pieces whose order is gone.
+
+    The lists change with the records.
     """
-    if not shut_out_former(services, length):
-        return None
-    with hold_sealing(services, definition.source, owner, length) as free:
-        if not free:
+
+    source: str
+    rollup: str
+    order: Order | None
+    pieces: list[Piece]
+    orphans: list[Piece]
+
+    def list_ready(self, now: datetime) -> list[Piece]:
+        """List the pieces that can be computed or are being computed, the newest first.
+
+        If a piece before the rollup's beginning cannot be computed, the pieces before it cannot count.
+        """
+        ready = list[Piece]()
+        for piece in self.pieces:
+            if piece.is_ready(now):
+                ready.append(piece)
+                if piece.item.problem and not piece.memo.marked:
+                    break
+        return ready
+
+    def count_left(self, definition: Definition) -> int:
+        """Count the buckets that are not computed yet."""
+        left = [piece.memo.reached - piece.memo.start for piece in self.pieces]
+        if self.order is not None:
+            left.append(self.order.cut - self.order.start)
+        return sum(length // definition.every for length in left)
+
+    def find_end_of_left(self) -> datetime | None:
+        """Find the end of the last bucket that does not count yet; None if all buckets count or one cannot be computed."""
+        if any(piece.item.problem for piece in self.pieces):
             return None
-        state = services.rollups.read_at_once(definition.source)
-        newest = find_present(definition, state)
-        problem = find_obstacle(definition, state, services.clock.now())
-        if newest is None or problem is not None:
-            return RebuildProgress(end if newest is None else newest.start, 0, 1, problem=problem)
-        first = definition.floor(start)
-        sealed = _list_sealed(newest, first, end)
-        marked, failure = _mark_buckets(definition.source, sealed, services)
-        if marked < len(sealed):
-            reached = sealed[marked - 1] if marked else min(end, newest.end)
-            left = len(sealed) - marked + max((newest.start - first) // definition.every, 0)
-            return RebuildProgress(reached, 0, left, marked, failure)
-        run = RefreshRun(definition.source, definitions, services, RefreshReport(), services.remaining)
-        return _extend_back(newest, first, run, state, marked)
+        ends = [piece.memo.end for piece in self.pieces]
+        if self.order is not None and self.order.start < self.order.cut:
+            ends.append(self.order.cut)
+        return max(ends, default=None)
+
+
+def list_rebuilds(services: Services, source: str = "") -> list[Rebuild]:
+    """List the rebuilds of all streams, or of one stream."""
+    items = services.work.list_items(REBUILD, f"{source}#" if source else "")
+    orders = dict[tuple[str, str], Order]()
+    pieces = dict[tuple[str, str], list[Piece]]()
+    for item in items:
+        stream, rollup, *of_piece = item.name.split("#")
+        of_rollup = pieces.setdefault((stream, rollup), [])
+        if of_piece:
+            of_rollup.append(Piece(item, msgspec.json.decode(item.memo, type=PieceMemo), stream, rollup))
+        else:
+            orders[stream, rollup] = msgspec.json.decode(item.memo, type=Order)
+    rebuilds = []
+    for (stream, rollup), some in pieces.items():
+        order = orders.get((stream, rollup))
+        some.sort(key=lambda piece: piece.memo.start, reverse=True)
+        own = [piece for piece in some if order is not None and piece.memo.made == order.made]
+        if order is not None and own:
+            # The run that cut the last pieces may have been stopped before it noted this.
+            order = msgspec.structs.replace(order, cut=min(order.cut, own[-1].memo.start))
+        rebuilds.append(Rebuild(stream, rollup, order, own, [piece for piece in some if piece not in own]))
+    return rebuilds
+
+
+def find_rebuild(definition: Definition, rebuilds: Iterable[Rebuild]) -> Rebuild | None:
+    """Find the rebuild of a rollup."""
+    names = definition.source, definition.name
+    return next((rebuild for rebuild in rebuilds if (rebuild.source, rebuild.rollup) == names), None)
+
+
+def list_spans(rebuilds: Iterable[Rebuild]) -> list[Span]:
+    """List the spans of all pieces. A mark in one of them does not rest."""
+    pieces = [piece for rebuild in rebuilds for piece in [*rebuild.pieces, *rebuild.orphans]]
+    return join_spans((piece.memo.start, piece.memo.end) for piece in pieces)
+
+
+def leave_out(state: RollupState, spans: Sequence[Span]) -> RollupState:
+    """Leave out the marks that do not rest because their buckets are in pieces."""
+    if not spans:
+        return state
+    marks = [mark for mark in state.marks if mark.event or not any(mark.meets(*span) for span in spans)]
+    return state._replace(marks=marks)
+
+
+def order_rebuild(version: DefinitionVersion, start: datetime, end: datetime, services: Services) -> bool:
+    """Order the rebuild of the buckets of ``[start, end)``; False if the rollup has an order already.
+
+    All buckets from ``start`` to the rollup's beginning are computed, also if ``end`` is earlier, because a rollup must not
+    have holes.
+    """
+    definition = version.definition
+    first, last = choose_range(version, start, end)
+    order = Order(definition.text, first, last, last, to_millis(services.clock.now()))
+    return services.work.add(REBUILD, f"{definition.source}#{definition.name}", msgspec.json.encode(order).decode())
+
+
+def choose_range(version: DefinitionVersion, start: datetime, end: datetime) -> Span:
+    """Choose the buckets that a rebuild of ``[start, end)`` computes; the range is empty if there are none."""
+    definition = version.definition
+    first = definition.floor(start)
+    return first, max(first, version.start, min(definition.ceil(end), version.end))
+
+
+def cancel_rebuild(definition: Definition, services: Services) -> None:
+    """Remove the order of a rebuild. The run that has the stream then removes the pieces that no run has."""
+    services.work.remove(REBUILD, f"{definition.source}#{definition.name}")
 
 
 def find_obstacle(definition: Definition, state: RollupState, now: datetime) -> str | None:
@@ -94,44 +202,22 @@ def find_obstacle(definition: Definition, state: RollupState, now: datetime) -> 
     return None
 
 
-def _list_sealed(version: DefinitionVersion, first: datetime, end: datetime) -> list[datetime]:
-    """List the sealed buckets of a range, the newest first."""
-    begin, last, every = max(first, version.start), min(end, version.end), version.definition.every
-    count = -((begin - last) // every)
-    return [begin + number * every for number in reversed(range(count))]
+def describe_rebuild(definition: Definition, rebuild: Rebuild | None, now: datetime) -> dict[str, Any] | None:
+    """Describe the progress of a rebuild; None if there is none.
 
-
-def _mark_buckets(stream: str, buckets: Sequence[datetime], services: Services) -> tuple[int, str | None]:
-    """Mark buckets until the time is up; return the number of marked buckets, and the problem of a failure."""
-    now = to_millis(services.clock.now())
-    for number in range(0, len(buckets), _MARKS):
-        if services.remaining() <= RESERVE:
-            return number, None
-        try:
-            services.rollups.put_marks(stream, buckets[number : number + _MARKS], now, REBUILT)
-        except (StoreUnavailable, TableThrottled) as error:
-            return number, str(error)
-    return len(buckets), None
-
-
-def _extend_back(
-    version: DefinitionVersion, start: datetime, run: RefreshRun, state: RollupState, marked: int
-) -> RebuildProgress:
-    """Compute buckets back to ``start``, and move the beginning of the version back with each computed bucket."""
-    definition, edge = version.definition, version.edge
-    count, problem = 0, None
-    while edge.start > start and run.services.remaining() > RESERVE:
-        bucket = edge.start - definition.every
-        try:
-            compute_bucket(version, bucket, run, state)
-        except Unfinished:
-            break
-        except (BucketBlocked, StoreUnavailable, TableThrottled) as error:
-            problem = str(error)
-            break
-        moved = edge._replace(start=bucket)
-        if not run.services.rollups.put_edge(run.source, moved, edge):
-            problem = f"the edge of {definition.stream} was moved by another run"
-            break
-        edge, count = moved, count + 1
-    return RebuildProgress(edge.start, count, max((edge.start - start) // definition.every, 0), marked, problem)
+    ``oldest`` is how many seconds a piece has waited for a worker, ``problem`` says why a piece cannot be computed.
+    """
+    if rebuild is None or rebuild.order is None:
+        return None
+    order, items = rebuild.order, [piece.item for piece in rebuild.pieces]
+    waiting = [now - item.waiting for item in items if item.waiting is not None and not item.done]
+    return {
+        "from": to_text(order.start),
+        "to": to_text(order.end),
+        "buckets": (order.end - order.start) // definition.every,
+        "left": rebuild.count_left(definition),
+        "pieces": len(items),
+        "running": sum(item.is_claimed(now) and not item.done for item in items),
+        "oldest": int(max(waiting).total_seconds()) if waiting else 0,
+        "problem": next((item.problem for item in items if item.problem and not item.done), None),
+    }

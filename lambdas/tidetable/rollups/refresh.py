@@ -18,6 +18,8 @@ from tidetable.rollup_model.definition import Definition
 from tidetable.rollups.bucket_parts import PART, list_parts
 from tidetable.rollups.claims import SEAL, shut_out_former
 from tidetable.rollups.due import has_work, measure_lag, measure_waiting
+from tidetable.rollups.rebuild import REBUILD, Rebuild, leave_out, list_rebuilds, list_spans
+from tidetable.rollups.rebuild_turn import needs_turn
 from tidetable.rollups.run import RefreshReport
 from tidetable.rollups.services import Services
 from tidetable.rollups.worker import RollupWorker, describe_failure
@@ -42,19 +44,31 @@ class RollupStanding:
 def find_due(
     definitions: Mapping[str, Sequence[Definition]], services: Services, pauses: frozenset[Pause]
 ) -> RollupStanding:
-    """Find the items of rollups that are due and do not rest. A stream costs one request, and all streams together two."""
+    """Find the items of rollups that are due and do not rest.
+
+    A stream costs one request, and all streams together three.
+    """
     standing, records = RollupStanding(), {item.name: item for item in services.work.list_items(SEAL)}
     for part in list_parts(services):
         if not (part.item.done or rests(SEAL, part.source, pauses)):
             standing.due.append(DueItem(part.item, part.source, added=True))
+    rebuilds: dict[str, list[Rebuild]] = {}
+    for rebuild in list_rebuilds(services):
+        rebuilds.setdefault(rebuild.source, []).append(rebuild)
+        if not rests(SEAL, rebuild.source, pauses):
+            ready = rebuild.list_ready(services.clock.now())
+            standing.due += [DueItem(piece.item, rebuild.source, added=True) for piece in ready]
     for source, rollups in definitions.items():
         try:
             state = services.rollups.read_at_once(source)
         except Exception as error:
             standing.failed.append(f"{source}: {describe_failure(error)}")
             continue
+        own, now = rebuilds.get(source, []), services.clock.now()
+        state = leave_out(state, list_spans(own))
         _note_standing(standing, rollups, state, services)
-        if has_work(rollups, state, services.clock.now()) and not rests(SEAL, source, pauses):
+        is_due = has_work(rollups, state, now) or any(needs_turn(rebuild, rollups, own, now) for rebuild in own)
+        if is_due and not rests(SEAL, source, pauses):
             standing.due.append(DueItem(records.get(source, WorkItem(SEAL, source)), source))
     return standing
 
@@ -112,6 +126,6 @@ def refresh_rollups(
     if ordered:
         with suppress(StoreUnavailable, TableThrottled):
             standing = find_due(definitions, services, pauses)
-            report.finished &= not any(one.item.kind == PART for one in standing.due)
+            report.finished &= not any(one.item.kind in (PART, REBUILD) for one in standing.due)
     report.marks, report.lag = standing.marks, standing.lag
     return report

@@ -16,7 +16,6 @@ from tidetable.rollup_model.cover import (
     subtract_spans,
 )
 from tidetable.rollups.bucket import compute_bucket
-from tidetable.rollups.bucket_parts import meets_part
 from tidetable.rollups.collect import list_gone
 from tidetable.rollups.run import RefreshRun
 from tidetable.rollups.services import BucketBlocked, Unfinished
@@ -37,7 +36,7 @@ def reseal_buckets(run: RefreshRun) -> bool:
     coarsest = run.definitions[-1]
     groups: dict[datetime, list[Mark]] = {}
     for mark in state.marks:
-        if can_reseal(mark, now) and not meets_part(mark, run.bucket_parts):
+        if can_reseal(mark, now) and not run.is_being_read(mark):
             groups.setdefault(coarsest.floor(mark.bucket), []).append(mark)
     for number, (_, group) in enumerate(sorted(groups.items(), reverse=True)):
         if number and run.share() <= 0:

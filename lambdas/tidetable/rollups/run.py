@@ -8,9 +8,11 @@ from datetime import timedelta
 
 import msgspec
 
+from tidetable.ports.rollups import Mark, Span
 from tidetable.remaining import Remaining
 from tidetable.rollup_model.definition import Definition
-from tidetable.rollups.bucket_parts import BucketPart
+from tidetable.rollups.bucket_parts import BucketPart, meets_part
+from tidetable.rollups.rebuild import Rebuild
 from tidetable.rollups.services import Services
 
 
@@ -18,7 +20,8 @@ from tidetable.rollups.services import Services
 class RefreshReport:
     """The report of a run: the numbers of sealed and resealed buckets, and the reasons why it did not handle others.
 
-    ``added`` counts the late events that were added to cells. ``over`` are the buckets that are not kept: they have too
+    ``rebuilt`` counts the buckets that were computed for rebuilds, ``added`` the late events that were added to cells.
+    ``over`` are the buckets that are not kept: they have too
     many or too long groups. ``marks`` counts the marks that remain, ``gone`` the marks that were cleared because their
     events are deleted for ever. ``lag`` is the longest time for which a bucket could have been sealed already.
     ``finished`` is False if the time was up too early. ``left`` are the streams, and the parts of long buckets, that another
@@ -36,13 +39,15 @@ class RefreshReport:
     finished: bool = True
     added: int = 0
     left: list[str] = field(default_factory=list)
+    rebuilt: int = 0
 
 
 class RefreshRun(msgspec.Struct, frozen=True):
     """The work of one run on the rollups of the stream ``source``.
 
     ``share`` returns the seconds that are left until other streams have a turn. ``bucket_parts`` are the parts of the
-    stream's buckets, and ``sizes`` the events of each rollup's last bucket that was read from events.
+    stream's buckets, ``rebuilds`` the rebuilds of its rollups, and ``rebuilding`` the spans of their pieces. ``sizes`` are the
+    events of each rollup's last bucket that was read from events.
     """
 
     source: str
@@ -51,4 +56,13 @@ class RefreshRun(msgspec.Struct, frozen=True):
     report: RefreshReport
     share: Remaining
     bucket_parts: Sequence[BucketPart] = ()
+    rebuilds: Sequence[Rebuild] = ()
+    rebuilding: Sequence[Span] = ()
     sizes: dict[str, int] = msgspec.field(default_factory=dict)
+
+    def is_being_read(self, mark: Mark) -> bool:
+        """True if a mark is of a bucket that is being read in parts, or that a piece of a rebuild has.
+
+        Its events may have been read before the marked events were written, so the mark stays until the bucket counts.
+        """
+        return meets_part(mark, self.bucket_parts) or any(mark.meets(*span) for span in self.rebuilding)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
+import msgspec
+
 from tidetable.ports.rollups import Edge, RollupState
 from tidetable.query.model import RESERVE
 from tidetable.rollup_model.bounds import DEFINED_AHEAD, can_seal
@@ -22,6 +24,8 @@ from tidetable.rollups.bucket_parts import (
 from tidetable.rollups.collect import MOST_TOGETHER, collect_together, find_end_of_gone
 from tidetable.rollups.due import has_begun, is_due
 from tidetable.rollups.new_events import add_new_events
+from tidetable.rollups.rebuild import list_spans
+from tidetable.rollups.rebuild_turn import advance_rebuilds, is_in_piece
 from tidetable.rollups.reseal import reseal_buckets, sweep_rested
 from tidetable.rollups.run import RefreshRun
 from tidetable.rollups.series_index_upkeep import begin_noting, find_noted_start, sweep_notes
@@ -49,7 +53,11 @@ def seal_stream(run: RefreshRun) -> None:
         _begin_definition(definition, state, services)
     if run.bucket_parts:
         versions = {definition.name: list_versions(definition, state) for definition in run.definitions}
-        remove_parts(find_obsolete(run.bucket_parts, versions), services)
+        obsolete = find_obsolete(run.bucket_parts, versions)
+        remove_parts([part for part in obsolete if not is_in_piece(part, run.rebuilds)], services)
+    if run.rebuilds:
+        state = advance_rebuilds(run, state)
+        run = msgspec.structs.replace(run, rebuilding=list_spans(run.rebuilds))
     add_new_events(run, state)
     is_resealed = reseal_buckets(run)
     for definition in run.definitions:

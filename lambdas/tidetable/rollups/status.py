@@ -10,14 +10,16 @@ from tidetable.ports.rollups import RollupState
 from tidetable.rollup_model.cover import find_present, list_versions
 from tidetable.rollup_model.definition import Definition
 from tidetable.rollups.due import measure_lag, measure_waiting
-from tidetable.rollups.rebuild import find_obstacle
+from tidetable.rollups.rebuild import Rebuild, choose_range, describe_rebuild, find_obstacle
 from tidetable.times import to_text
 
 # At most this many buckets with too many groups are named; the count has all of them.
 _NAMED = 20
 
 
-def describe_rollup(definition: Definition, state: RollupState, now: datetime) -> dict[str, Any]:
+def describe_rollup(
+    definition: Definition, state: RollupState, now: datetime, rebuild: Rebuild | None = None
+) -> dict[str, Any]:
     """Describe a rollup: the time up to which it is sealed, and the buckets that are read from the events."""
     versions = list_versions(definition, state)
     over = [bucket for rollup, bucket in state.over if rollup == definition.name]
@@ -42,6 +44,7 @@ def describe_rollup(definition: Definition, state: RollupState, now: datetime) -
             }
             for version in versions
         ],
+        "rebuild": describe_rebuild(definition, rebuild, now),
     }
 
 
@@ -52,13 +55,9 @@ def plan_rebuild(
 
     ``problem`` says why it would compute none yet.
     """
-    newest, first = find_present(definition, state), definition.floor(start)
-    problem = find_obstacle(definition, state, now)
+    newest, problem = find_present(definition, state), find_obstacle(definition, state, now)
     if newest is None or problem is not None:
         return {"buckets": 0, "marked": 0, "problem": problem}
-    begin, last = max(first, newest.start), min(definition.ceil(end), newest.end)
-    return {
-        "buckets": max((newest.start - first) // definition.every, 0),
-        "marked": max((last - begin) // definition.every, 0),
-        "problem": None,
-    }
+    first, last = choose_range(newest, start, end)
+    before = max((newest.start - first) // definition.every, 0)
+    return {"buckets": before, "marked": (last - first) // definition.every - before, "problem": None}

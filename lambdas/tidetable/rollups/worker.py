@@ -1,4 +1,4 @@
-"""The work on items of rollups: the rollups of a stream, and the parts of its long buckets.
+"""The work on items of rollups: the rollups of a stream, parts of its long buckets, and pieces of rebuilds.
 
 A run claims an item, and may stop after any request. Each step can be repeated: the next run does an unfinished step again.
 """
@@ -18,9 +18,12 @@ from tidetable.remaining import limit_time
 from tidetable.rollup_model.definition import Definition
 from tidetable.rollups.bucket_parts import PART, BucketPart, compute_part, list_parts, read_part, remove_parts
 from tidetable.rollups.claims import SEAL, hold_sealing, shut_out_former
+from tidetable.rollups.rebuild import REBUILD, Piece, PieceMemo, list_rebuilds
+from tidetable.rollups.rebuild_piece import compute_piece
+from tidetable.rollups.rebuild_turn import needs_turn
 from tidetable.rollups.run import RefreshReport, RefreshRun
 from tidetable.rollups.seal import seal_stream
-from tidetable.rollups.services import Divided, Services, ShareUsed, Superseded, Unfinished
+from tidetable.rollups.services import BucketBlocked, Divided, Services, ShareUsed, Superseded, Unfinished
 from tidetable.work.claim import HeldClaim, ItemName, Pause, WorkItem, hold_claim, rests
 from tidetable.work.schedule import WorkQueue
 
@@ -63,7 +66,10 @@ class RollupWorker:
         try:
             if name.kind == PART:
                 return self._work_on_part(name.name)
-            self._seal_stream(source)
+            if name.kind == REBUILD:
+                return self._work_on_piece(name.name)
+            if self._seal_stream(source):
+                return self._find_piece(source)
         except ShareUsed:
             return ItemName(SEAL, source)
         except Divided:
@@ -74,22 +80,26 @@ class RollupWorker:
             self.report.failed.append(f"{source}: {describe_failure(error)}")
         return None
 
-    def _seal_stream(self, source: str) -> None:
+    def _seal_stream(self, source: str) -> bool:
+        """Seal the rollups of a stream; return True if it has rebuilds."""
         services = self._services
-        definitions = sorted(self._definitions.get(source, ()), key=attrgetter("every"))
+        definitions = self._sort_definitions(source)
         share = limit_time(_SHARE, services.clock, services.remaining)
         with hold_sealing(services, source, self._owner, self._length) as held:
             if held is None:
                 self.report.left.append(source)
             if held is None or not definitions:
-                return
-            # Only the run that has the stream adds parts, so none are added from here on.
+                return False
+            # Only the run that has the stream adds parts of its buckets and pieces, so none are added from here on.
             parts, sizes = list_parts(services, source), _SIZES(held.memo or "{}")
+            rebuilds = list_rebuilds(services, source)
+            run = RefreshRun(source, definitions, services, self.report, share, parts, rebuilds, (), sizes)
             try:
                 with _note_problem(held):
-                    seal_stream(RefreshRun(source, definitions, services, self.report, share, parts, sizes))
+                    seal_stream(run)
             finally:
                 held.memo = msgspec.json.encode(sizes, order="sorted").decode()
+        return bool(rebuilds)
 
     def _work_on_part(self, name: str) -> ItemName | None:
         """Compute a part. The stream goes on with another part, or after the last part of a bucket with its sealing."""
@@ -113,6 +123,48 @@ class RollupWorker:
         same = [other for other in siblings if (other.rollup, other.bucket) == (part.rollup, part.bucket)]
         return ItemName(SEAL, part.source) if all(other.item.done for other in same) else self._find_free(siblings)
 
+    def _work_on_piece(self, name: str) -> ItemName | None:
+        """Compute a piece of a rebuild. The stream goes on with counting it, or with another piece."""
+        services = self._services
+        if services.remaining() <= RESERVE:
+            raise Unfinished("the time is up")
+        now = services.clock.now()
+        source, rollup, *_ = name.split("#")
+        definitions = self._sort_definitions(source)
+        definition = next((one for one in definitions if one.name == rollup), None)
+        with hold_claim(services.work, REBUILD, name, self._owner, now, self._length, added=True) as held:
+            if held is None:
+                self.report.left.append(name)
+            if held is None or definition is None:
+                return None
+            piece = Piece(WorkItem(REBUILD, name), msgspec.json.decode(held.memo, type=PieceMemo), source, rollup)
+            if not piece.is_ready(now):
+                return None
+            run = RefreshRun(source, definitions, services, self.report, services.remaining)
+            try:
+                with _note_problem(held):
+                    compute_piece(piece, held, definition, run)
+            except BucketBlocked as error:
+                self.report.blocked.append(f"{definition.stream}: {error}")
+                return None
+        return self._find_piece(source)
+
+    def _find_piece(self, source: str) -> ItemName | None:
+        """Find a piece of a rebuild that no worker has; if the finished ones can be counted, the sealing of the stream."""
+        services = self._services
+        now, rebuilds = services.clock.now(), list_rebuilds(services, source)
+        for rebuild in rebuilds:
+            if needs_turn(rebuild, self._sort_definitions(source), rebuilds, now):
+                return ItemName(SEAL, source)
+        ready = (piece.item for rebuild in rebuilds for piece in rebuild.list_ready(now))
+        return next(
+            (ItemName(REBUILD, item.name) for item in ready if not item.is_claimed(now) and not item.is_sent(now)), None
+        )
+
+    def _sort_definitions(self, source: str) -> list[Definition]:
+        """List the rollups of a stream, the finest first."""
+        return sorted(self._definitions.get(source, ()), key=attrgetter("every"))
+
     def _find_free(self, parts: Sequence[BucketPart]) -> ItemName | None:
         """Find a part that no worker has, and for which no message is under way."""
         now = self._services.clock.now()
@@ -134,7 +186,7 @@ def _note_problem(held: HeldClaim) -> Iterator[None]:
 
 def describe_failure(error: Exception) -> str:
     """Describe why the work on an item failed."""
-    known = isinstance(error, StoreUnavailable | TableThrottled | Superseded)
+    known = isinstance(error, StoreUnavailable | TableThrottled | Superseded | BucketBlocked)
     return str(error) if known else describe_error(error)
 
 

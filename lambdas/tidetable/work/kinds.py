@@ -25,5 +25,6 @@ _ROLLUPS = "bin/tidetable rollup {}"
 KINDS: Mapping[str, WorkKind] = {
     "seal": WorkKind("Light", _ROLLUPS, "seal", "RollupsFailing"),
     "part": WorkKind("Light", _ROLLUPS, "seal", "RollupsFailing", added=True),
+    "rebuild": WorkKind("Light", _ROLLUPS, "seal", "RollupsFailing", added=True),
     "sweep": WorkKind("Files", "bin/tidetable sweep --dry-run", "sweep", "SweepFailing", of_stage=True),
 }

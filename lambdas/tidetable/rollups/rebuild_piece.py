@@ -1,0 +1,57 @@
+"""Compute a piece of a rebuild, the newest bucket first. Its record keeps how far a run came."""
+
+from __future__ import annotations
+
+import msgspec
+
+from tidetable.query.model import RESERVE
+from tidetable.rollup_model.cover import find_present, join_spans, subtract_spans
+from tidetable.rollup_model.definition import Definition
+from tidetable.rollups.bucket import compute_bucket
+from tidetable.rollups.bucket_parts import (
+    MOST_PART,
+    divide_bucket,
+    list_parts,
+    merge_parts,
+    remove_parts,
+)
+from tidetable.rollups.collect import list_gone
+from tidetable.rollups.rebuild import Piece
+from tidetable.rollups.run import RefreshRun
+from tidetable.rollups.services import BucketBlocked, Divided, TooManyEvents, Unfinished
+from tidetable.work.claim import HeldClaim
+
+
+def compute_piece(piece: Piece, held: HeldClaim, definition: Definition, run: RefreshRun) -> None:
+    """Compute the buckets of a piece that are left, and let the claim finish it.
+
+    Raises BucketBlocked if a bucket cannot be computed, Unfinished if the time is up, and Divided if a bucket waits for its
+    parts. A piece of a former definition is left to the run that has the stream.
+    """
+    services, memo = run.services, piece.memo
+    state = services.rollups.read_state(run.source, (memo.start, memo.end))
+    version = find_present(definition, state)
+    if version is None or definition.text != memo.definition:
+        return
+    parts = list_parts(services, run.source)
+    while memo.reached > memo.start:
+        if services.remaining() <= RESERVE:
+            raise Unfinished("the time is up")
+        bucket = memo.reached - definition.every
+        own = [part for part in parts if (part.rollup, part.bucket) == (definition.name, bucket)]
+        collected = merge_parts(version, bucket, services) if own else None
+        try:
+            compute_bucket(version, bucket, run, state, collected, MOST_PART)
+        except TooManyEvents as error:
+            divide_bucket(version, bucket, error.events, services)
+            raise Divided(f"{definition.stream} has {error}") from error
+        except BucketBlocked:
+            # Of events that are deleted for ever, the sealed cells are the only trace.
+            gone = join_spans(list_gone(run.source, bucket, memo.reached, services))
+            if not memo.marked or subtract_spans([(bucket, memo.reached)], gone):
+                raise
+        memo = msgspec.structs.replace(memo, reached=bucket)
+        held.memo = msgspec.json.encode(memo).decode()
+        remove_parts(own, services)
+        run.report.rebuilt += 1
+    held.done = True
