@@ -13,7 +13,8 @@ from tidetable.catalog import State
 from tidetable.layout import Layout, Packing
 from tidetable.ports import Edge
 from tidetable.rollup_model.bounds import to_millis
-from tidetable.rollups import bucket
+from tidetable.rollups import writing
+from tidetable.rollups.collect import collect_bucket
 from tidetable.rollups.rebuild import cancel_rebuild, list_rebuilds
 from tidetable.rollups.status import describe_rollup, plan_rebuild
 from tidetable.times import to_text
@@ -213,7 +214,7 @@ def test_a_rebuild_waits_until_the_first_bucket_of_the_definition_is_sealed() ->
 def test_a_run_whose_time_is_up_keeps_how_far_it_came(monkeypatch: pytest.MonkeyPatch) -> None:
     world = seal_hours(40, 41)
     order(world, MINUTES, START + 30 * HOUR, START + 40 * HOUR)
-    read_present = bucket.read_present
+    read_present = writing.read_present
 
     def read_slowly(*given: Any) -> Any:
         world.sleep(50)
@@ -264,7 +265,7 @@ def test_a_coarser_rollup_waits_for_the_finer_one_and_is_computed_from_its_cells
     for definition in (hours, MINUTES):
         order(world, definition, START, START + 5 * HOUR)
     seen: list[tuple[str, bool]] = []
-    collect = bucket.collect_bucket
+    collect = collect_bucket
 
     def note(definition: Any, segments: Any, *rest: Any) -> Any:
         seen.append((definition.name, all(segment.definition for segment in segments)))
