@@ -149,6 +149,7 @@ bench: develop $(JAR) ## hot paths, suffixes and the bill, each against a named 
 	$(PY) -m bench.doors
 	$(PY) -m bench.packs
 	$(PY) -m bench.sensors
+	$(PY) -m bench.notes
 	$(PY) -m bench.rollups
 	$(PY) -m bench.listings
 	$(PY) -m bench.cold

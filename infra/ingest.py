@@ -17,7 +17,7 @@ from .tables import allow_tables
 
 _EVERY = Duration.minutes(1)
 # Marks of rollups, also in transactions with new late events, and notes of series.
-_STATE = "PutItem", "UpdateItem", "BatchWriteItem"
+_STATE = "Query", "PutItem", "UpdateItem"
 
 
 class Ingest(Construct):

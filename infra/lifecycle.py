@@ -76,8 +76,8 @@ class Lifecycle(Construct):
 
     def _make_restorer(self) -> Function:
         function = Function(self, "Restorer", self._common, "restorer", self._storage.variables)
-        # If rollups find events by series, the restorer writes notes of the series before it writes the events.
-        self._storage.allow_rollups(function, "BatchWriteItem")
+        # If rollups find events by series, the restorer notes the series before it writes the events.
+        self._storage.allow_rollups(function, "Query", "UpdateItem")
         tables = ["CreateTable", "DescribeTable", "TagResource", "ListTagsOfResource"]
         tables += ["BatchWriteItem", "BatchGetItem", "Scan", "Query", "UpdateContinuousBackups"]
         allow_tables(function, self._common, tables)

@@ -49,7 +49,9 @@ class Parser:
         return parsed
 
     def apply_update(self, item: Item) -> dict[str, Wire]:
-        """Apply an update expression to an item. It may have SET of values and sums, REMOVE, and ADD of numbers."""
+        """Apply an update expression to an item. It may have SET of values and sums, REMOVE, and ADD of numbers and sets
+        of texts.
+        """
         new = dict(item)
         while self._tokens:
             clause = self._take_token().upper()
@@ -69,10 +71,7 @@ class Parser:
                 elif clause == "REMOVE":
                     new.pop(name, None)
                 elif clause == "ADD":
-                    amount = self._parse_operand()(item)
-                    new[name] = {
-                        "N": str(Decimal(_read_number(item.get(name, {"N": "0"}))) + Decimal(_read_number(amount)))
-                    }
+                    new[name] = _add(item.get(name), self._parse_operand()(item) or {})
                 else:
                     raise NotImplementedError(clause)
                 if self._peek_token() != ",":
@@ -217,6 +216,17 @@ def _read_number(value: Wire | None) -> str:
     if "N" not in value:
         raise refuse_invalid("An operand in the update expression has an incorrect data type")
     return str(value["N"])
+
+
+def _add(old: Wire | None, new: Wire) -> Wire:
+    """Add a number to a number, or the members of a set of texts to a set."""
+    if "SS" not in new:
+        return {"N": str(Decimal(_read_number(old or {"N": "0"})) + Decimal(_read_number(new)))}
+    if not new["SS"]:
+        raise refuse_invalid("One or more parameter values were invalid: An string set  may not be empty")
+    if old is not None and "SS" not in old:
+        raise refuse_invalid("An operand in the update expression has an incorrect data type")
+    return {"SS": sorted({*(old or {"SS": ()})["SS"], *new["SS"]})}
 
 
 def meets_condition(request: Mapping[str, Any], old: Item | None) -> bool:

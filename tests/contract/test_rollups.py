@@ -24,6 +24,7 @@ from tidetable.ports import (
     EventStore,
     Guarded,
     Mark,
+    NotePage,
     Noting,
     Rollups,
     RollupState,
@@ -333,31 +334,51 @@ def test_a_rollup_is_forgotten_and_nothing_else(rollups: Rollups) -> None:
 
 
 def test_notes_are_read_by_period_in_order_and_are_no_part_of_the_state(rollups: Rollups) -> None:
-    rollups.put_notes("s", "2026-03-01", ["b", "a#1", "ä", "x" * 480], 7)
-    rollups.put_notes("s", "2026-03-01", ["a", "b"], 9)
-    rollups.put_notes("s", "2026-03-02", ["c"], 7)
-    rollups.put_notes("s2", "2026-03-01", ["d"], 7)
+    long = "x" * 480
+    rollups.put_notes("s", "2026-03-01", [NotePage(3, 0, ["b", "a#1"]), NotePage(20, 7, ["ä", long])], 7)
+    rollups.put_notes("s", "2026-03-01", [NotePage(3, 0, ["a", "b"]), NotePage(3, None, ["!"])], 9)
+    rollups.put_notes("s", "2026-03-02", [NotePage(3, 0, ["c"])], 7)
+    rollups.put_notes("s2", "2026-03-01", [NotePage(3, 0, ["d"])], 7)
     rollups.put_notes("s", "2026-03-03", [], 7)
     for consistent in (True, False):
         noted = rollups.read_notes("s", "2026-03-01", consistent=consistent)
-        assert list(noted.series) == ["a", "a#1", "b", "x" * 480, "ä"]
+        assert list(noted.series) == ["!", "a", "a#1", "b", long, "ä"]
         assert noted.units > 0
     assert list(rollups.read_notes("s", "2026-03-03", consistent=True).series) == []
     assert rollups.read_state("s") == NOTHING
 
 
+def test_chains_are_read_from_a_page_on_in_order(rollups: Rollups) -> None:
+    for chain, number, at in ((3, 10, 5), (3, 9, 6), (3, 8, 7), (19, 0, 8), (4, 0, 9)):
+        rollups.put_notes("s", "2026-03-01", [NotePage(chain, number, [f"{chain}.{number}", f"{chain}"])], at)
+    # A series alone on its page is in no chain.
+    rollups.put_notes("s", "2026-03-01", [NotePage(3, None, ["03#000009"]), NotePage(3, None, ["z"])], 9)
+    pages = [
+        page._replace(series=sorted(page.series))
+        for page in rollups.read_chains("s", "2026-03-01", {3: 9, 19: 0, 5: 0})
+    ]
+    assert [page for page in pages if page.chain == 3] == [
+        NotePage(3, 9, ["3", "3.9"], 6),
+        NotePage(3, 10, ["3", "3.10"], 5),
+    ]
+    assert [page for page in pages if page.chain != 3] == [NotePage(19, 0, ["19", "19.0"], 8)]
+
+
 def test_many_notes_are_all_put_and_all_read(rollups: Rollups) -> None:
-    names = [f"device-{number:05d}" for number in range(1_000)]
-    rollups.put_notes("s", "2026-03-01", names, 1_772_366_400_000)
+    names = [f"device-{number:05d}" for number in range(2_000)]
+    pages = [NotePage(number % 64, number // 640, names[number::100]) for number in range(100)]
+    rollups.put_notes("s", "2026-03-01", pages, 1_772_366_400_000)
     assert list(rollups.read_notes("s", "2026-03-01", consistent=True).series) == names
 
 
 def test_notes_are_removed_that_were_put_before_an_instant_so_many_at_a_time(rollups: Rollups) -> None:
-    rollups.put_notes("s", "2026-03-01", ["a", "b", "c", "d"], 7)
-    rollups.put_notes("s", "2026-03-01", ["d"], 8)
-    rollups.put_notes("s", "2026-03-02", ["a"], 7)
-    counts = [rollups.clear_notes("s", "2026-03-01", 8, 2) for _ in range(3)]
-    assert (counts, list(rollups.read_notes("s", "2026-03-01", consistent=True).series)) == ([2, 1, 0], ["d"])
+    rollups.put_notes("s", "2026-03-01", [NotePage(1, number, [name]) for number, name in enumerate("abcd")], 7)
+    rollups.put_notes("s", "2026-03-01", [NotePage(1, None, ["e"])], 7)
+    # The whole page stays.
+    rollups.put_notes("s", "2026-03-01", [NotePage(1, 3, ["f"])], 8)
+    rollups.put_notes("s", "2026-03-02", [NotePage(1, 0, ["a"])], 7)
+    counts = [rollups.clear_notes("s", "2026-03-01", 8, 3) for _ in range(3)]
+    assert (counts, list(rollups.read_notes("s", "2026-03-01", consistent=True).series)) == ([3, 1, 0], ["d", "f"])
     assert list(rollups.read_notes("s", "2026-03-02", consistent=True).series) == ["a"]
 
 
@@ -385,7 +406,8 @@ def test_a_table_that_is_missing_raises(server: str, request: pytest.FixtureRequ
         lambda: missing.clear_mark("s", Mark(NOON, 1, HOUR)),
         lambda: missing.put_edge("s", edge(), None),
         lambda: missing.put_over("s", "hours", NOON, 1),
-        lambda: missing.put_notes("s", "2026-03-01", ["a"], 1),
+        lambda: missing.put_notes("s", "2026-03-01", [NotePage(0, 0, ["a"])], 1),
+        lambda: list(missing.read_chains("s", "2026-03-01", {0: 0})),
         lambda: missing.read_notes("s", "2026-03-01", consistent=True),
         lambda: missing.clear_notes("s", "2026-03-01", 1, 1),
         lambda: missing.put_noting("s", Noting(NOON, NOON), None),
@@ -401,7 +423,8 @@ def test_a_change_without_an_answer_raises() -> None:
         lambda: silent.put_marks("s", [NOON], 1, HOUR),
         lambda: silent.put_edge("s", edge(), None),
         lambda: silent.clear_over("s", "hours", NOON),
-        lambda: silent.put_notes("s", "2026-03-01", ["a"], 1),
+        lambda: silent.put_notes("s", "2026-03-01", [NotePage(0, 0, ["a"])], 1),
+        lambda: list(silent.read_chains("s", "2026-03-01", {0: 0})),
         lambda: silent.read_notes("s", "2026-03-01", consistent=False),
     ):
         with pytest.raises(StoreUnavailable):

@@ -1,13 +1,13 @@
 """The state of rollups in memory. Like reads of the real table, all reads are strongly consistent."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from tests.fakes.store import FakeStore
 from tidetable.errors import TableThrottled
 from tidetable.events import Item
 from tidetable.layout import Key
-from tidetable.ports import Edge, Mark, NotedSeries, Noting, Put, RollupState
+from tidetable.ports import Edge, Mark, NotedSeries, NotePage, Noting, Put, RollupState
 from tidetable.ports.rollups import Span
 from tidetable.times import from_text, to_text
 
@@ -34,7 +34,8 @@ class FakeRollups:
         self.lost: set[_Place] = set()
         self.over: dict[tuple[str, str, datetime], int] = {}
         self.noting: dict[str, Noting] = {}
-        self.notes: dict[tuple[str, str], dict[str, int]] = {}
+        # The pages of a period by chain, number and, if it is alone on its page, series.
+        self.pages: dict[tuple[str, str], dict[tuple[int, int, str], NotePage]] = {}
         self.parts: dict[tuple[str, int], list[str]] = {}
         self.refuses = False
         self.reads = 0
@@ -190,10 +191,26 @@ class FakeRollups:
         self._ask()
         self.noting[stream] = Noting(at, at, stopped=True)
 
-    def put_notes(self, stream: str, period: str, series: Sequence[str], at: int) -> None:
+    @property
+    def notes(self) -> dict[tuple[str, str], dict[str, int]]:
+        """The noted series of each period, each with the instant of its page."""
+        return {
+            key: {series: page.at for page in pages.values() for series in page.series}
+            for key, pages in self.pages.items()
+        }
+
+    def put_notes(self, stream: str, period: str, pages: Sequence[NotePage], at: int) -> None:
         self._ask()
-        assert len(set(series)) == len(series), "BatchWriteItem refuses a repeated key"
-        self.notes.setdefault((stream, period), {}).update(dict.fromkeys(series, at))
+        held = self.pages.setdefault((stream, period), {})
+        for page in pages:
+            key = (-1, -1, page.series[0]) if page.number is None else (page.chain, page.number, "")
+            old = held[key].series if key in held else ()
+            held[key] = page._replace(series=sorted({*old, *page.series}), at=at)
+
+    def read_chains(self, stream: str, period: str, first: Mapping[int, int]) -> Iterable[NotePage]:
+        self._ask()
+        pages = sorted(self.pages.get((stream, period), {}).items())
+        return [page for (chain, number, _), page in pages if chain in first and number >= first[chain]]
 
     def read_notes(self, stream: str, period: str, *, consistent: bool) -> NotedSeries:
         self._ask()
@@ -202,10 +219,10 @@ class FakeRollups:
 
     def clear_notes(self, stream: str, period: str, before: int, most: int) -> int:
         self._ask()
-        noted = self.notes.get((stream, period), {})
-        due = [series for series, at in sorted(noted.items()) if at < before][:most]
-        for series in due:
-            del noted[series]
+        pages = self.pages.get((stream, period), {})
+        due = [key for key, page in sorted(pages.items()) if page.at < before][:most]
+        for key in due:
+            del pages[key]
         return len(due)
 
     def _ask(self) -> None:

@@ -102,13 +102,13 @@ MAY: dict[str, tuple[set[str], set[str], dict[str, set[str]]]] = {
 }
 # Per function: operations on the table of the rollups' state.
 MAY_STATE = {
-    "ingest": {"PutItem", "UpdateItem", "BatchWriteItem"},
-    "doors": {"PutItem", "UpdateItem", "BatchWriteItem"},
-    "drain": {"PutItem", "UpdateItem", "BatchWriteItem"},
+    "ingest": {"Query", "PutItem", "UpdateItem"},
+    "doors": {"Query", "PutItem", "UpdateItem"},
+    "drain": {"Query", "PutItem", "UpdateItem"},
     "query": {"Query"},
     "lifecycle": {"Query", "DeleteItem", "PutItem"},
     "deployment": {"Query", "DeleteItem", "PutItem"},
-    "restorer": {"BatchWriteItem"},
+    "restorer": {"Query", "UpdateItem"},
     "refresher": {"Query", "PutItem", "UpdateItem", "DeleteItem"},
     # How far the rollups are sealed, for GET /v1/activity.
     "operations": {"Query"},

@@ -78,14 +78,14 @@ RIGHTS: dict[str, tuple[set[str], set[str], set[str]]] = {
 
 # Per function: what it may do on the table of the rollups' state; the other functions have no rights on it.
 ROLLUPS: dict[str, set[str]] = {
-    "ingest": {"dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:BatchWriteItem"},
-    "doors": {"dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:BatchWriteItem"},
-    "drain": {"dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:BatchWriteItem"},
+    "ingest": {"dynamodb:Query", "dynamodb:PutItem", "dynamodb:UpdateItem"},
+    "doors": {"dynamodb:Query", "dynamodb:PutItem", "dynamodb:UpdateItem"},
+    "drain": {"dynamodb:Query", "dynamodb:PutItem", "dynamodb:UpdateItem"},
     "query": {"dynamodb:Query"},
     "operations": {"dynamodb:Query"},
     "lifecycle": {"dynamodb:Query", "dynamodb:DeleteItem", "dynamodb:PutItem"},
     "deployment": {"dynamodb:Query", "dynamodb:DeleteItem", "dynamodb:PutItem"},
-    "restorer": {"dynamodb:BatchWriteItem"},
+    "restorer": {"dynamodb:Query", "dynamodb:UpdateItem"},
     "refresher": {f"dynamodb:{action}" for action in ("Query", "PutItem", "UpdateItem", "DeleteItem")},
 }
 

@@ -7,19 +7,18 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tests.fakes.rollups import FakeRollups
 from tests.ingest.streams import CONFIG, NOW
 from tests.worlds.intake import event
 from tests.worlds.marked import AT, FAILURES, HOURS, PACKED, Recorder, Rolled, Stopped, message
 from tidetable.catalog import State
 from tidetable.config.stream import KeyPolicy, PackPolicy
-from tidetable.errors import NotDrained, Outage, StoreUnavailable
+from tidetable.errors import NotDrained
 from tidetable.events import Event
 from tidetable.ingest.drain import drain_message
 from tidetable.ingest.marks import Marks
 from tidetable.ingest.overflow import encode_message
 from tidetable.ingest.recent_periods import RecentPeriods
-from tidetable.ingest.series_index import SeriesIndex
+from tidetable.ports import NotePage
 from tidetable.problems import ProblemError
 
 SERIES = KeyPolicy(partition_by="series", shards=2)
@@ -35,12 +34,12 @@ class Noted(Recorder):
         self.noted: list[tuple[str, list[str]]] = []
         self.failing: Exception | None = None
 
-    def put_notes(self, stream: str, period: str, series: Sequence[str], at: int) -> None:
-        self.noted.append((period, list(series)))
+    def put_notes(self, stream: str, period: str, pages: Sequence[NotePage], at: int) -> None:
+        self.noted.append((period, sorted(name for page in pages for name in page.series)))
         self.log.append("note")
         if self.failing is not None:
             raise self.failing
-        super().put_notes(stream, period, series, at)
+        super().put_notes(stream, period, pages, at)
 
 
 class BySeries(Rolled):
@@ -171,7 +170,7 @@ def test_the_drain_notes_the_series_of_a_period_on_both_sides_of_the_windows_end
         Event(name, begin + timedelta(minutes=minutes), name, {}) for name, minutes in (("b", 1), ("a", -1), ("c", 2))
     ]
     assert stage.drain(encode_message("quakes", events, AT), seconds=5) == 3
-    assert stage.noted.noted == [("2026-02-27", ["a", "b", "c"])]
+    assert stage.noted.noted == [("2026-02-27", ["a"]), ("2026-02-27", ["b", "c"])]
 
 
 @pytest.mark.parametrize("failure", FAILURES, ids=lambda error: type(error).__name__)
@@ -184,88 +183,3 @@ def test_a_message_whose_series_cannot_be_noted_stays_in_the_queue_whole(failure
     assert (stage.stored(), stage.letters.kept) == (0, [])
     stage.noted.failing = None
     assert stage.drain(message(event(1), event(2)), seconds=5) == 2
-
-
-def names(count: int, start: int = 0) -> list[str]:
-    return [f"{number:04d}" for number in range(start, start + count)]
-
-
-class Calls(FakeRollups):
-    def __init__(self) -> None:
-        super().__init__()
-        self.put: list[str] = []
-
-    def put_notes(self, stream: str, period: str, series: Sequence[str], at: int) -> None:
-        self.put += series
-        super().put_notes(stream, period, series, at)
-
-
-def test_a_note_is_put_again_after_a_day_and_when_a_clock_was_set_back() -> None:
-    """Notes of a deleted period are removed after two days: until then each process must have forgotten them."""
-    rollups = Calls()
-    notes = SeriesIndex(rollups)
-    for hours in (0, 12, 23.999):
-        notes.note("s", {"p": ["a"]}, NOW + timedelta(hours=hours))
-    assert rollups.put == ["a"]
-    notes.note("s", {"p": ["a"]}, NOW + timedelta(hours=24))
-    notes.note("s", {"p": ["a"]}, NOW + timedelta(hours=23))
-    assert rollups.put == ["a", "a", "a"]
-
-
-def test_a_process_remembers_the_last_notes_and_no_more_than_twice_as_many() -> None:
-    rollups = Calls()
-    notes = SeriesIndex(rollups, most=10)
-    for start in range(0, 30, 5):
-        notes.note("s", {"p": names(5, start)}, NOW)
-    rollups.put.clear()
-    notes.note("s", {"p": names(10, 20)}, NOW)
-    assert rollups.put == []
-    notes.note("s", {"p": names(5)}, NOW)
-    assert rollups.put == names(5)
-
-
-def test_of_several_periods_those_that_could_be_noted_are_remembered() -> None:
-    rollups = Calls()
-    notes = SeriesIndex(rollups)
-    put = rollups.put_notes
-
-    def fail(stream: str, period: str, series: Sequence[str], at: int) -> None:
-        if period == "q":
-            raise StoreUnavailable(Outage.NO_ANSWER, "time-out")
-        put(stream, period, series, at)
-
-    rollups.put_notes = fail  # type: ignore[method-assign]
-    assert not notes.note("s", {"p": ["a"], "q": ["a"]}, NOW)
-    rollups.put_notes = put  # type: ignore[method-assign]
-    assert notes.note("s", {"p": ["a"], "q": ["a"]}, NOW)
-    assert rollups.put == ["a", "a"]
-    assert {key: list(noted) for key, noted in rollups.notes.items()} == {("s", "p"): ["a"], ("s", "q"): ["a"]}
-
-
-def test_what_is_remembered_is_at_most_twice_what_is_surely_remembered() -> None:
-    """With two series surely remembered: c begins the second half, and e the third, which forgets a and b."""
-    rollups = Noted([])
-    notes = SeriesIndex(rollups, most=2)
-    for names in ("ab", "c", "d", "e", "c", "a"):
-        assert notes.note("quakes", {"2026-03-01": names}, NOW)
-    assert [series for _, series in rollups.noted] == [["a", "b"], ["c"], ["d"], ["e"], ["a"]]
-
-
-def test_a_note_is_put_again_after_a_day_although_other_notes_were_put_meanwhile() -> None:
-    """With one series surely remembered: b begins the second half, which ends with the day of the first half."""
-    rollups = Calls()
-    notes = SeriesIndex(rollups, most=1)
-    for hours, name in ((0, "a"), (12, "b"), (23.999, "b"), (24, "b")):
-        assert notes.note("s", {"p": [name]}, NOW + timedelta(hours=hours))
-    assert rollups.put == ["a", "b", "b"]
-
-
-def test_a_series_of_the_older_half_of_the_notes_does_not_wait_with_a_series_that_cannot_be_noted() -> None:
-    stage = BySeries()
-    assert stage.marks is not None
-    stage.marks.notes = SeriesIndex(stage.noted, most=2)
-    for number, name in enumerate("abc"):
-        stage.send(sent(name, number))
-    stage.noted.failing = FAILURES[0]
-    outcome = stage.send(sent("new", 4), sent("a", 5))
-    assert (outcome.accepted, [queued.series for queued in stage.overflow.queued]) == (1, ["new"])

@@ -14,6 +14,7 @@ from aws.http.connection import Connection
 from aws.http.credentials import Provider
 from tests.lean.scripted_server import KEYS, NOW, answer
 from tidetable.errors import StoreUnavailable
+from tidetable.ports import NotePage
 
 QUERY = ServiceRequest("Query", b"{}")
 # The time of an answer counts from its request; at the last moment, it is waited for a tenth of a second.
@@ -126,11 +127,14 @@ def test_an_answer_that_has_begun_may_pause_as_long_as_an_answer_may_be_awaited(
     assert service.time == 160 + 4 * 4
 
 
-PUTS: dict[str, Callable[[LeanRollups], None]] = {
+PUTS: dict[str, Callable[[LeanRollups], object]] = {
     "marks": lambda rollups: rollups.put_marks(
         "s", [NOW + timedelta(hours=number) for number in range(1_000)], 7, timedelta(hours=1)
     ),
-    "notes": lambda rollups: rollups.put_notes("s", "2026-03-15", [f"device-{number}" for number in range(10_000)], 7),
+    "notes": lambda rollups: rollups.put_notes(
+        "s", "2026-03-15", [NotePage(number % 64, number, [f"device-{number}"]) for number in range(1_000)], 7
+    ),
+    "chains": lambda rollups: list(rollups.read_chains("s", "2026-03-15", dict.fromkeys(range(64), 0))),
 }
 
 

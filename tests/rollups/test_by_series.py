@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.worlds.entries import change_entry
-from tests.worlds.noted import BY_DAY, CountedStore, begin_noting, make_noting_world
+from tests.worlds.noted import BY_DAY, CountedStore, begin_noting, list_pages, make_noting_world
 from tests.worlds.rebuilt import rebuild
 from tests.worlds.rolled import BY_SERIES, MINUTES, PLAIN, START, World, reading
 from tidetable.catalog import SeenTable, State
@@ -284,7 +284,7 @@ def test_steps_that_one_page_must_hold_are_refused_before_all_series_are_read(mo
 def swept(world: World, deleted_at: datetime) -> list[str]:
     """Notes of the period are put at its end, the period is deleted, and the refresher runs two days and a bit later."""
     entry = world.entry("s", START)
-    world.rollups.put_notes("s", DAY_LABEL, ["a", "b"], to_millis(START + HOUR))
+    world.rollups.put_notes("s", DAY_LABEL, list_pages("a", "b"), to_millis(START + HOUR))
     world.catalog.items["s", entry.period] = replace(entry, state=State.DELETED, deleted_at=deleted_at)
     return list(world.rollups.read_notes("s", DAY_LABEL, consistent=True).series)
 
@@ -295,7 +295,7 @@ def test_notes_are_removed_two_days_after_their_table() -> None:
     deleted = START + 2 * DAY
     assert swept(world, deleted) == ["a", "b"]
     # A restore that failed noted a series later than a day after the deletion; that note stays.
-    world.rollups.put_notes("s", DAY_LABEL, ["c"], to_millis(deleted + NOTE_KEPT))
+    world.rollups.put_notes("s", DAY_LABEL, list_pages("c"), to_millis(deleted + NOTE_KEPT))
     world.time = deleted + 2 * DAY - timedelta(seconds=1)
     world.refresh()
     assert len(world.rollups.notes["s", DAY_LABEL]) == 3

@@ -7,6 +7,7 @@ from itertools import chain, repeat
 import pytest
 from msgspec.structs import replace
 
+from tests.worlds.noted import list_pages
 from tests.worlds.rolled import MINUTES, SERIES, START, World
 from tidetable.catalog import State
 from tidetable.ports import Noting
@@ -24,7 +25,7 @@ def world_of(*deleted: datetime) -> World:
     for number, at in enumerate(deleted):
         entry = world.entry("s", START + number * DAY)
         world.catalog.items["s", entry.period] = replace(entry, state=State.DELETED, deleted_at=at)
-        world.rollups.put_notes("s", LABELS[number], ["a"], to_millis(START))
+        world.rollups.put_notes("s", LABELS[number], list_pages("a"), to_millis(START))
     return world
 
 
@@ -42,7 +43,7 @@ def left(world: World) -> Sequence[str]:
 def test_notes_that_were_put_within_a_day_of_the_deletion_go_too(after: timedelta, kept: int) -> None:
     """A process that noted a series before the deletion may note it again for a day; a restore notes later."""
     world = world_of(AT)
-    world.rollups.put_notes("s", LABELS[0], ["b"], to_millis(AT + after))
+    world.rollups.put_notes("s", LABELS[0], list_pages("b"), to_millis(AT + after))
     world.time = AT + 3 * DAY
     sweep(world)
     assert list(world.rollups.notes["s", LABELS[0]]) == ["b"] * kept

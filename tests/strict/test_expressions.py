@@ -15,6 +15,7 @@ ITEM: dict[str, Any] = {
     "t": {"S": "text"},
     "m": {"M": {"x": {"S": "in"}, "y": {"M": {"z": {"N": "1"}}}}},
     "no": {"BOOL": False},
+    "set": {"SS": ["x", "a"]},
 }
 VALUES = {
     ":n9": {"N": "9"},
@@ -28,6 +29,8 @@ VALUES = {
     ":N": {"S": "N"},
     ":tenth": {"N": "0.1"},
     ":fifth": {"N": "0.2"},
+    ":set": {"SS": ["x", "y"]},
+    ":empty": {"SS": []},
 }
 NAMES = {"#n": "n", "#m": "m"}
 
@@ -117,6 +120,8 @@ def test_what_the_parser_does_not_know_is_an_error_and_no_answer(text: str) -> N
         ("REMOVE t SET #n = :n9", {"t": None, "n": {"N": "9"}}),
         ("ADD n :n9", {"n": {"N": "19"}}),
         ("ADD new :n9", {"new": {"N": "9"}}),
+        ("ADD new :set", {"new": {"SS": ["x", "y"]}}),
+        ("ADD set :set SET t = :s", {"set": {"SS": ["a", "x", "y"]}, "t": {"S": "10"}}),
         ("set t = :s remove n", {"t": {"S": "10"}, "n": None}),
         # Numbers are decimal, and keep their 38 digits.
         ("SET n = :tenth + :fifth", {"n": {"N": "0.3"}}),
@@ -150,6 +155,9 @@ def test_a_condition_that_the_parser_does_not_know_is_an_error(text: str) -> Non
         ("SET n = n - t", "incorrect data type"),
         ("ADD t :n9", "incorrect data type"),
         ("ADD n :s", "incorrect data type"),
+        ("ADD n :set", "incorrect data type"),
+        ("ADD set :n9", "incorrect data type"),
+        ("ADD new :empty", "may not be empty"),
     ],
 )
 def test_an_update_of_what_is_not_there_or_no_number_is_refused(text: str, words: str) -> None:

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from tests.worlds.rolled import MINUTES, SERIES, START, World, reading
 from tidetable.periods import Kind
-from tidetable.ports import RangeRead
+from tidetable.ports import NotePage, RangeRead
 
 MINUTE = timedelta(minutes=1)
 BY_DAY = replace(MINUTES, period=Kind.DAY, ahead=timedelta(minutes=5))
@@ -27,6 +27,11 @@ def begin_noting() -> World:
         world.write(reading(minute, minute, "abcde"[minute % 5]))
     world.time = START + 100 * MINUTE
     return world
+
+
+def list_pages(*series: str) -> list[NotePage]:
+    """A page of its own for each series."""
+    return [NotePage(0, None, [name]) for name in series]
 
 
 class CountedStore:

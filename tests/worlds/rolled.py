@@ -176,7 +176,7 @@ class World:
 
     def note(self, entry: Entry, events: Sequence[Event], now: datetime) -> bool:
         """Write notes of the series of events, as writers do."""
-        return self.notes.note(entry.stream, {entry.period.label: [event.series for event in events]}, now)
+        return self.notes.note([(entry, [event.series for event in events])], now)
 
     def put(self, entry: Entry, events: Sequence[Event], at: int) -> None:
         """Write events to a table."""

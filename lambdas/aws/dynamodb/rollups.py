@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from aws.dynamodb.reads import FIRST_PAUSE, ROUNDS, is_made, is_throttled, make_range_body, read_all, read_pages
+from aws.dynamodb.reads import ROUNDS, is_made, make_range_body, read_all, read_pages
 from aws.dynamodb.series_index import Attribute, Found, LeanNotes, decode_found, make_key
 from aws.http.client import ServiceRequest
 from tidetable.ports import Edge, Mark, Noting, Put, RollupState
@@ -90,8 +90,7 @@ class LeanRollups(LeanNotes):
     def put_marks(self, stream: str, buckets: Sequence[datetime], at: int, length: timedelta) -> None:
         """Send one conditional UpdateItem per bucket, several under way at once, and send throttled marks again.
 
-        The condition fails if a later writer has already marked the bucket. If a mark gets no answer, no further marks
-        are sent: the caller is waiting, and can queue the events.
+        The condition fails if a later writer has already marked the bucket.
         """
         change = {
             "UpdateExpression": "SET #at = :at, #since = if_not_exists(#since, :at)",
@@ -100,18 +99,7 @@ class LeanRollups(LeanNotes):
             "ExpressionAttributeValues": {":at": {"N": str(at)}},
         }
         keys = [_make_mark_key(Mark(bucket, at, length)) for bucket in dict.fromkeys(buckets)]
-        bodies = [self._name_item(stream, key) | change for key in keys]
-        requests = [ServiceRequest("UpdateItem", msgspec.json.encode(body)) for body in bodies]
-        for turn in range(_ROUNDS):
-            replies = self._client.call_all(requests, insist=False)
-            throttled = [is_throttled(reply) for reply in replies]
-            for reply, again in zip(replies, throttled, strict=True):
-                if not again or turn + 1 == _ROUNDS:
-                    is_made(reply, self._table)
-            requests = [request for request, again in zip(requests, throttled, strict=True) if again]
-            if not requests:
-                return
-            self._client.pause(FIRST_PAUSE * 2**turn)
+        self._update_items([self._name_item(stream, key) | change for key in keys], _ROUNDS)
 
     def clear_mark(self, stream: str, mark: Mark) -> bool:
         """Delete a mark by a conditional DeleteItem."""

@@ -210,7 +210,7 @@ class _Run:
         stream = self.exporter.config.streams.get(entry.stream)
         if notes is None or stream is None or not stream.rollup or entry.layout.partition_by != "series":
             return
-        if not notes.note(entry.stream, {entry.period.label: series}, self.exporter.clock.now()):
+        if not notes.note([(entry, series)], self.exporter.clock.now()):
             raise ArchiveBusy(f"series of {entry.stream} could not be noted for its rollups; restore again")
 
     def compare_table(self, manifest: Manifest, start: RestorePosition) -> RestorePosition | None:

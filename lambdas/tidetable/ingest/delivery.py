@@ -153,11 +153,12 @@ class Delivery:
             raise NotDrained(
                 f"the rollups of {self._stream} could not be marked, so nothing of the message was written: {marks.trouble}"
             )
-        series_of: dict[str, set[str]] = {}
-        for _, entry, events in groups:
-            if entry.layout.partition_by == "series":
-                series_of.setdefault(entry.period.label, set()).update(event.series for event in events)
-        if not marks.notes.note(self._stream, series_of, self._now):
+        series_of = [
+            (entry, {event.series for event in events})
+            for _, entry, events in groups
+            if entry.layout.partition_by == "series"
+        ]
+        if not marks.notes.note(series_of, self._now):
             raise NotDrained(
                 f"series of {self._stream} could not be noted for its rollups, so nothing of the message was written:"
                 f" {marks.notes.trouble}"

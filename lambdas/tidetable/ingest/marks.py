@@ -71,7 +71,7 @@ class Marks:
         Return the slots that must not be written, as a mark or a note may be missing, and the slots of new delayed
         events, which are written.
         """
-        unready = self.notes.note_events(stream.name, routed.entries, routed.list_series(), now)
+        unready = self.notes.note_events(routed.entries, routed.list_series(), now)
         if not needs_mark(oldest, now):
             return unready, frozenset()
         delayed = [(slot, time) for slot, time in routed.list_times() if needs_mark(time, now) and slot not in unready]

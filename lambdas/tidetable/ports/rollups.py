@@ -5,7 +5,7 @@ docs/design/rollups.md says how edges and marks make every acknowledged event vi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple, Protocol
 
@@ -66,6 +66,20 @@ class Noting(NamedTuple):
     since: datetime
     swept: datetime
     stopped: bool = False
+
+
+class NotePage(NamedTuple):
+    """A page of the notes of a period: some series that have events in it.
+
+    A period has several chains of pages, and a hash of a series chooses its chain. ``number`` counts the pages of a
+    chain; None means a page of one series alone, which is in no chain. ``at`` (epoch milliseconds) is when notes were
+    last put on the page.
+    """
+
+    chain: int
+    number: int | None
+    series: Sequence[str]
+    at: int = 0
 
 
 class NotedSeries(NamedTuple):
@@ -170,11 +184,14 @@ class Rollups(Protocol):
     def stop_noting(self, stream: str, at: datetime) -> None:
         """Record that series are no longer noted, whatever the present record says."""
 
-    def put_notes(self, stream: str, period: str, series: Sequence[str], at: int) -> None:
-        """Note the series of events in a period, each series once. Raise if any note may not be written."""
+    def put_notes(self, stream: str, period: str, pages: Sequence[NotePage], at: int) -> None:
+        """Add the notes on pages to the notes of a period, and set ``at`` of these pages. Raise if any may be missing."""
+
+    def read_chains(self, stream: str, period: str, first: Mapping[int, int]) -> Iterable[NotePage]:
+        """Read the pages of chains, each from the page ``first[chain]`` on. The pages of a chain come in order."""
 
     def read_notes(self, stream: str, period: str, *, consistent: bool) -> NotedSeries:
         """Read the series that are noted for a period."""
 
     def clear_notes(self, stream: str, period: str, before: int, most: int) -> int:
-        """Remove at most ``most`` notes of a period that were put before an instant; return how many were removed."""
+        """Remove at most ``most`` pages of a period to which no notes were put since an instant; return their number."""

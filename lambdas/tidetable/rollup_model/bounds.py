@@ -46,10 +46,12 @@ FIRST_PAUSE, LONGEST_PAUSE, FORGOTTEN = timedelta(minutes=5), timedelta(hours=1)
 REBUILT = timedelta(seconds=1)
 # The first bucket of a new definition begins this much later: then no process runs with the former configuration.
 DEFINED_AHEAD = timedelta(minutes=10)
-# The longest time for which a process remembers that it noted a series, and does not note it again.
-NOTE_KEPT = timedelta(hours=24)
-# Notes of a period are removed this long after its table was deleted: then no process remembers such a note.
+# Notes of a period are removed this long after its table was deleted: then no process writes to this table.
 NOTES_LEFT = timedelta(hours=48)
+# The removal spares notes that were put this long after the deletion. The difference to ``NOTES_LEFT`` is longer than the
+# life of any writer: a restore that begins while notes are removed writes only notes that are spared, and in a restored
+# period processes rely on no others.
+NOTE_KEPT = timedelta(hours=24)
 # After a stream's last rollup was removed, noting begins again this much later at the earliest: then no refresher of
 # the former deployment runs.
 NOTING_PAUSE = timedelta(hours=1)

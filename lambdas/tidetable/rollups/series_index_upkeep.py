@@ -17,7 +17,7 @@ from tidetable.rollup_model.bounds import DEFINED_AHEAD, NOTE_KEPT, NOTES_LEFT, 
 from tidetable.rollups.services import Services
 from tidetable.times import MOMENT
 
-# The number of notes that are removed in one call.
+# The number of pages of notes that are removed in one call.
 _AT_ONCE = 2_000
 # How often the catalog is searched for periods whose notes can be removed.
 _SWEPT_EVERY = timedelta(hours=1)
@@ -63,8 +63,8 @@ def find_noted_start(start: datetime, kind: Kind, since: datetime) -> datetime:
 def sweep_notes(source: str, state: RollupState, services: Services) -> None:
     """Remove the notes of periods whose tables were deleted ``NOTES_LEFT`` ago or earlier, until the time is up.
 
-    The period deleted first comes first. After ``NOTES_LEFT`` no process remembers that it wrote these notes. A restore
-    writes new notes with a later instant: these stay.
+    The period deleted first comes first. After ``NOTES_LEFT`` no process relies on these notes: it would have to see the
+    table. A restore writes new notes with a later instant: these stay.
     """
     noting, until = state.noting, services.clock.now() - NOTES_LEFT
     if noting is None or is_swept(noting, services.clock.now()):
