@@ -33,6 +33,7 @@ class Calls(FakeRollups):
         self.fails = False
 
     def put_notes(self, stream: str, period: str, pages: Sequence[NotePage], at: int) -> None:
+        assert pages
         if self.fails:
             self.fails = False
             super().put_notes(stream, period, pages[:1], at)
@@ -117,6 +118,18 @@ def test_what_was_not_surely_noted_is_not_remembered() -> None:
     assert note(process, "a", "b", "c")
     assert rollups.put in (["a", "b"], ["a", "c"])
     assert set(rollups.notes["s", "2026-03-01"]) == {"a", "b", "c"}
+
+
+def test_a_page_that_was_not_surely_put_is_read_again() -> None:
+    """Others may have added notes to the page before it."""
+    rollups = Calls()
+    process, names = SeriesIndex(rollups), names_of(5, 3, 500)
+    note(process, names[0])
+    rollups.fails = True
+    assert not note(process, names[1])
+    note(process, names[2])
+    assert rollups.read == [{5: 0}, {5: 0}, {5: 0}]
+    assert rollups.put == [names[0], names[2]]
 
 
 def test_chains_that_cannot_be_read_are_no_notes() -> None:

@@ -67,6 +67,13 @@ def test_only_what_is_throttled_is_put_again(pauses: list[float]) -> None:
     assert pauses == [0.05, 0.1]
 
 
+def test_nothing_is_sent_again_if_something_has_no_answer(pauses: list[float]) -> None:
+    rollups, script = scripted(THROTTLED, RESET)
+    with pytest.raises(StoreUnavailable):
+        rollups.put_notes("s", DAY, PAGES, 7)
+    assert (len(script.sent), pauses) == (2, [])
+
+
 def test_notes_that_stay_throttled_are_no_notes(pauses: list[float]) -> None:
     rollups, script = scripted(THROTTLED)
     with pytest.raises(StoreUnavailable) as error:

@@ -73,7 +73,7 @@ class _Known:
         for name, chain in chains.items():
             number, size = ends.get(chain, (0, 0))
             length = len(name.encode())
-            if size and size + length > PAGE_BYTES:
+            if size + length > PAGE_BYTES:
                 number, size = number + 1, 0
             ends[chain] = number, size + length
             pages.setdefault((chain, number), []).append(name)
