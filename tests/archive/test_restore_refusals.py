@@ -220,8 +220,8 @@ def test_series_are_noted_for_rollups_before_their_events_are_written() -> None:
     noted: list[Any] = []
 
     class Notes:
-        def note(self, stream: str, series: Any, now: Any) -> bool:
-            noted.append((stream, series))
+        def note(self, series_of: Any, now: Any) -> bool:
+            noted.extend(series_of)
             return False
 
     layout = Layout("series", 1, "id", 0)
@@ -238,7 +238,7 @@ def test_series_are_noted_for_rollups_before_their_events_are_written() -> None:
     period: Any = SimpleNamespace(stream="s", period=SimpleNamespace(label=LABEL), table=TABLE, layout=layout)
     with pytest.raises(ArchiveBusy, match="series of s could not be noted"):
         restore._Run(period, restorer, archive, lambda: 100.0).write_part(part, RestorePosition())
-    assert noted == [("s", {LABEL: {"a"}})]
+    assert noted == [(period, {"a"})]
 
 
 @pytest.mark.parametrize(
