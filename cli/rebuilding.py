@@ -9,8 +9,11 @@ from typing import Any
 import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from bill.prices import MONTH, REGION
+from bill.rebuilt import price_rebuild
 from cli.account import Account
 from cli.common import err, run_task, say
+from tidetable.times import from_text
 
 # Seconds between two looks at the progress.
 _PAUSE = 5.0
@@ -24,17 +27,22 @@ GOES_ON = "The rebuild goes on without this command: call it again to see its pr
 def plan_rebuilds(
     account: Account, stream: str, rollups: Sequence[dict[str, Any]], start: Any, end: Any
 ) -> list[dict[str, Any]]:
-    """Ask what a rebuild of each rollup would compute; ``rebuild`` of an answer is a rebuild that is under way."""
+    """Ask what a rebuild of each rollup would compute, and price it; ``rebuild`` is one that is under way."""
     plans = []
     for rollup in rollups:
         span = {"stream": stream, "rollup": rollup["rollup"], "from": start, "to": end}
         plan = run_task("looking", lambda span=span: account.run_refresher(rebuild=span, dry_run=True))
+        if (estimate := plan.pop("estimate", None)) is not None:
+            first, last = from_text(estimate["from"]), from_text(estimate["to"])
+            entries = account.pipeline.catalog.entries(stream, first, last)
+            price = price_rebuild(plan | {"estimate": estimate}, entries, account.pipeline.tables.describe)
+            plan["price"] = price._asdict() | {"finer": estimate["finer"]}
         plans.append({"rollup": rollup["stream"], **plan})
     return plans
 
 
 def show_plan(plan: dict[str, Any]) -> None:
-    """Print what a rebuild would compute, or why it cannot be computed."""
+    """Print what a rebuild would compute and its price, or why it cannot be computed."""
     name, progress = plan["rollup"], plan["rebuild"]
     if plan["problem"]:
         say(f"{name}: {plan['problem']}", "red")
@@ -45,6 +53,19 @@ def show_plan(plan: dict[str, Any]) -> None:
         )
     else:
         say(f"{name}: {plan['buckets']:,} buckets to compute, {plan['marked']:,} to compute anew")
+        if "price" in plan:
+            _show_price(plan["price"])
+
+
+def _show_price(price: dict[str, Any]) -> None:
+    source = f"the cells of {price['finer']}" if price["finer"] else f"about {price['events']:,} events"
+    sizes = f"tables {price['table_bytes'] / 1e6:,.1f} MB, archives {price['archive_bytes'] / 1e6:,.1f} MB"
+    units = f"{price['read_units']:,} read units, {price['write_units']:,} write units"
+    say(f"  reads {source} ({sizes}); {units}, {price['seconds']:,} s of workers: ${price['dollars']:,.2f}")
+    say(
+        f"  estimated: tables have the size of up to six hours ago, each bucket has the cells of the last sealed one; prices of"
+        f" {REGION}, {MONTH}, on demand, without requests to S3"
+    )
 
 
 def begin_rebuild(account: Account, stream: str, plan: dict[str, Any], start: Any, end: Any) -> None:

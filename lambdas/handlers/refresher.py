@@ -26,6 +26,7 @@ from tidetable.rollup_model.cover import find_present
 from tidetable.rollup_model.definition import Definition
 from tidetable.rollups.claims import SEAL
 from tidetable.rollups.rebuild import cancel_rebuild, describe_rebuild, find_rebuild, list_rebuilds, order_rebuild
+from tidetable.rollups.rebuild_estimate import estimate_rebuild
 from tidetable.rollups.refresh import refresh_rollups, schedule_rollups
 from tidetable.rollups.run import RefreshReport
 from tidetable.rollups.services import Services
@@ -216,10 +217,14 @@ def _rebuild_rollup(event: Mapping[str, Any], services: Services) -> dict[str, A
         raise BadInvocation(f"rebuild: from {to_text(start)} is not before to {to_text(end)}")
     definition = _find_definition("rebuild", request)
     state, now = services.rollups.read_state(request.stream), services.clock.now()
-    plan = plan_rebuild(definition, state, start, end, now)
-    if not event.get("dry_run") and (plan["buckets"] or plan["marked"]):
-        version = find_present(definition, state)
-        if version is not None and order_rebuild(version, start, end, services):
+    plan, version = plan_rebuild(definition, state, start, end, now), find_present(definition, state)
+    if version is None or not (plan["buckets"] or plan["marked"]):
+        pass
+    elif event.get("dry_run"):
+        definitions = _list_definitions(request.stream)
+        plan["estimate"] = estimate_rebuild(version, definitions, state, (start, end), services)
+    else:
+        if order_rebuild(version, start, end, services):
             logger.info("rebuild ordered", stream=definition.stream, buckets=plan["buckets"], marked=plan["marked"])
         wiring_upkeep.pipeline().work_queue.send([ItemName(SEAL, request.stream)])
     rebuild = find_rebuild(definition, list_rebuilds(services, request.stream))

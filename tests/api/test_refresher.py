@@ -189,6 +189,7 @@ def test_a_dry_run_counts_the_buckets_of_a_rebuild(
     rollups.put_edge("s", EDGE, None)
     wanted = {"stream": "s", "rollup": "hours", "from": start, "to": end}
     answer = call({"rebuild": wanted, "dry_run": True})
+    assert answer.pop("estimate")["cell_units"] == 1
     assert answer == {"buckets": plan[0], "marked": plan[1], "problem": None, "rebuild": None}
     assert list(rollups.read_state("s").edges) == [EDGE]
 

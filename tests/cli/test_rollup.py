@@ -239,6 +239,27 @@ def test_a_rebuild_that_cannot_run_yet_opens_no_table(scripted: Functions) -> No
     assert scripted.asked[1:] == [PLANNED]
 
 
+def test_a_plan_has_its_price(scripted: Functions, stage: Any) -> None:
+    """The fake table of the last day has no events; the refresher says the units of a bucket."""
+    estimate = {"from": FIRST, "to": LAST, "cell_units": 2, "finer": None, "read_units": 4.0}
+    scripted.answers = [
+        STATUS,
+        PLAN | {"estimate": estimate},
+        PLAN | {"estimate": estimate | {"finer": "quakes-hours"}},
+    ]
+    shown = run("rollup", "quakes", *SPAN, "--dry-run")
+    assert (
+        "  reads about 0 events (tables 0.0 MB, archives 0.0 MB); 3,735 read units, 1,500 write units, 75 s of"
+        in shown.output
+    )
+    assert "  reads the cells of quakes-hours (" in shown.output
+    assert "  estimated: tables have the size of up to six hours ago" in shown.output
+    scripted.answers = [STATUS, PLAN | {"estimate": estimate}]
+    (answer,) = json.loads(run("rollup", "quakes", "--name", "hours", *SPAN, "--dry-run", "--json").stdout)
+    assert answer["price"].items() >= {"read_units": 3_735, "write_units": 1_500, "finer": None}.items()
+    assert answer["price"]["dollars"] == pytest.approx(0.0004669 + 0.0009375 + 0.0017187, rel=1e-3)
+
+
 def test_a_dry_run_computes_nothing(scripted: Functions) -> None:
     scripted.answers = [STATUS, PLAN]
     shown = run("rollup", "quakes", "--name", "hours", *SPAN, "--dry-run")

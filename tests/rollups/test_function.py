@@ -225,7 +225,19 @@ def test_a_status_and_a_plan_change_nothing(function: Function) -> None:
     for dry_run in (False, True):
         status = function(status="s", dry_run=dry_run)
         assert (status["stream"], status["rollups"][0]["sealed"]) == ("s", "2026-03-01T10:00:00.000000Z")
-    assert function(rebuild=SPAN, dry_run=True) == {"buckets": 7, "marked": 2, "problem": None, "rebuild": None}
+    assert function(rebuild=SPAN, dry_run=True) == {
+        "buckets": 7,
+        "marked": 2,
+        "problem": None,
+        "rebuild": None,
+        "estimate": {
+            "from": "2026-03-01T00:00:00.000000Z",
+            "to": "2026-03-01T09:00:00.000000Z",
+            "cell_units": 1,
+            "finer": None,
+            "read_units": 0.0,
+        },
+    }
     assert (function.leases, list(function.rollups.read_state("s").edges)) == ([], [EDGE])
 
 

@@ -13,11 +13,14 @@ from tidetable.catalog import State
 from tidetable.layout import Layout, Packing
 from tidetable.ports import Edge
 from tidetable.rollup_model.bounds import to_millis
+from tidetable.rollup_model.cover import find_present
 from tidetable.rollups import writing
 from tidetable.rollups.collect import collect_bucket
 from tidetable.rollups.rebuild import cancel_rebuild, list_rebuilds
+from tidetable.rollups.rebuild_estimate import estimate_rebuild
 from tidetable.rollups.status import describe_rollup, plan_rebuild
 from tidetable.times import to_text
+from tidetable.values import count_item_bytes
 
 HOUR, MINUTE = timedelta(hours=1), timedelta(minutes=1)
 
@@ -408,3 +411,33 @@ def test_a_bucket_of_a_day_is_rebuilt() -> None:
     rebuild(world, daily, START, START + HOUR)
     day = {"from": to_text(START), "to": to_text(START + timedelta(days=1)), "step": "1d"}
     assert [row["sum"] for row in world.ask(stat="sum", field="mag", **day).rows] == [276]
+
+
+def test_an_estimate_measures_the_last_sealed_bucket_and_counts_the_requests_of_its_events() -> None:
+    by_series = replace(HOURS, by=("series", "kind"))
+    world = World((MINUTES, by_series))
+    world.refresh()
+    world.write(*[reading(60 + n / 100, n, f"series-{n:04}", kind="x") for n in range(800)])
+    world.sleep(74 * 60)
+    world.refresh()
+    (minutes, hours) = world.definitions["s"]
+
+    def estimate(definition: Any) -> dict[str, Any]:
+        state = world.rollups.read_state("s")
+        version = find_present(definition, state)
+        assert version is not None
+        return estimate_rebuild(version, world.definitions["s"], state, (START, START + HOUR), world.services())
+
+    found = estimate(minutes)
+    # The last bucket, from 01:00 to 01:10, has packs of 800 cells; two shards are read.
+    assert (found["from"], found["to"]) == ("2026-03-02T00:00:00.000000Z", "2026-03-02T01:00:00.000000Z")
+    table = world.store.tables[world.entry("s-m", START).table]
+    sizes = [count_item_bytes(item) for item in table.values() if "01:00" in item["sk"]]
+    assert found["cell_units"] == sum(-(-size // 1024) for size in sizes) > 10
+    assert (found["finer"], found["read_units"]) == (None, 2.0)
+    # An hour reads six buckets of minutes; a read unit reads four times as much as a write unit writes.
+    assert estimate(hours)["finer"] == "s-m"
+    assert estimate(hours)["read_units"] == 6 * found["cell_units"] / 4
+    # The cells of the hours are in a table that is gone.
+    world.forget("s-h", START)
+    assert estimate(hours)["cell_units"] == 1

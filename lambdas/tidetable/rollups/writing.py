@@ -79,6 +79,18 @@ def read_present(entry: Entry, bucket: datetime, services: Services) -> Present:
     return Present(events, max((int(item.get("at", 0)) for item in items), default=0))
 
 
+def count_units(definition: Definition, bucket: datetime, services: Services) -> int:
+    """Count the write units that the cells of a bucket took, one at least; one if they cannot be read from a table."""
+    entry = find_entry_at(services.catalog.entries(definition.stream, bucket, bucket), bucket)
+    if entry is None or not entry.live:
+        return 1
+    try:
+        sizes = [count_item_bytes(item) for item in _read_items(entry, bucket, services.reader.store)]
+    except BucketBlocked:
+        return 1
+    return max(sum(-(-size // 1024) for size in sizes), 1)
+
+
 def _read_items(entry: Entry, bucket: datetime, store: EventStore) -> Iterator[Item]:
     low, high = choose_form(entry.layout).find_key_range(bucket, bucket + MOMENT)
     logical = entry.layout.name_partition(bucket, "")
