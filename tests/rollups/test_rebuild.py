@@ -6,21 +6,27 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tests.worlds.rebuilt import cut_short, order, rebuild, show_progress
-from tests.worlds.rolled import HOURS, MINUTES, QUERIES, START, World, begin_rollups, reading, show_edges
+from tests.worlds.rebuilt import cut_short, order, rebuild, seal_hours, show_progress
+from tests.worlds.rolled import (
+    HOURS,
+    MINUTES,
+    QUERIES,
+    START,
+    World,
+    begin_rollups,
+    reading,
+    show_edges,
+)
 from tests.worlds.runs import refresh
 from tidetable.catalog import State
 from tidetable.layout import Layout, Packing
 from tidetable.ports import Edge
 from tidetable.rollup_model.bounds import to_millis
-from tidetable.rollup_model.cover import find_present
 from tidetable.rollups import writing
 from tidetable.rollups.collect import collect_bucket
 from tidetable.rollups.rebuild import cancel_rebuild, list_rebuilds
-from tidetable.rollups.rebuild_estimate import estimate_rebuild
 from tidetable.rollups.status import describe_rollup, plan_rebuild
 from tidetable.times import to_text
-from tidetable.values import count_item_bytes
 
 HOUR, MINUTE = timedelta(hours=1), timedelta(minutes=1)
 
@@ -29,14 +35,6 @@ def list_pieces(world: World) -> list[tuple[str, str]]:
     """The ranges of the pieces, the newest first."""
     memos = [piece.memo for rebuild in list_rebuilds(world.services(), "s") for piece in rebuild.pieces]
     return [(f"{memo.start:%d %H:%M}", f"{memo.end:%d %H:%M}") for memo in memos]
-
-
-def seal_hours(first: int, last: int) -> World:
-    """Ten-minute buckets are sealed from the hour ``first`` to the hour ``last``, and have no events."""
-    world = World((MINUTES,))
-    world.rollups.put_edge("s", Edge("m", START + first * HOUR, START + last * HOUR, MINUTES.text), None)
-    world.sleep(60 * 3_600)
-    return world
 
 
 def test_a_rebuild_extends_a_rollup_to_the_events_of_before() -> None:
@@ -276,7 +274,8 @@ def test_a_coarser_rollup_waits_for_the_finer_one_and_is_computed_from_its_cells
 
     monkeypatch.setattr("tidetable.rollups.bucket.collect_bucket", note)
     refresh(world, "run")
-    assert seen == [("m", False)] * 31 + [("h", True)] * 6
+    # The minutes are read in passes.
+    assert seen == [("h", True)] * 6
     assert world.check(QUERIES) > 0
 
 
@@ -411,33 +410,3 @@ def test_a_bucket_of_a_day_is_rebuilt() -> None:
     rebuild(world, daily, START, START + HOUR)
     day = {"from": to_text(START), "to": to_text(START + timedelta(days=1)), "step": "1d"}
     assert [row["sum"] for row in world.ask(stat="sum", field="mag", **day).rows] == [276]
-
-
-def test_an_estimate_measures_the_last_sealed_bucket_and_counts_the_requests_of_its_events() -> None:
-    by_series = replace(HOURS, by=("series", "kind"))
-    world = World((MINUTES, by_series))
-    world.refresh()
-    world.write(*[reading(60 + n / 100, n, f"series-{n:04}", kind="x") for n in range(800)])
-    world.sleep(74 * 60)
-    world.refresh()
-    (minutes, hours) = world.definitions["s"]
-
-    def estimate(definition: Any) -> dict[str, Any]:
-        state = world.rollups.read_state("s")
-        version = find_present(definition, state)
-        assert version is not None
-        return estimate_rebuild(version, world.definitions["s"], state, (START, START + HOUR), world.services())
-
-    found = estimate(minutes)
-    # The last bucket, from 01:00 to 01:10, has packs of 800 cells; two shards are read.
-    assert (found["from"], found["to"]) == ("2026-03-02T00:00:00.000000Z", "2026-03-02T01:00:00.000000Z")
-    table = world.store.tables[world.entry("s-m", START).table]
-    sizes = [count_item_bytes(item) for item in table.values() if "01:00" in item["sk"]]
-    assert found["cell_units"] == sum(-(-size // 1024) for size in sizes) > 10
-    assert (found["finer"], found["read_units"]) == (None, 2.0)
-    # An hour reads six buckets of minutes; a read unit reads four times as much as a write unit writes.
-    assert estimate(hours)["finer"] == "s-m"
-    assert estimate(hours)["read_units"] == 6 * found["cell_units"] / 4
-    # The cells of the hours are in a table that is gone.
-    world.forget("s-h", START)
-    assert estimate(hours)["cell_units"] == 1

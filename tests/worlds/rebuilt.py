@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 
-from tests.worlds.rolled import World
+from tests.worlds.rolled import MINUTES, START, World
 from tests.worlds.runs import begin_run, refresh
+from tidetable.ports import Edge
 from tidetable.rollup_model.cover import find_present
 from tidetable.rollup_model.definition import Definition
 from tidetable.rollups.bucket import compute_bucket
@@ -20,6 +21,16 @@ def cut_short(patch: pytest.MonkeyPatch, buckets: int = 2, at_once: int = 3) -> 
     """Let a piece have at most so many buckets, and let so many pieces be cut at once."""
     patch.setattr("tidetable.rollups.rebuild_turn.PIECE_BUCKETS", buckets)
     patch.setattr("tidetable.rollups.rebuild_turn.PIECES_AT_ONCE", at_once)
+
+
+def seal_hours(first: int, last: int) -> World:
+    """Ten-minute buckets are sealed from the hour ``first`` to the hour ``last``, and have no events."""
+    world = World((MINUTES,))
+    world.rollups.put_edge(
+        "s", Edge("m", START + timedelta(hours=first), START + timedelta(hours=last), MINUTES.text), None
+    )
+    world.sleep(60 * 3_600)
+    return world
 
 
 def order(world: World, definition: Definition, start: datetime, end: datetime) -> str | None:

@@ -35,6 +35,8 @@ _UNKNOWN = 4_000.0
 # At most this many buckets are read together. At most this many groups are in memory, without and with sketches (9 KB
 # each).
 MOST_TOGETHER, MOST_GROUPS, MOST_SKETCHES = 10, 200_000, 20_000
+# Buckets with more events than this together are read one by one: a pass must fit into the time of a run.
+MOST_IN_RANGE = 2_000_000
 # A bucket with too many events is taken to have this many times the events that were read. The next bucket is known
 # better.
 _GUESS = 4
@@ -208,13 +210,42 @@ def collect_together(definition: Definition, start: datetime, due: int, services
     buckets = {start + number * every: Bucket(definition, services.reader.sketches) for number in range(count)}
     query, stretch = make_query(definition.source, start, end), stretch._replace(end=end)
     for columns in _read_stretch(query, stretch, noted, services):
-        for at, bucket in buckets.items():
-            if not bucket.is_over:
-                first, last = (bisect_left(columns.times, to_text(edge)) for edge in (at, at + every))
-                bucket.add(columns.cut(first, last))
-        while len(buckets) > 1 and sum(bucket.texts for bucket in buckets.values()) > MAX_TEXTS:
-            # The groups' texts do not fit into memory: the last bucket is read in a later pass.
-            buckets.popitem()
+        _add_to_each(buckets, columns, definition)
     for bucket in buckets.values():
         bucket.fold()
     return buckets
+
+
+def collect_range(definition: Definition, start: datetime, end: datetime, services: Services) -> dict[datetime, Bucket]:
+    """Compute the buckets of ``[start, end)`` in one pass over their events, of whatever tables and archives.
+
+    The oldest buckets are left out if memory does not hold the groups of all. The result is empty if there are more than
+    ``MOST_IN_RANGE`` events: the buckets are then to be read one by one. Raises BucketBlocked and Unfinished.
+    """
+    every, count = definition.every, 0
+    entries = services.catalog.entries(definition.source, start, end, consistent=True)
+    numbers = range(1, (end - start) // every + 1)
+    buckets = {end - number * every: Bucket(definition, services.reader.sketches) for number in numbers}
+    for columns in _read_events(make_query(definition.source, start, end), entries, services, never=True):
+        count += len(columns)
+        if count > MOST_IN_RANGE:
+            return {}
+        _add_to_each(buckets, columns, definition)
+    for bucket in buckets.values():
+        bucket.fold()
+    return buckets
+
+
+def _add_to_each(buckets: dict[datetime, Bucket], columns: FieldColumns, definition: Definition) -> None:
+    """Add events to their buckets. Take out the last buckets, but not the first one, while memory does not hold all."""
+    for at, bucket in buckets.items():
+        if not bucket.is_over:
+            first, last = (bisect_left(columns.times, to_text(edge)) for edge in (at, at + definition.every))
+            bucket.add(columns.cut(first, last))
+    most = MOST_SKETCHES if PERCENTILES in definition.kept_statistics else MOST_GROUPS
+    while len(buckets) > 1:
+        groups = sum(len(bucket.groups) for bucket in buckets.values()) * max(len(definition.fields), 1)
+        if groups <= most and sum(bucket.texts for bucket in buckets.values()) <= MAX_TEXTS:
+            return
+        # They are read in a later pass.
+        buckets.popitem()

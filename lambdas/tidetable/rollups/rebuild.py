@@ -50,6 +50,7 @@ class PieceMemo(msgspec.Struct, frozen=True):
     """What the record of a piece says: the order's ``made``, the buckets ``[start, end)``, and when it was cut.
 
     The buckets from ``reached`` on are computed. ``marked`` says that the buckets are sealed, and marked at ``cut_at``.
+    So many buckets are read ``together``, in one pass over their events.
     """
 
     made: int
@@ -59,6 +60,7 @@ class PieceMemo(msgspec.Struct, frozen=True):
     reached: datetime
     cut_at: int
     marked: bool
+    together: int = 1
 
 
 class Piece(NamedTuple):

@@ -12,12 +12,11 @@ from datetime import datetime, timedelta
 import msgspec
 
 from tidetable.catalog import Entry, find_entry_at
-from tidetable.ports.rollups import Edge, RollupState
+from tidetable.ports.rollups import Edge, Mark, RollupState
 from tidetable.rollup_model.bounds import REBUILT, to_millis
 from tidetable.rollup_model.cover import DefinitionVersion, find_present
 from tidetable.rollup_model.definition import Definition
 from tidetable.rollups.bucket_parts import BucketPart
-from tidetable.rollups.new_events import mark_new_events
 from tidetable.rollups.rebuild import (
     PIECES_AT_ONCE,
     REBUILD,
@@ -34,6 +33,8 @@ from tidetable.work.claim import WorkItem
 
 # A piece has about so many events, or so many buckets: a run computes it in one to two minutes.
 PIECE_EVENTS, PIECE_BUCKETS = 4_000_000, 200
+# Short buckets are read together: about so many events, and at most so many buckets, whose groups are in memory.
+TOGETHER_EVENTS, MOST_TOGETHER = 500_000, 20
 # The number of marks that are written in one call.
 _MARKS = 100
 # A run that removes a piece claims it for this long, so that no other run begins it.
@@ -99,12 +100,15 @@ def _advance(rebuild: Rebuild, definition: Definition, run: RefreshRun, state: R
 
 
 def _count_pieces(rebuild: Rebuild, version: DefinitionVersion, run: RefreshRun) -> Edge:
-    """Let finished pieces count, and remove them; return the edge of the rollup."""
+    """Let finished pieces count, and remove them; return the edge of the rollup.
+
+    Who computed a bucket has replaced the marks of new events that it may have read. So a new event that has such a mark is
+    in no cell of a finished piece, and can be added to them as soon as they count.
+    """
     services, edge = run.services, version.edge
     for piece in [piece for piece in rebuild.pieces if piece.memo.marked and piece.item.done]:
         if run.share() <= 0:
             return edge
-        mark_new_events(run.source, piece.memo.start, piece.memo.end, services)
         _clear_marks(piece, run)
         _remove(rebuild.pieces, piece, services)
     counted, start = list[Piece](), edge.start
@@ -115,8 +119,6 @@ def _count_pieces(rebuild: Rebuild, version: DefinitionVersion, run: RefreshRun)
             counted.append(piece)
             start = min(start, piece.memo.start)
     if start < edge.start:
-        # Some of these events may have come after their bucket was read, others before.
-        mark_new_events(run.source, start, edge.start, services)
         moved = edge._replace(start=start)
         if not services.rollups.put_edge(run.source, moved, edge):
             raise Superseded(f"the edge of {version.definition.stream} was moved by another run")
@@ -127,12 +129,19 @@ def _count_pieces(rebuild: Rebuild, version: DefinitionVersion, run: RefreshRun)
 
 
 def _clear_marks(piece: Piece, run: RefreshRun) -> None:
-    """Remove the marks that were put when a piece was cut, unless another piece has the bucket, too."""
+    """Remove the marks that were put when a piece was cut, unless another piece has put them, too."""
     others = [other for rebuild in run.rebuilds for other in rebuild.pieces if other.item.name != piece.item.name]
     for mark in run.services.rollups.read_marks(run.source, (piece.memo.start, piece.memo.end)):
-        is_shared = any(other.memo.marked and mark.meets(other.memo.start, other.memo.end) for other in others)
-        if (mark.length, mark.at) == (REBUILT, piece.memo.cut_at) and not is_shared:
+        is_own = (mark.length, mark.at) == (REBUILT, piece.memo.cut_at) and _has_put(piece, mark, run)
+        if is_own and not any(_has_put(other, mark, run) for other in others):
             run.services.rollups.clear_mark(run.source, mark)
+
+
+def _has_put(piece: Piece, mark: Mark, run: RefreshRun) -> bool:
+    """True if a mark is of a bucket that was marked when the piece was cut."""
+    definition = next((one for one in run.definitions if one.name == piece.rollup), None)
+    is_start = definition is not None and definition.floor(mark.bucket) == mark.bucket
+    return is_start and piece.memo.marked and mark.meets(piece.memo.start, piece.memo.end)
 
 
 def _end(rebuild: Rebuild, run: RefreshRun) -> None:
@@ -201,12 +210,14 @@ def _cut_pieces(rebuild: Rebuild, order: Order, version: DefinitionVersion, run:
     entries = services.catalog.entries(run.source, low, cut, consistent=True) if low < cut else ()
     while low < cut and len(rebuild.pieces) < PIECES_AT_ONCE:
         marked = cut > version.start
-        start = max(_choose_start(cut, definition, entries, run), version.start if marked else low, low)
+        first, events = _choose_start(cut, definition, entries, run)
+        start = max(first, version.start if marked else low, low)
+        together = max(min(TOGETHER_EVENTS // max(round(events), 1), MOST_TOGETHER), 1)
         if marked:
             buckets = [start + number * definition.every for number in range((cut - start) // definition.every)]
             for number in range(0, len(buckets), _MARKS):
                 services.rollups.put_marks(run.source, buckets[number : number + _MARKS], now, REBUILT)
-        memo = PieceMemo(order.made, order.definition, start, cut, cut, now, marked)
+        memo = PieceMemo(order.made, order.definition, start, cut, cut, now, marked, together)
         text = msgspec.json.encode(memo).decode()
         name = f"{run.source}#{rebuild.rollup}#{to_text(start)}#{order.made}"
         services.work.add(REBUILD, name, text)
@@ -224,8 +235,11 @@ def _note_cut(rebuild: Rebuild, order: Order, services: Services) -> None:
         services.work.release(claim, msgspec.json.encode(order).decode())
 
 
-def _choose_start(cut: datetime, definition: Definition, entries: Sequence[Entry], run: RefreshRun) -> datetime:
-    """Choose the first bucket of the piece that ends at ``cut``, so that a run can compute it in one to two minutes.
+def _choose_start(
+    cut: datetime, definition: Definition, entries: Sequence[Entry], run: RefreshRun
+) -> tuple[datetime, float]:
+    """Choose the first bucket of the piece that ends at ``cut``, so that a run can compute it in one to two minutes; return
+    it, and the events of a bucket.
 
     Its events are estimated from the archive of their period, or from the last buckets that were sealed.
     """
@@ -243,4 +257,4 @@ def _choose_start(cut: datetime, definition: Definition, entries: Sequence[Entry
         start = max(start, definition.ceil(period.start))
     if rate > 0:
         start = max(start, definition.ceil(cut - timedelta(seconds=PIECE_EVENTS / rate)))
-    return min(start, last)
+    return min(start, last), rate * every.total_seconds()

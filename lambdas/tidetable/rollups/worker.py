@@ -92,6 +92,7 @@ class RollupWorker:
                 return False
             # Only the run that has the stream adds parts of its buckets and pieces, so none are added from here on.
             parts, sizes = list_parts(services, source), _SIZES(held.memo or "{}")
+            # They are read before the marks: a mark of a new event that is left then came after its piece was finished.
             rebuilds = list_rebuilds(services, source)
             run = RefreshRun(source, definitions, services, self.report, share, parts, rebuilds, (), sizes)
             try:

@@ -1,0 +1,144 @@
+"""Pieces of a rebuild: what they read in one pass, which marks they clear, which count; and the estimate of a bucket."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from tests.worlds.queued import Queued
+from tests.worlds.rebuilt import cut_short, order, rebuild, seal_hours
+from tests.worlds.rolled import (
+    HOURS,
+    MINUTES,
+    PACKED,
+    PLAIN,
+    QUERIES,
+    SERIES,
+    START,
+    World,
+    reading,
+    show_edges,
+)
+from tests.worlds.runs import refresh
+from tidetable.layout import Layout
+from tidetable.periods import Kind
+from tidetable.ports import Edge
+from tidetable.rollup_model.cover import find_present
+from tidetable.rollups.collect import collect_range
+from tidetable.rollups.rebuild_estimate import estimate_rebuild
+from tidetable.values import count_item_bytes
+from tidetable.work.claim import ItemName
+
+HOUR, MINUTE = timedelta(hours=1), timedelta(minutes=1)
+
+
+def test_an_estimate_measures_the_last_sealed_bucket_and_counts_the_requests_of_its_events() -> None:
+    by_series = replace(HOURS, by=("series", "kind"))
+    world = World((MINUTES, by_series))
+    world.refresh()
+    world.write(*[reading(60 + n / 100, n, f"series-{n:04}", kind="x") for n in range(800)])
+    world.sleep(74 * 60)
+    world.refresh()
+    (minutes, hours) = world.definitions["s"]
+
+    def estimate(definition: Any) -> dict[str, Any]:
+        state = world.rollups.read_state("s")
+        version = find_present(definition, state)
+        assert version is not None
+        return estimate_rebuild(version, world.definitions["s"], state, (START, START + HOUR), world.services())
+
+    found = estimate(minutes)
+    # The last bucket, from 01:00 to 01:10, has packs of 800 cells; two shards are read.
+    assert (found["from"], found["to"]) == ("2026-03-02T00:00:00.000000Z", "2026-03-02T01:00:00.000000Z")
+    table = world.store.tables[world.entry("s-m", START).table]
+    sizes = [count_item_bytes(item) for item in table.values() if "01:00" in item["sk"]]
+    assert found["cell_units"] == sum(-(-size // 1024) for size in sizes) > 10
+    assert (found["finer"], found["read_units"]) == (None, 2.0)
+    # An hour reads six buckets of minutes; a read unit reads four times as much as a write unit writes.
+    assert estimate(hours)["finer"] == "s-m"
+    assert estimate(hours)["read_units"] == 6 * found["cell_units"] / 4
+    # The cells of the hours are in a table that is gone.
+    world.forget("s-h", START)
+    assert estimate(hours)["cell_units"] == 1
+
+
+def test_pieces_before_a_hole_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rollup begins anew after events that are gone, while its pieces are computed."""
+    monkeypatch.setattr("tidetable.rollups.worker._CHAIN", 0.0)
+    cut_short(monkeypatch)
+    world = World((MINUTES,))
+    edge = Edge("m", START + 2 * HOUR, START + 40 * HOUR, MINUTES.text)
+    world.rollups.put_edge("s", edge, None)
+    world.sleep(40 * 3_600)
+    order(world, MINUTES, START, START + HOUR)
+    queued = Queued(world)
+    queued.schedule()
+    queued.work_on(ItemName("seal", "s"))
+    for item in world.work.list_items("rebuild")[1:]:
+        claim = world.work.claim("rebuild", item.name, "worker", world.now(), world.now() + HOUR, added=True)
+        assert claim is not None
+        world.work.release(claim, claim.memo, done=True)
+    world.rollups.put_edge("s", Edge("m", START + 41 * HOUR, START + 41 * HOUR, MINUTES.text), None)
+    refresh(world, "run")
+    assert show_edges(world, "m") == ["02:00-16:00", "17:00-17:00"]
+    assert world.work.list_items("rebuild") == []
+
+
+def test_a_mark_of_two_rollups_stays_until_both_are_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tidetable.rollups.worker._CHAIN", 0.0)
+    hours = replace(HOURS, by=("other",))
+    world = World((MINUTES, hours))
+    world.write(reading(62, 1, kind="x"))
+    for definition in (MINUTES, hours):
+        world.rollups.put_edge("s", Edge(definition.name, START, START + 4 * HOUR, definition.text), None)
+    world.sleep(4 * 3_600)
+    for definition in (MINUTES, hours):
+        order(world, definition, START + HOUR, START + 2 * HOUR)
+    queued = Queued(world)
+    queued.work_on(ItemName("seal", "s"))
+    world.sleep(121)
+    (_, of_hours, _, of_minutes) = world.work.list_items("rebuild")
+    for item, left in ((of_minutes, ["01:00"]), (of_hours, [])):
+        queued.work_on(ItemName("rebuild", item.name))
+        queued.work_on(ItemName("seal", "s"))
+        assert [
+            f"{mark.bucket:%H:%M}" for mark in world.rollups.read_state("s").marks if mark.length < HOUR / 6
+        ] == left
+    assert world.check(QUERIES) > 0
+
+
+@pytest.mark.parametrize("layout", [PLAIN, PACKED, SERIES], ids=["items", "packs", "items by series"])
+def test_short_buckets_are_read_in_one_pass(monkeypatch: pytest.MonkeyPatch, layout: Layout) -> None:
+    definition = replace(MINUTES, period=Kind.DAY) if layout is SERIES else MINUTES
+    world = World((definition,), layout)
+    world.write(*[reading(4 * n, n, "ab"[n % 2], f"{n}", kind="xyz"[n % 3]) for n in range(80)])
+    world.rollups.put_edge("s", Edge("m", START + 6 * HOUR, START + 6 * HOUR, definition.text), None)
+    world.sleep(6 * 3_600 + 300)
+    spans: list[int] = []
+    collect = collect_range
+
+    def note(definition: Any, start: Any, end: Any, services: Any) -> Any:
+        buckets = collect(definition, start, end, services)
+        spans.append(len(buckets))
+        return buckets
+
+    monkeypatch.setattr("tidetable.rollups.rebuild_piece.collect_range", note)
+    rebuild(world, definition, START, START + HOUR)
+    assert spans == [20, 16]
+    assert world.check(QUERIES) > 0
+
+
+def test_buckets_whose_groups_do_not_fit_into_memory_are_read_in_a_later_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tidetable.rollups.collect.MOST_SKETCHES", 4)
+    world = seal_hours(40, 41)
+    world.write(*[reading(10 * n, n, "ab"[n % 2], f"{n}", kind="x") for n in range(60)])
+    world.rollups.marks.clear()
+    services = world.services()
+    held = collect_range(MINUTES, START, START + HOUR, services)
+    assert list(held) == [START + 10 * number * MINUTE for number in (5, 4, 3, 2)]
+    assert [bucket.count_events() for bucket in held.values()] == [1] * 4
+    monkeypatch.setattr("tidetable.rollups.collect.MOST_IN_RANGE", 5)
+    assert collect_range(MINUTES, START, START + HOUR, services) == {}
+    rebuild(world, MINUTES, START, START + HOUR)
+    assert world.check(QUERIES) > 0
