@@ -26,6 +26,7 @@ from tidetable.periods import Kind
 from tidetable.ports import Edge
 from tidetable.rollup_model.cover import find_present
 from tidetable.rollups.collect import collect_range
+from tidetable.rollups.rebuild import cancel_rebuild, list_rebuilds
 from tidetable.rollups.rebuild_estimate import estimate_rebuild
 from tidetable.values import count_item_bytes
 from tidetable.work.claim import ItemName
@@ -142,3 +143,72 @@ def test_buckets_whose_groups_do_not_fit_into_memory_are_read_in_a_later_pass(mo
     assert collect_range(MINUTES, START, START + HOUR, services) == {}
     rebuild(world, MINUTES, START, START + HOUR)
     assert world.check(QUERIES) > 0
+
+
+def test_a_period_with_hardly_an_event_has_pieces_of_the_most_buckets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At its rate, the events of a piece would take thousands of years."""
+    monkeypatch.setattr("tidetable.rollups.worker._CHAIN", 0.0)
+    world = World((HOURS,))
+    world.write(reading(1, 1, kind="x"))
+    world.rollups.put_edge("s", Edge("h", START + 30 * HOUR, START + 30 * HOUR, HOURS.text), None)
+    world.sleep(31 * 3_600)
+    world.move_to_archive("s", START)
+    order(world, HOURS, START, START + 24 * HOUR)
+    Queued(world).work_on(ItemName("seal", "s"))
+    pieces = [piece.memo for rebuild in list_rebuilds(world.services(), "s") for piece in rebuild.pieces]
+    assert [(memo.start, memo.together) for memo in pieces] == [(START + 24 * HOUR, 20), (START, 20)]
+
+
+def test_the_marks_of_a_cancelled_piece_that_a_run_had_stay_until_its_buckets_are_computed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The run may have written some cells of a bucket, and not the others."""
+    cut_short(monkeypatch)
+    world = seal_hours(20, 24)
+    order(world, MINUTES, START + 20 * HOUR, START + 24 * HOUR)
+    refresh(world, "cut")
+    first, *_ = world.work.list_items("rebuild")[1:]
+    claim = world.work.claim("rebuild", first.name, "worker", world.now(), world.now() + HOUR, added=True)
+    assert claim is not None
+    world.work.release(claim, claim.memo)
+    cancel_rebuild(MINUTES, world.services())
+    refresh(world, "cancelled")
+    assert (len(world.rollups.marks), world.work.list_items("rebuild")) == (2, [])
+    world.sleep(125)
+    assert refresh(world, "run").resealed == 2
+
+
+def test_a_finer_rollup_waits_for_the_pieces_of_a_coarser_one_that_may_be_reading_its_cells(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("tidetable.rollups.worker._CHAIN", 0.0)
+    cut_short(monkeypatch, buckets=3, at_once=2)
+    hours = replace(HOURS, by=("series", "kind"))
+    world = World((MINUTES, hours))
+    for definition in (MINUTES, hours):
+        world.rollups.put_edge("s", Edge(definition.name, START, START + 9 * HOUR, definition.text), None)
+    world.sleep(9 * 3_600)
+    order(world, hours, START + 3 * HOUR, START + 6 * HOUR)
+    queued = Queued(world)
+    queued.work_on(ItemName("seal", "s"))
+    order(world, MINUTES, START + 2 * HOUR, START + 7 * HOUR)
+
+    def list_finer() -> list[str]:
+        pieces = world.work.list_items("rebuild", "s#m#")
+        return [piece.name.split("#")[2][11:16] for piece in pieces]
+
+    queued.work_on(ItemName("seal", "s"))
+    # Pieces of the last hour are cut; the hours from 03:00 to 06:00 are being computed.
+    assert list_finer() == ["06:00", "06:30"]
+    for _ in range(3):
+        world.sleep(121)
+        for item in world.work.list_items("rebuild", "s#m#"):
+            queued.work_on(ItemName("rebuild", item.name))
+        queued.work_on(ItemName("seal", "s"))
+    assert list_finer() == []
+    for item in world.work.list_items("rebuild", "s#h#"):
+        queued.work_on(ItemName("rebuild", item.name))
+    # A turn begins with the finer rollup, so it is cut in the turn after that in which the coarser one counts.
+    for _ in range(2):
+        queued.work_on(ItemName("seal", "s"))
+    assert list_finer() == ["05:00", "05:30"]

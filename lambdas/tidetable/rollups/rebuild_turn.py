@@ -249,12 +249,10 @@ def _choose_start(
         run.sizes[other.name] / other.every.total_seconds() for other in run.definitions if other.name in run.sizes
     ]
     rate = max(rates, default=0.0)
-    start = cut - PIECE_BUCKETS * every
+    if entry is not None and entry.archived is not None:
+        rate = entry.archived.events / (entry.period.end - entry.period.start).total_seconds()
+    events = rate * every.total_seconds()
+    start = cut - min(PIECE_BUCKETS, int(PIECE_EVENTS / max(events, 1))) * every
     if entry is not None:
-        period = entry.period
-        if entry.archived is not None:
-            rate = entry.archived.events / (period.end - period.start).total_seconds()
-        start = max(start, definition.ceil(period.start))
-    if rate > 0:
-        start = max(start, definition.ceil(cut - timedelta(seconds=PIECE_EVENTS / rate)))
-    return min(start, last), rate * every.total_seconds()
+        start = max(start, definition.ceil(entry.period.start))
+    return min(start, last), events
