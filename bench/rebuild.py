@@ -50,9 +50,9 @@ class Meter:
         self._call = stage.dynamo.call
         stage.dynamo.call = self.call  # type: ignore[method-assign]
 
-    def call(self, operation: str, body: Mapping[str, Any], *rest: Any) -> Any:
+    def call(self, operation: str, payload: Mapping[str, Any]) -> dict[str, Any]:
         """Answer a request, and count it."""
-        answer = self._call(operation, dict(body) | {"ReturnConsumedCapacity": "TOTAL"}, *rest)
+        answer = self._call(operation, {**payload, "ReturnConsumedCapacity": "TOTAL"})
         self.requests[operation] += 1
         consumed = answer.get("ConsumedCapacity") or []
         for one in consumed if isinstance(consumed, list) else [consumed]:
