@@ -14,7 +14,7 @@ from cli.account import Account
 from tidetable.catalog import State
 from tidetable.config import Config
 from tidetable.durations import Duration
-from tidetable.ingest.saved import SAVED_PREFIX, count_backlog, read_stream
+from tidetable.ingest.saved_names import SAVED_PREFIX, count_backlog, read_stream
 from tidetable.times import to_text
 from tidetable.work.standing import list_standings
 

@@ -60,7 +60,7 @@ _PROCESSOR = 1769  # MB of memory that come with a whole processor
 # The sizes of the functions, by the names of their handlers.
 SIZES = {
     "ingest": Size("slim", 28, 512, serves=True, snapshot=True),
-    "drain": Size("slim", 60, 256),
+    "drain": Size("slim", 60, 1024),  # 6 MB of messages, decoded
     "query": Size("slim", 28, 1024, serves=True, snapshot=True),
     "archive_reader": Size("archive", 25, _PROCESSOR),  # for decompression
     # A hostile message of 4 MB takes 280 MB when it is parsed.
@@ -183,6 +183,8 @@ class Function(lambda_.Function):
             event_source_arn=queue.queue_arn,
             batch_size=batch_size,
             max_concurrency=most,
+            # AWS: batches of more than ten messages need a second to gather them.
+            max_batching_window=Duration.seconds(1) if batch_size > 10 else None,
             report_batch_item_failures=True,
         )
 

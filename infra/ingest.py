@@ -7,7 +7,6 @@ from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from tidetable.ingest.drain import TRIES
-from tidetable.ingest.pace import CONSUMERS
 
 from .function import SIZES, Common, Function
 from .objects import LARGE, OVERFLOW, SAVED
@@ -44,8 +43,9 @@ class Ingest(Construct):
         self.function = Function(self, "Function", common, "ingest", self.environment)
         self.allow_writing(self.function)
         letters = {"TIDETABLE_DEAD_LETTER_QUEUE_URL": self.dead_letters.queue_url}
-        self.drain = Function(self, "Drain", common, "drain", storage.variables | letters)
-        self.drain.allow_actions("sqs", ["SendMessage"], self.dead_letters.queue_arn)
+        self.drain = Function(self, "Drain", common, "drain", self.environment | letters)
+        # Messages to the overflow wake further workers for saved messages.
+        self.drain.allow_actions("sqs", ["SendMessage"], self.dead_letters.queue_arn, self.overflow.queue_arn)
         storage.allow_messages(self.drain)
         allow_tables(self.drain, common, ["BatchWriteItem", "PutItem", "GetItem", "BatchGetItem"])
         storage.allow_objects(self.drain, ["PutObject"], LARGE, OVERFLOW, SAVED)
@@ -57,7 +57,7 @@ class Ingest(Construct):
         # The mapping has the id that the CDK's ``SqsEventSource`` once gave it: under another id a deploy would make a
         # second mapping beside the first, which Lambda refuses.
         mapping = f"SqsEventSource:{Names.node_unique_id(self.overflow.node)}"
-        self.drain.receive_messages(mapping, self.overflow, batch_size=5, most=CONSUMERS)
+        self.drain.receive_messages(mapping, self.overflow, batch_size=100, most=common.config.work.consumers)
         remark = "Writes the events of messages that were too old for the overflow queue"
         self.drain.schedule_runs(self, "SavedMessages", _EVERY, remark)
 

@@ -9,6 +9,7 @@ import settings
 import wiring
 from aws import clients
 from aws.dynamodb.catalog import LeanCatalog
+from aws.http.client import LeanClient
 from wiring import Pipeline
 
 if TYPE_CHECKING:
@@ -40,6 +41,11 @@ if TYPE_CHECKING:
 
 class Upkeep(Pipeline):
     """A pipeline with the ports and the use cases of the functions that no caller waits for."""
+
+    @cached_property
+    def dynamodb(self) -> LeanClient:
+        """The client of functions that no caller waits for: they write and read more at once, and keep more connections."""
+        return LeanClient.of_process(connections=16)
 
     # The keys of callers.
 
@@ -90,10 +96,12 @@ class Upkeep(Pipeline):
 
     @cached_property
     def drain(self) -> Drain:
+        from tidetable.ingest.circuit import Circuit
         from tidetable.ingest.delivery import Drain
         from tidetable.ingest.pace import Pace
 
-        return self.build(Drain, catalog=self.catalog_reader, pace=Pace(self.clock), saved=self.values)
+        pace, circuit = Pace.of_config(self.config, self.clock), Circuit(self.clock)
+        return self.build(Drain, catalog=self.catalog_reader, pace=pace, circuit=circuit, saved=self.values)
 
     # The feed of changes.
 

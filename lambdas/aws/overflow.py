@@ -39,16 +39,33 @@ class SqsOverflow:
             else:
                 messages.append(stored)
         for batch in group_by_size(messages, lambda message: message.size, MAX_MESSAGE_BYTES, _MAX_MESSAGES):
-            entries: Any = [{"Id": str(index), "MessageBody": message.body} for index, message in enumerate(batch)]
-            try:
-                answer = self._client().send_message_batch(QueueUrl=self._url, Entries=entries)
-                accepted = {success["Id"] for success in answer.get("Successful", [])}
-            except list_aws_errors():
-                accepted = set()
-            for entry, message in zip(entries, batch, strict=True):
-                if entry["Id"] not in accepted:
+            accepted = self._send_bodies(stream, [message.body for message in batch])
+            for number, message in enumerate(batch):
+                if str(number) not in accepted:
                     failed += message.events
         return failed
+
+    def wake(self, stream: str, bodies: Sequence[str]) -> bool:
+        return all(
+            len(self._send_bodies(stream, bodies[start : start + _MAX_MESSAGES]))
+            == len(bodies[start : start + _MAX_MESSAGES])
+            for start in range(0, len(bodies), _MAX_MESSAGES)
+        )
+
+    def _send_bodies(self, stream: str, bodies: Sequence[str]) -> set[str]:
+        """Send at most ten messages, and return the numbers of those that SQS accepted, as texts.
+
+        AWS, "Amazon SQS fair queues": of a queue whose messages have groups, messages of other groups come first while one
+        group has a backlog. So the messages of a stream that waits do not delay those of other streams.
+        """
+        entries: Any = [
+            {"Id": str(number), "MessageBody": body, "MessageGroupId": stream} for number, body in enumerate(bodies)
+        ]
+        try:
+            answer = self._client().send_message_batch(QueueUrl=self._url, Entries=entries)
+        except list_aws_errors():
+            return set()
+        return {success["Id"] for success in answer.get("Successful", [])}
 
     def _keep(self, stream: str, message: Encoded) -> Encoded | None:
         """Keep a message in the bucket, and return a message that refers to it; None if the bucket did not accept it."""

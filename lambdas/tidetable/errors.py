@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 #   TargetBusy
 # UnknownPeriod          feed/intake.py          Lambda, for ``max_age``                 the same
 # NotDrained             ingest/delivery.py      the queue, 120 times; saved.py, 2 days  MessagesNotDrained, then the dead letters
+# Paced                  ingest/delivery.py      saved.py, minute by minute              EventsSaved
 # Undrainable            ingest/delivery.py      nobody                                  buried at once with its reason
 # BucketBlocked,         rollups/                the next run of the refresher           the refresher's report; the bucket is
 #   Unfinished,                                                                          read from its events
@@ -228,8 +229,17 @@ class TargetBusy(TidetableError):
 class NotDrained(TidetableError):
     """Some events of a message are not written yet.
 
-    The queue delivers the message again. In the end, the message becomes a dead letter.
+    The queue delivers the message again. In the end, the message becomes a dead letter. ``rest`` are the unwritten events
+    if they are known; otherwise it is empty.
     """
+
+    def __init__(self, message: str, rest: Sequence[Event] = ()) -> None:
+        self.rest = rest
+        super().__init__(message)
+
+
+class Paced(NotDrained):
+    """A table takes no more of a message in the time of a delivery. What it took stays written."""
 
 
 class Undrainable(NotDrained):
@@ -240,7 +250,7 @@ class Undrainable(NotDrained):
 
     def __init__(self, message: str, events: Sequence[Event] = ()) -> None:
         self.events = events
-        super().__init__(message)
+        super().__init__(message, events)
 
 
 class BadInvocation(TidetableError):

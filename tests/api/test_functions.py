@@ -2,7 +2,7 @@
 
 import gc
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -17,6 +17,7 @@ from tests.worlds.intake import Letters, World
 from tidetable.catalog import State
 from tidetable.errors import Outage, StoreUnavailable
 from tidetable.ingest.drain import Drained
+from tidetable.ingest.saved import Received
 
 __all__ = ["environment"]
 
@@ -26,11 +27,11 @@ def test_the_drain_takes_the_oldest_message_first(monkeypatch: pytest.MonkeyPatc
 
     taken: list[str] = []
 
-    def take(body: str, *_: Any, **__: Any) -> Drained:
-        taken.append(body)
-        return Drained(1)
+    def take(messages: Sequence[Received], *_: Any) -> list[Drained]:
+        taken.extend(message.body for message in messages)
+        return [Drained(1)] * len(messages)
 
-    monkeypatch.setattr(drain, "take_message", take)
+    monkeypatch.setattr(drain, "take_messages", take)
     event = {"Records": [record(30, "young"), record(9, "oldest"), record(11, "older")]}
     with wiring.serve_pipeline(World().pipeline()):
         assert drain.handler(event, Context()) == {"batchItemFailures": []}  # type: ignore[arg-type]

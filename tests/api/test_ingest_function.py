@@ -1,6 +1,7 @@
 """The ingest function and the drain's: the time that they reserve for their last steps, and their metrics."""
 
 import json
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -16,6 +17,7 @@ from tests.worlds.intake import World, event
 from tidetable.config.stream import PackPolicy
 from tidetable.durations import Duration
 from tidetable.ingest.drain import Drained
+from tidetable.ingest.saved import Received
 
 __all__ = ["environment"]
 
@@ -147,11 +149,11 @@ def test_the_drain_knows_how_often_a_message_came(monkeypatch: pytest.MonkeyPatc
 
     counts: list[int] = []
 
-    def take(*_: Any, received: int) -> Drained:
-        counts.append(received)
-        return Drained(1)
+    def take(messages: Sequence[Received], *_: Any) -> list[Drained]:
+        counts.extend(message.received for message in messages)
+        return [Drained(1)] * len(messages)
 
-    monkeypatch.setattr(drain, "take_message", take)
+    monkeypatch.setattr(drain, "take_messages", take)
     message = record(SENT + 1, "body")
     if received:
         message["attributes"]["ApproximateReceiveCount"] = received

@@ -13,7 +13,7 @@ from cli.common import find_account
 from cli.options import Target
 from tests.fakes.stage import Stage
 from tests.worlds.commands import NOW, functions, run, stage
-from tidetable.ingest.saved import SavedMessage
+from tidetable.ingest.saved_names import SavedMessage
 from tidetable.layout import Key
 from tidetable.ports import Blob
 from tidetable.work.claim import Pause, WorkItem

@@ -31,7 +31,7 @@ STAGE = {
         "stagger": "10m",
         "table_quota": 2_500,
     },
-    "work": {"workers": 5},
+    "work": {"workers": 5, "consumers": 5},
     "storage": {
         "encryption": "service-managed",
         "former_keys": [],

@@ -116,13 +116,13 @@ def test_an_archive_is_finished_by_the_next_one(config: str) -> None:
 @in_items_and_in_packs
 @pytest.mark.parametrize("days", [0, 1.5])
 def test_a_drain_is_finished_when_its_message_comes_again(days: float, config: str) -> None:
-    """Within the window the drain writes batches; behind it each event in a transaction with the catalog."""
+    """Within the window the drain writes puts; behind it transactions with the catalog."""
     waiting = [Event("a", from_text(str(event["time"])), f"waiting-{event['id']}", {}) for event in EVENTS]
 
     def queued() -> Stage:
         stage = built(config)
-        stage.queue.send("s", waiting, 0)
         stage.clock.sleep(days * 86_400)
+        stage.queue.send("s", waiting, 0)
         return stage
 
     expected = sorted([*IDS, *(event.id for event in waiting)])

@@ -4,8 +4,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from tidetable.errors import NotDrained
 from tidetable.events import Event
 from tidetable.ingest.overflow import encode_messages
+from tidetable.ingest.saved import Received
 
 VISIBILITY = timedelta(minutes=6)
 RECEIVES = 120
@@ -44,6 +46,11 @@ class FakeQueue:
             self.push(message.body)
         return []
 
+    def wake(self, stream: str, bodies: Sequence[str]) -> bool:
+        for body in () if self.refuses else bodies:
+            self.push(body)
+        return not self.refuses
+
     def push(self, body: str) -> None:
         """Send a message of any body."""
         self._count += 1
@@ -54,19 +61,20 @@ class FakeQueue:
         self.dead.append(Message(body, self._now()))
         return True
 
-    def deliver(self, drain: Callable[[str, datetime, str, int], object]) -> None:
-        """Deliver each visible message to the drain once: its body, when it was sent, its id, the number of deliveries.
-
-        If the drain fails, the message is delivered again later.
+    def deliver(self, drain: Callable[[Sequence[Received]], Sequence[object]]) -> None:
+        """Deliver each visible message to the drain once, ten at a time. A message is delivered again later if the drain
+        answers NotDrained in its place, or fails.
         """
-        for message in [message for message in self.messages if message.visible <= self._now()]:
-            message.received += 1
-            message.visible = self._now() + VISIBILITY
-            try:
-                drain(message.body, message.sent or self._now(), message.id, message.received)
-            except Exception:
-                if message.received >= RECEIVES:
+        visible = [message for message in self.messages if message.visible <= self._now()]
+        for start in range(0, len(visible), 10):
+            batch = visible[start : start + 10]
+            for message in batch:
+                message.received += 1
+                message.visible = self._now() + VISIBILITY
+            received = [Received(own.body, own.sent or self._now(), own.id, own.received) for own in batch]
+            for message, outcome in zip(batch, drain(received), strict=True):
+                if not isinstance(outcome, NotDrained):
+                    self.messages.remove(message)
+                elif message.received >= RECEIVES:
                     self.messages.remove(message)
                     self.dead.append(message)
-            else:
-                self.messages.remove(message)

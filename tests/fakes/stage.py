@@ -44,7 +44,7 @@ from tidetable.ingest.marks import Marks
 from tidetable.ingest.outcome import Outcome
 from tidetable.ingest.recent_periods import RecentPeriods
 from tidetable.ingest.request import IngestRequest, ingest_body
-from tidetable.ingest.saved import SavedRun, drain_saved, take_message
+from tidetable.ingest.saved import SavedRun, drain_saved, take_messages
 from tidetable.large.sweep import Swept, sweep
 from tidetable.lifecycle import LifecycleRun, RunReport, reconcile
 from tidetable.ports import Pools, TableSpec
@@ -272,11 +272,7 @@ class Stage:
     def drain(self) -> None:
         """Deliver every visible message to the drain function."""
         ports = self.pipeline.drain
-        self.queue.deliver(
-            lambda body, sent, name, received: take_message(
-                body, sent, name, ports, self._remaining(DRAIN_SECONDS), received=received
-            )
-        )
+        self.queue.deliver(lambda messages: take_messages(messages, ports, self._remaining(DRAIN_SECONDS)))
 
     def drain_saved(self) -> SavedRun:
         """Write the saved messages as the drain's scheduled run does."""

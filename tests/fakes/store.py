@@ -284,6 +284,7 @@ class FakeOverflow:
 
     def __init__(self) -> None:
         self.queued: list[Event] = []
+        self.wakes: list[str] = []
         self.refuses = False
 
     def send(self, stream: str, events: Sequence[Event], at: int) -> Sequence[Event]:
@@ -291,3 +292,7 @@ class FakeOverflow:
             return events
         self.queued += events
         return []
+
+    def wake(self, stream: str, bodies: Sequence[str]) -> bool:
+        self.wakes += bodies
+        return not self.refuses

@@ -36,7 +36,12 @@ MORE = {
         **STATE,
         **ALLOCATOR,
     },
-    "drain": {"TIDETABLE_DEAD_LETTER_QUEUE_URL": "-> IngestDeadLetters", **BUCKET, **STATE},
+    "drain": {
+        "TIDETABLE_OVERFLOW_QUEUE_URL": "-> IngestOverflow",
+        "TIDETABLE_DEAD_LETTER_QUEUE_URL": "-> IngestDeadLetters",
+        **BUCKET,
+        **STATE,
+    },
     "query": {**READER, **BUCKET, **STATE, **ALLOCATOR},
     "lifecycle": CONTROL,
     "deployment": CONTROL,

@@ -15,7 +15,7 @@ RIGHTS = {
     "ingest": {"IngestOverflow": SENDS},
     "doors": {"IngestOverflow": SENDS},
     "drain": {
-        "IngestOverflow": TAKES | ASKS,
+        "IngestOverflow": SENDS | TAKES | ASKS,
         "IngestDeadLetters": SENDS,
     },
     "feed": {"FeedDeadLetters": SENDS},

@@ -30,7 +30,7 @@ FUNCTIONS = {
     "doors": (28, 1024),
     "query": (28, 1024),
     "archive_reader": (25, 1769),
-    "drain": (60, 256),
+    "drain": (60, 1024),
     "lifecycle": (300, 512),
     "deployment": (840, 512),
     "archiver": (900, 3008),
@@ -116,16 +116,18 @@ def test_workers_have_a_message_each_and_as_many_executions_as_the_configuration
 
 
 def test_the_number_of_workers_is_that_of_the_configuration() -> None:
-    made = template("dev", ("workers = 5 ", "workers = 1000 "))
+    made = template("dev", ("workers = 5 ", "workers = 1000 "), ("consumers = 5 ", "consumers = 20 "))
     assert find_mapping(made, "sweeper")["ScalingConfig"] == {"MaximumConcurrency": 1_000}
-    assert find_mapping(made, "drain")["ScalingConfig"] == {"MaximumConcurrency": 5}
+    assert find_mapping(made, "drain")["ScalingConfig"] == {"MaximumConcurrency": 20}
 
 
-def test_the_drain_takes_a_few_messages_at_a_time_and_five_runs_of_it_at_once(dev: Template) -> None:
-    """Live traffic has priority at the tables: the consumers of the drain share a quarter of the capacity."""
+def test_the_drain_takes_many_messages_at_a_time_and_five_runs_of_it_at_once(dev: Template) -> None:
+    """Live traffic has priority at the tables: the consumers of the drain share a quarter of the capacity. AWS: a batch of
+    more than ten messages needs a window.
+    """
     source = find_mapping(dev, "drain")
-    assert (source["BatchSize"], source["ScalingConfig"]) == (5, {"MaximumConcurrency": 5})
-    assert "MaximumBatchingWindowInSeconds" not in source
+    assert (source["BatchSize"], source["ScalingConfig"]) == (100, {"MaximumConcurrency": 5})
+    assert source["MaximumBatchingWindowInSeconds"] == 1
 
 
 def _repeats(made: Template, name: str) -> tuple[Any, str]:

@@ -131,9 +131,10 @@ def test_a_function_may_call_one_other(dev: Template, name: str, called: str) ->
     ]
 
 
-def test_only_what_takes_requests_may_send_to_the_overflow_queue(dev: Template) -> None:
+def test_only_what_takes_requests_and_the_drain_may_send_to_the_overflow_queue(dev: Template) -> None:
+    """The drain wakes its own consumers."""
     may = {name for name in RIGHTS if "sqs:SendMessage" in _on(dev, name, '"IngestOverflow')}
-    assert may == {"ingest", "doors"}
+    assert may == {"ingest", "doors", "drain"}
 
 
 @pytest.mark.parametrize("name", RIGHTS)

@@ -193,7 +193,7 @@ def test_what_is_credited_to_a_table_does_not_pile_up_while_nothing_is_drained()
         next(entry for entry in stage.catalog.entries("quakes") if entry.period.label == LABEL),
         seen=SeenTable(200, 80, TableClass.STANDARD),
     )
-    pace = Pace(stage.clock)
+    pace = Pace(stage.clock, 0.05)
     for _ in range(2):
         begun = stage.clock.now()
         pace.record_units(entry, 20)

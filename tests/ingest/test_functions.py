@@ -4,6 +4,7 @@ import gc
 import json
 from base64 import b64encode
 from collections import Counter
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -17,6 +18,7 @@ from tests.worlds.intake import LABEL, World, event
 from tidetable.ingest.drain import Drained
 from tidetable.ingest.outcome import Outcome
 from tidetable.ingest.rejection import Rejection
+from tidetable.ingest.saved import Received
 from tidetable.window import Window
 
 __all__ = ["environment"]
@@ -268,11 +270,11 @@ def test_the_drain_writes_the_oldest_first_and_knows_a_repeated_message(
 
     taken: list[tuple[str, int]] = []
 
-    def take(body: str, *_: Any, received: int) -> Drained:
-        taken.append((body, received))
-        return Drained(1)
+    def take(messages: Sequence[Received], *_: Any) -> list[Drained]:
+        taken.extend((message.body, message.received) for message in messages)
+        return [Drained(1)] * len(messages)
 
-    monkeypatch.setattr(drain, "take_message", take)
+    monkeypatch.setattr(drain, "take_messages", take)
     records = [record(at, body) for at, body in ((SENT + 1_000, "b"), (SENT + 999, "a"))]
     records[0]["attributes"] |= {} if count is None else {"ApproximateReceiveCount": count}
     assert drain_records(World(), *records) == []

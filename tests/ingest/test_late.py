@@ -22,6 +22,7 @@ from tidetable.errors import NotDrained, Undrainable
 from tidetable.events import Event
 from tidetable.ingest.drain import Drained, drain_message
 from tidetable.ingest.overflow import encode_message
+from tidetable.ingest.saved import Received
 from tidetable.ports import Guard, Put, Written
 
 __all__ = ["environment"]
@@ -199,11 +200,11 @@ def test_the_drain_knows_a_message_that_came_before(
 
     calls: list[int] = []
 
-    def take(*_: Any, received: int) -> Drained:
-        calls.append(received)
-        return Drained(1)
+    def take(messages: Sequence[Received], *_: Any) -> list[Drained]:
+        calls.extend(message.received for message in messages)
+        return [Drained(1)] * len(messages)
 
-    monkeypatch.setattr(drain, "take_message", take)
+    monkeypatch.setattr(drain, "take_messages", take)
     sent = record(SENT + 1, "x")
     sent["attributes"] |= {} if count is None else {"ApproximateReceiveCount": count}
     with wiring.serve_pipeline(world().pipeline()):

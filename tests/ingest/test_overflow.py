@@ -84,18 +84,18 @@ def test_an_event_is_kept_by_its_bytes_and_not_by_its_characters() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "counts"), [("é" * 60_000, [1, 1]), ("e" * 60_000, [2]), ("e" * 99_000, [2]), ("e" * 101_000, [1, 1])]
+    ("text", "counts"), [("é" * 300_000, [1, 1]), ("e" * 300_000, [2]), ("e" * 499_900, [2]), ("e" * 500_000, [1, 1])]
 )
-def test_a_message_has_200_kilobytes_unless_one_event_has_more(text: str, counts: list[int]) -> None:
-    """Bytes of UTF-8: a small message lets a drain that fails repeat little."""
+def test_a_message_has_a_million_bytes_unless_one_event_has_more(text: str, counts: list[int]) -> None:
+    """Bytes of UTF-8. AWS: a message has 1 MiB at the most."""
     many = [Event("a", NOW, str(number), {"text": text}) for number in range(2)]
     messages = list(encode_messages("quakes", many, 7))
     assert [len(message.events) for message in messages] == counts
     assert [message.size for message in messages] == [len(message.body.encode()) for message in messages]
 
 
-def test_each_message_has_200_kilobytes_of_its_own() -> None:
-    many = [Event("a", NOW, str(number), {"text": "e" * 60_000}) for number in range(8)]
+def test_each_message_has_a_million_bytes_of_its_own() -> None:
+    many = [Event("a", NOW, str(number), {"text": "e" * 300_000}) for number in range(8)]
     messages = list(encode_messages("quakes", many, 7))
     assert [[event.id for event in message.events] for message in messages] == [
         ["0", "1", "2"],

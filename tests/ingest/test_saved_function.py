@@ -8,7 +8,7 @@ import pytest
 import wiring
 from tests.api.gateway import Context
 from tests.ingest.streams import NOW
-from tests.worlds.functions import environment, queue_message, record
+from tests.worlds.functions import SENT, environment, queue_message, record
 from tests.worlds.intake import LABEL, World
 
 __all__ = ["environment"]
@@ -35,10 +35,10 @@ def test_an_old_message_is_saved_and_written_by_the_schedule_with_its_metrics(mo
     stage = World()
     deliver_old_message(stage, "1", "2", "3")
     assert ("EventsSaved", 3) in metrics
-    assert [key.split("/")[2:] for key in stage.values.blobs] == [["stream=quakes", "events=3", "m"]]
+    assert [key.split("/")[2:] for key in stage.values.blobs] == [[str(SENT - 864_000_000), "events=3", "m"]]
     metrics.clear()
     assert drain_event(stage, {"source": "schedule"}) is None
-    assert metrics == [("EventsDrained", 3), ("SavedMessages", 1)]
+    assert metrics == [("OldestMessage", 864_000.0), ("EventsDrained", 3), ("SavedMessages", 1)]
     metrics.clear()
     drain_event(stage, {"source": "schedule"})
     assert (metrics, stage.stored(), stage.values.blobs) == ([], 3, {})

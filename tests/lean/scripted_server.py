@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
-from aws.http.client import LeanClient
+from aws.http.client import CONNECTIONS, LeanClient
 from aws.http.credentials import Provider
 
 KEYS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
@@ -77,10 +77,13 @@ class Server:
 
 
 @contextmanager
-def served(*steps: Step, clock: Callable[[], datetime] = lambda: NOW) -> Iterator[tuple[Server, LeanClient]]:
+def served(
+    *steps: Step, clock: Callable[[], datetime] = lambda: NOW, connections: int = CONNECTIONS
+) -> Iterator[tuple[Server, LeanClient]]:
     server = Server(list(steps))
     try:
-        yield server, LeanClient(server.endpoint, "us-east-1", Provider(KEYS, clock, lambda *_: b"").get, clock)
+        source = Provider(KEYS, clock, lambda *_: b"").get
+        yield server, LeanClient(server.endpoint, "us-east-1", source, clock, connections=connections)
     finally:
         server.close()
 

@@ -26,10 +26,11 @@ def test_answers_come_in_the_order_of_the_requests_over_few_connections() -> Non
     assert server.connections <= lean.CONNECTIONS
 
 
-def test_all_are_sent_before_the_first_answer_is_read() -> None:
-    """Otherwise this test would wait for ever: the server answers only after eight requests."""
-    gate = threading.Barrier(lean.CONNECTIONS, timeout=60)
-    with served() as (server, client):
+@pytest.mark.parametrize("connections", [lean.CONNECTIONS, 16])
+def test_all_are_sent_before_the_first_answer_is_read(connections: int) -> None:
+    """Otherwise this test would wait for ever: the server answers only after so many requests."""
+    gate = threading.Barrier(connections, timeout=60)
+    with served(connections=connections) as (server, client):
         whole = server._head
 
         def waiting(file: Any) -> list[str]:
@@ -39,7 +40,8 @@ def test_all_are_sent_before_the_first_answer_is_read() -> None:
             return head
 
         server._head = waiting  # type: ignore[method-assign]
-        assert len(client.call_all([ServiceRequest("Query", b"{}")] * lean.CONNECTIONS)) == lean.CONNECTIONS
+        assert len(client.call_all([ServiceRequest("Query", b"{}")] * connections)) == connections
+        assert len(client._idle) == connections
 
 
 def test_a_connection_that_was_closed_while_it_was_idle_is_replaced_and_the_request_sent_again() -> None:

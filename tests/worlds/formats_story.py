@@ -27,7 +27,7 @@ from tidetable.exact_json import encode_json
 from tidetable.feed.feeds import Feeds
 from tidetable.feed.targets import FeedMessage
 from tidetable.ingest.drain import TRIES
-from tidetable.ingest.saved import take_message
+from tidetable.ingest.saved import Received, take_messages
 
 TARGET = "arn:aws:sqs:us-east-1:123456789012:changes"
 
@@ -221,12 +221,12 @@ def wait_in_queues(stage: FormatStage) -> None:
     kept = Sqs()
     assert not overflow(kept, stage.values).send("times", [events.as_event(events.SAVED)], at)
     sent = stage.clock.now() - timedelta(days=10)
-    take_message(kept.bodies[0], sent, "message-1", stage.pipeline.drain, lambda: 50.0)
+    take_messages([Received(kept.bodies[0], sent, "message-1")], stage.pipeline.drain, lambda: 50.0)
     dead = Sqs()
     assert not overflow(dead, stage.values).send("times", [events.as_event(events.DEAD)], at)
     drain, now = stage.pipeline.drain, stage.clock.now()
     # The table of this event is not made yet. After the last try, the message is a dead letter.
-    take_message(dead.bodies[0], now, "message-2", drain, lambda: 50.0, received=TRIES)
+    take_messages([Received(dead.bodies[0], now, "message-2", TRIES)], drain, lambda: 50.0)
     assert len(stage.queue.dead) == 1
 
 

@@ -1,4 +1,4 @@
-"""A stage whose overflow has messages of ten days and more, and the messages that it saved."""
+"""A stage whose overflow has messages of an hour and more, and the messages that it saved."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
@@ -10,7 +10,7 @@ from tidetable.query import parse_query, run_query
 from tidetable.times import to_text
 
 NOON = datetime(2026, 3, 15, 12, tzinfo=UTC)
-DAY = timedelta(days=1)
+HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 CONFIG = """
 [streams.s]
 period = "month"

@@ -102,6 +102,7 @@ class LeanClient:
         *,
         proxy: str | None = None,
         authorities: str | None = None,
+        connections: int = CONNECTIONS,
     ) -> None:
         parts = urlsplit(endpoint)
         secure = parts.scheme == "https"
@@ -117,11 +118,12 @@ class LeanClient:
         self._credentials = credentials
         self._clock = clock
         self._skew = timedelta(0)
+        self._connections = connections
         self._idle: deque[tuple[Connection, datetime]] = deque()
         self._lock = Lock()
 
     @classmethod
-    def of_process(cls) -> LeanClient:
+    def of_process(cls, connections: int = CONNECTIONS) -> LeanClient:
         """Return the client of this process, from the environment variables that AWS's own clients read."""
         region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or "us-east-1"
         endpoint = read_endpoint(os.environ, region)
@@ -132,6 +134,7 @@ class LeanClient:
             Provider.of_process(lambda: datetime.now(UTC)).get,
             proxy=find_proxy(endpoint) if is_behind_proxy else None,
             authorities=os.environ.get("AWS_CA_BUNDLE"),
+            connections=connections,
         )
 
     def pause(self, most: float) -> None:
@@ -143,7 +146,7 @@ class LeanClient:
         return self.call_all([ServiceRequest(operation, body)])[0]
 
     def call_all(self, requests: Sequence[ServiceRequest], *, insist: bool = True) -> list[Reply]:
-        """Send requests and return the replies in the same order. Up to ``CONNECTIONS`` requests are under way at once.
+        """Send requests and return the replies in the same order. Up to ``connections`` requests are under way at once.
 
         The reply to a request that failed is a Refused or a NoAnswer; no exception is raised. If ``insist`` is false,
         no further requests are sent after a request without an answer.
@@ -152,7 +155,7 @@ class LeanClient:
         under_way: deque[tuple[int, Connection]] = deque()
         is_lost = False
         for index, request in enumerate(requests):
-            if len(under_way) == CONNECTIONS:
+            if len(under_way) == self._connections:
                 is_lost |= self._finish(requests, replies, under_way.popleft())
             if is_lost and not insist:
                 break
@@ -267,7 +270,7 @@ class LeanClient:
 
     def _give_back(self, connection: Connection) -> None:
         with self._lock:
-            keep = connection.reusable and len(self._idle) < CONNECTIONS
+            keep = connection.reusable and len(self._idle) < self._connections
             if keep:
                 self._idle.append((connection, self._clock()))
         if not keep:

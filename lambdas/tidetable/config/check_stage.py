@@ -54,7 +54,9 @@ def check_stage(config: Config) -> Iterator[str]:
         yield from _check_mappings(stream)
     yield from _check_lifecycle(config)
     # AWS: the limits of MaximumConcurrency in the scaling of a mapping from SQS.
-    yield from check_bounds("work.workers", config.work.workers, 2, 1_000, " executions of a function at the same time")
+    for name in ("workers", "consumers"):
+        most = " executions of a function at the same time"
+        yield from check_bounds(f"work.{name}", getattr(config.work, name), 2, 1_000, most)
     yield from _check_storage(config)
     yield from _check_lake_names(config)
     yield from check_keeping(config)

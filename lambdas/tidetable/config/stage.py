@@ -130,10 +130,11 @@ class LifecyclePolicy(Group, frozen=True, kw_only=True):
 
 class WorkPolicy(Group, frozen=True, kw_only=True):
     """``[work]``: the work in the background. ``workers`` is the number of executions that work at the same time, of each
-    function that does such work.
+    function that does such work. ``consumers`` is the number of executions of the drain, which writes waiting events.
     """
 
     workers: int = 5
+    consumers: int = 5
 
 
 class StoragePolicy(Group, frozen=True, kw_only=True):

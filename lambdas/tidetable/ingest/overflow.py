@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from datetime import datetime
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
@@ -15,9 +16,6 @@ from tidetable.ports import Blob, Compressor, Values
 from tidetable.times import parse_stamp, to_text
 
 _VERSION = 2
-# One run of the drain must finish its messages at the pace of a small table, so they are far below SQS's limit.
-_MESSAGE_EVENTS = 500
-_MESSAGE_BYTES = 200_000
 # AWS: a message has at most 1 MiB; the limit here leaves some bytes for the envelope.
 MAX_MESSAGE_BYTES = 1_000_000
 OVERFLOW_PREFIX = "overflow/"
@@ -31,7 +29,7 @@ class OverflowMessage(NamedTuple):
     """
 
     stream: str
-    events: list[Event]
+    events: Sequence[Event]
     at: int = 0
     kept: str | None = None
 
@@ -45,6 +43,13 @@ class _Form(msgspec.Struct):
     kept: str | None = None
 
 
+class _WakeForm(msgspec.Struct):
+    wake: str
+    part: int
+    parts: Annotated[int, msgspec.Meta(ge=1)]
+    until: str
+
+
 class Encoded(NamedTuple):
     """The body of a message, its bytes in UTF-8, and the events in it."""
 
@@ -53,13 +58,38 @@ class Encoded(NamedTuple):
     events: list[Event]
 
 
-def encode_messages(stream: str, events: Sequence[Event], at: int) -> Iterator[Encoded]:
-    """Encode the events as messages of at most 500 events and 200 KB.
+class Wake(NamedTuple):
+    """A message that wakes a worker for a part of a stream's saved messages. It means nothing after ``until``."""
 
-    An event larger than 200 KB has a message of its own. Each event is encoded once.
+    stream: str
+    part: int
+    parts: int
+    until: datetime
+
+
+def encode_wake(wake: Wake) -> str:
+    """Encode the body of a message that wakes a worker."""
+    return _encode_text({"wake": wake.stream, "part": wake.part, "parts": wake.parts, "until": to_text(wake.until)})
+
+
+def read_wake(body: str) -> Wake | None:
+    """Read a message that wakes a worker; None for any other message."""
+    if not body.startswith('{"wake":'):
+        return None
+    try:
+        form = msgspec.json.decode(body, type=_WakeForm)
+        return Wake(form.wake, form.part, form.parts, parse_stamp(form.until)[0])
+    except ValueError:
+        return None
+
+
+def encode_messages(stream: str, events: Sequence[Event], at: int) -> Iterator[Encoded]:
+    """Encode the events as messages near SQS's limit. A larger event has a message of its own. Each event is encoded
+    once.
     """
     rows = ((event, _encode_row(event)) for event in events)
-    for group in group_by_size(rows, lambda row: len(row[1].encode()), _MESSAGE_BYTES, _MESSAGE_EVENTS):
+    most = MAX_MESSAGE_BYTES - len(_join_rows(stream, [], at).body)
+    for group in group_by_size(rows, lambda row: len(row[1].encode()) + 1, most):
         yield _join_rows(stream, group, at)
 
 

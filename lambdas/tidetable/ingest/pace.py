@@ -2,42 +2,79 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import Self
 
 from tidetable.catalog import Entry
+from tidetable.config import Config
 from tidetable.ports import Clock
 from tidetable.remaining import Remaining
 
 # The share of a table's write units that all consumers of the queue together may use, and the share of the scheduled run
 # that writes saved messages, if there are any. The rest is for the live traffic.
 SHARE, SAVED_SHARE = 0.25, 0.125
-# More would not write faster into one table, because all share its units. A new AWS account may run ten functions at
-# once, and the API needs some of them.
-CONSUMERS = 5
 # AWS: the write units per second that a new table on demand takes.
-_ON_DEMAND_UNITS = 4_000
+ON_DEMAND_UNITS = 4_000
 # In write units per second, of each process. A message must get further with each try, even if its table has few units.
 _LEAST = 0.8
+# A table on demand takes more than it is known to take if its traffic has grown. So its pace grows by a twentieth with each
+# round that it takes whole, up to all units that it is known to take. A throttled round halves the pace of any table.
+_GROWTH, _MOST, _FEWEST = 1.05, 4.0, 1 / 16
+# The puts of a round: those of a tenth of a second, but no more than keep all connections busy.
+_ROUND_SECONDS, _ROUND_LEAST, _ROUND_MOST = 0.1, 10, 400
 
 
 @dataclass(slots=True)
 class Pace:
-    """Limits the writes to each table to a share of the table's write units, within one process."""
+    """Limits the writes to each table to a share of the table's write units, within one process.
+
+    ``warm`` has, by stream, the write units per second that its tables on demand were prepared for.
+    """
 
     clock: Clock
-    share: float = SHARE / CONSUMERS
+    share: float
+    warm: Mapping[str, int] = field(default_factory=dict)
     _free: dict[str, datetime] = field(default_factory=dict)
+    _factors: dict[str, float] = field(default_factory=dict)
 
-    def wait(self, entry: Entry, remaining: Remaining) -> None:
-        """Sleep until the table may be written again, or until no time remains."""
-        pause = (self._free.get(entry.table, self.clock.now()) - self.clock.now()).total_seconds()
+    @classmethod
+    def of_config(cls, config: Config, clock: Clock, share: float | None = None) -> Self:
+        """Make a pace that knows what the tables of the configured streams were prepared for.
+
+        The share is that of a consumer of the queue, unless it is given.
+        """
+        share = SHARE / config.work.consumers if share is None else share
+        warm = {name: stream.capacity.warm.write for name, stream in config.streams.items() if stream.capacity.warm}
+        return cls(clock, share, warm)
+
+    def wait(self, entry: Entry, remaining: Remaining) -> bool:
+        """Sleep until the table may be written again, or until no time remains: then return False."""
+        now, left = self.clock.now(), remaining()
+        pause = max((self._free.get(entry.table, now) - now).total_seconds(), 0.0)
         if pause > 0:
-            self.clock.sleep(min(pause, max(remaining(), 0.0)))
+            self.clock.sleep(min(pause, max(left, 0.0)))
+        return pause <= left
 
-    def record_units(self, entry: Entry, units: float) -> None:
-        """Record the write units that were consumed from a table."""
-        write_units = entry.capacity.seen.write if entry.capacity.seen is not None else None
-        rate = max((_ON_DEMAND_UNITS if write_units is None else write_units) * self.share, _LEAST)
+    def find_amount(self, entry: Entry) -> int:
+        """Find the number of puts of the next round."""
+        return min(max(int(self._find_rate(entry) * _ROUND_SECONDS), _ROUND_LEAST), _ROUND_MOST)
+
+    def record_units(self, entry: Entry, units: float, *, throttled: bool = False) -> None:
+        """Record the write units that a round consumed from a table, and if the table throttled any of its puts."""
         start = max(self._free.get(entry.table, self.clock.now()), self.clock.now())
-        self._free[entry.table] = start + timedelta(seconds=units / rate)
+        self._free[entry.table] = start + timedelta(seconds=units / self._find_rate(entry))
+        factor = self._factors.get(entry.table, 1.0)
+        most = _MOST if find_write_units(entry) is None else 1.0
+        self._factors[entry.table] = max(factor / 2, _FEWEST) if throttled else min(factor * _GROWTH, most)
+
+    def _find_rate(self, entry: Entry) -> float:
+        """Find the write units per second that this process may use of a table."""
+        known = find_write_units(entry) or max(ON_DEMAND_UNITS, self.warm.get(entry.stream, 0))
+        return max(known * self.share * self._factors.get(entry.table, 1.0), _LEAST)
+
+
+def find_write_units(entry: Entry) -> int | None:
+    """Find the write units that a table was last seen to have; None if it is on demand."""
+    return None if entry.capacity.seen is None else entry.capacity.seen.write

@@ -1,172 +1,256 @@
-"""Messages of the overflow that are saved in the bucket, because the queue would delete them after 14 days.
+"""Messages of the overflow that are saved in the bucket, where they wait without a limit of time.
 
-A message that has waited for ten days becomes an object, and leaves the queue only after that. The list of the objects
-is the truth: a scheduled run writes their events, the oldest first, and deletes an object only after its events are
-written. So a run that stops, or a schedule that is lost, loses nothing.
+A message becomes an object, and leaves the queue only after that, if it has waited for an hour, or if its table takes no
+more of it in the time of a delivery. The list of the objects is the truth: an object is deleted only after its events are
+written. Messages only wake workers. So a run that stops, a message that is lost or a schedule that is late loses nothing.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
+from collections import Counter, deque
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from itertools import islice, takewhile
 from typing import NamedTuple
+from zlib import crc32
 
-from tidetable.errors import NotDrained, StoreUnavailable, Undrainable
+from tidetable.errors import NotDrained, Paced, StoreUnavailable, Undrainable
+from tidetable.events import Event
 from tidetable.ingest.delivery import Drain
-from tidetable.ingest.drain import TRIES, Drained, drain_message, drain_text, expand_message
-from tidetable.ingest.overflow import decode_message
+from tidetable.ingest.drain import TRIES, Drained, Letter, drain_letters, drain_messages, expand_message
+from tidetable.ingest.overflow import (
+    OverflowMessage,
+    Wake,
+    decode_message,
+    encode_message,
+    encode_wake,
+    read_wake,
+)
 from tidetable.ingest.pace import SAVED_SHARE, Pace
-from tidetable.large.sweep_ports import Stored
+from tidetable.ingest.saved_names import OF_STREAM, SAVED_PREFIX, Backlog, SavedMessage, count_backlog, read_stream
+from tidetable.large.sweep_ports import Store, Stored
 from tidetable.layout import Key
 from tidetable.ports import Blob
-from tidetable.remaining import Remaining
-from tidetable.times import EPOCH, to_micros
+from tidetable.remaining import Remaining, limit_time
 
-SAVED_PREFIX = "saved/"
-# AWS: a queue keeps a message for 14 days at most. The other four days are for the saving.
-SAVE_AFTER = timedelta(days=10)
-# A scheduled run begins no further object with less time.
+# AWS: a queue keeps a message for 14 days at most. The rest of the days is for the saving.
+SAVE_AFTER = timedelta(hours=1)
+# A run begins no further objects with less time.
 _OBJECT_SECONDS = 5.0
 # After so many failures a run leaves the other messages of a stream alone: its table is throttled or missing. A message
-# that still fails two days after it was saved becomes a dead letter, so that it does not delay its stream for ever.
+# of which nothing can be written two days after it was saved becomes a dead letter, so that it does not delay its stream
+# for ever.
 _FAILURES = 3
 _GIVE_UP_AFTER = timedelta(days=2)
-
-
-class SavedMessage(NamedTuple):
-    """The name of a saved message: when the queue got it, its stream, the number of its events, and its id in SQS.
-
-    The key of its object begins with the time, so that a list of keys is in order of time.
-    """
-
-    sent: datetime
-    stream: str
-    events: int
-    id: str
-
-    @property
-    def key(self) -> str:
-        millis = to_micros(self.sent) // 1000
-        return f"{SAVED_PREFIX}{millis:013}/stream={self.stream}/events={self.events}/{self.id}"
-
-    @classmethod
-    def of(cls, key: str) -> SavedMessage:
-        """Read the key of an object; ValueError if it is not the key of a saved message."""
-        millis, stream, events, id = key.removeprefix(SAVED_PREFIX).split("/")
-        sent = EPOCH + timedelta(milliseconds=int(millis))
-        return cls(sent, stream.removeprefix("stream="), int(events.removeprefix("events=")), id)
-
-
-class Backlog(NamedTuple):
-    """The saved messages: their number, events and bytes, and the time of the oldest; None if there are none."""
-
-    messages: int = 0
-    events: int = 0
-    bytes: int = 0
-    oldest: datetime | None = None
+# A stream takes turns with the others, in each of which so many events are written together. A worker more is woken for
+# so many objects. AWS: a page of a list has 1,000 keys.
+_TURN_SECONDS, _TURN_EVENTS = 10.0, 10_000
+_OBJECTS_PER_WORKER, _LISTED = 20, 1_000
+# The scheduled run begins once a minute, and wakes the workers again.
+_EVERY = timedelta(minutes=1)
 
 
 class SavedRun(NamedTuple):
-    """The result of a scheduled run: the backlog at its start, the written events, and why objects are left."""
+    """The result of a run: the listed backlog at its start, the written events, and why objects are left."""
 
     backlog: Backlog
     events: int
     reasons: list[str]
 
 
-def take_message(
-    body: str, sent: datetime, id: str, ports: Drain, remaining: Remaining, *, received: int = 1
-) -> Drained:
-    """Handle a message of the queue, which got it at ``sent``: write its events or, if it is old, save it.
+class Received(NamedTuple):
+    """A message of the queue: its body, when the queue got it, its id, and how often it was delivered."""
 
-    If this returns, the message may be deleted. NotDrained if the message must come again.
+    body: str
+    sent: datetime
+    id: str
+    received: int = 1
+
+
+def take_messages(messages: Sequence[Received], ports: Drain, remaining: Remaining) -> Sequence[Drained | NotDrained]:
+    """Handle messages of the queue: write their events, or save the messages. A message may be deleted unless the result
+    has NotDrained in its place: then it must come again.
     """
-    if ports.clock.now() - sent >= SAVE_AFTER:
-        try:
-            return Drained(0, saved=save_message(body, sent, id, ports))
-        except Undrainable:
-            pass  # it is buried below, with the reason
-        except StoreUnavailable as error:
-            raise NotDrained(str(error)) from error
-    return drain_message(body, ports, remaining, received=received)
+    outcomes: dict[int, Drained | NotDrained] = {}
+    wakes, now = dict[int, Wake](), ports.clock.now()
+    for number, message in enumerate(messages):
+        wake = read_wake(message.body)
+        if wake is not None:
+            wakes[number] = wake
+        elif now - message.sent >= SAVE_AFTER and (saved := _try_to_save(message, ports)) is not None:
+            outcomes[number] = saved
+    young = [number for number in range(len(messages)) if not (number in outcomes or number in wakes)]
+    bodies = [(messages[number].body, messages[number].received) for number in young]
+    for number, outcome in zip(young, drain_messages(bodies, ports, remaining), strict=True):
+        # The table's units are used up. The workers of saved messages go on, minute by minute.
+        saved = _try_to_save(messages[number], ports, outcome.rest) if isinstance(outcome, Paced) else None
+        outcomes[number] = saved if isinstance(saved, Drained) else outcome
+    for number, wake in wakes.items():
+        outcomes[number] = Drained(drain_woken(wake, ports, remaining).events)
+    return [outcomes[number] for number in range(len(messages))]
 
 
-def save_message(body: str, sent: datetime, id: str, ports: Drain) -> int:
-    """Save a message of the queue as an object, and return the number of its events. The same message is one object.
+def _try_to_save(message: Received, ports: Drain, rest: Sequence[Event] = ()) -> Drained | NotDrained | None:
+    """Save a message, or the rest of its events; None if it cannot be read, so that it must be buried."""
+    try:
+        return Drained(0, saved=save_message(message, ports, rest))
+    except Undrainable:
+        return None
+    except (NotDrained, StoreUnavailable) as error:
+        return NotDrained(str(error))
+
+
+def save_message(received: Received, ports: Drain, rest: Sequence[Event] = ()) -> int:
+    """Save a message of the queue, or the rest of its events, as an object, and return the number of these events. The
+    same message is one object.
 
     NotDrained if it is not certain that the object was stored; Undrainable if the message cannot be read.
     """
-    text = expand_message(body, ports)
-    message = decode_message(text)
-    first, saved = message.events[0], SavedMessage(sent, message.stream, len(message.events), id)
-    blob = Blob(saved.key, ports.large.compressor.compress(text.encode()), Key(first.series, first.id))
-    if not ports.large.values.put(blob):
+    _, message = expand_message(received.body, ports)
+    stored = _store_events(message._replace(events=rest or message.events), received.sent, received.id, ports)
+    if stored is None:
         raise NotDrained("the message is old, and could not be saved in the bucket")
-    return saved.events
+    return SavedMessage.of(stored.key).events
+
+
+def _store_events(message: OverflowMessage, sent: datetime, id: str, ports: Drain) -> Stored | None:
+    """Store events as an object; None if it is not certain that it was stored."""
+    first, name = message.events[0], SavedMessage(sent, message.stream, len(message.events), id)
+    text = encode_message(message.stream, message.events, message.at)
+    blob = Blob(name.key, ports.large.compressor.compress(text.encode()), Key(first.series, first.id))
+    return Stored(blob.key, len(blob.body), ports.clock.now()) if ports.large.values.put(blob) else None
 
 
 def drain_saved(ports: Drain, remaining: Remaining) -> SavedRun:
-    """Write the events of saved messages, the oldest first, and delete each object after its events are written.
+    """Write the events of saved messages, the oldest of each stream first, and delete each object after its events are
+    written. A message that cannot be written yet waits for the next run.
 
-    A message that cannot be written yet waits for the next run.
+    If a stream has many objects, workers are woken, each for a part of them.
     """
-    stored, now = list(ports.saved.stored(SAVED_PREFIX)), ports.clock.now()
-    ports = replace(ports, pace=Pace(ports.clock, SAVED_SHARE))
+    objects = _list_objects(ports.saved)
+    workers = _wake_workers(objects, ports)
+    parts = {stream: _choose_part(own, 0, workers[stream]) for stream, own in objects.items()}
+    events, reasons = _drain_objects(parts, ports, remaining, max(workers.values(), default=1))
+    return SavedRun(count_backlog([found for own in objects.values() for found in own]), events, reasons)
+
+
+def drain_woken(wake: Wake, ports: Drain, remaining: Remaining) -> SavedRun:
+    """Write a part of the saved messages of a stream, as ``drain_saved`` does. After its time, a wake does nothing."""
+    left = (wake.until - ports.clock.now()).total_seconds()
+    limited = limit_time(left, ports.clock, remaining)
+    if limited() < _OBJECT_SECONDS:
+        return SavedRun(Backlog(), 0, [])
+    part = _choose_part(_list_stream(wake.stream, ports.saved), wake.part, wake.parts)
+    return SavedRun(count_backlog(part), *_drain_objects({wake.stream: part}, ports, limited, wake.parts))
+
+
+def _list_objects(store: Store) -> Mapping[str, Sequence[Stored]]:
+    """List the oldest saved messages of each stream, in order of time. "?" has the objects that are no saved messages."""
+    objects: dict[str, list[Stored]] = {}
+    for found in takewhile(lambda found: found.key < OF_STREAM, store.stored(SAVED_PREFIX)):
+        objects.setdefault(read_stream(found.key), []).append(found)
+    for stream in store.folders(OF_STREAM):
+        objects.setdefault(stream, []).extend(_list_stream(stream, store))
+    return objects
+
+
+def _list_stream(stream: str, store: Store) -> Sequence[Stored]:
+    return list(islice(store.stored(f"{OF_STREAM}{stream}/"), _LISTED))
+
+
+def _wake_workers(objects: Mapping[str, Sequence[Stored]], ports: Drain) -> Mapping[str, int]:
+    """Wake workers for the streams with many objects, and return how many workers each stream has with this one.
+
+    At most half of the consumers work on saved messages, so that the others take new ones.
+    """
+    wanted = {stream: len(own) // _OBJECTS_PER_WORKER for stream, own in objects.items() if stream != "?"}
+    many = [stream for stream, count in wanted.items() if count]
+    most = ports.config.work.consumers // 2 // max(len(many), 1)
+    workers, until = dict.fromkeys(objects, 1), ports.clock.now() + _EVERY
+    for stream in many:
+        more = min(wanted[stream], most)
+        wakes = [encode_wake(Wake(stream, part, more + 1, until)) for part in range(1, more + 1)]
+        if wakes and ports.overflow.wake(stream, wakes):
+            workers[stream] += more
+    return workers
+
+
+def _choose_part(objects: Sequence[Stored], part: int, parts: int) -> Sequence[Stored]:
+    """Order the objects: those of a worker's part come before the others, whose worker may have been lost."""
+    return sorted(objects, key=lambda found: (crc32(found.key.encode()) - part) % parts != 0)
+
+
+def _drain_objects(
+    parts: Mapping[str, Sequence[Stored]], ports: Drain, remaining: Remaining, workers: int
+) -> tuple[int, list[str]]:
+    """Write the events of objects, stream by stream in turns. Return their number, and why objects are left."""
+    ports = replace(ports, pace=Pace.of_config(ports.config, ports.clock, SAVED_SHARE / workers))
+    turns = deque((stream, deque(own)) for stream, own in parts.items() if own)
     events, reasons, failures = 0, list[str](), Counter[str]()
-    for key, _, written in stored:
-        if remaining() < _OBJECT_SECONDS:
-            break
+    while turns and remaining() >= _OBJECT_SECONDS:
+        stream, objects = turns.popleft()
+        group = [objects.popleft()]
+        total = count_backlog(group).events
+        while objects and (total := total + count_backlog([objects[0]]).events) <= _TURN_EVENTS:
+            group.append(objects.popleft())
+        limited = limit_time(_TURN_SECONDS, ports.clock, remaining) if turns else remaining
+        for found, outcome in _drain_group(group, ports, limited):
+            if isinstance(outcome, NotDrained):
+                reasons.append(str(outcome))
+                failures[stream] += not isinstance(outcome, Paced)
+            else:
+                events += outcome.events
+            if isinstance(outcome, Paced):
+                objects.append(found)
+        if objects and failures[stream] < _FAILURES:
+            turns.append((stream, objects))
+    return events, list(dict.fromkeys(reasons))
+
+
+def _drain_group(
+    group: Sequence[Stored], ports: Drain, remaining: Remaining
+) -> Sequence[tuple[Stored, Drained | NotDrained]]:
+    """Write the events of objects together, or bury those that can never be written; then delete these objects. An object
+    of which some events are written is replaced by one of the other events.
+    """
+    outcomes: list[tuple[Stored, Drained | NotDrained]] = []
+    letters: list[tuple[Stored, Letter]] = []
+    for found in group:
         try:
-            stream = SavedMessage.of(key).stream
-        except ValueError:
-            reasons.append(f"{key} is not the key of a saved message")
-            continue
-        if failures[stream] >= _FAILURES:
-            continue
-        try:
-            received = TRIES if now - written >= _GIVE_UP_AFTER else 2
-            events += _drain_object(key, ports, remaining, received=received)
+            letter = _read_object(found, ports)
+            if letter is not None:
+                letters.append((found, letter))
         except (NotDrained, StoreUnavailable) as error:
-            failures[stream] += 1
-            reasons.append(str(error))
-    return SavedRun(count_backlog(stored), events, list(dict.fromkeys(reasons)))
+            outcomes.append((found, NotDrained(str(error))))
+    drained, done = drain_letters([letter for _, letter in letters], ports, remaining), list[str]()
+    for (found, letter), outcome in zip(letters, drained, strict=True):
+        left = found
+        if isinstance(outcome, NotDrained) and 0 < len(outcome.rest) < len(letter.message.events):
+            # The next run need not look for the events that are written.
+            name, message = SavedMessage.of(found.key), letter.message._replace(events=outcome.rest)
+            left = _store_events(message, name.sent, name.id, ports) or found
+        if left is not found or not isinstance(outcome, NotDrained):
+            done.append(found.key)
+        outcomes.append((left, outcome))
+    if done:
+        ports.saved.delete(done)
+    return outcomes
 
 
-def read_stream(key: str) -> str:
-    """Read the stream of a saved message from its key; "?" if it is not the key of a saved message."""
+def _read_object(found: Stored, ports: Drain) -> Letter | None:
+    """Read a saved message; None if another run was faster. NotDrained if it cannot be read."""
     try:
-        return SavedMessage.of(key).stream
+        SavedMessage.of(found.key)
     except ValueError:
-        return "?"
-
-
-def count_backlog(stored: Iterable[Stored]) -> Backlog:
-    """Count saved messages by their keys. An object with another key counts as a message without events."""
-    backlog = Backlog()
-    for key, size, _ in stored:
-        messages, events, total, oldest = backlog
-        try:
-            message = SavedMessage.of(key)
-            events, oldest = events + message.events, min(oldest or message.sent, message.sent)
-        except ValueError:
-            pass
-        backlog = Backlog(messages + 1, events, total + size, oldest)
-    return backlog
-
-
-def _drain_object(key: str, ports: Drain, remaining: Remaining, *, received: int) -> int:
-    """Write the events of an object, or bury those that can never be written; then delete the object."""
-    payload = ports.large.values.get(key)
+        raise NotDrained(f"{found.key} is not the key of a saved message") from None
+    payload = ports.large.values.get(found.key)
     if payload is None:
-        # Another run was faster.
-        return 0
+        return None
     try:
         text = ports.large.compressor.expand(payload).decode()
         message = decode_message(text)
     except (ValueError, KeyError, TypeError) as error:
-        raise NotDrained(f"{key} cannot be read: {error}") from error
-    drained = drain_text(text, message, ports, remaining, received=received)
-    ports.saved.delete([key])
-    return drained.events
+        raise NotDrained(f"{found.key} cannot be read: {error}") from error
+    is_last = ports.clock.now() - found.written >= _GIVE_UP_AFTER
+    return Letter(text, message, TRIES if is_last else 1)

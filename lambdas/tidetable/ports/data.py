@@ -20,7 +20,6 @@ from tidetable.layout import Index, Key
 # AWS: BatchGetItem takes 100 keys.
 GET_ITEMS = 100
 
-
 # What a put writes: its table and its key and, for a version, the digest of its data.
 Slot = tuple[str, ...]
 
@@ -290,6 +289,8 @@ class Overflow(Protocol):
 
     def send(self, stream: str, events: Sequence[Event], at: int) -> Sequence[Event]:
         """Queue events that were accepted at an instant, in epoch milliseconds; returns the events that could not be queued."""
+
+    def wake(self, stream: str, bodies: Sequence[str]) -> bool: ...  # False if any could not be queued
 
 
 class DeadLetters(Protocol):

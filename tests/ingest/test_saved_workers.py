@@ -1,0 +1,180 @@
+"""Saved messages of many objects: workers are woken, each for a part, and messages only wake."""
+
+from datetime import timedelta
+
+import pytest
+
+from tests.fakes.stage import Stage
+from tests.worlds.saved import NOON, TWO, list_saved, queue_events, read_events, stage_of
+from tidetable.catalog import SeenTable
+from tidetable.config import TableClass
+from tidetable.errors import Paced
+from tidetable.events import Event
+from tidetable.ingest.overflow import Wake, encode_message, encode_wake, read_wake
+from tidetable.ingest.saved import Received, drain_saved, take_messages
+from tidetable.ingest.saved_names import SavedMessage
+from tidetable.layout import Key
+from tidetable.ports import Blob
+from tidetable.remaining import limit_time
+
+
+def save_objects(stage: Stage, count: int, stream: str = "s") -> None:
+    """Put saved messages of one event each into the bucket."""
+    for number in range(count):
+        text = encode_message(stream, [Event("a", NOON, f"{stream}{number:03}", {})], 5)
+        key = SavedMessage(NOON + timedelta(seconds=number), stream, 1, f"m{number}").key
+        stage.values.put(Blob(key, stage.large.compressor.compress(text.encode()), Key("a", "1")))
+
+
+def watch_reads(stage: Stage) -> list[str]:
+    """The names of the objects that are read from now on."""
+    names: list[str] = []
+    get = stage.values.get
+    stage.values.get = lambda key: (names.append(key.rpartition("/")[2]), get(key))[1]  # type: ignore[func-returns-value, method-assign]
+    return names
+
+
+@pytest.mark.parametrize(("objects", "wakes"), [(19, 0), (20, 1), (40, 2), (500, 2)])
+def test_workers_are_woken_by_the_number_of_objects_and_half_of_the_consumers_at_most(objects: int, wakes: int) -> None:
+    stage = stage_of()
+    save_objects(stage, objects)
+    drain_saved(stage.pipeline.drain, lambda: 0.0)
+    sent = [read_wake(message.body) for message in stage.queue.messages]
+    until = stage.clock.now() + timedelta(minutes=1)
+    assert sent == [Wake("s", part, wakes + 1, until) for part in range(1, wakes + 1)]
+
+
+def test_streams_with_many_objects_share_the_workers() -> None:
+    stage = stage_of(TWO)
+    save_objects(stage, 100)
+    save_objects(stage, 100, "t")
+    drain_saved(stage.pipeline.drain, lambda: 0.0)
+    sent = [read_wake(message.body) for message in stage.queue.messages]
+    assert [(wake.stream, wake.part, wake.parts) for wake in sent if wake is not None] == [("s", 1, 2), ("t", 1, 2)]
+
+
+def test_each_worker_begins_with_its_part_and_all_parts_are_all_objects() -> None:
+    stage = stage_of()
+    save_objects(stage, 60)
+    firsts = list[set[str]]()
+    until = stage.clock.now() + timedelta(minutes=1)
+    for part in range(3):
+        copy = stage.copy()
+        copy.queue.push(encode_wake(Wake("s", part, 3, until)))
+        names = watch_reads(copy)
+        copy.drain()
+        assert sorted(names) == sorted(f"m{number}" for number in range(60))
+        numbers = [int(name[1:]) for name in names]
+        (own,) = [end for end in range(1, 60) if numbers[end] < numbers[end - 1]]
+        assert numbers[:own] == sorted(numbers[:own])
+        firsts.append(set(names[:own]))
+        assert len(read_events(copy)) == 60
+    assert sum(map(len, firsts)) == 60
+    assert set.union(*firsts) == {f"m{number}" for number in range(60)}
+
+
+def test_without_the_queue_the_scheduled_run_writes_all_parts() -> None:
+    stage = stage_of()
+    save_objects(stage, 60)
+    stage.queue.refuses = True
+    assert stage.drain_saved().events == 60
+    assert (list_saved(stage), stage.queue.messages) == ([], [])
+
+
+def test_a_wake_does_nothing_after_its_minute() -> None:
+    stage = stage_of()
+    save_objects(stage, 25)
+    stage.queue.push(encode_wake(Wake("s", 1, 2, stage.clock.now() + timedelta(minutes=1))))
+    stage.clock.sleep(56)
+    stage.drain()
+    assert (len(list_saved(stage)), stage.queue.messages) == (25, [])
+
+
+@pytest.mark.parametrize("body", ['{"wake":', '{"wake":"s","part":1,"parts":0,"until":"2026-03-15T12:00:00Z"}'])
+def test_a_damaged_wake_is_buried(body: str) -> None:
+    stage = stage_of()
+    stage.queue.push(body)
+    stage.drain()
+    assert (stage.queue.messages, [letter.body for letter in stage.queue.dead]) == ([], [body])
+
+
+def test_an_object_of_an_earlier_version_is_written_before_the_others() -> None:
+    stage = stage_of()
+    save_objects(stage, 2)
+    text = encode_message("s", [Event("a", NOON, "old", {})], 5)
+    key = "saved/1773576144000/stream=s/events=1/m9"
+    stage.values.put(Blob(key, stage.large.compressor.compress(text.encode()), Key("a", "1")))
+    assert SavedMessage.of(key).stream == "s"
+    names = watch_reads(stage)
+    run = stage.drain_saved()
+    assert (run.events, run.backlog.messages, names) == (3, 3, ["m9", "m0", "m1"])
+    assert sorted(read_events(stage)) == ["old", "s000", "s001"]
+
+
+def slow_table(stage: Stage, units: int) -> None:
+    (entry,) = stage.catalog.entries("s", NOON, NOON, consistent=True)
+    stage.catalog.note(entry, SeenTable(units, units, TableClass.STANDARD))
+
+
+def test_what_a_table_does_not_take_in_a_delivery_is_saved_and_goes_on_minute_by_minute() -> None:
+    stage = stage_of()
+    slow_table(stage, 8)
+    queue_events(stage, *[f"{number:03}" for number in range(160)])
+    stage.drain()
+    # The least pace, eight tenths of a unit per second: ten puts at once, and ten each 12.5 seconds.
+    assert stage.queue.messages == []
+    assert [key.split("/")[3] for key in list_saved(stage)] == ["events=110"]
+    assert len(read_events(stage)) == 50
+    left = list[list[str]]()
+    for _ in range(2):
+        stage.drain_saved()
+        stage.clock.sleep(10)
+        left.append([key.split("/")[3] for key in list_saved(stage)])
+    # One unit per second.
+    assert left == [["events=50"], []]
+    assert len(read_events(stage)) == 160
+
+
+def test_a_message_that_cannot_be_saved_comes_again() -> None:
+    stage = stage_of()
+    slow_table(stage, 8)
+    queue_events(stage, *[f"{number:03}" for number in range(100)])
+    (message,) = stage.queue.messages
+    stage.values.refuses = True
+    received = Received(message.body, NOON, "m", 120)
+    (outcome,) = take_messages([received], stage.pipeline.drain, limit_time(50, stage.clock, lambda: 50.0))
+    assert isinstance(outcome, Paced)
+    assert stage.queue.dead == []
+
+
+def test_a_slow_table_makes_no_dead_letter_however_long_it_takes() -> None:
+    stage = stage_of()
+    slow_table(stage, 1)
+    queue_events(stage, *[f"{number:03}" for number in range(160)])
+    stage.drain()
+    stage.clock.sleep(5 * 86_400)
+    stage.drain_saved()
+    assert (len(list_saved(stage)), stage.queue.dead) == (1, [])
+    stage.drain_saved()
+    stage.drain_saved()
+    assert (list_saved(stage), len(read_events(stage))) == ([], 160)
+
+
+def test_streams_take_turns() -> None:
+    """A slow table does not use up the run."""
+    stage = stage_of(TWO)
+    slow_table(stage, 1)
+    queue_events(stage, *[f"{number:03}" for number in range(100)])
+    queue_events(stage, "t1", stream="t")
+    stage.clock.sleep(3_600)
+    stage.drain()
+    begun, written = stage.clock.now(), list[float]()
+    delete = stage.values.delete
+
+    def watched(keys: list[str]) -> None:
+        written.extend((stage.clock.now() - begun).total_seconds() for key in keys if "stream=t" in key)
+        delete(keys)
+
+    stage.values.delete = watched  # type: ignore[assignment, method-assign]
+    stage.drain_saved()
+    assert written == [pytest.approx(10, abs=1)]
