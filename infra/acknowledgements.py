@@ -8,7 +8,7 @@ from aws_cdk import Acknowledgment, CfnElement, Stack, Token, Validations
 from aws_cdk import aws_s3 as s3
 from constructs import IConstruct
 
-from tidetable.names import make_table_prefix
+from tidetable.names import make_table_prefix, name_lake_database
 
 from .function import Common
 from .naming import name_catalog_table
@@ -57,10 +57,12 @@ def acknowledge_findings(scope: IConstruct, common: Common, bucket: s3.IBucket, 
     objects = f"<{_find_id(bucket)}.Arn>" if parts is not None else named
     targets = f"arn:<AWS::Partition>:application-autoscaling:{region}:{account}:scalable-target/*"
     alarms = f"arn:<AWS::Partition>:cloudwatch:{region}:{account}:alarm:TargetTracking-table/{prefix}*"
+    lake = f"arn:<AWS::Partition>:glue:{region}:{account}:table/{name_lake_database(common.stage)}/*"
     reasons = _REASONS | {
         f"IAM5[Resource::{tables}]": "Period tables come and go by themselves; their common prefix is this stage's alone",
         f"IAM5[Resource::{targets}]": "The names of scalable targets are AWS's own",
         f"IAM5[Resource::{alarms}]": "Application Auto Scaling's alarms for period tables carry their names",
+        f"IAM5[Resource::{lake}]": "Athena's tables come and go with streams, in the database of this stage alone",
         f"IAM5[Resource::{objects}/stream=*]": "The archive's objects, under the one prefix that it uses",
         f"IAM5[Resource::{objects}/large/*]": "Large values, under the one prefix that they use",
         f"IAM5[Resource::{objects}/overflow/*]": "Messages too large for their queue, under their one prefix",

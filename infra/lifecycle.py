@@ -15,6 +15,7 @@ from tidetable.version import CATALOG_FORMAT
 from .copies import allow_catalog_copies, allow_copies
 from .feed import Feed
 from .function import SIZES, Common, Function, make_logs
+from .lake import Lake
 from .naming import make_arn
 from .objects import ARCHIVES, LARGE
 from .queue import Queue
@@ -27,8 +28,9 @@ EVERY_MINUTES = 5
 class Lifecycle(Construct):
     """The functions that create, lower, archive and delete period tables."""
 
-    def __init__(self, scope: Construct, id: str, common: Common, *, storage: Storage, feed: Feed) -> None:
+    def __init__(self, scope: Construct, id: str, common: Common, *, storage: Storage, feed: Feed, lake: Lake) -> None:
         super().__init__(scope, id)
+        self._lake = lake
         self._common = common
         self._storage = storage
         self._feed = feed
@@ -51,9 +53,9 @@ class Lifecycle(Construct):
         self._provider = custom_resources.Provider(self, "Provider", on_event_handler=self.deployment, log_group=group)
         # This resource reconciles before a deploy returns, if the stack is new or the configuration has changed. It waits
         # for the policies of its function's role and of the feed's role, too: without these rights a deploy could not
-        # create tables or mappings.
+        # create tables or mappings. The database of Athena's tables must exist, too.
         self.tables = self.make_custom_resource(self, "Tables", "Custom::TidetableTables")
-        self.tables.node.add_dependency(self.deployment, self.archiver, storage, feed)
+        self.tables.node.add_dependency(self.deployment, self.archiver, storage, feed, lake)
         # The schedule is created after the tables and deleted before them: a run during the stack's deletion would
         # create the tables again.
         remark = "Reconciles the period tables"
@@ -103,7 +105,7 @@ class Lifecycle(Construct):
         variables = {
             "TIDETABLE_ARCHIVER_FUNCTION": self.archiver.function_name,
             "TIDETABLE_FEED_FUNCTION": self._feed.function.function_name,
-            **self._storage.rollups_variable,
+            **self._storage.variables,
             **self._allow_time_travel(),
         }
         function = Function(self, id, self._common, handler, variables, dead_letters=dead_letters)
@@ -117,6 +119,7 @@ class Lifecycle(Construct):
         self._storage.allow_rollups(function, "Query", "DeleteItem", "PutItem")
         function.allow_actions("lambda", ["InvokeFunction"], self.archiver.function_arn)
         self._feed.allow_mappings(function)
+        self._lake.allow_tables(function)
         function.allow_actions("events", ["PutEvents"], make_arn(self, "events", "event-bus", "default"))
         return function
 

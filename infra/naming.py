@@ -73,8 +73,3 @@ def make_arn(scope: Construct, service: str, resource: str, name: str, region: s
     return Stack.of(scope).format_arn(
         service=service, region=region, resource=resource, resource_name=name, arn_format=form
     )
-
-
-def name_lake_database(stage: str) -> str:
-    """Name the Glue database of a stage's archive; Athena's names have no hyphens."""
-    return f"tidetable_{stage.replace('-', '_')}"

@@ -92,13 +92,13 @@ def _make_parts(scope: Construct, common: Common, external: External) -> StagePa
     ingest = Ingest(scope, "Ingest", common, storage)
     query = Query(scope, "Query", common, storage)
     feed = Feed(scope, "Feed", common, storage)
-    lifecycle = Lifecycle(scope, "Lifecycle", common, storage=storage, feed=feed)
+    lake = Lake(scope, "Lake", stage=common.stage)
+    lifecycle = Lifecycle(scope, "Lifecycle", common, storage=storage, feed=feed, lake=lake)
     work = Work(scope, "Work", common)
     work.add_queue("Files", lifecycle.sweeper)
     rollups = None
     if config.rolled_up:
         rollups = Rollups(scope, "Rollups", common, storage=storage, query=query, work=work, after=lifecycle.tables)
-    lake = Lake(scope, "Lake", stage=common.stage, config=config, bucket=storage.bucket)
     doors = Doors(scope, "Doors", common, ingest) if config.doors.any else None
     console = None
     if config.api.console:

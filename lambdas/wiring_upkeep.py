@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from tidetable.large.sweep import Sweeper
     from tidetable.large.sweep_ports import Store
     from tidetable.lifecycle import LifecycleRun
+    from tidetable.ports.archives import Lake
     from tidetable.ports.feeds import Mappings
     from tidetable.rollups.services import Services
     from tidetable.work.claim import WorkRecords
@@ -131,6 +132,15 @@ class Upkeep(Pipeline):
 
         function = settings.read_settings().feed_function
         return LambdaMappings(clients.find_mappings_client, function) if function else None
+
+    @cached_property
+    def lake(self) -> Lake | None:
+        """Athena's tables; None if the environment does not name the archive's bucket."""
+        from aws.lake import GlueLake
+        from tidetable.names import name_lake_database
+
+        bucket = settings.read_settings().archive_bucket
+        return GlueLake(clients.find_glue_client, name_lake_database(self.stage), bucket) if bucket else None
 
     @cached_property
     def followed(self) -> FollowedFeeds:

@@ -86,12 +86,13 @@ find_s3_client: _Shared[..., S3Client] = _share(
 find_values_client: _Shared[..., S3Client] = _share("s3", read_timeout=8, attempts=2, max_pool_connections=CONCURRENCY)
 # The client for notices.
 find_eventbridge_client: _Shared[[], EventBridgeClient] = _share("events", read_timeout=5, attempts=2)
-# The clients for Application Auto Scaling, for CloudWatch's alarms and metrics, for event source mappings, and for the
-# keys of API Gateway.
+# The clients for Application Auto Scaling, for CloudWatch's alarms and metrics, for event source mappings, for the keys of
+# API Gateway, and for Athena's tables.
 find_scaling_client: _Shared[..., Any] = _share("application-autoscaling", read_timeout=5, attempts=3)
 find_cloudwatch_client: _Shared[[], Any] = _share("cloudwatch", read_timeout=5, attempts=2)
 find_mappings_client: _Shared[[], Any] = _share("lambda", read_timeout=10, attempts=4)
 find_gateway_client: _Shared[[], Any] = _share("apigateway", read_timeout=10, attempts=5)
+find_glue_client: _Shared[[], Any] = _share("glue", read_timeout=10, attempts=5)
 
 
 # Nearly every call has another time-out, because a caller waits for the rest of its own time. Each time-out needs its

@@ -26,6 +26,7 @@ _RESERVE_SECONDS = 15.0
 # The time to delete the tables of a first deployment that fails. CloudFormation deletes the catalog, and without it
 # nobody would know those tables.
 _TAKE_BACK_SECONDS = 240.0
+_TABLES = "Custom::TidetableTables"
 _DEPLOYED = "Custom::TidetableStanding"
 _FIRST_KEY = "Custom::TidetableFirstKey"
 # CloudFormation accepts answers of up to 4,096 bytes, so an answer names only some tables.
@@ -65,10 +66,9 @@ def _answer_request(event: dict[str, Any], context: LambdaContext) -> dict[str, 
         # Before anything else, also if this configuration was deployed before. A rollback passes: only a complete
         # deployment records its format.
         run.catalog.require_known_format()
-    if event.get("ResourceType") == _FIRST_KEY:
-        return _admit_first_key(event)
-    if event.get("ResourceType") == _DEPLOYED:
-        return _set_protection(event, run)
+    kind = event.get("ResourceType", _TABLES)
+    if kind != _TABLES:
+        return _answer_other(kind, event, run)
     answer: dict[str, Any] = {"PhysicalResourceId": f"tidetable-{run.stage}-tables"}
     if event["RequestType"] == "Delete":
         _take_back(run)
@@ -96,6 +96,16 @@ def _answer_request(event: dict[str, Any], context: LambdaContext) -> dict[str, 
             logger.exception("tables could not be taken back")
             raise DeployFailed(f"{error}. Afterwards its tables could not all be deleted: {further}") from error
         raise
+
+
+def _answer_other(kind: str, event: dict[str, Any], run: LifecycleRun) -> dict[str, Any]:
+    """Answer a request for another resource than the tables."""
+    if kind == _FIRST_KEY:
+        return _admit_first_key(event)
+    if kind == _DEPLOYED:
+        return _set_protection(event, run)
+    # A later version made it, and its deployment is rolled back: nothing of the stage may be deleted for it.
+    raise DeployFailed(f"this version does not know resources of the type {kind}")
 
 
 def _shorten_reason(reason: str) -> str:

@@ -28,6 +28,11 @@ def name_table(stage: str, stream: str, period: Period) -> str:
     return f"{make_table_prefix(stage)}{stream}.{period.label}"
 
 
+def name_lake_database(stage: str) -> str:
+    """Name the Glue database of a stage's archive; Athena's names have no hyphens."""
+    return f"tidetable_{stage.replace('-', '_')}"
+
+
 def name_lake_table(stream: str) -> str:
     """Make the name of the Glue table of a stream's archive; Athena's names have no hyphens."""
     return stream.replace("-", "_")

@@ -80,8 +80,7 @@ ADVICE = [
     ("a local index on demand", SWITCHED + GOOD + index('sort_by = "n"\nlocal = true'), None),
     ("a local index on demand up to a maximum", SWITCHED + LIMITED, "17 shards suffice"),
     ("a ranking", SWITCHED + GOOD + index('partition_by = "*"\nsort_by = "mag"'), None),
-    ("as many streams as a stack takes", SWITCHED + many_streams(105), None),
-    ("more streams than a stack takes", SWITCHED + many_streams(106), "streams: 106 streams and rollups add one resource each"),
+    ("many streams, which are no resources of the stack", SWITCHED + many_streams(106), None),
 ]  # fmt: skip
 
 

@@ -255,6 +255,7 @@ class Stage:
             tables=self.tables,
             scaling=self.scaling,
             mappings=self.mappings,
+            lake=None,
             followed=self.followed,
             catalog_table=CATALOG,
             event_bus=self.bus,

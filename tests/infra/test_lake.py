@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from infra.lake import list_columns, make_projection
-from tests.infra.synth import Template
+from aws.lake import list_columns, make_projection
+from tests.infra.synth import Template, actions
 from tidetable.config import parse
 from tidetable.periods import Kind
 
@@ -28,48 +28,22 @@ partition_by = "series"
 """
 
 
-def test_every_stream_has_a_table_over_its_own_files(dev: Template) -> None:
-    tables = dev.all("AWS::Glue::Table").values()
-    assert {table["TableInput"]["Name"] for table in tables} == {"quakes", "stations", "reports"}
-    for one in tables:
-        made = one["TableInput"]
-        assert "${period}" in str(made["Parameters"]["storage.location.template"])
-        assert made["PartitionKeys"] == [{"Name": "period", "Type": "string"}]
-        # Athena: a table is over files that it does not own, so that dropping it deletes none.
-        assert (made["TableType"], made["Parameters"]["EXTERNAL"]) == ("EXTERNAL_TABLE", "TRUE")
-        assert (made["Parameters"]["classification"], made["Parameters"]["projection.enabled"]) == ("parquet", "true")
-
-
-def test_a_table_is_over_the_files_of_one_stream_in_the_stages_database(dev: Template) -> None:
+def test_the_stage_has_a_database_without_tables_and_the_lifecycle_may_make_them(dev: Template) -> None:
     (database,) = dev.all("AWS::Glue::Database")
-    (bucket,) = (id for id in dev.all("AWS::S3::Bucket") if id.startswith("StorageArchive"))
     account = {"Ref": "AWS::AccountId"}
     found = dev.resources[database]["Properties"]
     assert (found["CatalogId"], found["DatabaseInput"]["Name"]) == (account, "tidetable_dev")
-    (table,) = (one for id, one in dev.resources.items() if id.startswith("LakeTablequakes"))
-    assert database in table["DependsOn"]
-    made = table["Properties"]
-    assert (made["CatalogId"], made["DatabaseName"]) == (account, "tidetable_dev")
-    stored = made["TableInput"]["StorageDescriptor"]
-    assert stored["Location"] == {"Fn::Join": ["", ["s3://", {"Ref": bucket}, "/stream=quakes/"]]}
-    assert made["TableInput"]["Parameters"]["storage.location.template"] == {
-        "Fn::Join": ["", ["s3://", {"Ref": bucket}, "/stream=quakes/period=${period}/"]]
-    }
-    parquet = "org.apache.hadoop.hive.ql.io.parquet"
-    assert stored["InputFormat"] == f"{parquet}.MapredParquetInputFormat"
-    assert stored["OutputFormat"] == f"{parquet}.MapredParquetOutputFormat"
-    assert stored["SerdeInfo"] == {"SerializationLibrary": f"{parquet}.serde.ParquetHiveSerDe"}
-    columns = [f"{column['Name']} {column['Type']}" for column in stored["Columns"]]
-    assert columns == [
-        *("time timestamp", "series string", "id string", "id_hex binary", "shard smallint", "accepted_at timestamp"),
-        *("mag double", "place string", "data string", "attributes string"),
-    ]
-
-
-def test_a_table_of_a_stream_with_a_hyphen_has_a_name_that_athena_takes(rolled: Template) -> None:
-    (table,) = (one for id, one in rolled.all("AWS::Glue::Table").items() if id.startswith("LakeTablequakeshours"))
-    assert table["TableInput"]["Name"] == "quakes_hours"
-    assert table["TableInput"]["StorageDescriptor"]["Location"]["Fn::Join"][1][2] == "/stream=quakes-hours/"
+    assert dev.all("AWS::Glue::Table") == {}
+    (tables,) = dev.all("Custom::TidetableTables")
+    assert database in dev.resources[tables]["DependsOn"]
+    for name in ("lifecycle", "deployment"):
+        (statement,) = (statement for statement in dev.statements(name) if "glue:GetTables" in statement["Action"])
+        changes = {"glue:CreateTable", "glue:UpdateTable", "glue:DeleteTable"}
+        assert actions(statement) == {"glue:GetTables", *changes}
+        ends = [resource["Fn::Join"][1][-1] for resource in statement["Resource"]]
+        assert ends == [":catalog", ":database/tidetable_dev", ":table/tidetable_dev/*"]
+        bucket = dev.functions()[name]["Environment"]["Variables"]["TIDETABLE_ARCHIVE_BUCKET"]
+        assert bucket["Ref"].startswith("StorageArchive")
 
 
 def test_the_columns_are_those_of_the_files_and_in_athenas_types() -> None:

@@ -17,7 +17,6 @@ from tests.infra.synth import (
     resources,
     template,
 )
-from tidetable.config.demand import RESOURCES_BESIDE_STREAMS
 from tidetable.rollup_model.bounds import FUNCTION_LIFE
 
 # Seconds and megabytes. API Gateway gives up after 29 seconds, so the functions behind the API end earlier; the archive
@@ -45,16 +44,23 @@ def test_cloudformation_takes_the_largest_template() -> None:
     """CloudFormation takes 1,000,000 bytes and 500 resources. The CDK indents by 1, and adds the path of each resource."""
     made = template("dev", *LARGEST)
     assert len(json.dumps(made.document, indent=1)) < 700_000
-    # A stream or a rollup is one more table; `check` warns with the greatest number of the others.
-    others = len(made.resources) - len(made.all("AWS::Glue::Table"))
-    assert 0 <= RESOURCES_BESIDE_STREAMS - others < 25
 
 
-def test_each_stream_and_each_rollup_is_one_more_resource(dev: Template, rolled: Template) -> None:
-    more = '[streams.more]\nperiod = "day"\nlate = "1d"\nretention = 1\n[streams.more.key]\npartition_by = "series"\n\n'
-    stream = ("[streams.stations]", f"{more}[streams.stations]")
-    assert len(template("dev", stream).resources) - len(dev.resources) == 1
-    assert len(rolled.all("AWS::Glue::Table")) - len(dev.all("AWS::Glue::Table")) == 1
+def test_the_template_has_no_resource_and_no_right_per_stream(dev: Template) -> None:
+    """500 streams more have the resources of the example. CloudFormation takes 500 resources."""
+    stream = '[streams.more-{}]\nperiod = "day"\nlate = "1d"\nretention = 1\nkey = {{ partition_by = "series" }}\n'
+    streams = "".join(map(stream.format, range(500)))
+    quota = ("table_quota = 2500", "table_quota = 10000")
+    many = template("dev", quota, ("[streams.stations]", f"{streams}[streams.stations]"))
+    assert set(many.resources) == set(dev.resources)
+    different = {many.resources[id]["Type"] for id in many.resources if many.resources[id] != dev.resources[id]}
+    # The digest of the configuration makes the custom resources run again. One alarm has the quota.
+    assert different == {
+        "AWS::CloudWatch::Alarm",
+        "Custom::TidetableTables",
+        "Custom::TidetableStanding",
+        "Custom::TidetableFirstKey",
+    }
 
 
 def test_a_function_has_this_time_and_this_memory(rolled: Template) -> None:

@@ -50,6 +50,7 @@ OBJECTS: dict[str, dict[str, set[str]]] = {
 WILDCARDS = {
     r"^\"\*\"$": "event source mappings and streams are listed by the account; metrics know no resources",
     r":table/tidetable-dev\.\*": "period tables come and go by themselves",
+    r":table/tidetable_dev/\*": "Athena's tables come and go with streams",
     r"/stream=\*": "the archive's objects",
     r"/large/\*": "large values",
     r"/overflow/\*": "messages too large for their queue",

@@ -166,6 +166,20 @@ def test_a_stack_whose_catalog_somebody_deleted_can_be_deleted(stage: Stage, kin
     assert len(stage.dynamo.account.tables) == 4, "nobody knows whose they are"
 
 
+@pytest.mark.parametrize("request_type", ["Create", "Update", "Delete"])
+def test_a_resource_of_a_later_version_is_refused_and_no_table_is_deleted_for_it(
+    stage: Stage, request_type: str
+) -> None:
+    """The rollback of a later version's deployment deletes its resources, with the code of this version."""
+    from tests.lifecycle.calls import call
+
+    invoke("Create")
+    there = set(stage.dynamo.account.tables)
+    with pytest.raises(Exception, match="this version does not know resources of the type Custom::TidetableLater"):
+        call(request_type, "Custom::TidetableLater")
+    assert set(stage.dynamo.account.tables) == there
+
+
 def test_a_first_deployment_is_held_to_its_tables_though_the_same_configuration_stood_before(stage: Stage) -> None:
     """A stack that takes its catalog back is not a rollback, so a missing table fails it."""
     invoke("Create", "a")

@@ -22,10 +22,6 @@ PARTITION_UNITS = 1_000
 # If the suffixes of packs follow from the series, a request has a pack per shard. About so many small events take one
 # write unit (bench/sensors.py).
 EVENTS_PER_SHARD = 30
-# CloudFormation: the resources that a stack may have. Each stream and each rollup is a table of the Glue database; a stage
-# with every feature has this number of resources besides (tests/infra/test_numbers.py counts them).
-STACK_RESOURCES = 500
-RESOURCES_BESIDE_STREAMS = 395
 # The share of the quota at which alarm TableQuotaNear rings.
 NEAR = 0.8
 
@@ -102,11 +98,6 @@ def _advise(config: Config) -> Iterator[str]:
         yield (
             'lifecycle.delete_grace: with "0s" a table is deleted by the run that archived it; choose such as "1d", so that a'
             " mistake can be noticed"
-        )
-    if len(config.streams) > STACK_RESOURCES - RESOURCES_BESIDE_STREAMS:
-        yield (
-            f"streams: {len(config.streams)} streams and rollups add one resource each to the stack, beside up to"
-            f" {RESOURCES_BESIDE_STREAMS} others, and CloudFormation takes {STACK_RESOURCES}: split them over several stages"
         )
     needed = list_demands(config)
     total, yearly = sum(need.tables for need in needed), sum(need.yearly for need in needed)
