@@ -83,12 +83,12 @@ def test_the_cells_of_a_part_are_those_of_one_generation(rollups: Rollups) -> No
     rollups.put_part("s#m#0", 1, first)
     rollups.put_part("s#m#0", 10, second)
     rollups.put_part("s#m#1", 1, ["other"])
-    assert rollups.read_part("s#m#0", 1) == "".join(first)
-    assert rollups.read_part("s#m#0", 10) == "e"
+    assert rollups.read_part("s#m#0", 1) == first
+    assert rollups.read_part("s#m#0", 10) == ["e"]
     assert rollups.read_state("s") == rollups.read_at_once("s") == NOTHING
     rollups.clear_part("s#m#0")
     rollups.clear_part("s#m#0")
-    assert rollups.read_part("s#m#1", 1) == "other"
+    assert rollups.read_part("s#m#1", 1) == ["other"]
 
 
 def test_everything_of_a_stream_is_answered_at_once_and_nothing_of_another(rollups: Rollups) -> None:

@@ -167,9 +167,9 @@ class FakeRollups:
         self._ask()
         self.parts[name, generation] = list(pieces)
 
-    def read_part(self, name: str, generation: int) -> str:
+    def read_part(self, name: str, generation: int) -> Sequence[str]:
         self._ask()
-        return "".join(self.parts[name, generation])
+        return self.parts.get((name, generation), [])
 
     def clear_part(self, name: str) -> None:
         self._ask()

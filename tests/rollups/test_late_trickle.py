@@ -252,7 +252,7 @@ def test_a_mark_that_waits_longer_than_it_should_is_a_lag() -> None:
 def test_a_run_reports_the_lag_of_marked_buckets(monkeypatch: pytest.MonkeyPatch) -> None:
     """The edges are up to date, but a marked bucket cannot be computed."""
 
-    def refuse(*_: object) -> None:
+    def refuse(*_: object, **__: object) -> None:
         raise BucketBlocked("later")
 
     world = begin_rollups((MINUTES,))

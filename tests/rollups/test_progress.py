@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from tests.worlds.rolled import LENGTH, MINUTES, QUERIES, START, World, begin_rollups, reading
 from tidetable.ports import Mark, RollupState
 from tidetable.rollups import reseal as resealing
-from tidetable.rollups.bucket import compute_bucket
+from tidetable.rollups.bucket import Computed, compute_bucket
 from tidetable.rollups.refresh import refresh_rollups
 from tidetable.rollups.run import RefreshReport
 
@@ -20,9 +20,9 @@ def refresh_slowly(
     """The resealed buckets, the remaining marks and the end of some runs of 40 seconds; a bucket takes 10 seconds."""
     spent: list[object] = []
 
-    def compute_slowly(*details: Any) -> bool:
+    def compute_slowly(*details: Any, divides: bool) -> Computed:
         spent.append(details[1])
-        return compute_bucket(*details)
+        return compute_bucket(*details, divides=divides)
 
     monkeypatch.setattr(resealing, "compute_bucket", compute_slowly)
     reports: list[RefreshReport] = []

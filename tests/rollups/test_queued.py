@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tests.worlds.divided import EVENTS, divide_short, draw_event, list_cells, prepare
+from tests.worlds.divided import EVENTS, divide_short, draw_event, list_cells, list_filled, prepare
 from tests.worlds.queued import Queued
 from tests.worlds.rolled import LENGTH, MINUTES, QUERIES, START, Killed, World, reading, show_edges
 from tests.worlds.runs import refresh
@@ -38,11 +38,6 @@ def list_whole(events: object = PARTS) -> list[object]:
         world = prepare(events=events)
         refresh(world, "run")
     return list_cells(world)
-
-
-def list_filled(world: World) -> list[object]:
-    """The cells with events. An event that changed its group leaves a cell without events, if it had been sealed before."""
-    return [cell for cell in list_cells(world) if '"count":0' not in cell[1]]
 
 
 def settle(queued: Queued) -> None:

@@ -27,6 +27,7 @@ from tidetable.ports import Edge, Noting, RollupState
 from tidetable.ports.rollups import Mark
 from tidetable.rollup_model.bounds import to_millis
 from tidetable.rollups import reseal as resealing
+from tidetable.rollups.bucket import Computed
 from tidetable.rollups.due import measure_lag
 from tidetable.rollups.services import BucketBlocked
 
@@ -148,19 +149,19 @@ def test_a_mark_whose_bucket_could_not_be_computed_stands_for_the_rest_of_the_ru
     world.refresh()
     marks = [Mark(START + minute * MINUTE, 0, MINUTES.every) for minute in (20, 40)]
     world.rollups.put_marks("s", [mark.bucket for mark in marks], 0, MINUTES.every)
-    seen: list[tuple[datetime, list[Mark]]] = []
+    seen: list[datetime] = []
 
-    def compute(_: Any, bucket: datetime, __: Any, state: RollupState, *___: Any) -> bool:
-        seen.append((bucket, list(state.marks)))
+    def compute(_: Any, bucket: datetime, *__: Any, **___: Any) -> Computed:
+        seen.append(bucket)
         if bucket == marks[1].bucket:
             raise BucketBlocked("later")
-        return True
+        return Computed(world.time, is_kept=True)
 
     monkeypatch.setattr(resealing, "compute_bucket", compute)
     report = world.refresh()
     assert report is not None
-    # The newest bucket comes first. Marks that are not due yet do not hinder: they count for the longer buckets, too.
-    assert seen == [(marks[1].bucket, []), (marks[0].bucket, [])]
+    # The newest bucket comes first.
+    assert seen == [marks[1].bucket, marks[0].bucket]
     assert (report.resealed, world.rollups.read_state("s").marks) == (1, [marks[1]])
     assert report.blocked == ["s-m 2026-03-02T00:40:00.000000Z: later"]
 
@@ -214,7 +215,7 @@ def test_every_mark_of_a_bucket_that_could_not_be_computed_stays(monkeypatch: py
     for length in (MINUTES.every, SECOND):
         world.rollups.put_marks("s", [START + 20 * MINUTE], 0, length)
 
-    def refuse(*_: Any) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
         raise BucketBlocked("later")
 
     monkeypatch.setattr(resealing, "compute_bucket", refuse)

@@ -19,7 +19,8 @@ EVENTS = [reading(60 + n / 4, n % 7, "ab"[n % 2], f"{n}", kind="xyz"[n % 3]) for
 def divide_short(patch: pytest.MonkeyPatch, part: int = 1, whole: int = 1) -> None:
     """Let a part have about ``part`` events, and let a bucket with more than ``whole`` events be divided."""
     patch.setattr("tidetable.rollups.bucket_parts.PART_EVENTS", part)
-    patch.setattr("tidetable.rollups.seal.MOST_WHOLE", whole)
+    for module in ("bucket", "bucket_parts"):
+        patch.setattr(f"tidetable.rollups.{module}.MOST_WHOLE", whole)
 
 
 def prepare(layout: Layout | None = None, definitions: Any = (MINUTES,), events: Any = EVENTS) -> World:
@@ -41,6 +42,11 @@ def list_cells(world: World) -> list[Any]:
             cells += read_present(entry, bucket, world.services()).events.items()
             bucket += MINUTES.every
     return sorted((place, text) for place, (_, text) in cells)
+
+
+def list_filled(world: World) -> list[Any]:
+    """The cells with events. An event that changed its group leaves a cell without events, if it had been sealed before."""
+    return [cell for cell in list_cells(world) if '"count":0' not in cell[1]]
 
 
 def draw_event(chance: Random, now: float) -> Any:

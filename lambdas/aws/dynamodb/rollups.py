@@ -167,10 +167,10 @@ class LeanRollups(LeanNotes):
         ]
         self._send_slowly("PutItem", puts)
 
-    def read_part(self, name: str, generation: int) -> str:
+    def read_part(self, name: str, generation: int) -> Sequence[str]:
         """Send a strongly consistent Query, and one for each further MB."""
         low = f"{generation:010}#"
-        return "".join(item["body"].S for _, item in self._read_items(f"{_PART}{name}", low, low + _BEHIND))
+        return [item["body"].S for _, item in self._read_items(f"{_PART}{name}", low, low + _BEHIND)]
 
     def clear_part(self, name: str) -> None:
         """Send a Query for the pieces of all generations, and one DeleteItem after another. A DeleteItem may be repeated."""

@@ -169,8 +169,8 @@ class Rollups(Protocol):
     def put_part(self, name: str, generation: int, pieces: Sequence[str]) -> None:
         """Store the cells of a part of a bucket, in pieces of at most 300,000 characters, under a generation."""
 
-    def read_part(self, name: str, generation: int) -> str:
-        """Read the cells of a part that were stored under a generation."""
+    def read_part(self, name: str, generation: int) -> Sequence[str]:
+        """Read the pieces of a part's cells that were stored under a generation, and that are not removed."""
 
     def clear_part(self, name: str) -> None:
         """Remove the cells of a part, of all generations."""

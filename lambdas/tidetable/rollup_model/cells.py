@@ -93,7 +93,7 @@ class Bucket:
     """
 
     def __init__(self, definition: Definition, sketches: Sketches) -> None:
-        self._definition = definition
+        self.definition = definition
         self._sketches = sketches
         self._sketched = sketches if PERCENTILES in definition.kept_statistics else None
         self._timed = not definition.kept_statistics.isdisjoint(TIMES)
@@ -109,7 +109,7 @@ class Bucket:
     @property
     def is_over(self) -> bool:
         """True if there are more groups, or longer texts of groups, than the rollup may have."""
-        return max(len(self.groups), self.over) > self._definition.max_groups or self.texts > MAX_TEXTS
+        return max(len(self.groups), self.over) > self.definition.max_groups or self.texts > MAX_TEXTS
 
     def count_events(self) -> int:
         """Count the events of all groups."""
@@ -119,7 +119,7 @@ class Bucket:
         """Say why the bucket is over."""
         if self.texts > MAX_TEXTS:
             return f"the values of by have more than {MAX_TEXTS} characters together"
-        return f"more than {self._definition.max_groups} groups"
+        return f"more than {self.definition.max_groups} groups"
 
     def add(self, columns: FieldColumns) -> None:
         """Add events, which are in the order of time, with the column of their whole data."""
@@ -135,7 +135,7 @@ class Bucket:
 
     def _group_events(self) -> None:
         """Divide the added events into groups."""
-        definition, added = self._definition, self._added
+        definition, added = self.definition, self._added
         columns = added[0] if len(added) == 1 else join_columns(added)
         self._added, self._count = [], 0
         datas = columns.list_data()
@@ -203,10 +203,10 @@ class Bucket:
 
     def merge(self, cell: Cell) -> None:
         """Add a cell of a finer rollup to its group."""
-        state = self._find_state(cell.select_group(self._definition.by))
+        state = self._find_state(cell.select_group(self.definition.by))
         state.count += cell.state.count
         state.widen(cell.state.first_at, cell.state.last_at)
-        for path in self._definition.fields:
+        for path in self.definition.fields:
             if path in cell.state.fields:
                 state.fields.setdefault(path, Numbers()).merge(cell.state.fields[path], self._sketches)
 
@@ -231,7 +231,7 @@ class Bucket:
     def make_events(self, start: datetime) -> list[Event]:
         """Make events of the bucket's cells, and one event with the names of its fields."""
         self.fold()
-        definition = self._definition
+        definition = self.definition
         events = []
         for group, state in self.groups.items():
             by = {name: value for name, (_, value) in zip(definition.by, group, strict=True)}

@@ -3,15 +3,17 @@
 A bucket is divided by time, because all copies of an event have one time. So no event is counted in two parts, whatever
 the form of its table is. A part is a work item: the run that claims it reads its events, and stores their cells under the
 generation of its claim. The cells count when the write that ends the claim names this generation. The run that has the
-stream merges the parts when all of them are finished, writes the bucket's cells and moves the edge; then it removes the
-parts. Parts of a bucket that was sealed meanwhile count no more.
+stream merges the parts when all of them are finished, writes the bucket's cells, and moves the edge or lets the marks of
+the bucket rest; then it removes the parts. So the cells have every event that was written before the parts were added.
+Parts of a bucket that was computed meanwhile count no more.
 """
 
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
-from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from operator import attrgetter
 from typing import NamedTuple
 
 import msgspec
@@ -23,18 +25,23 @@ from tidetable.rollup_model.bounds import from_millis, to_millis
 from tidetable.rollup_model.cells import Bucket, parse_cell, parse_names
 from tidetable.rollup_model.cover import CoveredSpan, DefinitionVersion
 from tidetable.rollup_model.definition import Definition
-from tidetable.rollups.collect import collect_bucket, is_divisible
+from tidetable.rollups.collect import PACKED, collect_bucket, find_longest_span
 from tidetable.rollups.services import BucketBlocked, Divided, Services, TooManyEvents
 from tidetable.times import from_text, to_text
 from tidetable.work.claim import HeldClaim, WorkItem
 
 # The kind of work.
 PART = "part"
-# The events of a part: about half a second of computing. A bucket with at most so many events is read as a whole.
+# The plain events of a part: about half a second of computing. A bucket with at most so many events is read as a whole.
 PART_EVENTS, MOST_WHOLE = 100_000, 300_000
-# A part with more events than this is too long. Then its bucket is divided again, into more parts.
+# A bucket has at most ``_MANY`` parts, unless they would have more than ``_LONG`` events: the more parts, the longer
+# takes their merge.
+_MANY, _LONG = 100, 1_000_000
+# A part with more plain events than this is too long. Then its bucket is divided again, into more parts.
 MOST_PART, _FINER = 2_000_000, 8
 _MOST_PARTS = 4_000
+# A bucket whose events cannot be read is divided anew this long after it was divided.
+_RETRIED = timedelta(minutes=1)
 # AWS: an item has at most 400 KB.
 _PIECE = 300_000
 
@@ -67,80 +74,107 @@ class BucketPart(NamedTuple):
     bucket: datetime
 
 
-def list_parts(services: Services, source: str = "") -> list[BucketPart]:
-    """List the parts of all streams, or of one stream."""
-    items = services.work.list_items(PART, f"{source}#" if source else "")
-    return [read_part(item) for item in items]
+def list_parts(services: Services, *names: str) -> list[BucketPart]:
+    """List the parts of all streams, of a stream, or of the stream, the rollup and the bucket that ``names`` has.
+
+    The newest buckets come first: the next bucket of a rollup is newer than its marked buckets.
+    """
+    items = services.work.list_items(PART, "".join(f"{name}#" for name in names))
+    return sorted(map(read_part, items), key=attrgetter("bucket"), reverse=True)
 
 
 def read_part(item: WorkItem) -> BucketPart:
     """Read what the record of a part says."""
-    source, rollup, bucket, _ = item.name.split("#")
+    source, rollup, bucket, *_ = item.name.split("#")
     return BucketPart(item, msgspec.json.decode(item.memo, type=PartMemo), source, rollup, from_text(bucket))
 
 
-def can_divide(segments: Sequence[CoveredSpan], definition: Definition, services: Services) -> bool:
-    """True if a bucket can be divided: all of it is read from divisible tables."""
-    start, end = segments[0].start, segments[-1].end
-    if any(segment.definition for segment in segments):
-        return False
-    return is_divisible(definition, services.catalog.entries(definition.source, start, end, consistent=True))
+def count_parts(definition: Definition, bucket: datetime, events: int, services: Services) -> int:
+    """Count the parts of a bucket with about so many events; 1 if it is read as a whole.
+
+    Each part of a table with packs also reads the packs of one span after it. So such a part is no shorter than a span,
+    unless it would have too many events. A bucket that is read series by series is not divided, because each part would
+    cost a request per series.
+    """
+    if definition.period is not None or events <= MOST_WHOLE:
+        return 1
+    entries = services.catalog.entries(definition.source, bucket, bucket + definition.every, consistent=True)
+    span, each, most = find_longest_span(entries), PART_EVENTS, _MANY
+    if span:
+        if events <= PACKED * MOST_WHOLE:
+            return 1
+        each, most = PACKED * PART_EVENTS, min(_MANY, max(definition.every // span, 2))
+    return min(max(min(-(-events // each), most), -(-events // _LONG)), _MOST_PARTS)
 
 
 def divide_bucket(version: DefinitionVersion, bucket: datetime, events: int, services: Services) -> None:
     """Add the parts of a bucket with about so many events."""
-    _add_parts(version, bucket, min(-(-events // PART_EVENTS), _MOST_PARTS), services)
+    count = count_parts(version.definition, bucket, events, services)
+    _add_parts(version, bucket, count, to_millis(services.clock.now()), services)
 
 
-def _add_parts(version: DefinitionVersion, bucket: datetime, count: int, services: Services) -> None:
-    definition, made = version.definition, to_millis(services.clock.now())
+def _add_parts(version: DefinitionVersion, bucket: datetime, count: int, made: int, services: Services) -> None:
+    """Add the parts that do not exist. The name of a part has the instant ``made``.
+
+    So a run that worked on an earlier part of the bucket, and wakes late, cannot change the record of this part.
+    """
+    definition = version.definition
     edges = [bucket + number * definition.every / count for number in range(count + 1)]
     for number in range(count):
         start, end = map(to_text, edges[number : number + 2])
+        services.require_time()
         memo = PartMemo(definition.text, start, end, made, count)
-        name = f"{definition.source}#{definition.name}#{to_text(bucket)}#{number:04}"
+        name = f"{definition.source}#{definition.name}#{to_text(bucket)}#{made}#{number:04}"
         services.work.add(PART, name, msgspec.json.encode(memo).decode())
 
 
 def merge_parts(version: DefinitionVersion, bucket: datetime, services: Services) -> tuple[datetime, Bucket] | None:
-    """Merge the parts of a bucket; None if it has none. Return the instant at which the first of them was added.
+    """Merge the parts of a bucket; None if it has none. Return the instant at which they were added.
 
     Raises Divided if some are not finished, BucketBlocked if the events of some cannot be read.
     """
     definition = version.definition
-    parts = [
-        part
-        for part in list_parts(services, definition.source)
-        if (part.rollup, part.bucket, part.memo.definition) == (definition.name, bucket, definition.text)
-    ]
+    names = definition.source, definition.name, to_text(bucket)
+    parts = [part for part in list_parts(services, *names) if part.memo.definition == definition.text]
     if not parts:
         return None
-    if len(parts) < parts[0].memo.count:
+    made = max(part.memo.made for part in parts)
+    parts = [part for part in parts if part.memo.made == made]
+    count = parts[0].memo.count
+    if len(parts) < count:
         # The run that divided the bucket was stopped.
-        _add_parts(version, bucket, parts[0].memo.count, services)
-    if len(parts) < parts[0].memo.count or not all(part.item.done for part in parts):
+        _add_parts(version, bucket, count, made, services)
+    if len(parts) < count or not all(part.item.done for part in parts):
         raise Divided(f"parts of {definition.stream} {to_text(bucket)} are not finished")
     if any(part.memo.too_long for part in parts) and len(parts) < _MOST_PARTS:
         remove_parts(parts, services)
-        _add_parts(version, bucket, min(_FINER * len(parts), _MOST_PARTS), services)
+        made = max(made + 1, to_millis(services.clock.now()))
+        _add_parts(version, bucket, min(_FINER * len(parts), _MOST_PARTS), made, services)
         raise Divided(f"the parts of {definition.stream} {to_text(bucket)} were too long")
-    for part in parts:
-        if part.memo.problem:
-            remove_parts(parts, services)
-            raise BucketBlocked(part.memo.problem)
+    problem = next((part.memo.problem for part in parts if part.memo.problem), "")
+    if problem:
+        if services.clock.now() < from_millis(made) + _RETRIED:
+            raise BucketBlocked(problem)
+        remove_parts(parts, services)
+        return None
     merged = Bucket(definition, services.reader.sketches)
     for part in parts:
+        services.require_time()
         merged.over = max(merged.over, part.memo.over)
-        _merge_part(merged, part, definition, services)
+        pieces = services.rollups.read_part(part.item.name, part.item.done)
+        if len(pieces) < part.memo.pieces:
+            # The run that removed the parts was stopped.
+            remove_parts(parts, services)
+            return None
+        _merge_part(merged, part, "".join(pieces), services)
         if merged.is_over:
             break
-    return from_millis(min(part.memo.made for part in parts)), merged
+    return from_millis(made), merged
 
 
-def _merge_part(merged: Bucket, part: BucketPart, definition: Definition, services: Services) -> None:
-    reader = services.reader
-    body = b64decode(services.rollups.read_part(part.item.name, part.item.done))
-    for series, id, data in decode_json(reader.unpacker.compressor.expand(body)) if body else ():
+def _merge_part(merged: Bucket, part: BucketPart, text: str, services: Services) -> None:
+    reader, definition = services.reader, merged.definition
+    for series, id, data in decode_json(reader.unpacker.compressor.expand(b64decode(text))) if text else ():
         event = Event(series, part.bucket, id, data)
         merged.merge_names(parse_names(definition, event))
         cell = parse_cell(definition, event, reader.sketches, definition.fields)
@@ -179,16 +213,48 @@ def meets_part(mark: Mark, parts: Iterable[BucketPart]) -> bool:
     return any(mark.meets(from_text(part.memo.start), from_text(part.memo.end)) for part in parts)
 
 
-def find_obsolete(parts: Sequence[BucketPart], versions: Mapping[str, Sequence[DefinitionVersion]]) -> list[BucketPart]:
-    """Find the parts of buckets that are sealed, or of definitions that are gone. ``versions`` are of each rollup."""
-    next_buckets = {
-        (rollup, version.edge.sealed, version.definition.text) for rollup, some in versions.items() for version in some
-    }
-    return [part for part in parts if (part.rollup, part.bucket, part.memo.definition) not in next_buckets]
+def list_open(parts: Sequence[BucketPart], versions: Iterable[DefinitionVersion]) -> list[BucketPart]:
+    """List the parts of buckets that are not sealed, and of buckets whose parts are not all finished."""
+    unfinished = {(part.rollup, part.bucket) for part in parts if not part.item.done}
+    own = [version for version in versions if version.start < version.end]
+    return [
+        part
+        for part in parts
+        if (part.rollup, part.bucket) in unfinished
+        or not any(_is_of(part, version) and version.start <= part.bucket < version.end for version in own)
+    ]
+
+
+def find_obsolete(
+    parts: Iterable[BucketPart], versions: Iterable[DefinitionVersion], marks: Iterable[Mark]
+) -> list[BucketPart]:
+    """Find the parts that count no more. A part counts for the next bucket of a version, or for a sealed bucket with a
+    mark for which the bucket was not computed since the part was added.
+    """
+    versions, marks = list(versions), [mark for mark in marks if not mark.event]
+
+    def counts(part: BucketPart, version: DefinitionVersion) -> bool:
+        if not _is_of(part, version):
+            return False
+        if part.bucket == version.edge.sealed:
+            return True
+        end = part.bucket + version.definition.every
+        return version.start <= part.bucket < version.end and any(
+            mark.meets(part.bucket, end) and max(mark.since, mark.resealed) < part.memo.made for mark in marks
+        )
+
+    return [part for part in parts if not any(counts(part, version) for version in versions)]
+
+
+def _is_of(part: BucketPart, version: DefinitionVersion) -> bool:
+    return (part.rollup, part.memo.definition) == (version.definition.name, version.definition.text)
 
 
 def remove_parts(parts: Sequence[BucketPart], services: Services) -> None:
-    """Remove parts, with their cells. If this is stopped, the records that are left say what is left."""
+    """Remove parts, with their cells. If this is stopped, the records that are left say what is left.
+
+    A record whose cells are removed is of no use: ``merge_parts`` finds that pieces are missing.
+    """
     for part in parts:
         services.rollups.clear_part(part.item.name)
         services.work.remove(PART, part.item.name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from tidetable.catalog import GONE, Entry, GapReason, State
 from tidetable.errors import TableMissing
@@ -40,6 +40,8 @@ MOST_IN_RANGE = 2_000_000
 # A bucket with too many events is taken to have this many times the events that were read. The next bucket is known
 # better.
 _GUESS = 4
+# So many events in packs take as long as one plain event (bench/seal.py).
+PACKED = 3
 
 
 def _read_events(query: Query, entries: Sequence[Entry], services: Services, *, never: bool) -> Iterator[FieldColumns]:
@@ -140,7 +142,8 @@ def collect_bucket(
     """Compute a bucket from the events or cells of its segments. Stop as soon as there are too many groups.
 
     Raises BucketBlocked if the bucket cannot be read completely, Unfinished if the time is up, and TooManyEvents as soon
-    as a segment has more than ``most`` events, if it is divisible.
+    as a segment has more than ``most`` events, of packs ``PACKED`` times as many. Buckets that are read series by series
+    have any number.
     """
     reader = services.reader
     bucket = Bucket(definition, reader.sketches)
@@ -148,7 +151,9 @@ def collect_bucket(
         stream = definition.source if finer is None else finer.stream
         entries = services.catalog.entries(stream, start, end, consistent=True)
         query = make_query(stream, start, end)
-        count, limit = 0, most if is_divisible(definition, entries) else None
+        count, limit = 0, None if definition.period is not None else most
+        if limit is not None and find_longest_span(entries):
+            limit *= PACKED
         for columns in _read_events(query, entries, services, never=finer is None):
             if finer is None:
                 bucket.add(columns)
@@ -163,13 +168,9 @@ def collect_bucket(
     return bucket
 
 
-def is_divisible(definition: Definition, entries: Iterable[Entry]) -> bool:
-    """True if a bucket that is read from these tables can be divided: its events are plain, in the order of time.
-
-    A part of a table with packs also reads the packs that begin before it. If series are read one by one, each part
-    costs a request for each series.
-    """
-    return definition.period is None and not any(choose_form(entry.layout).span for entry in entries)
+def find_longest_span(entries: Iterable[Entry]) -> timedelta:
+    """Find the longest span of the packs in these tables; zero if all events are plain."""
+    return timedelta(seconds=max([0, *(choose_form(entry.layout).span for entry in entries)]))
 
 
 def _merge_cells(

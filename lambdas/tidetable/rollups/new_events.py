@@ -52,7 +52,9 @@ def add_new_events(run: RefreshRun, state: RollupState) -> None:
             return
         waiting = [mark for mark in marks if not mark.is_added]
         is_marked = any(mark.meets(start, end) for mark in state.marks if not mark.event)
-        is_read = is_marked or any(map(run.is_being_read, marks)) or len(waiting) > MOST_ADDED
+        is_read = (
+            is_marked or any(run.is_being_read(mark, run.bucket_parts) for mark in marks) or len(waiting) > MOST_ADDED
+        )
         if waiting and (is_read or not _add_to_cells(waiting, run, state)):
             _replace_marks(waiting, run.source, run.services)
         else:

@@ -12,17 +12,10 @@ from tidetable.rollup_model.cells import Bucket
 from tidetable.rollup_model.cover import find_present, join_spans, subtract_spans
 from tidetable.rollup_model.definition import Definition
 from tidetable.rollups.bucket import choose_segments, compute_bucket
-from tidetable.rollups.bucket_parts import (
-    MOST_PART,
-    divide_bucket,
-    list_parts,
-    merge_parts,
-    remove_parts,
-)
 from tidetable.rollups.collect import collect_range, list_gone
 from tidetable.rollups.rebuild import Piece
 from tidetable.rollups.run import RefreshRun
-from tidetable.rollups.services import BucketBlocked, Divided, TooManyEvents, Unfinished
+from tidetable.rollups.services import BucketBlocked, Unfinished
 from tidetable.work.claim import HeldClaim
 
 
@@ -53,24 +46,18 @@ def compute_piece(piece: Piece, held: HeldClaim, definition: Definition, run: Re
     version = find_present(definition, state)
     if version is None or definition.text != memo.definition:
         return
-    parts = list_parts(services, run.source)
     waiting: dict[datetime, tuple[datetime, Bucket]] = {}
     together = memo.together
     while memo.reached > memo.start:
         if services.remaining() <= RESERVE:
             raise Unfinished("the time is up")
         bucket = memo.reached - definition.every
-        own = [part for part in parts if (part.rollup, part.bucket) == (definition.name, bucket)]
-        if bucket not in waiting and not parts and together > 1:
+        if bucket not in waiting and not run.divided and together > 1:
             start = max(memo.reached - together * definition.every, memo.start)
             waiting = _read_together(definition, start, memo.reached, run, state)
             together = together if waiting else 1
-        collected = merge_parts(version, bucket, services) if own else waiting.pop(bucket, None)
         try:
-            compute_bucket(version, bucket, run, state, collected, MOST_PART)
-        except TooManyEvents as error:
-            divide_bucket(version, bucket, error.events, services)
-            raise Divided(f"{definition.stream} has {error}") from error
+            compute_bucket(version, bucket, run, state, waiting.pop(bucket, None), divides=True)
         except BucketBlocked:
             # Of events that are deleted for ever, the sealed cells are the only trace.
             gone = join_spans(list_gone(run.source, bucket, memo.reached, services))
@@ -78,6 +65,6 @@ def compute_piece(piece: Piece, held: HeldClaim, definition: Definition, run: Re
                 raise
         memo = msgspec.structs.replace(memo, reached=bucket)
         held.memo = msgspec.json.encode(memo).decode()
-        remove_parts(own, services)
+        run.remove_parts(definition.name, bucket)
         run.report.rebuilt += 1
     held.done = True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from tidetable.ports.rollups import Mark, RollupState
@@ -15,10 +15,11 @@ from tidetable.rollup_model.cover import (
     list_versions,
     subtract_spans,
 )
-from tidetable.rollups.bucket import compute_bucket
+from tidetable.rollups.bucket import Computed, compute_bucket
+from tidetable.rollups.bucket_parts import list_open
 from tidetable.rollups.collect import list_gone
 from tidetable.rollups.run import RefreshRun
-from tidetable.rollups.services import BucketBlocked, Unfinished
+from tidetable.rollups.services import BucketBlocked, Divided, Unfinished
 from tidetable.times import to_text
 
 # A run removes at most this many rested marks of a stream: each is a request, and sealing must not wait for them.
@@ -34,9 +35,11 @@ def reseal_buckets(run: RefreshRun) -> bool:
     rollups = run.services.rollups
     state, now = rollups.read_at_once(run.source), run.services.clock.now()
     coarsest = run.definitions[-1]
+    versions = [version for definition in run.definitions for version in list_versions(definition, state)]
+    open_parts = list_open(run.bucket_parts, versions)
     groups: dict[datetime, list[Mark]] = {}
     for mark in state.marks:
-        if can_reseal(mark, now) and not run.is_being_read(mark):
+        if can_reseal(mark, now) and not run.is_being_read(mark, open_parts):
             groups.setdefault(coarsest.floor(mark.bucket), []).append(mark)
     for number, (_, group) in enumerate(sorted(groups.items(), reverse=True)):
         if number and run.share() <= 0:
@@ -45,14 +48,16 @@ def reseal_buckets(run: RefreshRun) -> bool:
         group_marks = set(group)
         other_marks = [mark for mark in state.marks if mark not in group_marks]
         due = _drop_gone(group, run, state)
-        staying = _reseal_group(due, run, state)
+        computed, used = _reseal_group(due, run, state)
         for mark in due:
-            if mark in staying:
+            if mark not in computed:
                 other_marks.append(mark)
                 continue
-            rests = can_rest(mark, now)
+            rests = can_rest(mark, computed[mark])
             if not rollups.note_resealed(run.source, mark, to_millis(now), rests=rests) or not rests:
                 other_marks.append(mark)
+        for rollup, bucket in used:
+            run.remove_parts(rollup, bucket)
         state = state._replace(marks=other_marks)
     return True
 
@@ -96,42 +101,64 @@ def _drop_gone(marks: Sequence[Mark], run: RefreshRun, state: RollupState) -> li
     return remaining_marks
 
 
-def _reseal_group(due: Sequence[Mark], run: RefreshRun, state: RollupState) -> Collection[Mark]:
-    """Compute the buckets of the marks ``due`` anew, the finest rollup first; return the marks that stay.
+def _reseal_group(
+    due: Sequence[Mark], run: RefreshRun, state: RollupState
+) -> tuple[dict[Mark, datetime], set[tuple[str, datetime]]]:
+    """Compute the buckets of the marks ``due`` anew, the finest rollup first.
 
-    The marks of blocked buckets stay. If the finest buckets would take more than half of the time, the marks of the
+    Return the marks whose buckets were all computed, each with an instant: the cells have all events that were written
+    before. Also return the divided buckets of which no part is needed any more. The marks of blocked buckets, and of
+    buckets that wait for their parts, stay. If the finest buckets would take more than half of the time, the marks of the
     finest buckets that were not computed stay, too. A mark rests only after its coarsest bucket, and a run may have too
     little time for all marks.
     """
     # In the order in which they are found.
-    staying: dict[Mark, None] = {}
+    computed = dict.fromkeys(due, run.services.clock.now())
+    used: dict[tuple[str, datetime], list[Mark]] = {}
     over, remaining = list(state.over), run.services.remaining
     half = remaining() / 2
     for definition in run.definitions:
-        # A finer bucket is used if it has no mark, if its cells have just been computed anew, or if its mark is not due:
-        # that mark is also a mark of the coarser bucket, which is computed again when the mark is due.
-        current = state._replace(marks=[*staying], over=list(over))
+        current = state._replace(over=list(over))
         for version in list_versions(definition, state):
-            marks_of = _group_marks(version, due)
+            marks_of = _group_marks(version, computed)
             for number, (bucket, marks) in enumerate(marks_of.items()):
-                if remaining() < RESERVE:
-                    raise Unfinished("the time is up")
                 if definition is run.definitions[0] and remaining() < half:
                     rest = {mark for some in list(marks_of.values())[number:] for mark in some}
-                    computed = [mark for mark in due if mark not in rest]
-                    if computed:
-                        due, run.report.finished = computed, False
-                        staying |= dict.fromkeys(sorted(rest))
+                    if computed.keys() - rest:
+                        run.report.finished = False
+                        _drop_marks(computed, rest)
                         break
-                try:
-                    if compute_bucket(version, bucket, run, current):
-                        run.report.resealed += 1
-                    else:
-                        over.append((definition.name, bucket))
-                except BucketBlocked as error:
-                    run.report.blocked.append(f"{definition.stream} {to_text(bucket)}: {error}")
-                    staying |= dict.fromkeys(marks)
-    return staying
+                found = _try_bucket(version, bucket, run, current)
+                if found is None:
+                    _drop_marks(computed, marks)
+                    continue
+                if (definition.name, bucket) in run.divided:
+                    used[definition.name, bucket] = marks
+                for mark in computed.keys() & marks:
+                    computed[mark] = min(computed[mark], found.read_at)
+                if not found.is_kept:
+                    over.append((definition.name, bucket))
+    return computed, {name for name, marks in used.items() if computed.keys() >= set(marks)}
+
+
+def _try_bucket(version: DefinitionVersion, bucket: datetime, run: RefreshRun, state: RollupState) -> Computed | None:
+    """Compute a marked bucket; None if it is blocked, or waits for its parts."""
+    if run.services.remaining() < RESERVE:
+        raise Unfinished("the time is up")
+    try:
+        found = compute_bucket(version, bucket, run, state, divides=True)
+    except BucketBlocked as error:
+        run.report.blocked.append(f"{version.definition.stream} {to_text(bucket)}: {error}")
+        return None
+    except Divided:
+        return None
+    run.report.resealed += found.is_kept
+    return found
+
+
+def _drop_marks(computed: dict[Mark, datetime], marks: Iterable[Mark]) -> None:
+    for mark in marks:
+        computed.pop(mark, None)
 
 
 def _group_marks(version: DefinitionVersion, marks: Iterable[Mark]) -> dict[datetime, list[Mark]]:

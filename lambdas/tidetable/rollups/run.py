@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import msgspec
 
 from tidetable.ports.rollups import Mark, Span
 from tidetable.remaining import Remaining
 from tidetable.rollup_model.definition import Definition
-from tidetable.rollups.bucket_parts import BucketPart, meets_part
+from tidetable.rollups.bucket_parts import BucketPart, meets_part, remove_parts
 from tidetable.rollups.rebuild import Rebuild
 from tidetable.rollups.services import Services
 
@@ -46,8 +46,9 @@ class RefreshRun(msgspec.Struct, frozen=True):
     """The work of one run on the rollups of the stream ``source``.
 
     ``share`` returns the seconds that are left until other streams have a turn. ``bucket_parts`` are the parts of the
-    stream's buckets, ``rebuilds`` the rebuilds of its rollups, and ``rebuilding`` the spans of their pieces. ``sizes`` are the
-    events of each rollup's last bucket that was read from events.
+    stream's buckets, ``divided`` the buckets that have parts, each with the name of its rollup. ``rebuilds`` are the
+    rebuilds of its rollups, and ``rebuilding`` the spans of their pieces. ``sizes`` are the events of each rollup's last
+    bucket that was read from events.
     """
 
     source: str
@@ -59,10 +60,17 @@ class RefreshRun(msgspec.Struct, frozen=True):
     rebuilds: Sequence[Rebuild] = ()
     rebuilding: Sequence[Span] = ()
     sizes: dict[str, int] = msgspec.field(default_factory=dict)
+    divided: set[tuple[str, datetime]] = msgspec.field(default_factory=set)
 
-    def is_being_read(self, mark: Mark) -> bool:
-        """True if a mark is of a bucket that is being read in parts, or that a piece of a rebuild has.
+    def is_being_read(self, mark: Mark, parts: Sequence[BucketPart]) -> bool:
+        """True if a mark is of a bucket that is being read in these parts, or that a piece of a rebuild has.
 
         Its events may have been read before the marked events were written, so the mark stays until the bucket counts.
         """
-        return meets_part(mark, self.bucket_parts) or any(mark.meets(*span) for span in self.rebuilding)
+        return meets_part(mark, parts) or any(mark.meets(*span) for span in self.rebuilding)
+
+    def remove_parts(self, rollup: str, bucket: datetime) -> None:
+        """Remove the parts of a bucket that was computed."""
+        own = [part for part in self.bucket_parts if (part.rollup, part.bucket) == (rollup, bucket)]
+        remove_parts(own, self.services)
+        self.divided.discard((rollup, bucket))

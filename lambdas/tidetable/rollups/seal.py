@@ -13,14 +13,7 @@ from tidetable.rollup_model.cells import Bucket
 from tidetable.rollup_model.cover import DefinitionVersion, list_versions
 from tidetable.rollup_model.definition import Definition
 from tidetable.rollups.bucket import choose_segments, compute_bucket
-from tidetable.rollups.bucket_parts import (
-    MOST_WHOLE,
-    can_divide,
-    divide_bucket,
-    find_obsolete,
-    merge_parts,
-    remove_parts,
-)
+from tidetable.rollups.bucket_parts import find_obsolete, remove_parts
 from tidetable.rollups.collect import MOST_TOGETHER, collect_together, find_end_of_gone
 from tidetable.rollups.due import has_begun, is_due
 from tidetable.rollups.new_events import add_new_events
@@ -35,7 +28,6 @@ from tidetable.rollups.services import (
     Services,
     ShareUsed,
     Superseded,
-    TooManyEvents,
     Unfinished,
 )
 
@@ -52,8 +44,8 @@ def seal_stream(run: RefreshRun) -> None:
     for definition in run.definitions:
         _begin_definition(definition, state, services)
     if run.bucket_parts:
-        versions = {definition.name: list_versions(definition, state) for definition in run.definitions}
-        obsolete = find_obsolete(run.bucket_parts, versions)
+        versions = [version for definition in run.definitions for version in list_versions(definition, state)]
+        obsolete = find_obsolete(run.bucket_parts, versions, state.marks)
         remove_parts([part for part in obsolete if not is_in_piece(part, run.rebuilds)], services)
     if run.rebuilds:
         state = advance_rebuilds(run, state)
@@ -69,6 +61,8 @@ def seal_stream(run: RefreshRun) -> None:
         raise ShareUsed("the share is used")
     sweep_rested(run, state)
     sweep_notes(run.source, state, services)
+    if run.divided:
+        raise Divided("marked buckets wait for their parts")
 
 
 def _begin_definition(definition: Definition, state: RollupState, services: Services) -> None:
@@ -102,11 +96,8 @@ def _seal_buckets(version: DefinitionVersion, run: RefreshRun, state: RollupStat
             raise Unfinished("the time is up")
         try:
             if bucket not in together:
-                together = _collect_due(version, bucket, run, state)
-            is_kept = compute_bucket(version, bucket, run, state, together.pop(bucket, None), MOST_WHOLE)
-        except TooManyEvents as error:
-            divide_bucket(version, bucket, error.events, services)
-            raise Divided(f"{definition.stream} has {error}") from error
+                together = _read_together(version, bucket, run, state)
+            computed = compute_bucket(version, bucket, run, state, together.pop(bucket, None), divides=True)
         except BucketBlocked as error:
             behind = find_end_of_gone(run.source, bucket, end, services)
             if behind is None:
@@ -118,36 +109,11 @@ def _seal_buckets(version: DefinitionVersion, run: RefreshRun, state: RollupStat
         advanced = edge._replace(sealed=end)
         if not services.rollups.put_edge(run.source, advanced, edge):
             raise Superseded(f"the edge of {definition.stream} was moved by another run")
-        remove_parts(
-            [part for part in run.bucket_parts if (part.rollup, part.bucket) == (definition.name, bucket)], services
-        )
-        run.report.sealed += is_kept
+        run.remove_parts(definition.name, bucket)
+        run.report.sealed += computed.is_kept
         state = state._replace(edges=[advanced if other == edge else other for other in state.edges])
         version, is_first = version._replace(edge=advanced), False
     return state
-
-
-def _collect_due(
-    version: DefinitionVersion, bucket: datetime, run: RefreshRun, state: RollupState
-) -> dict[datetime, tuple[datetime, Bucket]]:
-    """Return the content of due buckets that were read in parts or are read together, each with the instant of reading.
-
-    It is empty if the bucket is to be read as a whole. Raises Divided if it was divided, and its parts are not finished.
-    """
-    definition, services = version.definition, run.services
-    if any((part.rollup, part.bucket) == (definition.name, bucket) for part in run.bucket_parts):
-        merged = merge_parts(version, bucket, services)
-        if merged is not None:
-            run.sizes[definition.name] = merged[1].count_events()
-            return {bucket: merged}
-    together = _read_together(version, bucket, run, state)
-    events = run.sizes.get(definition.name, 0)
-    if not together and events > MOST_WHOLE:
-        segments = choose_segments(definition, bucket, bucket + definition.every, run, state)
-        if can_divide(segments, definition, services):
-            divide_bucket(version, bucket, events, services)
-            raise Divided(f"{definition.stream} has about {events} events in a bucket")
-    return together
 
 
 def _read_together(

@@ -20,7 +20,7 @@ from tidetable.rollups.bucket_parts import PART, BucketPart, compute_part, list_
 from tidetable.rollups.claims import SEAL, hold_sealing, shut_out_former
 from tidetable.rollups.rebuild import REBUILD, Piece, PieceMemo, list_rebuilds
 from tidetable.rollups.rebuild_piece import compute_piece
-from tidetable.rollups.rebuild_turn import needs_turn
+from tidetable.rollups.rebuild_turn import is_in_piece, needs_turn
 from tidetable.rollups.run import RefreshReport, RefreshRun
 from tidetable.rollups.seal import seal_stream
 from tidetable.rollups.services import BucketBlocked, Divided, Services, ShareUsed, Superseded, Unfinished
@@ -94,7 +94,8 @@ class RollupWorker:
             parts, sizes = list_parts(services, source), _SIZES(held.memo or "{}")
             # They are read before the marks: a mark of a new event that is left then came after its piece was finished.
             rebuilds = list_rebuilds(services, source)
-            run = RefreshRun(source, definitions, services, self.report, share, parts, rebuilds, (), sizes)
+            divided = {(part.rollup, part.bucket) for part in parts if not is_in_piece(part, rebuilds)}
+            run = RefreshRun(source, definitions, services, self.report, share, parts, rebuilds, (), sizes, divided)
             try:
                 with _note_problem(held):
                     seal_stream(run)
@@ -121,6 +122,9 @@ class RollupWorker:
             with _note_problem(held):
                 compute_part(part, held, definition, services)
         siblings = list_parts(services, part.source)
+        if not any(other.item.name == name for other in siblings):
+            # The part was removed while it was computed: nobody would remove its cells.
+            services.rollups.clear_part(name)
         same = [other for other in siblings if (other.rollup, other.bucket) == (part.rollup, part.bucket)]
         return ItemName(SEAL, part.source) if all(other.item.done for other in same) else self._find_free(siblings)
 
@@ -141,7 +145,10 @@ class RollupWorker:
             piece = Piece(WorkItem(REBUILD, name), msgspec.json.decode(held.memo, type=PieceMemo), source, rollup)
             if not piece.is_ready(now):
                 return None
-            run = RefreshRun(source, definitions, services, self.report, services.remaining)
+            parts = list_parts(services, source, rollup)
+            # Parts that were read before the piece was cut may lack what the rebuild is for.
+            divided = {(part.rollup, part.bucket) for part in parts if part.memo.made >= piece.memo.cut_at}
+            run = RefreshRun(source, definitions, services, self.report, services.remaining, parts, divided=divided)
             try:
                 with _note_problem(held):
                     compute_piece(piece, held, definition, run)
