@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tests.worlds.divided import divide_short, list_cells
+from tests.worlds.divided import divide_short, list_filled
 from tests.worlds.queued import Queued
 from tests.worlds.rebuilt import cut_short, order, rebuild_alone, show_progress
 from tests.worlds.rolled import LENGTH, MINUTES, QUERIES, START, Killed, World, reading, show_edges
@@ -30,10 +30,6 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """A piece has two buckets, three are cut at once, and each item has its own message."""
     monkeypatch.setattr("tidetable.rollups.worker._CHAIN", 0.0)
     cut_short(monkeypatch)
-
-
-def list_filled(world: World) -> list[Any]:
-    return [cell for cell in list_cells(world) if '"count":0' not in cell[1]]
 
 
 def prepare(days: int = 0, events: Any = FEW) -> World:
@@ -108,8 +104,7 @@ def test_a_month_by_several_workers_is_that_of_one_run(monkeypatch: pytest.Monke
     """Buckets with more than four events are read in parts."""
     monkeypatch.setattr("tidetable.rollups.worker._CHAIN", 0.0)
     cut_short(monkeypatch, buckets=10, at_once=12)
-    divide_short(monkeypatch, part=2, whole=100)
-    monkeypatch.setattr("tidetable.rollups.rebuild_piece.MOST_PART", 4)
+    divide_short(monkeypatch, part=2, whole=4)
     chance, days = Random(workers), 29
     events = [draw_past(chance, days) for _ in range(400)]
     world, alone = prepare(days, events), prepare(days, events)
