@@ -84,6 +84,8 @@ def rollup(
         answers = cancel_rebuilds(account, stream, named_rollups)
         print_json(answers) if as_json else _draw_cancelled(answers)
     elif rebuild:
+        if status["paused"] and not as_json:
+            say(f"the rollups of {stream} rest, and so do rebuilds: --resume lets them go on")
         act = partial(_rebuild, account, stream, named_rollups, start, end)
         act(dry_run=dry_run, ask=not (yes or as_json), wait=wait, as_json=as_json)
     else:

@@ -145,10 +145,11 @@ def test_a_rebuild_that_is_under_way_is_joined_without_a_question(scripted: Func
 
 
 def test_a_rebuild_need_not_be_waited_for(scripted: Functions) -> None:
-    scripted.answers = [STATUS, PLAN, *BEGUN]
+    scripted.answers = [STATUS | {"paused": True}, PLAN, *BEGUN]
     shown = run("rollup", "quakes", "--name", "hours", *SPAN, "--yes", "--no-wait")
     assert (shown.exit_code, scripted.answers) == (0, [])
     assert "The rebuild goes on without this command" in shown.output
+    assert "the rollups of quakes rest, and so do rebuilds: --resume lets them go on" in shown.output
 
 
 def test_an_interrupted_command_leaves_the_rebuild_going_on(

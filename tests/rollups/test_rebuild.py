@@ -338,6 +338,33 @@ def rebuild_on(world: World) -> None:
     assert world.work.list_items("rebuild") == []
 
 
+@pytest.mark.parametrize("others", [(), (HOURS,)], ids=["the last rollup", "one of two"])
+def test_the_rebuild_of_a_rollup_that_left_the_configuration_is_removed(others: tuple[Any, ...]) -> None:
+    world = seal_hours(20, 24)
+    order(world, MINUTES, START, START + 24 * HOUR)
+    refresh(world, "cut")
+    # The order, and the piece of the sealed buckets, which waits.
+    assert len(world.work.list_items("rebuild")) == 2
+    world.definitions = {"s": list(others)} if others else {}
+    world.sleep(125)
+    for number in range(2):
+        refresh(world, f"run {number}")
+    assert world.work.list_items("rebuild") == []
+
+
+def test_events_that_are_gone_end_a_rebuild_with_the_reason() -> None:
+    world = seal_hours(40, 41)
+    world.forget("s", START)
+    order(world, MINUTES, START + 20 * HOUR, START + 40 * HOUR)
+    for number in range(2):
+        report = refresh(world, f"run {number}")
+    progress = show_progress(world, MINUTES)
+    assert progress is not None
+    reason = "s cannot be read from 2026-03-02T23:50:00.000000Z on: deleted"
+    assert (progress["left"], progress["problem"], report.failed) == (4 * 6, reason, [])
+    assert show_edges(world, "m")[0].startswith("00:00")
+
+
 def test_an_order_is_joined_and_not_made_twice() -> None:
     world = seal_hours(20, 24)
     order(world, MINUTES, START, START + 24 * HOUR)

@@ -93,7 +93,7 @@ class Rough:
                 self.counts["nested"] += 1
                 self.take(depth + 1)
             if self.chance.random() < 0.003:
-                self.late.append(draw_past(self.chance, self.days))
+                self.late.append(draw_past(self.chance, self.days, first=2))
                 self.queued.world.write(self.late[-1])
 
         return strike
@@ -101,7 +101,7 @@ class Rough:
 
 @pytest.mark.parametrize("workers", [1, 3, 8])
 def test_a_month_by_several_workers_is_that_of_one_run(monkeypatch: pytest.MonkeyPatch, workers: int) -> None:
-    """Buckets with more than four events are read in parts."""
+    """The first days are archived, late events come into the others; buckets with more than four events are read in parts."""
     monkeypatch.setattr("tidetable.rollups.worker._CHAIN", 0.0)
     cut_short(monkeypatch, buckets=10, at_once=12)
     divide_short(monkeypatch, part=2, whole=4)
@@ -109,6 +109,9 @@ def test_a_month_by_several_workers_is_that_of_one_run(monkeypatch: pytest.Monke
     events = [draw_past(chance, days) for _ in range(400)]
     world, alone = prepare(days, events), prepare(days, events)
     world.adds = alone.adds = True
+    for one in (world, alone):
+        for day in range(2):
+            one.move_to_archive("s", START + timedelta(days=day))
     order(world, HOURLY, START, world.time)
     rough = Rough(Queued(world, workers), chance, days)
     for _ in range(3_000):
@@ -132,8 +135,8 @@ def test_a_month_by_several_workers_is_that_of_one_run(monkeypatch: pytest.Monke
     assert (len(list_filled(alone)) > 300, list_filled(world)) == (True, list_filled(alone))
 
 
-def draw_past(chance: Random, days: int) -> Any:
-    minutes = chance.randrange(days * 96) * 15
+def draw_past(chance: Random, days: int, first: int = 0) -> Any:
+    minutes = chance.randrange(first * 96, days * 96) * 15
     return reading(minutes, chance.randrange(9), chance.choice("ab"), chance.choice("pq"), kind=chance.choice("xyz"))
 
 

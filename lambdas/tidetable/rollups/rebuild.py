@@ -106,6 +106,11 @@ class Rebuild(NamedTuple):
                     break
         return ready
 
+    def list_items(self) -> list[WorkItem]:
+        """List the items of its pieces and of its order."""
+        items = [piece.item for piece in [*self.pieces, *self.orphans]]
+        return items if self.order is None else [*items, WorkItem(REBUILD, f"{self.source}#{self.rollup}")]
+
     def count_left(self, definition: Definition) -> int:
         """Count the buckets that are not computed yet."""
         left = [piece.memo.reached - piece.memo.start for piece in self.pieces]

@@ -56,8 +56,11 @@ def find_due(
     for rebuild in list_rebuilds(services):
         rebuilds.setdefault(rebuild.source, []).append(rebuild)
         if not rests(SEAL, rebuild.source, pauses):
-            ready = rebuild.list_ready(services.clock.now())
-            standing.due += [DueItem(piece.item, rebuild.source, added=True) for piece in ready]
+            is_known = any(rollup.name == rebuild.rollup for rollup in definitions.get(rebuild.source, ()))
+            ready = [piece.item for piece in rebuild.list_ready(services.clock.now())]
+            # A worker removes what the configuration does not know any more.
+            items = ready if is_known else rebuild.list_items()
+            standing.due += [DueItem(item, rebuild.source, added=True) for item in items]
     for source, rollups in definitions.items():
         try:
             state = services.rollups.read_at_once(source)

@@ -137,10 +137,12 @@ class RollupWorker:
         source, rollup, *_ = name.split("#")
         definitions = self._sort_definitions(source)
         definition = next((one for one in definitions if one.name == rollup), None)
+        if definition is None:
+            services.work.remove(REBUILD, name)
+            return None
         with hold_claim(services.work, REBUILD, name, self._owner, now, self._length, added=True) as held:
             if held is None:
                 self.report.left.append(name)
-            if held is None or definition is None:
                 return None
             piece = Piece(WorkItem(REBUILD, name), msgspec.json.decode(held.memo, type=PieceMemo), source, rollup)
             if not piece.is_ready(now):
