@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from tests.worlds.divided import divide_short
 from tests.worlds.queued import Queued
 from tests.worlds.rebuilt import cut_short, order, rebuild, seal_hours
 from tests.worlds.rolled import (
@@ -21,6 +22,7 @@ from tests.worlds.rolled import (
     show_edges,
 )
 from tests.worlds.runs import refresh
+from tidetable.catalog import State
 from tidetable.layout import Layout
 from tidetable.periods import Kind
 from tidetable.ports import Edge
@@ -212,3 +214,89 @@ def test_a_finer_rollup_waits_for_the_pieces_of_a_coarser_one_that_may_be_readin
     for _ in range(2):
         queued.work_on(ItemName("seal", "s"))
     assert list_finer() == ["05:00", "05:30"]
+
+
+def test_a_run_that_was_stopped_before_it_noted_its_pieces_is_continued_below_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = seal_hours(20, 24)
+    order(world, MINUTES, START, START + 24 * HOUR)
+    order_record = world.work.list_items("rebuild")[0].memo
+    monkeypatch.setattr("tidetable.rollups.worker._CHAIN", 0.0)
+    cut_short(monkeypatch, buckets=3, at_once=2)
+    queued = Queued(world)
+    queued.work_on(ItemName("seal", "s"))
+    world.work.records["rebuild", "s#m"].memo = order_record
+    cut_short(monkeypatch, buckets=4, at_once=4)
+    queued.work_on(ItemName("seal", "s"))
+    (found,) = list_rebuilds(world.services(), "s")
+    spans = [(f"{piece.memo.start:%H:%M}", f"{piece.memo.end:%H:%M}") for piece in found.pieces]
+    assert spans == [("23:30", "00:00"), ("23:00", "23:30"), ("22:20", "23:00"), ("21:40", "22:20")]
+
+
+def test_a_message_that_comes_too_early_or_for_a_former_definition_computes_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("tidetable.rollups.worker._CHAIN", 0.0)
+    world = seal_hours(20, 24)
+    order(world, MINUTES, START + 20 * HOUR, START + 24 * HOUR)
+    queued = Queued(world)
+    queued.work_on(ItemName("seal", "s"))
+    _, piece = world.work.list_items("rebuild")
+    queued.work_on(ItemName("rebuild", piece.name))
+    world.sleep(121)
+    changed = replace(MINUTES, by=("kind",))
+    world.definitions["s"] = [changed]
+    world.rollups.put_edge("s", Edge("m", START + 60 * HOUR, START + 61 * HOUR, changed.text), None)
+    queued.work_on(ItemName("rebuild", piece.name))
+    assert [report.rebuilt for report in queued.reports if report is not None] == [0, 0, 0]
+    world.definitions["s"] = [MINUTES]
+    del world.rollups.edges["s", "m", START + 60 * HOUR]
+    queued.work_on(ItemName("rebuild", piece.name))
+    assert queued.reports[-1] is not None
+    assert queued.reports[-1].rebuilt == 24
+
+
+def test_sealed_buckets_whose_events_are_gone_are_left_as_they_are() -> None:
+    world = seal_hours(0, 41)
+    world.forget("s", START)
+    # The bucket of midnight can be read, and is computed.
+    order(world, MINUTES, START + 23 * HOUR, START + 24 * HOUR + 10 * MINUTE)
+    refresh(world, "cut")
+    world.sleep(121)
+    assert refresh(world, "run").rebuilt == 7
+    assert (world.rollups.marks, world.work.list_items("rebuild")) == ({}, [])
+    # A bucket whose cells cannot be written is no such bucket.
+    world.set_state("s-m", START + 24 * HOUR, State.ARCHIVING)
+    order(world, MINUTES, START + 24 * HOUR, START + 24 * HOUR + 10 * MINUTE)
+    refresh(world, "cut")
+    world.sleep(121)
+    assert refresh(world, "run").rebuilt == 0
+    assert len(world.rollups.marks) == 1
+
+
+def test_the_parts_of_a_bucket_of_a_piece_stay_while_the_stream_has_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tidetable.rollups.worker._CHAIN", 0.0)
+    divide_short(monkeypatch, part=2, whole=3)
+    world = World((MINUTES,))
+    world.rollups.put_edge("s", Edge("m", START + 6 * HOUR, START + 6 * HOUR, MINUTES.text), None)
+    world.write(*[reading(350 + n, n, "ab"[n % 2], f"{n}", kind="x") for n in range(6)])
+    world.sleep(6 * 3_600 + 300)
+    order(world, MINUTES, START + 5 * HOUR, START + 6 * HOUR)
+    monkeypatch.setattr("tidetable.rollups.rebuild_turn.MOST_TOGETHER", 1)
+    queued = Queued(world)
+    queued.work_on(ItemName("seal", "s"))
+    _, piece = world.work.list_items("rebuild")
+    queued.work_on(ItemName("rebuild", piece.name))
+    parts = world.work.list_items("part")
+    assert len(parts) > 2
+    queued.work_on(ItemName("seal", "s"))
+    assert world.work.list_items("part") == parts
+    # The next bucket is expected to have as many events, and is divided, too.
+    for _ in range(2):
+        for part in world.work.list_items("part"):
+            queued.work_on(ItemName("part", part.name))
+        queued.work_on(ItemName("rebuild", piece.name))
+    queued.work_on(ItemName("seal", "s"))
+    assert (show_edges(world, "m"), world.work.list_items("part")) == (["05:00-06:00"], [])
+    assert world.check(QUERIES) > 0
