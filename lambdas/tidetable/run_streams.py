@@ -15,9 +15,11 @@ import msgspec
 
 from tidetable.catalog import RecordedPolicy
 from tidetable.config import Capacity, Config, Stream
+from tidetable.config.derive import derive_name
 from tidetable.config.record import parse_policy, render_policy
-from tidetable.errors import ConfigError, describe_error, note_trouble
+from tidetable.errors import ConfigError, Outage, StoreUnavailable, describe_error, note_trouble
 from tidetable.ports import Catalog, Rollups
+from tidetable.rollup_model.beginning import begin_with_stream
 
 # The drain tries a message for about half a day: until then a removed stream's tables need their units.
 DRAINED = timedelta(days=1)
@@ -85,22 +87,38 @@ def read_recorded_policies(catalog: Catalog) -> Iterator[Stream]:
             yield parse_policy(record.stream, record.policy)
 
 
-def remember_policies(catalog: Catalog, known: RunStreams, find_rollups: Callable[[], Rollups] | None = None) -> None:
+def remember_policies(
+    catalog: Catalog, known: RunStreams, now: datetime, find_rollups: Callable[[], Rollups] | None = None
+) -> None:
     """Record new policies.
 
     Call it before tables are made: they need the record if their stream leaves the configuration. So do not make a
     table of a stream that is still ``unrecorded`` afterwards. If a rollup has left the configuration, its state is
     forgotten before its removal is recorded. Nobody marks its buckets any more, so its sealed buckets may become wrong,
     and must not be read if the rollup comes back.
+
+    The rollups of a new stream begin with the stream, before it is recorded, and after they are recorded: if the stream
+    leaves the configuration in between, the state of its rollups is forgotten like any other.
     """
-    for record in known.news:
+    derived = {name for name, stream in known.config.streams.items() if stream.source}
+    for record in sorted(known.news, key=lambda record: record.stream not in derived):
         effect = ", so no table of it is made yet" if record.stream in known.unrecorded else ""
         # If this fails, the next run records it.
         with note_trouble(f"the policy of {record.stream} could not be recorded{effect}", known.troubles):
             if record.removed is not None and find_rollups is not None:
                 _forget_rollup(record, known, record.removed, find_rollups)
+            if record.stream in known.unrecorded and find_rollups is not None:
+                _begin_rollups(known.config.streams[record.stream], known, now, find_rollups)
             catalog.put_policy(record)
             known.unrecorded.discard(record.stream)
+
+
+def _begin_rollups(stream: Stream, known: RunStreams, now: datetime, find_rollups: Callable[[], Rollups]) -> None:
+    waiting = {derive_name(stream.name, rollup) for rollup in stream.rollup} & known.unrecorded
+    if waiting:
+        raise StoreUnavailable(Outage.OTHER, f"its rollup {min(waiting)} comes first")
+    if stream.rollup:
+        begin_with_stream(stream, find_rollups(), now)
 
 
 def _forget_rollup(

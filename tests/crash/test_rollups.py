@@ -206,6 +206,9 @@ def test_a_first_run_that_was_stopped_begins_each_rollup_once() -> None:
     def nothing() -> Stage:
         stage = Stage(NOON + timedelta(minutes=30), ROLLED)
         stage.run_lifecycle()
+        # As if the stream had been there before its rollups.
+        for rollup in ("hours", "days"):
+            stage.rollups.forget("s", rollup)
         stage.clock.sleep(60)
         return stage
 

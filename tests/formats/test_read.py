@@ -253,7 +253,7 @@ def test_the_state_of_rollups_is_read(stage: FormatStage) -> None:
     assert stage.rollups.read_state("times").edges == [
         Edge(
             "hours",
-            datetime(2026, 3, 9, 10, tzinfo=UTC),
+            datetime(2026, 3, 8, 9, tzinfo=UTC),
             datetime(2026, 3, 12, 13, tzinfo=UTC),
             '{"by":["kind"],"every":3600,"fields":["n"],"stats":'
             '["count","first","last","max","min","percentiles","sum"]}',

@@ -16,7 +16,7 @@ from tidetable.expiry import compute_entry_expiry
 from tidetable.ladder import Level, choose_level, compute_level, compute_stagger, is_exported
 from tidetable.lifecycle import reconcile
 from tidetable.periods import parse_label
-from tidetable.ports import Edge, Table
+from tidetable.ports import Table
 
 DAY = timedelta(days=1)
 START = datetime(2026, 3, 15, tzinfo=NOON.tzinfo)
@@ -172,8 +172,9 @@ def run(world: World, rollups: FakeRollups, config: Config) -> list[str]:
 def test_a_rollup_whose_policy_changes_keeps_its_sealed_buckets() -> None:
     world, rollups = World(), FakeRollups()
     run(world, rollups, parse(ROLLED))
-    edge = Edge("hours", START, START + DAY, "{}")
-    rollups.put_edge("s", edge, None)
+    (begun,) = rollups.read_state("s").edges
+    edge = begun._replace(sealed=begun.start + DAY)
+    assert rollups.put_edge("s", edge, begun)
     run(world, rollups, parse(ROLLED.replace("730d", "365d")))
     assert list(rollups.read_state("s").edges) == [edge]
 

@@ -13,7 +13,7 @@ from tidetable.config.demand import list_demands
 from tidetable.errors import BadBackfill, Outage, StoreUnavailable
 from tidetable.lifecycle import LifecycleRun, reconcile
 from tidetable.lifecycle.backfill import end_backfills, open_backfill
-from tidetable.ports import Edge, Mark, Noting
+from tidetable.ports import Edge, Mark
 
 TEXT = """
 [streams.s]
@@ -117,10 +117,10 @@ def test_a_rollup_that_leaves_the_configuration_is_forgotten_and_its_marks_and_t
     """While it is away nobody marks late events: what was sealed must not count when it comes back."""
     stage = Rolled()
     stage.run()
-    stage.rollups.put_edge("s", EDGE, None)
+    (edge,) = stage.rollups.read_state("s").edges
     stage.rollups.put_marks("s", [START], 7, timedelta(hours=1))
     stage.run()
-    assert list(stage.rollups.read_state("s").edges) == [EDGE]
+    assert list(stage.rollups.read_state("s").edges) == [edge]
     tables = [entry.table for entry in stage.world.catalog.entries("s-hours")]
     stage.config = parse(TEXT)
     stage.run()
@@ -175,8 +175,7 @@ def test_without_rollups_a_stream_says_that_its_series_are_noted_no_more(gone: s
     """What was noted before says nothing of the periods in which nobody notes: the rollup may come back."""
     stage = Rolled()
     stage.run()
-    noting = Noting(START, START)
-    assert stage.rollups.put_noting("s", noting, None)
+    noting = stage.rollups.noting["s"]
     stage.run()
     assert stage.rollups.noting == {"s": noting}
     stage.config = parse(TEXT if gone == "the rollup" else TEXT.replace("streams.s", "streams.t"))
@@ -190,7 +189,8 @@ def test_without_rollups_a_stream_says_that_its_series_are_noted_no_more(gone: s
 def test_a_rollup_that_leaves_another_one_leaves_the_notes_as_they_are() -> None:
     stage = Rolled(TEXT + ROLLUP + ROLLUP.replace("hours", "days").replace("1h", "1d"))
     stage.run()
-    assert stage.rollups.put_noting("s", Noting(START, START), None)
+    noting = stage.rollups.noting["s"]
     stage.config = parse(TEXT + ROLLUP)
     stage.run()
-    assert stage.rollups.noting == {"s": Noting(START, START)}
+    assert stage.rollups.noting == {"s": noting}
+    assert not noting.stopped

@@ -114,9 +114,8 @@ def stage(request: pytest.FixtureRequest) -> Rolled:
 
 def test_all_series_are_aggregated_from_the_rollup_and_what_is_not_sealed_from_the_noted_series(stage: Rolled) -> None:
     (edge,) = stage.rollups.read_state("s").edges
-    assert (edge.start, edge.sealed) == (MIDNIGHT, NOON + DAY)
-    begun = NOON + timedelta(minutes=1, seconds=42)
-    assert stage.rollups.read_state("s").noting == Noting(begun + timedelta(minutes=15), begun)
+    assert (edge.start, edge.sealed) == (NOON - DAY, NOON + DAY)
+    assert stage.rollups.read_state("s").noted_since == datetime(1, 1, 1, tzinfo=UTC)
     assert stage.check() == {"s", "s-hours"}
     # A late event of a new series is in the answer at once, and after it was added to the cells. Packs are computed anew.
     stage.write(("late", MIDNIGHT + HOUR, 1_000), ("e", stage.clock.now(), 2_000))
@@ -129,6 +128,10 @@ def test_all_series_are_aggregated_from_the_rollup_and_what_is_not_sealed_from_t
 
 
 def test_before_series_were_noted_all_of_them_cannot_be_aggregated(stage: Rolled) -> None:
+    """As if the rollup had been added to a stream that was there before."""
+    state = stage.rollups.read_state("s")
+    stage.rollups.forget("s", "hours")
+    assert stage.rollups.put_noting("s", Noting(MIDNIGHT, MIDNIGHT), state.noting)
     with pytest.raises(ProblemError) as error:
         stage.ask(**{"from": to_text(NOON - DAY)})
     assert error.value.problem.code == "needs_series"

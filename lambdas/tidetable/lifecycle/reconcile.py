@@ -82,7 +82,7 @@ def _perform_run(
         _follow_feeds(run, observation, report)
         _follow_catalog(run, report)
         return
-    remember_policies(run.catalog, observation.known, run.find_rollups)
+    remember_policies(run.catalog, observation.known, report.now, run.find_rollups)
     unrecorded = observation.known.unrecorded
     actions = [action for action in actions if not (isinstance(action, Create) and action.entry.stream in unrecorded)]
     remember_copies(run.catalog, run.tables, observation, report.now)
