@@ -7,7 +7,7 @@ import pytest
 
 from tests.fakes.rollups import FakeRollups
 from tests.lifecycle.world import NOON, World
-from tidetable.catalog import Backfill, Opening
+from tidetable.catalog import Backfill, Opening, RecordedPolicy
 from tidetable.config import Config, parse
 from tidetable.config.demand import list_demands
 from tidetable.errors import BadBackfill, Outage, StoreUnavailable
@@ -147,6 +147,28 @@ def test_a_rollup_that_could_not_be_forgotten_is_not_recorded_as_removed_so_the_
     stage.rollups.refuses = False
     stage.run()
     assert stage.rollups.read_state("s").edges == []
+
+
+def test_a_new_stream_whose_rollup_cannot_be_recorded_gets_no_table_before_the_next_run() -> None:
+    """If the rollup were not recorded, its removal would not end the noting that began with the stream."""
+    stage = Rolled()
+    put = stage.world.catalog.put_policy
+
+    def fail(policy: RecordedPolicy) -> None:
+        if policy.stream == "s-hours":
+            raise StoreUnavailable(Outage.NO_ANSWER, "time-out")
+        put(policy)
+
+    stage.world.catalog.put_policy = fail  # type: ignore[method-assign]
+    report = reconcile(stage.begin_run("a run", lambda: 300.0))
+    assert [str(trouble) for trouble in report.troubles] == [
+        "the policy of s-hours could not be recorded, so no table of it is made yet: StoreUnavailable: no answer: time-out",
+        "the policy of s could not be recorded, so no table of it is made yet: StoreUnavailable: other: its rollup s-hours comes first",
+    ]
+    assert (stage.world.catalog.entries("s"), stage.rollups.noting, stage.rollups.edges) == ([], {}, {})
+    stage.world.catalog.put_policy = put  # type: ignore[method-assign]
+    stage.run()
+    assert (bool(stage.world.catalog.entries("s")), len(stage.rollups.edges)) == (True, 1)
 
 
 def test_the_end_of_a_backfill_that_fails_midway_is_finished_by_the_next_call() -> None:

@@ -224,9 +224,10 @@ def test_a_run_of_the_refresher_between_the_read_and_the_write_is_noticed() -> N
 
 
 def test_an_edge_of_the_future_is_replaced_and_one_of_the_past_stays() -> None:
-    stream = parse(STREAM + BY_TIME + HOURS).streams["s"]
+    stream = parse(STREAM + BY_TIME + DAYS + HOURS).streams["s"]
     for start, expected in ((NOON + HOUR, FIRST), (NOON, NOON)):
         rollups = FakeRollups()
         rollups.put_edge("s", Edge("hours", start, start, "{}"), None)
         begin_with_stream(stream, rollups, NOON)
-        assert [edge.start for edge in rollups.read_state("s").edges] == [expected]
+        starts = {edge.rollup: edge.start for edge in rollups.read_state("s").edges}
+        assert starts == {"hours": expected, "days": FIRST_DAY}
