@@ -7,6 +7,7 @@ from typing import Any
 
 from tests.fakes.rollups import FakeRollups
 from tests.fakes.stage import Stage
+from tidetable.ingest.marks import Marks
 from tidetable.rollup_model.bounds import choose_lease_length
 from tidetable.rollups.refresh import refresh_rollups
 from wiring_upkeep import Upkeep
@@ -18,6 +19,10 @@ class Rolled(Stage):
     def __init__(self, *args: Any) -> None:
         self.state = FakeRollups()
         super().__init__(*args)
+
+    def restart(self) -> None:
+        super().restart()
+        self.marks = Marks(self.state)
 
     @property
     def pipeline(self) -> Upkeep:
