@@ -162,8 +162,8 @@ def test_a_new_stream_whose_rollup_cannot_be_recorded_gets_no_table_before_the_n
     stage.world.catalog.put_policy = fail  # type: ignore[method-assign]
     report = reconcile(stage.begin_run("a run", lambda: 300.0))
     assert [str(trouble) for trouble in report.troubles] == [
-        "the policy of s-hours could not be recorded, so no table of it is made yet: StoreUnavailable: no answer: time-out",
-        "the policy of s could not be recorded, so no table of it is made yet: StoreUnavailable: other: its rollup s-hours comes first",
+        f"the policy of {stream} could not be recorded, so no table of it is made yet: StoreUnavailable: {why}"
+        for stream, why in (("s-hours", "no answer: time-out"), ("s", "other: its rollup s-hours comes first"))
     ]
     assert (stage.world.catalog.entries("s"), stage.rollups.noting, stage.rollups.edges) == ([], {}, {})
     stage.world.catalog.put_policy = put  # type: ignore[method-assign]
