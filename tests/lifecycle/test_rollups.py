@@ -159,7 +159,7 @@ def test_a_new_stream_whose_rollup_cannot_be_recorded_gets_no_table_before_the_n
             raise StoreUnavailable(Outage.NO_ANSWER, "time-out")
         put(policy)
 
-    stage.world.catalog.put_policy = fail  # type: ignore[method-assign]
+    stage.world.catalog.put_policy = fail  # type: ignore[method-assign, assignment]
     report = reconcile(stage.begin_run("a run", lambda: 300.0))
     assert [str(trouble) for trouble in report.troubles] == [
         f"the policy of {stream} could not be recorded, so no table of it is made yet: StoreUnavailable: {why}"
