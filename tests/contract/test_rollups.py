@@ -23,6 +23,7 @@ from tidetable.ports import (
     Edge,
     EventStore,
     Guarded,
+    LastPeriods,
     Mark,
     NotePage,
     Noting,
@@ -397,6 +398,48 @@ def test_since_when_series_are_noted_is_said_once_and_changed_only_as_expected(r
     assert rollups.read_state("s2") == NOTHING
 
 
+def test_the_record_of_last_periods_is_replaced_only_as_expected(rollups: Rollups) -> None:
+    covered = ((NOON - 9 * HOUR, NOON - 5 * HOUR), (NOON - 2 * HOUR, NOON))
+    first = LastPeriods((), NOON - HOUR, NOON, 1)
+    second = LastPeriods(covered, NOON - HOUR, NOON + HOUR, 2, 7, 1, 3, 1_000)
+    assert rollups.put_last("s", first, None)
+    assert not rollups.put_last("s", second, None)
+    assert not rollups.put_last("s", second, second)
+    assert rollups.read_at_once("s").last == first
+    assert rollups.put_last("s", second, first)
+    assert not rollups.put_last("s", first, first)
+    assert rollups.put_edge("s", edge(), None)
+    rollups.put_marks("s", [NOON], 5, HOUR)
+    assert rollups.put_noting("s", Noting(NOON - HOUR, NOON), None)
+    state = rollups.read_at_once("s")
+    assert (state.last, list(state.edges), len(state.marks)) == (second, [edge()], 1)
+    known = rollups.read_last("s")
+    assert known is not None
+    assert (known.last, known.noted_since, list(known.marks)) == (second, NOON - HOUR, list(state.marks))
+    assert rollups.read_last("s2") == NOTHING
+    assert rollups.read_state("s").last is None
+
+
+def test_slots_are_read_of_one_generation(rollups: Rollups) -> None:
+    contents = [b"\x00\xff", b"", b"three"]
+    record = LastPeriods((), NOON, NOON, 4, 4, 1, 5)
+    rollups.put_slots("s", record, 0, contents[:2])
+    rollups.put_slots("s", record, 2, contents[2:])
+    rollups.put_slots("s", record._replace(side=0, generation=3), 0, [b"other"])
+    assert rollups.read_slots("s", record, [2, 0, 1]) == [b"three", b"\x00\xff", b""]
+    assert rollups.read_slots("s", record._replace(side=0, generation=3), [0]) == [b"other"]
+    assert rollups.read_slots("s", record, [0, 3]) is None
+    assert rollups.read_slots("s2", record, [0]) is None
+    rollups.put_slots("s", record._replace(generation=6), 1, [b"new"])
+    assert rollups.read_slots("s", record, [0, 1]) is None
+    assert rollups.read_slots("s", record, [0]) == [b"\x00\xff"]
+
+
+def test_last_periods_are_not_read_beside_too_many_marks(rollups: Rollups) -> None:
+    rollups.put_marks("s", [NOON + number * timedelta(minutes=1) for number in range(1_001)], 5, HOUR / 60)
+    assert rollups.read_last("s") is None
+
+
 @pytest.mark.parametrize("server", ["emulator", "strict_local"])
 def test_a_table_that_is_missing_raises(server: str, request: pytest.FixtureRequest) -> None:
     missing = LeanRollups(lean_of(request.getfixturevalue(server)), "no-such-table")
@@ -411,6 +454,10 @@ def test_a_table_that_is_missing_raises(server: str, request: pytest.FixtureRequ
         lambda: missing.read_notes("s", "2026-03-01", consistent=True),
         lambda: missing.clear_notes("s", "2026-03-01", 1, 1),
         lambda: missing.put_noting("s", Noting(NOON, NOON), None),
+        lambda: missing.read_last("s"),
+        lambda: missing.put_last("s", LastPeriods((), NOON, NOON), None),
+        lambda: missing.put_slots("s", LastPeriods((), NOON, NOON), 0, [b""]),
+        lambda: missing.read_slots("s", LastPeriods((), NOON, NOON), [0]),
     ):
         with pytest.raises(TableMissing):
             call()

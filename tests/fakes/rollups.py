@@ -7,7 +7,7 @@ from tests.fakes.store import FakeStore
 from tidetable.errors import TableThrottled
 from tidetable.events import Item
 from tidetable.layout import Key
-from tidetable.ports import Edge, Mark, NotedSeries, NotePage, Noting, Put, RollupState
+from tidetable.ports import Edge, LastPeriods, Mark, NotedSeries, NotePage, Noting, Put, RollupState
 from tidetable.ports.rollups import Span
 from tidetable.times import from_text, to_text
 
@@ -37,6 +37,8 @@ class FakeRollups:
         # The pages of a period by chain, number and, if it is alone on its page, series.
         self.pages: dict[tuple[str, str], dict[tuple[int, int, str], NotePage]] = {}
         self.parts: dict[tuple[str, int], list[str]] = {}
+        self.last: dict[str, LastPeriods] = {}
+        self.slots: dict[tuple[str, int, int], tuple[int, bytes]] = {}
         self.refuses = False
         self.reads = 0
 
@@ -59,8 +61,30 @@ class FakeRollups:
             self._list_marks(stream, span, self.lost),
         )
 
+    def read_last(self, stream: str) -> RollupState | None:
+        state = self.read_at_once(stream)
+        return state if len(state.marks) + len(state.rested) + len(state.lost) < 1_000 else None
+
+    def put_last(self, stream: str, last: LastPeriods, expected: LastPeriods | None) -> bool:
+        self._ask()
+        stored = self.last.get(stream)
+        if (stored and stored.version) != (expected and expected.version):
+            return False
+        self.last[stream] = last
+        return True
+
+    def put_slots(self, stream: str, last: LastPeriods, first: int, contents: Sequence[bytes]) -> None:
+        self._ask()
+        for number, content in enumerate(contents, first):
+            self.slots[stream, last.side, number] = last.generation, content
+
+    def read_slots(self, stream: str, last: LastPeriods, numbers: Sequence[int]) -> Sequence[bytes] | None:
+        self._ask()
+        found = [self.slots.get((stream, last.side, number), (0, b"")) for number in numbers]
+        return [content for _, content in found] if all(number == last.generation for number, _ in found) else None
+
     def read_at_once(self, stream: str) -> RollupState:
-        return self.read_state(stream)
+        return self.read_state(stream)._replace(last=self.last.get(stream))
 
     def _list_marks(self, stream: str, span: Span | None, places: Iterable[_Place]) -> list[Mark]:
         return [

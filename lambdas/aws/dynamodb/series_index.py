@@ -25,11 +25,12 @@ _ALONE, _BEHIND = "!", "~"
 
 
 class Attribute(msgspec.Struct):
-    """An attribute of an item: a text, a number as text, or a set of texts."""
+    """An attribute of an item: a text, a number as text, a set of texts, or bytes."""
 
     S: str = ""
     N: str = "0"
     SS: list[str] = []
+    B: bytes = b""
 
 
 class _Consumed(msgspec.Struct):

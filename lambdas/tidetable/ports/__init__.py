@@ -31,7 +31,7 @@ from tidetable.ports.data import (
     Written,
 )
 from tidetable.ports.records import WALKED_AT_ONCE, Catalog, CatalogReader, Clock, Pools
-from tidetable.ports.rollups import Edge, Mark, NotedSeries, NotePage, Noting, Rollups, RollupState
+from tidetable.ports.rollups import Edge, LastPeriods, Mark, NotedSeries, NotePage, Noting, Rollups, RollupState
 from tidetable.ports.sketches import Sketch, Sketches
 from tidetable.ports.tables import Scaling, Table, Tables, TableSpec
 from tidetable.ports.typed import TableEncoder, TypedColumn
@@ -39,7 +39,7 @@ from tidetable.ports.typed import TableEncoder, TypedColumn
 __all__ = [
     "GET_ITEMS", "ArchiveColumns", "ArchivePage", "ArchiveRange", "ArchiveReader", "Archiver", "Blob", "Catalog", "CatalogReader",
     "Clock", "ItemColumns", "Compressor", "DeadLetters", "Edge", "EventStore", "FieldPage", "Guard", "Guarded", "KeyRange",
-    "Mark",
+    "LastPeriods", "Mark",
     "NotePage", "NotedSeries", "Noting",
     "Overflow", "Page", "Pools", "Put", "RangeRead", "Rank", "RollupState", "Rollups", "Scaling", "Sketch", "Sketches", "Slot",
     "Table",

@@ -82,6 +82,25 @@ class NotePage(NamedTuple):
     at: int = 0
 
 
+class LastPeriods(NamedTuple):
+    """The record of the periods in which a stream's series have their last events.
+
+    ``covered`` are the spans of the periods whose series are known, under the notes that began at ``since``. ``slots``
+    is the number of slots that hold the periods of series, and ``series`` the number of series; ``generation`` and
+    ``side`` name the slots: the next generation is written into those of the other side. ``version`` counts the changes
+    of the record. At ``due`` the refresher looks for further periods.
+    """
+
+    covered: tuple[Span, ...]
+    since: datetime
+    due: datetime
+    version: int = 1
+    generation: int = 0
+    side: int = 0
+    slots: int = 0
+    series: int = 0
+
+
 class NotedSeries(NamedTuple):
     """The series that have events in a period, in order, and the read units that this read consumed."""
 
@@ -104,6 +123,7 @@ class RollupState(NamedTuple):
     noting: Noting | None = None
     rested: Sequence[Mark] = ()
     lost: Sequence[Mark] = ()
+    last: LastPeriods | None = None
 
     @property
     def noted_since(self) -> datetime | None:
@@ -192,6 +212,18 @@ class Rollups(Protocol):
 
     def read_notes(self, stream: str, period: str, *, consistent: bool) -> NotedSeries:
         """Read the series that are noted for a period."""
+
+    def read_last(self, stream: str) -> RollupState | None:
+        """Read the marks, and then the record of last periods and of notes; None if there are too many marks."""
+
+    def put_last(self, stream: str, last: LastPeriods, expected: LastPeriods | None) -> bool:
+        """Record the last periods, in place of ``expected`` (None: no record); False if another record is stored."""
+
+    def put_slots(self, stream: str, last: LastPeriods, first: int, contents: Sequence[bytes]) -> None:
+        """Write some slots of the generation and the side of ``last``, from the slot ``first`` on."""
+
+    def read_slots(self, stream: str, last: LastPeriods, numbers: Sequence[int]) -> Sequence[bytes] | None:
+        """Read some slots of a record; None if another generation has replaced any of them."""
 
     def clear_notes(self, stream: str, period: str, before: int, most: int) -> int:
         """Remove at most ``most`` pages of a period to which no notes were put since an instant; return their number."""

@@ -4,7 +4,7 @@ found, until the tables end, or until an answer has read as much as it may. Then
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -104,8 +104,7 @@ def find_latest(
     session = ReadSession(reader, remaining, forgiving=reader.copies is None)
     latest = Latest(series, cost=session.cost, tz=request.tz)
     search = _Search(latest, session, projection, consistent)
-    for entry in reader.catalog.walk(stream.name, None, newest, consistent=consistent):
-        missing = latest.missing
+    for entry, missing in _walk_backwards(stream.name, reader, latest, newest, consistent=consistent):
         if missing and not entry.copies.here and reader.copies is not None:
             # This table has no copy here, and an older table might answer an event that is not the latest.
             raise reader.copies.refuse_missing(entry)
@@ -115,13 +114,46 @@ def find_latest(
         slices = list(choose_reading(entry.layout).slice_latest(entry.layout, entry.period.start, end))
         if not slices:
             break
-        if not all(search.read_slice(entry, *times) for times in slices):
+        if not all(search.read_slice(entry, missing, *times) for times in slices):
             latest.stopped = set(latest.missing)
             break
     if not shows_refs:
         for event in latest.events.values():
             event.pop("ref", None)
     return latest
+
+
+def _walk_backwards(
+    stream: str, reader: Reader, latest: Latest, newest: datetime, *, consistent: bool
+) -> Iterator[tuple[Entry, list[str]]]:
+    """Yield the entries of a stream, newest first, each with the missing series that may have events in its period.
+
+    It begins with the period that holds the time ``newest``. ``searched`` of ``latest`` moves back over periods that are
+    left out.
+    """
+    rolled, known = reader.rolled, None
+    # Marks depend on the events of all series, so the answer to a key with a series prefix must not depend on them.
+    if rolled is not None and (reader.access.series_prefix or not rolled.definitions.get(stream)):
+        rolled = None
+    at, since = newest, None
+    while True:
+        for entry in reader.catalog.walk(stream, None, at, consistent=consistent):
+            missing = latest.missing
+            if since is not None:
+                latest.searched, since = min(latest.searched or since, entry.period.end), None
+            if rolled is not None and latest.searched is not None and missing:
+                from tidetable.query.silent_series import read_series_periods  # imported only when it is needed
+
+                known, rolled = read_series_periods(stream, missing, rolled.rollups), None
+            possible = missing if known is None else known.list_possible(missing, entry.period)
+            if known is not None and missing and not possible:
+                at, since = known.find_next(missing, entry.period)
+                break
+            yield entry, possible
+        else:
+            if since is not None:
+                latest.searched = since
+            return
 
 
 def _parse_series(parameters: Mapping[str, Sequence[str]]) -> list[str]:
@@ -141,12 +173,13 @@ class _Search(NamedTuple):
     projection: Projection
     consistent: bool
 
-    def read_slice(self, entry: Entry, start: datetime, end: datetime) -> bool:
-        """Search a slice of a period for the missing events, some series at a time. False if it was not searched for all.
+    def read_slice(self, entry: Entry, series: Sequence[str], start: datetime, end: datetime) -> bool:
+        """Search a slice of a period for the missing events of some series, some at a time.
 
-        ProblemError, if this is the newest slice and the time is up.
+        False if it was not searched for all of them. ProblemError, if this is the newest slice and the time is up.
         """
-        latest, session, missing = self.latest, self.session, self.latest.missing
+        latest, session = self.latest, self.session
+        missing = [name for name in series if name not in latest.events]
         if not missing:
             return True
         is_first = latest.searched is None

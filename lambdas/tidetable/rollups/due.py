@@ -9,12 +9,13 @@ from tidetable.ports.rollups import RollupState
 from tidetable.rollup_model.bounds import SEALED_AFTER, can_reseal, can_seal, find_due, is_forgotten
 from tidetable.rollup_model.cover import DefinitionVersion, list_versions
 from tidetable.rollup_model.definition import Definition
+from tidetable.rollups.last_periods import is_cover_due
 from tidetable.rollups.series_index_upkeep import is_swept, needs_noting
 
 
 def has_work(definitions: Sequence[Definition], state: RollupState, now: datetime) -> bool:
     """True if a run would change something of a stream, or would try to."""
-    if needs_noting(state.noting, now) or not is_swept(state.noting, now):
+    if needs_noting(state.noting, now) or not is_swept(state.noting, now) or is_cover_due(definitions, state, now):
         return True
     if any(mark.event or can_reseal(mark, now) for mark in state.marks):
         return True

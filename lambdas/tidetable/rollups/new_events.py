@@ -25,6 +25,7 @@ from tidetable.ports import Guarded, Mark, Put, RollupState, Transacted
 from tidetable.query.model import RESERVE
 from tidetable.rollup_model.cells import MAX_TEXTS, Bucket, is_removed, parse_cell, parse_names
 from tidetable.rollup_model.cover import DefinitionVersion, list_versions
+from tidetable.rollups.last_periods import cut_marked
 from tidetable.rollups.run import RefreshRun
 from tidetable.rollups.services import BucketBlocked, BucketOver, Services, Unfinished
 from tidetable.rollups.writing import find_table, make_cell_puts, read_present
@@ -45,6 +46,7 @@ def add_new_events(run: RefreshRun, state: RollupState) -> None:
     for mark in state.marks:
         if mark.event:
             groups[mark.bucket, mark.bucket + mark.length].append(mark)
+    cut_marked(run, state, [mark for marks in groups.values() for mark in marks])
     for (start, end), marks in groups.items():
         if run.services.remaining() < RESERVE:
             raise Unfinished("the time is up")

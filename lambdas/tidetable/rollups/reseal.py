@@ -18,6 +18,7 @@ from tidetable.rollup_model.cover import (
 from tidetable.rollups.bucket import Computed, compute_bucket
 from tidetable.rollups.bucket_parts import list_open
 from tidetable.rollups.collect import list_gone
+from tidetable.rollups.last_periods import cut_marked
 from tidetable.rollups.run import RefreshRun
 from tidetable.rollups.services import BucketBlocked, Divided, Unfinished
 from tidetable.times import to_text
@@ -41,6 +42,7 @@ def reseal_buckets(run: RefreshRun) -> bool:
     for mark in state.marks:
         if can_reseal(mark, now) and not run.is_being_read(mark, open_parts):
             groups.setdefault(coarsest.floor(mark.bucket), []).append(mark)
+    state = cut_marked(run, state, [mark for group in groups.values() for mark in group])
     for number, (_, group) in enumerate(sorted(groups.items(), reverse=True)):
         if number and run.share() <= 0:
             return False

@@ -16,6 +16,7 @@ from tidetable.rollups.bucket import choose_segments, compute_bucket
 from tidetable.rollups.bucket_parts import find_obsolete, remove_parts
 from tidetable.rollups.collect import MOST_TOGETHER, collect_together, find_end_of_gone
 from tidetable.rollups.due import has_begun, is_due
+from tidetable.rollups.last_periods import cover_periods
 from tidetable.rollups.new_events import add_new_events
 from tidetable.rollups.rebuild import list_spans
 from tidetable.rollups.rebuild_turn import advance_rebuilds, is_in_piece
@@ -61,6 +62,7 @@ def seal_stream(run: RefreshRun) -> None:
         raise ShareUsed("the share is used")
     sweep_rested(run, state)
     sweep_notes(run.source, state, services)
+    cover_periods(run, state)
     if run.divided:
         raise Divided("marked buckets wait for their parts")
 

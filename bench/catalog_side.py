@@ -1,0 +1,128 @@
+"""One side of ``bench.catalog``: a stage of one source tree on the strict service, which counts the units of each table.
+
+The argument is the tree. The script prints JSON: the requests and units of ``latest``, and the catalog's units of pages.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import defaultdict
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+TREE = Path(sys.argv[1])
+sys.path[:0] = [str(TREE), str(TREE / "lambdas")]
+
+from strict.metering import Charge, Meter
+from tests.fakes.stage import CATALOG, Stage
+from tidetable.catalog import ArchiveFacts, Entry, State
+from tidetable.periods import Kind, find_containing
+from tidetable.query import find_latest, parse_query, run_query
+from tidetable.times import to_text
+
+HOURS, YEARS, SERIES, PAGES = int(sys.argv[2]) if len(sys.argv) > 2 else 24 * 90, 87_600, 100, 100
+START = datetime(2026, 1, 1, 0, 1, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+CONFIG = f"""
+[lifecycle]
+table_quota = 5000
+delete_expired = true
+delete_grace = "0s"
+[streams.s]
+period = "hour"
+late = "1h"
+retention = {HOURS}
+key = {{ partition_by = "series" }}
+[[streams.s.rollup]]
+name = "hours"
+every = "1h"
+fields = ["mag"]
+stats = ["count"]
+retention = "200d"
+"""
+counted: dict[str, float] = defaultdict(float)
+
+
+def count_reads(take: Any) -> Any:
+    """Count each read, and its units, by the table's name."""
+
+    def take_charges(self: Any, table: Any, charges: Iterable[Charge]) -> None:
+        some = list(charges)
+        for charge in some:
+            if charge.side == "Read":
+                counted["requests"] += 1
+                counted["units"] += charge.units
+                counted[table.name] += charge.units
+        take(self, table, some)
+
+    return take_charges
+
+
+def live_for_hours(stage: Stage, hours: int) -> None:
+    """Run the functions for some hours. In each, three series have an event."""
+    for hour in range(hours):
+        stage.run_lifecycle()
+        now = to_text(stage.clock.now())
+        events = [{"series": f"busy-{n}", "time": now, "id": f"{hour}", "data": {"mag": n}} for n in range(3)]
+        assert stage.send("s", json.dumps(events).encode()).status == 200
+        stage.clock.sleep(600)
+        stage.refresh()
+        stage.clock.sleep(3_000)
+
+
+def add_years(stage: Stage) -> None:
+    """Add older hours to the catalog, all of them archived, until it has ten years of hours."""
+    newest = stage.catalog.entries("s", stage.clock.now(), stage.clock.now())[-1]
+    first = stage.catalog.entries("s")[0].period.start
+    for number in range(1, YEARS - HOURS):
+        period = find_containing(first - number * HOUR, Kind.HOUR)
+        facts = ArchiveFacts(f"s/period={period.label}/1/manifest.json", 1_000, 50_000, period.end)
+        table = f"tidetable-lapse.s.{period.label}"
+        stage.catalog.add(Entry("s", period, table, newest.layout, State.ARCHIVED, period.start, archive=facts))
+        if number % 500 == 0:
+            stage.clock.sleep(1)
+
+
+def measure_latest(stage: Stage) -> dict[str, float]:
+    """Measure one request for the latest events of silent series."""
+    counted.clear()
+    names = [f"silent-{number}" for number in range(SERIES)]
+    found = find_latest(stage.config.streams["s"], {"series": names}, stage.reader(), stage.clock.now(), lambda: 1e9)
+    assert not found.events
+    searched = found.document()["searched_back_to"]
+    return {"requests": counted["requests"], "units": counted["units"], "searched": searched}
+
+
+def measure_pages(stage: Stage) -> list[float]:
+    """Measure the catalog's units of the pages of a query over ten years, the newest events first."""
+    stream, units = stage.config.streams["s"], []
+    given = {"from": ["2016-02-01T00:00:00Z"], "series": ["busy-1"], "limit": ["10"]}
+    for _ in range(PAGES):
+        counted.clear()
+        query = parse_query(stream, given, stage.clock.now(), stage.seal)
+        page = run_query(query, stream, stage.reader(), stage.clock.now(), lambda: 1e9)
+        assert len(page.list_texts()) == 10
+        assert page.next is not None
+        units.append(float(counted[CATALOG]))
+        given = {"cursor": [page.next], "limit": ["10"]}
+        stage.clock.sleep(5)
+    return units
+
+
+def main() -> None:
+    """Measure one tree."""
+    stage = Stage(START, CONFIG)
+    live_for_hours(stage, HOURS + 10)
+    stage.clock.sleep(1_500)
+    Meter.take_charges = count_reads(Meter.take_charges)  # type: ignore[method-assign]
+    latest = measure_latest(stage)
+    add_years(stage)
+    pages = measure_pages(stage)
+    print(json.dumps({"latest": latest, "first": pages[0], "last": pages[-1]}))
+
+
+if __name__ == "__main__":
+    main()
