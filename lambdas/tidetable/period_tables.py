@@ -82,9 +82,27 @@ class PeriodTables:
 
         NotOurs, NotReady and TableUnusable as in ``find_owned``.
         """
+        self.begin(entry, spec)
+        self.finish(entry)
+
+    def begin(self, entry: Entry, spec: TableSpec) -> None:
+        """Begin to make the entry's tables that do not exist; ``spec`` is its own table's. NotOurs as in ``find_owned``."""
         for each in specify_tables(entry, spec):
-            if not self.tables.create(each):
+            if not self._begin(each):
                 self.find_owned(entry, each.name)
+
+    def _begin(self, spec: TableSpec) -> bool:
+        """Begin to make a table. If AWS refuses it because too many are under way, try again as long as there is time."""
+        while True:
+            try:
+                return self.tables.create(spec)
+            except TableRefused as refused:
+                if not refused.crowded or self.remaining() < POLL_SECONDS:
+                    raise
+                self.clock.sleep(POLL_SECONDS)
+
+    def finish(self, entry: Entry) -> None:
+        """Wait until all tables of an entry are active."""
         for name in entry.tables:
             self.settled(name)
 

@@ -6,7 +6,7 @@ from typing import Any, cast
 import pytest
 from msgspec.structs import replace
 
-from tests.fakes.serial import Serial
+from tests.fakes.stage import Stage
 from tests.lifecycle.world import NOON, World, outcomes
 from tests.worlds.copied import text
 from tidetable.config import TableClass, parse
@@ -74,26 +74,36 @@ def test_a_run_for_one_stream_leaves_the_catalogs_copies_to_the_next() -> None:
     assert (step.region, step.outcome) == ("eu-west-1", "planned")
 
 
-@pytest.mark.parametrize(("crowded", "widths"), [(True, [8, 8, 4, 2, 1]), (False, [8, 8])])
-def test_creations_that_are_too_many_at_once_are_tried_again_by_half_as_many(
-    *, crowded: bool, widths: list[int]
+@pytest.mark.parametrize(("crowded", "tries"), [(True, 121 + 3), (False, 4)])
+def test_creations_that_are_too_many_at_once_are_tried_every_second_for_two_minutes(
+    *, crowded: bool, tries: int
 ) -> None:
-    """The first eight look at the tables."""
+    """All four tables wait together: the first takes the time, the others have one attempt each."""
     world = World()
-    used: list[int] = []
+    asked: list[str] = []
 
-    def make_pool(width: int) -> Any:
-        used.append(width)
-        return Serial(width)
-
-    def refuse(_: Any) -> bool:
+    def refuse(spec: TableSpec) -> bool:
+        asked.append(spec.name)
         raise TableRefused("LimitExceededException: too many simultaneously", transient=True, crowded=crowded)
 
-    world.pools = make_pool
     cast("Any", world.tables).create = refuse
+    began = world.clock.now()
     report = world.run()
     assert {outcome for _, _, outcome in outcomes(report)} == {"deferred"}
-    assert (len(report.done), used) == (4, widths)
+    assert (len(report.done), len(asked), len(set(asked))) == (4, tries, 4)
+    assert world.clock.now() - began == timedelta(seconds=tries - 4)
+
+
+def test_tables_of_many_streams_are_begun_before_any_is_waited_for() -> None:
+    """The service takes six CreateTables per second here, and makes a table in six seconds. All wait at the same time."""
+    policy = 'period = "day"\nlate = "1d"\nretention = 5\nkey = {{ partition_by = "series" }}\n'
+    text = "".join(f"[streams.n{number}]\n{policy}".format() for number in range(30))
+    stage = Stage(NOON, text)
+    began = stage.clock.now()
+    report = stage.run_lifecycle()
+    assert (report.count("done"), report.count("deferred"), report.tables) == (120, 0, 120)
+    # 120 tables begin within 20 seconds, and the last is ACTIVE six seconds later.
+    assert timedelta(seconds=20) <= stage.clock.now() - began <= timedelta(seconds=30)
 
 
 def test_a_change_that_is_refused_as_one_of_too_many_is_left_to_the_next_run() -> None:

@@ -13,7 +13,7 @@ from tidetable.period_tables import PeriodTables, list_names
 from tidetable.ports import Table
 from tidetable.remaining import limit_time
 from tidetable.upkeep import actions
-from tidetable.upkeep.run import LifecycleRun
+from tidetable.upkeep.run import RANK_SECONDS, LifecycleRun
 
 # If fewer seconds than this are left, a later run makes the archive.
 _ARCHIVE_SECONDS = 20.0
@@ -27,7 +27,7 @@ def apply(action: actions.Action, run: LifecycleRun, now: datetime) -> None:
     entry = action.entry
     match action:
         case actions.Create():
-            _create_tables(action, run)
+            finish_creation(action, begin_creation(action, run), run)
         case actions.Open():
             _open_period(action, run)
         case actions.SetCapacity() | actions.SetClass() | actions.Scale() | actions.Unscale():
@@ -85,12 +85,23 @@ def _change_settings(
             run.catalog.mark_scaled(entry, scaled=True, policy=action.policy.text)
 
 
-def _create_tables(action: actions.Create, run: LifecycleRun) -> None:
-    """Record the period, then make its tables and open it: without an entry nobody would know whose table it is."""
-    entry, tables = action.entry, run.make_period_tables()
+def begin_creation(action: actions.Create, run: LifecycleRun) -> Entry:
+    """Record the period, then begin to make its tables: without an entry nobody would know whose table it is.
+
+    Return the recorded entry.
+    """
+    entry = action.entry
     if not run.catalog.add(entry):
         entry = read_entry(run.catalog, entry.stream, entry.period) or entry
-    tables.create(entry, action.spec)
+    # While too many tables are under way, the tables of this rank wait together.
+    run.make_period_tables(RANK_SECONDS).begin(entry, action.spec)
+    return entry
+
+
+def finish_creation(action: actions.Create, entry: Entry, run: LifecycleRun) -> None:
+    """Wait for the tables of a recorded period, and open it."""
+    tables = run.make_period_tables()
+    tables.finish(entry)
     for name in entry.tables if action.recoverable else ():
         tables.make_recoverable(name)
     run.catalog.move(entry, State.OPEN, expected=(State.CREATING, State.OPEN))

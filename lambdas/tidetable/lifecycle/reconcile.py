@@ -10,9 +10,9 @@ from itertools import groupby
 from tidetable.catalog import Backfill, Entry
 from tidetable.copies.catalog_copies import follow_catalog
 from tidetable.copies.table_copies import Copy
-from tidetable.errors import TableRefused, judge_failure, note_trouble
+from tidetable.errors import judge_failure, note_trouble
 from tidetable.leases import LEASE_MOST, LIFECYCLE_LEASE, hold_lease
-from tidetable.lifecycle.apply import apply
+from tidetable.lifecycle.apply import apply, begin_creation, finish_creation
 from tidetable.lifecycle.observe import Observation, observe, remember_copies, remember_horizons, remember_tables
 from tidetable.lifecycle.outlook import derive_outlook
 from tidetable.lifecycle.plan import plan
@@ -20,15 +20,12 @@ from tidetable.lifecycle.report import Done, RunReport
 from tidetable.remaining import limit_time
 from tidetable.run_streams import remember_policies
 from tidetable.upkeep.actions import Action, Archive, Create, Delete, Finding
-from tidetable.upkeep.run import CONCURRENCY, LifecycleRun
+from tidetable.upkeep.run import CONCURRENCY, RANK_SECONDS, LifecycleRun
 
 # The time that a run reserves for its records after the last action. That action may be an archive, which takes all
 # other time.
 _ENDING = timedelta(seconds=10)
 ARCHIVES_AT_ONCE = 4
-# The seconds that the actions of one rank wait for tables, in total. After that, actions are begun without a wait, and
-# a later run finishes them: 40 tables that do not become ACTIVE must leave time for the archives of other tables.
-RANK_SECONDS = 120.0
 SKIPPED = "another run is under way; if it died, its lease runs out within 5 minutes of its start"
 
 
@@ -155,30 +152,36 @@ def _predict_tables(there: set[str], done: Sequence[Done]) -> set[str]:
 def _attempt_all(actions: Sequence[Action], run: LifecycleRun, now: datetime) -> list[Done]:
     """Attempt the actions of one rank in parallel, so that the wait for one table does not delay the others.
 
-    If AWS refuses a creation because too many are under way, it is tried again, with half as many in parallel, down to
-    one at a time. AWS makes 250 tables with indexes at once, but "might temporarily reduce the number" (CreateTable).
+    The tables of all periods are begun before any is waited for: AWS makes hundreds at the same time.
     """
     # An archive runs in a function of its own, which must load pyarrow: only a few run at once, however many are due.
     width = ARCHIVES_AT_ONCE if any(isinstance(action, Archive) for action in actions) else CONCURRENCY
-    done: list[Done] = []
-    while actions:
-        with run.pools(width) as pool:
-            tried = list(pool.map(lambda action: _attempt_action(action, run, now), actions))
-        again = [attempt for attempt in tried if attempt.crowded and isinstance(attempt.action, Create) and width > 1]
-        done += [attempt for attempt in tried if attempt not in again]
-        actions, width = [attempt.action for attempt in again], max(1, width // 2)
-    return done
+    with run.pools(width) as pool:
+        begun = list(pool.map(lambda action: _begin_action(action, run, now), actions))
+        return list(pool.map(lambda action, end: _attempt(action, end) or Done(action, "done"), actions, begun))
 
 
-def _attempt_action(action: Action, run: LifecycleRun, now: datetime) -> Done:
-    outcome = _report_finding(action)
-    if outcome is not None:
-        return outcome
+def _begin_action(action: Action, run: LifecycleRun, now: datetime) -> Callable[[], None] | Done:
+    """Begin to make the tables of a new period. Return what is left to do, or the outcome if it is known already."""
+    finding = _report_finding(action)
+    if finding is not None:
+        return finding
+    if not isinstance(action, Create):
+        return lambda: apply(action, run, now)
+    begun: list[Entry] = []
+    failed = _attempt(action, lambda: begun.append(begin_creation(action, run)))
+    return failed or (lambda: finish_creation(action, begun[0], run))
+
+
+def _attempt(action: Action, step: Callable[[], None] | Done) -> Done | None:
+    """Do a step of an action; return the outcome if it is known already, or if the step fails."""
+    if isinstance(step, Done):
+        return step
     try:
-        apply(action, run, now)
+        step()
     except Exception as error:  # an error of one table must not stop the work on the others
-        return Done(action, *judge_failure(error), isinstance(error, TableRefused) and error.crowded)
-    return Done(action, "done")
+        return Done(action, *judge_failure(error))
+    return None
 
 
 def _report_finding(action: Action) -> Done | None:

@@ -23,8 +23,6 @@ class Done:
     action: Action
     outcome: str
     detail: str = ""
-    # True if AWS refused the action only because too many such changes were under way at once.
-    crowded: bool = False
 
     def document(self) -> dict[str, str]:
         """Return the action as a line of a report."""

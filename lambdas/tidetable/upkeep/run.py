@@ -15,6 +15,9 @@ from tidetable.remaining import Remaining, limit_time
 
 # The number of tables that a run describes or changes at once.
 CONCURRENCY = 8
+# The seconds that the actions of one rank wait for tables, in total. After that, actions are begun without a wait, and
+# a later run finishes them: 40 tables that do not become ACTIVE must leave time for the archives of other tables.
+RANK_SECONDS = 120.0
 
 
 @dataclass(slots=True)
@@ -45,9 +48,9 @@ class LifecycleRun:
     followed: FollowedFeeds = field(default_factory=FollowedFeeds)
     patience: Remaining | None = None
 
-    def make_period_tables(self) -> PeriodTables:
+    def make_period_tables(self, most: float = WAIT_SECONDS) -> PeriodTables:
         """Return the tables for one action. It waits at most a minute for them, so that others are not delayed."""
-        remaining = limit_time(WAIT_SECONDS, self.clock, self.patience or self.remaining)
+        remaining = limit_time(most, self.clock, self.patience or self.remaining)
         return PeriodTables(self.stage, self.tables, self.clock, remaining)
 
     def make_feed_tables(self) -> FeedTables | None:
