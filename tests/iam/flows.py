@@ -205,21 +205,45 @@ def deliver_changes(api: Api, deployed: Deployed, series: str, log: Callable[[],
     eventually(log, lambda text: f"CHANGE {series} changed" in text)
 
 
+def find_sweep(deployed: Deployed) -> Any:
+    """The record of the sweep."""
+    key = {"pk": {"S": "work#sweep"}, "sk": {"S": "objects"}}
+    found = deployed.make_client("dynamodb").get_item(TableName=deployed.outputs["CatalogTable"], Key=key)
+    return found.get("Item", {})
+
+
+def await_sweep(deployed: Deployed) -> Any:
+    """The record, once a worker has given its claim back, and the memo says when the sweep is due again."""
+    return eventually(
+        lambda: find_sweep(deployed),
+        lambda item: bool(item.get("memo", {}).get("S")) and not {"until", "sent"} & {*item},
+    )
+
+
 def be_swept(deployed: Deployed) -> None:
     """The sweep of large values: the schedule wakes a worker by a message, and the operator sweeps by hand."""
     functions, sweeper = deployed.make_client("lambda"), deployed.outputs["SweeperFunction"]
     functions.invoke(FunctionName=sweeper, Payload=b'{"source": "schedule"}')
-
-    def find_record() -> Any:
-        key = {"pk": {"S": "work#sweep"}, "sk": {"S": "objects"}}
-        found = deployed.make_client("dynamodb").get_item(TableName=deployed.outputs["CatalogTable"], Key=key)
-        return found.get("Item", {})
-
-    # The worker has given its claim back, and the memo says when the sweep is due again.
-    record = eventually(
-        find_record, lambda item: bool(item.get("memo", {}).get("S")) and not {"until", "sent"} & {*item}
-    )
+    record = await_sweep(deployed)
     assert "problem" not in record
     answer = deployed.make_client("lambda").invoke(FunctionName=deployed.outputs["SweeperFunction"], Payload=b"{}")
     swept = json.loads(answer["Payload"].read())
     assert swept["finished"] is True, swept
+
+
+def be_woken_by_a_dead_letter(deployed: Deployed, tidetable: Any) -> None:
+    """A message whose workers died waits as a dead letter; the operator sends it again, and a worker does the work."""
+    before = await_sweep(deployed)
+    catalog, queues = deployed.outputs["CatalogTable"], deployed.make_client("sqs")
+    # The sweep is due again.
+    deployed.make_client("dynamodb").update_item(
+        TableName=catalog, Key={name: before[name] for name in ("pk", "sk")}, UpdateExpression="REMOVE memo"
+    )
+    letters = deployed.outputs["WorkDeadLetterQueueUrl"]
+    queues.send_message(QueueUrl=letters, MessageBody='{"kind":"sweep","name":"objects"}')
+    status = eventually(lambda: tidetable("status", "--no-metrics"), lambda text: "of workers are dead letters" in text)
+    assert "tidetable replay --work; see the runbook, WorkDeadLetters" in status
+    assert "1 messages are sent to workers again" in tidetable("replay", "--work", "--yes")
+    after = await_sweep(deployed)
+    assert int(after["generation"]["N"]) == int(before["generation"]["N"]) + 1
+    assert "0 dead messages" in tidetable("replay", "--work", "--dry-run")
