@@ -23,6 +23,8 @@ class FakeCatalog:
         self.reads: list[tuple[datetime | None, datetime | None, bool]] = []
         self.items: dict[tuple[str, Period], Entry] = {}
         self.leases: dict[str, tuple[str, datetime]] = {}
+        # Since when the present owner of a lease that it shares has it.
+        self.shared: dict[str, datetime] = {}
         self.horizons: dict[str, datetime] = {}
         self.requests: dict[tuple[str, datetime, datetime], Backfill] = {}
         self.recorded: dict[str, RecordedPolicy] = {}
@@ -138,8 +140,17 @@ class FakeCatalog:
         if holder != owner and now < until:
             return False
         self.leases[lease] = (owner, now + length)
+        self.shared.pop(lease, None)
         return True
+
+    def share_lease(self, lease: str, owner: str, now: datetime, length: timedelta) -> datetime | None:
+        since = self.shared.get(lease, now)
+        if not self.acquire(lease, owner, now, length):
+            return None
+        self.shared[lease] = since
+        return since
 
     def release(self, lease: str, owner: str) -> None:
         if self.leases.get(lease, ("", None))[0] == owner:
             del self.leases[lease]
+            self.shared.pop(lease, None)

@@ -41,6 +41,11 @@ class _EncodedAnswer(QueryAnswer, kw_only=True):
     Items: list[msgspec.Raw]
 
 
+class _Updated(msgspec.Struct):
+    Attributes: dict[str, dict[str, Any]]
+
+
+_UPDATED = msgspec.json.Decoder(_Updated).decode
 _ENCODED = msgspec.json.Decoder(_EncodedAnswer).decode
 _ITEM = msgspec.json.Decoder(dict[str, dict[str, Any]]).decode
 
@@ -91,6 +96,12 @@ class CatalogTable:
     def _change(self, operation: str, **members: Any) -> bool:
         """Send a change, with values of Python in its members; False if its condition does not hold."""
         return self._send_change(operation, self._encode_members(members))
+
+    def _change_item(self, **members: Any) -> Item | None:
+        """Send an UpdateItem; return the new item, or None if its condition does not hold."""
+        body = self._encode_members(members) | {"ReturnValues": "ALL_NEW"}
+        (reply,) = read_all(self._client, [ServiceRequest("UpdateItem", msgspec.json.encode(body), _UPDATED)], ROUNDS)
+        return decode_item(reply.Attributes) if is_made(reply, self._table) else None
 
     def _transact(self, *actions: tuple[str, Item]) -> bool:
         """Send changes that are made together; False if a condition does not hold. Conflicts are sent again."""
@@ -262,6 +273,17 @@ class LeanCatalog(CatalogTable):
             ExpressionAttributeNames={"#until": "until", "#owner": "owner"},
             ExpressionAttributeValues={":now": to_text(now), ":owner": owner},
         )
+
+    def share_lease(self, lease: str, owner: str, now: datetime, length: timedelta) -> datetime | None:
+        """Send an UpdateItem, which keeps the attribute ``since``. Other owners put the whole item, without it."""
+        held = self._change_item(
+            Key=catalog_items.make_lease_item(lease),
+            UpdateExpression="SET #until = :until, #owner = :owner, #since = if_not_exists(#since, :now)",
+            ConditionExpression="attribute_not_exists(pk) OR #until <= :now OR #owner = :owner",
+            ExpressionAttributeNames={"#until": "until", "#owner": "owner", "#since": "since"},
+            ExpressionAttributeValues={":now": to_text(now), ":owner": owner, ":until": to_text(now + length)},
+        )
+        return None if held is None else from_text(held["since"])
 
     def release(self, lease: str, owner: str) -> None:
         self._change(

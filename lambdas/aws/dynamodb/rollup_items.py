@@ -65,7 +65,11 @@ def expect_mark(mark: Mark) -> dict[str, Any]:
     """Make the condition that nobody has put a mark again."""
     if mark.at:
         return expect_item({"at": {"N": str(mark.at)}})
-    return {"ConditionExpression": "attribute_not_exists(#at)", "ExpressionAttributeNames": {"#at": "at"}}
+    return {
+        "ConditionExpression": "attribute_not_exists(#at) OR #at = :none",
+        "ExpressionAttributeNames": {"#at": "at"},
+        "ExpressionAttributeValues": {":none": {"N": "0"}},
+    }
 
 
 def make_edge_key(edge: Edge) -> str:

@@ -128,16 +128,17 @@ class LeanRollups(LeanLastPeriods):
     def note_resealed(self, stream: str, mark: Mark, at: int, *, rests: bool) -> bool:
         """Change a mark by a conditional UpdateItem."""
         names = {"#at": "at", "#resealed": "resealed", "#pauses": "pauses"}
-        values = {":resealed": {"N": str(at)}, ":pauses": {"N": str(mark.pauses + 1)}}
+        values = {":resealed": {"N": str(at)}, ":pauses": {"N": str(mark.pauses + 1)}, ":none": {"N": "0"}}
         change: dict[str, Any] = {
             "UpdateExpression": "SET #resealed = :resealed, #pauses = :pauses",
-            "ConditionExpression": "attribute_exists(#at)",
+            "ConditionExpression": "#at > :none",
         }
         if rests:
             names |= {"#since": "since", "#lost": "lost"}
             values[":at"] = {"N": str(mark.at)}
             change = {
-                "UpdateExpression": f"{change['UpdateExpression']} REMOVE #at, #since, #lost",
+                # The versions before work items read the attribute ``at`` of every mark.
+                "UpdateExpression": f"{change['UpdateExpression']}, #at = :none REMOVE #since, #lost",
                 "ConditionExpression": "#at = :at",
             }
         change |= {"ExpressionAttributeNames": names, "ExpressionAttributeValues": values}
@@ -146,10 +147,10 @@ class LeanRollups(LeanLastPeriods):
     def note_lost(self, stream: str, mark: Mark) -> bool:
         """Change a mark by a conditional UpdateItem."""
         change = {
-            "UpdateExpression": "SET #lost = :lost REMOVE #at, #since",
+            "UpdateExpression": "SET #lost = :lost, #at = :none REMOVE #since",
             "ConditionExpression": "#at = :at",
             "ExpressionAttributeNames": {"#at": "at", "#since": "since", "#lost": "lost"},
-            "ExpressionAttributeValues": {":at": {"N": str(mark.at)}, ":lost": {"S": "yes"}},
+            "ExpressionAttributeValues": {":at": {"N": str(mark.at)}, ":lost": {"S": "yes"}, ":none": {"N": "0"}},
         }
         return self._change_once("UpdateItem", self._name_mark(stream, mark) | change)
 

@@ -9,12 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-import msgspec
-
 from aws.dynamodb.catalog import NEW, CatalogTable
-from aws.dynamodb.reads import ROUNDS, is_made, read_all
-from aws.dynamodb.wire import decode_item, encode_item
-from aws.http.client import ServiceRequest
 from tidetable.events import Item
 from tidetable.times import from_text, to_text
 from tidetable.work.claim import Claim, Pause, WorkItem
@@ -24,13 +19,6 @@ _PAUSES = "pause"
 _BEHIND = "~"
 _NAMES = {"#until": "until", "#owner": "owner", "#generation": "generation"}
 _SENT = {"#sent": "sent", "#waiting": "waiting"}
-
-
-class _Updated(msgspec.Struct):
-    Attributes: dict[str, dict[str, str]]
-
-
-_UPDATED = msgspec.json.Decoder(_Updated).decode
 
 
 class LeanWork(CatalogTable):
@@ -47,19 +35,15 @@ class LeanWork(CatalogTable):
         condition = "attribute_not_exists(#until) OR #until <= :now OR #owner = :owner"
         if added:
             condition = f"attribute_exists(pk) AND attribute_not_exists(done) AND ({condition})"
-        change = {
-            "TableName": self._table,
-            "Key": msgspec.Raw(encode_item(_make_key(kind, name)).encode()),
-            "UpdateExpression": "SET #until = :until, #owner = :owner REMOVE #sent, #waiting ADD #generation :one",
-            "ConditionExpression": condition,
-            "ExpressionAttributeNames": _NAMES | _SENT,
-            "ExpressionAttributeValues": msgspec.Raw(encode_item(values).encode()),
-            "ReturnValues": "ALL_NEW",
-        }
-        (reply,) = read_all(self._client, [ServiceRequest("UpdateItem", msgspec.json.encode(change), _UPDATED)], ROUNDS)
-        if not is_made(reply, self._table):
+        record = self._change_item(
+            Key=_make_key(kind, name),
+            UpdateExpression="SET #until = :until, #owner = :owner REMOVE #sent, #waiting ADD #generation :one",
+            ConditionExpression=condition,
+            ExpressionAttributeNames=_NAMES | _SENT,
+            ExpressionAttributeValues=values,
+        )
+        if record is None:
             return None
-        record = decode_item(reply.Attributes)
         return Claim(kind, name, int(record["generation"]), until, record.get("memo", ""))
 
     def release(self, claim: Claim, memo: str, *, done: bool = False, problem: str = "") -> None:

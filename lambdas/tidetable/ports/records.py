@@ -113,5 +113,8 @@ class Catalog(CatalogReader, Protocol):
     def acquire(self, lease: str, owner: str, now: datetime, length: timedelta) -> bool:
         """Take a named lease until ``now + length``; False while another owner holds the lease."""
 
+    def share_lease(self, lease: str, owner: str, now: datetime, length: timedelta) -> datetime | None:
+        """Take a lease as ``acquire`` does, for one owner that is many runs. Return since when no other owner had it."""
+
     def release(self, lease: str, owner: str) -> None:
         """Give a lease back; nothing happens if the owner no longer holds it."""

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 
+from msgspec.structs import replace
+
 from tidetable.rollup_model.bounds import LEASE
 from tidetable.rollups.services import Services
 from tidetable.work.claim import HeldClaim, hold_claim
@@ -15,13 +17,14 @@ SEAL = "seal"
 _OWNER = "work items"
 
 
-def shut_out_former(services: Services, length: timedelta) -> bool:
-    """Hold the lease of the whole stage together with all runs of this version; False while a former version holds it.
+def shut_out_former(services: Services, length: timedelta) -> Services | None:
+    """Hold the lease of the whole stage together with all runs of this version; None while a former version holds it.
 
     During a deploy, or after one was rolled back, a run of a former version may be under way. It knows no claims, but
-    it has this lease, or waits for it.
+    it has this lease, or waits for it. The services say since when no former version has had it.
     """
-    return services.catalog.acquire(LEASE, _OWNER, services.clock.now(), length)
+    since = services.catalog.share_lease(LEASE, _OWNER, services.clock.now(), length)
+    return None if since is None else replace(services, held_since=since)
 
 
 @contextmanager

@@ -23,6 +23,7 @@ from tidetable.forms.field_columns import DATA, FieldColumns, make_columns
 from tidetable.layout import Key
 from tidetable.ports import Guarded, Mark, Put, RollupState, Transacted
 from tidetable.query.model import RESERVE
+from tidetable.rollup_model.bounds import CLOCKS, to_millis
 from tidetable.rollup_model.cells import MAX_TEXTS, Bucket, is_removed, parse_cell, parse_names
 from tidetable.rollup_model.cover import DefinitionVersion, list_versions
 from tidetable.rollups.last_periods import cut_marked
@@ -54,9 +55,10 @@ def add_new_events(run: RefreshRun, state: RollupState) -> None:
             return
         waiting = [mark for mark in marks if not mark.is_added]
         is_marked = any(mark.meets(start, end) for mark in state.marks if not mark.event)
-        is_read = (
-            is_marked or any(run.is_being_read(mark, run.bucket_parts) for mark in marks) or len(waiting) > MOST_ADDED
-        )
+        # A former version, which knows no such marks, may have counted the event already.
+        is_counted = any(mark.at <= to_millis(run.services.held_since + CLOCKS) for mark in waiting)
+        is_being_read = any(run.is_being_read(mark, run.bucket_parts) for mark in marks)
+        is_read = is_marked or is_counted or is_being_read or len(waiting) > MOST_ADDED
         if waiting and (is_read or not _add_to_cells(waiting, run, state)):
             _replace_marks(waiting, run.source, run.services)
         else:

@@ -96,10 +96,10 @@ def schedule_rollups(
 
     ``length`` is the longest time for which this version is to have the rollups, until the next call.
     """
-    if not shut_out_former(services, length):
+    if (held := shut_out_former(services, length)) is None:
         return None
-    standing = find_due(definitions, services, services.work.list_pauses())
-    return wake_workers(standing.due, workers, services.work, queue, services.clock.now()), standing
+    standing = find_due(definitions, held, held.work.list_pauses())
+    return wake_workers(standing.due, workers, held.work, queue, held.clock.now()), standing
 
 
 def refresh_rollups(
@@ -112,11 +112,11 @@ def refresh_rollups(
     request, and a stream that another run has claimed is left to it. Each run begins with a stream that its ``owner``
     chooses: a stream with more work than a run has time for must not take the time of the other streams.
     """
-    if not shut_out_former(services, length):
+    if (held := shut_out_former(services, length)) is None:
         return None
-    pauses = services.work.list_pauses()
-    standing = find_due(definitions, services, pauses)
-    worker = RollupWorker(definitions, services, owner, length, pauses)
+    pauses = held.work.list_pauses()
+    standing = find_due(definitions, held, pauses)
+    worker = RollupWorker(definitions, held, owner, length, pauses)
     report = worker.report
     ordered = [one.name for one in standing.due]
     first = crc32(owner.encode()) % max(len(ordered), 1)
@@ -128,7 +128,7 @@ def refresh_rollups(
     report.failed += standing.failed
     if ordered:
         with suppress(StoreUnavailable, TableThrottled):
-            standing = find_due(definitions, services, pauses)
+            standing = find_due(definitions, held, pauses)
             report.finished &= not any(one.item.kind in (PART, REBUILD) for one in standing.due)
     report.marks, report.lag = standing.marks, standing.lag
     return report

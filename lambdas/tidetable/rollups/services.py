@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 import msgspec
 
 from tidetable.errors import TidetableError
 from tidetable.ports import Catalog, Clock, Rollups
 from tidetable.query.model import Reader
 from tidetable.remaining import Remaining
+from tidetable.times import EPOCH
 from tidetable.work.claim import WorkRecords
 
 
@@ -50,7 +53,10 @@ class Superseded(TidetableError):
 
 
 class Services(msgspec.Struct, frozen=True):
-    """The services that the refresher needs. ``remaining`` returns the seconds that are left for this run."""
+    """The services that the refresher needs. ``remaining`` returns the seconds that are left for this run.
+
+    Since ``held_since`` no run of a former version has worked.
+    """
 
     catalog: Catalog
     reader: Reader
@@ -58,6 +64,7 @@ class Services(msgspec.Struct, frozen=True):
     work: WorkRecords
     clock: Clock
     remaining: Remaining
+    held_since: datetime = EPOCH
 
     def require_time(self) -> None:
         """Raise Unfinished if the time is up. Who writes without a condition on the present state asks first.

@@ -212,10 +212,10 @@ def work_on_message(
 
     A message may come twice, late, or for an item that has no work any more. The scheduler sends again what gets lost here.
     """
-    if not shut_out_former(services, length):
+    if (held := shut_out_former(services, length)) is None:
         return None
-    worker = RollupWorker(definitions, services, owner, length, services.work.list_pauses())
-    share = limit_time(_CHAIN, services.clock, services.remaining)
+    worker = RollupWorker(definitions, held, owner, length, held.work.list_pauses())
+    share = limit_time(_CHAIN, held.clock, held.remaining)
     following = worker.work_on(name)
     while following is not None and share() > 0:
         following = worker.work_on(following)
