@@ -160,7 +160,7 @@ def test_schedulers_and_workers_may_be_killed_at_any_request(short: None) -> Non
     run_rebuild(first, lambda: calls.append(1))
     assert (list_filled(first.world), show_edges(first.world, "m")) == (expected, ["00:00-07:00"])
     assert len(calls) > 300
-    for number in range(1, len(calls) + 1, 9):
+    for number in range(1, len(calls) + 1, 13):
         queued, left = begin(), number
 
         def strike() -> None:
@@ -239,7 +239,7 @@ def test_a_rebuild_of_a_stream_that_rests_waits(short: None) -> None:
 def test_a_cancel_at_any_request_leaves_right_answers(short: None) -> None:
     calls: list[int] = []
     run_rebuild(begin(), lambda: calls.append(1))
-    for number in range(2, len(calls) + 1, 40):
+    for number in range(2, len(calls) + 1, 67):
         queued, left = begin(), number
 
         def strike() -> None:
