@@ -200,6 +200,34 @@ def test_a_request_with_late_events_that_was_cut_short_leaves_no_event_that_aggr
         assert check(stage, corrected(), f"killed after {calls} calls") == {"s-hours"}
 
 
+BY_SERIES = ROLLED.replace('partition_by = "time"\nbucket = "6h"', 'partition_by = "series"')
+
+
+def test_a_request_that_was_stopped_has_written_no_event_whose_series_is_not_noted() -> None:
+    """An event of another process comes first, so that some series are noted."""
+    events = [event(f"e{n}", NOON + timedelta(minutes=20), n, f"series-{n % 7}") for n in range(30)]
+
+    def noted() -> Stage:
+        stage = Stage(NOON + timedelta(minutes=30), BY_SERIES)
+        stage.run_lifecycle()
+        stage.clock.sleep(60)
+        send(stage, events[:3])
+        return stage
+
+    def count_items(stage: Stage) -> int:
+        tables = stage.dynamo.account.tables
+        return sum(table.count for name, table in tables.items() if name.startswith("tidetable-lapse.s."))
+
+    written = set()
+    for calls, stage in killed_after_every_change(noted, lambda stage: send(stage, events)):
+        found = ask_aggregate(stage, "s", NOON, START, by="series", stat="count", rollups="false")
+        assert sum(row["count"] for row in found.rows) == count_items(stage), f"killed after {calls} calls"
+        written.add(count_items(stage))
+        send(stage, events)
+        assert count_items(stage) == 30
+    assert written == {3, 25}
+
+
 def test_a_first_run_that_was_stopped_begins_each_rollup_once() -> None:
     """The next run begins ten minutes after itself, never before."""
 

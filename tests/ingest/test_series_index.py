@@ -3,6 +3,7 @@
 import random
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -203,6 +204,23 @@ def test_a_process_whose_memory_is_full_notes_other_series_alone_and_reads_nothi
         note(process, "a", "b", "c", "d")
     assert (rollups.put, rollups.read) == (["a", "b", "c", "d", "d"], [])
     assert rollups.pages["s", "2026-03-01"][-1, -1, "d"] == NotePage(compute_suffix("d", 64), None, ["d"], AT)
+
+
+def test_a_process_reads_no_more_notes_than_its_memory_holds() -> None:
+    rollups = Calls()
+    names = names_of(5, 100, 100)
+    note(SeriesIndex(rollups), *names)
+    taken: list[NotePage] = []
+
+    def read_chains(*given: Any) -> Iterable[NotePage]:
+        for page in Calls.read_chains(rollups, *given):
+            taken.append(page)
+            yield page
+
+    rollups.read_chains = read_chains  # type: ignore[method-assign]
+    note(SeriesIndex(rollups, most=5_000), names[0])
+    # A page has nine series, each of which takes its text, a byte and 100 bytes of a slot.
+    assert len(taken) == 3
 
 
 def test_the_memory_of_a_period_that_is_not_used_for_an_hour_is_used_for_others() -> None:

@@ -130,6 +130,17 @@ def test_notes_of_a_former_version_are_listed_and_are_in_no_chain() -> None:
     assert LeanRollups(script.client, "rollups").read_notes("s", DAY, consistent=True).series == ["01#a", "b", "ü"]
 
 
+def test_further_chains_are_read_when_they_are_wanted() -> None:
+    """A process whose memory is full reads no more."""
+    rollups, script = scripted({"Items": [page(1, 0, "a")]})
+    pages = rollups.read_chains("s", DAY, dict.fromkeys(range(20), 0))
+    sent = []
+    for _ in range(20):
+        next(iter(pages))
+        sent.append(len(script.sent))
+    assert sent == [8] * 8 + [16] * 8 + [20] * 4
+
+
 @pytest.mark.parametrize("reply", [RESET, THROTTLED])
 def test_a_chain_that_cannot_be_read_ends_the_reading(reply: Any) -> None:
     rollups, script = scripted(reply)

@@ -154,12 +154,14 @@ class SeriesIndex:
             known.series.add(chains)
 
     def _read_others(self, life: _Life, known: _Known, chains: Iterable[int]) -> None:
-        """Read what others have noted in chains since they were last read."""
+        """Read what others have noted in chains since they were last read, as long as there is memory for it."""
         first = {chain: known.ends.get(chain, (0, 0))[0] for chain in chains}
         for page in self._rollups.read_chains(life.stream, life.period, first):
             known.ends[page.chain] = page.number or 0, sum(len(name.encode()) for name in page.series)
             if life.can_trust(page):
                 known.series.add(page.series)
+                if self._measure_bytes() > self._most:
+                    break
 
     def _has_room(self, now: datetime) -> bool:
         """True if further series can be remembered. If not, the periods that were not used for an hour are forgotten.
