@@ -206,21 +206,32 @@ def test_a_process_whose_memory_is_full_notes_other_series_alone_and_reads_nothi
     assert rollups.pages["s", "2026-03-01"][-1, -1, "d"] == NotePage(compute_suffix("d", 64), None, ["d"], AT)
 
 
-def test_a_process_reads_no_more_notes_than_its_memory_holds() -> None:
+def test_a_request_reads_a_quarter_of_the_memory_and_the_next_goes_on() -> None:
+    """A page has nine series, each of which takes its text, a byte and 100 bytes of a slot."""
     rollups = Calls()
-    names = names_of(5, 100, 100)
+    names = names_of(5, 200, 100)
     note(SeriesIndex(rollups), *names)
-    taken: list[NotePage] = []
+    taken: list[int | None] = []
 
     def read_chains(*given: Any) -> Iterable[NotePage]:
         for page in Calls.read_chains(rollups, *given):
-            taken.append(page)
+            taken.append(page.number)
             yield page
 
-    rollups.read_chains = read_chains  # type: ignore[method-assign]
-    note(SeriesIndex(rollups, most=5_000), names[0])
-    # A page has nine series, each of which takes its text, a byte and 100 bytes of a slot.
-    assert len(taken) == 3
+    rollups.read_chains = read_chains  # type: ignore[method-assign, assignment]
+    process = SeriesIndex(rollups, most=40_000)
+    for number, pages, puts in (
+        (0, [0, 1, 2, 3, 4, 5], []),
+        (199, [5, 6, 7, 8, 9, 10, 11], [names[199]]),
+        (199, [], []),
+        (198, [11, 12, 13, 14, 15, 16, 17], [names[198]]),
+        (197, [17, 18, 19, 20, 21, 22], []),
+    ):
+        taken.clear()
+        rollups.put.clear()
+        note(process, names[number])
+        assert (taken, rollups.put) == (pages, puts)
+    assert rollups.pages["s", "2026-03-01"][-1, -1, names[199]].series == [names[199]]
 
 
 def test_the_memory_of_a_period_that_is_not_used_for_an_hour_is_used_for_others() -> None:
