@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from math import ceil
 from typing import NamedTuple
 
@@ -58,6 +59,11 @@ class RollupWorkload(NamedTuple):
     workload: CellWorkload
     groups: int
     finer: str
+
+    @property
+    def every(self) -> timedelta:
+        """The length of a bucket."""
+        return timedelta(days=1) / self.workload.events_per_day
 
 
 def size_bucket(rollup: RollupPolicy, groups: int) -> tuple[float, float]:

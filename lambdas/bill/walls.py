@@ -10,14 +10,14 @@ from typing import Any, NamedTuple
 
 from bill import prices
 from bill.rolled import list_rollups
-from bill.work import get_event_seconds, is_divisible
+from bill.work import count_readers, get_event_seconds
 from bill.workload import Workload
 from tidetable.config import Config
 from tidetable.config.capacity import find_index_units
 from tidetable.config.demand import PARTITION_UNITS
 from tidetable.config.stage import WorkPolicy
 from tidetable.layout import WHOLE
-from tidetable.rollups.bucket_parts import PART_EVENTS
+from tidetable.rollups.bucket_parts import MANY, PART_EVENTS
 
 # AWS: the write units, and the read units, per second of a table, on demand and provisioned, until the quota is raised
 # (us-east-1).
@@ -75,15 +75,15 @@ def _list_stream_walls(workload: Workload) -> Iterator[Wall]:
 def _list_sealing_walls(workload: Workload, workers: int) -> Iterator[Wall]:
     """Yield the walls of sealing: how fast workers read events, merge the parts of a long bucket, and may read the table.
 
-    The scheduler gives the parts of a stream half of the workers, if nothing else is due, and the worker that has the stream
-    reads parts, too. So these rates are computed from the measured times of one event and of one cell.
+    These rates are computed from the measured times of one event and of one cell, as if nothing else was due.
     """
     stream = workload.stream
     rollups = [rollup for rollup in list_rollups(workload) if not rollup.finer]
     if not rollups:
         return
     count, each = len(rollups), get_event_seconds(stream)
-    readers = workers // 2 + 1 if is_divisible(stream) else 1
+    shortest, groups = min(rollup.every for rollup in rollups), sum(rollup.groups for rollup in rollups)
+    readers, merging = count_readers(stream, shortest, workers), prices.CELL_SECONDS * groups
     reading = f"for {count} rollup{'s' if count > 1 else ''}"
     remedy = "have fewer rollups, or rollups that can be made from finer rollups"
     how = f"computed: {readers} of {workers} workers" if readers > 1 else "computed: one worker"
@@ -93,11 +93,11 @@ def _list_sealing_walls(workload: Workload, workers: int) -> Iterator[Wall]:
         f"{how} read each event {reading}, at {each * 1e6:.1f} microseconds; beyond it rollups fall behind, and aggregates read"
         f" events: {'raise [work] workers, ' if readers > 1 else ''}{remedy}",
     )
-    groups = max(rollup.groups for rollup in rollups)
-    if readers > 1:
+    # A bucket has no more parts than this until they have a million events each.
+    if readers > 1 and MANY * merging > shortest.total_seconds():
         yield Wall(
             "merging of parts",
-            PART_EVENTS / (prices.CELL_SECONDS * sum(rollup.groups for rollup in rollups)),
+            PART_EVENTS / merging,
             f"computed: one worker merges the cells of all parts of a bucket, {groups:,} per {PART_EVENTS:,} events, at"
             f" {prices.CELL_SECONDS * 1e6:.0f} microseconds each: group by fewer fields, or {remedy}",
         )

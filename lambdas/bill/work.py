@@ -12,7 +12,7 @@ from bill.prices import HOURS, ON_DEMAND
 from bill.rolled import RollupWorkload
 from bill.workload import Workload
 from tidetable.config import Config, Stream, TableClass
-from tidetable.rollups.bucket_parts import MOST_WHOLE, PART_EVENTS
+from tidetable.rollups.bucket_parts import choose_count
 
 _UNIT = ON_DEMAND[TableClass.STANDARD]
 # The scheduler runs once a minute. It reads the pauses, the records of streams, parts and rebuilds, and the state of each
@@ -32,9 +32,16 @@ _MARK_WRITES, _DOUBLE = 5, 2
 _FIRST_PAUSES, _PAUSE = 4, timedelta(hours=1)
 
 
-def is_divisible(stream: Stream) -> bool:
-    """True if several workers read a long bucket of the stream at the same time."""
-    return stream.pack is None and stream.key.partition_by == "time"
+def count_readers(stream: Stream, every: timedelta, workers: int) -> int:
+    """Count the workers that read a long bucket of the stream at the same time.
+
+    The parts of a stream get half of the workers, and the worker that has the stream reads parts, too. A part of a table with
+    packs is no shorter than a span.
+    """
+    if stream.key.partition_by != "time":
+        return 1
+    most = workers // 2 + 1
+    return most if stream.pack is None else max(min(most, every // stream.pack.span), 1)
 
 
 def get_event_seconds(stream: Stream) -> float:
@@ -80,11 +87,12 @@ def _count_cells(rollup: RollupWorkload, rollups: Sequence[RollupWorkload]) -> f
 
 def _count_parts(workload: Workload, rollup: RollupWorkload) -> float:
     """Count the parts per month in which the long buckets of a rollup are read."""
-    if not is_divisible(workload.stream):
+    stream = workload.stream
+    if stream.key.partition_by != "time":
         return 0.0
-    buckets = rollup.workload.events_per_day / 24
-    hourly = [rate * 3600 for rate in workload.events_per_second]
-    return sum(events / PART_EVENTS for events in hourly if events / buckets > MOST_WHOLE) * HOURS / 24
+    buckets, span = rollup.workload.events_per_day / 24, timedelta(0) if stream.pack is None else stream.pack.span
+    counts = (choose_count(round(rate * 3600 / buckets), rollup.every, span) for rate in workload.events_per_second)
+    return sum(buckets * count for count in counts if count > 1) * HOURS / 24
 
 
 def price_late_events(workload: Workload, rollups: Sequence[RollupWorkload]) -> list[Line]:

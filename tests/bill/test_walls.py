@@ -129,35 +129,57 @@ ROLLUP = '[[streams.s.rollup]]\nname = "{0}"\nevery = "{1}"\nby = ["{2}"]\nreten
 
 
 @pytest.mark.parametrize(
-    ("rollups", "workers", "rate", "merging", "reading"),
+    ("rollups", "workers", "rate", "reading"),
     [
-        # 3 of 5 workers at 3.5 microseconds per event; 100,000 events per 100 cells of 28 microseconds; 40,000 read units of
-        # 4 KB, of 500 bytes.
-        ((("m", "1m", "series"),), 5, 857_142, 35_714_285, 327_680),
-        ((("m", "1m", "series"),), 16, 2_571_428, 35_714_285, 327_680),
+        # 3 of 5 workers at 3.5 microseconds per event; 40,000 read units of 4 KB, of 500 bytes.
+        ((("m", "1m", "series"),), 5, 857_142, 327_680),
+        ((("m", "1m", "series"),), 16, 2_571_428, 327_680),
         # Hours are made from minutes: events are read once.
-        ((("m", "1m", "series"), ("h", "1h", "series")), 5, 857_142, 35_714_285, 327_680),
-        ((("m", "1m", "series"), ("h", "1h", "status")), 5, 428_571, 17_857_142, 163_840),
+        ((("m", "1m", "series"), ("h", "1h", "series")), 5, 857_142, 327_680),
+        ((("m", "1m", "series"), ("h", "1h", "status")), 5, 428_571, 163_840),
     ],
 )
 def test_workers_seal_so_many_events(
-    rollups: tuple[tuple[str, str, str], ...], workers: int, rate: int, merging: int, reading: int
+    rollups: tuple[tuple[str, str, str], ...], workers: int, rate: int, reading: int
 ) -> None:
     found = walls(
         configure("".join(ROLLUP.format(*rollup) for rollup in rollups), api=f"[work]\nworkers = {workers}\n"), 1_000.0
     )
-    names = "sealing of rollups", "merging of parts", "reading by rollups"
-    assert [found[name] for name in names] == [(rate, False), (merging, False), (reading, False)]
+    assert (found["sealing of rollups"], found["reading by rollups"]) == ((rate, False), (reading, False))
+    # A hundred parts of 100 groups are merged in 0.28 s.
+    assert "merging of parts" not in found
 
 
-def test_one_worker_reads_the_events_of_packs_and_of_series() -> None:
-    """2.5 and 3.5 microseconds per event."""
-    text = '[streams.s]\nperiod = "day"\nlate = "1h"\nretention = 5\n{}key = {{ partition_by = "{}" }}\n'
-    rollup = ROLLUP.format("m", "1m", "series")
-    by_series, in_packs = (walls(parse(text.format(*of) + rollup)) for of in (("", "series"), (PACK + "\n", "series")))
-    assert (by_series["sealing of rollups"][0], in_packs["sealing of rollups"][0]) == (285_714, 399_999)
-    assert "merging of parts" not in by_series
-    assert "merging of parts" not in in_packs
+@pytest.mark.parametrize(("groups", "rate"), [(21_428, None), (21_429, 166_663), (100_000, 35_714)])
+def test_many_groups_take_longer_to_merge_than_a_bucket_lasts(groups: int, rate: int | None) -> None:
+    """28 microseconds per cell: a hundred parts of 21,428 groups take a minute."""
+    config = configure(ROLLUP.format("m", "1m", "series"))
+    load = Workload([10_000.0] * 24, 500, 0.0, 4096, 0.0, config.streams["s"], groups=groups)
+    found = {wall.name: wall for wall in list_walls(load, config)}
+    assert (int(found["merging of parts"].rate) if "merging of parts" in found else None) == rate
+    if rate is not None:
+        assert found["merging of parts"].how.startswith(
+            f"computed: one worker merges the cells of all parts of a bucket, {groups:,} per 100,000 events"
+        )
+
+
+@pytest.mark.parametrize(
+    ("by", "span", "every", "rate"),
+    [
+        # 2.5 and 3.5 microseconds per event. A part of packs is no shorter than a span, so a minute of packs of 20 s has three.
+        ("series", "", "1m", 285_714),
+        ("series", "1h", "1m", 399_999),
+        ("time", "1h", "1m", 399_999),
+        ("time", "20s", "1m", 1_200_000),
+        ("time", "30s", "1m", 799_999),
+        ("time", "1s", "1m", 1_200_000),
+    ],
+)
+def test_a_bucket_is_read_by_as_many_workers_as_it_has_parts(by: str, span: str, every: str, rate: int) -> None:
+    pack = f'pack = {{ span = "{span}" }}\n' if span else ""
+    text = f'[streams.s]\nperiod = "day"\nlate = "1h"\nretention = 5\n{pack}'
+    key = 'key = { partition_by = "time", bucket = "1h" }\n' if by == "time" else 'key = { partition_by = "series" }\n'
+    assert walls(parse(text + key + ROLLUP.format("m", every, "series")))["sealing of rollups"][0] == rate
 
 
 def test_the_wall_of_sealing_says_that_it_is_computed() -> None:
@@ -167,9 +189,5 @@ def test_the_wall_of_sealing_says_that_it_is_computed() -> None:
     assert texts["sealing of rollups"] == (
         "computed: 3 of 5 workers read each event for 1 rollup, at 3.5 microseconds; beyond it rollups fall behind, and"
         " aggregates read events: raise [work] workers, have fewer rollups, or rollups that can be made from finer rollups"
-    )
-    # A bucket of 60 events has no more groups.
-    assert texts["merging of parts"].startswith(
-        "computed: one worker merges the cells of all parts of a bucket, 60 per"
     )
     assert "sealing reads each event for 1 rollup, 0.122 units" in texts["reading by rollups"]

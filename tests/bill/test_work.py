@@ -67,7 +67,7 @@ def test_two_rollups_that_read_events_read_each_event_twice() -> None:
     """43,800 minutes and 730 hours of 1,000 cells."""
     seconds = 43_800 * 0.1 + 2 * EVENTS * 3.5e-6 + (43_800 + 730) * 1000 * 28e-6
     line = price(workload(ROLLUP + HOURS.replace('["mag"]', '["depth"]')))
-    assert line.dollars == pytest.approx(43_800 * (1.0e-6 + 5 * READ + 4 * WRITE) + seconds * SECOND)
+    assert line.dollars == pytest.approx(43_800 * (1.0e-6 + 6 * READ + 4 * WRITE) + seconds * SECOND)
 
 
 def test_with_longer_buckets_workers_are_called_less_often() -> None:
@@ -107,11 +107,13 @@ def test_a_long_bucket_is_read_in_parts_whose_cells_are_stored_and_merged() -> N
     assert price(found).dollars == pytest.approx(calls * 1.0e-6 + reads * READ + writes * WRITE + seconds * SECOND)
     # 300,000 events are read as a whole.
     assert price(replace(found, events_per_second=[4_999.0] * 24)).how.startswith("43,800 calls")
-    assert price(replace(found, events_per_second=[5_001.0] * 24)).how.startswith("175,226 calls")
-    # So are the events of packs, and of series.
+    assert price(replace(found, events_per_second=[5_001.0] * 24)).how.startswith("219,000 calls")
+    # So are the events of series. Packs have parts of 300,000 events, or of a span.
     assert price(workload(ROLLUP, 10_000.0)).how.startswith("43,800 calls")
-    packed = BY_TIME.format(ROLLUP).replace("key =", f"{PACK}key =")
-    assert price(replace(found, stream=parse(packed).streams["s"])).how.startswith("43,800 calls")
+    for span, rate, calls in (("30s", 14_999.0, 43_800), ("30s", 15_001.0, 131_400), ("10s", 30_000.0, 306_600)):
+        packed = BY_TIME.format(ROLLUP).replace("key =", f'pack = {{ span = "{span}" }}\nkey =')
+        load = replace(found, stream=parse(packed).streams["s"], events_per_second=[rate] * 24, series_per_request=1)
+        assert price(load).how.startswith(f"{calls:,} calls"), (span, rate)
 
 
 @pytest.mark.parametrize(

@@ -34,9 +34,9 @@ from tidetable.work.claim import HeldClaim, WorkItem
 PART = "part"
 # The plain events of a part: about half a second of computing. A bucket with at most so many events is read as a whole.
 PART_EVENTS, MOST_WHOLE = 100_000, 300_000
-# A bucket has at most ``_MANY`` parts, unless they would have more than ``_LONG`` events: the more parts, the longer
+# A bucket has at most ``MANY`` parts, unless they would have more than ``_LONG`` events: the more parts, the longer
 # takes their merge.
-_MANY, _LONG = 100, 1_000_000
+MANY, _LONG = 100, 1_000_000
 # A part with more plain events than this is too long. Then its bucket is divided again, into more parts.
 MOST_PART, _FINER = 2_000_000, 8
 _MOST_PARTS = 4_000
@@ -99,11 +99,14 @@ def count_parts(definition: Definition, bucket: datetime, events: int, services:
     if definition.period is not None or events <= MOST_WHOLE:
         return 1
     entries = services.catalog.entries(definition.source, bucket, bucket + definition.every, consistent=True)
-    span, each, most = find_longest_span(entries), PART_EVENTS, _MANY
-    if span:
-        if events <= PACKED * MOST_WHOLE:
-            return 1
-        each, most = PACKED * PART_EVENTS, min(_MANY, max(definition.every // span, 2))
+    return choose_count(events, definition.every, find_longest_span(entries))
+
+
+def choose_count(events: int, every: timedelta, span: timedelta) -> int:
+    """Choose the number of parts of a bucket with so many events; ``span`` is that of its packs, or zero."""
+    each, most = (PACKED * PART_EVENTS, min(MANY, max(every // span, 2))) if span else (PART_EVENTS, MANY)
+    if events <= (PACKED * MOST_WHOLE if span else MOST_WHOLE):
+        return 1
     return min(max(min(-(-events // each), most), -(-events // _LONG)), _MOST_PARTS)
 
 
