@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 
 from cli.errors import USAGE, CommandError
-from tidetable.catalog import Entry, State
+from tidetable.catalog import Entry, State, find_entry
 from tidetable.config import Config
 from tidetable.errors import InvalidName
 from tidetable.expiry import compute_closing, compute_settling
@@ -44,19 +45,18 @@ def find_entries(catalog: Catalog, stream: str, first: str, last: str | None) ->
 
     NoChoice if a name is wrong or no period matches.
     """
-    entries = list(catalog.entries(stream))
-    if not entries:
+    ends = [*islice(catalog.walk(stream, ascending=True), 1), *islice(catalog.walk(stream), 1)]
+    if not ends:
         check_stream(catalog, stream)
         raise NoChoice(f"{stream} has no periods yet")
-    start, end = (_read_label(stream, label, entries).start for label in (first, last or first))
+    start, end = (_read_label(catalog, stream, label, ends).start for label in (first, last or first))
     if end < start:
         raise NoChoice(f"{last} is before {first}: write the older period first")
-    named_entries = [entry for entry in entries if start <= entry.period.start <= end]
+    named_entries = [entry for entry in catalog.entries(stream, start, end) if start <= entry.period.start <= end]
     if not named_entries or (last is None and named_entries[0].period.label != first):
-        labels = [entry.period.label for entry in entries]
-        existing = labels[0] if len(labels) == 1 else f"{labels[0]} to {labels[-1]}"
+        labels = list(dict.fromkeys(entry.period.label for entry in ends))
         range_name = first if last is None else f"from {first} to {last}"
-        raise NoChoice(f"{stream} has no period {range_name}; it has {existing}")
+        raise NoChoice(f"{stream} has no period {range_name}; it has {' to '.join(labels)}")
     return named_entries
 
 
@@ -82,13 +82,14 @@ def explain_open_period(entry: Entry, config: Config | None, now: datetime) -> s
     return f"{name} is open: it closes at {to_text(closes)[:16]}Z, `late` after its end, and can be archived then"
 
 
-def _read_label(stream: str, label: str, entries: Sequence[Entry]) -> Period:
-    kinds = list(dict.fromkeys(entry.period.kind for entry in entries))
+def _read_label(catalog: Catalog, stream: str, label: str, ends: Sequence[Entry]) -> Period:
+    """Read a label. ``ends`` are the oldest and the newest entry; periods between them may be of other kinds."""
+    kinds = list(dict.fromkeys(entry.period.kind for entry in ends))
     try:
         period = parse_label(label)
     except InvalidName as error:
         raise NoChoice(f"{label!r} is not a period of {stream}: {_describe_forms(kinds)}") from error
-    if period.kind not in kinds:
+    if period.kind not in kinds and find_entry(catalog.entries(stream, period.start, period.start), period) is None:
         raise NoChoice(f"{stream} has no period {label!r}: {_describe_forms(kinds)}")
     return period
 

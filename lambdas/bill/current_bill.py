@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import islice
 from typing import Any
 
 from bill.amounts import Bill, Line, list_lines
@@ -33,6 +34,8 @@ from tidetable.times import to_text
 # The greatest number of tables in one answer. A DescribeTable takes 20 ms and a function describes 16 tables at once,
 # so an answer takes 2 to 5 seconds.
 MAX_TABLES = 1_000
+# One answer reads at most this many of the catalog's entries, which take about 270 read units.
+MAX_ENTRIES = 5_000
 # One answer reads at most this many metrics, at $0.01 per 1,000. These are four calls of GetMetricData.
 MAX_METRICS = 2_000
 # Seconds that are reserved for CloudWatch and for the answer.
@@ -84,7 +87,8 @@ def present_bill(
     seen = [name for name in known.config.streams if sees(name)]
     if only is not None and only not in known.config.streams:
         raise refuse_unknown_stream(only, dict.fromkeys(seen))
-    accounts = _read_accounts(known, sources, [name for name in seen if only in (None, name)])
+    uncounted: list[str] = []
+    accounts = _read_accounts(known, sources, [name for name in seen if only in (None, name)], uncounted)
     hidden = {trouble for name, troubles in known.unreadable.items() if not sees(name) for trouble in troubles}
     notes = [
         *(trouble for trouble in known.troubles if trouble not in hidden),
@@ -94,6 +98,7 @@ def present_bill(
             for account in accounts
             if account.left_out
         ),
+        *uncounted,
     ]
     consumed, traffic = _read_meters(accounts, sources.meters, now, notes)
     sees_all = len(seen) == len(known.config.streams)
@@ -130,15 +135,21 @@ def _describe_lines(lines: Sequence[Line]) -> dict[str, Any]:
     return {"dollars": sum(line.dollars for line in lines), "lines": [line._asdict() for line in lines]}
 
 
-def _read_accounts(known: RunStreams, sources: BillSources, names: Sequence[str]) -> list[_Account]:
-    """Read the entries and tables of each stream, the newest first, within the limits of one answer."""
+def _read_accounts(known: RunStreams, sources: BillSources, names: Sequence[str], notes: list[str]) -> list[_Account]:
+    """Read the entries and tables of each stream, the newest first, within the limits of one answer.
+
+    Add to the ``notes`` what is not counted.
+    """
     share = MAX_TABLES // max(len(names), 1)
     accounts = []
     for name in names:
-        stream, entries = known.config.streams[name], sources.catalog.entries(name)
-        present = [entry for entry in entries if entry.state is not State.DELETED][::-1]
+        stream, most = known.config.streams[name], max(MAX_ENTRIES // len(names), 1)
+        entries = list(islice(sources.catalog.walk(name, at_once=500), most))
+        if len(entries) == most:
+            notes.append(f"the periods of {name} before {entries[-1].period.label} are not counted: there are too many")
+        present = [entry for entry in entries if entry.state is not State.DELETED]
         most = max(share // len(present[0].tables), 1) if present else 0
-        account = _Account(stream, entries, known.removed.get(name), max(len(present) - most, 0))
+        account = _Account(stream, entries[::-1], known.removed.get(name), max(len(present) - most, 0))
         account.periods = describe_entries(present[:most], stream, _make_describer(sources, account), sources.pools)
         accounts.append(account)
     return accounts

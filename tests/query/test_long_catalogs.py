@@ -3,11 +3,13 @@
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from aws.sketches import DDSketches
+from cli.choose import NoChoice, find_entries
 from tests.fakes import SEAL, FakeArchive, FakeCatalog, FakeStore, FakeValues, unpacker
 from tests.fakes.serial import Serial
 from tests.worlds.long_catalogs import END, START, LongCatalog, make_entry
@@ -16,7 +18,17 @@ from tidetable.config import Stream, parse
 from tidetable.events import Event
 from tidetable.layout import Key, Layout
 from tidetable.periods import parse_label
-from tidetable.query import Reader, find_latest, parse_query, plan, run_query
+from tidetable.query import (
+    Reader,
+    describe_periods,
+    explain_query,
+    find_latest,
+    parse_periods,
+    parse_query,
+    plan,
+    run_query,
+)
+from tidetable.times import to_text
 
 LAYOUT = Layout("series", 1, "id")
 STREAM: Stream = parse(
@@ -157,3 +169,34 @@ def test_a_search_for_latest_events_reads_the_entries_of_the_tables_that_it_sear
     reader = make_reader(ten_years)
     assert find_latest(STREAM, {"series": ["a"]}, reader, NOW, lambda: 100.0).cost.requests == 1
     assert ten_years.units == 1.0
+
+
+def test_a_page_of_periods_and_the_choice_of_a_period_read_a_few_entries(ten_years: LongCatalog) -> None:
+    reader = make_reader(ten_years)
+    tables: Any = SimpleNamespace(describe=lambda _: None)
+    options: Any = {"catalog": reader.catalog, "tables": tables, "now": NOW, "seal": SEAL, "pools": Serial}
+    given: dict[str, list[str]] = {"limit": ["100"]}
+    for _ in range(3):
+        ten_years.units = 0.0
+        page = describe_periods(parse_periods(STREAM, given, NOW, SEAL), STREAM, **options)
+        assert len(page["periods"]) == 100
+        # The entries are read eventually consistent; the backfills, of which there are none, are not.
+        assert ten_years.units <= 7.0
+        given = {"limit": ["100"], "cursor": [page["next"]]}
+    ten_years.units = 0.0
+    catalog: Any = reader.catalog
+    (chosen,) = find_entries(catalog, "s", "2020-02-03T04", None)
+    assert chosen.period.start == datetime(2020, 2, 3, 4, tzinfo=UTC)
+    assert ten_years.units <= 4.0
+    with pytest.raises(NoChoice, match="it has 2016-03-03T00 to 2026-02-28T23"):
+        find_entries(catalog, "s", "2012-02-03T04", None)
+
+
+def test_an_explanation_looks_at_two_thousand_periods_and_says_so(ten_years: LongCatalog) -> None:
+    reader = make_reader(ten_years)
+    tables: Any = SimpleNamespace(describe=lambda _: None)
+    query = parse_query(STREAM, {"from": ["2016-01-01"], "series": ["a"]}, NOW, SEAL)
+    explained = explain_query(query, STREAM, reader, tables, NOW)
+    assert explained["explained_to"] == to_text(END - 2_000 * HOUR)
+    assert explained["stages_left_out"] == 1_500
+    assert ten_years.units <= 130

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from itertools import chain, repeat
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -134,3 +135,31 @@ def test_the_catalog_is_searched_for_deletions_once_an_hour(after: timedelta, lo
     world.time = AT + after
     sweep(world)
     assert len(world.catalog.reads) == looks
+
+
+def test_only_once_a_day_all_periods_are_read() -> None:
+    """A period that was restored, and deleted again behind periods that were swept, is found then."""
+    world = world_of(AT, AT + HOUR)
+    world.catalog.horizons["s"] = START + 2 * DAY
+    world.time = AT + 2 * DAY + HOUR
+    sweep(world)
+    assert left(world) == []
+    entry = world.entry("s", START)
+    world.catalog.items["s", entry.period] = replace(entry, deleted_at=AT + 2 * HOUR)
+    world.rollups.put_notes("s", LABELS[0], list_pages("a"), to_millis(START))
+    walked: list[datetime] = []
+    walk = world.catalog.walk
+
+    def note(*given: Any, **options: Any) -> Any:
+        for entry in walk(*given, **options):
+            walked.append(entry.period.start)
+            yield entry
+
+    world.catalog.walk = note  # type: ignore[method-assign]
+    world.time += 2 * HOUR
+    sweep(world)
+    assert walked == [START + 2 * DAY, START + DAY], "up to the entry before the horizon, which was swept already"
+    assert left(world) == [LABELS[0]]
+    world.time += 24 * HOUR
+    sweep(world)
+    assert left(world) == []

@@ -90,7 +90,7 @@ def find_lost_copies(config: Config, catalog: Catalog) -> Iterator[str]:
     copied = [
         entry
         for record in catalog.list_policies()
-        for entry in catalog.entries(record.stream, consistent=True)
+        for entry in catalog.entries(record.stream, catalog.read_horizon(record.stream), consistent=True)
         if entry.copies.active
     ]
     if copied:

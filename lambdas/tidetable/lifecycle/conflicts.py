@@ -30,7 +30,7 @@ def find_changed_natures(config: Config, catalog: Catalog) -> Iterator[str]:
         stream = config.streams.get(former.name)
         if stream is None or former.source == stream.source:
             continue
-        if any(entry.live or entry.archived is not None for entry in catalog.entries(former.name, consistent=True)):
+        if any(entry.live or entry.archived is not None for entry in catalog.walk(former.name, consistent=True)):
             kind = "rollup" if stream.source else "stream"
             yield (
                 f"{former.name}: its tables or archives hold {_describe_origin(former)}, and the configuration makes it"
@@ -49,7 +49,7 @@ def find_lost_keys(config: Config, catalog: Catalog) -> Iterator[str]:
         key = former.table.encryption
         if not key.startswith("arn:") or key in config.table_keys:
             continue
-        if any(entry.live for entry in catalog.entries(former.name, consistent=True)):
+        if any(entry.live for entry in catalog.walk(former.name, consistent=True)):
             streams.setdefault(key, []).append(former.name)
     for key, names in streams.items():
         yield (

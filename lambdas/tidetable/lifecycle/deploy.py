@@ -155,7 +155,7 @@ def _find_failure(run: LifecycleRun, deployed: Deployed, name: str, *, first: bo
 
 def _was_missing(table: Unmade, run: LifecycleRun, began: datetime) -> bool:
     """True if the stage lacked this table before the deploy. The deploy may be the remedy: a shorter retention."""
-    stands = any(entry.state is not State.CREATING for entry in run.catalog.entries(table.stream, consistent=True))
+    stands = any(entry.state is not State.CREATING for entry in run.catalog.walk(table.stream, consistent=True))
     return stands and table.since is not None and table.since < began
 
 

@@ -58,7 +58,8 @@ def _find_entries(run: LifecycleRun, now: datetime) -> Iterator[Entry]:
         raise RemovalFailed(f"{'; '.join(known.troubles)}. Delete the stack again")
     for stream in known.config.streams.values():
         if stream.removal == "delete":
-            entries = run.catalog.entries(stream.name, consistent=True)
+            # All periods before the horizon are deleted.
+            entries = run.catalog.entries(stream.name, run.catalog.read_horizon(stream.name), consistent=True)
             yield from (entry for entry in entries if entry.state is not State.DELETED)
 
 

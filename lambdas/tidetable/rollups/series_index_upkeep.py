@@ -69,17 +69,32 @@ def sweep_notes(source: str, state: RollupState, services: Services) -> None:
     noting, until = state.noting, services.clock.now() - NOTES_LEFT
     if noting is None or is_swept(noting, services.clock.now()):
         return
-    deleted = [
-        (entry.deleted_at, entry)
-        for entry in services.catalog.entries(source, consistent=True)
-        if entry.state is State.DELETED and entry.deleted_at is not None and noting.swept < entry.deleted_at <= until
-    ]
-    for at, entry in sorted(deleted, key=lambda pair: pair[0]):
+    deleted = _find_deleted(source, noting.swept, until, services)
+    for at, entry in sorted(deleted, key=lambda pair: (pair[0], pair[1].period.start)):
         if entry.layout.partition_by == "series" and not _clear_notes(source, entry, at, services):
             # Several tables may have been deleted at one instant: the next run begins with this instant again.
             until = at - MOMENT
             break
     services.rollups.put_noting(source, noting._replace(swept=until), noting)
+
+
+def _find_deleted(source: str, swept: datetime, until: datetime, services: Services) -> list[tuple[datetime, Entry]]:
+    """Find the periods that were deleted behind ``swept``, up to ``until``, with the instants of their deletion.
+
+    Tables usually expire in their order, so a walk from the horizon back ends at the first that was swept already. Once
+    a day the whole catalog is read: a period that was restored and deleted again may lie anywhere.
+    """
+    whole = swept.date() != until.date()
+    deleted: list[tuple[datetime, Entry]] = []
+    since = swept - timedelta(days=1) if whole else swept
+    horizon = None if whole else services.catalog.read_horizon(source)
+    for entry in services.catalog.walk(source, None, horizon, consistent=True):
+        if entry.state is State.DELETED and entry.deleted_at is not None:
+            if since < entry.deleted_at <= until:
+                deleted.append((entry.deleted_at, entry))
+            elif entry.deleted_at <= since and horizon is not None:
+                break
+    return deleted
 
 
 def _clear_notes(source: str, entry: Entry, deleted_at: datetime, services: Services) -> bool:
