@@ -1,5 +1,6 @@
 """Pieces of a rebuild: what they read in one pass, which marks they clear, which count; and the estimate of a bucket."""
 
+import json
 from datetime import timedelta
 from typing import Any
 
@@ -300,3 +301,24 @@ def test_the_parts_of_a_bucket_of_a_piece_stay_while_the_stream_has_a_turn(monke
     queued.work_on(ItemName("seal", "s"))
     assert (show_edges(world, "m"), world.work.list_items("part")) == (["05:00-06:00"], [])
     assert world.check(QUERIES) > 0
+
+
+def test_the_records_of_an_order_and_of_a_piece_are_stored_like_this(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A later version must read them, because a rebuild may be under way during a deploy."""
+    monkeypatch.setattr("tidetable.rollups.worker._CHAIN", 0.0)
+    world = seal_hours(20, 24)
+    order(world, MINUTES, START + 22 * HOUR, START + 24 * HOUR)
+    Queued(world).work_on(ItemName("seal", "s"))
+    found = {
+        item.name: item.memo.replace(json.dumps(MINUTES.text), '"TEXT"') for item in world.work.list_items("rebuild")
+    }
+    assert found == {
+        "s#m": (
+            '{"definition":"TEXT","start":"2026-03-02T22:00:00Z","end":"2026-03-03T00:00:00Z",'
+            '"cut":"2026-03-02T22:00:00Z","made":1772625600000}'
+        ),
+        "s#m#2026-03-02T22:00:00.000000Z#1772625600000": (
+            '{"made":1772625600000,"definition":"TEXT","start":"2026-03-02T22:00:00Z","end":"2026-03-03T00:00:00Z",'
+            '"reached":"2026-03-03T00:00:00Z","cut_at":1772625600000,"marked":true,"together":20}'
+        ),
+    }
