@@ -11,9 +11,10 @@ from typing import NamedTuple
 from bill import prices
 from bill.amounts import Line, list_lines
 from bill.copied import sum_copies
-from bill.prices import HOURS
+from bill.prices import HOURS, ON_DEMAND
 from bill.table_bill import price_rolling
 from bill.workload import PACK_BYTES, Workload
+from tidetable.config import TableClass
 from tidetable.config.derive import derive_stream
 from tidetable.config.stream import RollupPolicy
 from tidetable.rollup_model.definition import make_definition
@@ -23,6 +24,9 @@ from tidetable.statistics import KEPT
 # many different values take the most. The list of statistics has the bytes of those that a rollup need not keep.
 CELL_BYTES, FIELD_BYTES = 7, 13
 _MAX_PACK = 65_536
+# Units of a note of a series (docs/decisions/0250): a process reads what others have noted, and adds the note; two days
+# after the deletion of the table the notes are removed by pages.
+_NOTE_WRITES, _NOTE_READS = 1.02, 2
 # A bucket's edge: one item of one unit.
 _EDGE_UNITS = 1
 
@@ -130,7 +134,19 @@ def price_rollups(workload: Workload, rollups: Sequence[RollupWorkload]) -> list
             f"{cells.stored_bytes:,.0f} bytes per bucket, {cells.kept_days:g} days",
         )
         lines += sum_copies(subject, bill, cells.stream)
+    if rollups and workload.stream.layout.partition_by == "series":
+        lines.append(_price_notes(workload))
     return lines
+
+
+def _price_notes(workload: Workload) -> Line:
+    series = min(workload.groups, max(ceil(workload.events_per_day * workload.period_days), 1))
+    notes, unit = series * HOURS / 24 / workload.period_days, ON_DEMAND[TableClass.STANDARD]
+    how = (
+        f"{notes:,.0f} notes per month: {series:,} series in each period, as many as groups, with {_NOTE_WRITES:g} write units"
+        f" and {_NOTE_READS:g} read units each"
+    )
+    return Line("notes of series", notes * (_NOTE_WRITES * unit.write + _NOTE_READS * unit.read), how)
 
 
 def price_feed(workload: Workload) -> list[Line]:

@@ -11,6 +11,7 @@ from bill.workload import Workload
 from tests.lifecycle.world import configuration
 from tidetable.config.stream import RollupPolicy
 from tidetable.durations import Duration
+from tidetable.periods import Kind
 
 ON_DEMAND = 'mode = "on-demand"'
 PROVISIONED = 'mode = "provisioned"\nladder = [{ age = 0, write = 100, read = 200 }, { age = 1, mode = "on-demand" }]'
@@ -49,12 +50,35 @@ def test_each_line_says_how_it_was_calculated() -> None:
         "rollup s-h, reads": "the cells of s-m, and each bucket: read once, strongly consistent",
         # In tables of a month each, of which one may be shorter than 30 days: two of them.
         "rollup s-h, storage": "20,130 bytes per bucket, 60 days",
+        "notes of series": (
+            "30,417 notes per month: 1,000 series in each period, as many as groups, with 1.02 write units and 2 read units each"
+        ),
     }
     # $0.625 per million write units; 8.64 million events of 500 bytes and 1,440 buckets per day at $0.125 per million read units.
     assert found["rollup s-m, writes"][0] == pytest.approx(1_440 * 21 * MONTH * 0.625e-6)
     read = 8_640_000 * 500 + 1_440 * 20_130
     assert found["rollup s-m, reads"][0] == pytest.approx(read / 4096 * MONTH * 0.125e-6)
     assert found["rollup s-h, reads"][0] == pytest.approx(24 * 61 * 20_130 / 4096 * MONTH * 0.125e-6)
+
+
+@pytest.mark.parametrize(
+    ("rate", "period", "notes", "how"),
+    [
+        (100.0, "day", 1000 * MONTH, "30,417 notes per month: 1,000 series in each period"),
+        (100.0, "hour", 1000 * 730, "730,000 notes per month: 1,000 series in each period"),
+        # Fewer events than series.
+        (0.001, "day", 87 * MONTH, "2,646 notes per month: 87 series in each period"),
+    ],
+)
+def test_a_stream_by_series_notes_each_series_once_per_period(rate: float, period: str, notes: float, how: str) -> None:
+    found = workload(ROLLUP, rate)
+    stream = change(found.stream, period=Kind(period))
+    line = lines(replace(found, stream=stream))["notes of series"]
+    assert line[0] == pytest.approx(notes * (1.02 * 0.625e-6 + 2 * 0.125e-6))
+    assert line[1] == f"{how}, as many as groups, with 1.02 write units and 2 read units each"
+    assert lines(replace(found, stream=change(stream, rollup=()))) == {}
+    by_time = change(stream.key, partition_by="time", bucket=Duration(hours=1))
+    assert "notes of series" not in lines(replace(found, stream=change(stream, key=by_time)))
 
 
 def test_events_of_a_provisioned_table_are_read_by_its_units() -> None:
