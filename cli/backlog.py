@@ -5,16 +5,17 @@ bucket.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import groupby
 
 from aws.mappings import LambdaMappings
 from bill.current_tables import ObservedPeriod
 from cli.account import Account
-from tidetable.catalog import State
+from tidetable.catalog import State, find_entry_at
 from tidetable.config import Config
 from tidetable.durations import Duration
-from tidetable.ingest.saved_names import SAVED_PREFIX, count_backlog, read_stream
+from tidetable.ingest.pace import SAVED_SHARE, Pace
+from tidetable.ingest.saved_names import SAVED_PREFIX, Backlog, count_backlog, read_stream
 from tidetable.times import to_text
 from tidetable.work.standing import list_standings
 
@@ -22,7 +23,9 @@ _COUNT = "ApproximateNumberOfMessages"
 _HIDDEN = "ApproximateNumberOfMessagesNotVisible"
 
 
-def describe_overflow(account: Account, stream: str | None) -> Iterator[str]:
+def describe_overflow(
+    account: Account, stream: str | None, config: Config, periods: Sequence[ObservedPeriod], now: datetime
+) -> Iterator[str]:
     """Write a line for each queue with messages, and for each stream with saved messages, or for the one stream.
 
     It makes two requests to SQS, and lists the saved messages of the bucket.
@@ -37,12 +40,32 @@ def describe_overflow(account: Account, stream: str | None) -> Iterator[str]:
         stored = sorted(account.stored.stored(SAVED_PREFIX), key=lambda found: read_stream(found.key))
         for name, own in groupby(stored, key=lambda found: read_stream(found.key)):
             if stream in (None, name):
-                messages, events, size, oldest = count_backlog(own)
+                messages, events, size, oldest = backlog = count_backlog(own)
                 since = f", the oldest of {to_text(oldest)[:16]}Z" if oldest is not None else ""
+                end = _estimate_end(account, name, backlog, config, periods, now)
+                until = "" if end is None else f", at the drain's pace until about {to_text(end)[:16]}Z"
                 yield (
                     f"{name}: {events:,} acknowledged events ({messages:,} messages, {size / 1e6:,.1f} MB{since}) are saved"
-                    " in the bucket, and are written minute by minute; see the runbook, OverflowSaved"
+                    f" in the bucket, and are written minute by minute{until}; see the runbook, OverflowSaved"
                 )
+
+
+def _estimate_end(
+    account: Account, stream: str, backlog: Backlog, config: Config, periods: Sequence[ObservedPeriod], now: datetime
+) -> datetime | None:
+    """Estimate when saved messages will be written; None for a stream that is not configured, or without a table.
+
+    An event takes a unit per kilobyte, and one at least unless events share packs. The pace is that with which the drain
+    begins at the table in which the oldest message waits, or at the newest table.
+    """
+    entries = [period.entry for period in periods if period.entry.stream == stream]
+    policy, oldest = config.streams.get(stream), backlog.oldest
+    if policy is None or oldest is None or not entries:
+        return None
+    entry = find_entry_at(entries, oldest) or entries[-1]
+    units = max(backlog.bytes / 1_000, 0 if policy.pack else backlog.events)
+    rate = Pace.of_config(config, account.pipeline.clock, SAVED_SHARE).find_rate(entry)
+    return now + timedelta(seconds=units / rate)
 
 
 def describe_work(account: Account, now: datetime) -> Iterator[str]:

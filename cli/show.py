@@ -73,7 +73,7 @@ def status(
         for line in describe_feeds(account, configured, periods):
             say(line)
     with _warn_of_refusal("the state of the overflow is not known", _OVERFLOW_RIGHTS):
-        for line in describe_overflow(account, stream):
+        for line in describe_overflow(account, stream, configured, periods, now):
             say(line, "yellow")
     with _warn_of_refusal("the dead letters of workers are not known", "allow sqs:GetQueueAttributes"):
         for line in describe_work(account, now):

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,13 +14,31 @@ from cli.common import find_account
 from cli.options import Target
 from tests.fakes.stage import Stage
 from tests.worlds.commands import NOW, functions, run, stage
+from tests.worlds.entries import change_entry
+from tidetable.catalog import Entry, SeenTable, State
+from tidetable.config import TableClass, parse
 from tidetable.ingest.saved_names import SavedMessage
 from tidetable.layout import Key
+from tidetable.periods import Kind, find_containing
 from tidetable.ports import Blob
+from tidetable.times import to_text
 from tidetable.work.claim import Pause, WorkItem
 
 __all__ = ["functions", "stage"]
 DENIED = ClientError({"Error": {"Code": "AccessDenied", "Message": "not authorized"}}, "ListObjectsV2")
+STREAMS = """
+[streams.plain]
+period = "day"
+late = "1d"
+retention = 9
+key = { partition_by = "series" }
+[streams.packed]
+period = "day"
+late = "1d"
+retention = 9
+key = { partition_by = "series" }
+pack = { span = "1m" }
+"""
 
 
 class Queues:
@@ -53,7 +72,7 @@ def replace_account(
 
 
 def test_without_waiting_events_there_is_nothing_to_say(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert list(describe_overflow(replace_account(stage, monkeypatch), None)) == []
+    assert list(describe_overflow(replace_account(stage, monkeypatch), None, stage.config, [], NOW)) == []
 
 
 def test_each_stream_has_its_events_its_bytes_and_its_oldest(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,14 +82,34 @@ def test_each_stream_has_its_events_its_bytes_and_its_oldest(stage: Stage, monke
     account = replace_account(stage, monkeypatch, waiting=(3, 2), dead=(1, 0))
     end = "are saved in the bucket, and are written minute by minute; see the runbook, OverflowSaved"
     s = f"s: 540 acknowledged events (2 messages, 0.2 MB, the oldest of 2026-03-03T12:20Z) {end}"
-    assert list(describe_overflow(account, None)) == [
+    assert list(describe_overflow(account, None, stage.config, [], NOW)) == [
         "about 5 messages wait in the overflow queue: the log of the drain has the reasons",
         "about 1 messages are dead letters: tidetable replay --dry-run has the reasons",
         f"?: 0 acknowledged events (1 messages, 0.0 MB) {end}",
         s,
         f"t: 7 acknowledged events (1 messages, 0.0 MB, the oldest of 2026-03-04T12:20Z) {end}",
     ]
-    assert list(describe_overflow(account, "s"))[2:] == [s]
+    assert list(describe_overflow(account, "s", stage.config, [], NOW))[2:] == [s]
+
+
+def test_each_stream_has_its_expected_end(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The drain begins with an eighth of a table's units: 10 per second of provisioned ones, 500 on demand."""
+    config, hour = parse(STREAMS), timedelta(hours=1)
+    periods: list[Any] = []
+    for stream, units in (("plain", 80), ("packed", None), ("unknown", 80)):
+        layout = config.streams["packed" if stream == "packed" else "plain"].layout
+        for days in (1, 0):
+            period = find_containing(NOW - timedelta(days=days), Kind.DAY)
+            entry = Entry(stream, period, f"{stream}-{days}", layout, State.OPEN, NOW)
+            seen = SeenTable(units if days else 8_000, 1, TableClass.STANDARD)
+            periods.append(SimpleNamespace(entry=change_entry(entry, seen=seen)))
+        save(stage, stream, 72_000, 1, 1_000_000)
+    expected = {"plain": NOW + 2 * hour, "packed": NOW + timedelta(seconds=2), "unknown": None}
+    account = replace_account(stage, monkeypatch)
+    lines = {line.partition(":")[0]: line for line in describe_overflow(account, None, config, periods, NOW)}
+    for stream, end in expected.items():
+        until = "" if end is None else f", at the drain's pace until about {to_text(end)[:16]}Z"
+        assert lines[stream].endswith(f"are written minute by minute{until}; see the runbook, OverflowSaved"), stream
 
 
 def test_status_prints_the_lines_or_why_it_cannot(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:

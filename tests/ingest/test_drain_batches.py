@@ -10,13 +10,17 @@ from msgspec.structs import replace
 
 from tests.ingest.streams import CONFIG, NOW
 from tests.worlds.intake import LABEL, World
-from tidetable.catalog import Entry, State
+from tidetable.catalog import Entry, SeenTable, State
+from tidetable.config import TableClass
+from tidetable.config.capacity import Capacity, Units
 from tidetable.errors import NotDrained, PutRefused, Undrainable
 from tidetable.events import Event
 from tidetable.ingest.drain import Drained, drain_messages
 from tidetable.ingest.overflow import encode_message
+from tidetable.ingest.pace import Pace
 from tidetable.ports import Guard, Guarded, Put, Transacted, Written
 
+WARM = Capacity(warm=Units(write=20_000, read=12_000))
 TODAY = f"tidetable-t.quakes.{LABEL}"
 
 
@@ -132,9 +136,6 @@ def test_a_stream_whose_table_takes_nothing_is_tried_for_a_second_and_then_left_
 
 def test_the_time_is_divided_among_the_streams_and_repeated_messages_are_last() -> None:
     """The units of a small table would take all of the time."""
-    from tidetable.catalog import SeenTable
-    from tidetable.config import TableClass
-
     stage = two_streams()
     (entry,) = [entry for entry in stage.catalog.entries("quakes") if entry.period.label == LABEL]
     stage.catalog.note(entry, SeenTable(20, 20, TableClass.STANDARD))
@@ -241,3 +242,36 @@ def test_the_last_try_of_a_message_buries_it_alone() -> None:
     buried, _ = drain_messages(bodies, stage.drainer(), lambda: 60.0)
     assert isinstance(buried, NotDrained)
     assert not isinstance(buried, Undrainable)
+
+
+def test_the_units_of_a_round_are_those_of_the_time_since_it_began() -> None:
+    """Otherwise a slow answer of DynamoDB would make the drain slower than its share."""
+    stage = World()
+    entry = stage.catalog.entries("quakes")[0]
+    pace = Pace(stage.clock, 0.05)
+    assert pace.wait(entry, lambda: 60.0)
+    stage.clock.sleep(0.5)
+    # On demand: 200 units per second.
+    pace.record_units(entry, 200)
+    begun = stage.clock.now()
+    assert pace.wait(entry, lambda: 60.0)
+    assert stage.clock.now() - begun == timedelta(seconds=0.5)
+
+
+def test_the_pace_grows_on_demand_and_halves_when_it_is_throttled() -> None:
+    stage = World(replace(CONFIG, streams={"quakes": replace(CONFIG.streams["quakes"], capacity=WARM)}))
+    entry = stage.catalog.entries("quakes")[0]
+    pace = Pace.of_config(stage.config, stage.clock)
+    amounts = [pace.find_amount(entry)]
+    for throttled in (False, True, True, True, True, True, True):
+        pace.record_units(entry, 1, throttled=throttled)
+        amounts.append(pace.find_amount(entry))
+    # A twentieth of 20,000 units per second, in a tenth of a second.
+    assert amounts == [100, 105, 52, 26, 13, 10, 10, 10]
+    for _ in range(200):
+        pace.record_units(entry, 1)
+    assert pace.find_amount(entry) == 400, "four times as many"
+    stage.catalog.note(entry, SeenTable(20_000, 80, TableClass.STANDARD))
+    provisioned = stage.catalog.entries("quakes")[0]
+    pace.record_units(provisioned, 1)
+    assert pace.find_amount(provisioned) == 100, "the others are for the live traffic"

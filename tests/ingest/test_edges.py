@@ -196,8 +196,9 @@ def test_what_is_credited_to_a_table_does_not_pile_up_while_nothing_is_drained()
     pace = Pace(stage.clock, 0.05)
     for _ in range(2):
         begun = stage.clock.now()
+        assert pace.wait(entry, lambda: 60.0)
         pace.record_units(entry, 20)
-        pace.wait(entry, lambda: 60.0)
+        assert pace.wait(entry, lambda: 60.0)
         assert stage.clock.now() - begun == timedelta(seconds=2)
         stage.clock.sleep(3600)
 

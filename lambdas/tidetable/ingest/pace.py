@@ -37,6 +37,8 @@ class Pace:
     share: float
     warm: Mapping[str, int] = field(default_factory=dict)
     _free: dict[str, datetime] = field(default_factory=dict)
+    # When the rounds under way began: their units are those of the time since then.
+    _begun: dict[str, datetime] = field(default_factory=dict)
     _factors: dict[str, float] = field(default_factory=dict)
 
     @classmethod
@@ -55,21 +57,23 @@ class Pace:
         pause = max((self._free.get(entry.table, now) - now).total_seconds(), 0.0)
         if pause > 0:
             self.clock.sleep(min(pause, max(left, 0.0)))
+        self._begun[entry.table] = self.clock.now()
         return pause <= left
 
     def find_amount(self, entry: Entry) -> int:
         """Find the number of puts of the next round."""
-        return min(max(int(self._find_rate(entry) * _ROUND_SECONDS), _ROUND_LEAST), _ROUND_MOST)
+        return min(max(int(self.find_rate(entry) * _ROUND_SECONDS), _ROUND_LEAST), _ROUND_MOST)
 
     def record_units(self, entry: Entry, units: float, *, throttled: bool = False) -> None:
         """Record the write units that a round consumed from a table, and if the table throttled any of its puts."""
-        start = max(self._free.get(entry.table, self.clock.now()), self.clock.now())
-        self._free[entry.table] = start + timedelta(seconds=units / self._find_rate(entry))
+        begun = self._begun.pop(entry.table, self.clock.now())
+        start = max(self._free.get(entry.table, begun), begun)
+        self._free[entry.table] = start + timedelta(seconds=units / self.find_rate(entry))
         factor = self._factors.get(entry.table, 1.0)
         most = _MOST if find_write_units(entry) is None else 1.0
         self._factors[entry.table] = max(factor / 2, _FEWEST) if throttled else min(factor * _GROWTH, most)
 
-    def _find_rate(self, entry: Entry) -> float:
+    def find_rate(self, entry: Entry) -> float:
         """Find the write units per second that this process may use of a table."""
         known = find_write_units(entry) or max(ON_DEMAND_UNITS, self.warm.get(entry.stream, 0))
         return max(known * self.share * self._factors.get(entry.table, 1.0), _LEAST)
