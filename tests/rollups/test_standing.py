@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+import pytest
+
 from tests.fakes.work import FakeWork
 from tests.fakes.work_queue import FakeWorkQueue
 from tidetable.work.claim import Pause, WorkItem
@@ -78,6 +80,25 @@ def test_what_is_finished_or_has_nothing_to_do_is_not_listed() -> None:
         assert claim
         work.release(claim, "memo", done=KINDS[kind].added)
     assert list_standings(work, NOON) == []
+
+
+@pytest.mark.parametrize("kind", [kind for kind, rules in KINDS.items() if rules.added])
+def test_items_of_every_kind_that_has_records_before_it_is_due_are_shown_until_they_are_done(kind: str) -> None:
+    work = FakeWork()
+    for number in range(3):
+        work.add(kind, f"s#m#{number}", "")
+    done = work.claim(kind, "s#m#1", "a", NOON, NOON + MINUTE, added=True)
+    assert done is not None
+    work.release(done, "", done=True)
+    work.claim(kind, "s#m#2", "b", NOON, NOON + MINUTE, added=True)
+    (one,) = list_standings(work, NOON)
+    assert (one.kind, one.stream, one.due, one.running, one.command) == (
+        kind,
+        "s",
+        2,
+        1,
+        "bin/tidetable rollup s --pause",
+    )
 
 
 def test_an_item_that_a_worker_has_is_due() -> None:
