@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from tidetable.catalog import Backfill, Entry, find_entry
-from tidetable.periods import Period
+from tidetable.periods import LONGEST, Kind, Period
 from tidetable.ports import Catalog, CatalogReader
 
 
@@ -20,7 +20,11 @@ def list_open_backfills(catalog: CatalogReader, stream: str, now: datetime) -> l
 
 
 def lower_horizon(catalog: Catalog, stream: str, start: datetime) -> None:
-    """Move the stream's horizon back to ``start``, so that the lifecycle reads the periods from there on."""
-    horizon = catalog.read_horizon(stream)
-    if horizon is not None and horizon > start:
-        catalog.set_horizon(stream, start)
+    """Move the stream's horizon back, so that the lifecycle reads the periods of ``start`` and later.
+
+    The lifecycle reads the periods that begin after the horizon, so the horizon lies a month before: the longest period
+    that holds ``start`` begins after it.
+    """
+    horizon, lowered = catalog.read_horizon(stream), start - LONGEST[Kind.MONTH]
+    if horizon is not None and horizon > lowered:
+        catalog.set_horizon(stream, lowered)

@@ -132,6 +132,16 @@ class FakeCatalog:
     def read_horizon(self, stream: str) -> datetime | None:
         return self.horizons.get(stream)
 
+    def list_horizons(self) -> dict[str, datetime]:
+        return dict(self.horizons)
+
+    def list_backfills(self) -> Sequence[Backfill]:
+        streams = sorted({stream for stream, _, _ in self.requests})
+        return [backfill for stream in streams for backfill in self.backfills(stream)]
+
+    def entries_from(self, stream: str, start: datetime) -> Sequence[Entry]:
+        return [entry for entry in self.entries(stream, start, consistent=True) if entry.period.start >= start]
+
     def set_horizon(self, stream: str, at: datetime) -> None:
         self.horizons[stream] = at
 

@@ -139,13 +139,16 @@ def test_a_list_of_copies_that_is_none_names_no_region(value: Any, regions: tupl
 
 def test_each_read_names_its_partition_and_whether_it_may_be_stale() -> None:
     """A backfill and the cursors' secret hold from the next request on; entries only where the caller says so."""
-    script = Script(lambda number, _: {"Items": [{"secret": {"S": "00ff"}}] if number == 7 else []})
+    script = Script(lambda number, _: {"Items": [{"secret": {"S": "00ff"}}] if number == 10 else []})
     catalog = LeanCatalog(script.client, "catalog")
     catalog.entries("quakes")
     catalog.entries("quakes", consistent=True)
     list(catalog.walk("quakes", None, NOON))
     list(catalog.walk("quakes", NOON, ascending=True, consistent=True))
     catalog.backfills("quakes")
+    catalog.list_backfills()
+    catalog.list_horizons()
+    catalog.entries_from("quakes", NOON)
     assert catalog.secret() == b"\x00\xff"
     read = [(body["ExpressionAttributeValues"][":pk"], body["ConsistentRead"]) for _, body in script.sent]
     assert read == [
@@ -154,7 +157,10 @@ def test_each_read_names_its_partition_and_whether_it_may_be_stale() -> None:
         ({"S": "stream#quakes"}, False),
         ({"S": "stream#quakes"}, True),
         ({"S": "stream#quakes"}, True),
-        ({"S": "backfill#quakes"}, True),
+        ({"S": "backfills"}, True),
+        ({"S": "backfills"}, True),
+        ({"S": "horizons"}, True),
+        ({"S": "stream#quakes"}, True),
         ({"S": "secret#cursors"}, True),
     ]
     assert {operation for operation, _ in script.sent} == {"Query"}
@@ -173,6 +179,8 @@ def test_each_read_names_its_range() -> None:
     list(catalog.walk("quakes", NOON, ascending=True))
     list(catalog.walk("quakes"))
     catalog.backfills("quakes")
+    catalog.list_backfills()
+    catalog.entries_from("quakes", NOON)
     values = [body["ExpressionAttributeValues"] for _, body in script.sent]
     assert [(found[":low"]["S"], found[":high"]["S"]) for found in values] == [
         ("1969-12-25T00:00:00.000000Z", "9999~"),
@@ -182,7 +190,9 @@ def test_each_read_names_its_range() -> None:
         ("1969-12-25T00:00:00.000000Z", "2026-03-05T12:00:00.000000Z"),
         ("2026-03-05T12:00:00.000000Z", "9999~"),
         ("1969-12-25T00:00:00.000000Z", "9999~"),
+        ("quakes#", "quakes#~"),
         ("0", "~"),
+        ("2026-03-05T12:00:00.000000Z", "9999~"),
     ]
 
 

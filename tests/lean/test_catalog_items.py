@@ -122,9 +122,9 @@ def test_every_key_of_the_catalog_is_written_out() -> None:
     midnight = "2026-03-05T00:00:00.000000Z"
     assert make_period_key("quakes", PLAIN.period) == {"pk": "stream#quakes", "sk": f"{midnight}#2026-03-05"}
     assert make_lease_item("lifecycle") == {"pk": "lease#lifecycle", "sk": "lease"}
-    assert make_horizon_item("quakes") == {"pk": "horizon#quakes", "sk": "horizon"}
+    assert make_horizon_item("quakes") == {"pk": "horizons", "sk": "quakes"}
     backfill = Backfill("quakes", NOON, NOON + DAY, Opening(NOON + DAY, 5, 6))
-    key = {"pk": "backfill#quakes", "sk": f"{start}#2026-03-06T12:00:00.000000Z"}
+    key = {"pk": "backfills", "sk": f"quakes#{start}#2026-03-06T12:00:00.000000Z"}
     assert make_backfill_key(backfill) == key
     assert read_backfill(stored(key | {"opened": make_opened_item(backfill.opened)})) == backfill
     for recorded in (RecordedPolicy("quakes", "{}"), RecordedPolicy("quakes", "{}", NOON)):

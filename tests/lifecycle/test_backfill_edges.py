@@ -160,7 +160,7 @@ def test_the_horizons_of_a_stream_and_its_rollups_are_lowered_for_a_backfill_and
     """The lifecycle looks at no period before a horizon once the backfill is over: its tables would stay for ever."""
     world = make_world(ROLLED)
     for name in ("s", "s-hours"):
-        world.catalog.set_horizon(name, MIDNIGHT - 5 * DAY)
-    for days, horizon in ((3, MIDNIGHT - 5 * DAY), (10, MIDNIGHT - 10 * DAY)):
+        world.catalog.set_horizon(name, MIDNIGHT - 40 * DAY)
+    for days, horizon in ((3, MIDNIGHT - 40 * DAY), (10, MIDNIGHT - 41 * DAY)):
         ask(world, MIDNIGHT - days * DAY, MIDNIGHT - (days - 1) * DAY)
         assert [world.catalog.read_horizon(name) for name in ("s", "s-hours")] == [horizon] * 2

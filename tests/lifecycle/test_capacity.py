@@ -53,7 +53,7 @@ def test_an_index_has_units_of_its_own_and_then_the_tables() -> None:
     assert table.index_units == {"status": (7, 2)}
     assert world.after(minutes=5).done == [], "different units of an index are no drift"
     world.tables.set_capacity(TODAY, 10, 10, itself=False, indexes={"status": (70, 2)})
-    for _ in range(3):
+    for _ in range(12):
         world.after(minutes=5)
     table = world.tables.describe(TODAY)
     assert table is not None
@@ -78,7 +78,7 @@ def test_an_open_table_is_scaled_and_the_ladder_leaves_its_units_alone() -> None
     assert world.levels()["2026-03-15"][:2] == (80, 10)
     assert world.scaling.calls == calls, "registered once"
     world.tables.set_capacity(TODAY, 80, 33)
-    for _ in range(3):
+    for _ in range(12):
         world.after(minutes=5)
     assert world.levels()["2026-03-15"][:2] == (80, 10), "reads are not scaled, so they are the ladder's"
 
@@ -162,7 +162,8 @@ def test_units_beyond_the_scaling_range_are_put_back_to_the_ladders() -> None:
     for units, expected in ((100, 100), (101, 10), (5, 5), (4, 10)):
         world.tables.set_capacity(TODAY, units, 10)
         world.clock.sleep(10)
-        world.after(minutes=5)
+        for _ in range(12):
+            world.after(minutes=5)
         assert world.levels()["2026-03-15"][:2] == (expected, 10)
 
 

@@ -246,15 +246,15 @@ def test_before_a_backfill_is_recorded_the_horizon_reaches_back_to_it() -> None:
 
     world.catalog.put_backfill = noting  # type: ignore[method-assign]
     asked(world, MIDNIGHT - 3 * DAY, MIDNIGHT)
-    assert seen == [MIDNIGHT - 3 * DAY]
+    assert seen == [MIDNIGHT - (3 + 31) * DAY], "the month that holds its start begins at most 31 days before"
 
 
 def test_a_backfill_within_what_is_read_leaves_the_horizon() -> None:
     """All before the horizon is deleted. Were it later, tables before the backfill would be out of sight."""
     world = World()
-    world.catalog.set_horizon("s", MIDNIGHT - 10 * DAY)
+    world.catalog.set_horizon("s", MIDNIGHT - 34 * DAY)
     asked(world, MIDNIGHT - 3 * DAY, MIDNIGHT)
-    assert world.catalog.read_horizon("s") == MIDNIGHT - 10 * DAY
+    assert world.catalog.read_horizon("s") == MIDNIGHT - 34 * DAY
 
 
 def test_the_rollups_of_a_stream_are_opened_before_the_stream() -> None:

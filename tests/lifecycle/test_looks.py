@@ -7,9 +7,11 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from tests.fakes.stage import Stage
 from tests.lifecycle.world import LADDER, NOON, World, configuration
 from tests.worlds.entries import change_entry
 from tidetable.catalog import ArchiveFacts, Backfill, Entry, Opening, RecordedPolicy, State
+from tidetable.catalog_steps import lower_horizon
 from tidetable.config import Config, parse
 from tidetable.config.record import render_policy
 from tidetable.lifecycle.conflicts import find_conflicts
@@ -218,3 +220,56 @@ def test_a_name_is_taken_while_its_tables_or_archives_hold_something_else(
     world.catalog.stale = {}
     problems = list(find_conflicts(parse(text), world.catalog))
     assert [problem.startswith("s-hours: its tables or archives hold events") for problem in problems] == [True] * found
+
+
+def test_a_month_that_holds_the_start_of_a_backfill_is_read_after_the_backfill_too() -> None:
+    """A run reads the periods that begin after the horizon: the month of a backfill from its middle on must be one."""
+    world = World(period="month")
+    world.run()
+    held = world.catalog.entries("s")[0]
+    former = replace(held, period=held.period.shift(-1), table="tidetable-t.s.2026-02")
+    world.catalog.add(former)
+    world.catalog.set_horizon("s", held.period.start)
+    assert former not in look(world).streams["s"].entries
+    lower_horizon(world.catalog, "s", former.period.end - timedelta(hours=1))
+    assert former in look(world).streams["s"].entries
+
+
+def test_periods_within_the_window_are_read_also_before_the_horizon() -> None:
+    """``late`` was raised after tables had been deleted."""
+    world = World(late="3d")
+    world.run()
+    world.catalog.set_horizon("s", NOON.replace(hour=0))
+    days = [entry.period.label for entry in look(world).streams["s"].entries]
+    assert days[:3] == ["2026-03-12", "2026-03-13", "2026-03-14"]
+
+
+@pytest.mark.parametrize("method", ["list_backfills", "list_horizons"])
+def test_without_the_backfills_or_the_horizons_a_run_plans_nothing(method: str) -> None:
+    """Without its backfill an open period would be closed."""
+    world = World()
+
+    def fail() -> None:
+        raise ConnectionError("no answer")
+
+    setattr(world.catalog, method, fail)
+    seen = look(world)
+    assert seen.streams == {}
+    assert seen.troubles == ["the backfills and horizons could not be read: ConnectionError: no answer"]
+
+
+def test_an_idle_stream_costs_a_query_and_a_twelfth_of_its_tables_per_run() -> None:
+    policy = 'period = "day"\nlate = "1d"\nretention = 5\npremake = 1\nkey = {{ partition_by = "series" }}\n'
+    stage = Stage(NOON, "".join(f"[streams.n{number}]\n{policy}".format() for number in range(20)))
+    for _ in range(3):
+        stage.run_lifecycle()
+        stage.clock.sleep(300)
+    counted = []
+    for _ in range(12):
+        before = stage.client.calls
+        assert stage.run_lifecycle().done == []
+        counted.append(stage.client.calls - before)
+        stage.clock.sleep(300)
+    # Of 20 streams with three tables: 20 Queries, 60 descriptions in 12 runs, and a few calls per run.
+    assert sum(counted) == 12 * 20 + 60 + 12 * 6
+    assert max(counted) <= 2 * 20

@@ -230,14 +230,16 @@ def test_a_backfill_takes_the_horizon_back_to_its_start_and_no_run_moves_it_beyo
     world = World()
     world.run()
     world.catalog.set_horizon("s", START)
+    # The longest period that holds its start begins 31 days before.
+    reached = datetime(2026, 2, 7, tzinfo=UTC)
     early = Backfill("s", datetime(2026, 3, 10, tzinfo=UTC), datetime(2026, 3, 11, tzinfo=UTC), backfill(CLOSES).opened)
     open_backfill(early, world.begin_run("b", lambda: 1000.0))
-    assert world.catalog.read_horizon("s") == early.start
+    assert world.catalog.read_horizon("s") == reached
     # All known periods are deleted, and the backfill's own periods are not recorded yet.
-    world.catalog.set_horizon("s", datetime(2026, 3, 1, tzinfo=UTC))
+    world.catalog.set_horizon("s", datetime(2026, 2, 1, tzinfo=UTC))
     gone = Observed([recorded(world.config, State.DELETED)], {}, backfills=[early])
     remember_horizons(world.catalog, Observation(RunStreams(world.config), {"s": gone}))
-    assert world.catalog.read_horizon("s") == early.start
+    assert world.catalog.read_horizon("s") == reached
 
 
 def test_a_table_that_could_not_be_described_counts_towards_the_quota() -> None:

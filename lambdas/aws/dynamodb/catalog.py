@@ -8,7 +8,7 @@ that the lifecycle need not read their entries.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any, Unpack
@@ -169,9 +169,21 @@ class LeanCatalog(CatalogTable):
                     return
                 yield entry
 
+    def entries_from(self, stream: str, start: datetime) -> Sequence[Entry]:
+        """Send one consistent Query."""
+        _, low, high = catalog_items.bound_entries(start, None)
+        items = self._query(catalog_items.make_stream_key(stream), low, high, consistent=True)
+        return [catalog_items.read_entry(item) for item in items]
+
     def backfills(self, stream: str) -> Sequence[Backfill]:
         """Send a consistent Query: a new backfill must hold from the next event on."""
-        return list(map(catalog_items.read_backfill, self._read_partition(f"backfill#{stream}")))
+        low = f"{stream}#"
+        items = self._query(catalog_items.BACKFILLS, low, f"{low}~", consistent=True)
+        return list(map(catalog_items.read_backfill, items))
+
+    def list_backfills(self) -> Sequence[Backfill]:
+        """Send a consistent Query for the backfills of all streams."""
+        return list(map(catalog_items.read_backfill, self._read_partition(catalog_items.BACKFILLS)))
 
     def secret(self) -> bytes:
         """Send a Query, because the functions that read events have no right to GetItem in the catalog."""
@@ -262,6 +274,10 @@ class LeanCatalog(CatalogTable):
         """Send a consistent GetItem: a stale horizon would hide a restored period, and would then be written again."""
         item = self._get(catalog_items.make_horizon_item(stream))
         return from_text(item["at"]) if item is not None else None
+
+    def list_horizons(self) -> Mapping[str, datetime]:
+        """Send a consistent Query for the horizons of all streams."""
+        return {item["sk"]: from_text(item["at"]) for item in self._read_partition(catalog_items.HORIZONS)}
 
     def set_horizon(self, stream: str, at: datetime) -> None:
         self._put(catalog_items.make_horizon_item(stream) | {"at": to_text(at)})

@@ -71,8 +71,12 @@ def read_secret(items: Iterable[Item]) -> bytes:
     raise StoreUnavailable(Outage.NO_SECRET, "the lifecycle has not made the secret that seals cursors, yet")
 
 
+# The horizons of all streams are one partition, and so are all backfills: a run of the lifecycle reads each by one Query.
+HORIZONS, BACKFILLS = "horizons", "backfills"
+
+
 def make_horizon_item(stream: str) -> Item:
-    return {"pk": f"horizon#{stream}", "sk": "horizon"}
+    return {"pk": HORIZONS, "sk": stream}
 
 
 def make_attributes(entry: Entry) -> Item:
@@ -187,12 +191,11 @@ def _make_index_value(index: Index) -> list[Any]:
 
 
 def make_backfill_key(backfill: Backfill) -> Item:
-    return {"pk": f"backfill#{backfill.stream}", "sk": f"{to_text(backfill.start)}#{to_text(backfill.end)}"}
+    return {"pk": BACKFILLS, "sk": f"{backfill.stream}#{to_text(backfill.start)}#{to_text(backfill.end)}"}
 
 
 def read_backfill(item: Item) -> Backfill:
-    start, end = item["sk"].split("#")
-    stream = item["pk"].removeprefix("backfill#")
+    stream, start, end = item["sk"].split("#")
     return Backfill(stream, from_text(start), from_text(end), _read_opened(item["opened"]))
 
 

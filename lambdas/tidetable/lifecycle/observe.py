@@ -4,7 +4,7 @@ stop the observation of the others.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -12,13 +12,14 @@ from functools import partial
 from hashlib import sha256
 from itertools import takewhile
 
-from tidetable.catalog import OPENING, Backfill, Entry, State
+from tidetable.catalog import Backfill, Entry, State
 from tidetable.config import Config, Stream
 from tidetable.copies.table_copies import mark_copies, needs_look
 from tidetable.errors import NotReady, describe_error, note_trouble
 from tidetable.ladder import choose_level
 from tidetable.leases import RUN_SECONDS
 from tidetable.lifecycle.marked import find_marked_tables
+from tidetable.periods import LONGEST, Kind
 from tidetable.ports import Catalog, Table, Tables
 from tidetable.run_streams import RunStreams, find_run_streams
 from tidetable.times import EPOCH
@@ -82,14 +83,18 @@ def observe(run: LifecycleRun, now: datetime, planned: Sequence[Backfill] = (), 
     observation = Observation(known, troubles=known.troubles)
     entries: dict[str, Sequence[Entry]] = {}
     backfills: dict[str, list[Backfill]] = {}
+    requests: Sequence[Backfill] = ()
+    horizons: Mapping[str, datetime] | None = None
+    with note_trouble("the backfills and horizons could not be read", observation.troubles):
+        requests, horizons = [*catalog.list_backfills(), *planned], catalog.list_horizons()
     for name, stream in config.streams.items():
-        if only not in (None, name):
+        # Without backfills the plan would close the tables that they have opened.
+        if only not in (None, name) or horizons is None:
             continue
         # An error must not end the run: the next tables of the other streams must be made.
         with note_trouble(f"the catalog could not be read for {name}", observation.troubles):
-            backfills[name] = [] if name in known.removed else _find_backfills(name, catalog, now, planned)
-            oldest = _find_oldest(stream, catalog, now, backfills[name])
-            entries[name] = catalog.entries(name, oldest, consistent=True)
+            backfills[name] = [] if name in known.removed else _find_backfills(name, requests, now)
+            entries[name] = _read_entries(stream, catalog, horizons.get(name), now, backfills[name])
     with run.pools(CONCURRENCY) as pool:
         for name, stream_entries in entries.items():
             existing = [entry for entry in stream_entries if entry.state is not State.DELETED]
@@ -108,10 +113,10 @@ def observe(run: LifecycleRun, now: datetime, planned: Sequence[Backfill] = (), 
     return observation
 
 
-def _find_backfills(stream: str, catalog: Catalog, now: datetime, planned: Sequence[Backfill]) -> list[Backfill]:
-    requests = {(backfill.start, backfill.end): backfill for backfill in catalog.backfills(stream)}
-    requests |= {(backfill.start, backfill.end): backfill for backfill in planned if backfill.stream == stream}
-    return [backfill for _, backfill in sorted(requests.items()) if backfill.is_open(now)]
+def _find_backfills(stream: str, requests: Iterable[Backfill], now: datetime) -> list[Backfill]:
+    """Find the open backfills of a stream, oldest first. Of two with the same start and end, the last holds."""
+    own = {(backfill.start, backfill.end): backfill for backfill in requests if backfill.stream == stream}
+    return [backfill for _, backfill in sorted(own.items()) if backfill.is_open(now)]
 
 
 def remember_tables(catalog: Catalog, observation: Observation) -> None:
@@ -142,31 +147,34 @@ def remember_horizons(catalog: Catalog, observation: Observation) -> None:
         deleted = list(takewhile(lambda entry: entry.state is State.DELETED, observed.entries))
         if not deleted:
             continue
-        # The periods that a backfill opens may not be among the entries yet.
-        horizon = min([deleted[-1].period.end, *(backfill.start for backfill in observed.backfills)])
+        # The periods that a backfill opens may not be among the entries yet: see ``lower_horizon``.
+        starts = (backfill.start - LONGEST[Kind.MONTH] for backfill in observed.backfills)
+        horizon = min([deleted[-1].period.end, *starts])
         with note_trouble(f"the horizon of {name} could not be noted", observation.troubles):
             if horizon > (catalog.read_horizon(name) or EPOCH):
                 catalog.set_horizon(name, horizon)
 
 
-def _find_oldest(stream: Stream, catalog: Catalog, now: datetime, backfills: Sequence[Backfill]) -> datetime | None:
-    """Find the instant from which entries are read; None if all entries are read.
+def _read_entries(
+    stream: Stream, catalog: Catalog, horizon: datetime | None, now: datetime, backfills: Sequence[Backfill]
+) -> Sequence[Entry]:
+    """Read the entries of a stream from its horizon on, or all entries if its horizon is unknown.
 
     Entries of deleted tables stay in the catalog for ever, and are read only as far back as the window and the
-    backfills reach.
+    backfills reach. No period that is not deleted begins before the horizon, so that one Query suffices.
     """
-    horizon = catalog.read_horizon(stream.name)
-    if horizon is None:
-        return None
-    return min([horizon, Window.of(stream, now).oldest, *(backfill.start for backfill in backfills)])
+    oldest = min([Window.of(stream, now).oldest, *(backfill.start for backfill in backfills)])
+    if horizon is None or oldest < horizon:
+        return catalog.entries(stream.name, oldest if horizon is not None else None, consistent=True)
+    return catalog.entries_from(stream.name, horizon)
 
 
 def _needs_look(entry: Entry, config: Config, now: datetime) -> bool:
-    """True if the run describes a table: the table is open, should change, was changed, or has its turn.
+    """True if the run describes a table: the table is being made, should change, was changed, or has its turn.
 
     A table has its turn once in ``LOOK_EVERY`` runs, so a change or a deletion by hand is found within an hour.
     """
-    if entry.capacity.seen is None or entry.capacity.seen.changing or entry.state in OPENING:
+    if entry.capacity.seen is None or entry.capacity.seen.changing or entry.state is State.CREATING:
         return True
     stream = config.streams[entry.stream]
     if needs_look(entry, stream, now):

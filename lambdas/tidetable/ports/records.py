@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from datetime import datetime, timedelta
 from typing import Protocol, Unpack
@@ -106,6 +106,15 @@ class Catalog(CatalogReader, Protocol):
 
     def read_horizon(self, stream: str) -> datetime | None:
         """Read the horizon: every recorded period before it is deleted. None if it is unknown. It may lag behind."""
+
+    def list_horizons(self) -> Mapping[str, datetime]:
+        """Read the horizons of all streams that have one, by stream."""
+
+    def list_backfills(self) -> Sequence[Backfill]:
+        """Read the requests of all streams, in the order of streams and times. Some backfills may be over."""
+
+    def entries_from(self, stream: str, start: datetime) -> Sequence[Entry]:
+        """Read the entries whose periods begin at ``start`` or later, oldest first; strongly consistent."""
 
     def set_horizon(self, stream: str, at: datetime) -> None:
         """Record that every period that ended at or before this instant is deleted."""
