@@ -39,6 +39,8 @@ def main() -> None:
         many_streams_catalog_queries_per_request=ours["queries"],
         many_keys_reads_per_request=ours["misses"],
         many_keys_peak_reads_of_a_partition=ours["peak"],
+        many_streams_calls_per_idle_stream_and_run=ours["idle_calls"],
+        many_streams_runs_for_300_tables=ours["runs"],
     )
 
 

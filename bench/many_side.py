@@ -120,9 +120,29 @@ def find_peak(keys: int, processes: int, rate: int, seconds: int) -> int:
     return peak
 
 
+def run_stage(streams: int) -> dict[str, float]:
+    """Deploy a stage on the strict service: runs until all tables stand, and calls per stream of an idle run."""
+    from tests.fakes.stage import Stage
+
+    policy = 'period = "day"\nlate = "1d"\nretention = 5\npremake = 1\nkey = {{ partition_by = "series" }}\n'
+    text = "".join(f"[streams.n{number}]\n{policy}".format() for number in range(streams))
+    stage, runs, is_busy = Stage(START, text), 0, True
+    while is_busy:
+        report = stage.run_lifecycle()
+        runs, is_busy = runs + 1, bool(report.count("done") or report.count("deferred"))
+        stage.clock.sleep(300)
+    before = stage.client.calls
+    for _ in range(12):
+        stage.run_lifecycle()
+        stage.clock.sleep(300)
+    # The last run found nothing to do.
+    return {"idle_calls": (stage.client.calls - before) / 12 / streams, "runs": runs - 1}
+
+
 def main() -> None:
     """Count for 500 streams and for 10,000 keys, with 100 processes."""
     counts = {
+        **run_stage(100),
         "queries": count_queries(500, 100, 1_000),
         # A process has a hundredth of the requests.
         "misses": count_misses(10_000, 100),
