@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from aws.dynamodb.catalog import NEW, CatalogTable
+from aws.dynamodb.catalog_table import NEW, CatalogTable
 from aws.dynamodb.credential_items import (
     CHANGES_KEY,
     FORMER_PARTITION,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from aws.dynamodb.catalog import NEW, CatalogTable
+from aws.dynamodb.catalog_table import NEW, CatalogTable
 from tidetable.events import Item
 from tidetable.times import from_text, to_text
 from tidetable.work.claim import Claim, Pause, WorkItem
