@@ -334,10 +334,10 @@ def test_a_load_above_a_wall_has_no_price_but_the_wall(door: Door) -> None:
 
 
 def test_a_first_rollup_brings_its_alarms_and_metrics_to_the_bill(door: Door) -> None:
-    """Eight metrics at $0.30, six alarms at $0.10, a queue at $0.2628, and 43,800 runs of the scheduler of 125 ms, four reads and
+    """Eight metrics at $0.30, six alarms at $0.10, a queue at $0.2628, and 43,800 runs of the scheduler of 130 ms, five reads and
     a write.
     """
-    fixed = 3.2628 + 43_800 * (0.2e-6 + 0.125 * 1769 / 1024 * 0.0000133334 + 4 * 0.125e-6 + 0.625e-6)
+    fixed = 3.2628 + 43_800 * (0.2e-6 + 0.130 * 1769 / 1024 * 0.0000133334 + 5 * 0.125e-6 + 0.625e-6)
     change = '[[streams.devices.rollup]]\nname = "hours"\nevery = "1h"\nretention = "365d"'
     body = compare(door, stream="devices", rate="10", change=change).body
     before, after = body["before"], body["after"]
