@@ -1,86 +1,251 @@
-"""A minute of 1,000,000 plain events in 200 suffixes, sealed in parts by several workers.
+"""A minute of 1,000,000 events in 200 suffixes, sealed in parts by several workers, on the strict service.
 
-The code is the refresher's; units are counted as DynamoDB charges them. The parts are computed one after another in one
-process, each with its CPU, requests and units. They are dealt to 2, 4 and 16 workers in turn. A worker's time is its CPU,
-and 5 ms for each round of 16 requests. The time of the slowest also has the first reading, which finds that the bucket is
-long only if the last bucket was short, and the merge.
+The scheduler, the workers and the adapters are those of the functions, and every request goes to the strict service, which
+charges units. The events are put into its tables beforehand, and the number of events of the minute before is known. Each
+message is worked on alone, one after another: its CPU without the service's own, its calls and its units are counted. Then
+the messages are dealt to 2, 4 and 16 workers: who is free first takes the next one. The time of a message is its CPU and 5
+ms for each round of 16 calls; the slowest worker's time also has the first turn, which divides the bucket, and the last
+turn, which merges the parts.
+
+Plain events, and packs by content whose span is 10 seconds, and the whole minute. Each kind is also sealed as a whole: for
+packs, that reads the units that parts by suffix would read together.
 """
 
 from __future__ import annotations
 
+import random
 import sys
 import time
-from datetime import timedelta
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from heapq import heapify, heapreplace
 from pathlib import Path
-from typing import Any
-
-from msgspec.structs import replace
+from typing import Any, NamedTuple
 
 sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / "lambdas")]
 
-import bench.rollups as bench_rollups
-from bench.rollups import EVENTS, MINUTES, Counted, build_world
-from tests.worlds.rolled import LENGTH
-from tidetable.layout import Layout
-from tidetable.rollups import bucket_parts
+from aws.dynamodb.rollups import LeanRollups
+from aws.dynamodb.store import LeanStore
+from aws.dynamodb.work import LeanWork
+from aws.http.client import Reply, ServiceRequest
+from bench.results import note_ratios
+from strict.metering import Meter
+from tests.fakes.stage import CATALOG, ROLLUPS, Stage
+from tests.fakes.transport import StrictTransport
+from tests.fakes.work_queue import FakeWorkQueue
+from tests.worlds.codec import to_wire
+from tidetable.batch import Batch
+from tidetable.events import Event
+from tidetable.forms.choose import choose_form
+from tidetable.ports import Put
+from tidetable.rollup_model.bounds import choose_lease_length
+from tidetable.rollups import bucket as rollup_bucket
+from tidetable.rollups import bucket_parts, collect
 from tidetable.rollups import worker as rollup_worker
-from tidetable.rollups.refresh import refresh_rollups
+from tidetable.rollups.refresh import schedule_rollups
+from tidetable.rollups.worker import work_on_message
+from tidetable.work.claim import ItemName
 
+START = datetime(2026, 3, 2, tzinfo=UTC)
+STREAM = """
+[streams.s]
+period = "day"
+late = "2d"
+retention = 9
+key = {{ partition_by = "time", bucket = "1h", shards = 200 }}
+{pack}
+[[streams.s.rollup]]
+name = "m"
+every = "1m"
+by = ["series"]
+fields = ["mag"]
+stats = ["count", "sum", "min", "max"]
+retention = "9d"
+"""
+EVENTS, SERIES, REQUEST = 1_000_000, 1_000, 500
 # Seconds.
 _CALL, _AT_ONCE = 0.005, 16
 WORKERS = 2, 4, 16
+KINDS = {"plain": "", "packed_10s": 'pack = { span = "10s" }', "packed_1m": 'pack = { span = "1m" }'}
+_LENGTH = choose_lease_length(timedelta(seconds=300))
 
 
-class Meter:
-    """Counts the requests and units of reads, and lists what each part took."""
+class Cost(NamedTuple):
+    """The seconds of CPU, the calls, and the units of a message."""
 
-    def __init__(self, store: Counted) -> None:
-        self.requests, self.units = 0, 0.0
-        self.parts: list[tuple[float, int, float]] = []
-        self._query = store.query_many
-        self._compute = bucket_parts.compute_part
+    cpu: float
+    calls: int
+    reads: float
+    writes: float
 
-    def query(self, reads: Any, **options: Any) -> Any:
-        """Count reads."""
-        pages = self._query(reads, **options)
-        self.requests += len(reads)
-        self.units += sum(page.units for page in pages if page is not None)
-        return pages
+    @property
+    def seconds(self) -> float:
+        """The time of a worker."""
+        return self.cpu + -(-self.calls // _AT_ONCE) * _CALL
 
-    def compute(self, *given: Any) -> None:
-        """Measure a part."""
-        requests, units, begun = self.requests, self.units, time.process_time()
-        self._compute(*given)
-        self.parts.append((time.process_time() - begun, self.requests - requests, self.units - units))
+
+class Metered(StrictTransport):
+    """Counts calls, and the CPU of the service, which is not that of a function."""
+
+    calls, service = 0, 0.0
+
+    def _reply(self, request: ServiceRequest) -> Reply:
+        begun = time.process_time()
+        reply = super()._reply(request._replace(decode=None))
+        self.service += time.process_time() - begun
+        self.calls += 1
+        return request.decode(reply) if isinstance(reply, bytes) and request.decode is not None else reply
+
+
+class Scene:
+    """A stage whose minute is full, and what each message took."""
+
+    def __init__(self, pack: str = "") -> None:
+        self.stage = stage = Stage(START, STREAM.format(pack=pack))
+        stage.run_lifecycle()
+        stage.refresh()
+        self.minute = START + timedelta(minutes=30)
+        stage.clock.sleep((self.minute + timedelta(seconds=265) - stage.clock.now()).total_seconds())
+        stage.refresh()
+        (entry,) = [one for one in stage.catalog.entries("s", consistent=True) if self.minute in one.period]
+        table: Any = stage.dynamo.account.engine._leader._tables[entry.table]  # type: ignore[attr-defined]  # noqa: SLF001
+        for item in make_items(entry.layout, entry.table, self.minute):
+            table.put(to_wire(item))
+        stage.clock.sleep(10)
+        claim = stage.work.claim("seal", "s", "bench", stage.clock.now(), stage.clock.now())
+        assert claim is not None
+        stage.work.release(claim, f'{{"m":{EVENTS}}}')
+        self.queue = FakeWorkQueue()
+        self.costs: list[tuple[ItemName, Cost]] = []
+        transport: Any = Metered(stage.dynamo)
+        self.transport = transport
+        stage.store, stage.work = LeanStore(transport, CATALOG), LeanWork(transport, CATALOG)
+        stage.rollups = LeanRollups(transport, ROLLUPS)
+        self.units = {"Read": 0.0, "Write": 0.0}
+
+    def work_on(self, name: ItemName) -> None:
+        """Let a worker have a message, and note what it took."""
+        pipeline, transport = self.stage.pipeline, self.transport
+        before = time.process_time() - transport.service, transport.calls, self.units["Read"], self.units["Write"]
+        report = work_on_message(
+            name,
+            pipeline.definitions,
+            pipeline.refresher(lambda: 200.0),
+            self.queue,
+            f"worker {len(self.costs)}",
+            _LENGTH,
+        )
+        assert report is not None
+        assert not report.failed, report
+        after = time.process_time() - transport.service, transport.calls, self.units["Read"], self.units["Write"]
+        self.costs.append((name, Cost(*(now - then for then, now in zip(before, after, strict=True)))))
+
+    def seal(self) -> None:
+        """Schedule, let a worker divide the bucket, wake workers for the parts, and work until the minute is sealed."""
+        pipeline = self.stage.pipeline
+        for _ in range(2):
+            services: Any = pipeline.refresher(lambda: 200.0)
+            schedule_rollups(pipeline.definitions, services, self.queue, WORKERS[-1], _LENGTH)
+            if not self.costs:
+                self.work_on(self.queue.messages.pop())
+        self.queue.deliver(self.work_on)
+        (edge,) = self.stage.rollups.read_state("s").edges
+        assert edge.sealed > self.minute, edge
+
+
+def make_items(layout: Any, table: str, minute: datetime) -> Iterator[Any]:
+    """Make the items of the minute: requests of ``REQUEST`` events, whose times are within five seconds."""
+    chance = random.Random(7)  # noqa: S311 - made-up data
+    form = choose_form(layout)
+    from aws.zstd import Zstd
+
+    for first in range(0, EVENTS, REQUEST):
+        begin = 55 * first / EVENTS
+        events = sorted(
+            (
+                Event(
+                    f"device-{chance.randrange(SERIES):04d}",
+                    minute + timedelta(microseconds=int((begin + chance.random() * 5) * 1e6)),
+                    f"{first + number:08x}",
+                    {"mag": Decimal(f"{20 + chance.gauss(0, 2):.2f}"), "state": "running"},
+                )
+                for number in range(REQUEST)
+            ),
+            key=lambda event: event.time,
+        )
+        made = form.make_puts(Batch.of(events, 1), range(REQUEST), table, Zstd(), lambda item: Put(table, item))
+        yield from (put.item for put in made.puts)
+
+
+def deal(costs: Sequence[Cost], workers: int) -> tuple[float, float]:
+    """Deal messages to workers; return the time and the CPU of the slowest."""
+    free = [(0.0, 0.0, number) for number in range(workers)]
+    heapify(free)
+    for cost in costs:
+        seconds, cpu, number = free[0]
+        heapreplace(free, (seconds + cost.seconds, cpu + cost.cpu, number))
+    return max(free)[0], max(cpu for _, cpu, _ in free)
+
+
+def measure(title: str, pack: str, *, whole: bool = False) -> dict[str, float]:
+    """Seal the minute of one kind of stream, and print what it took."""
+    most = 100 * EVENTS if whole else 300_000
+    rollup_bucket.MOST_WHOLE = bucket_parts.MOST_WHOLE = most  # type: ignore[attr-defined]
+    scene = Scene(pack)
+    charge = Meter.take_charges
+
+    def count(meter: Meter, table: Any, charges: Any) -> None:
+        for one in charges:
+            scene.units[one.side] += one.units
+        charge(meter, table, charges)
+
+    Meter.take_charges = count  # type: ignore[method-assign, assignment]
+    try:
+        scene.seal()
+    finally:
+        Meter.take_charges = charge  # type: ignore[method-assign]
+    parts = [cost for name, cost in scene.costs if name.kind == bucket_parts.PART]
+    turns = [cost for name, cost in scene.costs if name.kind != bucket_parts.PART]
+    every = [*parts, *turns]
+    calls, reads, writes = (
+        sum(one.calls for one in every),
+        sum(one.reads for one in every),
+        sum(one.writes for one in every),
+    )
+    cpu = sum(one.cpu for one in every)
+    print(
+        f"{title}: {len(parts)} parts, {calls} calls, {reads:.0f} read units, {writes:.0f} write units, CPU {cpu:.1f} s"
+    )
+    if parts:
+        print(
+            f"  CPU of a part {min(one.cpu for one in parts):.2f} to {max(one.cpu for one in parts):.2f} s, of the turns"
+            f" {sum(one.cpu for one in turns):.2f} s"
+        )
+    rest = sum(one.seconds for one in turns)
+    figures = {"reads": reads, "calls": float(calls), "cpu": cpu}
+    for workers in WORKERS:
+        slowest, most_cpu = deal(parts, workers)
+        figures[f"slowest_{workers}"] = slowest + rest
+        print(f"  {workers} workers: CPU of one at most {most_cpu:.2f} s, the slowest {slowest + rest:.2f} s")
+    return figures
 
 
 def main() -> None:
-    """Seal the minute, whose number of events is known from the minute before, and print what it took."""
-    bench_rollups.RAW = Layout("time", 200, "id", 3_600)
-    definition = replace(MINUTES, max_groups=100_000)
-    world, store = build_world(definition, EVENTS, 1_000, timedelta(minutes=1))
-    meter = Meter(store)
-    store.query_many = meter.query  # type: ignore[method-assign]
-    rollup_worker.compute_part = meter.compute  # type: ignore[attr-defined, assignment]
-    world.work.claim("seal", "s", "before", world.now(), world.now())
-    world.work.records["seal", "s"].memo = f'{{"m":{EVENTS}}}'
-    calls: list[int] = []
-    begun = time.process_time()
-    report = refresh_rollups(world.definitions, world.services(strike=lambda: calls.append(1)), "run", LENGTH)
-    whole = time.process_time() - begun
-    assert report is not None
-    assert (report.sealed, report.failed, report.finished) == (1, [], True), report
-    cpu = [part[0] for part in meter.parts]
-    rest = whole - sum(cpu)
-    print(f"{len(cpu)} parts, {meter.requests} reads, {meter.units:.0f} units, {len(calls) // 2} calls of ports")
-    print(
-        f"CPU of a part {min(cpu):.2f} to {max(cpu):.2f} s, of all {sum(cpu):.1f} s, of the merge and the rest {rest:.2f} s"
-    )
-    for count in WORKERS:
-        dealt = [meter.parts[worker::count] for worker in range(count)]
-        seconds = [sum(took + -(-reads // _AT_ONCE) * _CALL for took, reads, _ in own) for own in dealt]
-        most = max(sum(took for took, *_ in own) for own in dealt)
-        print(f"{count} workers: CPU of one at most {most:.2f} s, the slowest {max(seconds) + rest:.2f} s")
+    """Measure all, or the kinds that are named, and write the figures to bench/results.json."""
+    rollup_worker._CHAIN = 0.0  # noqa: SLF001
+    for kind in sys.argv[1:] or KINDS:
+        if kind != "plain":
+            # So few events in packs are read as a whole: here they are divided as plain events are.
+            collect.PACKED = bucket_parts.PACKED = bucket_parts.SPANS = 1  # type: ignore[attr-defined]
+        parts, whole = measure(kind, KINDS[kind]), measure(f"{kind}, as a whole", KINDS[kind], whole=True)
+        ratios: dict[str, Any] = {
+            f"{kind}_parts_read_units_over_whole": parts["reads"] / whole["reads"],
+            f"{kind}_parts_calls_over_whole": parts["calls"] / whole["calls"],
+            f"{kind}_parts_cpu_over_whole": parts["cpu"] / whole["cpu"],
+            f"{kind}_parts_slowest_of_16_over_whole": parts["slowest_16"] / whole["slowest_16"],
+        }
+        note_ratios(**ratios)
 
 
 if __name__ == "__main__":

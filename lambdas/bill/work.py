@@ -12,7 +12,7 @@ from bill.prices import HOURS, ON_DEMAND
 from bill.rolled import RollupWorkload
 from bill.workload import Workload
 from tidetable.config import Config, Stream, TableClass
-from tidetable.rollups.bucket_parts import choose_count
+from tidetable.rollups.bucket_parts import SPANS, choose_count
 
 _UNIT = ON_DEMAND[TableClass.STANDARD]
 # The scheduler runs once a minute. It reads the pauses, the records of streams, parts and rebuilds, and the state of each
@@ -35,13 +35,13 @@ _FIRST_PAUSES, _PAUSE = 4, timedelta(hours=1)
 def count_readers(stream: Stream, every: timedelta, workers: int) -> int:
     """Count the workers that read a long bucket of the stream at the same time.
 
-    The parts of a stream get half of the workers, and the worker that has the stream reads parts, too. A part of a table with
-    packs is no shorter than a span.
+    The parts of a stream get half of the workers, and the worker that has the stream reads parts, too. Parts of packs are
+    some spans long, but a long bucket has two at least.
     """
     if stream.key.partition_by != "time":
         return 1
     most = workers // 2 + 1
-    return most if stream.pack is None else max(min(most, every // stream.pack.span), 1)
+    return most if stream.pack is None else min(most, max(every // (SPANS * stream.pack.span), 2))
 
 
 def get_event_seconds(stream: Stream) -> float:
@@ -61,7 +61,9 @@ def price_workers(workload: Workload, rollups: Sequence[RollupWorkload]) -> Line
         calls += parts
         # A part stores its cells, which are read, and removed, when the bucket's parts are merged.
         stored = parts * sum(rollup.workload.bucket_bytes for rollup in readers) / len(readers)
-        reads += parts * _PART_READS + stored / 4096
+        # A part also reads the packs of one span after it.
+        further = workload.events_per_month / (HOURS * 3600) * _find_span(stream).total_seconds()
+        reads += parts * (_PART_READS + further * workload.stored_bytes / 4096) + stored / 4096
         writes += parts * _PART_WRITES + 2 * stored / 1024
         cells += parts * sum(rollup.groups for rollup in readers) / len(readers)
     each = get_event_seconds(stream)
@@ -90,9 +92,13 @@ def _count_parts(workload: Workload, rollup: RollupWorkload) -> float:
     stream = workload.stream
     if stream.key.partition_by != "time":
         return 0.0
-    buckets, span = rollup.workload.events_per_day / 24, timedelta(0) if stream.pack is None else stream.pack.span
+    buckets, span = rollup.workload.events_per_day / 24, _find_span(stream)
     counts = (choose_count(round(rate * 3600 / buckets), rollup.every, span) for rate in workload.events_per_second)
     return sum(buckets * count for count in counts if count > 1) * HOURS / 24
+
+
+def _find_span(stream: Stream) -> timedelta:
+    return timedelta(0) if stream.pack is None else stream.pack.span
 
 
 def price_late_events(workload: Workload, rollups: Sequence[RollupWorkload]) -> list[Line]:

@@ -108,12 +108,19 @@ def test_a_long_bucket_is_read_in_parts_whose_cells_are_stored_and_merged() -> N
     # 300,000 events are read as a whole.
     assert price(replace(found, events_per_second=[4_999.0] * 24)).how.startswith("43,800 calls")
     assert price(replace(found, events_per_second=[5_001.0] * 24)).how.startswith("219,000 calls")
-    # So are the events of series. Packs have parts of 300,000 events, or of a span.
+    # So are 3,000,000 events of packs, and any number of series.
     assert price(workload(ROLLUP, 10_000.0)).how.startswith("43,800 calls")
-    for span, rate, calls in (("30s", 14_999.0, 43_800), ("30s", 15_001.0, 131_400), ("10s", 30_000.0, 306_600)):
-        packed = BY_TIME.format(ROLLUP).replace("key =", f'pack = {{ span = "{span}" }}\nkey =')
-        load = replace(found, stream=parse(packed).streams["s"], events_per_second=[rate] * 24, series_per_request=1)
-        assert price(load).how.startswith(f"{calls:,} calls"), (span, rate)
+    packed = BY_TIME.format(ROLLUP).replace("key =", f"{PACK}key =")
+    in_packs = replace(found, stream=parse(packed).streams["s"])
+    assert price(in_packs).how.startswith("43,800 calls")
+    # 3,600,000 events are read in two parts, and each reads the packs of a minute more.
+    minute = parse(packed.replace('"1h" }\nkey', '"1m" }\nkey')).streams["s"]
+    faster = replace(in_packs, stream=minute, events_per_second=[60_000.0] * 24)
+    calls, parts = 43_800 * 3, 43_800 * 2
+    seconds = calls * 0.1 + 600 * EVENTS * 2.5e-6 + calls * 1000 * 28e-6
+    reads = 43_800 * 5 + parts * (3 + 3_600_000 * faster.stored_bytes / 4096 + 20_130 / 4096)
+    writes = 43_800 * 4 + parts * (5 + 2 * 20_130 / 1024)
+    assert price(faster).dollars == pytest.approx(calls * 1.0e-6 + reads * READ + writes * WRITE + seconds * SECOND)
 
 
 @pytest.mark.parametrize(

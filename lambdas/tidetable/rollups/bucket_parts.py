@@ -34,9 +34,10 @@ from tidetable.work.claim import HeldClaim, WorkItem
 PART = "part"
 # The plain events of a part: about half a second of computing. A bucket with at most so many events is read as a whole.
 PART_EVENTS, MOST_WHOLE = 100_000, 300_000
-# A bucket has at most ``MANY`` parts, unless they would have more than ``_LONG`` events: the more parts, the longer
-# takes their merge.
-MANY, _LONG = 100, 1_000_000
+# A bucket has at most ``MANY`` parts, unless they would have more than ``_LONG`` plain events: the more parts, the longer
+# takes their merge. A part of packs is at least ``SPANS`` spans long, unless it would have more than ``SPANS * _LONG``
+# events: memory holds 8,000,000 until they can be settled.
+MANY, _LONG, SPANS = 100, 1_000_000, 4
 # A part with more plain events than this is too long. Then its bucket is divided again, into more parts.
 MOST_PART, _FINER = 2_000_000, 8
 _MOST_PARTS = 4_000
@@ -92,9 +93,7 @@ def read_part(item: WorkItem) -> BucketPart:
 def count_parts(definition: Definition, bucket: datetime, events: int, services: Services) -> int:
     """Count the parts of a bucket with about so many events; 1 if it is read as a whole.
 
-    Each part of a table with packs also reads the packs of one span after it. So such a part is no shorter than a span,
-    unless it would have too many events. A bucket that is read series by series is not divided, because each part would
-    cost a request per series.
+    A bucket that is read series by series is not divided, because each part would cost a request per series.
     """
     if definition.period is not None or events <= MOST_WHOLE:
         return 1
@@ -103,11 +102,15 @@ def count_parts(definition: Definition, bucket: datetime, events: int, services:
 
 
 def choose_count(events: int, every: timedelta, span: timedelta) -> int:
-    """Choose the number of parts of a bucket with so many events; ``span`` is that of its packs, or zero."""
-    each, most = (PACKED * PART_EVENTS, min(MANY, max(every // span, 2))) if span else (PART_EVENTS, MANY)
-    if events <= (PACKED * MOST_WHOLE if span else MOST_WHOLE):
+    """Choose the number of parts of a bucket of the length ``every``; 1 if it is read as a whole.
+
+    ``span`` is that of the table's packs, zero for plain events. Each part also reads the packs of one span after it, so
+    parts of packs are longer.
+    """
+    ease, spans, most = (PACKED, SPANS, min(MANY, every // (SPANS * span))) if span else (1, 1, MANY)
+    if events <= ease * MOST_WHOLE:
         return 1
-    return min(max(min(-(-events // each), most), -(-events // _LONG)), _MOST_PARTS)
+    return min(max(min(-(-events // (ease * PART_EVENTS)), most), -(-events // (spans * _LONG)), 2), _MOST_PARTS)
 
 
 def divide_bucket(version: DefinitionVersion, bucket: datetime, events: int, services: Services) -> None:

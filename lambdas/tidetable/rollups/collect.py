@@ -40,8 +40,11 @@ MOST_IN_RANGE = 2_000_000
 # A bucket with too many events is taken to have this many times the events that were read. The next bucket is known
 # better.
 _GUESS = 4
-# So many events in packs take as long as one plain event (bench/seal.py).
-PACKED = 3
+# A bucket of packs is long if it has so many times the events of a long bucket of plain events: each of its parts also
+# reads the packs of one span. 3,000,000 events in packs take 8 seconds (bench/sealing).
+PACKED = 10
+# Packs with more events than this may not fit into memory until they can be settled.
+_MOST_HELD = 8_000_000
 
 
 def _read_events(query: Query, entries: Sequence[Entry], services: Services, *, never: bool) -> Iterator[FieldColumns]:
@@ -78,6 +81,8 @@ def _read_columns(batches: Iterator[WholeBatch | TimeUp], query: Query, session:
     try:
         for batch in batches:
             if isinstance(batch, TimeUp):
+                if session.has_time:
+                    raise TooManyEvents(_MOST_HELD * _GUESS)
                 raise Unfinished("the time is up")
             # Nothing is computed from events of which some are lost.
             _refuse_damaged(query, session.gaps)
