@@ -261,6 +261,19 @@ def test_the_cells_of_a_part_that_was_removed_meanwhile_are_removed(monkeypatch:
     assert world.rollups.parts == {}
 
 
+def test_a_bucket_whose_packs_do_not_fit_into_memory_is_divided(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All packs of the ten minutes must be held until they can be settled, because their span is an hour."""
+    world = prepare(PACKED)
+    divide_short(monkeypatch, part=10, whole=15)
+    monkeypatch.setattr("tidetable.rollups.collect._MOST_HELD", 10)
+    sizes = [len(item["pack"]) for item in world.store.tables[world.entry("s", START).table].values()]
+    monkeypatch.setattr("tidetable.query.packs.unit._MOST_HELD", sum(sizes) * 2 // 3)
+    stored = count_stored(world)
+    assert refresh(world, "run").finished
+    assert len(stored) == 2
+    assert world.check(QUERIES) > 0
+
+
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("layout", [SHORT_PACKS, PACKED], ids=["short", "long"])
 def test_packs_that_meet_the_borders_of_parts_count_each_event_once(
