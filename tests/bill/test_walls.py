@@ -166,11 +166,12 @@ def test_many_groups_take_longer_to_merge_than_a_bucket_lasts(groups: int, rate:
 @pytest.mark.parametrize(
     ("by", "span", "every", "rate"),
     [
-        # 2.5 and 3.5 microseconds per event. A part of packs is no shorter than a span, so a minute of packs of 20 s has three.
+        # 2.5 and 3.5 microseconds per event. A part of packs has four spans, so a minute of packs of 5 s has three;
+        # a long bucket has two at least.
         ("series", "", "1m", 285_714),
         ("series", "1h", "1m", 399_999),
-        ("time", "1h", "1m", 399_999),
-        ("time", "20s", "1m", 1_200_000),
+        ("time", "1h", "1m", 799_999),
+        ("time", "5s", "1m", 1_200_000),
         ("time", "30s", "1m", 799_999),
         ("time", "1s", "1m", 1_200_000),
     ],
