@@ -14,7 +14,11 @@ from tests.worlds.divided import EVENTS, divide_short, list_cells, list_filled, 
 from tests.worlds.rolled import HOURS, LENGTH, MINUTES, PACKED, QUERIES, START, Killed, World, reading, show_edges
 from tests.worlds.runs import refresh
 from tidetable.layout import Layout, Packing
+from tidetable.query.packs.unit import PackedUnit
+from tidetable.query.units import OutOfTime
+from tidetable.rollup_model.cover import list_versions
 from tidetable.rollups import bucket as rollup_bucket
+from tidetable.rollups.bucket_parts import divide_bucket
 from tidetable.work.claim import ItemName
 
 # Packs whose events are less than two minutes apart, so ten minutes have several parts.
@@ -155,6 +159,35 @@ def test_an_event_that_changes_while_parts_are_read_keeps_its_bucket_marked(monk
     assert [text for _, text in list_filled(world) if '"kind":"v"' in text]
 
 
+def test_a_mark_stays_if_its_writer_may_have_written_after_the_first_part_was_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A second writer marks the bucket just before it is divided, and writes after it is read. The parts take minutes."""
+    world = prepare_marked()
+    refresh(world, "reseal")
+    world.sleep(4_000)
+    world.write(reading(60, 5, "a", "0", kind="v"))
+    world.sleep(230)
+    writer = world.begin([reading(60, 6, "a", "0", kind="w")])
+    writer.step()
+    world.sleep(15)
+    divide_short(monkeypatch, part=40, whole=10)
+    put_part = world.rollups.put_part
+
+    def put_slowly(name: str, generation: int, pieces: Any) -> None:
+        put_part(name, generation, pieces)
+        if writer.steps and "T01:00" in name and name.endswith("0001"):
+            writer.step()
+            world.sleep(140)
+
+    world.rollups.put_part = put_slowly  # type: ignore[method-assign]
+    assert refresh(world, "run").marks == 1
+    assert (writer.steps, world.check(QUERIES) > 0) == ([], True)
+    world.sleep(1_300)
+    assert refresh(world, "again").marks == 0
+    assert [text for _, text in list_filled(world) if '"kind":"w"' in text]
+
+
 def test_a_mark_rests_when_all_long_buckets_with_it_are_computed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The cells of the ten minutes do not tell the hour, because it has other fields."""
     hours = replace(HOURS, fields=("mag", "x"))
@@ -243,6 +276,40 @@ def test_a_worker_that_wakes_late_does_not_change_the_parts_of_a_later_division(
     assert names.isdisjoint(stored)
 
 
+def test_parts_of_an_earlier_computation_count_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run was stopped before it removed the parts of a bucket that it computed; then an event of the bucket changes."""
+    world = prepare_marked()
+    divide_short(monkeypatch, part=10, whole=10)
+
+    def stop(_: str) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(world.rollups, "clear_part", stop)
+        with pytest.raises(Killed):
+            refresh(world, "killed")
+    assert len(world.work.list_items("part")) == 6
+    world.write(reading(60, 5, "a", "0", kind="w"))
+    world.sleep(1_300)
+    assert refresh(world, "next").marks == 0
+    assert [text for _, text in list_filled(world) if '"kind":"w"' in text]
+    assert world.check(QUERIES) > 0
+
+
+def test_only_the_parts_of_the_last_division_are_merged(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = prepare_marked()
+    divide_short(monkeypatch, part=10, whole=10)
+    (version,) = list_versions(MINUTES, world.rollups.read_state("s"))
+    for events in (20, 40):
+        divide_bucket(version, START + timedelta(hours=1), events, world.services())
+        world.sleep(1)
+    stored = count_stored(world)
+    assert refresh(world, "run").marks == 0
+    assert len(stored) == 2 + 4
+    assert list_filled(world) == list_whole()
+    assert (world.work.list_items("part"), world.rollups.parts) == ([], {})
+
+
 def test_the_cells_of_a_part_that_was_removed_meanwhile_are_removed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Another run computed the parts, and the bucket was sealed, while this run stood still."""
     world = prepare()
@@ -254,6 +321,7 @@ def test_the_cells_of_a_part_that_was_removed_meanwhile_are_removed(monkeypatch:
             names.append(ItemName("part", name))
             for item in world.work.list_items("part"):
                 world.work.remove("part", item.name)
+            world.sleep(1)
         put_part(name, generation, pieces)
 
     world.rollups.put_part = stand_still  # type: ignore[method-assign]
@@ -262,15 +330,21 @@ def test_the_cells_of_a_part_that_was_removed_meanwhile_are_removed(monkeypatch:
 
 
 def test_a_bucket_whose_packs_do_not_fit_into_memory_is_divided(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All packs of the ten minutes must be held until they can be settled, because their span is an hour."""
     world = prepare(PACKED)
     divide_short(monkeypatch, part=10, whole=15)
     monkeypatch.setattr("tidetable.rollups.collect._MOST_HELD", 10)
-    sizes = [len(item["pack"]) for item in world.store.tables[world.entry("s", START).table].values()]
-    monkeypatch.setattr("tidetable.query.packs.unit._MOST_HELD", sum(sizes) * 2 // 3)
+    settle = PackedUnit.settle
+
+    def fill_memory(unit: PackedUnit, edge: str | None) -> Any:
+        if unit.scan.end - unit.scan.start > timedelta(minutes=6):
+            raise OutOfTime
+        return settle(unit, edge)
+
+    monkeypatch.setattr(PackedUnit, "settle", fill_memory)
     stored = count_stored(world)
-    assert refresh(world, "run").finished
-    assert len(stored) == 2
+    # Each of six buckets has two parts.
+    assert (refresh(world, "run").finished, len(stored)) == (True, 12)
+    monkeypatch.undo()
     assert world.check(QUERIES) > 0
 
 
