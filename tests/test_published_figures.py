@@ -144,6 +144,40 @@ def _requests(bucket: str, shards: int) -> list[int]:
     return found
 
 
+# The figures of scale.md that are not per event, and the loads per second that follow from a figure per event: a request has
+# 500 events, and a microsecond is a millionth of a core.
+PER_EVENT = {
+    "write_units_over_formula": 1,
+    "packed_write_units_per_event": 1,
+    "notes_write_units_per_event": 1,
+    "rollup_write_units_per_raw_event": 1,
+    "sealing_microseconds_per_event": 1e-6,
+    "packed_sealing_microseconds_per_event": 1e-6,
+    "many_streams_catalog_queries_per_request": 1 / 500,
+    "many_keys_reads_per_request": 1 / 500,
+}
+OF_A_STAGE = {
+    "many_keys_peak_reads_of_a_partition",
+    "many_streams_calls_per_idle_stream_and_run",
+    "many_streams_runs_for_300_tables",
+}
+
+
+def test_the_loads_that_meet_limits_follow_from_what_was_measured() -> None:
+    results = msgspec.json.decode((ROOT / "bench" / "results.json").read_bytes())
+    rows: dict[str, list[str]] = {}
+    for line in (ROOT / "docs" / "inside" / "scale.md").read_text().splitlines():
+        cells = [cell.strip() for cell in line.split("|")[1:-1]]
+        if len(cells) > 1 and cells[1].startswith("`"):
+            rows[cells[1].strip("`")] = [cell.removesuffix(" µs").replace(",", "") for cell in cells[2:]]
+    assert rows.keys() == PER_EVENT.keys() | OF_A_STAGE
+    for name, (figure, *others) in rows.items():
+        assert float(figure) == results[name], name
+        if name in PER_EVENT:
+            loads = [results[name] * PER_EVENT[name] * rate for rate in (1e2, 1e3, 1e4, 1e5, 1e6)]
+            assert list(map(float, others[:5])) == [float(f"{load:.2g}") for load in loads], name
+
+
 def test_the_costs_of_a_flood_are_computed_from_the_prices() -> None:
     """A day has 86,400 seconds. 50 requests per second are 4.32 million."""
     rows = (ROOT / "docs" / "operate" / "keys.md").read_text()
