@@ -1,8 +1,8 @@
 """One side of ``bench.drain``: the drain of one source tree empties the overflow queue of a stage, in a process of its own.
 
 The arguments are the tree, the case, the consumers, the MB of a function's memory, the messages that Lambda passes at once,
-and the connections of a function. The script prints JSON: events, the virtual seconds until they were written, and
-requests.
+the connections of a function, and a number by which the events are divided. The script prints JSON: events, the virtual
+seconds until they were written, and requests.
 
 The consumers run in virtual time, as threads of which only one runs at a time: the one whose time is the earliest. A
 consumer's time is its CPU at its function's share of a processor, the pauses of the code, 5 ms for as many requests as it
@@ -216,7 +216,7 @@ class _Source:
 def main() -> None:
     """Measure one case."""
     case = sys.argv[2]
-    consumers, memory, most, connections = map(int, sys.argv[3:7])
+    consumers, memory, most, connections, divisor = map(int, sys.argv[3:8])
     streams = ["s"] if case in ("derived", "clients", "packed") else [f"s{number}" for number in range(11)]
     more = 'pack = { span = "10m" }' if case == "packed" else ""
     timeline = Timeline(START)
@@ -228,6 +228,7 @@ def main() -> None:
     events, per_request = {"derived": (200_000, 5_000), "clients": (200_000, 5_000), "packed": (1_000_000, 10_000)}.get(
         case, (15_000, 500)
     )
+    events //= divisor
     if case == "stuck":
         (table,) = [entry.table for entry in stage.catalog.entries("s0", START, START)]
         stage.dynamo.faults.add(Fault(Kind.THROTTLED, "PutItem", table))

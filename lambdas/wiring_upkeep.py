@@ -46,7 +46,7 @@ class Upkeep(Pipeline):
     @cached_property
     def dynamodb(self) -> LeanClient:
         """The client of functions that no caller waits for: they write and read more at once, and keep more connections."""
-        return LeanClient.of_process(connections=16)
+        return LeanClient.of_process(connections=32)
 
     # The keys of callers.
 

@@ -94,7 +94,7 @@ class Life:
                 self._asleep_until = max(self._asleep_until, due + rest)
             self._work()
             stage.drain()
-            stage.drain_saved()
+            self._drain_saved()
             self._refresh()
             if stage.chance.random() < 1 / CHECKED:
                 self.rolled.check()
@@ -114,10 +114,10 @@ class Life:
             self._lifecycle()
             self._work()
             stage.drain()
-            stage.drain_saved()
+            self._drain_saved()
             self._refresh()
             stage.clock.sleep(STEP.total_seconds())
-            if step >= 30 and not (stage.queue.messages or self._restores or self._pending):
+            if step >= 30 and not (stage.queue.messages or self._saved() or self._restores or self._pending):
                 break
         self.checks.check_expired()
         self.checks.check_feeds()
@@ -199,6 +199,16 @@ class Life:
                 stage.dynamo.account.settle()
                 self.checks.call("UpdateTable", {"TableName": name, "ProvisionedThroughput": units})
                 self.outcomes["scaled"] += 1
+
+    def _drain_saved(self) -> None:
+        """Write saved messages as the runs of each minute of a step do."""
+        for _ in range(STEP // timedelta(minutes=1)):
+            self.stage.drain_saved()
+            if not self._saved():
+                break
+
+    def _saved(self) -> bool:
+        return any(key.startswith("saved/") for key in self.stage.values.blobs)
 
     def _lifecycle(self) -> bool:
         """Run the lifecycle once; whether the run was healthy."""

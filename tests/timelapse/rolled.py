@@ -46,8 +46,9 @@ class RollupChecks:
         since = max(start or now.replace(hour=0, minute=0, second=0, microsecond=0) - 48 * HOUR, FIRST)
         since = since.replace(hour=since.hour // 6 * 6)
         for stream, queries in QUERIES.items():
-            # What waits in the queue is in no answer.
+            # What waits in the queue or in the bucket is in no answer.
             quiet = not any(f'"{stream}"' in message.body for message in stage.queue.messages)
+            quiet &= not any(key.startswith(f"saved/stream={stream}/") for key in stage.values.blobs)
             events, unsure = self._events(stream, since, now)
             for number, (step, by, stats) in enumerate(queries):
                 begin = since if step < 24 * HOUR else since.replace(hour=0) + 24 * HOUR * (since.hour > 0)
