@@ -23,6 +23,7 @@ from tests.worlds.codec import to_wire
 from tidetable.catalog import WRITABLE, Entry
 from tidetable.errors import Outage, StoreUnavailable, TableMissing
 from tidetable.events import Item
+from tidetable.forms.field_columns import KINDS
 from tidetable.layout import Key
 from tidetable.ports import FieldPage, Guard, Guarded, ItemColumns, Page, Put, RangeRead, Transacted, Written
 
@@ -186,7 +187,8 @@ class DynamoStore:
         self, reads: Sequence[RangeRead], fields: Sequence[str], *, consistent: bool = False
     ) -> Sequence[FieldPage | None]:
         """Read each range by its own Query, and make columns of its items."""
-        pages = self.query_many(reads, ascending=True, consistent=consistent, fields=fields)
+        projected = () if KINDS in fields else fields
+        pages = self.query_many(reads, ascending=True, consistent=consistent, fields=projected)
         return [None if page is None else make_field_page(page, fields) for page in pages]
 
     def get(self, table: str, key: Key) -> Item | None:

@@ -1,5 +1,6 @@
 """The contract of the event store, on every engine."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -12,10 +13,11 @@ from tests.contract.engines import Engine
 from tests.fakes.items import read_event
 from tidetable.catalog import Entry, State
 from tidetable.errors import TableMissing
-from tidetable.events import Event
+from tidetable.events import Event, Item
+from tidetable.forms.field_columns import DATA, KINDS, FieldColumns, spread_data
 from tidetable.layout import Index, Key, Layout
 from tidetable.periods import Kind, find_containing
-from tidetable.ports import Guarded, KeyRange, Page, Put, RangeRead, Transacted
+from tidetable.ports import FieldPage, Guarded, KeyRange, Page, Put, RangeRead, Transacted
 
 START = datetime(2026, 2, 28, tzinfo=UTC)
 LAYOUT = Layout("series", shards=1, shard_by="id")
@@ -281,6 +283,47 @@ def test_many_items_are_got_at_once(engine: Engine) -> None:
     assert read_event(LAYOUT, items[keys[7]]) == events(130)[7]
     with pytest.raises(TableMissing):
         engine.store.get_many(engine.no_table(), keys[:1])
+
+
+def test_columns_come_with_the_kinds_of_all_fields(engine: Engine) -> None:
+    """A page may also have the whole data of its events. An item whose data is elsewhere is beside the columns."""
+    table = engine.create_table()
+    datas: list[dict[str, Any]] = [
+        {"n": Decimal("1.50"), "kind": "x", "ok": True},
+        {"n": Decimal(2), "kind": None, "deep": {"a": "y"}, "list": [1]},
+        {},
+    ]
+    items = [LAYOUT.make_item(Event("a", START + timedelta(minutes=n), "i", data)) for n, data in enumerate(datas)]
+    packed = {"pk": items[0]["pk"], "sk": f"{LOW}T00:09:00.000000Z#i", "at": 1, "z": b"zip"}
+    engine.store.write([Put(table, item) for item in [*items, packed]])
+    keys = KeyRange(table, items[0]["pk"], LOW, HIGH)
+    fields = ("n", "deep.a", KINDS)
+    pages = engine.store.query_fields([RangeRead(keys, 3), RangeRead(replace(keys, low=packed["sk"]), 9)], fields)
+    assert [page and (page.more, page.read) for page in pages] == [(True, 3), (False, 1)]
+    columns, others = zip(*[_show_columns(page, fields) for page in pages], strict=True)
+    assert columns[0] == [
+        [Decimal("1.50"), Decimal(2), None],
+        [None, "y", None],
+        [
+            {("n", "number"), ("kind", "string"), ("ok", "boolean")},
+            {("n", "number"), ("kind", "null"), ("deep", "object"), ("list", "array")},
+            set(),
+        ],
+    ]
+    assert [item["sk"] for item in others[1]] == [packed["sk"]]
+    assert engine.store.query_fields([RangeRead(KeyRange(engine.no_table(), "a", LOW, HIGH), 1)], fields) == [None]
+
+
+def _show_columns(page: FieldPage | Page | None, fields: Sequence[str]) -> tuple[list[Any], Sequence[Item]]:
+    """The columns of a page, and its items that are not in them."""
+    assert page is not None
+    if isinstance(page, FieldPage):
+        return [list(column) for column in page.values], page.others
+    if not page.columns.are_text and any("z" in item for item in page.items):
+        return [], page.items
+    datas = page.columns.contents if page.columns.are_text else [item.get("data", {}) for item in page.items]
+    whole = FieldColumns(page.columns.sks, page.columns.pks, {DATA: datas}, list)
+    return list(map(list, spread_data(whole, fields).values.values())), []
 
 
 def test_parts_are_written_and_got_by_their_partition_key_alone(engine: Engine) -> None:

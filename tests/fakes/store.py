@@ -13,6 +13,7 @@ from tidetable.catalog import WRITABLE, Entry
 from tidetable.errors import TableMissing
 from tidetable.events import Event, Item
 from tidetable.exact_json import encode_json
+from tidetable.forms.field_columns import KINDS, name_kind
 from tidetable.large.chunks import ChunkStore
 from tidetable.large.shrink import LargeValueServices
 from tidetable.large.sweep_ports import Stored
@@ -159,7 +160,8 @@ class FakeStore:
     def query_fields(
         self, reads: Sequence[RangeRead], fields: Sequence[str], *, consistent: bool = False
     ) -> Sequence[FieldPage | None]:
-        pages = self.query_many(reads, ascending=True, consistent=consistent, fields=fields)
+        projected = () if KINDS in fields else fields
+        pages = self.query_many(reads, ascending=True, consistent=consistent, fields=projected)
         return [None if page is None else make_field_page(page, fields) for page in pages]
 
     def get(self, table: str, key: Key) -> Item | None:
@@ -175,7 +177,12 @@ def make_field_page(page: Page, fields: Sequence[str]) -> FieldPage:
     """Make columns of the items of a page."""
     others = [item for item in page.items if "z" in item or "out" in item]
     items = [item for item in page.items if "z" not in item and "out" not in item]
-    values = [[find_plain(item.get("data", {}), field) for item in items] for field in fields]
+    datas = [item.get("data", {}) for item in items]
+    values: list[Any] = [[find_plain(data, field) for data in datas] for field in fields]
+    if KINDS in fields:
+        values[fields.index(KINDS)] = [
+            frozenset((name, name_kind(type(value))) for name, value in data.items()) for data in datas
+        ]
     sks = [item["sk"] for item in items]
     return FieldPage(sks, values, others, page.more, page.units, page.last, page.read)
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,8 +17,9 @@ from tests.worlds.places import stored_partition, stored_time
 from tidetable.conditions import NameConditions
 from tidetable.events import Item
 from tidetable.forms import pack_unit
-from tidetable.forms.field_columns import DATA, FieldColumns
+from tidetable.forms.field_columns import DATA, KINDS, FieldColumns
 from tidetable.forms.pack_unit import PackUnit
+from tidetable.forms.packed import open_item
 from tidetable.layout import Layout, Packing
 from tidetable.packs import decode_body, encode_body
 from tidetable.packs.body import DamagedPack
@@ -130,6 +132,37 @@ def test_the_columns_of_a_pack_are_those_of_its_events(datas: list[dict[str, Any
     assert list(pack.texts) == list(whole.texts)
     for path in ("a", "a.b", "c", "none"):
         assert list(pack.read_field(path)) == [find_expected(data, path) for data in datas]
+    assert pack.has_columns is (None not in decode_shapes(body))
+    if pack.has_columns:
+        assert list(pack.list_kinds()) == [{(name, name_expected(data[name])) for name in data} for data in datas]
+
+
+def test_a_pack_that_keeps_rows_has_whole_data_instead_of_kinds() -> None:
+    """Events that have few names in common are kept as rows."""
+    layout = Layout("time", 1, "id", 3600, pack=Packing(SPAN, 65_536))
+    for names in ("a", "aabb", "abc"):
+        events = [(float(number), "s", f"{number}", {name: number}) for number, name in enumerate(names)]
+        (item,) = History(layout, [(events, False, False)]).table.items.values()
+        opened = open_item(item, ("a", KINDS), layout, ZSTD)
+        assert opened is not None
+        values = {path: list(column) for path, column in opened.columns.values.items()}
+        if names == "abc":
+            assert values == {DATA: [f'{{"{name}":{number}}}' for number, name in enumerate(names)]}
+        else:
+            kinds = [{(name, "number")} for name in names]
+            assert values == {"a": [0, 1, None, None][: len(names)], KINDS: kinds}
+
+
+def decode_shapes(body: bytes) -> list[Any]:
+    shapes: list[Any] = msgspec.msgpack.decode(body)[9]
+    return shapes
+
+
+def name_expected(value: Any) -> str:
+    if value is None or isinstance(value, bool):
+        return "null" if value is None else "boolean"
+    named = {str: "string", dict: "object", list: "array"}
+    return next((name for kind, name in named.items() if isinstance(value, kind)), "number")
 
 
 @settings(deadline=None, max_examples=300)
@@ -148,6 +181,14 @@ def test_a_damaged_body_is_damaged_whatever_is_needed(at: int, bytes_: bytes, cu
             PartialPack(damaged, 1)
     else:
         PartialPack(damaged, 1)
+
+
+def test_a_column_with_another_number_of_values_than_lines_is_damaged() -> None:
+    times = [stored_time(NOON), stored_time(NOON + timedelta(seconds=1))]
+    parts = msgspec.msgpack.decode(encode_body(times, ["s", "s"], ["a", "b"], [{"a": "x"}, {"a": "y"}]))
+    parts[11] = [b'"x"\n"y","z"']
+    with pytest.raises(DamagedPack):
+        PartialPack(msgspec.msgpack.encode(parts), 2).read_field("a")
 
 
 def test_a_damaged_pack_is_noted_and_the_others_are_read() -> None:

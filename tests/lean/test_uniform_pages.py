@@ -4,16 +4,17 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from aws.dynamodb import query_answers
-from aws.dynamodb.query_answers import decode_query
+from aws.dynamodb.query_answers import decode_columns, decode_query
 from aws.dynamodb.uniform_pages import decode_uniform_page
 from aws.dynamodb.wire import plain
 from tests.worlds.parts import names
 from tidetable.exact_json import decode_json
-from tidetable.ports import ItemColumns, KeyRange
+from tidetable.forms.field_columns import KINDS
+from tidetable.ports import FieldPage, ItemColumns, KeyRange, Page
 
 RANGE = KeyRange("t", "p#0", None, None)
 # 200 items have more than 16 KB.
@@ -60,11 +61,35 @@ def test_the_texts_of_a_page_are_the_data_of_its_items(datas: list[dict[str, Any
     assert page is not None
     assert page.sks == [item["sk"]["S"] for item in items]
     wanted = [{name: plain(value) for name, value in data.items()} for data in datas]
-    assert [decode_json(text) for text in page.texts] == wanted
-    assert page.texts == [msgspec.json.encode(each).decode() for each in map(_spell, datas)]
+    assert [decode_json(text) for text in page.list_texts()] == wanted
+    assert page.list_texts() == [msgspec.json.encode(each).decode() for each in map(_spell, datas)]
     read = decode_query(RANGE, body, texts=True)
-    assert read.columns == ItemColumns(["p#0"] * COUNT, page.sks, page.texts)
+    assert read.columns == ItemColumns(["p#0"] * COUNT, page.sks, page.list_texts())
     assert (read.more, read.units, read.read, read.last) == (True, 1.5, 7, {"pk": "p#0", "sk": "2026#x"})
+
+
+KIND_NAMES = {"S": "string", "N": "number", "BOOL": "boolean"}
+
+
+@settings(max_examples=100, deadline=None)
+@given(uniform_datas())
+@example([{"a.b": {"N": "1"}, "c": {"BOOL": False}}] * COUNT)
+def test_the_columns_of_a_page_are_the_fields_of_its_items(datas: list[dict[str, Any]]) -> None:
+    """A name with a dot is a path through maps, which such a page does not have."""
+    items = [make_item(data, number) for number, data in enumerate(datas)]
+    page = decode_columns(RANGE, body := make_body(items), [*datas[0], "a.b", "missing", KINDS])
+    if b"\\" in body:
+        assert isinstance(page, Page)
+        return
+    assert isinstance(page, FieldPage)
+    assert (page.sks, page.others) == ([item["sk"]["S"] for item in items], [])
+    assert (page.more, page.units, page.read, page.last) == (False, 1.5, 7, None)
+    *columns, dotted, missing, kinds = page.values
+    for name, column in zip(datas[0], columns, strict=True):
+        wanted = [None if "." in name else plain(data[name]) for data in datas]
+        assert [(type(value), value) for value in column] == [(type(value), value) for value in wanted]
+    assert [dotted, missing] == [[None] * COUNT] * 2
+    assert kinds == [{(name, KIND_NAMES[letter]) for name, value in data.items() for letter in value} for data in datas]
 
 
 def _spell(data: dict[str, Any]) -> dict[str, Any]:
@@ -83,10 +108,10 @@ def test_an_event_has_its_own_values() -> None:
     items[7] = make_item({"place": {"S": "}"}, "felt": {"BOOL": True}, "mag": {"N": "-0"}}, 7)
     page = decode_uniform_page(make_body(items))
     assert page is not None
-    assert page.texts[6] == '{"mag":1.50,"place":"sea, 10 %","felt":false}'
-    assert page.texts[7] == '{"mag":-0,"place":"}","felt":true}'
+    assert page.list_texts()[6] == '{"mag":1.50,"place":"sea, 10 %","felt":false}'
+    assert page.list_texts()[7] == '{"mag":-0,"place":"}","felt":true}'
     assert page.sks[7] == "2026-03-01T00:00:00.000007Z#s#7"
-    assert len(page.texts) == len(page.sks) == COUNT
+    assert len(page.list_texts()) == len(page.sks) == COUNT
 
 
 OTHERS: list[dict[str, Any]] = [
@@ -114,6 +139,7 @@ def test_a_page_with_an_item_of_another_shape_is_left_to_the_long_way(other: dic
     items[position] = other
     assert decode_uniform_page(make_body(items)) is None
     read = decode_query(RANGE, make_body(items), texts=True)
+    assert decode_columns(RANGE, make_body(items), ["mag", KINDS]) == read
     plain_data = {name: plain(value) for name, value in USUAL.items()}
     assert [item["data"] for number, item in enumerate(read.items) if number != position] == [plain_data] * (COUNT - 1)
 
@@ -131,6 +157,7 @@ def test_a_small_page_is_left_to_the_long_way(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(query_answers, "decode_uniform_page", lambda body: pytest.fail(f"{len(body)} bytes"))
     page = decode_query(RANGE, make_body([make_item(USUAL)] * 9), texts=True)
     assert page.columns.contents == ['{"mag":1.50,"place":"sea, 10 %","felt":false}'] * 9
+    assert decode_columns(RANGE, make_body([make_item(USUAL)] * 9), [KINDS]) == page
 
 
 def test_the_data_of_another_attribute_is_not_the_data_of_the_event() -> None:
@@ -140,7 +167,7 @@ def test_the_data_of_another_attribute_is_not_the_data_of_the_event() -> None:
     same = {"in_kind": {"M": {"data": {"M": USUAL}}}}
     page = decode_uniform_page(make_body([{**same, **make_item(USUAL)}] * COUNT))
     assert page is not None
-    assert set(page.texts) == {'{"mag":1.50,"place":"sea, 10 %","felt":false}'}
+    assert set(page.list_texts()) == {'{"mag":1.50,"place":"sea, 10 %","felt":false}'}
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b'{"Items":[{"data":{"M":[1]}}]}', b'{"Items":[{"data":{"M":{"a":1}}}]}'])

@@ -1,5 +1,6 @@
 """Aggregates and rollups read all events of a range: in as few requests as memory allows, however many shards there are."""
 
+from collections.abc import Sequence
 from datetime import timedelta
 
 import pytest
@@ -39,15 +40,15 @@ def test_an_aggregate_takes_a_request_per_shard_and_the_units_of_its_events(
 def test_the_refresher_reads_many_shards_in_few_requests() -> None:
     stage = make_stage(100, make_events(8_000), rollup=True)
     stage.dynamo.calls.clear()
-    reads = stage.store.query_many
+    reads = stage.store.query_fields
     requests = 0
 
-    def count_reads(ranges: list[RangeRead], **options: bool) -> object:
+    def count_reads(ranges: list[RangeRead], fields: Sequence[str], **options: bool) -> object:
         nonlocal requests
         requests += sum(".s." in keys.table for keys, _ in ranges)
-        return reads(ranges, **options)  # type: ignore[arg-type]
+        return reads(ranges, fields, **options)
 
-    stage.store.query_many = count_reads  # type: ignore[method-assign, assignment]
+    stage.store.query_fields = count_reads  # type: ignore[method-assign, assignment]
     stage.refresh()
     answer = aggregate(stage, by="series", to=to_text(START + timedelta(hours=1)))
     assert {scan.entry.stream for scan in answer.sources} == {"s-hours"}

@@ -15,7 +15,8 @@ from tests.worlds.cells import add_event
 from tests.worlds.rolled import EVERYTHING, HOURS, MINUTES, START
 from tidetable.events import Event
 from tidetable.exact_json import canonical_json, decode_json
-from tidetable.forms.field_columns import DATA, FieldColumns
+from tidetable.forms.field_columns import DATA, KINDS, FieldColumns, name_kind
+from tidetable.layout import find_plain
 from tidetable.packs.numbers import settle_text
 from tidetable.ports import Mark
 from tidetable.rollup_model import bounds
@@ -283,18 +284,49 @@ DATAS = st.dictionaries(st.sampled_from(["kind", "mag", "place", "note"]), VALUE
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(st.tuples(st.sampled_from("ab"), DATAS), max_size=12), st.integers(1, 5), st.booleans(), st.booleans())
+@given(
+    st.lists(st.tuples(st.sampled_from("ab"), DATAS), max_size=12),
+    st.integers(1, 5),
+    st.booleans(),
+    st.sampled_from(["data", "text", "columns"]),
+    st.sampled_from([(), ("series",), ("series", "kind", "place.deep")]),
+)
 def test_events_that_are_added_together_make_the_cells_of_events_that_are_added_one_by_one(
-    drawn: list[tuple[str, Any]], length: int, ends: bool, as_text: bool
+    drawn: list[tuple[str, Any]], length: int, ends: bool, form: str, by: tuple[str, ...]
 ) -> None:
-    """In columns of any length, as data or as its JSON; with statistics that depend on the order of time, and without."""
+    """In columns of any length, of data, its JSON or the needed fields; with and without statistics of the order of time."""
     stats = EVERYTHING if ends else ("sum", "min", "max")
-    definition = replace(MINUTES, by=("series", "kind", "place.deep"), fields=("mag", "place.deep"), stats=stats)
+    definition = replace(MINUTES, by=by, fields=("mag", "place.deep"), stats=stats)
     events = [(series, f"2026-03-02T00:00:{n:02}.000000Z", f"{n}", data) for n, (series, data) in enumerate(drawn)]
     single = bucket_of(definition, *((series, f"{time}#{series}#{id}", data) for series, time, id, data in events))
     together = Bucket(definition, SKETCHES)
     for first in range(0, len(events), length):
         names, times, ids, datas = zip(*events[first : first + length], strict=True)
-        column = [canonical_json(data).decode() for data in datas] if as_text else list(datas)
-        together.add(FieldColumns(times, names, {DATA: column}, lambda ids=ids: ids))  # type: ignore[misc]
-    assert sorted(map(str, together.make_events(START))) == sorted(map(str, single.make_events(START)))
+        values: dict[str, list[Any]] = {DATA: list(datas)}
+        if form == "text":
+            values = {DATA: [canonical_json(data).decode() for data in datas]}
+        elif form == "columns":
+            kinds = [frozenset((name, name_kind(type(value))) for name, value in data.items()) for data in datas]
+            values = {path: [find_plain(data, path) for data in datas] for path in ("kind", "mag", "place.deep")}
+            values[KINDS] = kinds
+        together.add(FieldColumns(times, names, values, lambda ids=ids: ids))  # type: ignore[misc]
+    # A cell's fields have no order.
+    added, expected = (
+        sorted(canonical_json((each.series, each.id, each.data)) for each in bucket.make_events(START))
+        for bucket in (together, single)
+    )
+    assert added == expected
+
+
+def test_numbers_do_not_wait_without_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Decimal takes 104 bytes: they are folded as soon as there are many."""
+    monkeypatch.setattr("tidetable.rollup_model.cells._MOST_JOINED", 2)
+    monkeypatch.setattr("tidetable.rollup_model.cells._MOST_WAITING", 3)
+    bucket = Bucket(replace(MINUTES, by=(), stats=("sum",)), SKETCHES)
+    folded = []
+    for second in range(6):
+        columns = {DATA: [{"mag": second}]}
+        bucket.add(FieldColumns([f"2026-03-02T00:00:0{second}.000000Z"], ["a"], columns, lambda: ["i"]))
+        folded.append(sum(state.fields["mag"].count for state in bucket.groups.values() if state.fields))
+    assert folded == [0, 0, 0, 4, 4, 4]
+    assert bucket.make_events(START)[0].data["fields"]["mag"] == {"count": 6, "sum": "15"}

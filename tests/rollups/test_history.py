@@ -117,7 +117,8 @@ def run(world: World, error: float, kill: int | None, moments: list[int]) -> Non
             world.check(QUERIES[:2])
 
     with suppress(Killed):
-        world.refresh(error, strike, owner=f"run {to_number(world)}")
+        report = world.refresh(error, strike, owner=f"run {to_number(world)}")
+        assert report is None or not report.failed
 
 
 def to_number(world: World) -> float:
@@ -153,7 +154,9 @@ def check_history(layout: Any, actions: list[tuple[Any, ...]], *, adds: bool = F
     # What is due in the end is done, whoever was killed before. Sealed pieces of a rebuild are cut three at a time.
     for _ in range(12):
         world.sleep(4_000)
-        world.refresh()
+        report = world.refresh()
+        assert report is not None
+        assert not report.failed
         world.check(QUERIES)
         if not world.work.list_items("rebuild"):
             break

@@ -13,7 +13,7 @@ from aws.dynamodb.answers import ITEMS, QueryAnswer
 from aws.dynamodb.uniform_pages import LEAST_BYTES, decode_uniform_page
 from aws.dynamodb.wire import NAMED, decode_item, decode_value
 from tidetable.events import Item
-from tidetable.ports import ItemColumns, KeyRange, Page
+from tidetable.ports import FieldPage, ItemColumns, KeyRange, Page
 
 
 class _Text(msgspec.Struct, gc=False):
@@ -38,32 +38,41 @@ class _PlainAnswer(QueryAnswer, kw_only=True):
 _PLAIN = msgspec.json.Decoder(_PlainAnswer).decode
 
 
-def decode_query(keys: KeyRange, body: bytes, *, texts: bool) -> Page:
+def decode_query(keys: KeyRange, body: bytes, *, texts: bool, uniform: bool = True) -> Page:
     """Decode Query's answer. If an index's page begins at the item ``keys.after``, that item is left out.
 
-    With ``texts``, the data of the items is JSON text if all items are plain events.
+    With ``texts``, the data of the items is JSON text if all items are plain events. They may be ``uniform``.
     """
     index = keys.index
     if texts and (index is None or index.replica):
-        uniform = decode_uniform_page(body) if len(body) >= LEAST_BYTES else None
-        if uniform is not None:
-            return _make_page(uniform.answer, ItemColumns([keys.pk] * len(uniform.sks), uniform.sks, uniform.texts))
+        page = decode_uniform_page(body) if uniform and len(body) >= LEAST_BYTES else None
+        if page is not None:
+            columns = ItemColumns([keys.pk] * len(page.sks), page.sks, page.list_texts())
+            return Page(columns, *_find_end(page.answer))
         read = _PLAIN(body)
         contents = render_texts(read.Items)
         if contents is not None:
             columns = ItemColumns([keys.pk] * len(contents), [item.sk.S for item in read.Items], contents)
-            return _make_page(read, columns)
+            return Page(columns, *_find_end(read))
     answer = ITEMS(body)
     items = [decode_item(item) for item in answer.Items]
     if index is not None and keys.after is not None:
         items = [item for item in items if item[index.sk] != keys.after]
-    return _make_page(answer, ItemColumns.of(items))
+    return Page(ItemColumns.of(items), *_find_end(answer))
 
 
-def _make_page(read: QueryAnswer, columns: ItemColumns) -> Page:
-    units = read.ConsumedCapacity.CapacityUnits if read.ConsumedCapacity is not None else 0.0
-    last = find_last_key(read.LastEvaluatedKey)
-    return Page(columns, read.LastEvaluatedKey is not None, units, last, read.ScannedCount)
+def decode_columns(keys: KeyRange, body: bytes, columns: Sequence[str]) -> Page | FieldPage:
+    """Decode the answer for a range of a table: these columns if its events are uniform, otherwise items or texts."""
+    page = decode_uniform_page(body) if len(body) >= LEAST_BYTES else None
+    if page is None:
+        return decode_query(keys, body, texts=True, uniform=False)
+    return FieldPage(page.sks, list(map(page.list_column, columns)), [], *_find_end(page.answer))
+
+
+def _find_end(answer: QueryAnswer) -> tuple[bool, float, Item | None, int]:
+    """Find the members of a page that say how far it reaches and what it cost."""
+    units = answer.ConsumedCapacity.CapacityUnits if answer.ConsumedCapacity is not None else 0.0
+    return answer.LastEvaluatedKey is not None, units, find_last_key(answer.LastEvaluatedKey), answer.ScannedCount
 
 
 def find_last_key(answered: dict[str, dict[str, Any]] | None) -> Item | None:

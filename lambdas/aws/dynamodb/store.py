@@ -23,13 +23,14 @@ from aws.dynamodb.codes import (
 )
 from aws.dynamodb.fields import decode_fields
 from aws.dynamodb.queries import make_query
-from aws.dynamodb.query_answers import decode_query
+from aws.dynamodb.query_answers import decode_columns, decode_query
 from aws.dynamodb.reads import decode_answer, read_all, read_item, read_whole
 from aws.dynamodb.wire import decode_item, encode_item, encode_put, encode_transaction_put, make_requests
 from aws.http.client import LeanClient, NoAnswer, Reply, RequestRefused, ServiceRequest
 from tidetable.catalog import WRITABLE, Entry
 from tidetable.errors import CollectionFull, PutRefused, StoreUnavailable, TableMissing
 from tidetable.events import Item
+from tidetable.forms.field_columns import KINDS
 from tidetable.large.chunks import GET_CHUNKS
 from tidetable.layout import Key
 from tidetable.ports import GET_ITEMS, FieldPage, Guard, Guarded, Page, Put, RangeRead, Transacted, Written
@@ -149,14 +150,15 @@ class LeanStore:
 
     def query_fields(
         self, reads: Sequence[RangeRead], fields: Sequence[str], *, consistent: bool = False
-    ) -> Sequence[FieldPage | None]:
+    ) -> Sequence[FieldPage | Page | None]:
         """Send one Query per read, several under way at once; each answer becomes columns as soon as it has come."""
-        decode = partial(decode_fields, fields=tuple(fields))
+        whole, decode = KINDS in fields, partial(decode_fields, fields=tuple(fields))
+        projected = () if whole else fields
         requests = [
             ServiceRequest(
                 "Query",
-                msgspec.json.encode(make_query(read, ascending=True, consistent=consistent, fields=fields)),
-                decode,
+                msgspec.json.encode(make_query(read, ascending=True, consistent=consistent, fields=projected)),
+                partial(decode_columns, read.keys, columns=fields) if whole else decode,
             )
             for read in reads
         ]

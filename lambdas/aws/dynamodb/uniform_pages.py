@@ -1,27 +1,31 @@
 """Pages whose events all have the same fields, with values of the same types, as most pages have.
 
 msgspec decodes such a page into structs of just these fields, and their values become JSON text by whole columns. That
-takes two thirds of the time of removing the wrappers of the values from the text (docs/inside/performance.md).
+takes two thirds of the time of removing the wrappers of the values from the text (docs/inside/performance.md). Who needs
+only some fields takes their columns, and no text is made.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
 from functools import lru_cache
 from json import JSONDecoder
 from json.encoder import encode_basestring as quote_name
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import msgspec
-from msgspec.structs import astuple
 
 from aws.dynamodb.answers import QueryAnswer
+from tidetable.forms.field_columns import KINDS, name_kind
 
 # To find the shape of a smaller page takes longer than it saves.
 LEAST_BYTES = 16_384
 # The first event's data is looked for in so many bytes. A struct of more fields is not worth its memory.
 _LONGEST_DATA, _MOST_FIELDS = 8_192, 64
 _DATA = b'"data":{"M":'
+_TRUTHS = {True: "true", False: "false"}
 _find_value = JSONDecoder().raw_decode
 
 
@@ -38,44 +42,66 @@ class _Boolean(msgspec.Struct, gc=False):
 
 
 class _Kind(NamedTuple):
-    """A type of values: its struct, the texts around a value in JSON, and the function that lists the values' texts."""
+    """A type of values: its struct, the type of its values in Python, and the texts around a value in JSON."""
 
     struct: type[msgspec.Struct]
+    type: type
     quote: str
-    list_texts: Callable[[Iterable[Any]], list[str]]
 
 
 _KINDS: Mapping[str, _Kind] = {
-    "S": _Kind(_Text, '"', lambda values: [value.S for value in values]),
-    "N": _Kind(_Number, "", lambda values: [value.N for value in values]),
-    "BOOL": _Kind(_Boolean, "", lambda values: ["true" if value.BOOL else "false" for value in values]),
-}
-
-
-class UniformPage(NamedTuple):
-    """A page: the members of its answer beside the items, the sort keys of the items, and their data as JSON text."""
-
-    answer: QueryAnswer
-    sks: list[str]
-    texts: list[str]
+    "S": _Kind(_Text, str, '"'), "N": _Kind(_Number, Decimal, ""), "BOOL": _Kind(_Boolean, bool, ""),
+}  # fmt: skip
 
 
 class _Shape(NamedTuple):
-    """The decoder of pages of one shape, the kinds of the fields, and the pieces of an event's text.
+    """The decoder of pages of one shape, the type of each field's values, and the pieces of an event's text.
 
     Every second piece is the value of a field.
     """
 
     decode: Callable[[bytes], Any]
-    kinds: list[_Kind]
+    types: Mapping[str, str]
     pieces: list[str]
 
 
-def decode_uniform_page(body: bytes) -> UniformPage | None:
-    """Decode Query's answer if its items are plain events of one shape, without escapes in their texts; otherwise None.
+class UniformPage(NamedTuple):
+    """A page: the members of its answer beside the items, the sort keys of the items, and their data as structs.
 
     The fields are in the order of the first event's. AWS: a map has no order.
     """
+
+    answer: QueryAnswer
+    sks: list[str]
+    datas: list[Any]
+    shape: _Shape
+
+    def list_texts(self) -> list[str]:
+        """List the data of the items as JSON text."""
+        pieces, count = self.shape.pieces * len(self.datas), len(self.shape.pieces)
+        for place, (name, letter) in enumerate(self.shape.types.items()):
+            values = self._read(name)
+            pieces[2 * place + 1 :: count] = [_TRUTHS[value] for value in values] if letter == "BOOL" else values
+        # Without escapes there is no line feed in a text.
+        return "".join(pieces).split("\n")[:-1]
+
+    def list_column(self, path: str) -> Sequence[Any]:
+        """List the values of a column: see ``FieldColumns``."""
+        types = self.shape.types
+        if path == KINDS:
+            kinds = frozenset((name, name_kind(_KINDS[letter].type)) for name, letter in types.items())
+            return [kinds] * len(self.datas)
+        if path not in types or "." in path:
+            return [None] * len(self.datas)
+        return list(map(Decimal, self._read(path))) if types[path] == "N" else self._read(path)
+
+    def _read(self, name: str) -> list[Any]:
+        types = self.shape.types
+        return list(map(attrgetter(f"f{list(types).index(name)}.{types[name]}"), self.datas))
+
+
+def decode_uniform_page(body: bytes) -> UniformPage | None:
+    """Decode Query's answer if its items are plain events of one shape, without escapes in their texts; otherwise None."""
     if b"\\" in body:
         return None
     try:
@@ -83,12 +109,7 @@ def decode_uniform_page(body: bytes) -> UniformPage | None:
         answer = shape.decode(body)
     except (ValueError, LookupError):
         return None
-    columns = zip(*map(astuple, [item.data.M for item in answer.Items]), strict=True)
-    pieces, count = shape.pieces * len(answer.Items), len(shape.pieces)
-    for place, (kind, values) in enumerate(zip(shape.kinds, columns, strict=True)):
-        pieces[2 * place + 1 :: count] = kind.list_texts(values)
-    # Without escapes there is no line feed in a text.
-    return UniformPage(answer, [item.sk.S for item in answer.Items], "".join(pieces).split("\n")[:-1])
+    return UniformPage(answer, [item.sk.S for item in answer.Items], [item.data.M for item in answer.Items], shape)
 
 
 def _find_types(body: bytes) -> tuple[tuple[str, str], ...]:
@@ -126,4 +147,4 @@ def _make_shape(types: tuple[tuple[str, str], ...]) -> _Shape:
         pieces += [f"{before}{quote_name(name)}:{kind.quote}", ""]
         before = f"{kind.quote},"
     pieces.append(f"{before.removesuffix(',')}}}\n")
-    return _Shape(msgspec.json.Decoder(answer).decode, kinds, pieces)
+    return _Shape(msgspec.json.Decoder(answer).decode, dict(types), pieces)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from decimal import Decimal
 from itertools import compress
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from tidetable.conditions import ANY, Condition, NameConditions
 from tidetable.events import JsonObject
@@ -19,6 +21,12 @@ Row = tuple[str, str, str, Any]
 Flags = Sequence[bool]
 # The path of an event's whole data. In its column, a value is the data, or its JSON as text.
 DATA = ""
+# The path of the kinds of all of an event's fields. In its column, a value has the name and the kind of each field. Who
+# asks for it gets all asked columns, or ``DATA`` instead of all of them: ``spread_data`` makes them of it.
+KINDS = "."
+_KINDS: Mapping[type, str] = {
+    str: "string", bool: "boolean", int: "number", Decimal: "number", dict: "object", list: "array",
+}  # fmt: skip
 
 
 class FieldColumns(msgspec.Struct):
@@ -96,11 +104,30 @@ def join_columns(parts: Sequence[FieldColumns]) -> FieldColumns:
     return FieldColumns(times, series, values, lambda: [id for part in parts for id in part.ids])
 
 
-def list_values(datas: Sequence[JsonObject], path: str) -> list[Any]:
+def spread_data(columns: FieldColumns, fields: Sequence[str]) -> FieldColumns:
+    """Return events with the columns of these fields, if they have the column of their whole data instead."""
+    if DATA not in columns.values:
+        return columns
+    datas = columns.list_data()
+    return replace(columns, values={path: _list_values(datas, path) for path in fields})
+
+
+def _list_values(datas: Sequence[JsonObject], path: str) -> Sequence[Any]:
     """List the values of a field in the data of events; None where the field is missing."""
+    if path == KINDS:
+        shapes = [(tuple(data), tuple(map(type, data.values()))) for data in datas]
+        known = {
+            (names, kinds): frozenset(zip(names, map(name_kind, kinds), strict=True)) for names, kinds in {*shapes}
+        }
+        return [known[shape] for shape in shapes]
     if "." in path:
         return [find_value(data, path) for data in datas]
     return [data.get(path) for data in datas]
+
+
+def name_kind(type: type) -> str:
+    """Name the kind of the values of a type in JSON, such as ``string``."""
+    return _KINDS.get(type, "null")
 
 
 def make_columns(rows: Iterable[Row], fields: Sequence[str]) -> FieldColumns:

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from tidetable.batch import Batch, pick_values
 from tidetable.events import Event, Item
-from tidetable.forms.field_columns import DATA, FieldColumns, Flags
+from tidetable.forms.field_columns import DATA, KINDS, FieldColumns, Flags
 from tidetable.forms.form import Puts, Shrink, Source
 from tidetable.forms.plain import PlainForm
 from tidetable.layout import Layout, Packing
@@ -156,7 +156,10 @@ def open_item(
         pack = PartialPack(compressor.expand(bytes(item["pack"])), int(item.get("format", 0)))
         if series and not pack.has_any(series):
             return Opened(FieldColumns([], [], {path: [] for path in fields}, list), at, name.hash)
-        values = {path: render(pack) if path == DATA else pack.read_field(path) for path in fields}
+        if KINDS in fields and not pack.has_columns:
+            fields = (DATA,)
+        read = {DATA: render, KINDS: PartialPack.list_kinds}
+        values = {path: read[path](pack) if path in read else pack.read_field(path) for path in fields}
     except (DamagedPack, ValueError):
         return None
     return Opened(FieldColumns(pack.times, pack.series, values, lambda: pack.ids), at, name.hash, pack.ats)

@@ -254,10 +254,10 @@ class EventStore(Protocol):
 
     def query_fields(
         self, reads: Sequence[RangeRead], fields: Sequence[str], *, consistent: bool = False
-    ) -> Sequence[FieldPage | None]:
+    ) -> Sequence[FieldPage | Page | None]:
         """Read the first items of several ranges of tables in ascending order, as columns of these fields, which are paths.
 
-        The result has a page per range, or None if the range's table is missing.
+        A page per range, or None if its table is missing. With the column ``KINDS`` (forms) it may have whole items.
         """
 
     def get(self, table: str, key: Key) -> Item | None:

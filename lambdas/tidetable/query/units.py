@@ -14,7 +14,7 @@ import msgspec
 
 from tidetable.conditions import ANY
 from tidetable.events import Item
-from tidetable.forms.field_columns import DATA, FieldColumns, Row, make_columns
+from tidetable.forms.field_columns import DATA, KINDS, FieldColumns, Row, make_columns
 from tidetable.forms.plain import open_page
 from tidetable.large.unpack import group_items
 from tidetable.layout.hierarchy import skip_levels
@@ -78,9 +78,14 @@ class ReadUnit(msgspec.Struct):
 
     @property
     def kind(self) -> PageKind:
-        if DATA in self.fields:
-            return PageKind(as_columns=False, texts=self.query.projection == EVERYTHING)
-        return PageKind(as_columns=self.as_columns, fields=self.fields)
+        if self.as_columns and DATA not in self.fields:
+            return PageKind(as_columns=True)
+        return PageKind(texts=self.query.projection == EVERYTHING) if self.is_whole else PageKind(fields=self.fields)
+
+    @property
+    def is_whole(self) -> bool:
+        """True if the whole data of events is read."""
+        return DATA in self.fields or KINDS in self.fields
 
     def take(self, state: RangeState, page: Page | FieldPage) -> Iterator[FieldColumns]:
         """Take a page of a range, and yield the events that are settled with it."""
@@ -109,21 +114,20 @@ class ReadUnit(msgspec.Struct):
         names, names_of = scan.find_names_left(self.query), scan.entry.layout.parse_names
         if names != ANY:
             columns = columns.where([names.hold(*names_of(*key)[1:]) for key in zip(*columns[:2], strict=True)])
-        whole = DATA in self.fields
         if not columns.are_text:
-            columns = match_conditions(columns, scan, session, () if whole else self.fields)
+            columns = match_conditions(columns, scan, session, () if self.is_whole else self.fields)
         if columns.are_text:
             # Text is the whole data of plain events, in the order of their keys.
             pks, sks = columns.pks, columns.sks
             times, series, ids = scan.entry.layout.parse_columns(pks, sks, "#".join(sks)) if sks else ([], [], [])
             yield FieldColumns(times, series, {DATA: columns.contents}, lambda: ids)
             return
-        for items in group_items(columns.items()) if whole else [columns.items()]:
-            yield make_columns(self._make_rows(items), self.fields)
+        for items in group_items(columns.items()) if self.is_whole else [columns.items()]:
+            yield make_columns(self._make_rows(items), (DATA,) if self.is_whole else self.fields)
 
     def _make_rows(self, items: Sequence[Item]) -> Iterator[Row]:
         entry = self.scan.entry
-        if DATA in self.fields:
+        if self.is_whole:
             note_lost = partial(self.session.note_lost, entry)
             unpacker = self.session.reader.unpacker
             items = unpacker.complete_searched(items, entry.table, note_lost, self.session.cost)

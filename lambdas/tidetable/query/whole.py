@@ -22,7 +22,7 @@ from typing import NamedTuple
 from tidetable.conditions import ANY, NameConditions
 from tidetable.errors import ArchiveBusy
 from tidetable.forms.choose import choose_form
-from tidetable.forms.field_columns import FieldColumns
+from tidetable.forms.field_columns import DATA, KINDS, FieldColumns
 from tidetable.ports import ArchiveColumns, FieldPage, Page, WholeRange
 from tidetable.query.archives import ARCHIVES, read_archive_pages, wait_for_pages
 from tidetable.query.batches import TimeUp
@@ -113,7 +113,7 @@ class WholeReader:
         for kind, group in groupby(states, lambda state: state.unit.kind):
             some = list(group)
             reads = [state.next_read for state in some]
-            answers: Sequence[Page | FieldPage | None]
+            answers: Sequence[FieldPage | Page | None]
             if kind.as_columns:
                 answers = store.query_fields(reads, self._fields, consistent=query.consistent)
             else:
@@ -175,7 +175,8 @@ class WholeReader:
         start = scan.start if after is None else max(scan.start, after.time)
         names, conditions = query.names, query.conditions
         times = to_text(start), to_text(scan.end)
-        return WholeRange(scan.keys.manifest, *times, self._fields, self._ids, names, conditions)
+        fields = (DATA,) if KINDS in self._fields else self._fields
+        return WholeRange(scan.keys.manifest, *times, fields, self._ids, names, conditions)
 
 
 def _group_scans(scans: Iterable[Scan]) -> Iterator[list[Scan]]:

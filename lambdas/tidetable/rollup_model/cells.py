@@ -8,7 +8,7 @@ has exactly the statistics of all events together.
 from __future__ import annotations
 
 from base64 import urlsafe_b64encode
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -16,15 +16,15 @@ from decimal import Decimal, localcontext
 from hashlib import sha256
 from typing import Any
 
+from tidetable.batch import pick_values
 from tidetable.events import Event, JsonObject
 from tidetable.exact_json import EXACT
-from tidetable.forms.field_columns import FieldColumns, join_columns, list_values
+from tidetable.forms.field_columns import KINDS, FieldColumns, join_columns, spread_data
 from tidetable.packs.numbers import settle_text
 from tidetable.ports import Sketches
 from tidetable.rollup_model.definition import SERIES, Definition
 from tidetable.rollup_model.group_values import (
     Group,
-    find_ends,
     find_groups,
     make_group_value,
     measure_group,
@@ -41,11 +41,8 @@ MAX_TEXTS = 40_000_000
 # AWS: a sort key has at most 1,024 bytes. A cell's id is only one piece of a sort key.
 _MAX_ID_BYTES, _HASH_BYTES = 200, 16
 # The most events that wait to be grouped, and the most numbers that wait to be folded: a Decimal takes 104 bytes.
-_MOST_JOINED, _MOST_WAITING = 5_000, 200_000
+_MOST_JOINED, _MOST_WAITING = 20_000, 200_000
 _NUMBERS, _ENDS = frozenset({int, Decimal}), frozenset({"first", "last"})
-_KINDS: Mapping[type, str] = {
-    str: "string", bool: "boolean", int: "number", Decimal: "number", dict: "object", list: "array",
-}  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -122,10 +119,10 @@ class Bucket:
         return f"more than {self.definition.max_groups} groups"
 
     def add(self, columns: FieldColumns) -> None:
-        """Add events, which are in the order of time, with the column of their whole data."""
+        """Add events, which are in the order of time, with the columns of the definition or of their whole data."""
         if not columns.times:
             return
-        self._added.append(columns)
+        self._added.append(spread_data(columns, self.definition.columns))
         self._count += len(columns)
         # The order of time ends with the columns, so they are not joined if it decides the first and the last event.
         if self._timed or self._has_ends or self._count >= _MOST_JOINED:
@@ -138,43 +135,41 @@ class Bucket:
         definition, added = self.definition, self._added
         columns = added[0] if len(added) == 1 else join_columns(added)
         self._added, self._count = [], 0
-        datas = columns.list_data()
-        named = [columns.series if name == SERIES else list_values(datas, name) for name in definition.by]
-        keys, groups = find_groups(named, len(datas))
-        for key, count in Counter(keys).items():
-            self._find_state(groups[key]).count += count
-        if self._timed:
-            for key, first, last in find_ends(keys):
-                self._find_state(groups[key]).widen(columns.times[first], columns.times[last])
-        for path in definition.fields:
-            self._add_numbers(path, list_values(datas, path), keys, groups, columns)
-        self._note_names(datas)
-
-    def _add_numbers(
-        self, path: str, values: Sequence[Any], keys: Sequence[Any], groups: Mapping[Any, Group], columns: FieldColumns
-    ) -> None:
-        """Let the numbers of a field wait, and add what depends on their places and times."""
-        by_key: defaultdict[Any, list[Number]] = defaultdict(list)
-        places: Sequence[int] = range(len(values))
-        if not set(map(type, values)) <= _NUMBERS:
-            places = [number for number in places if type(values[number]) in _NUMBERS]
-            keys = [keys[number] for number in places]
-            values = [values[number] for number in places]
-        for key, value in zip(keys, values, strict=True):
-            by_key[key].append(value)
-        waiting = self._waiting[path]
-        for key, numbers in by_key.items():
-            waiting.setdefault(groups[key], []).extend(numbers)
-        self._folded += len(values)
-        if not (self._timed or self._has_ends):
-            return
-        for key, first, last in find_ends(keys):
-            state = self._find_state(groups[key]).fields.setdefault(path, Numbers())
+        named = [columns.series if name == SERIES else columns.values[name] for name in definition.by]
+        keys, groups = find_groups(named, len(columns))
+        members: defaultdict[Any, list[int]] = defaultdict(list)
+        for number, key in enumerate(keys):
+            members[key].append(number)
+        for key, numbers in members.items():
+            state = self._find_state(groups[key])
+            state.count += len(numbers)
             if self._timed:
-                state.widen(columns.times[places[first]], columns.times[places[last]])
+                state.widen(columns.times[numbers[0]], columns.times[numbers[-1]])
+        for path in definition.fields:
+            self._add_numbers(path, [(groups[key], numbers) for key, numbers in members.items()], columns)
+        self._note_kinds({pair for kinds in set(columns.values[KINDS]) for pair in kinds})
+
+    def _add_numbers(self, path: str, members: Iterable[tuple[Group, Sequence[int]]], columns: FieldColumns) -> None:
+        """Let the numbers of a field wait, and add what depends on their places and times.
+
+        ``members`` are the groups, each with the places of its events.
+        """
+        values, waiting = columns.values[path], self._waiting[path]
+        all_numbers = set(map(type, values)) <= _NUMBERS
+        for group, places in members:
+            if not all_numbers:
+                places = [place for place in places if type(values[place]) in _NUMBERS]
+            if not places:
+                continue
+            waiting.setdefault(group, []).extend(pick_values(values, places))
+            self._folded += len(places)
+            if self._timed or self._has_ends:
+                ends = places[0], places[-1]
+                state = self.groups[group].fields.setdefault(path, Numbers())
+            if self._timed:
+                state.widen(*[columns.times[end] for end in ends])
             if self._has_ends:
-                ends = [(columns.make_place(places[end]), values[end]) for end in (first, last)]
-                state.add_ends(*ends)
+                state.add_ends(*[(columns.make_place(end), values[end]) for end in ends])
 
     def fold(self) -> None:
         """Add all events and numbers that wait to the groups."""
@@ -187,19 +182,11 @@ class Bucket:
                 waiting.clear()
         self._folded = 0
 
-    def _note_names(self, datas: Sequence[JsonObject]) -> None:
-        """Note the names and kinds of fields. Most events have the same names, so their values are looked at by name."""
-        names = datas[0].keys()
-        if all(map(names.__eq__, map(dict.keys, datas))):
-            for name in names:
-                self._note_kinds(name, set(map(type, [data[name] for data in datas])))
-        else:
-            for name, kind in {pair for data in datas for pair in zip(data, map(type, data.values()), strict=True)}:
-                self._note_kinds(name, {kind})
+    def _note_kinds(self, kinds: Iterable[tuple[str, str]]) -> None:
+        """Note the names and kinds of fields."""
+        for name, kind in kinds:
+            self.names.setdefault(shorten_name(name), set()).add(kind)
         self._limit_names()
-
-    def _note_kinds(self, name: str, kinds: Iterable[type]) -> None:
-        self.names.setdefault(shorten_name(name), set()).update([_KINDS.get(kind, "null") for kind in kinds])
 
     def merge(self, cell: Cell) -> None:
         """Add a cell of a finer rollup to its group."""
@@ -212,9 +199,7 @@ class Bucket:
 
     def merge_names(self, names: Mapping[str, Iterable[str]]) -> None:
         """Add the names and kinds of the fields of a finer bucket."""
-        for name, kinds in names.items():
-            self.names.setdefault(shorten_name(name), set()).update(kinds)
-        self._limit_names()
+        self._note_kinds((name, kind) for name, kinds in names.items() for kind in kinds)
 
     def _find_state(self, group: Group) -> GroupState:
         state = self.groups.get(group)
@@ -293,8 +278,3 @@ def parse_names(definition: Definition, event: Event) -> Mapping[str, Sequence[s
         return {}
     names: Mapping[str, Sequence[str]] = event.data.get("names", {})
     return names
-
-
-def name_kind(value: Any) -> str:
-    """Name the type of a value in JSON, such as ``string``."""
-    return _KINDS.get(type(value), "null")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec.structs import replace
 
+from tidetable.forms.field_columns import KINDS
 from tidetable.periods import Kind
 from tidetable.ports.rollups import Rollups
 from tidetable.statistics import PERCENTILES
@@ -76,6 +77,11 @@ class Definition(msgspec.Struct, frozen=True, dict=True):
         """
         extremes = {"min", "max"} if PERCENTILES in self.stats else set()
         return frozenset({"count", *self.stats, *extremes})
+
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of events from which cells are computed: the fields, and their kinds."""
+        return (*dict.fromkeys(path for path in (*self.by, *self.fields) if path != SERIES), KINDS)
 
     def floor(self, time: datetime) -> datetime:
         """Return the start of the bucket that holds an instant."""

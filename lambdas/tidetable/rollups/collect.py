@@ -47,8 +47,10 @@ PACKED = 10
 _MOST_HELD = 8_000_000
 
 
-def _read_events(query: Query, entries: Sequence[Entry], services: Services, *, never: bool) -> Iterator[FieldColumns]:
-    """Read all events of a query, in any order. Raises BucketBlocked if that is not possible.
+def _read_events(
+    query: Query, entries: Sequence[Entry], services: Services, fields: Sequence[str], *, never: bool
+) -> Iterator[FieldColumns]:
+    """Read these fields of all events of a query, in any order. Raises BucketBlocked if that is not possible.
 
     With ``never``, a period that never had a table counts as a period without events.
     """
@@ -60,13 +62,15 @@ def _read_events(query: Query, entries: Sequence[Entry], services: Services, *, 
     if stretches:
         _refuse_unnoted(query, stretches, services)
     session = ReadSession(services.reader, services.remaining)
-    yield from _read_columns(WholeReader(query, session, (DATA,)).read(plan.scans), query, session)
+    yield from _read_columns(WholeReader(query, session, fields).read(plan.scans), query, session)
     for stretch in stretches:
-        yield from _read_stretch(query, stretch, read_series(query, stretch, services.rollups), services)
+        yield from _read_stretch(query, stretch, read_series(query, stretch, services.rollups), services, fields)
 
 
-def _read_stretch(query: Query, stretch: Stretch, noted: NotedSeries, services: Services) -> Iterator[FieldColumns]:
-    """Read all events of a stretch, which lies in a period that is partitioned by series. Raises BucketBlocked."""
+def _read_stretch(
+    query: Query, stretch: Stretch, noted: NotedSeries, services: Services, fields: Sequence[str]
+) -> Iterator[FieldColumns]:
+    """Read these fields of all events of a stretch, whose period is partitioned by series. Raises BucketBlocked."""
 
     def pace(entry: Entry, units: float) -> None:
         read_units = entry.capacity.seen.read if entry.capacity.seen is not None else None
@@ -74,7 +78,7 @@ def _read_stretch(query: Query, stretch: Stretch, noted: NotedSeries, services: 
         services.clock.sleep(min(units / rate, max(services.remaining(), 0.0)))
 
     session = ReadSession(services.reader, services.remaining)
-    yield from _read_columns(read_stretch(query, stretch, noted, session, (DATA,), pace=pace), query, session)
+    yield from _read_columns(read_stretch(query, stretch, noted, session, fields, pace=pace), query, session)
 
 
 def _read_columns(batches: Iterator[WholeBatch | TimeUp], query: Query, session: ReadSession) -> Iterator[FieldColumns]:
@@ -159,7 +163,8 @@ def collect_bucket(
         count, limit = 0, None if definition.period is not None else most
         if limit is not None and find_longest_span(entries):
             limit *= PACKED
-        for columns in _read_events(query, entries, services, never=finer is None):
+        fields = definition.columns if finer is None else (DATA,)
+        for columns in _read_events(query, entries, services, fields, never=finer is None):
             if finer is None:
                 bucket.add(columns)
                 count += len(columns)
@@ -215,7 +220,7 @@ def collect_together(definition: Definition, start: datetime, due: int, services
     end = start + count * every
     buckets = {start + number * every: Bucket(definition, services.reader.sketches) for number in range(count)}
     query, stretch = make_query(definition.source, start, end), stretch._replace(end=end)
-    for columns in _read_stretch(query, stretch, noted, services):
+    for columns in _read_stretch(query, stretch, noted, services, definition.columns):
         _add_to_each(buckets, columns, definition)
     for bucket in buckets.values():
         bucket.fold()
@@ -232,7 +237,8 @@ def collect_range(definition: Definition, start: datetime, end: datetime, servic
     entries = services.catalog.entries(definition.source, start, end, consistent=True)
     numbers = range(1, (end - start) // every + 1)
     buckets = {end - number * every: Bucket(definition, services.reader.sketches) for number in numbers}
-    for columns in _read_events(make_query(definition.source, start, end), entries, services, never=True):
+    query = make_query(definition.source, start, end)
+    for columns in _read_events(query, entries, services, definition.columns, never=True):
         count += len(columns)
         if count > MOST_IN_RANGE:
             return {}

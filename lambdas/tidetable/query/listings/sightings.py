@@ -12,10 +12,10 @@ from typing import Any
 from tidetable.durations import Duration
 from tidetable.events import Event, JsonObject
 from tidetable.exact_json import decode_json
-from tidetable.forms.field_columns import DATA, FieldColumns
+from tidetable.forms.field_columns import DATA, FieldColumns, name_kind
 from tidetable.query.listings.listing_parameters import Listing
 from tidetable.query.listings.names import EXACT, SeenTimes
-from tidetable.rollup_model.cells import FIELDS_ID, name_kind, parse_names
+from tidetable.rollup_model.cells import FIELDS_ID, parse_names
 from tidetable.rollup_model.definition import Definition
 from tidetable.rollup_model.group_values import make_group_value, shorten_name
 from tidetable.times import EPOCH, from_text, to_text
@@ -35,7 +35,7 @@ def list_of_events(listing: Listing, columns: FieldColumns) -> Iterator[tuple[An
     else:
         for time, _, _, data in columns.rows():
             for name, value in data.items():
-                yield shorten_name(name), SeenTimes(time, time, EXACT, (name_kind(value),))
+                yield shorten_name(name), SeenTimes(time, time, EXACT, (name_kind(type(value)),))
 
 
 def list_of_cells(listing: Listing, columns: FieldColumns, definition: Definition) -> Iterator[tuple[Any, SeenTimes]]:
