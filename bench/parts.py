@@ -208,27 +208,22 @@ def measure(title: str, pack: str, *, whole: bool = False) -> dict[str, float]:
     finally:
         Meter.take_charges = charge  # type: ignore[method-assign]
     parts = [cost for name, cost in scene.costs if name.kind == bucket_parts.PART]
+    distinct = len({name for name, _ in scene.costs if name.kind == bucket_parts.PART})
     turns = [cost for name, cost in scene.costs if name.kind != bucket_parts.PART]
     every = [*parts, *turns]
-    calls, reads, writes = (
-        sum(one.calls for one in every),
-        sum(one.reads for one in every),
-        sum(one.writes for one in every),
-    )
-    cpu = sum(one.cpu for one in every)
-    print(
-        f"{title}: {len(parts)} parts, {calls} calls, {reads:.0f} read units, {writes:.0f} write units, CPU {cpu:.1f} s"
-    )
+    calls = sum(one.calls for one in every)
+    reads, writes = sum(one.reads for one in every), sum(one.writes for one in every)
+    of_parts, cpu = [one.cpu for one in parts], sum([one.cpu for one in every])
+    print(f"{title}: {distinct} parts, {len(every)} messages, {calls} calls, CPU {cpu:.1f} s")
+    print(f"  {reads:.0f} read units, {writes:.0f} write units")
     if parts:
-        print(
-            f"  CPU of a part {min(one.cpu for one in parts):.2f} to {max(one.cpu for one in parts):.2f} s, of the turns"
-            f" {sum(one.cpu for one in turns):.2f} s"
-        )
+        mean = sum(of_parts) / distinct
+        print(f"  CPU of a part {mean:.2f} s, at most {max(of_parts):.2f} s, of the turns {cpu - sum(of_parts):.2f} s")
     rest = sum(one.seconds for one in turns)
-    figures = {"reads": reads, "calls": float(calls), "cpu": cpu}
-    for workers in WORKERS:
+    figures = {"read_units": reads, "calls": float(calls), "cpu_seconds": cpu}
+    for workers in WORKERS if parts else ():
         slowest, most_cpu = deal(parts, workers)
-        figures[f"slowest_{workers}"] = slowest + rest
+        figures[f"seconds_of_slowest_of_{workers}"] = slowest + rest
         print(f"  {workers} workers: CPU of one at most {most_cpu:.2f} s, the slowest {slowest + rest:.2f} s")
     return figures
 
@@ -240,14 +235,9 @@ def main() -> None:
         if kind != "plain":
             # So few events in packs are read as a whole: here they are divided as plain events are.
             collect.PACKED = bucket_parts.PACKED = bucket_parts.SPANS = 1  # type: ignore[attr-defined]
-        parts, whole = measure(kind, KINDS[kind]), measure(f"{kind}, as a whole", KINDS[kind], whole=True)
-        ratios: dict[str, Any] = {
-            f"{kind}_parts_read_units_over_whole": parts["reads"] / whole["reads"],
-            f"{kind}_parts_calls_over_whole": parts["calls"] / whole["calls"],
-            f"{kind}_parts_cpu_over_whole": parts["cpu"] / whole["cpu"],
-            f"{kind}_parts_slowest_of_16_over_whole": parts["slowest_16"] / whole["slowest_16"],
-        }
-        note_ratios(**ratios)
+        for how, whole in (("parts", False), ("whole", True)):
+            figures: dict[str, Any] = measure(kind, KINDS[kind], whole=whole)
+            note_ratios(**{f"{kind}_{how}_{name}": figure for name, figure in figures.items()})
 
 
 if __name__ == "__main__":

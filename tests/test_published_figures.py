@@ -193,3 +193,18 @@ def test_the_costs_of_a_flood_are_computed_from_the_prices() -> None:
         ("into a stream on demand without `capacity.max` |", f"{written:,.0f}"),
     ):
         assert f"{row} {dollars} |" in rows
+
+
+def test_the_published_figures_of_parts_are_those_of_the_bench() -> None:
+    results = msgspec.json.decode((ROOT / "bench" / "results.json").read_bytes())
+    text = (ROOT / "docs" / "inside" / "performance.md").read_text()
+    for kind, calls, units, cpu, slowest in (
+        ("plain", "2,152", "28,877", "4.0 s", ("2.45 s", "1.34 s", "0.77 s")),
+        ("packed_10s", "1,293", "6,790", "4.4 s", ("2.51 s", "1.63 s", "0.99 s")),
+    ):
+        assert f"{results[f'{kind}_parts_calls']:,.0f}" == calls
+        assert f"{results[f'{kind}_parts_read_units']:,.0f}" == units
+        assert f"{results[f'{kind}_parts_cpu_seconds']:.1f} s" == cpu
+        of = [results[f"{kind}_parts_seconds_of_slowest_of_{workers}"] for workers in (2, 4, 16)]
+        assert tuple(f"{seconds:.2f} s" for seconds in of) == slowest
+        assert all(figure in text for figure in (calls, units, cpu, *slowest))
