@@ -18,6 +18,7 @@ from aws.errors import ignore_refusal
 from tidetable.config import Stream
 from tidetable.names import name_lake_table
 from tidetable.periods import Kind
+from tidetable.versions.writing import keeps_versions
 
 # A table that somebody changed or deleted is put back after this time, even if no stream has changed.
 _LOOK_AGAIN = timedelta(hours=1)
@@ -131,5 +132,5 @@ def list_columns(stream: Stream) -> dict[str, str]:
         name.lower(): _TYPES.get(kind) or re.sub(r"\s", "", kind)
         for name, kind in sorted(stream.archive.columns.items())
     }
-    own = {**_OWN, "version": "int"} if stream.versions == "keep" else _OWN
+    own = {**_OWN, "version": "int"} if keeps_versions([stream.layout]) else _OWN
     return {**own, **indexes, **declared, **_REST}
