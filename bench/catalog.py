@@ -2,8 +2,8 @@
 stream with a rollup, and the catalog's read units of the first and of the hundredth page of a query over ten years of
 hours. Every number is a count of the strict service. Each side runs in a process of its own (``bench.catalog_side``).
 
-The catalog's ten years are 90 days of hours with tables, which the stage has lived through, and older hours that are
-archived. The pages are of the newest thousand hours.
+The stage has lived through 90 days of hours for ``latest``. For the pages, it has lived through the newest hundred hours,
+one page for each, and the older hours of its ten years are archived.
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ from bench.whole import check_out_old
 SIDE = Path(__file__).with_name("catalog_side.py")
 
 
-def measure(tree: Path) -> Any:
+def measure(tree: Path, what: str) -> Any:
     """Measure one source tree."""
-    run = subprocess.run([sys.executable, str(SIDE), str(tree)], check=True, capture_output=True, text=True)  # noqa: S603
-    print(tree.name, run.stdout.strip(), flush=True)
+    run = subprocess.run([sys.executable, str(SIDE), str(tree), what], check=True, capture_output=True, text=True)  # noqa: S603
+    print(tree.name, what, run.stdout.strip(), flush=True)
     return json.loads(run.stdout)
 
 
 def main() -> None:
     """Measure both trees, and write the figures to bench/results.json."""
-    new = measure(ROOT)
+    latest, pages = measure(ROOT, "latest"), measure(ROOT, "pages")
     with check_out_old() as tree:
-        old = measure(tree)
+        old_latest, old_pages = measure(tree, "latest"), measure(tree, "pages")
     note_ratios(
         digits=1,
-        latest_silent_requests=new["latest"]["requests"],
-        latest_silent_requests_old=old["latest"]["requests"],
-        latest_silent_units=new["latest"]["units"],
-        latest_silent_units_old=old["latest"]["units"],
-        catalog_units_page_1=new["first"],
-        catalog_units_page_1_old=old["first"],
-        catalog_units_page_100=new["last"],
-        catalog_units_page_100_old=old["last"],
+        latest_silent_requests=latest["requests"],
+        latest_silent_requests_old=old_latest["requests"],
+        latest_silent_units=latest["units"],
+        latest_silent_units_old=old_latest["units"],
+        catalog_units_page_1=pages["first"],
+        catalog_units_page_1_old=old_pages["first"],
+        catalog_units_page_100=pages["last"],
+        catalog_units_page_100_old=old_pages["last"],
     )
 
 
