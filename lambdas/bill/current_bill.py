@@ -87,18 +87,14 @@ def present_bill(
     seen = [name for name in known.config.streams if sees(name)]
     if only is not None and only not in known.config.streams:
         raise refuse_unknown_stream(only, dict.fromkeys(seen))
-    uncounted: list[str] = []
-    accounts = _read_accounts(known, sources, [name for name in seen if only in (None, name)], uncounted)
     hidden = {trouble for name, troubles in known.unreadable.items() if not sees(name) for trouble in troubles}
-    notes = [
-        *(trouble for trouble in known.troubles if trouble not in hidden),
-        *(
-            f"{account.stream.name}: {account.left_out} tables are not counted: price this stream alone,"
-            f" stream={account.stream.name}"
-            for account in accounts
-            if account.left_out
-        ),
-        *uncounted,
+    notes = [trouble for trouble in known.troubles if trouble not in hidden]
+    accounts = _read_accounts(known, sources, [name for name in seen if only in (None, name)], notes)
+    notes += [
+        f"{account.stream.name}: {account.left_out} tables are not counted: price this stream alone,"
+        f" stream={account.stream.name}"
+        for account in accounts
+        if account.left_out
     ]
     consumed, traffic = _read_meters(accounts, sources.meters, now, notes)
     sees_all = len(seen) == len(known.config.streams)
@@ -136,10 +132,7 @@ def _describe_lines(lines: Sequence[Line]) -> dict[str, Any]:
 
 
 def _read_accounts(known: RunStreams, sources: BillSources, names: Sequence[str], notes: list[str]) -> list[_Account]:
-    """Read the entries and tables of each stream, the newest first, within the limits of one answer.
-
-    Add to the ``notes`` what is not counted.
-    """
+    """Read the entries and tables of each stream, within the limits of one answer; note what is not counted."""
     share = MAX_TABLES // max(len(names), 1)
     accounts = []
     for name in names:

@@ -206,6 +206,19 @@ def test_tables_and_metrics_of_an_answer_are_bounded(door: Door, monkeypatch: py
     assert "the consumed units of 3 on-demand tables are not counted: price one stream alone" in body["incomplete"]
 
 
+def test_the_newest_entries_of_the_catalog_are_counted_and_an_answer_says_where_they_end(
+    door: Door, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(current_bill, "MAX_ENTRIES", 3)
+    body = cost(door, stream="quakes")
+    (stream,) = body["streams"]
+    assert len(stream["periods"]) == 3
+    oldest = min(period["period"] for period in stream["periods"])
+    assert f"the periods of quakes before {oldest} are not counted: there are too many" in body["incomplete"]
+    assert len(cost(door)["streams"]) == 3
+
+
+
 def test_a_measured_workload_can_be_sent_back(door: Door) -> None:
     door.make(f"tt_writeall00_{SECRET}", can=("write",))
     events = [{"series": f"s{n}", "id": str(n), "data": {"t": n}} for n in range(100)]
