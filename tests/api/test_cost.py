@@ -218,7 +218,6 @@ def test_the_newest_entries_of_the_catalog_are_counted_and_an_answer_says_where_
     assert len(cost(door)["streams"]) == 3
 
 
-
 def test_a_measured_workload_can_be_sent_back(door: Door) -> None:
     door.make(f"tt_writeall00_{SECRET}", can=("write",))
     events = [{"series": f"s{n}", "id": str(n), "data": {"t": n}} for n in range(100)]
