@@ -23,7 +23,7 @@ from tidetable.ingest.circuit import Circuit
 from tidetable.ingest.fates import Fate, Fates, explain_troubles
 from tidetable.ingest.overflow import OverflowMessage
 from tidetable.ingest.pace import Pace
-from tidetable.ingest.puts import is_stored, write_fenced, write_puts
+from tidetable.ingest.puts import is_stored, needs_own_transaction, write_fenced, write_puts
 from tidetable.large.outside import write_outside
 from tidetable.large.shrink import LargeValueServices, Shrinker
 from tidetable.large.sweep_ports import Store
@@ -39,7 +39,6 @@ from tidetable.ports import (
 )
 from tidetable.remaining import Remaining, limit_time
 from tidetable.values import count_item_bytes
-from tidetable.versions.writing import is_version
 from tidetable.window import Window
 
 if TYPE_CHECKING:
@@ -259,7 +258,7 @@ class Delivery:
         that the fence refuses.
         """
         store = self._ports.store
-        together = [Guarded(put, "newer") for put in puts if not is_version(put)]
+        together = [Guarded(put, "newer") for put in puts if not needs_own_transaction(put)]
         if len(together) > 1:
             try:
                 done = store.transact(together, entry)
@@ -268,7 +267,7 @@ class Delivery:
             if done is Transacted.FENCED:
                 return puts
             if done is Transacted.DONE:
-                puts = [put for put in puts if is_version(put)]
+                puts = [put for put in puts if needs_own_transaction(put)]
         for number, put in enumerate(puts):
             try:
                 done = write_fenced(store, put, entry)

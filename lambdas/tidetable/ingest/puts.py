@@ -22,6 +22,11 @@ def write_puts(writer: Writer, puts: Sequence[Put], write: Callable[[Sequence[Pu
     return total
 
 
+def needs_own_transaction(put: Put) -> bool:
+    """True if a put cannot share a transaction with others: a version may have to move the earlier versions."""
+    return is_version(put)
+
+
 def write_fenced(store: EventStore, put: Put, entry: Entry) -> Transacted:
     """Write a put, whose data outside is written, while the catalog says that the entry is writable.
 
