@@ -90,7 +90,7 @@ def test_a_wake_does_nothing_after_its_minute() -> None:
     assert (len(list_saved(stage)), stage.queue.messages) == (25, [])
 
 
-@pytest.mark.parametrize("body", ['{"wake":', '{"wake":"s","part":1,"parts":0,"until":"2026-03-15T12:00:00Z"}'])
+@pytest.mark.parametrize("body", ['{"wake":', '{"wake":"s","part":1,"workers":0,"until":"2026-03-15T12:00:00Z"}'])
 def test_a_damaged_wake_is_buried(body: str) -> None:
     stage = stage_of()
     stage.queue.push(body)

@@ -17,7 +17,7 @@ from msgspec import Raw
 
 from aws.archive.data_columns import Column
 from aws.archive.index_columns import derive_wire, find_derived_indexes, render_derived
-from aws.archive.key_columns import KeyColumns, read_ids, read_versions, render_times
+from aws.archive.key_columns import KeyColumns, list_version_columns, read_ids, read_versions, render_times
 from aws.archive.render import concatenate, escape_json, join_pieces, quote_name, render_canonical, render_leaf
 from aws.dynamodb.wire import decode_item, plain
 from tidetable.archive.digest import ItemsDigest
@@ -149,7 +149,7 @@ class PartRows:
     def read_batch(self) -> ArchivedRows:
         """Read the usual events as a batch, and each other row as a whole item."""
         usual = pc.and_(self._arrays["attributes"].is_null(), self._at.is_valid())
-        if self._layout.versioned or self._layout.indexes:
+        if list_version_columns(self._layout) or self._layout.indexes:
             usual = pa.repeat(pa.scalar(value=False), self._count)
         odd_rows = pc.indices_nonzero(pc.invert(usual)).to_pylist()
         batch = Batch(

@@ -46,7 +46,7 @@ class _Form(msgspec.Struct):
 class _WakeForm(msgspec.Struct):
     wake: str
     part: int
-    parts: Annotated[int, msgspec.Meta(ge=1)]
+    workers: Annotated[int, msgspec.Meta(ge=1)]
     until: str
 
 
@@ -63,13 +63,13 @@ class Wake(NamedTuple):
 
     stream: str
     part: int
-    parts: int
+    workers: int
     until: datetime
 
 
 def encode_wake(wake: Wake) -> str:
     """Encode the body of a message that wakes a worker."""
-    return _encode_text({"wake": wake.stream, "part": wake.part, "parts": wake.parts, "until": to_text(wake.until)})
+    return _encode_text({"wake": wake.stream, "part": wake.part, "workers": wake.workers, "until": to_text(wake.until)})
 
 
 def read_wake(body: str) -> Wake | None:
@@ -78,7 +78,7 @@ def read_wake(body: str) -> Wake | None:
         return None
     try:
         form = msgspec.json.decode(body, type=_WakeForm)
-        return Wake(form.wake, form.part, form.parts, parse_stamp(form.until)[0])
+        return Wake(form.wake, form.part, form.workers, parse_stamp(form.until)[0])
     except ValueError:
         return None
 

@@ -141,8 +141,8 @@ def drain_woken(wake: Wake, ports: Drain, remaining: Remaining) -> SavedRun:
     limited = limit_time(left, ports.clock, remaining)
     if limited() < _OBJECT_SECONDS:
         return SavedRun(Backlog(), 0, [])
-    part = _choose_part(_list_stream(wake.stream, ports.saved), wake.part, wake.parts)
-    return SavedRun(count_backlog(part), *_drain_objects({wake.stream: part}, ports, limited, wake.parts))
+    part = _choose_part(_list_stream(wake.stream, ports.saved), wake.part, wake.workers)
+    return SavedRun(count_backlog(part), *_drain_objects({wake.stream: part}, ports, limited, wake.workers))
 
 
 def _list_objects(store: Store) -> Mapping[str, Sequence[Stored]]:
@@ -176,9 +176,9 @@ def _wake_workers(objects: Mapping[str, Sequence[Stored]], ports: Drain) -> Mapp
     return workers
 
 
-def _choose_part(objects: Sequence[Stored], part: int, parts: int) -> Sequence[Stored]:
+def _choose_part(objects: Sequence[Stored], part: int, workers: int) -> Sequence[Stored]:
     """Order the objects: those of a worker's part come before the others, whose worker may have been lost."""
-    return sorted(objects, key=lambda found: (crc32(found.key.encode()) - part) % parts != 0)
+    return sorted(objects, key=lambda found: (crc32(found.key.encode()) - part) % workers != 0)
 
 
 def _drain_objects(
