@@ -50,7 +50,7 @@ def test_streams_with_many_objects_share_the_workers() -> None:
     save_objects(stage, 100, "t")
     drain_saved(stage.pipeline.drain, lambda: 0.0)
     sent = [read_wake(message.body) for message in stage.queue.messages]
-    assert [(wake.stream, wake.part, wake.parts) for wake in sent if wake is not None] == [("s", 1, 2), ("t", 1, 2)]
+    assert [(wake.stream, wake.part, wake.workers) for wake in sent if wake is not None] == [("s", 1, 2), ("t", 1, 2)]
 
 
 def test_each_worker_begins_with_its_part_and_all_parts_are_all_objects() -> None:
