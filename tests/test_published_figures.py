@@ -160,6 +160,14 @@ OF_A_STAGE = {
     "many_keys_peak_reads_of_a_partition",
     "many_streams_calls_per_idle_stream_and_run",
     "many_streams_runs_for_300_tables",
+    "idle_streams_calls_per_minute",
+    "drain_events_per_second_derived",
+    "drain_events_per_second_clients",
+    "drain_events_per_second_packed",
+    "catalog_units_page_1",
+    "catalog_units_page_100",
+    "latest_silent_requests",
+    "plain_parts_seconds_of_slowest_of_16",
 }
 
 
