@@ -118,7 +118,7 @@ class DynamoStore:
             return Written(unwritten=[put])
         return Written(units=answer.get("ConsumedCapacity", {}).get("CapacityUnits", 0.0))
 
-    def transact(self, puts: Sequence[Guarded], entry: Entry | None = None) -> Transacted:
+    def transact(self, puts: Sequence[Guarded], entry: Entry | None = None, total: Written | None = None) -> Transacted:
         """Write all puts in one TransactWriteItems. The archive changes the entry's state either before or after it."""
         actions: list[Any] = [
             {"Put": {"TableName": put.put.table, "Item": to_wire(put.put.item), **_guarded(put)}} for put in puts
@@ -128,7 +128,7 @@ class DynamoStore:
         table = puts[0].put.table
         try:
             with name_missing_table(table):
-                self._client.transact_write_items(TransactItems=actions)
+                answer = self._client.transact_write_items(TransactItems=actions, ReturnConsumedCapacity="TOTAL")
         except ClientError as error:
             reasons: Any = error.response.get("CancellationReasons", [])
             codes = [reason.get("Code") for reason in reasons]
@@ -141,6 +141,8 @@ class DynamoStore:
             return Transacted.FENCED if fenced else Transacted.CONFLICT
         except BotoCoreError as error:
             raise StoreUnavailable(Outage.NO_ANSWER, str(error)) from error
+        if total is not None:
+            total.units += sum(consumed.get("CapacityUnits", 0.0) for consumed in answer.get("ConsumedCapacity", ()))
         return Transacted.DONE
 
     def _fence(self, entry: Entry) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from tidetable.events import Event, Item
 from tidetable.forms.field_columns import DATA, KINDS, FieldColumns, spread_data
 from tidetable.layout import Index, Key, Layout
 from tidetable.periods import Kind, find_containing
-from tidetable.ports import FieldPage, Guarded, KeyRange, Page, Put, RangeRead, Transacted
+from tidetable.ports import FieldPage, Guarded, KeyRange, Page, Put, RangeRead, Transacted, Written
 
 START = datetime(2026, 2, 28, tzinfo=UTC)
 LAYOUT = Layout("series", shards=1, shard_by="id")
@@ -267,8 +267,11 @@ def test_a_transaction_is_done_whole_or_not_at_all(engine: Engine) -> None:
     assert engine.store.transact(stale) is Transacted.CONFLICT
     assert engine.store.get(table, second.key) is None
     right = [Guarded(Put(table, {**first.item, "version": 4}), 3), Guarded(second)]
-    assert engine.store.transact(right) is Transacted.DONE
-    assert engine.store.transact([Guarded(second, "absent")]) is Transacted.CONFLICT
+    total = Written(units=0.5)
+    assert engine.store.transact(right, total=total) is Transacted.DONE
+    assert total.units == 4.5, "each item costs twice its unit"
+    assert engine.store.transact([Guarded(second, "absent")], total=total) is Transacted.CONFLICT
+    assert total.units == 4.5
     with pytest.raises(TableMissing):
         engine.store.transact([Guarded(puts(engine.no_table(), 1)[0])])
 

@@ -86,7 +86,7 @@ class FakeStore:
                 outcome.conflicts.append((put, stored or {}))
         return outcome
 
-    def transact(self, puts: Sequence[Guarded], entry: Entry | None = None) -> Transacted:
+    def transact(self, puts: Sequence[Guarded], entry: Entry | None = None, total: Written | None = None) -> Transacted:
         self.between()
         if entry is not None:
             recorded = self._catalog.items.get((entry.stream, entry.period))
@@ -96,6 +96,9 @@ class FakeStore:
             return Transacted.CONFLICT
         for put, _ in puts:
             self._table(put.table)[put.key] = hold_item(put.item)
+        if total is not None:
+            # AWS: a transaction costs twice as much.
+            total.units += 2 * len(puts)
         return Transacted.DONE
 
     def get_many(self, table: str, keys: Sequence[Key], *, consistent: bool = True) -> Mapping[Key, Item]:

@@ -115,8 +115,8 @@ class Journal:
             keep([put for put in puts if id(put) not in left])
             return written
 
-        def observe(puts: Sequence[Guarded], entry: Any = None) -> Any:
-            done = transact(puts, entry)
+        def observe(puts: Sequence[Guarded], entry: Any = None, total: Any = None) -> Any:
+            done = transact(puts, entry, total)
             if done.name == "DONE":
                 keep([put for put, _ in puts])
             return done

@@ -192,9 +192,9 @@ def fences_of(stage: World) -> list[str]:
     asked: list[str] = []
     transact = stage.store.transact
 
-    def watched(puts: Any, entry: Any = None) -> Any:
+    def watched(puts: Any, entry: Any = None, total: Any = None) -> Any:
         asked.append(entry.period.label)
-        return transact(puts, entry)
+        return transact(puts, entry, total)
 
     stage.store.transact = watched  # type: ignore[method-assign]
     return asked

@@ -156,9 +156,9 @@ def test_events_behind_the_window_are_written_in_transactions_of_twenty_five() -
     sizes: list[int] = []
     transact = stage.store.transact
 
-    def watched(puts: Sequence[Guarded], entry: Entry | None = None) -> Transacted:
+    def watched(puts: Sequence[Guarded], entry: Entry | None = None, total: Written | None = None) -> Transacted:
         sizes.append(len(puts))
-        return transact(puts, entry)
+        return transact(puts, entry, total)
 
     stage.store.transact = watched  # type: ignore[method-assign]
     assert drain(stage, make_body(*map(str, range(40))), make_body("x", *map(str, range(50, 60)))) == [
@@ -177,10 +177,10 @@ def test_a_transaction_that_one_event_prevents_is_repeated_event_by_event(refusa
     assert drain(stage, newer) == [Drained(1)]
     transact = stage.store.transact
 
-    def refuse(puts: Sequence[Guarded], entry: Entry | None = None) -> Transacted:
+    def refuse(puts: Sequence[Guarded], entry: Entry | None = None, total: Written | None = None) -> Transacted:
         if refusal is not None and any(own.put.item["sk"].endswith("#3") for own in puts):
             raise refusal
-        return transact(puts, entry)
+        return transact(puts, entry, total)
 
     stage.store.transact = refuse  # type: ignore[method-assign]
     outcomes = drain(stage, make_body("1", "2"), make_body("3", "4"))
@@ -199,11 +199,11 @@ def test_what_comes_behind_the_fence_is_given_up_and_the_rest_is_written() -> No
     stage.move(LABEL, State.CLOSED)
     transact, calls = stage.store.transact, [0]
 
-    def archive_later(puts: Sequence[Guarded], entry: Entry | None = None) -> Transacted:
+    def archive_later(puts: Sequence[Guarded], entry: Entry | None = None, total: Written | None = None) -> Transacted:
         calls[0] += 1
         if calls[0] == 2:
             stage.move(LABEL, State.ARCHIVING)
-        return transact(puts, entry)
+        return transact(puts, entry, total)
 
     stage.store.transact = archive_later  # type: ignore[method-assign]
     first, second = drain(stage, make_body(*map(str, range(25))), make_body(*map(str, range(25, 60))))

@@ -40,9 +40,9 @@ def log_writes(stage: World) -> list[tuple[str, str]]:
             log.append(("put", puts[0].table[-10:]))
         return write_each(puts, guard)
 
-    def fence(puts: Any, entry: Any = None) -> Any:
+    def fence(puts: Any, entry: Any = None, total: Any = None) -> Any:
         log.append(("fenced", entry.period.label))
-        return transact(puts, entry)
+        return transact(puts, entry, total)
 
     stage.store.write_each, stage.store.transact = write, fence  # type: ignore[method-assign]
     return log

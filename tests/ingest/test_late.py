@@ -172,9 +172,9 @@ def test_behind_the_window_only_what_is_missing_is_written_either() -> None:
     transacted: list[str] = []
     transact = stage.store.transact
 
-    def watched(puts: Any, entry: Any = None) -> Any:
+    def watched(puts: Any, entry: Any = None, total: Any = None) -> Any:
         transacted.extend(put.put.item["sk"].rpartition("#")[2] for put in puts)
-        return transact(puts, entry)
+        return transact(puts, entry, total)
 
     stage.store.transact = watched  # type: ignore[method-assign]
     drain_message(message(3, at), stage.drainer(), lambda: 60.0, received=2)

@@ -15,7 +15,7 @@ from tidetable.config.stream import KeyPolicy, LargePolicy
 from tidetable.durations import Duration
 from tidetable.errors import Outage, StoreUnavailable, TableThrottled
 from tidetable.ingest.marks import MOST_ADDED
-from tidetable.ports import Guarded, Mark, Transacted
+from tidetable.ports import Guarded, Mark, Transacted, Written
 
 # Now is 00:05:00 of 1 March; half an hour ago is 23:35 of 28 February.
 HALF_HOUR_AGO = datetime(2026, 2, 28, 23, 35, tzinfo=UTC)
@@ -45,6 +45,7 @@ def test_a_new_late_event_is_written_with_its_mark_and_the_other_events_after_it
     stage = begin(key=key)
     outcome = stage.send(late(1, minutes=30), late(2))
     assert (outcome.status, outcome.accepted, outcome.queued, stage.rollups.calls) == (200, 2, 0, [])
+    assert outcome.write_units == 5, "four of the late event and its mark, one of the other event"
     assert stage.log[-1] == "write"
     (item,) = [item for item in find_stored(stage) if "2026-02-28T23:35" in item["sk"]]
     event = ("tidetable-t.quakes.2026-02-28", item["pk"], item["sk"])
@@ -56,7 +57,7 @@ def test_an_event_that_the_table_has_is_marked_before_it_is_overwritten() -> Non
     stage = begin()
     stage.send(late(1, minutes=30))
     stage.clock.sleep(1)
-    stage.send(late(1, minutes=30))
+    assert stage.send(late(1, minutes=30)).write_units == 1
     assert stage.log == ["mark", "write"]
     assert [bool(mark.event) for mark in list_marks(stage)] == [True, False]
     (item,) = find_stored(stage)
@@ -89,7 +90,7 @@ def test_after_a_transaction_without_an_answer_the_event_is_marked_and_written(
     stage = begin()
     transact = stage.store.transact
 
-    def fail(puts: Sequence[Guarded], entry: Entry | None = None) -> Transacted:
+    def fail(puts: Sequence[Guarded], entry: Entry | None = None, total: Written | None = None) -> Transacted:
         if is_written:
             transact(puts, entry)
         raise error

@@ -308,11 +308,11 @@ def stop_after(world: World, writes: int) -> None:
             total.add(write_each([put], guard))
         return total
 
-    def fenced(puts: Any, entry: Any = None) -> Any:
+    def fenced(puts: Any, entry: Any = None, total: Any = None) -> Any:
         if left[0] == 0:
             raise _Stopped
         left[0] -= 1
-        return transact(puts, entry)
+        return transact(puts, entry, total)
 
     world.store.write_each, world.store.transact = one_by_one, fenced  # type: ignore[method-assign]
 

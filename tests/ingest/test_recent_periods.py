@@ -239,9 +239,9 @@ def test_the_events_of_a_closed_table_are_queued_so_that_none_is_written_behind_
     transacted = process.store.transact
     conditions: list[Any] = []
 
-    def transact(puts: Any, entry: Any = None) -> Any:
+    def transact(puts: Any, entry: Any = None, total: Any = None) -> Any:
         conditions.append(entry.table)
-        return transacted(puts, entry)
+        return transacted(puts, entry, total)
 
     process.store.transact = transact  # type: ignore[method-assign]
     for queued in process.overflow.queued:

@@ -106,6 +106,11 @@ def test_versions_neither_overtake_the_one_that_was_throttled_nor_are_lost_behin
         assert versions(stage) == {"v0": "third", "v1": "first", "v2": "second"}, throttled
 
 
+def test_a_further_version_costs_the_units_of_its_transaction_and_a_repeat_costs_none() -> None:
+    stage = world(versions="keep")
+    assert [stage.send(numbered(name)).write_units for name in ("first", "second", "second")] == [1, 4, 0]
+
+
 def test_versions_behind_one_that_cannot_be_written_are_queued_with_it() -> None:
     stage = world(versions="keep")
     stage.store.throttles = {TABLE}

@@ -16,7 +16,7 @@ from tidetable.catalog import Entry, State
 from tidetable.errors import StoreUnavailable, TableMissing
 from tidetable.layout import Key
 from tidetable.periods import Kind, find_containing
-from tidetable.ports import Guarded, KeyRange, Put, RangeRead, Transacted
+from tidetable.ports import Guarded, KeyRange, Put, RangeRead, Transacted, Written
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 THROTTLED = RequestRefused("ProvisionedThroughputExceededException", "slow down", b"{}")
@@ -243,6 +243,15 @@ def test_a_cancelled_transaction_says_which_condition_failed(
     script = Script(lambda *_: RequestRefused("TransactionCanceledException", "cancelled", body))
     entry = Entry("quakes", find_containing(NOON, Kind.DAY), "t", QUAKES.layout, State.CLOSED, NOON)
     assert script.store.transact([Guarded(puts(1)[0], "newer")], entry) is outcome
+
+
+def test_a_transaction_adds_the_units_that_all_of_its_tables_report() -> None:
+    consumed = [{"TableName": "t", "CapacityUnits": 6.0}, {"TableName": "rollups", "CapacityUnits": 2.0}]
+    script, total = Script(lambda *_: {"ConsumedCapacity": consumed}), Written(units=1.0)
+    assert script.store.transact([Guarded(put) for put in puts(2)], total=total) is Transacted.DONE
+    assert total.units == 9.0
+    ((_, body),) = script.sent
+    assert body["ReturnConsumedCapacity"] == "TOTAL"
 
 
 def test_a_transaction_that_was_cancelled_for_another_reason_is_no_answer() -> None:

@@ -246,8 +246,8 @@ def spoil(world: World, what: str) -> None:
         world.move_to_archive("s", START)
     elif what == "another run changes the cells":
         transact = world.store.transact
-        world.store.transact = lambda puts, entry=None: (  # type: ignore[method-assign]
-            Transacted.CONFLICT if len(puts) > 2 else transact(puts, entry)
+        world.store.transact = lambda puts, entry=None, total=None: (  # type: ignore[method-assign]
+            Transacted.CONFLICT if len(puts) > 2 else transact(puts, entry, total)
         )
     elif what == "too many groups":
         world.definitions["s"] = [replace(MINUTES, max_groups=2), HOURS]

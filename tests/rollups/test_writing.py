@@ -153,9 +153,9 @@ def test_a_bucket_of_a_closed_table_is_written_in_transactions_that_aws_takes(co
     sizes: list[int] = []
     transact = world.store.transact
 
-    def count_actions(puts: Any, entry: Any = None) -> Any:
+    def count_actions(puts: Any, entry: Any = None, total: Any = None) -> Any:
         sizes.append(len(puts))
-        return transact(puts, entry)
+        return transact(puts, entry, total)
 
     world.store.transact = count_actions  # type: ignore[method-assign]
     report = world.refresh()
@@ -178,9 +178,9 @@ def test_large_cells_of_a_closed_table_are_written_in_transactions_of_few_bytes(
     sizes: list[int] = []
     transact = world.store.transact
 
-    def measure(puts: Any, entry: Any = None) -> Any:
+    def measure(puts: Any, entry: Any = None, total: Any = None) -> Any:
         sizes.append(sum(count_item_bytes(guarded.put.item) for guarded in puts))
-        return transact(puts, entry)
+        return transact(puts, entry, total)
 
     world.store.transact = measure  # type: ignore[method-assign]
     report = world.refresh()

@@ -79,13 +79,13 @@ class LeanStore:
                 _add_outcome([put], reply, total)
         return total
 
-    def transact(self, puts: Sequence[Guarded], entry: Entry | None = None) -> Transacted:
+    def transact(self, puts: Sequence[Guarded], entry: Entry | None = None, total: Written | None = None) -> Transacted:
         """Write puts by TransactWriteItems. With ``entry``, the archive changes its state only before or after."""
         actions = [encode_transaction_put(put) for put in puts]
         if entry is not None:
             actions.append(f'{{"ConditionCheck":{self._make_fence(entry)}}}')
-        body = f'{{"TransactItems":[{",".join(actions)}]}}'
-        reply = self._client.call("TransactWriteItems", body.encode())
+        body = f'{{"TransactItems":[{",".join(actions)}],"ReturnConsumedCapacity":"TOTAL"}}'
+        (reply,) = self._client.call_all([ServiceRequest("TransactWriteItems", body.encode(), answers.WROTE)])
         if isinstance(reply, RequestRefused) and reply.code == TRANSACTION_CANCELED:
             reasons = answers.read_reasons(reply).CancellationReasons
             codes = [reason.Code for reason in reasons]
@@ -101,7 +101,9 @@ class LeanStore:
                     raise PutRefused(_describe_refusal(RequestRefused(reason.Code, reason.Message or "", b"")))
         if isinstance(reply, RequestRefused) and reply.code in INVALID:
             raise PutRefused(_describe_refusal(reply))
-        decode_answer(reply, puts[0].put.table)
+        wrote: answers.Wrote = decode_answer(reply, puts[0].put.table)
+        if total is not None:
+            total.units += sum(units.CapacityUnits for units in wrote.ConsumedCapacity)
         return Transacted.DONE
 
     def _make_fence(self, entry: Entry) -> str:

@@ -19,7 +19,7 @@ from tidetable.errors import CollectionFull, PutRefused, StoreUnavailable, Table
 from tidetable.forms.choose import choose_form
 from tidetable.ingest.routing import Routed
 from tidetable.ingest.series_index import SeriesIndex
-from tidetable.ports import EventStore, Guarded, Mark, Rollups, Slot, Transacted
+from tidetable.ports import EventStore, Guarded, Mark, Rollups, Slot, Transacted, Written
 from tidetable.rollup_model.bounds import MARK_KEPT, needs_mark, to_millis
 from tidetable.times import EPOCH
 
@@ -65,30 +65,31 @@ class Marks:
 
     def prepare_puts(
         self, stream: Stream, routed: Routed, oldest: datetime, now: datetime, store: EventStore
-    ) -> tuple[frozenset[Slot], frozenset[Slot]]:
+    ) -> tuple[frozenset[Slot], frozenset[Slot], float]:
         """Mark the buckets and note the series of a request's events, the oldest of which has the time ``oldest``.
 
-        Return the slots that must not be written, as a mark or a note may be missing, and the slots of new delayed
-        events, which are written.
+        Return the slots that must not be written, as a mark or a note may be missing, the slots of new delayed events,
+        which are written, and the write units that these events consumed with their marks.
         """
         unready = self.notes.note_events(routed.entries, routed.list_series(), now)
         if not needs_mark(oldest, now):
-            return unready, frozenset()
+            return unready, frozenset(), 0.0
         delayed = [(slot, time) for slot, time in routed.list_times() if needs_mark(time, now) and slot not in unready]
-        written = self._write_new(stream, routed, dict(delayed), now, store)
+        written, units = self._write_new(stream, routed, dict(delayed), now, store)
         delayed = [(slot, time) for slot, time in delayed if slot not in written]
         if delayed and not self.mark(stream, (time for _, time in delayed), now):
             unready |= {slot for slot, _ in delayed}
-        return unready, written
+        return unready, written, units
 
     def _write_new(
         self, stream: Stream, routed: Routed, delayed: Mapping[Slot, datetime], now: datetime, store: EventStore
-    ) -> frozenset[Slot]:
-        """Write those of a few delayed events that their tables do not have, each with its mark; return their slots.
+    ) -> tuple[frozenset[Slot], float]:
+        """Write those of a few delayed events that their tables do not have, each with its mark; return their slots and
+        the consumed write units.
 
         Without an answer, nobody knows whether such an event was written. Then it is marked and written as any other.
         """
-        written = set[Slot]()
+        written, total = set[Slot](), Written()
         step = min(rollup.every for rollup in stream.rollup)
         proving = {entry.table for entry in routed.entries if choose_form(entry.layout).proves_new}
         puts = [put for put in routed.puts if put.slot in delayed and put.table in proving and not put.outside]
@@ -96,12 +97,13 @@ class Marks:
             bucket = EPOCH + (delayed[put.slot] - EPOCH) // step * step
             mark = Mark(bucket, to_millis(now), step, event=(put.table, *put.key))
             try:
-                done = store.transact([Guarded(put, "absent"), Guarded(self._rollups.make_mark(stream.name, mark))])
+                own = Guarded(self._rollups.make_mark(stream.name, mark))
+                done = store.transact([Guarded(put, "absent"), own], total=total)
             except (CollectionFull, PutRefused, StoreUnavailable, TableMissing, TableThrottled):
                 break
             if done is Transacted.DONE:
                 written.add(put.slot)
-        return frozenset(written)
+        return frozenset(written), total.units
 
     def _is_kept(self, stream: str, bucket: datetime, now: datetime) -> bool:
         at = self._put.get((stream, bucket))

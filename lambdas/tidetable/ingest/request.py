@@ -169,8 +169,9 @@ def _write_puts(
     """
     stream, now, puts = context.stream, context.now, routed.puts
     unmarked = done = frozenset[Slot]()
+    units = 0.0
     if stream.rollup and ports.marks is not None:
-        unmarked, done = ports.marks.prepare_puts(stream, routed, oldest, now, ports.store)
+        unmarked, done, units = ports.marks.prepare_puts(stream, routed, oldest, now, ports.store)
     if unmarked or done:
         puts = [put for put in puts if put.slot not in unmarked and put.slot not in done]
     tables = {put.table for put in puts}
@@ -194,6 +195,7 @@ def _write_puts(
     unwritten = {put.slot for put in written.unwritten} | unmarked
     unwritten |= {put.slot for put in puts if put.table in shut} if shut else set()
     outcome = report_written(context, routed, written, find_lowered() if written.throttles else ())
+    outcome.write_units += units
     outcome.packs, outcome.unmarked = len(routed.packs - unwritten), len(unmarked)
     return outcome, unwritten
 

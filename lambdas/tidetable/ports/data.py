@@ -227,8 +227,8 @@ class EventStore(Protocol):
     def write_each(self, puts: Sequence[Put], guard: Guard) -> Written:
         """Try each put once, on its condition and in a request of its own; it never raises."""
 
-    def transact(self, puts: Sequence[Guarded], entry: Entry | None = None) -> Transacted:
-        """Write all of these puts or none of them.
+    def transact(self, puts: Sequence[Guarded], entry: Entry | None = None, total: Written | None = None) -> Transacted:
+        """Write all of these puts or none of them; add the write units that they consumed to ``total``.
 
         With an ``entry``, write only while the catalog says that it is writable. It raises TableMissing,
         CollectionFull, PutRefused, or StoreUnavailable. After StoreUnavailable, nobody knows if the puts were written.

@@ -77,7 +77,7 @@ def _add_next_version(store: EventStore, put: Put, existing: Item, written: Writ
     if existing and is_repeat(put.item, existing):
         return
     try:
-        if existing and store.transact(_make_successors(put, existing)) is Transacted.DONE:
+        if existing and store.transact(_make_successors(put, existing), total=written) is Transacted.DONE:
             return
     except TableMissing:
         written.missing_tables.add(put.table)
