@@ -262,7 +262,7 @@ def spoil(world: World, what: str) -> None:
 )  # fmt: skip
 def test_an_event_that_cannot_be_added_is_read_with_its_bucket(what: str) -> None:
     world = begin()
-    world.write(reading(61, 10, kind="x"), reading(61, 10, kind="z"))
+    world.write(reading(61, 10, kind="x"), reading(61, 10, kind="z", id="other"))
     spoil(world, what)
     report = world.refresh()
     assert report is not None
