@@ -79,6 +79,9 @@ class PresentCatalog(msgspec.Struct, frozen=True):
     def secret(self) -> bytes:
         return self.catalog.secret()
 
+    def read_share(self, lease: str) -> datetime | None:
+        return self.catalog.read_share(lease)
+
     def _choose_view(self, stream: str) -> Callable[[Entry], Entry]:
         """Choose the function that makes an entry of a stream as readers see it now."""
         expires, now, copies = self.config.find_keeping(stream).expire_after, self.clock.now(), self.copies

@@ -279,13 +279,17 @@ def test_a_lease_is_held_until_it_is_released_or_runs_out(engine: Engine) -> Non
 def test_a_shared_lease_says_since_when_no_other_owner_had_it(engine: Engine) -> None:
     lease, minute = f"shared-{engine.stream}", timedelta(minutes=1)
     share, acquire, release = engine.catalog.share_lease, engine.catalog.acquire, engine.catalog.release
+    assert engine.catalog.read_share(lease) is None
     for later in range(3):
         assert share(lease, "ours", NOW + later * minute, minute) == NOW
+        assert engine.catalog.read_share(lease) == NOW
     assert not acquire(lease, "theirs", NOW + 2 * minute, minute)
     # It ran out, and another owner had it.
     assert acquire(lease, "theirs", NOW + 3 * minute, minute)
     assert share(lease, "ours", NOW + 3 * minute, minute) is None
+    assert engine.catalog.read_share(lease) is None
     release(lease, "theirs")
+    assert engine.catalog.read_share(lease) is None
     assert share(lease, "ours", NOW + 5 * minute, minute) == NOW + 5 * minute
     assert acquire(lease, "theirs", NOW + 6 * minute, minute)
     assert share(lease, "ours", NOW + 8 * minute, minute) == NOW + 8 * minute

@@ -401,7 +401,7 @@ def test_since_when_series_are_noted_is_said_once_and_changed_only_as_expected(r
 def test_the_record_of_last_periods_is_replaced_only_as_expected(rollups: Rollups) -> None:
     covered = ((NOON - 9 * HOUR, NOON - 5 * HOUR), (NOON - 2 * HOUR, NOON))
     first = LastPeriods((), NOON - HOUR, NOON, 1)
-    second = LastPeriods(covered, NOON - HOUR, NOON + HOUR, 2, 7, 1, 3, 1_000)
+    second = LastPeriods(covered, NOON - HOUR, NOON + HOUR, 2, 7, 1, 3, 1_000, NOON + 2 * HOUR)
     assert rollups.put_last("s", first, None)
     assert not rollups.put_last("s", second, None)
     assert not rollups.put_last("s", second, second)

@@ -160,6 +160,9 @@ class FakeCatalog:
         self.shared[lease] = since
         return since
 
+    def read_share(self, lease: str) -> datetime | None:
+        return self.shared.get(lease)
+
     def release(self, lease: str, owner: str) -> None:
         if self.leases.get(lease, ("", None))[0] == owner:
             del self.leases[lease]

@@ -179,8 +179,8 @@ def test_a_generation_that_was_replaced_while_it_was_read_is_read_again(monkeypa
     rollups, read = world.stage.rollups, world.stage.rollups.read_slots
     replaced = iter([True, False, True, True])
     monkeypatch.setattr(rollups, "read_slots", lambda *given: None if next(replaced) else read(*given))
-    assert silent_series.read_series_periods("s", ["n0"], rollups) is not None
-    assert silent_series.read_series_periods("s", ["n0"], rollups) is None
+    assert silent_series.read_series_periods("s", ["n0"], rollups, world.stage.catalog) is not None
+    assert silent_series.read_series_periods("s", ["n0"], rollups, world.stage.catalog) is None
 
 
 @pytest.mark.parametrize(
@@ -201,6 +201,59 @@ def test_a_key_with_a_series_prefix_does_not_depend_on_marks() -> None:
     stream = world.stage.config.streams["s"]
     found = find_latest(stream, {"series": ["n0"]}, reader, world.now, lambda: 100.0)
     assert found.cost.requests >= 9
+
+
+def refresh_formerly(world: Latest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a run of a version work that knows neither records of last periods nor marks of new events."""
+    assert world.stage.catalog.acquire("rollups", "a former run", world.now, MINUTE)
+    with monkeypatch.context() as patch:
+        patch.setattr("tidetable.rollups.refresh.shut_out_former", lambda services, _: services)
+        patch.setattr("tidetable.rollups.reseal.cut_marked", lambda _, state, __: state)
+        for name in ("add_new_events", "cover_periods"):
+            patch.setattr(f"tidetable.rollups.seal.{name}", lambda *_: None)
+        refreshed = world.stage.refresh()
+    assert refreshed is not None
+    assert refreshed.failed == []
+
+
+@pytest.mark.parametrize("when", ["before", "while"])
+def test_after_a_rollback_the_former_record_does_not_hide_an_event(monkeypatch: pytest.MonkeyPatch, when: str) -> None:
+    """A former version lets a mark rest, before or while ``latest`` searches. The record says still that its period is
+    covered.
+    """
+    world = Latest()
+    run_hours(world, 10)
+    assert world.ask("n0").cost.requests <= 3
+    monkeypatch.setattr("tidetable.ingest.marks.MOST_ADDED", 0)
+    world.stage.clock.sleep(1_000)
+    world.send("n0", world.now - 2 * HOUR, "late")
+    rollups, read = world.stage.rollups, world.stage.rollups.read_last
+
+    def roll_back() -> None:
+        for _ in range(12):
+            world.stage.clock.sleep(61)
+            refresh_formerly(world, monkeypatch)
+        assert rollups.read_state("s").marks == []
+
+    def read_later(stream: str) -> Any:
+        roll_back()
+        return read(stream)
+
+    if when == "before":
+        roll_back()
+    with monkeypatch.context() as patch:
+        if when == "while":
+            patch.setattr(rollups, "read_last", read_later)
+        # The next upgrade: first its queries come, then its refresher, which looks at the record after an hour at most.
+        assert world.check() >= 9
+    world.stage.clock.sleep(61)
+    world.stage.refresh()
+    world.check()
+    world.stage.clock.sleep(3_600)
+    world.stage.run_lifecycle()
+    world.stage.refresh()
+    assert world.check() <= 2 * len(NAMES)
+    assert world.ask("n1").cost.requests <= 3
 
 
 def test_two_series_with_one_hash_are_both_found(monkeypatch: pytest.MonkeyPatch) -> None:

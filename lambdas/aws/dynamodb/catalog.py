@@ -234,6 +234,11 @@ class LeanCatalog(CatalogTable):
         )
         return None if held is None else from_text(held["since"])
 
+    def read_share(self, lease: str) -> datetime | None:
+        """Send a Query, because the functions that read events have no right to GetItem in the catalog."""
+        items = list(self._read_partition(catalog_items.make_lease_item(lease)["pk"]))
+        return from_text(items[0]["since"]) if items and "since" in items[0] else None
+
     def release(self, lease: str, owner: str) -> None:
         self._change(
             "DeleteItem",

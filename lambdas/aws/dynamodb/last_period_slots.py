@@ -16,7 +16,7 @@ from aws.dynamodb.reads import ROUNDS, decode_answer, is_made, make_range_body, 
 from aws.dynamodb.series_index import Attribute, Found, LeanNotes, decode_found, make_key
 from aws.http.client import ServiceRequest
 from tidetable.ports import LastPeriods
-from tidetable.times import from_text, to_text
+from tidetable.times import EPOCH, from_text, to_text
 
 # The sort key of the record. It sorts before the edges, so one Query reads both. Versions that do not know the record do
 # not read it.
@@ -76,13 +76,17 @@ def _name_slot(stream: str, last: LastPeriods, number: int) -> str:
 
 def _make_last_item(last: LastPeriods) -> dict[str, dict[str, str]]:
     covered = [[to_text(start), to_text(end)] for start, end in last.covered]
-    times = {"since": to_text(last.since), "due": to_text(last.due), "covered": msgspec.json.encode(covered).decode()}
+    texts = {name: to_text(getattr(last, name)) for name in ("since", "due", "held")}
+    texts["covered"] = msgspec.json.encode(covered).decode()
     numbers = {name: {"N": str(getattr(last, name))} for name in _NUMBERS}
-    return {name: {"S": text} for name, text in times.items()} | numbers
+    return {name: {"S": text} for name, text in texts.items()} | numbers
 
 
 def read_last_item(item: Mapping[str, Attribute]) -> LastPeriods:
     """Read the record of last periods."""
     covered = tuple((from_text(start), from_text(end)) for start, end in _SPANS(item["covered"].S))
-    numbers = [int(item[name].N) for name in _NUMBERS]
-    return LastPeriods(covered, from_text(item["since"].S), from_text(item["due"].S), *numbers)
+    version, generation, side, slots, series = (int(item[name].N) for name in _NUMBERS)
+    # A record of an earlier deployment has no ``held``.
+    held = from_text(item["held"].S) if "held" in item else EPOCH
+    since, due = from_text(item["since"].S), from_text(item["due"].S)
+    return LastPeriods(covered, since, due, version, generation, side, slots, series, held)

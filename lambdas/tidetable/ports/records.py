@@ -51,6 +51,9 @@ class CatalogReader(Protocol):
     def secret(self) -> bytes:
         """Read the secret that seals cursors; StoreUnavailable while there is no secret."""
 
+    def read_share(self, lease: str) -> datetime | None:
+        """Read since when only the owner that is many runs has had a lease; None if another owner, or nobody, has it."""
+
 
 class Catalog(CatalogReader, Protocol):
     """The record of every period table."""

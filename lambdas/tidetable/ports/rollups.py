@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple, Protocol
 
 from tidetable.ports.data import Put
+from tidetable.times import EPOCH
 
 # A range of time, [start, end).
 Span = tuple[datetime, datetime]
@@ -88,7 +89,8 @@ class LastPeriods(NamedTuple):
     ``covered`` are the spans of the periods whose series are known, under the notes that began at ``since``. ``slots``
     is the number of slots that hold the periods of series, and ``series`` the number of series; ``generation`` and
     ``side`` name the slots: the next generation is written into those of the other side. ``version`` counts the changes
-    of the record. At ``due`` the refresher looks for further periods.
+    of the record. At ``due`` the refresher looks for further periods. The record counts only if this version has held
+    the lease of the stage since ``held``, as a former version lets marks rest without the record.
     """
 
     covered: tuple[Span, ...]
@@ -99,6 +101,7 @@ class LastPeriods(NamedTuple):
     side: int = 0
     slots: int = 0
     series: int = 0
+    held: datetime = EPOCH
 
 
 class NotedSeries(NamedTuple):

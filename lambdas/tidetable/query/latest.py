@@ -144,7 +144,7 @@ def _walk_backwards(
             if rolled is not None and latest.searched is not None and missing:
                 from tidetable.query.silent_series import read_series_periods  # imported only when it is needed
 
-                known, rolled = read_series_periods(stream, missing, rolled.rollups), None
+                known, rolled = read_series_periods(stream, missing, rolled.rollups, reader.catalog), None
             possible = missing if known is None else known.list_possible(missing, entry.period)
             if known is not None and missing and not possible:
                 at, since = known.find_next(missing, entry.period)

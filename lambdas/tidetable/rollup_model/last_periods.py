@@ -91,7 +91,9 @@ class SeriesPeriods:
         return (max(lasts), period.start) if lasts else (first - MOMENT, first)
 
 
-def find_usable(state: RollupState) -> LastPeriods | None:
-    """Return the record of a stream's last periods; None if there is none, or if notes began anew since then."""
+def find_usable(state: RollupState, held_since: datetime | None) -> LastPeriods | None:
+    """Return the record of a stream's last periods; None if there is none, or if notes began anew since then, or if a
+    former version has held the lease of the stage since then: this version has held it since ``held_since``.
+    """
     last = state.last
-    return last if last is not None and last.since == state.noted_since else None
+    return last if last is not None and (last.since, last.held) == (state.noted_since, held_since) else None

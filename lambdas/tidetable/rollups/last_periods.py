@@ -46,8 +46,7 @@ def is_cover_due(definitions: Sequence[Definition], state: RollupState, now: dat
     """True if a run is to look for periods of a stream that can be covered."""
     if state.noted_since is None or now < state.noted_since or all(rollup.period is None for rollup in definitions):
         return False
-    last = find_usable(state)
-    return last is None or now >= last.due
+    return state.last is None or state.last.since != state.noted_since or now >= state.last.due
 
 
 def cut_marked(run: RefreshRun, state: RollupState, marks: Iterable[Mark]) -> RollupState:
@@ -66,7 +65,10 @@ def cover_periods(run: RefreshRun, state: RollupState) -> None:
     now, since = services.clock.now(), state.noted_since
     if since is None or not is_cover_due(run.definitions, state, now):
         return
-    last = find_usable(state) or LastPeriods((), since, now, 0 if state.last is None else state.last.version)
+    last = find_usable(state, services.held_since)
+    if last is None:
+        version = 0 if state.last is None else state.last.version
+        last = LastPeriods((), since, now, version, held=services.held_since)
     horizon = services.catalog.read_horizon(run.source)
     if horizon is not None:
         # The tables before it are deleted: their periods are not needed any more.
