@@ -1,0 +1,79 @@
+"""Two schedulers at the same time, and workers that get every message twice, in any order, also while others work on it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from random import Random
+
+import pytest
+
+from tests.worlds.crew import Crew
+from tests.worlds.divided import EVENTS, divide_short, list_cells, prepare
+from tests.worlds.rolled import QUERIES, reading, show_edges
+from tests.worlds.runs import refresh
+from tidetable.work.claim import ItemName, Pause
+
+AGAIN = reading(61, 99, "a", "4", kind="y")
+
+
+def begin_crew(seed: int) -> Crew:
+    """Four workers whose queue delivers each message twice, and the others in any order."""
+    crew, chance = Crew(prepare(events=EVENTS), 4, 4, 16, lambda: 1_000_000), Random(seed)
+    send = crew.queue.send
+
+    def send_twice(names: Sequence[ItemName]) -> Sequence[ItemName]:
+        send([*names, *names])
+        chance.shuffle(crew.queue.messages)
+        return names
+
+    crew.queue.send = send_twice  # type: ignore[method-assign]
+    return crew
+
+
+def go_on(crew: Crew, minutes: int) -> None:
+    """Let two schedulers begin in each minute."""
+    for _ in range(minutes):
+        crew.begin_schedule()
+        crew.begin_schedule()
+        crew.go_on(crew.world.time + timedelta(minutes=1))
+
+
+def list_whole() -> list[object]:
+    """The cells of one run at a time that reads whole buckets."""
+    with pytest.MonkeyPatch.context() as patch:
+        divide_short(patch, part=1_000, whole=1_000)
+        world = prepare(events=EVENTS)
+        refresh(world, "run")
+        world.write(AGAIN)
+        for _ in range(3):
+            world.sleep(600)
+            refresh(world, "run")
+    return list_cells(world)
+
+
+@pytest.mark.parametrize("pause", [Pause("seal", "s"), Pause("seal", "*"), Pause("sweep", "*"), Pause("seal", "t")])
+def test_two_schedulers_and_doubled_messages(monkeypatch: pytest.MonkeyPatch, pause: Pause) -> None:
+    """A pause holds while messages of two schedulers are under way; a pause of another kind or stream holds nothing."""
+    whole = list_whole()
+    divide_short(monkeypatch, part=2, whole=3)
+    monkeypatch.setattr("tidetable.rollups.worker._CHAIN", 2.0)
+    holds = pause in (Pause("seal", "s"), Pause("seal", "*"))
+    for seed in (0, 2):
+        crew = begin_crew(seed)
+        world = crew.world
+        crew.begin_schedule()
+        crew.go_on(world.time + timedelta(seconds=12))
+        assert world.work.list_items("part"), seed
+        world.work.set_pause(pause, on=True)
+        # Workers go on for two seconds with what they have.
+        go_on(crew, 8)
+        assert (show_edges(world, "m") == ["00:10-01:00"]) is holds, seed
+        world.work.set_pause(pause, on=False)
+        go_on(crew, 12)
+        world.write(AGAIN)
+        go_on(crew, 30)
+        assert (world.check(QUERIES) > 0, world.work.list_items("part"), world.rollups.parts) == (True, [], {}), seed
+        assert list_cells(world)[: len(whole)] == whole, seed
+        assert crew.found[-1][1].marks == 0, seed
+        assert [report.failed for report in crew.reports if report is not None and report.failed] == [], seed
