@@ -71,6 +71,7 @@ def test_two_schedulers_and_doubled_messages(monkeypatch: pytest.MonkeyPatch, pa
         assert (show_edges(world, "m") == ["00:10-01:00"]) is holds, seed
         world.work.set_pause(pause, on=False)
         go_on(crew, 12)
+        assert (show_edges(world, "m"), world.check(QUERIES) > 0) == (["00:10-01:20"], True), seed
         world.write(AGAIN)
         go_on(crew, 30)
         assert (world.check(QUERIES) > 0, world.work.list_items("part"), world.rollups.parts) == (True, [], {}), seed
