@@ -32,6 +32,7 @@ from tests.worlds.rolled import (
     World,
     reading,
 )
+from tests.worlds.runs import kill_runs
 from tidetable.catalog import State
 from tidetable.events import Event
 
@@ -180,26 +181,7 @@ def test_a_refresher_may_be_killed_at_any_request(layout: Any) -> None:
         world.sleep(400)
         return world
 
-    total = 0
-
-    def count() -> None:
-        nonlocal total
-        total += 1
-
-    prepare().refresh(0.0, count)
-    assert total > 30
-    # Before its first request, and after each: before the others it has done no more than after the one before.
-    for kill in (1, *range(2, total + 1, 2)):
-        world, calls = prepare(), 0
-
-        def strike() -> None:
-            nonlocal calls
-            calls += 1
-            if calls >= kill:  # noqa: B023
-                raise Killed
-
-        with pytest.raises(Killed):
-            world.refresh(0.0, strike, owner="killed")
+    for world in kill_runs(prepare):
         assert world.check(QUERIES) == len(QUERIES)
         world.sleep(LENGTH.total_seconds() + 1)
         report = world.refresh(owner="next")

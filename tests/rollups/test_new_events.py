@@ -23,6 +23,7 @@ from tests.worlds.rolled import (
     World,
     reading,
 )
+from tests.worlds.runs import kill_runs
 from tidetable.catalog import State
 from tidetable.ports import Transacted
 from tidetable.rollups import new_events, worker
@@ -127,25 +128,7 @@ def test_a_run_that_adds_events_may_be_killed_at_any_request(layout: Any) -> Non
         world.write(reading(166, 13, kind="x"))
         return world
 
-    total = 0
-
-    def count() -> None:
-        nonlocal total
-        total += 1
-
-    prepare().refresh(0.0, count)
-    assert total > 30
-    for kill in range(2, total + 1, 2):
-        world, calls = prepare(), 0
-
-        def strike() -> None:
-            nonlocal calls
-            calls += 1
-            if calls >= kill:  # noqa: B023
-                raise Killed
-
-        with pytest.raises(Killed):
-            world.refresh(0.0, strike, owner="killed")
+    for world in kill_runs(prepare):
         world.check(QUERIES[:1])
         world.sleep(LENGTH.total_seconds() + 1)
         report = world.refresh(owner="next")
