@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tests.worlds.divided import list_cells
+from tests.worlds.divided import EVENTS, divide_short, list_cells
 from tests.worlds.rolled import HOURS, LENGTH, MINUTES, QUERIES, START, Killed, World, reading
 from tidetable.errors import CollectionFull, PutRefused, TableMissing
 from tidetable.layout import Key
@@ -270,3 +270,31 @@ def test_an_overtaken_run_wakes_when_the_run_that_has_overtaken_it_is_stopped_at
         assert list_marks(world) == [], kill
         assert [row["count"] for row in world.ask(**COUNTS).rows] == [2], kill
         kill += 2
+
+
+def test_a_new_event_in_a_part_that_is_read_waits_until_its_bucket_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first run is stopped when it has read some parts; the event lies in one of them. The others came on time."""
+    divide_short(monkeypatch, part=10, whole=5)
+    world = World((MINUTES,))
+    world.adds = True
+    world.refresh()
+    world.sleep(4_420)
+    world.put(world.entry("s", START), EVENTS, 1)
+    put_part = world.rollups.put_part
+
+    def stop(name: str, *rest: Any) -> None:
+        put_part(name, *rest)
+        if len(world.rollups.parts) == 4:
+            raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(world.rollups, "put_part", stop)
+        with pytest.raises(Killed):
+            world.refresh(owner="killed")
+    world.write(reading(60.1, 10, kind="x"))
+    world.sleep(LENGTH.total_seconds() + 1)
+    refresh(world)
+    world.sleep(700)
+    refresh(world)
+    assert world.check(QUERIES[:2]) > 0
+    assert world.ask(**COUNTS).rows[0]["count"] == 41
