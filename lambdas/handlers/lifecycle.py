@@ -20,6 +20,7 @@ from handlers._observe import count, count_any, logger, make_countdown, observe
 from settings import read_settings
 from tidetable.catalog import Backfill, Opening
 from tidetable.errors import BadInvocation, InvalidTime
+from tidetable.feed.mappings import FollowedFeeds
 from tidetable.lifecycle import RunReport, reconcile
 from tidetable.lifecycle.backfill import LONGEST_OPEN, end_backfills, open_backfill
 from tidetable.lifecycle.report import make_notices
@@ -65,6 +66,9 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     if at is not None and not dry_run and not read_settings().allow_time_travel:
         raise BadInvocation('"at" goes with "dry_run": true; only the local stage may act as if it were another time')
     run = wiring_upkeep.pipeline().begin_run(context.aws_request_id, make_countdown(context, _RESERVE_SECONDS))
+    if event.get("source") != "schedule":
+        # Who calls it by hand may have changed mappings by hand, too.
+        run.followed = FollowedFeeds()
     if "backfill" in event:
         backfill, rebuilt = _read_backfill(event["backfill"])
         report = open_backfill(backfill, run, dry_run=dry_run, rebuilt=rebuilt)

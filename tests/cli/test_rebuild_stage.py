@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import redirect_stdout
 from datetime import UTC, datetime
+from io import StringIO
 from typing import Any
 
 import pytest
@@ -55,7 +57,8 @@ class Functions:
         from handlers import lifecycle, refresher
 
         handle: Callable[..., Any] = refresher.handler if FunctionName == "refresher" else lifecycle.handler
-        with wiring.serve_pipeline(self.pipeline):
+        # What a function prints is not what the command prints.
+        with wiring.serve_pipeline(self.pipeline), redirect_stdout(StringIO()):
             body = json.dumps(handle(json.loads(Payload), Context())).encode()
 
         class Body:

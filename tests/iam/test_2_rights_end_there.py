@@ -119,7 +119,7 @@ ELSEWHERE = "elsewhere"
 SENDS = {
     "ingest": {"OverflowQueueUrl"},
     "doors": {"OverflowQueueUrl"},
-    "drain": {"DeadLetterQueueUrl"},
+    "drain": {"DeadLetterQueueUrl", "OverflowQueueUrl"},
     "feed": {"FeedDeadLetterQueueUrl", CHANGES},
     "refresher": {"LightQueueUrl"},
     "sweeper": {"FilesQueueUrl"},

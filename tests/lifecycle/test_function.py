@@ -12,6 +12,7 @@ import wiring
 from tests.lifecycle.world import NOON, World
 from tidetable.catalog import Backfill, Opening
 from tidetable.errors import BadBackfill, BadInvocation
+from tidetable.feed.mappings import FollowedFeeds
 from tidetable.lifecycle import RunReport
 from tidetable.lifecycle.outlook import Outlook, RemovedStream
 from tidetable.lifecycle.report import Done, Notice
@@ -211,3 +212,20 @@ def test_a_rollup_is_opened_without_its_stream_only_to_be_rebuilt(function: Func
         function(backfill=span)
     function(backfill=span | {"rebuild": True})
     assert len(function.world.catalog.backfills("s-hours")) == 1
+
+
+def test_a_run_by_hand_looks_at_every_mapping_and_a_scheduled_run_relies_on_the_run_before(
+    function: Function, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = FollowedFeeds("the tables", NOON)
+    run = SimpleNamespace(followed=known)
+    monkeypatch.setattr(
+        "wiring_upkeep.pipeline", lambda: SimpleNamespace(begin_run=lambda *_: run, config=None, clock=None)
+    )
+    monkeypatch.setattr("handlers.lifecycle.reconcile", lambda *_, **__: RunReport(NOON, dry_run=False))
+    monkeypatch.setattr("handlers.lifecycle._publish_metrics", lambda _: None)
+    monkeypatch.setattr("handlers.lifecycle.publish_notices", lambda _: None)
+    function(source="schedule")
+    assert run.followed is known
+    function()
+    assert run.followed == FollowedFeeds()

@@ -115,7 +115,9 @@ class Twins:
             self.stage.refresh()
 
     def drain(self) -> None:
+        """Write what waits. A message that has waited for an hour is saved in the bucket first."""
         self.stage.drain()
+        self.stage.drain_saved()
         assert [*self.stage.queue.messages, *self.stage.queue.dead] == []
         self.stage.settle()
 
