@@ -41,7 +41,7 @@ MAX_TEXTS = 40_000_000
 # AWS: a sort key has at most 1,024 bytes. A cell's id is only one piece of a sort key.
 _MAX_ID_BYTES, _HASH_BYTES = 200, 16
 # The most events that wait to be grouped, and the most numbers that wait to be folded: a Decimal takes 104 bytes.
-_MOST_JOINED, _MOST_WAITING = 20_000, 200_000
+_MOST_JOINED, _MOST_WAITING = 60_000, 200_000
 _NUMBERS, _ENDS = frozenset({int, Decimal}), frozenset({"first", "last"})
 
 
@@ -147,7 +147,9 @@ class Bucket:
                 state.widen(columns.times[numbers[0]], columns.times[numbers[-1]])
         for path in definition.fields:
             self._add_numbers(path, [(groups[key], numbers) for key, numbers in members.items()], columns)
-        self._note_kinds({pair for kinds in set(columns.values[KINDS]) for pair in kinds})
+        # Events of one page share their kinds, so there are few objects, and these are compared faster than what they hold.
+        several = {id(kinds): kinds for kinds in columns.values[KINDS]}
+        self._note_kinds({pair for kinds in several.values() for pair in kinds})
 
     def _add_numbers(self, path: str, members: Iterable[tuple[Group, Sequence[int]]], columns: FieldColumns) -> None:
         """Let the numbers of a field wait, and add what depends on their places and times.
