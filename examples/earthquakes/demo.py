@@ -20,10 +20,10 @@ from examples.earthquakes.steps import (
     CHANGES,
     PACKED,
     ROLLUP,
-    begin_rollup,
     check_changes,
     check_claim,
     compare_streams,
+    pass_hour,
     print_line,
     receive_changes,
     show_expiry,
@@ -34,7 +34,7 @@ from examples.earthquakes.steps import (
 )
 from local import ENGINES, Deployed, Emulator, deploy
 from local.emulator import REGION, can_move_clock
-from local.http import Api, invoke_lifecycle, invoke_refresher
+from local.http import Api, invoke_lifecycle
 from local.keep import end_remembered_stage, remember_stage
 from local.packages import begin_fetch, find_bundle
 from local.stack import make_aws_client
@@ -147,13 +147,9 @@ def run_steps(emulator: Emulator, deployed: Deployed, api: Api, *, feeds: bool, 
     sent = drop_closing(make_earthquakes(now), now)
     units = {}
     with ThreadPoolExecutor(3) as pool:
-        # The run of the schedule would come within a minute: this run decides when the rollup begins.
-        begun = pool.submit(invoke_refresher, deployed) if rolls else None
         # The packed stream is first: its changes are on their way while the others are sent.
         units[PACKED] = store_events(api, PACKED, sent)
         changes = pool.submit(receive_changes, deployed, len(sent)) if feeds else None
-        if begun is not None:
-            begun.result()
         units["quakes"] = store_events(api, "quakes", sent)
         lifecycle = pool.submit(invoke_lifecycle, deployed)
         store_events(api, "stations", sent)
@@ -169,7 +165,7 @@ def run_steps(emulator: Emulator, deployed: Deployed, api: Api, *, feeds: bool, 
             report["healthy"] and not report["actions"], "the lifecycle has nothing to do right after the deploy"
         )
         # The clock takes two seconds.
-        moved = pool.submit(begin_rollup, emulator, deployed) if rolls and can_move_clock() else None
+        moved = pool.submit(pass_hour, emulator) if rolls and can_move_clock() else None
         show_periods(api)
         show_newest(api, sent)
         compare_streams(api, sent, now)
@@ -177,7 +173,8 @@ def run_steps(emulator: Emulator, deployed: Deployed, api: Api, *, feeds: bool, 
             show_rollup(deployed, api, sent, moved.result())
         elif rolls:
             print_line(
-                f"no aggregates from {ROLLUP}: it begins with the next hour, and this machine cannot move the stage's clock"
+                f"no aggregates from {ROLLUP}: hours with late events are computed minutes later, and this machine cannot move"
+                " the stage's clock"
             )
     show_expiry(deployed, api, sent, now, find_bundle(emulator.folder / "cdk.out", "pyarrow"))
 

@@ -23,16 +23,16 @@ PACKED = "packed"
 # Where the changes of that stream go. DynamoDB Local under the stage has no way to the emulator's functions.
 CHANGES = "changes"
 _FEED_SECONDS = 120
-_REBUILD_SECONDS = 120
+_ROLLUP_SECONDS = 120
 # While a run of the schedule is under way.
 _PAUSE = 0.2
 # The requests that a comparison has under way at the same time.
 _READERS = 3
 # Aggregates of the earthquakes, by hour and network, unless the configuration has rollups of its own.
 ROLLUP = "quakes-hours"
-# Past hours are computed when the rollup's first hour has begun, and no earlier late event can be on its way. In the last
-# hour of a day the clock passes midnight, when a table closes: for 15 minutes it would not be archived.
-AFTER_BEGIN = timedelta(minutes=20)
+# Marked hours are computed when no other late event can be on its way. In the last hour of a day the clock passes midnight,
+# when a table closes: for 15 minutes it would not be archived.
+AFTER_HOUR = timedelta(minutes=20)
 _SUMMED_DAYS = 6
 _STARTED = time.monotonic()
 
@@ -159,22 +159,20 @@ def show_newest(api: Api, events: Sequence[Event]) -> None:
     )
 
 
-def begin_rollup(emulator: Emulator, deployed: Deployed) -> datetime:
-    """Set the stage's clock to a time after the rollup's first hour began; return the start of that hour."""
-    begins = datetime.fromisoformat(invoke_refresher(deployed, status="quakes")["rollups"][0]["start"])
-    emulator.move_clock(begins + AFTER_BEGIN - datetime.now(UTC))
-    return begins
+def pass_hour(emulator: Emulator) -> datetime:
+    """Set the stage's clock to a time after the end of the present hour; return the end of that hour."""
+    now = datetime.now(UTC)
+    end = now.replace(minute=0, second=0, microsecond=0) + timedelta(hours=1)
+    emulator.move_clock(end + AFTER_HOUR - now)
+    return end
 
 
-def show_rollup(deployed: Deployed, api: Api, events: Sequence[Event], begins: datetime) -> None:
+def show_rollup(deployed: Deployed, api: Api, events: Sequence[Event], moved_to: datetime) -> None:
     """Have the hours of the last days computed, and compare an aggregate of them with that of the events."""
-    print_line(f"the stage's clock is set to {begins + AFTER_BEGIN:%H:%M} UTC: the rollup {ROLLUP} has begun")
-    # The earthquakes came late, so their hours are marked. A run removes marks that no writer can need any more.
-    while invoke_refresher(deployed).get("skipped"):
-        time.sleep(_PAUSE)
-    end = begins - timedelta(hours=1)
+    print_line(f"the stage's clock is set to {moved_to + AFTER_HOUR:%H:%M} UTC: the rollup {ROLLUP} can be computed")
+    compute_hours(deployed)
+    end = moved_to - timedelta(hours=1)
     start = (end - timedelta(days=_SUMMED_DAYS)).replace(hour=0)
-    rebuild_rollup(deployed, render_instant(start), render_instant(end))
     parameters = {
         "start": render_instant(start),
         "to": render_instant(end),
@@ -199,24 +197,24 @@ def show_rollup(deployed: Deployed, api: Api, events: Sequence[Event], begins: d
     check_claim(units[0] < units[1], f"the rollup took {units[0]:g} read units, the events {units[1]:g}")
 
 
-def rebuild_rollup(deployed: Deployed, start: str, end: str) -> None:
-    """Have past hours computed, by the calls of `bin/tidetable rollup --rebuild`. The demo does not install the command line."""
-    print(f"  as by: bin/tidetable rollup quakes --rebuild --from {start} --to {end}")
-    # The tables of past hours are made first.
-    invoke_lifecycle(deployed, backfill={"stream": ROLLUP, "from": start, "to": end, "hours": 24, "rebuild": True})
-    computed, left, deadline = 0, 1, time.monotonic() + _REBUILD_SECONDS
-    while left:
-        answer = invoke_refresher(deployed, rebuild={"stream": "quakes", "rollup": "hours", "from": start, "to": end})
-        if answer["problem"] or time.monotonic() > deadline:
-            raise RuntimeError(f"the rebuild failed: {answer}")
-        computed += answer["buckets"]
-        if answer["left"] is None:
-            # A run of the schedule is under way.
-            time.sleep(_PAUSE)
-            continue
-        # A call that ends early has computed the newest hours; the next call goes on with the hours before.
-        left, end = answer["left"], answer["reached"]
-    print_line(f"{ROLLUP}: {computed} hours computed")
+def compute_hours(deployed: Deployed) -> None:
+    """Have all hours of the rollup computed. The earthquakes came late, so the hours that were sealed before are marked.
+
+    A run by hand works on all that is due, beside the workers that the schedule wakes.
+    """
+    deadline = time.monotonic() + _ROLLUP_SECONDS
+    while True:
+        report = invoke_refresher(deployed)
+        if (
+            "skipped" not in report
+            and report["finished"]
+            and not (report["left_to_others"] or report["marks"] or report["lag_seconds"])
+        ):
+            break
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"the hours were not computed: {report}")
+        time.sleep(_PAUSE)
+    print_line(f"{ROLLUP}: all hours since the oldest earthquake are computed")
 
 
 def render_instant(instant: datetime) -> str:

@@ -126,8 +126,8 @@ def test_no_table_of_the_demo_closes_when_the_clock_moves(time: str, oldest: str
 @pytest.mark.parametrize("hour", range(24))
 def test_a_table_closes_after_the_clock_is_moved_or_can_be_archived_at_once(hour: int) -> None:
     """The clock is moved to some minutes after the next hour. Tables close at midnight, and settle for 15 minutes."""
-    moved = datetime(2026, 11, 27, tzinfo=UTC) + timedelta(hours=hour + 1) + steps.AFTER_BEGIN
-    assert timedelta() < steps.AFTER_BEGIN < timedelta(hours=1)
+    moved = datetime(2026, 11, 27, tzinfo=UTC) + timedelta(hours=hour + 1) + steps.AFTER_HOUR
+    assert timedelta() < steps.AFTER_HOUR < timedelta(hours=1)
     assert moved - moved.replace(hour=0, minute=0) > timedelta(minutes=15)
 
 
