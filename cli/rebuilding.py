@@ -89,7 +89,7 @@ def cancel_rebuilds(account: Account, stream: str, rollups: Sequence[dict[str, A
 
 
 def wait_for_rebuilds(account: Account, stream: str, names: Sequence[str]) -> list[dict[str, Any]]:
-    """Show the progress of the rebuilds until all are done, or none goes on; return those that are left."""
+    """Show the progress of the rebuilds until all are done or all are stopped by a problem; return those that are left."""
     columns = TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn()
     unchanged, before = 0, dict[str, int]()
     with Progress(*columns, console=err, transient=True) as bar:

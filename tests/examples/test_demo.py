@@ -3,6 +3,7 @@
 import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -193,3 +194,30 @@ def test_the_demo_leaves_the_rollups_of_a_configuration_as_they_are(
     monkeypatch.setattr(sys, "argv", ["demo", "--config", str(file)])
     demo.main()
     assert found == [{"feeds": True, "rolls": False}]
+
+
+def test_the_clock_goes_forward_to_some_minutes_after_the_present_hour() -> None:
+    """Functions that run while a clock is set back may wait for hours."""
+    moves: list[timedelta] = []
+    emulator: Any = SimpleNamespace(move_clock=moves.append)
+    end = steps.pass_hour(emulator)
+    (moved,) = moves
+    assert (end.minute, end.second, end.microsecond) == (0, 0, 0)
+    assert timedelta(minutes=20) < moved <= timedelta(minutes=80)
+
+
+def test_the_hours_are_computed_when_no_run_and_no_mark_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    done = {"finished": True, "left_to_others": [], "marks": 0, "lag_seconds": 0}
+    left: list[dict[str, Any]] = [
+        {"skipped": "another run refreshes the rollups"},
+        done | {"finished": False},
+        done | {"left_to_others": ["quakes"]},
+        done | {"marks": 3},
+        done | {"lag_seconds": 60},
+        done,
+        done,
+    ]
+    monkeypatch.setattr(steps, "invoke_refresher", lambda _: left.pop(0))
+    monkeypatch.setattr(steps, "_PAUSE", 0.0)
+    steps.compute_hours(Deployed("http://127.0.0.1:1", "http://api", "key", {}))
+    assert left == [done]

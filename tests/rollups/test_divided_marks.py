@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -12,7 +13,7 @@ from msgspec.structs import replace
 
 from tests.worlds.divided import EVENTS, divide_short, list_cells, list_filled, prepare
 from tests.worlds.rolled import HOURS, LENGTH, MINUTES, PACKED, QUERIES, START, Killed, World, reading, show_edges
-from tests.worlds.runs import refresh
+from tests.worlds.runs import kill_run, refresh
 from tidetable.layout import Layout, Packing
 from tidetable.query.packs.unit import PackedUnit
 from tidetable.query.units import OutOfTime
@@ -87,16 +88,7 @@ def test_a_run_may_be_killed_at_any_request(monkeypatch: pytest.MonkeyPatch) -> 
     divide_short(monkeypatch, part=5, whole=5)
 
     def act(world: World, number: int) -> None:
-        calls = 0
-
-        def strike() -> None:
-            nonlocal calls
-            calls += 1
-            if calls >= number:
-                raise Killed
-
-        with pytest.raises(Killed):
-            refresh(world, "killed", strike)
+        kill_run(partial(refresh, world, "killed"), number)
         assert world.check(QUERIES) > 0, number
         world.sleep(LENGTH.total_seconds() + 1)
         assert refresh(world, "next").marks == 0, number

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -25,7 +26,7 @@ from tests.worlds.rolled import (
     reading,
     show_edges,
 )
-from tests.worlds.runs import refresh
+from tests.worlds.runs import kill_run, refresh
 from tidetable.layout import Layout, Packing
 from tidetable.periods import Kind
 from tidetable.rollups import bucket_parts
@@ -133,16 +134,7 @@ def test_a_run_may_be_killed_at_any_request_and_the_next_run_seals_the_bucket(mo
     divide_short(monkeypatch, part=20, whole=5)
 
     def act(world: World, number: int) -> None:
-        calls = 0
-
-        def strike() -> None:
-            nonlocal calls
-            calls += 1
-            if calls >= number:
-                raise Killed
-
-        with pytest.raises(Killed):
-            refresh(world, "killed", strike)
+        kill_run(partial(refresh, world, "killed"), number)
         world.sleep(LENGTH.total_seconds() + 1)
         assert refresh(world, "next").finished
         assert list_cells(world)[: len(whole)] == whole, number

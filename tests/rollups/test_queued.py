@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from tests.worlds.divided import EVENTS, divide_short, draw_event, list_cells, list_filled, prepare
 from tests.worlds.queued import Queued
 from tests.worlds.rolled import LENGTH, MINUTES, QUERIES, START, Killed, World, reading, show_edges
-from tests.worlds.runs import refresh
+from tests.worlds.runs import kill_run, refresh
 from tidetable.periods import Kind
 from tidetable.rollups.run import RefreshReport
 from tidetable.work.claim import ItemName, Pause
@@ -148,16 +148,8 @@ def stop_at_every_request(
     whole, calls = list_whole(), list[int]()
     run(begin(), lambda: calls.append(1))
     for number in range(1, len(calls) + 1, step):
-        queued, left = begin(), number
-
-        def strike() -> None:
-            nonlocal left
-            left -= 1
-            if left <= 0:
-                raise Killed
-
-        with pytest.raises(Killed):
-            run(queued, strike)
+        queued = begin()
+        kill_run(partial(run, queued), number)
         queued.world.sleep(LENGTH.total_seconds() + 1)
         settle(queued)
         assert list_cells(queued.world)[: len(whole)] == whole, number

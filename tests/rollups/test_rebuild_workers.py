@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -15,7 +16,7 @@ from tests.worlds.divided import divide_short, list_filled
 from tests.worlds.queued import Queued
 from tests.worlds.rebuilt import cut_short, order, rebuild_alone, show_progress
 from tests.worlds.rolled import LENGTH, MINUTES, QUERIES, START, Killed, World, reading, show_edges
-from tests.worlds.runs import refresh
+from tests.worlds.runs import kill_run, refresh
 from tidetable.periods import Kind
 from tidetable.rollups.rebuild import cancel_rebuild
 from tidetable.work.claim import ItemName, Pause
@@ -161,16 +162,8 @@ def test_schedulers_and_workers_may_be_killed_at_any_request(short: None) -> Non
     assert (list_filled(first.world), show_edges(first.world, "m")) == (expected, ["00:00-07:00"])
     assert len(calls) > 300
     for number in range(1, len(calls) + 1, 13):
-        queued, left = begin(), number
-
-        def strike() -> None:
-            nonlocal left
-            left -= 1
-            if left <= 0:
-                raise Killed
-
-        with pytest.raises(Killed):
-            run_rebuild(queued, strike)
+        queued = begin()
+        kill_run(partial(run_rebuild, queued), number)
         queued.world.sleep(LENGTH.total_seconds() + 1)
         settle(queued)
         assert list_filled(queued.world) == expected, number

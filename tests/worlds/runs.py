@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from functools import partial
 
 import pytest
 from msgspec.structs import replace
@@ -29,24 +30,29 @@ def refresh(world: World, owner: str, strike: Callable[[], None] = lambda: None)
     return report
 
 
+def kill_run(run: Callable[[Callable[[], None]], object], number: int) -> None:
+    """Kill a run at its request with this number."""
+    left = number
+
+    def strike() -> None:
+        nonlocal left
+        left -= 1
+        if left <= 0:
+            raise Killed
+
+    with pytest.raises(Killed):
+        run(strike)
+
+
 def kill_runs(prepare: Callable[[], World]) -> Iterator[World]:
     """Yield prepared worlds in which a run was killed: before its first request, and after each.
 
     Before the other requests it has done no more than after the one before.
     """
-    calls, kill = 0, 0
-
-    def strike() -> None:
-        nonlocal calls
-        calls += 1
-        if 0 < kill <= calls:
-            raise Killed
-
-    prepare().refresh(0.0, strike)
-    total = calls
-    assert total > 30
-    for kill in (1, *range(2, total + 1, 2)):  # noqa: B007 - ``strike`` reads it
-        world, calls = prepare(), 0
-        with pytest.raises(Killed):
-            world.refresh(0.0, strike, owner="killed")
+    calls = list[int]()
+    prepare().refresh(0.0, lambda: calls.append(1))
+    assert len(calls) > 30
+    for number in (1, *range(2, len(calls) + 1, 2)):
+        world = prepare()
+        kill_run(partial(world.refresh, 0.0, owner="killed"), number)
         yield world

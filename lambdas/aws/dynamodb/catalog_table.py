@@ -30,7 +30,8 @@ _UPDATED = msgspec.json.Decoder(_Updated).decode
 class CatalogTable:
     """Reads and changes of the catalog's items. Requests whose failure may pass are sent again.
 
-    A change with a condition that got no answer may have been made: sent again, it is refused, and counts as not made.
+    If a change with a condition gets no answer, nobody knows whether it was made. If it was, the second request is
+    refused, and the change counts as not made.
     """
 
     def __init__(self, client: LeanClient, table: str) -> None:

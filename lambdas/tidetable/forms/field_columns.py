@@ -21,8 +21,9 @@ Row = tuple[str, str, str, Any]
 Flags = Sequence[bool]
 # The path of an event's whole data. In its column, a value is the data, or its JSON as text.
 DATA = ""
-# The path of the kinds of all of an event's fields. In its column, a value has the name and the kind of each field. Who
-# asks for it gets all asked columns, or ``DATA`` instead of all of them: ``spread_data`` makes them of it.
+# The path of the kinds of all of an event's fields. In its column, a value has the name and the kind of each field. A
+# reader that asks for it gets either all columns that it asked for, or only ``DATA``. ``spread_data`` makes the columns
+# from ``DATA``.
 KINDS = "."
 _KINDS: Mapping[type, str] = {
     str: "string", bool: "boolean", int: "number", Decimal: "number", dict: "object", list: "array",

@@ -232,18 +232,17 @@ class Delivery:
         """Write puts, each only if the table is writable: the table may be archived at any moment, and must not get a
         write after that.
         """
-        batches = list(group_by_size(puts, lambda put: count_item_bytes(put.item), _FENCED_BYTES, _FENCED))
-        while batches and entry.writable:
-            batch = batches.pop(0)
-            puts = [put for later in batches for put in later]
+        batches = group_by_size(puts, lambda put: count_item_bytes(put.item), _FENCED_BYTES, _FENCED)
+        for batch in batches if entry.writable else ():
+            puts = puts[len(batch) :]
             ready, outside = write_outside(self._writer, batch)
             self._fates.refused |= outside.refused
             late = [put for put in outside.unwritten if put.slot not in outside.refused]
             why = explain_troubles(outside)
             self._fates.wait_puts(late, f"the data of a large event of {self._stream} is not written yet{why}")
             fenced = self._transact(ready, entry)
-            puts = fenced + puts
             if fenced:
+                puts = fenced + puts
                 break
             if self._remaining() < 0:
                 text = f"{len(puts)} items of {self._stream} are still to be written: the time was up"
