@@ -19,7 +19,7 @@ from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 import wiring_upkeep
-from handlers._observe import count, count_any, logger, make_countdown, measure, observe
+from handlers._observe import count, count_any, logger, make_countdown, measure, observe, pause_collector
 from tidetable.errors import BadInvocation, InvalidTime, TidetableError
 from tidetable.rollup_model.bounds import choose_lease_length
 from tidetable.rollup_model.cover import find_present
@@ -56,6 +56,7 @@ class _RebuildPayload(_CancelPayload):
     end: str = msgspec.field(name="to")
 
 
+@pause_collector
 @observe
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Refresh once and answer the report, or answer a status or the progress of a rebuild."""

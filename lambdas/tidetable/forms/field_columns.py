@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
-from itertools import compress
+from itertools import chain, compress
 from typing import Any
 
 import msgspec
@@ -100,9 +100,13 @@ class FieldColumns(msgspec.Struct):
 
 def join_columns(parts: Sequence[FieldColumns]) -> FieldColumns:
     """Join events that have the same columns. They are in no order any more."""
-    values = {path: [value for part in parts for value in part.values[path]] for path in parts[0].values}
-    times, series = [time for part in parts for time in part.times], [name for part in parts for name in part.series]
-    return FieldColumns(times, series, values, lambda: [id for part in parts for id in part.ids])
+    values = {path: _join([part.values[path] for part in parts]) for path in parts[0].values}
+    times, series = _join([part.times for part in parts]), _join([part.series for part in parts])
+    return FieldColumns(times, series, values, lambda: _join([part.ids for part in parts]))
+
+
+def _join(parts: Iterable[Sequence[Any]]) -> Sequence[Any]:
+    return list(chain.from_iterable(parts))
 
 
 def spread_data(columns: FieldColumns, fields: Sequence[str]) -> FieldColumns:

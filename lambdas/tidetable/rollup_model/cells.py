@@ -8,12 +8,13 @@ has exactly the statistics of all events together.
 from __future__ import annotations
 
 from base64 import urlsafe_b64encode
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal, localcontext
 from hashlib import sha256
+from itertools import count
 from typing import Any
 
 from tidetable.batch import pick_values
@@ -138,8 +139,8 @@ class Bucket:
         named = [columns.series if name == SERIES else columns.values[name] for name in definition.by]
         keys, groups = find_groups(named, len(columns))
         members: defaultdict[Any, list[int]] = defaultdict(list)
-        for number, key in enumerate(keys):
-            members[key].append(number)
+        # The loop in C takes half of the time of a loop of statements.
+        deque(map(list.append, map(members.__getitem__, keys), count()), maxlen=0)
         for key, numbers in members.items():
             state = self._find_state(groups[key])
             state.count += len(numbers)
@@ -147,9 +148,7 @@ class Bucket:
                 state.widen(columns.times[numbers[0]], columns.times[numbers[-1]])
         for path in definition.fields:
             self._add_numbers(path, [(groups[key], numbers) for key, numbers in members.items()], columns)
-        # Events of one page share their kinds, so there are few objects, and these are compared faster than what they hold.
-        several = {id(kinds): kinds for kinds in columns.values[KINDS]}
-        self._note_kinds({pair for kinds in several.values() for pair in kinds})
+        self._note_kinds({pair for kinds in set(columns.values[KINDS]) for pair in kinds})
 
     def _add_numbers(self, path: str, members: Iterable[tuple[Group, Sequence[int]]], columns: FieldColumns) -> None:
         """Let the numbers of a field wait, and add what depends on their places and times.
