@@ -1,5 +1,6 @@
 """Where the sweep begins, what it takes for granted of nobody, and what changes under its hands."""
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -14,6 +15,8 @@ from tests.fakes.clock import FakeClock
 from tests.fakes.serial import Serial
 from tidetable.catalog import ArchiveFacts, Entry, State
 from tidetable.config import parse
+from tidetable.large import sweep as sweeping
+from tidetable.large.labels import group_labels
 from tidetable.large.sweep import POSITION_KEY, Sweeper, Swept, sweep
 from tidetable.layout import Key, Layout
 from tidetable.periods import parse_label
@@ -28,7 +31,7 @@ period = "day"
 late = "1d"
 retention = 50
 large = { beyond = "s3" }
-archive = { expire_after = "30d" }
+archive = { expire_after = "2d" }
 key = { partition_by = "series", shards = 1 }
 """
 CONFIG = parse(STREAM % "b" + STREAM % "b-x")
@@ -91,7 +94,7 @@ def test_a_sweep_goes_on_behind_its_position_and_a_dry_run_begins_anew_and_leave
     assert world.sweep(dry_run=True).keys == [first, second, *other]
     assert world.bucket.objects[POSITION_KEY] == position
     assert world.sweep().keys == [second, *other], "the keys of b-x sort before those of b"
-    assert world.bucket.objects[POSITION_KEY] == b'{"stream":"","key":""}'
+    assert world.bucket.objects[POSITION_KEY] == b'{"stream":"","key":"","looked":{}}'
 
 
 @pytest.mark.parametrize("damaged", [b"", b"{", b'{"stream": 1}', b"[]"])
@@ -179,8 +182,8 @@ def test_an_object_belongs_to_the_period_of_its_label_alone(world: World) -> Non
 
 
 def archived(world: World, state: State = State.ARCHIVED) -> Entry:
-    """The period of ``b``, whose archive was verified a day after it was opened and may be deleted 30 days later."""
-    facts = ArchiveFacts("archive/b/3/manifest.json", 7, 70, NOW - 30 * DAY)
+    """The period of ``b``, whose archive was verified half a day after its end and may be deleted 2 days later."""
+    facts = ArchiveFacts("archive/b/3/manifest.json", 7, 70, NOW - 2 * DAY)
     entry = replace(world.entry(), state=state, archive=facts)
     world.catalog.items["b", entry.period] = entry
     return entry
@@ -287,10 +290,50 @@ def test_an_object_whose_event_is_now_in_chunks_is_an_orphan(world: World) -> No
 def test_a_report_adds_up_what_every_period_of_every_stream_gave(world: World) -> None:
     for stream in ("b", "b-x"):
         entry = world.add(stream, "2026-03-11", State.DELETED)
-        facts = ArchiveFacts(f"archive/{stream}/3/manifest.json", 7, 70, NOW - 30 * DAY)
+        facts = ArchiveFacts(f"archive/{stream}/3/manifest.json", 7, 70, NOW - 2 * DAY)
         world.catalog.items[stream, entry.period] = replace(entry, archive=facts)
         for label, names in ((LABEL, ["aa/1", "bb/1"]), ("2026-03-11", ["cc/1"]), ("1999-01-01", ["dd/1"])):
             world.put(*names, stream=stream, label=label)
     swept = at_noon(world).sweep()
     assert (swept.seen, swept.orphans, swept.expired, swept.unknown, swept.lapsed) == (8, 4, 2, 2, 2)
     assert (swept.bytes, len(swept.keys), len(world.values.blobs)) == (6, 6, 2)
+
+
+def test_a_sweep_looks_at_some_archives_and_the_next_sweep_goes_on(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ten years of hours are 87,600 archives, of which only a few expire in a day."""
+    monkeypatch.setattr(sweeping, "_LOOKED", 2)
+    for day in range(1, 6):
+        entry = world.add("b", f"2026-03-0{day}", State.DELETED)
+        facts = ArchiveFacts(f"archive/b/{day}/manifest.json", 7, 70, entry.period.end)
+        world.catalog.items["b", entry.period] = replace(entry, archive=facts)
+    at_noon(world)
+    runs = list[Any]()
+    for _ in range(4):
+        assert world.sweep(dry_run=True).lapsed == (2 if not runs else 0), "a dry run begins at the beginning"
+        lapsed = world.sweep().lapsed
+        runs.append((lapsed, json.loads(world.bucket.objects[POSITION_KEY])["looked"]))
+    assert runs == [
+        (2, {"b": "2026-03-03T00:00:00Z"}),
+        (2, {"b": "2026-03-05T00:00:00Z"}),
+        # The fifth archive, and the period of the 12th.
+        (1, {"b": "2026-03-13T00:00:00Z"}),
+        (0, {}),
+    ]
+
+
+def test_the_entries_of_periods_that_lie_near_each_other_are_read_together() -> None:
+    labels = ["2026-03-01", "2026-03-02", "no-period", "2026-03-11", "2026-03-21", "2026-03", "2026-03-22"]
+    groups = [(group, [period.label for period in periods]) for group, periods in group_labels(labels)]
+    assert groups == [
+        (["2026-03-01", "2026-03-02", "no-period", "2026-03-11"], ["2026-03-01", "2026-03-02", "2026-03-11"]),
+        # Nine days lie between the 11th and the 21st. The month begins before the 21st.
+        (["2026-03-21"], ["2026-03-21"]),
+        (["2026-03"], ["2026-03"]),
+        (["2026-03-22"], ["2026-03-22"]),
+    ]
+    hours = [f"2026-03-{day:02}T{hour:02}" for day in range(1, 31) for hour in range(24)]
+    assert [len(group) for group, _ in group_labels(hours)] == [500, 220]
+    assert list(group_labels(["no-period"])) == [(["no-period"], [])]
+    assert list(group_labels([])) == []

@@ -31,7 +31,7 @@ def stored(label: str) -> dict[str, Any]:
 
 def test_the_entry_before_a_range_is_the_last_before_it_and_counts_if_it_reaches_into_the_range() -> None:
     """The day before ends where the range begins, and so has nothing of it; an instant earlier it has."""
-    script = Script(lambda _, body: {"Items": [stored("2026-03-04")] if body.get("Limit") else [stored("2026-03-05")]})
+    script = Script(lambda _, body: {"Items": [stored("2026-03-05" if body["ScanIndexForward"] else "2026-03-04")]})
     catalog, midnight = LeanCatalog(script.client, "catalog"), datetime(2026, 3, 5, tzinfo=UTC)
     for start, labels in (
         (midnight, ["2026-03-05"]),
@@ -39,12 +39,7 @@ def test_the_entry_before_a_range_is_the_last_before_it_and_counts_if_it_reaches
     ):
         entries = catalog.entries("quakes", start, NOON)
         assert [entry.period.label for entry in entries] == labels
-    assert [(body.get("ScanIndexForward"), body.get("Limit")) for _, body in script.sent] == [
-        (False, 1),
-        (None, None),
-        (False, 1),
-        (None, None),
-    ]
+    assert [(body["ScanIndexForward"], body["Limit"]) for _, body in script.sent] == 2 * [(False, 1), (True, 4096)]
 
 
 def test_a_warm_function_decodes_an_entry_again_only_after_it_changed() -> None:
@@ -94,7 +89,7 @@ def test_the_entries_of_a_range_are_read_to_the_last_of_many_pages() -> None:
     days = [stored(f"2026-03-0{day}") for day in (4, 5, 6, 7)]
 
     def reply(_: int, body: dict[str, Any]) -> dict[str, Any]:
-        if body.get("Limit"):
+        if not body["ScanIndexForward"]:
             return {"Items": days[:1]}
         start = body.get("ExclusiveStartKey")
         at = 1 if start is None else 1 + next(n for n, day in enumerate(days) if day["sk"] == start["sk"])

@@ -18,6 +18,7 @@ from tidetable.config import Stream, parse
 from tidetable.events import Event
 from tidetable.layout import Key, Layout
 from tidetable.periods import parse_label
+from tidetable.problems import ProblemError
 from tidetable.query import (
     Reader,
     describe_periods,
@@ -28,6 +29,7 @@ from tidetable.query import (
     plan,
     run_query,
 )
+from tidetable.query.rankings import explain_top, find_top, parse_ranking, ranking_reads
 from tidetable.times import to_text
 
 LAYOUT = Layout("series", 1, "id")
@@ -200,3 +202,35 @@ def test_an_explanation_looks_at_two_thousand_periods_and_says_so(ten_years: Lon
     assert explained["explained_to"] == to_text(END - 2_000 * HOUR)
     assert explained["stages_left_out"] == 1_500
     assert ten_years.units <= 130
+
+
+def test_a_ranking_of_too_many_periods_is_refused(ten_years: LongCatalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ranking_reads, "MAX_PERIODS", 1_000)
+    ranked = parse(
+        """
+        [streams.s]
+        period = "hour"
+        late = "1h"
+        retention = 2200
+        key = { partition_by = "series" }
+        [[streams.s.index]]
+        name = "score"
+        partition_by = "kind"
+        sort_by = "score"
+        """
+    ).streams["s"]
+    reader, most = make_reader(ten_years), END - 1_000 * HOUR
+    tables: Any = SimpleNamespace(describe=lambda _: None)
+    for start, refused in ((START, True), (most - HOUR, True), (most, False)):
+        given = {"from": [to_text(start)], "to": [to_text(END)], "value": ["x"]}
+        ranking = parse_ranking(ranked, given, END, SEAL)
+        ten_years.units = 0.0
+        if refused:
+            with pytest.raises(ProblemError, match="422 too_much: the range has more than 1,000 periods"):
+                explain_top(ranking, ranked, reader, tables, END)
+            with pytest.raises(ProblemError, match="422 too_much: the range has more than 1,000 periods"):
+                find_top(ranking, ranked, reader, END, lambda: 100.0)
+            assert ten_years.units < 150
+        else:
+            reasons = {found["reason"] for found in explain_top(ranking, ranked, reader, tables, END)["gaps"]}
+            assert reasons == {"no index"}

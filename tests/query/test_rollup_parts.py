@@ -1,7 +1,9 @@
 """Which rollups fit a query, how their numbers are joined, and what a plan and a refusal say of them."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from aws.sketches import DDSketches
-from tests.fakes import SEAL
+from tests.fakes import SEAL, FakeCatalog
 from tests.worlds.days import Days
 from tidetable.catalog import Entry, GapReason, State
 from tidetable.conditions import ANY
@@ -20,7 +22,7 @@ from tidetable.layout import Layout
 from tidetable.periods import parse_label
 from tidetable.ports import NotedSeries
 from tidetable.problems import ProblemError
-from tidetable.query import indexed_series, rollup_sources
+from tidetable.query import indexed_series
 from tidetable.query.aggregates import aggregate_run, parse_aggregation
 from tidetable.query.aggregates.find import Aggregate
 from tidetable.query.aggregates.rolled import find_misfit
@@ -31,8 +33,9 @@ from tidetable.query.listings import parse_series
 from tidetable.query.listings.listing_parameters import Place, refuse_unrolled
 from tidetable.query.listings.names import NameCollector, SeenTimes
 from tidetable.query.model import Position, Query
-from tidetable.query.rollup_sources import Choice, read_events_alone, refuse_unnoted, refuse_unordered
+from tidetable.query.rollup_sources import read_events_alone, refuse_unnoted, refuse_unordered
 from tidetable.query.scans import Gap
+from tidetable.query.sections import CatalogWalk, Choice, Section, SectionReader
 from tidetable.query.session import ReadSession
 from tidetable.query.whole import WholeBatch
 from tidetable.rollup_model.definition import Definition
@@ -120,12 +123,17 @@ def entry_of(day: int, layout: Layout) -> Entry:
     return Entry("s", parse_label(f"2026-03-{day:02d}"), f"t{day}", layout, State.OPEN, START)
 
 
-def choose(since: datetime | None, after: Position | None = None) -> Choice:
+def choose(
+    since: datetime | None, after: Position | None = None, check: Callable[[Section], None] = lambda _: None
+) -> Choice:
     """The sections of an aggregate of two days: the first has no index over all series, the second none either."""
     span = {"from": ["2026-03-04T12:00:00Z"], "to": ["2026-03-06T00:00:00Z"], "consistent": ["true"]}
     query = replace(parse_aggregation(STREAM, span, NOON, SEAL).query, after=after)
-    layout = Layout("series", 3, "id")
-    return read_events_alone(query, [entry_of(4, layout), entry_of(5, layout)], {"s-hourly": "why", "s-b": None}, since)
+    layout, catalog = Layout("series", 3, "id"), FakeCatalog()
+    for day in (4, 5):
+        catalog.add(entry_of(day, layout))
+    walk = CatalogWalk(catalog, consistent=False)
+    return read_events_alone(query, walk, {"s-hourly": "why", "s-b": None}, lambda: since, check)
 
 
 @pytest.mark.parametrize("since", [START, START - timedelta(days=1)], ids=["one noted period", "two noted periods"])
@@ -138,7 +146,8 @@ def test_a_page_that_begins_within_a_noted_period_reads_nothing_before_it(since:
 
 def test_a_range_is_divided_where_the_series_of_a_period_are_noted() -> None:
     choice = choose(START)
-    assert [(section.start, section.query.end, section.stretch is not None) for section in choice.sections] == [
+    sections = list(choice.sections)
+    assert [(section.start, section.query.end, section.stretch is not None) for section in sections] == [
         (START - timedelta(hours=12), START, False),
         (START, START + timedelta(days=1), True),
     ]
@@ -150,7 +159,7 @@ def test_a_range_is_divided_where_the_series_of_a_period_are_noted() -> None:
         return NotedSeries(series=["a", "b"], units=1.0)
 
     reader: Any = SimpleNamespace(rolled=SimpleNamespace(rollups=SimpleNamespace(read_notes=read_notes)))
-    assert choice.document(reader) == {
+    assert choice.document(reader, sections) == {
         "rollups": [
             {"rollup": "s-hourly", "used": False, "reason": "why"},
             {"rollup": "s-b", "used": True, "reason": None},
@@ -178,13 +187,11 @@ def test_events_of_unknown_series_are_refused_with_the_time_from_which_series_ar
     since: datetime | None, noted: str
 ) -> None:
     with pytest.raises(ProblemError, match="400 needs_series: s is partitioned by series") as caught:
-        refuse_unnoted(STREAM, choose(since), since)
+        choose(since, check=partial(refuse_unnoted, STREAM, lambda: since))
     assert "The period that holds 2026-03-04T12:00:00.000000Z has no such list" in caught.value.problem.detail
     assert f"the first with a list is the one {noted}. Set from after" in caught.value.problem.detail
     with pytest.raises(ProblemError, match=r"400 needs_series: .*add series=, or ask us-east-1"):
-        refuse_unordered(STREAM, choose(since), Copies("eu-west-1", "us-east-1"))
-    refuse_unnoted(STREAM, Choice((), {}), None)
-    refuse_unordered(STREAM, Choice((), {}), Copies("eu-west-1", "us-east-1"))
+        choose(since, check=partial(refuse_unordered, STREAM, Copies("eu-west-1", "us-east-1")))
 
 
 def seen(first: int, last: int, within: str) -> SeenTimes:
@@ -278,7 +285,7 @@ def test_a_page_has_begun_when_it_has_read_notes() -> None:
     rollups = SimpleNamespace(read_notes=lambda *_, **__: noted_series)
     reader: Any = SimpleNamespace(rolled=SimpleNamespace(rollups=rollups))
     session = ReadSession(reader)
-    reading = rollup_sources.SectionReader(session)
+    reading = SectionReader(session)
     query = Query("s", START, NOON, ANY, ascending=True, limit=0)
     assert not reading.has_begun
     assert reading.read_noted(query, Stretch(entry_of(5, Layout("series", 1, "id")), START, NOON)) == noted_series

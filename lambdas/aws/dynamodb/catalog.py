@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import lru_cache
+from itertools import islice
 from typing import Any, Unpack
 
 import msgspec
@@ -31,6 +32,8 @@ from tidetable.version import CATALOG_FORMAT
 
 # A walk reads at most this many entries by one request, about 250 KB.
 _MOST_AT_ONCE = 512
+# No page of 1 MB has more entries (AWS: 1 MB).
+_WHOLE_PAGE = 4_096
 
 
 class _EncodedAnswer(QueryAnswer, kw_only=True):
@@ -39,6 +42,10 @@ class _EncodedAnswer(QueryAnswer, kw_only=True):
 
 _ENCODED = msgspec.json.Decoder(_EncodedAnswer).decode
 _ITEM = msgspec.json.Decoder(dict[str, dict[str, Any]]).decode
+
+
+def _encode_query(body: Mapping[str, Any]) -> ServiceRequest:
+    return ServiceRequest("Query", msgspec.json.encode(body), _ENCODED)
 
 
 @lru_cache(maxsize=1_000)
@@ -58,21 +65,8 @@ class LeanCatalog(CatalogTable):
     def entries(
         self, stream: str, start: datetime | None = None, end: datetime | None = None, *, consistent: bool = False
     ) -> Sequence[Entry]:
-        """Send two Queries at once: for periods that begin in the range, and for the last period before it."""
-        first, low, high = catalog_items.bound_entries(start, end)
-        key = catalog_items.make_stream_key(stream)
-        if start is None:
-            return [catalog_items.read_entry(item) for item in self._query(key, first, high, consistent=consistent)]
-        before = make_range_body(self._table, key, first, low, consistent=consistent)
-        within = make_range_body(self._table, key, low, high, consistent=consistent)
-        requests = [
-            ServiceRequest("Query", msgspec.json.encode(body), _ENCODED)
-            for body in (before | {"ScanIndexForward": False, "Limit": 1}, within)
-        ]
-        last, page = [decode_answer(reply, self._table) for reply in read_all(self._client, requests)]
-        pages = last, page, *read_pages(self._client, within, _ENCODED, page)
-        entries = (_read_encoded(bytes(item)) for page in pages for item in page.Items)
-        return [entry for entry in entries if start < entry.period.end]
+        """Send a Query per page of 1 MB; with ``start``, also one for the last period that begins before it."""
+        return list(self.walk(stream, start, end, ascending=True, consistent=consistent, at_once=_WHOLE_PAGE))
 
     def walk(
         self,
@@ -84,23 +78,24 @@ class LeanCatalog(CatalogTable):
         consistent: bool = False,
         at_once: int = WALKED_AT_ONCE,
     ) -> Iterator[Entry]:
-        """Send a Query per page; an ascending walk first sends one for the last period that begins before ``start``."""
+        """Send a Query per page; an ascending walk sends with the first one for the last period before ``start``."""
         first, low, high = catalog_items.bound_entries(start, end)
-        key = catalog_items.make_stream_key(stream)
+        key, before = catalog_items.make_stream_key(stream), list[ServiceRequest]()
         if ascending and start is not None:
-            before = make_range_body(self._table, key, first, low, consistent=consistent)
-            page = next(read_pages(self._client, before | {"ScanIndexForward": False, "Limit": 1}, _ENCODED))
-            yield from (entry for entry in map(_read_encoded, map(bytes, page.Items)) if start < entry.period.end)
+            body = make_range_body(self._table, key, first, low, consistent=consistent)
+            before = [_encode_query(body | {"ScanIndexForward": False, "Limit": 1})]
             first = low
         body = make_range_body(self._table, key, first, high, consistent=consistent) | {"ScanIndexForward": ascending}
-        page = None
-        while page is None or page.LastEvaluatedKey is not None:
-            page = next(read_pages(self._client, body | {"Limit": at_once}, _ENCODED, page))
-            at_once = min(2 * at_once, _MOST_AT_ONCE)
-            for entry in map(_read_encoded, map(bytes, page.Items)):
-                if start is not None and entry.period.end <= start:
+        requests = [*before, _encode_query(body | {"Limit": at_once})]
+        pages = [decode_answer(reply, self._table) for reply in read_all(self._client, requests)]
+        while pages:
+            for entry in map(_read_encoded, [bytes(item) for page in pages for item in page.Items]):
+                if start is None or start < entry.period.end:
+                    yield entry
+                elif not ascending:
                     return
-                yield entry
+            last, at_once = pages[-1], max(at_once, min(2 * at_once, _MOST_AT_ONCE))
+            pages = list(islice(read_pages(self._client, body | {"Limit": at_once}, _ENCODED, last), 1))
 
     def entries_from(self, stream: str, start: datetime) -> Sequence[Entry]:
         """Send one consistent Query."""

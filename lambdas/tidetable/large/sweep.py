@@ -10,10 +10,10 @@ rules deleted. Then it compares the objects of live periods with their items, fr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import asdict, dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from itertools import count, islice
 from typing import Any
@@ -27,6 +27,7 @@ from tidetable.catalog_steps import read_entry
 from tidetable.config import Config
 from tidetable.errors import StaleEntry, TableMissing, describe_error
 from tidetable.large.forms import make_blob_prefix
+from tidetable.large.labels import group_labels
 from tidetable.large.sweep_ports import Notes, Store, Stored
 from tidetable.periods import parse_label
 from tidetable.ports import Catalog, Clock, EventStore, Pools
@@ -43,6 +44,10 @@ CONCURRENCY = 16
 _NOTE_EVERY = 10
 # If less time than this is left, the sweep ends; the next sweep goes on.
 _RESERVE = 20.0
+# A sweep looks for expired archives in so many entries of a stream (about 540 read units), and the next sweep goes on.
+# Readers compute the instant themselves, so that nothing waits for the catalog's mark.
+_LOOKED = 5_000
+_AT_ONCE = 2_000
 
 
 @dataclass(slots=True)
@@ -59,10 +64,14 @@ class Sweeper:
 
 
 class SweepPosition(msgspec.Struct, frozen=True):
-    """The position of a sweep over the live periods: the stream, and the last key that was checked in it."""
+    """The position of a sweep over the live periods: the stream, and the last key that was checked in it.
+
+    ``looked`` has, by stream, the instant up to which sweeps have looked for expired archives.
+    """
 
     stream: str = ""
     key: str = ""
+    looked: Mapping[str, datetime] = {}
 
 
 @dataclass(slots=True)
@@ -112,7 +121,7 @@ class _Run:
         self._remaining = remaining
         self.swept = swept
         self._newest_swept = sweeper.clock.now() - GRACE
-        self._last: SweepPosition | None = None
+        self._position = self._noted = SweepPosition() if swept.dry_run else self._read_position()
         # Removed streams still have tables, archives and objects for a long time.
         known = find_run_streams(sweeper.config, sweeper.catalog, sweeper.clock.now())
         self._streams = sorted(known.config.streams)
@@ -120,13 +129,9 @@ class _Run:
     def remove_expired(self) -> bool:
         """Remove the objects of deleted periods, and note deleted archives; False if the time is up."""
         for stream in self._streams:
-            entries = {entry.period.label: entry for entry in self._sweeper.catalog.entries(stream, consistent=True)}
-            for entry in entries.values():
-                if self._is_up():
-                    return False
-                self._attempt(f"archive {stream} {entry.period.label}", partial(self._note_lapsed, entry))
-            for label in self._list_labels(stream):
-                owner = entries.get(label)
+            if not self._note_lapses(stream):
+                return False
+            for label, owner in self._find_owners(stream):
                 if owner is not None and owner.state is not State.DELETED:
                     continue
                 for group in _group_objects(self._sweeper.objects.stored(make_blob_prefix(stream, label))):
@@ -139,20 +144,35 @@ class _Run:
                         self._attempt(group[0].key, partial(self._expire, group))
         return True
 
+    def _note_lapses(self, stream: str) -> bool:
+        """Note the deleted archives of some of a stream's entries, from where the last sweep ended; False if the time is up."""
+        looked, lifetime = dict(self._position.looked), self._sweeper.config.find_keeping(stream).expire_after
+        start = looked.pop(stream, None)
+        if lifetime:
+            end = self._sweeper.clock.now() - lifetime
+            walk = self._sweeper.catalog.walk(stream, start, end, ascending=True, consistent=True, at_once=_AT_ONCE)
+            entries = list(islice(walk, _LOOKED))
+            for entry in entries:
+                if self._is_up():
+                    return False
+                self._attempt(f"archive {stream} {entry.period.label}", partial(self._note_lapsed, entry))
+            if len(entries) == _LOOKED:
+                looked[stream] = entries[-1].period.end
+        self._position = replace(self._position, looked=looked)
+        return True
+
     def remove_orphans(self) -> None:
         """Remove the objects of live periods to which no item refers, from where the last run ended."""
-        start = SweepPosition() if self.swept.dry_run else self._read_position()
-        numbers = count(1)
+        start, numbers = self._position, count(1)
         for stream in [name for name in self._streams if name >= start.stream]:
             after = start.key if stream == start.stream else ""
-            for label in self._list_labels(stream):
+            for label, entry in self._find_owners(stream):
                 prefix = make_blob_prefix(stream, label)
                 # Keys of later periods sort after all keys of this period.
                 if after > prefix and not after.startswith(prefix):
                     continue
                 # The items of a table that waits for its deletion, or is being restored, do not show which objects are
                 # needed.
-                entry = self._read_entry(stream, label)
                 if entry is None or not entry.live:
                     continue
                 for group in _group_objects(self._sweeper.objects.stored(prefix, after)):
@@ -160,18 +180,18 @@ class _Run:
                         return
                     self.swept.seen += len(group)
                     self._attempt(group[0].key, partial(self._sweep, stream, label, group))
+                    self._position = replace(self._position, stream=stream, key=group[-1].key)
                     if next(numbers) % _NOTE_EVERY == 0:
-                        self._note(SweepPosition(stream, group[-1].key))
-                    self._last = SweepPosition(stream, group[-1].key)
-        self._note(SweepPosition())
+                        self._note_position()
+        self._position = replace(self._position, stream="", key="")
+        self._note_position()
 
     def _is_up(self) -> bool:
         """True if the time is up; if it is, note the position of the sweep."""
         if self._remaining() >= _RESERVE:
             return False
         self.swept.finished = False
-        if self._last is not None:
-            self._note(self._last)
+        self._note_position()
         return True
 
     def _attempt(self, what: str, act: Callable[[], None]) -> None:
@@ -187,22 +207,23 @@ class _Run:
         except msgspec.DecodeError:
             return SweepPosition()
 
-    def _note(self, position: SweepPosition) -> None:
-        if not self.swept.dry_run:
-            self._sweeper.notes.put(POSITION_KEY, msgspec.json.encode(position))
+    def _note_position(self) -> None:
+        if not self.swept.dry_run and self._position != self._noted:
+            self._sweeper.notes.put(POSITION_KEY, msgspec.json.encode(self._position))
+            self._noted = self._position
 
-    def _list_labels(self, stream: str) -> list[str]:
-        """List the labels of the stream's periods that have objects."""
+    def _find_owners(self, stream: str) -> Iterator[tuple[str, Entry | None]]:
+        """Yield the labels of the stream's periods that have objects, in order, each with the period's entry."""
         names = self._sweeper.objects.folders(make_blob_prefix(stream))
-        return [name.removeprefix("period=") for name in names]
+        for labels, periods in group_labels(name.removeprefix("period=") for name in names):
+            span = (periods[0].start, periods[-1].start) if periods else None
+            entries = self._sweeper.catalog.entries(stream, *span, consistent=True) if span else ()
+            owners = {entry.period.label: entry for entry in entries}
+            yield from ((label, owners.get(label)) for label in labels)
 
     def _read_entry(self, stream: str, label: str) -> Entry | None:
-        """Read the period's present entry again, because the period may have been archived or restored meanwhile."""
-        try:
-            period = parse_label(label)
-        except ValueError:
-            return None
-        return read_entry(self._sweeper.catalog, stream, period)
+        """Read a period's present entry again, because the period may have been archived or restored meanwhile."""
+        return read_entry(self._sweeper.catalog, stream, parse_label(label))
 
     def _note_lapsed(self, entry: Entry) -> None:
         """Note in the catalog that the bucket's rules have deleted an archive."""

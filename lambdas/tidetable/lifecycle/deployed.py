@@ -32,9 +32,13 @@ def take_back(run: LifecycleRun) -> list[str]:
     catalog = run.tables.describe(run.catalog_table)
     if catalog is None or catalog.created is None:
         return []
-    entries = [entry for name in run.config.streams for entry in run.catalog.entries(name, consistent=True)]
-    if any(entry.state not in _YOUNG for entry in entries):
-        return []
+    entries = list[Entry]()
+    for name in run.config.streams:
+        # The oldest entry of a stage with a history shows the history.
+        for entry in run.catalog.walk(name, ascending=True, consistent=True):
+            if entry.state not in _YOUNG:
+                return []
+            entries.append(entry)
     since = catalog.created - _CLOCKS_APART
     young = [entry for entry in entries if _is_young(entry, run, since)]
     with run.pools(_AT_ONCE) as pool:

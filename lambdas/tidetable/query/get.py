@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any, NamedTuple
 
 from tidetable.access import forbid_series
@@ -16,7 +17,7 @@ from tidetable.query.earlier import VersionChoice, make_archive_rows
 from tidetable.query.lookups import LookupTable
 from tidetable.query.model import Reader
 from tidetable.query.parse import Parameters
-from tidetable.query.read import read_periods
+from tidetable.query.read import read_again
 from tidetable.query.readings import choose_reading
 from tidetable.query.rows import Row
 from tidetable.query.session import ReadSession
@@ -49,7 +50,8 @@ def get_event(
     found = _EventReader(ref, ReadSession(reader), choice, request.parse_flag("consistent"))
     start = ref.period.start
     try:
-        row = read_periods(reader.catalog, stream.name, start, start, found.read, consistent=found.consistent)
+        find_entries = partial(reader.catalog.entries, stream.name, start, start)
+        row = read_again(find_entries, found.read, consistent=found.consistent)
     except TableMissing:
         row = None
     if row is None:

@@ -8,16 +8,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future
-from datetime import datetime
 from functools import partial
 from itertools import islice
 from typing import ClassVar, TypeVar
 
 import msgspec
 
-from tidetable.catalog import Entry
 from tidetable.errors import ArchiveBusy, TableMissing
-from tidetable.ports import ArchivePage, ArchiveRange, CatalogReader, Page, RangeRead
+from tidetable.ports import ArchivePage, ArchiveRange, Page, RangeRead
 from tidetable.query.archives import ARCHIVES, read_archive_pages, wait_for_pages
 from tidetable.query.batches import RowsBatch, TimeUp
 from tidetable.query.earlier import make_archive_rows
@@ -33,19 +31,6 @@ _Entries = TypeVar("_Entries")
 AHEAD = 8
 # At most this many ranges are begun at once. A single scan of many series may have more.
 _RANGES = 512
-
-
-def read_periods(
-    catalog: CatalogReader,
-    stream: str,
-    start: datetime,
-    end: datetime,
-    read: Callable[[Sequence[Entry], bool], _Answer],
-    *,
-    consistent: bool = False,
-) -> _Answer:
-    """Call ``read`` with the catalog's entries of a range, as ``read_again`` does."""
-    return read_again(partial(catalog.entries, stream, start, end), read, consistent=consistent)
 
 
 def read_again(

@@ -19,7 +19,7 @@ from tidetable.query.aggregates.tally import Tally
 from tidetable.query.batches import TimeUp
 from tidetable.query.model import Position
 from tidetable.query.page import MAX_PAGE_BYTES
-from tidetable.query.rollup_sources import Section, SectionReader
+from tidetable.query.sections import Section, SectionReader
 from tidetable.query.session import ReadSession
 from tidetable.query.whole import WholeBatch
 from tidetable.rollup_model.group_values import Group, measure_group

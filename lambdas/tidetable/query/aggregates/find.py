@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import localcontext
+from functools import partial
 from typing import Any
 
-from tidetable.catalog import Entry
 from tidetable.config import Stream
 from tidetable.exact_json import EXACT
 from tidetable.ports import Tables
@@ -17,8 +17,9 @@ from tidetable.query.aggregates.aggregate_run import AggregatePass, refuse_parti
 from tidetable.query.aggregates.rolled import choose_sections
 from tidetable.query.model import Reader
 from tidetable.query.page import ComputedRows
-from tidetable.query.read import read_periods
+from tidetable.query.read import read_again
 from tidetable.query.scans import find_visible_gaps
+from tidetable.query.sections import Choice
 from tidetable.query.session import ReadSession
 from tidetable.remaining import Remaining
 from tidetable.statistics import TIMES
@@ -59,10 +60,8 @@ def find_aggregate(
     aggregation: Aggregation, stream: Stream, reader: Reader, now: datetime, remaining: Remaining
 ) -> Aggregate:
     """Answer a page of an aggregate. Raises ProblemError if the time or the memory is not enough for a single step."""
-    query = aggregation.query
 
-    def read(entries: Sequence[Entry], forgiving: bool) -> Aggregate:
-        choice = choose_sections(aggregation, stream, reader, entries, consistent=forgiving or query.consistent)
+    def read(choice: Choice, forgiving: bool) -> Aggregate:
         session = ReadSession(reader, remaining, forgiving)
         with localcontext(EXACT):
             run = AggregatePass(aggregation, session).read_sections(choice.sections)
@@ -71,7 +70,7 @@ def find_aggregate(
         return Aggregate(
             rows=run.result,
             next=None if run.stopped is None else reader.seal.seal(aggregation.make_cursor(run.stopped)),
-            gaps=find_visible_gaps([*choice.gaps, *session.gaps], now),
+            gaps=find_visible_gaps([*choice.list_gaps(run.stopped), *session.gaps], now),
             cost=session.cost,
             sources=list(session.sources.values()),
             data_losses=session.hidden_losses,
@@ -82,14 +81,13 @@ def find_aggregate(
             reader=reader,
         )
 
-    return read_periods(reader.catalog, stream.name, query.start, query.end, read, consistent=query.consistent)
+    find_sections = partial(choose_sections, aggregation, stream, reader)
+    return read_again(find_sections, read, consistent=aggregation.query.consistent)
 
 
 def explain_aggregate(
     aggregation: Aggregation, stream: Stream, reader: Reader, tables: Tables, now: datetime
 ) -> dict[str, Any]:
     """Describe what ``find_aggregate`` would read to the end of its range, and estimate the cost."""
-    query = aggregation.query
-    entries = reader.catalog.entries(stream.name, query.start, query.end)
-    choice = choose_sections(aggregation, stream, reader, entries, consistent=False)
-    return choice.explain(query, stream, reader, tables, now)
+    choice = choose_sections(aggregation, stream, reader, consistent=False)
+    return choice.explain(aggregation.query, stream, reader, tables, now)

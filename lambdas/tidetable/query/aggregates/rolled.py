@@ -6,9 +6,9 @@ Choose the sections of a range that rollups answer, and explain why they do not 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
+from datetime import datetime
+from functools import cache, partial
 
-from tidetable.catalog import Entry
 from tidetable.config import Stream
 from tidetable.errors import StoreUnavailable, TableMissing, TableThrottled
 from tidetable.events import Event
@@ -16,59 +16,52 @@ from tidetable.forms.field_columns import Row
 from tidetable.ports.rollups import Span
 from tidetable.query.aggregates.aggregate_parameters import SERIES, Aggregation
 from tidetable.query.aggregates.steps import find_fitting_spans
-from tidetable.query.indexed_series import find_stretches
 from tidetable.query.model import Reader
 from tidetable.query.rollup_sources import (
-    Choice,
     choose_by_state,
     list_definitions,
     read_events_alone,
     refuse_unnoted,
     refuse_unordered,
 )
+from tidetable.query.sections import CatalogWalk, Choice
 from tidetable.rollup_model.cells import Cell, parse_cell
 from tidetable.rollup_model.definition import Definition
 from tidetable.statistics import list_kept
 from tidetable.times import from_text
 
 
-def choose_sections(
-    aggregation: Aggregation, stream: Stream, reader: Reader, entries: Sequence[Entry], *, consistent: bool
-) -> Choice:
+def choose_sections(aggregation: Aggregation, stream: Stream, reader: Reader, *, consistent: bool) -> Choice:
     """Choose the sources of an aggregate: the coarsest rollups that fit, and the events for the rest of the range.
 
-    ``entries`` are the entries of the stream itself. With ``consistent`` the entries of the rollups are read with
-    strong consistency, too. Raises ProblemError if it needs events that neither a key nor noted series can find.
+    With ``consistent`` the catalog is read with strong consistency. A section raises ProblemError if it needs events that
+    neither a key nor noted series can find.
     """
-    query = aggregation.query
+    query, walk = aggregation.query, CatalogWalk(reader.catalog, consistent)
     definitions = list_definitions(query.stream, reader)
     if reader.copies is not None and stream.rollup:
         reason = f"their state is in {reader.copies.origin} alone"
         reasons = {f"{stream.name}-{rollup.name}": reason for rollup in stream.rollup}
-        choice = read_events_alone(query, entries, reasons)
-        refuse_unordered(stream, choice, reader.copies)
-        return choice
+        return read_events_alone(query, walk, reasons, check=partial(refuse_unordered, stream, reader.copies))
     if reader.rolled is None or not definitions:
-        return read_events_alone(query, entries, {})
-    read_state = partial(reader.rolled.rollups.read_state, query.stream, (query.start, query.end))
-    stretches = find_stretches(query, entries)
+        return read_events_alone(query, walk, {})
+    read_state = cache(partial(reader.rolled.rollups.read_state, query.stream, (query.start, query.end)))
+
+    def find_since() -> datetime | None:
+        return read_state().noted_since
+
     if not aggregation.rollups:
-        since = read_state().noted_since if stretches else None
         reasons = {definition.stream: "rollups=false reads the events" for definition in definitions}
-        choice = read_events_alone(query, entries, reasons, since)
-        refuse_unnoted(stream, choice, since)
-        return choice
+        return read_events_alone(query, walk, reasons, find_since, partial(refuse_unnoted, stream, find_since))
     try:
         # Read the state before anything else: an event with a later mark was also acknowledged later.
         state = read_state()
     except (StoreUnavailable, TableMissing, TableThrottled) as error:
-        if stretches:
-            raise
-        # The events give the same answer, at a higher cost.
+        # The events give the same answer, at a higher cost. Where they need noted series, the state is read once more.
         reasons = {definition.stream: f"its state cannot be read: {error}" for definition in definitions}
-        return read_events_alone(query, entries, reasons)
+        return read_events_alone(query, walk, reasons, find_since)
     misfit, spans = partial(find_misfit, aggregation), partial(_find_spans, aggregation)
-    return choose_by_state(query, stream, state, reader, entries, misfit, consistent=consistent, find_spans=spans)
+    return choose_by_state(query, stream, state, reader, misfit, consistent=consistent, find_spans=spans)
 
 
 def _find_spans(aggregation: Aggregation, definition: Definition) -> Sequence[Span] | None:

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import msgspec
 
-from tidetable.catalog import Entry
 from tidetable.config import Stream
 from tidetable.durations import Duration
 from tidetable.forms.field_columns import DATA, FieldColumns
 from tidetable.ports import RollupState, Tables
+from tidetable.ports.rollups import Span
 from tidetable.problems import ProblemError, refuse_request
 from tidetable.query.batches import TimeUp
 from tidetable.query.indexed_series import Stretch
@@ -25,16 +26,16 @@ from tidetable.query.listings.listing_parameters import Listing, find_place, ref
 from tidetable.query.listings.names import NameCollector, SeenTimes
 from tidetable.query.listings.sightings import list_of_cells, list_of_events, make_widener
 from tidetable.query.model import Query, Reader
-from tidetable.query.read import read_periods
-from tidetable.query.rollup_sources import Choice, Section, SectionReader, choose_by_state, list_definitions
+from tidetable.query.read import read_again
+from tidetable.query.rollup_sources import choose_by_state, list_definitions
 from tidetable.query.scans import find_visible_gaps
+from tidetable.query.sections import Choice, Section, SectionReader
 from tidetable.query.session import ReadSession
 from tidetable.remaining import Remaining
 from tidetable.rollup_model.cover import (
     DefinitionVersion,
     find_readable_spans,
     intersect_spans,
-    join_spans,
     list_versions,
 )
 from tidetable.rollup_model.definition import Definition
@@ -47,10 +48,9 @@ def find_listing(listing: Listing, stream: Stream, reader: Reader, now: datetime
     Raises ProblemError if no rollup can answer it, or if reading its range takes too long.
     """
     listing = _resolve_range(listing, stream, reader, now)
-    query = listing.query
 
-    def read(entries: Sequence[Entry], forgiving: bool) -> Listed:
-        choice, versions = _choose_sections(listing, stream, reader, entries, consistent=forgiving or query.consistent)
+    def read(chosen: tuple[Choice, list[Definition]], forgiving: bool) -> Listed:
+        choice, versions = chosen
         session = ReadSession(reader, remaining, forgiving)
         run = _Run(listing, stream, session)
         if reader.access.series_prefix:
@@ -75,16 +75,14 @@ def find_listing(listing: Listing, stream: Stream, reader: Reader, now: datetime
             places=[place for place, _ in shown],
         )
 
-    return read_periods(reader.catalog, query.stream, query.start, query.end, read, consistent=query.consistent)
+    return read_again(partial(_choose_sections, listing, stream, reader), read, consistent=listing.query.consistent)
 
 
 def explain_listing(listing: Listing, stream: Stream, reader: Reader, tables: Tables, now: datetime) -> dict[str, Any]:
     """Describe what each page of a listing would read, and estimate the cost."""
     listing = _resolve_range(listing, stream, reader, now)
-    query = listing.query
-    entries = reader.catalog.entries(query.stream, query.start, query.end)
-    choice, _ = _choose_sections(listing, stream, reader, entries, consistent=False)
-    return choice.explain(query, stream, reader, tables, now)
+    choice, _ = _choose_sections(listing, stream, reader, consistent=False)
+    return choice.explain(listing.query, stream, reader, tables, now)
 
 
 def _resolve_range(listing: Listing, stream: Stream, reader: Reader, now: datetime) -> Listing:
@@ -105,12 +103,22 @@ def _resolve_range(listing: Listing, stream: Stream, reader: Reader, now: dateti
     state = reader.rolled.rollups.read_state(query.stream)
     starts = []
     for definition in fitting:
-        readable = find_readable_spans(reader.catalog.entries(definition.stream, None, query.end))
         # A bucket with a mark counts, too: the beginning does not move if a late event arrives in the first bucket.
         sealed = [(version.start, version.end) for version in _list_versions(listing, definition, state)]
-        starts += [start for start, _ in intersect_spans(sealed, join_spans(readable)) if start < query.end]
+        starts += _find_first_readable(definition.stream, sealed, query.end, reader)
     start = max(min(starts, default=min(now, query.end) - Duration(hours=1)), query.start)
     return msgspec.structs.replace(listing, query=msgspec.structs.replace(query, start=start))
+
+
+def _find_first_readable(stream: str, spans: Sequence[Span], end: datetime, reader: Reader) -> list[datetime]:
+    """Find, as the only element, the first instant of some spans before ``end`` of which a stream can be read."""
+    start = min((first for first, _ in spans), default=end)
+    if start < end:
+        for entry in reader.catalog.walk(stream, start, end, ascending=True):
+            found = intersect_spans(spans, find_readable_spans([entry]))
+            if found:
+                return [first for first, _ in found[:1] if first < end]
+    return []
 
 
 def _list_versions(listing: Listing, definition: Definition, state: RollupState) -> list[DefinitionVersion]:
@@ -119,13 +127,13 @@ def _list_versions(listing: Listing, definition: Definition, state: RollupState)
 
 
 def _choose_sections(
-    listing: Listing, stream: Stream, reader: Reader, entries: Sequence[Entry], *, consistent: bool
+    listing: Listing, stream: Stream, reader: Reader, *, consistent: bool
 ) -> tuple[Choice, list[Definition]]:
     """Choose the sources of a listing. Return also the present and former definitions that can answer it."""
     assert reader.rolled is not None  # noqa: S101 - _resolve_range has checked this
     state = reader.rolled.rollups.read_state(listing.stream, (listing.query.start, listing.query.end))
     find_misfit = listing.find_misfit
-    choice = choose_by_state(listing.query, stream, state, reader, entries, find_misfit, consistent=consistent)
+    choice = choose_by_state(listing.query, stream, state, reader, find_misfit, consistent=consistent)
     present = list_definitions(listing.stream, reader)
     former = [version.definition for name in present for version in _list_versions(listing, name, state)]
     return choice, [definition for definition in (*present, *former) if find_misfit(definition) is None]

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
+from functools import partial
 from operator import attrgetter
 from typing import Any, TypeVar
 
@@ -32,7 +33,8 @@ from tidetable.query.page import Room
 from tidetable.query.ranges import RangeProgress
 from tidetable.query.rankings.ranking_page import Top
 from tidetable.query.rankings.ranking_parameters import Ranking, RankKey, plan_ranking
-from tidetable.query.read import read_periods
+from tidetable.query.rankings.ranking_reads import find_ranked
+from tidetable.query.read import read_again
 from tidetable.query.rows import Row, show_rows
 from tidetable.query.scans import ArchiveScan, Plan, Scan, find_visible_gaps
 from tidetable.query.session import ReadSession
@@ -69,7 +71,7 @@ def find_top(ranking: Ranking, stream: Stream, reader: Reader, now: datetime, re
         session = ReadSession(reader, remaining, forgiving)
         return _Run(ranking, stream, session).read_top(plan_ranking(ranking, entries), now)
 
-    return read_periods(reader.catalog, stream.name, ranking.start, ranking.end, read, consistent=ranking.consistent)
+    return read_again(partial(find_ranked, ranking, reader.catalog), read, consistent=ranking.consistent)
 
 
 def _refuse_slow(what: str) -> ProblemError:
