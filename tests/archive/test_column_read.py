@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from aws.archive import column_read
+from aws.archive.chosen_rows import OpenPart
 from aws.archive.parquet import Parquet
 from tests.worlds.codec import to_wire
 from tidetable.archive.manifest import Manifest, Part
@@ -95,7 +96,7 @@ def read_pages(
         sent = decode_whole_request(json.loads(json.dumps(encode_whole_request(keys))))
         assert sent == keys
         text, events = column_read.read_page(
-            keys, manifest, lambda part: pq.ParquetFile(BytesIO(bodies[part.key])), most_bytes=most_bytes
+            keys, manifest, lambda part: OpenPart(pq.ParquetFile(BytesIO(bodies[part.key]))), most_bytes=most_bytes
         )
         page = decode_columns(json.loads(json.dumps(encode_columns(text))))
         assert len(page.times) == events
@@ -146,7 +147,7 @@ def test_pages_have_each_event_that_is_chosen_once_and_exactly(
     low, high = (to_text(START + timedelta(seconds=seconds)) for seconds in bounds)
     keys = WholeRange("m", low, high, fields, ids, names, conditions)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("aws.archive.parquet._ROW_GROUP", group)
+        patch.setattr("aws.archive.part_file._GROUP_EVENTS", group)
         patch.setattr(column_read, "_MOST_EVENTS", most)
         bodies = write_parts(layout, items, parts)
         pages = list(read_pages(keys, make_manifest(layout, bodies, items), bodies, most_bytes))
@@ -196,7 +197,7 @@ def test_only_needed_columns_of_row_groups_that_may_match_are_fetched(monkeypatc
         fetched.append((group, columns))
         return whole(file, group, columns=columns)
 
-    monkeypatch.setattr("aws.archive.parquet._ROW_GROUP", 2)
+    monkeypatch.setattr("aws.archive.part_file._GROUP_EVENTS", 2)
     monkeypatch.setattr(pq.ParquetFile, "read_row_group", note)
     bodies = write_parts(layout, items, 1)
     keys = WholeRange("m", to_text(START), to_text(START + timedelta(seconds=4)), ("kind",), ids=False)
@@ -231,7 +232,7 @@ def test_of_large_events_no_more_are_read_than_a_page_holds(monkeypatch: pytest.
         read.append(len(table))
         return render(facts, keys, table)
 
-    monkeypatch.setattr("aws.archive.parquet._ROW_GROUP", 10)
+    monkeypatch.setattr("aws.archive.part_file._GROUP_EVENTS", 10)
     monkeypatch.setattr(column_read, "_write_json", note)
     sizes: list[int] = []
     read_group = column_read._read_group

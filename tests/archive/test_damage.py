@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from aws.archive.parquet import ParquetWriter
+from aws.archive.part_writer import ParquetWriter
 from tests.worlds.archives import World, some
 from tidetable.archive import ItemsDigest
 from tidetable.catalog import State

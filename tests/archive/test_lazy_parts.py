@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from aws.archive.parquet import Parquet
 from aws.archive.s3 import S3PartReader
+from tests.fakes.archive import sort_events
 from tests.worlds.places import stored_place
 from tidetable.archive.manifest import Manifest, Part
 from tidetable.archive.reading import ArchivedEvent, read_archive
@@ -67,8 +68,8 @@ class Parts:
             raise ArchiveFailed(f"part {number} is damaged")
         self.live += 1
         self.most = max(self.most, self.live)
-        for event in self.parts[number] if ascending else self.parts[number][::-1]:
-            yield event, EventVersion(1, 1, newest=True) if layout.versioned else None
+        version = EventVersion(1, 1, newest=True) if layout.versioned else None
+        yield from sort_events(((event, version) for event in self.parts[number]), keys, layout, ascending=ascending)
         self.live -= 1
 
 

@@ -2,15 +2,13 @@
 
 import json
 from collections.abc import Iterator
-from io import BytesIO
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 
 from aws.archive.parquet import Parquet
-from aws.archive.range_read import read_between
-from tests.worlds.parts import make_item
+from tests.worlds.parts import make_item, read_part
 from tidetable.archive.manifest import Manifest, Part
 from tidetable.archive.reading import ArchivedEvent, read_archive
 from tidetable.conditions import Condition
@@ -33,7 +31,9 @@ def fetched(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, list[str] | None
         fetches.append((group, columns))
         return whole(file, group, columns=columns)
 
-    monkeypatch.setattr("aws.archive.parquet._ROW_GROUP", 2)
+    monkeypatch.setattr("aws.archive.part_file._GROUP_EVENTS", 2)
+    monkeypatch.setattr("aws.archive.range_read._WINDOW_EVENTS", 1)
+    monkeypatch.setattr("aws.archive.range_read._WHOLE_EVENTS", 2)
     monkeypatch.setattr(pq.ParquetFile, "read_row_group", note_fetch)
     return fetches
 
@@ -84,10 +84,9 @@ def test_row_groups_that_a_range_touches_are_fetched_and_no_others(
     body = measured()
     for ascending in (True, False):
         fetched.clear()
-        events = list(read_between(BytesIO(body), ArchiveRange("m", low, high), LAYOUT, ascending=ascending))
-        in_order = groups if ascending else groups[::-1]
-        assert [group for group, _ in fetched] == in_order
-        seconds = [second for group in groups for second in (2 * group, 2 * group + 1)]
+        events = list(read_part(body, ArchiveRange("m", low, high), LAYOUT, ascending=ascending))
+        assert sorted(group for group, _ in fetched) == groups
+        seconds = [second for second in range(8) if low[:27] <= text_of(second) <= high]
         assert [event.time.second for event, _ in events] == (seconds if ascending else seconds[::-1])
 
 
@@ -96,12 +95,12 @@ def test_a_range_without_edges_has_the_events_of_every_year() -> None:
     """History may be imported: of the year 1026, and of 3026."""
     millennium = 365_242_500 * 86_400 * 1_000
     years = [make_item(LAYOUT, "a", sign * millennium + n, "i", {}, {}) for sign in (-1, 1) for n in range(2)]
-    events = read_between(BytesIO(write_part(LAYOUT, years)), ArchiveRange("m", "", "~"), LAYOUT)
+    events = read_part(write_part(LAYOUT, years), ArchiveRange("m", "", "~"), LAYOUT)
     assert [event.time.year for event, _ in events] == [1026, 1026, 3026, 3026]
 
 
 def test_a_row_group_is_fetched_only_when_the_events_before_it_were_used(fetched: list[Any]) -> None:
-    events = read_between(BytesIO(measured()), ArchiveRange("m", "", "~"), LAYOUT)
+    events = read_part(measured(), ArchiveRange("m", "", "~"), LAYOUT)
     for _ in range(3):
         next(events)
     assert [group for group, _ in fetched] == [0, 1]
@@ -139,7 +138,7 @@ def test_row_groups_whose_statistics_exclude_a_condition_are_not_fetched(
     fetched: list[Any], field: str, operator: Any, values: tuple[str, ...], groups: list[int]
 ) -> None:
     keys = ArchiveRange("m", "", "~", conditions=(Condition(field, operator, values),))
-    events = [event for event, _ in read_between(BytesIO(measured()), keys, LAYOUT)]
+    events = [event for event, _ in read_part(measured(), keys, LAYOUT)]
     assert [group for group, _ in fetched] == groups
     assert all(event.data.keys() == COLUMNS.keys() for event in events), "whole, although only one field is compared"
 
@@ -147,14 +146,14 @@ def test_row_groups_whose_statistics_exclude_a_condition_are_not_fetched(
 def test_all_conditions_exclude_together_and_a_field_that_no_row_has_excludes_its_group(fetched: list[Any]) -> None:
     body = write_rows(*({"n": {"N": str(n)}, **({"kind": {"S": "x"}} if n >= 2 else {})} for n in range(8)))
     conditions = (Condition("kind", "ne", ("y",)), Condition("n", "le", ("3",)))
-    list(read_between(BytesIO(body), ArchiveRange("m", "", "~", conditions=conditions), LAYOUT))
+    list(read_part(body, ArchiveRange("m", "", "~", conditions=conditions), LAYOUT))
     assert [group for group, _ in fetched] == [1]
 
 
 def test_a_row_group_of_which_one_event_lacks_a_field_is_fetched(fetched: list[Any]) -> None:
     body = write_rows({}, {"n": {"N": "1"}}, {"n": {"N": "2"}}, {}, {}, {})
     keys = ArchiveRange("m", "", "~", conditions=(Condition("n", "ge", ("1",)),))
-    list(read_between(BytesIO(body), keys, LAYOUT))
+    list(read_part(body, keys, LAYOUT))
     assert [group for group, _ in fetched] == [0, 1]
 
 
@@ -165,7 +164,7 @@ def test_a_row_group_with_values_beside_its_columns_is_fetched_whatever_its_stat
     for value, groups in (("1.5", [0, 2]), ("9", [0, 2]), ("1", [0, 1, 2])):
         fetched.clear()
         keys = ArchiveRange("m", "", "~", conditions=(Condition("n", "eq", (value,)),))
-        list(read_between(BytesIO(body), keys, LAYOUT))
+        list(read_part(body, keys, LAYOUT))
         assert [group for group, _ in fetched] == groups
 
 
@@ -183,13 +182,13 @@ class _Part:
         )  # fmt: skip
 
     def events(self, part: Part, keys: ArchiveRange, layout: Layout, *, ascending: bool) -> Iterator[ArchivedEvent]:
-        return read_between(BytesIO(self.body), keys, layout, ascending=ascending)
+        return read_part(self.body, keys, layout, ascending=ascending)
 
 
 def corrected() -> _Part:
     """Four events whose first version had the kind ``old``, and whose newest has the kind ``new``.
 
-    The newest are in the first two row groups, the earlier ones in the others.
+    Each row group has both versions of an event.
     """
     items = [
         make_item(KEPT, "a", second * SECOND, f"id{second}", {"kind": {"S": kind}}, {}, version)
@@ -207,7 +206,7 @@ def corrected() -> _Part:
 def test_a_condition_on_the_newest_versions_leaves_out_no_earlier_ones(
     kind: str, numbers: list[int], ascending: bool
 ) -> None:
-    """The newest version of an event decides for all of them, which are in other row groups than itself."""
+    """The newest version of an event decides for all of them."""
     keys = ArchiveRange("m", "", "~", conditions=(Condition("kind", "eq", (kind,)),), versions=True)
     page = read_archive(keys, corrected(), limit=9, ascending=ascending)
     assert [version.number for version in page.versions or ()] == numbers
@@ -241,6 +240,6 @@ def test_versions_have_their_numbers_and_times() -> None:
 def test_a_range_of_a_period_with_versions_is_found_by_the_time_in_its_keys(fetched: list[Any], sign: str) -> None:
     """The keys of such a period begin with the version; a range is given with them or without."""
     keys = ArchiveRange("m", f"{sign}{text_of(2)}#id2", f"{sign}{text_of(3)}#id3", versions=True)
-    events = [event.id for event, _ in read_between(BytesIO(corrected().body), keys, KEPT)]
-    assert [group for group, _ in fetched] == [1, 3]
-    assert events == ["id2", "id3", "id2", "id3"]
+    events = [event.id for event, _ in read_part(corrected().body, keys, KEPT)]
+    assert [group for group, _ in fetched] == [2, 3]
+    assert events == ["id2", "id2", "id3", "id3"]

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.fakes import FakeArchive
+from tests.fakes.archive import sort_events
 from tests.worlds.places import stored_place
 from tidetable.archive import reading
 from tidetable.archive.manifest import Part
@@ -173,9 +174,10 @@ class _ById(FakeArchive):
 
     def events(self, part: Part, keys: ArchiveRange, layout: Layout, *, ascending: bool) -> Iterator[ArchivedEvent]:
         names = [(0, "b", "1"), (0, "a", "2"), (0, "b", "3"), (1, "c", "0"), (1, "a", "1")]
-        for second, series, id in names if ascending else names[::-1]:
-            if part.key == "m 0":
-                yield Event(series, _START + timedelta(seconds=second), id, {}), None
+        rows: list[ArchivedEvent] = [
+            (Event(series, _START + timedelta(seconds=second), id, {}), None) for second, series, id in names
+        ]
+        yield from sort_events(rows if part.key == "m 0" else [], keys, layout, ascending=ascending)
 
 
 @pytest.mark.parametrize("ascending", [True, False])

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from tests.fakes import FakeArchive
+from tests.fakes.archive import sort_events
 from tests.worlds.places import stored_place
 from tidetable.archive import reading
 from tidetable.archive.manifest import Manifest, Part
@@ -144,14 +145,13 @@ class Versions(FakeArchive):
         )
 
     def events(self, part: Part, keys: ArchiveRange, layout: Layout, *, ascending: bool) -> Iterator[ArchivedEvent]:
-        rows = []
+        rows: list[ArchivedEvent] = []
         for second, lengths in enumerate(self.lengths):
             for back, length in enumerate(lengths):
                 version = EventVersion(len(lengths) - back, 1, newest=not back)
                 rows.append((Event("a", at(second), "1", {"text": "x" * length}), version))
-        # The part has the newest versions first, then the earlier ones from the first on.
-        rows.sort(key=lambda row: (0 if row[1].newest else row[1].number, row[0].time))
-        yield from rows if ascending else rows[::-1]
+        # The versions of an event come together, in any order.
+        yield from sort_events(rows[::-1], keys, layout, ascending=ascending)
 
 
 def read_numbers(page: ArchivePage) -> list[tuple[int, int]]:

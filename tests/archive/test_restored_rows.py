@@ -29,7 +29,7 @@ def some(count: int, layout: Layout = BY_SERIES) -> list[Any]:
 def test_a_part_is_read_from_any_row_on_a_few_rows_at_a_time(
     run_bytes: int, lengths: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(parquet, "_ROW_GROUP", 7)
+    monkeypatch.setattr("aws.archive.part_file._GROUP_EVENTS", 7)
     monkeypatch.setattr(parquet, "_RUN_BYTES", run_bytes)
     body = make_part(BY_SERIES, some(20))
     assert [len(rows.batch.times) for rows in Parquet().rows(body, BY_SERIES, 0)] == lengths

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from aws.archive.parquet import ParquetWriter
+from aws.archive.part_writer import ParquetWriter
 from tests.worlds.archives import LAYOUT, START, World
 from tests.worlds.codec import to_wire
 from tidetable.events import Event

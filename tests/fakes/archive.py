@@ -51,6 +51,19 @@ def choose_page(events: Iterable[Event], keys: WholeRange, most: int) -> Archive
     )
 
 
+def sort_events(
+    rows: Iterable[ArchivedEvent], keys: ArchiveRange, layout: Layout, *, ascending: bool
+) -> list[ArchivedEvent]:
+    """Put the events of a part in the order of the answer."""
+    across = layout.find_ordering_layout(keys.series)
+
+    def find_place(row: ArchivedEvent) -> str:
+        event = row[0]
+        return across.make_sort_key(event.time, event.series, event.id)
+
+    return sorted(rows, key=find_place, reverse=not ascending)
+
+
 class FakeArchive:
     """Archived events by manifest, and their reader."""
 
@@ -82,8 +95,8 @@ class FakeArchive:
 
     def events(self, part: Part, keys: ArchiveRange, layout: Layout, *, ascending: bool) -> Iterator[ArchivedEvent]:
         number = int(part.key.rpartition(" ")[2])
-        mine = [(event, None) for event in self.periods[keys.manifest][number::_PARTS]]
-        return iter(mine if ascending else mine[::-1])
+        mine: list[ArchivedEvent] = [(event, None) for event in self.periods[keys.manifest][number::_PARTS]]
+        return iter(sort_events(mine, keys, layout, ascending=ascending))
 
 
 class FakeArchiver:

@@ -7,10 +7,10 @@ from typing import Any
 
 from aws.archive.render import render_canonical
 from aws.dynamodb.wire import decode_item
-from tests.fakes.archive import choose_page
+from tests.fakes.archive import choose_page, sort_events
 from tests.fakes.items import read_event
 from tidetable.archive import ItemsDigest
-from tidetable.archive.manifest import Manifest, Part
+from tidetable.archive.manifest import Bounds, Manifest, Part
 from tidetable.archive.ports import ArchivedRows
 from tidetable.archive.reading import ArchivedEvent, read_archive
 from tidetable.batch import Batch
@@ -69,6 +69,7 @@ class FakeWriter:
         self.facts = ItemsDigest()
         self.size = 0
         self.untyped: Mapping[str, int] = {}
+        self.is_full = False
         self._items: list[Any] = []
 
     def add(self, items: bytes) -> None:
@@ -78,6 +79,9 @@ class FakeWriter:
 
     def finish(self) -> bytes:
         return json.dumps(sorted(self._items, key=lambda item: str(item["sk"]["S"]))).encode()
+
+    def find_bounds(self) -> Bounds | None:
+        return None
 
 
 class FakeFormat:
@@ -156,8 +160,7 @@ class FakeBucketReader:
     def events(self, part: Part, keys: ArchiveRange, layout: Layout, *, ascending: bool) -> Iterator[ArchivedEvent]:
         low, high = layout.find_place(keys.low), layout.find_place(keys.high)
         groups = [group for group in self._open(part, layout) if group.overlaps(low, high)]
-        for group in groups if ascending else reversed(groups):
-            yield from group.events if ascending else reversed(group.events)
+        yield from sort_events((row for group in groups for row in group.events), keys, layout, ascending=ascending)
 
     def read(self, keys: ArchiveRange, *, limit: int, ascending: bool) -> ArchivePage:
         return read_archive(keys, self, limit=limit, ascending=ascending)

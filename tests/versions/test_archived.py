@@ -2,14 +2,12 @@
 
 import json
 from collections.abc import Iterator
-from io import BytesIO
 from typing import Any
 
 import pytest
 
 from aws.archive import parquet
-from aws.archive.range_read import read_between
-from tests.worlds.parts import make_item
+from tests.worlds.parts import make_item, read_part
 from tidetable.archive import Manifest
 from tidetable.archive.manifest import Part
 from tidetable.archive.reading import ArchivedEvent, read_archive
@@ -48,7 +46,7 @@ class File:
 
     def events(self, part: Part, keys: ArchiveRange, layout: Layout, *, ascending: bool) -> Iterator[ArchivedEvent]:
         assert part.events == 4
-        return read_between(BytesIO(self._body), keys, layout, ascending=ascending)
+        return read_part(self._body, keys, layout, ascending=ascending)
 
 
 @pytest.mark.parametrize("rows", [1, 4])
@@ -57,7 +55,7 @@ def test_the_newest_version_decides_wherever_the_others_are(
     rows: int, monkeypatch: pytest.MonkeyPatch, *, ascending: bool
 ) -> None:
     """Of the newest versions only that of ``a`` meets the condition, and of the earlier ones only that of ``b``."""
-    monkeypatch.setattr(parquet, "_ROW_GROUP", rows)
+    monkeypatch.setattr("aws.archive.part_file._GROUP_EVENTS", rows)
     condition = Condition("mag", "ge", ("5",))
 
     def read(*, versions: bool) -> list[tuple[Any, ...]]:

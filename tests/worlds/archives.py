@@ -4,17 +4,16 @@ import json
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from io import BytesIO
 from typing import Any
 
 import pytest
 
 from aws.archive.parquet import Parquet
-from aws.archive.range_read import read_between
 from tests.fakes import FakeCatalog, FakeClock
 from tests.fakes.serial import Serial
 from tests.lifecycle.world import LADDER, configuration
 from tests.worlds.codec import to_wire
+from tests.worlds.parts import read_part
 from tidetable.archive import Archived, Exporter, Manifest, archive_period
 from tidetable.archive.manifest import Part
 from tidetable.archive.ports import RawPage
@@ -168,7 +167,7 @@ class World:
         return items
 
     def events(self, part: Part, keys: ArchiveRange, layout: Layout, *, ascending: bool) -> Iterator[ArchivedEvent]:
-        return read_between(BytesIO(self.bucket[part.key]), keys, layout, ascending=ascending)
+        return read_part(self.bucket[part.key], keys, layout, ascending=ascending)
 
 
 def throttle_second_segment(world: World, patch: pytest.MonkeyPatch) -> None:

@@ -11,11 +11,11 @@ import pyarrow.parquet as pq
 
 from aws.archive.column_read import read_page
 from aws.archive.parquet import Parquet
-from aws.archive.range_read import read_between
 from aws.objects import S3Values
 from tests.fakes.bucket import FakeBucketReader
 from tests.fakes.queue import Message
 from tests.fakes.stage import Stage
+from tests.worlds.parts import read_part
 from tidetable.archive.manifest import Part
 from tidetable.archive.reading import ArchivedEvent
 from tidetable.archive.wire import decode_columns, encode_columns
@@ -38,7 +38,7 @@ class _PartReader(FakeBucketReader):
         return decode_columns(encode_columns(read_page(keys, self.manifest(keys.manifest), open_part).text))
 
     def events(self, part: Part, keys: ArchiveRange, layout: Layout, *, ascending: bool) -> Iterator[ArchivedEvent]:
-        return read_between(BytesIO(self._bucket.objects[part.key]), keys, layout, ascending=ascending)
+        return read_part(self._bucket.objects[part.key], keys, layout, ascending=ascending)
 
 
 class FormatStage(Stage):

@@ -46,13 +46,18 @@ class Column:
         """The type before the column is stored in the file: numbers are text."""
         return pa.bool_() if self.letter == "BOOL" else pa.string()
 
-    def convert(self, wire: pa.Array) -> tuple[pa.Array, pa.Array]:
-        """Convert scanned values to the column's type. The second array marks the values that it cannot keep exactly."""
+    def convert(self, wire: pa.Array) -> tuple[pa.Array, pa.Array | None]:
+        """Convert scanned values to the column's type. The second array marks the values that it cannot keep exactly; it is
+        None if there are none.
+        """
         if self.letter != "N":
-            return wire, pa.array([False] * len(wire))
+            return wire, None
+        if self.type != "double" and pc.all(pc.match_substring_regex(wire, self._usual)).as_py() is not False:
+            return pc.cast(wire, self.arrow), None
         column = pc.cast(wire if self.type == "double" else self._normalize(wire), self.arrow)
         back = pc.coalesce(self.text(column), pa.scalar("", pa.string()))
-        return column, pc.fill_null(pc.not_equal(back, wire), fill_value=False)
+        inexact = pc.fill_null(pc.not_equal(back, wire), fill_value=False)
+        return column, inexact if pc.any(inexact).as_py() else None
 
     def _normalize(self, wire: pa.Array) -> pa.Array:
         """Write numbers in the form that Arrow parses; null for a number that the column cannot store exactly."""
@@ -87,6 +92,17 @@ class Column:
         if isinstance(self.arrow, pa.Decimal128Type) and self.arrow.scale:
             texts = pc.replace_substring_regex(texts, r"\.?0+$", "")
         return texts
+
+    @property
+    def _usual(self) -> str:
+        """The pattern of numbers that fit, in DynamoDB's form: without needless zeros."""
+        kind = self.arrow
+        whole, scale = (18, 0) if not isinstance(kind, pa.Decimal128Type) else (kind.precision - kind.scale, kind.scale)
+        fraction = rf"\.\d{{0,{scale - 1}}}[1-9]" if scale else ""
+        number = rf"[1-9]\d{{0,{whole - 1}}}" if whole else ""
+        if not fraction:
+            return rf"^(0|-?{number})$"
+        return rf"^(0|-?{number}({fraction})?|-?0{fraction})$" if number else rf"^(0|-?0{fraction})$"
 
     @property
     def _fitting(self) -> str:

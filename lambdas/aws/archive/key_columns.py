@@ -52,7 +52,10 @@ class KeyColumns:
         return columns | {name: stored.get(name, pa.nulls(count, _TEXT)) for name in self._ranking_pks}
 
     def columns(self, arrays: Mapping[str, pa.Array]) -> dict[str, pa.Array]:
-        """Return the columns that replace the items' keys; ArchiveFailed for a key that they do not describe."""
+        """Return the columns that replace the items' keys; ArchiveFailed for a key that they do not describe.
+
+        All ids are in the column ``id``.
+        """
         pk = arrays["pk"]
         version, sk = self._split(pk, arrays["sk"])
         # A table has fewer partitions than items, so the partition keys' texts are processed once per partition.
@@ -75,8 +78,7 @@ class KeyColumns:
             time = pc.cast(pc.cast(texts, pa.timestamp("us")), _ZONE)
         except pa.ArrowInvalid as error:
             raise ArchiveFailed(f"the table holds an item that is not an event: {error}") from error
-        id_text, id_hex = _encode_ids(id)
-        columns = {"time": time, "series": series, "id": id_text, "id_hex": id_hex, "shard": shard}
+        columns = {"time": time, "series": series, "id": id, "id_hex": pa.nulls(len(id), pa.binary()), "shard": shard}
         if version is not None:
             columns["version"] = version
         columns |= {name: arrays[name] for name in (*(index.pk for index in self._indexes), *self._ranking_pks)}
@@ -93,9 +95,9 @@ class KeyColumns:
         return pc.cast(match.field("version"), pa.int32()), match.field("rest")
 
     def restore(self, columns: Mapping[str, pa.Array]) -> dict[str, pa.Array]:
-        """Calculate the keys from the columns, by attribute name."""
+        """Calculate the keys from the columns, by attribute name. Their ``id`` has every id."""
         time = columns["time"].cast(pa.timestamp("us"))
-        series, id = _escape_names(columns["series"]), _escape_names(read_ids(columns))
+        series, id = _escape_names(columns["series"]), _escape_names(columns["id"])
         stamp = render_times(time)
         if self._layout.partition_by == "time":
             size = self._layout.bucket * 1_000_000
@@ -146,8 +148,8 @@ def _unescape_names(names: pa.Array) -> pa.Array:
     return pc.replace_substring(pc.replace_substring(names, "%23", "#"), "%25", "%")
 
 
-def _encode_ids(ids: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """Encode ids as text or, if all ids are hexadecimal digits of one length, as bytes.
+def encode_ids(ids: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """Encode ids as text or, if all ids are hexadecimal digits of one length, as bytes. Nulls stay null in both.
 
     Bytes have half the size of digits. zstd does not compress digits to that size.
     """
@@ -157,17 +159,30 @@ def _encode_ids(ids: pa.Array) -> tuple[pa.Array, pa.Array]:
     regular = length == sizes["max"] and length >= 16 and length % 2 == 0
     if not regular or not pc.all(pc.match_substring_regex(ids, _HEX)).as_py():
         return ids, pa.nulls(count, pa.binary())
-    raw = bytes.fromhex(pc.binary_join(pa.ListArray.from_arrays([0, count], ids), "")[0].as_py())
-    offsets = pa.py_buffer(array("i", range(0, (count + 1) * length // 2, length // 2)).tobytes())
-    return pa.nulls(count, _TEXT), pa.Array.from_buffers(pa.binary(), count, [None, offsets, pa.py_buffer(raw)])
+    kept = ids.drop_null()
+    raw = bytes.fromhex(pc.binary_join(pa.ListArray.from_arrays([0, len(kept)], kept), "")[0].as_py())
+    encoded = _cut_texts(raw, length // 2, len(kept), pa.binary())
+    if ids.null_count:
+        encoded = pc.replace_with_mask(pa.nulls(count, pa.binary()), ids.is_valid(), encoded)
+    return pa.nulls(count, _TEXT), encoded
 
 
 def read_ids(columns: Mapping[str, pa.Array]) -> pa.Array:
-    """Read the ids as text, whichever column holds them."""
+    """Read the ids that are kept as text, whichever column holds them; null for ids that are computed."""
     packed = columns["id_hex"]
     if packed.null_count == len(packed):
         return columns["id"]
-    return pa.array([id.hex() for id in packed.to_pylist()], _TEXT)
+    kept = packed.drop_null()
+    length = len(kept[0].as_py())
+    joined = pc.binary_join(pa.ListArray.from_arrays([0, len(kept)], kept), b"")[0].as_py()
+    ids = _cut_texts(joined.hex().encode(), 2 * length, len(kept), _TEXT)
+    return pc.replace_with_mask(columns["id"], packed.is_valid(), ids) if packed.null_count else ids
+
+
+def _cut_texts(joined: bytes, length: int, count: int, kind: pa.DataType) -> pa.Array:
+    """Cut bytes into values of one length."""
+    offsets = pa.py_buffer(array("i", range(0, (count + 1) * length, length)).tobytes())
+    return pa.Array.from_buffers(kind, count, [None, offsets, pa.py_buffer(joined)])
 
 
 def list_version_columns(layout: Layout) -> list[str]:

@@ -1,24 +1,36 @@
-"""Read a range of a part. It reads only the row groups that overlap the range and may have matching events."""
+"""Read a range of a part, window by window. It reads only the row groups that may have matching events."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from datetime import UTC
+from datetime import UTC, datetime
 from decimal import Decimal
-from io import RawIOBase
-from typing import IO, Any
+from typing import Any, NamedTuple
 
-import pyarrow.parquet as pq
+import pyarrow as pa
+import pyarrow.compute as pc
 from botocore.exceptions import BotoCoreError, ClientError
 
+from aws.archive.chosen_rows import Choice, OpenPart, choose_rows
 from aws.archive.data_columns import Column
-from aws.archive.rows import Note, PartRows, read_note
-from tidetable.archive.reading import ArchivedEvent, describe_damage
-from tidetable.conditions import Condition, read_numbers
+from aws.archive.key_columns import make_places
+from aws.archive.part_file import read_filters
+from aws.archive.rows import Note, PartRows, fill_ids
+from tidetable.archive.reading import ArchivedEvent, Skipped, describe_damage, find_times
+from tidetable.archive.series_filter import may_hold
+from tidetable.conditions import ANY, Condition, NameConditions, read_numbers
+from tidetable.forms.portions import Span, find_portion_end
 from tidetable.layout import Layout
 from tidetable.ports import ArchiveRange
-from tidetable.times import from_text
+from tidetable.times import from_micros, to_micros
+
+# A window has about so many events before conditions, and takes about so much memory. If its row groups have no more
+# than the second number of events, it goes to their end, because a row group is decoded as a whole.
+_WINDOW_EVENTS, _WHOLE_EVENTS, _WINDOW_BYTES = 50_000, 400_000, 32_000_000
+# So many rows become events at a time.
+_SLICE = 500
+_LAST_MICROS = to_micros(datetime.max.replace(tzinfo=UTC))
 
 
 @contextmanager
@@ -30,35 +42,109 @@ def name_damage(key: str) -> Iterator[None]:
         raise describe_damage(key, error) from error
 
 
+class Group(NamedTuple):
+    """A row group of a part, with the bounds of its times in microseconds, and its bytes without compression."""
+
+    number: int
+    first: int
+    last: int
+    rows: int
+    bytes: int
+
+    @property
+    def span(self) -> Span:
+        return self.first, self.last + 1, self.rows
+
+    def overlaps(self, start: int, end: int) -> bool:
+        """True if the group may have events with ``start <= time < end``."""
+        return self.first < end and start <= self.last
+
+
+def list_groups(part: OpenPart, conditions: Sequence[Condition], names: NameConditions) -> list[Group]:
+    """List the row groups that may have events that meet all conditions, by the statistics and the filters of series."""
+    note, metadata = part.note, part.file.metadata
+    filters = read_filters(metadata) if names.series else []
+    groups = []
+    for number in range(metadata.num_row_groups):
+        group = metadata.row_group(number)
+        if filters and not any(may_hold(filters[number], name) for name in names.series):
+            continue
+        if _may_have_series(group.column(1).statistics, names) and may_match(group, note, conditions):
+            times = group.column(0).statistics
+            first, last = (to_micros(time.replace(tzinfo=UTC)) for time in (times.min, times.max))
+            groups.append(Group(number, first, last, group.num_rows, group.total_byte_size))
+    return groups
+
+
+def _may_have_series(statistics: Any, names: NameConditions) -> bool:
+    if statistics is None or not statistics.has_min_max:
+        return True
+    least, greatest, prefix = statistics.min, statistics.max, names.series_prefix
+    if prefix and (greatest < prefix or (least > prefix and not least.startswith(prefix))):
+        return False
+    return not names.series or any(least <= name <= greatest for name in names.series)
+
+
 def read_between(
-    part: IO[bytes] | RawIOBase, keys: ArchiveRange, layout: Layout, *, ascending: bool = True
-) -> Iterator[ArchivedEvent]:
-    """Yield the events of the row groups that the range overlaps, in the order of their sort keys.
+    part: OpenPart, keys: ArchiveRange, layout: Layout, *, ascending: bool = True
+) -> Iterator[ArchivedEvent | Skipped]:
+    """Yield the events of a range in the order of the answer, window by window.
 
-    Other row groups are not fetched, and a row group is fetched only after the events of the previous group were used.
-    The answer has all events of each fetched group. So it also has events outside of the range, and events that do not
-    meet the conditions.
+    A window is a piece of time. Its row groups are fetched only after the events of the previous window were used. Only
+    rows that meet the conditions become events; after those of a window comes the number of its other rows. The versions
+    of an event come together, in any order.
     """
-    file = pq.ParquetFile(part)
-    note = read_note(file.schema_arrow)
-    low, high = layout.find_place(keys.low), layout.find_place(keys.high)
-    # A sort key begins with 27 characters of time; an edge of the range may be shorter.
-    first = from_text(_find_edge(low, "0001-01-01T00:00:00.000000Z"))
-    last = from_text(_find_edge(high, "9999-12-31T23:59:59.999999Z"))
-    groups = [
-        index
-        for index in range(file.num_row_groups)
-        if _overlaps_group(file.metadata.row_group(index), first, last)
-        and may_match(file.metadata.row_group(index), note, keys.conditions)
-    ]
-    for index in groups if ascending else reversed(groups):
-        rows = list(PartRows(file.read_row_group(index), layout).events())
-        yield from rows if ascending else reversed(rows)
+    start, end = find_times(keys, layout)
+    names = keys.find_names()
+    groups = [] if names is None else list_groups(part, keys.conditions, names)
+    while start < end and (groups := [group for group in groups if group.overlaps(start, end)]):
+        if ascending:
+            first, last = start, _find_window_end(groups, [group.span for group in groups], start, end)
+            start = last
+        else:
+            mirrored = [(1 - last, 1 - first, rows) for first, last, rows in (group.span for group in groups)]
+            first, last = 1 - _find_window_end(groups, mirrored, 1 - end, 1 - start), end
+            end = first
+        window = [group for group in groups if group.overlaps(first, last)]
+        part.plan_groups(group.number for group in window)
+        choice = Choice(first, last, names or ANY, keys.conditions, keys.versions)
+        tables, looked = [], 0
+        for group in window:
+            table, times = choose_rows(part, group.number, layout, choice)
+            tables.append(table)
+            looked += len(times)
+        rows = pa.concat_tables(tables)
+        yield from _list_events(rows, layout, ascending=ascending)
+        yield Skipped(looked - len(rows), from_micros(min(last, _LAST_MICROS) if ascending else first))
 
 
-def _overlaps_group(group: Any, first: Any, last: Any) -> bool:
-    times = group.column(0).statistics
-    return bool(times.min.replace(tzinfo=UTC) <= last and first <= times.max.replace(tzinfo=UTC))
+def _find_window_end(groups: Sequence[Group], spans: Sequence[Span], start: int, end: int) -> int:
+    """Find where a window that begins at ``start`` ends; ``spans`` are those of the groups."""
+    each = sum(group.bytes for group in groups) / sum(group.rows for group in groups)
+    edge = find_portion_end(spans, start, end, min(_WINDOW_EVENTS, int(_WINDOW_BYTES / max(each, 1)) + 1))
+    whole = min(max((last for first, last, _ in spans if first < edge), default=edge), end)
+    decoded = sum(rows for first, _, rows in spans if first < whole)
+    return max(edge, whole) if decoded * max(1, each * _WHOLE_EVENTS / (2 * _WINDOW_BYTES)) <= _WHOLE_EVENTS else edge
+
+
+def _list_events(rows: pa.Table, layout: Layout, *, ascending: bool) -> Iterator[ArchivedEvent]:
+    """Yield the events of rows in the order of the answer. Only as many rows as are used become events."""
+    if not len(rows):
+        return
+    order = "ascending" if ascending else "descending"
+    rows = rows.take(pc.array_sort_indices(rows.column("time").combine_chunks(), order=order))
+    times = rows.column("time").combine_chunks().cast(pa.int64())
+    # Rows of one time are put in order together.
+    ends = pc.run_end_encode(times).run_ends.to_pylist()
+    start = 0
+    for end in ends:
+        if end - start >= _SLICE or end == len(rows):
+            some = fill_ids(rows.slice(start, end - start), layout)
+            places = pa.table({"time": some.column("time"), "place": make_places(some)})
+            yield from PartRows(
+                some.take(pc.sort_indices(places, [("time", order), ("place", order)])), layout
+            ).events()
+            start = end
 
 
 def may_match(group: Any, note: Note, conditions: Sequence[Condition]) -> bool:
@@ -94,7 +180,3 @@ def _may_meet(condition: Condition, column: Column, statistics: Any, rows: int) 
         case "gt" | "ge":
             return any(value <= high for value in values)
     return True
-
-
-def _find_edge(key: str, default: str) -> str:
-    return key[:27] if len(key) >= len(default) else default

@@ -16,11 +16,13 @@ import pyarrow.compute as pc
 from msgspec import Raw
 
 from aws.archive.data_columns import Column
+from aws.archive.derived_ids import derive_ids
 from aws.archive.index_columns import derive_wire, find_derived_indexes, render_derived
 from aws.archive.key_columns import KeyColumns, list_version_columns, read_ids, read_versions, render_times
 from aws.archive.render import concatenate, escape_json, join_pieces, quote_name, render_canonical, render_leaf
 from aws.dynamodb.wire import decode_item, plain
 from tidetable.archive.digest import ItemsDigest
+from tidetable.archive.manifest import IdRule
 from tidetable.archive.ports import ArchivedRows
 from tidetable.archive.reading import ArchivedEvent
 from tidetable.batch import Batch
@@ -35,11 +37,12 @@ _TEXT = pa.string()
 class Note(msgspec.Struct, frozen=True):
     """The file's metadata: the fields of ``data`` that are columns, and their types.
 
-    ``derived`` are the indexes whose derived attributes the file omits.
+    ``derived`` are the indexes whose derived attributes the file omits. ``ids`` is the rule of the ids that it omits.
     """
 
     columns: dict[str, str]
     derived: tuple[str, ...]
+    ids: IdRule | None = None
 
     def all(self) -> list[Column]:
         """Return the columns in the order of their names."""
@@ -66,7 +69,21 @@ class PartRows:
 
     @cached_property
     def _keys(self) -> Mapping[str, pa.Array]:
-        return KeyColumns(self._layout, self._derived).restore(self._arrays)
+        return KeyColumns(self._layout, self._derived).restore(self._arrays | {"id": self.ids})
+
+    @cached_property
+    def ids(self) -> pa.Array:
+        """The ids as text. An id that the part does not keep is computed from its event, which is completely in columns."""
+        ids = read_ids(self._arrays)
+        if self._note.ids is None or not ids.null_count:
+            return ids
+        missing = ids.is_null()
+        rows = pc.indices_nonzero(missing)
+        fields = {name: (column, texts.take(rows)) for name, (column, texts) in self._fields.items()}
+        times = render_times(self._arrays["time"].take(rows).cast(pa.timestamp("us")))
+        return pc.replace_with_mask(
+            ids, missing, derive_ids(self._note.ids, times, self._arrays["series"].take(rows), fields)
+        )
 
     @cached_property
     def _fields(self) -> Mapping[str, tuple[Column, pa.Array]]:
@@ -155,7 +172,7 @@ class PartRows:
         batch = Batch(
             render_times(self._arrays["time"].cast(pa.timestamp("us"))).to_pylist(),
             self._arrays["series"].to_pylist(),
-            read_ids(self._arrays).to_pylist(),
+            self.ids.to_pylist(),
             self._read_datas() if len(odd_rows) < self._count else [{}] * self._count,
             pc.fill_null(self._arrays["accepted_at"].cast(pa.int64()), 0).to_pylist(),
         )
@@ -177,7 +194,7 @@ class PartRows:
         """Read the events in the order of their sort keys."""
         versions = read_versions(self._layout, self._arrays, self._at)
         times, series = (self._arrays[name].to_pylist() for name in ("time", "series"))
-        ids = read_ids(self._arrays).to_pylist()
+        ids = self.ids.to_pylist()
         for row, data in self.read_data(None):
             values = {name: plain(value) for name, value in data.items()}
             event = Event(series[row], times[row].astimezone(UTC), ids[row], values)
@@ -196,6 +213,13 @@ class PartRows:
             if rest[row] != "{}":
                 data |= msgspec.json.decode(rest[row])
             yield row, data
+
+
+def fill_ids(table: pa.Table, layout: Layout) -> pa.Table:
+    """Return rows whose column ``id`` has every id as text, also those that the part does not keep."""
+    at, packed = (table.schema.get_field_index(name) for name in ("id", "id_hex"))
+    ids = PartRows(table, layout).ids
+    return table.set_column(at, "id", ids).set_column(packed, "id_hex", pa.nulls(len(table), pa.binary()))
 
 
 def _read_values(column: Column, texts: pa.Array) -> Sequence[Any]:

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from io import RawIOBase
 from typing import Any, TypeVar
 
 import pyarrow.parquet as pq
 
+from aws.archive.chosen_rows import OpenPart
 from aws.archive.column_read import ColumnsPage, read_page
 from aws.archive.range_read import name_damage, read_between
 from aws.objects import S3Objects
 from tidetable.archive.manifest import Manifest, Part
-from tidetable.archive.reading import ArchivedEvent
+from tidetable.archive.reading import ArchivedEvent, Skipped
 from tidetable.layout import Layout
 from tidetable.ports import ArchiveRange, WholeRange
 
 # One request for this many bytes at a file's end brings its footer and, if the file is small, the whole file.
 _TAIL_BYTES = 256 * 1024
-# The manifests and the footers that a process keeps. A footer of 20 row groups of 10 columns takes some 100 KB.
-_MANIFESTS, _FOOTERS = 2, 256
+# Row groups are fetched by one request if no more than the first number of bytes lies between them, and together they
+# have at most the second number.
+_GAP_BYTES, _MOST_BYTES = 256 * 1024, 32_000_000
+# The manifests and the footers that a process keeps. A footer of 100 row groups of 10 columns takes half a megabyte.
+_MANIFESTS, _FOOTERS = 2, 64
 _Kept = TypeVar("_Kept")
 
 
@@ -28,6 +32,7 @@ class Ranged(RawIOBase):
     """An object in S3 as a file.
 
     It fetches the object's end, where Parquet's footer is, when that is read first, and otherwise only the bytes to read.
+    ``plan`` says which ranges will be read, so that a few requests fetch them.
     """
 
     def __init__(self, objects: S3Objects, key: str, size: int) -> None:
@@ -36,10 +41,22 @@ class Ranged(RawIOBase):
         self._size = size
         self._position = 0
         self._tail_from = max(0, size - _TAIL_BYTES)
+        self._planned: list[tuple[int, int]] = []
+        self._held = (0, 0, b"")
 
     @cached_property
     def _tail(self) -> bytes:
         return self._objects.get_range(self._key, self._tail_from, self._size)
+
+    def plan(self, ranges: Iterable[tuple[int, int]]) -> None:
+        """Take the ranges that are read next. Neighbours are joined, and fetched when their first byte is read."""
+        joined: list[tuple[int, int]] = []
+        for start, end in sorted(ranges):
+            if joined and start - joined[-1][1] <= _GAP_BYTES and end - joined[-1][0] <= _MOST_BYTES:
+                joined[-1] = joined[-1][0], max(end, joined[-1][1])
+            else:
+                joined.append((start, end))
+        self._planned = joined
 
     def readable(self) -> bool:
         return True
@@ -58,13 +75,22 @@ class Ranged(RawIOBase):
         start, end = self._position, min(self._position + len(buffer), self._size)
         if start >= end:
             return 0
-        if start >= self._tail_from:
-            content = self._tail[start - self._tail_from : end - self._tail_from]
-        else:
-            content = self._objects.get_range(self._key, start, end)
+        content = self._read(start, end)
         buffer[: len(content)] = content
         self._position += len(content)
         return len(content)
+
+    def _read(self, start: int, end: int) -> bytes | memoryview:
+        in_tail = start >= self._tail_from
+        if not (in_tail and "_tail" in self.__dict__):
+            for first, last in self._planned:
+                if first <= start and end <= last:
+                    if self._held[:2] != (first, last):
+                        self._held = first, last, self._objects.get_range(self._key, first, last)
+                    return memoryview(self._held[2])[start - first : end - first]
+            if not in_tail:
+                return self._objects.get_range(self._key, start, end)
+        return memoryview(self._tail)[start - self._tail_from : end - self._tail_from]
 
 
 class S3PartReader:
@@ -90,17 +116,20 @@ class S3PartReader:
         """Read the first events of a range as JSON; see ``column_read``."""
         return read_page(keys, self.manifest(keys.manifest), self._open)
 
-    def _open(self, part: Part) -> pq.ParquetFile:
+    def _open(self, part: Part) -> OpenPart:
         """Open a part. Its footer is kept: each page of a period begins with the footers of its parts."""
         name = f"{part.key} {part.sha256}"
-        file = pq.ParquetFile(Ranged(self._objects, part.key, part.size), metadata=self._footers.get(name))
+        source = Ranged(self._objects, part.key, part.size)
+        file = pq.ParquetFile(source, metadata=self._footers.get(name))
         _keep(self._footers, name, file.metadata, _FOOTERS)
-        return file
+        return OpenPart(file, source.plan)
 
-    def events(self, part: Part, keys: ArchiveRange, layout: Layout, *, ascending: bool) -> Iterator[ArchivedEvent]:
-        """Yield the events of the part's row groups that the range overlaps."""
+    def events(
+        self, part: Part, keys: ArchiveRange, layout: Layout, *, ascending: bool
+    ) -> Iterator[ArchivedEvent | Skipped]:
+        """Yield the part's events of a range; see ``read_between``."""
         with name_damage(part.key):
-            yield from read_between(Ranged(self._objects, part.key, part.size), keys, layout, ascending=ascending)
+            yield from read_between(self._open(part), keys, layout, ascending=ascending)
 
 
 def _keep(kept: dict[str, _Kept], key: str, value: _Kept, most: int) -> None:

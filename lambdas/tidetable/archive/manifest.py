@@ -5,24 +5,56 @@ Also an export's plan and progress.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
 
+from tidetable.archive.series_filter import may_hold
 from tidetable.layout import Layout
-from tidetable.times import EPOCH
+from tidetable.times import from_text, to_micros
 
 # One version for the manifest and for the parts' columns. A part omits attributes that readers can calculate from its
 # data. Its metadata names them.
-VERSION = 3
+VERSION = 4
+# The parts of the version 3 are sorted by time, hold every id, and have no bounds of series.
+VERSIONS = (3, VERSION)
+# A sort key begins with so many characters of time, after its version.
+_TIME = 27
+_ALWAYS = (-(2**62), 2**62)
+
+
+class IdRule(msgspec.Struct, frozen=True, kw_only=True):
+    """How to compute the ids that a part does not keep: as ingest made them of events that were sent without an id.
+
+    An id is the first 32 hexadecimal digits of the SHA-256 of the JSON array of series, time and data, without white
+    space and with sorted names; the time is null if ``timed`` is False. ``digits`` are the least digits after the point
+    with which the numbers of a field were sent: 20 is 20.0 if its field has 1. A field that is not named has 0.
+    """
+
+    timed: bool
+    digits: Mapping[str, int] = {}
+
+
+class Bounds(msgspec.Struct, frozen=True, kw_only=True):
+    """What the events of a part have in common: the first and the last time, the least and the greatest series, and the
+    filter of the series (see ``series_filter``). ``ids`` says how to compute the ids that are not kept.
+    """
+
+    oldest: str
+    newest: str
+    least: str
+    greatest: str
+    names: bytes
+    ids: IdRule | None = None
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
-    """One Parquet file, sorted by sort key from ``first`` to ``last``; ``sha256`` is over its ``size`` bytes.
+    """One Parquet file with sort keys from ``first`` to ``last``; ``sha256`` is over its ``size`` bytes.
 
     ``digest`` is the digest of its items (see Facts), ``partitions`` the number of their partition keys, ``packs`` the
     number of packs that held them. ``untyped`` counts by declared column the values that the column does not hold.
+    ``bounds`` are missing in the version 3.
     """
 
     key: str
@@ -35,6 +67,32 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     last: str
     packs: int = 0
     untyped: Mapping[str, int] = {}
+    bounds: Bounds | None = None
+
+    def find_span(self, layout: Layout) -> tuple[int, int]:
+        """Find the first and the last time of the events, in microseconds; a part without bounds may have any time."""
+        if self.bounds is not None:
+            return to_micros(from_text(self.bounds.oldest)), to_micros(from_text(self.bounds.newest))
+        first, last = layout.find_place(self.first)[:_TIME], layout.find_place(self.last)[:_TIME]
+        # A sort key of an earlier version sorts after those of all newest versions, whatever its time is.
+        if not layout.is_newest(self.last) or len(first) < _TIME or len(last) < _TIME:
+            return _ALWAYS
+        return to_micros(from_text(first)), to_micros(from_text(last))
+
+    def may_hold(self, series: Iterable[str], prefix: str = "") -> bool:
+        """True if the part may have events of one of these series, or of a series that begins with the prefix.
+
+        Without series and without a prefix, every part may.
+        """
+        bounds = self.bounds
+        if bounds is None:
+            return True
+        if prefix and (bounds.greatest < prefix or (bounds.least > prefix and not bounds.least.startswith(prefix))):
+            return False
+        names = list(series)
+        return not names or any(
+            bounds.least <= name <= bounds.greatest and may_hold(bounds.names, name) for name in names
+        )
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,17 +124,9 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     def decode(cls, text: bytes) -> Manifest:
         """Decode a text that ``encode`` wrote; ValueError for any other text."""
         manifest = msgspec.json.decode(text, type=cls)
-        if manifest.version != VERSION:
+        if manifest.version not in VERSIONS:
             raise ValueError(f"the manifest has version {manifest.version}; this release reads version {VERSION}")
         return manifest
-
-    def find_parts(self, low: str, high: str) -> list[Part]:
-        """Find the parts that may have events between two sort keys. Times are compared; a part without bounds may."""
-        size = len(self.layout.make_edge(EPOCH))
-        first, last = low[:size], high[:size]
-        return [
-            part for part in self.parts if not part.last or (part.first[:size] <= last and first <= part.last[:size])
-        ]
 
 
 class ExportPlan(msgspec.Struct, frozen=True, kw_only=True):

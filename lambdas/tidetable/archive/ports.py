@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from tidetable.archive.digest import ItemsDigest
+from tidetable.archive.manifest import Bounds
 from tidetable.batch import Batch
 from tidetable.events import Item
 from tidetable.layout import Layout
@@ -80,19 +81,34 @@ Completer = Callable[[bytes, str], bytes]
 class PartWriter(Protocol):
     """Writes one part. ``facts`` describe the items so far, ``size`` is the number of bytes of their pages.
 
-    After ``finish``, ``untyped`` counts by declared column the values that the column does not hold.
+    Pages may come in any order, and rows are sorted in runs. So a part is read best if its pages come in the order of time
+    or, for a table by series, if the events of a series come together. A part may have as many pages as there are until
+    ``is_full``: memory holds only a run, and the bytes of the file.
     """
 
     facts: ItemsDigest
     size: int
-    untyped: Mapping[str, int]
+
+    @property
+    def untyped(self) -> Mapping[str, int]:
+        """After ``finish``: counts by declared column of the values that the column does not hold."""
+        ...
+
+    @property
+    def is_full(self) -> bool:
+        """True if the part has as many bytes (128 MB) or events (16 million) as a part should have."""
+        ...
 
     def add(self, items: bytes) -> None:
         """Add a page's items; ArchiveFailed if an item is not an event."""
         ...
 
     def finish(self) -> bytes:
-        """Return the part's bytes, with its items in the order of their sort keys."""
+        """Return the part's bytes."""
+        ...
+
+    def find_bounds(self) -> Bounds | None:
+        """Describe the times and series of the part, after ``finish``; None if the format does not say them."""
         ...
 
 

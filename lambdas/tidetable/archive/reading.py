@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from decimal import Decimal
 from heapq import merge, nlargest, nsmallest
 from itertools import accumulate, groupby
@@ -18,7 +19,7 @@ from tidetable.events import Event
 from tidetable.exact_json import encode_json
 from tidetable.layout import Layout, find_number
 from tidetable.ports import ArchivePage, ArchiveRange, EventVersion, Rank
-from tidetable.times import EPOCH, to_text
+from tidetable.times import EPOCH, from_micros, from_text, to_micros, to_text
 
 # Half of the largest answer of a Lambda function: wrapping and escaping make the events larger on their way.
 MAX_ARCHIVE_PAGE_BYTES = 3_000_000
@@ -27,15 +28,27 @@ MAX_ARCHIVE_PAGE_BYTES = 3_000_000
 MAX_READ = 250_000
 
 _SORT_KEY = attrgetter("sort_key")
+# So many rows that do not meet the conditions take as long as an event that does: they do not become objects.
+_ROWS_PER_EVENT = 20
 # Sorts after the "#" that follows the time in a sort key, and before every later time.
 _AFTER = "$"
 # Sorts after every sort key.
 _LAST = "\U0010ffff"
-# Stands for the events of a part that is not opened yet.
-_UNOPENED = Event("", EPOCH, "", {})
+# Stands for what is no event: a part that is not opened yet, or skipped rows.
+_NO_EVENT = Event("", EPOCH, "", {})
+_FIRST_TIME, _LAST_TIME = (from_text(text) for text in ("0001-01-01T00:00:00.000000Z", "9999-12-31T23:59:59.999999Z"))
 
 # An archived event and, in a period that keeps every version, its version.
 ArchivedEvent = tuple[Event, EventVersion | None]
+
+
+class Skipped(NamedTuple):
+    """A number of rows that were looked at, and do not meet the conditions. All events of the part that come before the
+    time ``edge`` in the order of the answer were yielded; in descending order, all events at this time or after it.
+    """
+
+    rows: int
+    edge: datetime
 
 
 class PartReader(Protocol):
@@ -45,22 +58,28 @@ class PartReader(Protocol):
         """Read a period's manifest; ArchiveFailed if it is missing or damaged."""
         ...
 
-    def events(self, part: Part, keys: ArchiveRange, layout: Layout, *, ascending: bool) -> Iterator[ArchivedEvent]:
-        """Read the part's events in the order of their sort keys: at least every event whose time lies within the
-        range.
+    def events(
+        self, part: Part, keys: ArchiveRange, layout: Layout, *, ascending: bool
+    ) -> Iterator[ArchivedEvent | Skipped]:
+        """Read the part's events in the order of the answer: at least every event of the range that meets its conditions.
 
-        They may include events outside of the range, and events that do not meet its conditions.
+        The order is that of the sort keys of ``layout.find_ordering_layout(keys.series)``; the versions of an event come
+        together. There may be other events, and numbers of skipped rows.
         """
         ...
 
 
 class _SortedEvent(NamedTuple):
-    """An event with its sort key. ``version_rank`` orders the versions of one event: the newest first."""
+    """An event with its sort key. ``version_rank`` orders the versions of one event: the newest first.
+
+    It may be no event, but a number of ``skipped`` rows.
+    """
 
     sort_key: str
     version_rank: int
     event: Event
     version: EventVersion | None
+    skipped: int = 0
 
 
 @dataclass(slots=True)
@@ -68,19 +87,29 @@ class _Reads:
     """Counts the events that are read for a page.
 
     Reading ends after ``MAX_READ`` events, at the next sort key; then ``end`` is the last sort key that was read.
+    ``skipped`` counts the rows that did not become events. They count less, because they take less time.
     """
 
     count: int = 0
+    skipped: int = 0
     end: str | None = None
+
+    @property
+    def looked(self) -> int:
+        """The number of events that were read, whether they became objects or not."""
+        return self.count + self.skipped
 
     def limit(self, ordered: Iterable[_SortedEvent]) -> Iterator[_SortedEvent]:
         last = ""
         for candidate in ordered:
-            if self.count >= MAX_READ and candidate.sort_key != last:
+            if self.count + self.skipped // _ROWS_PER_EVENT >= MAX_READ and candidate.sort_key != last:
                 self.end = last
                 return
-            self.count += 1
             last = candidate.sort_key
+            if candidate.event is _NO_EVENT:
+                self.skipped += candidate.skipped
+                continue
+            self.count += 1
             yield candidate
 
 
@@ -108,15 +137,15 @@ def read_archive(keys: ArchiveRange, reader: PartReader, *, limit: int, ascendin
         full = len(page) >= limit or (page and size > MAX_ARCHIVE_PAGE_BYTES)
         if full and not earlier:
             # The next page begins with this event.
-            return _make_page(page, keys, reads.count - 1, more=True)
+            return _make_page(page, keys, reads.looked - 1, more=True)
         if earlier and size > MAX_ARCHIVE_PAGE_BYTES:
             if page[0].sort_key != sort_key:
-                return _make_page([row for row in page if row.sort_key != sort_key], keys, reads.count, more=True)
+                return _make_page([row for row in page if row.sort_key != sort_key], keys, reads.looked, more=True)
             # This event has too many versions for one page. The page omits the oldest; requests by number find them.
             skipped = sort_key
             continue
         page.append(candidate)
-    return _make_page(page, keys, reads.count, more=reads.end is not None, reached=reads.end)
+    return _make_page(page, keys, reads.looked, more=reads.end is not None, reached=reads.end)
 
 
 def _read_ranked(keys: ArchiveRange, rank: Rank, reader: PartReader, *, limit: int, ascending: bool) -> ArchivePage:
@@ -141,7 +170,7 @@ def _read_ranked(keys: ArchiveRange, rank: Rank, reader: PartReader, *, limit: i
     sizes = accumulate(map(_estimate_size, first))
     fitting = max(1, sum(size <= MAX_ARCHIVE_PAGE_BYTES for size in sizes))
     more, cut = reads.end is not None, fitting < len(first)
-    return ArchivePage(first[:fitting], more, None, reads.end, cut=cut, read=reads.count)
+    return ArchivePage(first[:fitting], more, None, reads.end, cut=cut, read=reads.looked)
 
 
 def _estimate_size(event: Event) -> int:
@@ -152,7 +181,9 @@ def _read_range(keys: ArchiveRange, reader: PartReader, *, ascending: bool) -> I
     """Read the events between a range's keys, of every series, in order, without the events of earlier pages."""
     for row in _read_parts(keys, reader, ascending=ascending):
         key, after = row.sort_key, keys.after
-        if keys.low <= key <= keys.high and (after is None or (key > after if ascending else key < after)):
+        if row.event is _NO_EVENT or (
+            keys.low <= key <= keys.high and (after is None or (key > after if ascending else key < after))
+        ):
             yield row
 
 
@@ -162,6 +193,9 @@ def _read_parts(keys: ArchiveRange, reader: PartReader, *, ascending: bool) -> I
     A part is opened only when the merge reaches its first event, or in descending order its last. So a page of a stream
     by time opens few parts, and memory holds only the parts that overlap at one place of the order.
     """
+    names = keys.find_names()
+    if names is None:
+        return iter(())
     manifest = reader.manifest(keys.manifest)
     layout = manifest.layout
     across = layout.find_ordering_layout(keys.series)
@@ -171,44 +205,42 @@ def _read_parts(keys: ArchiveRange, reader: PartReader, *, ascending: bool) -> I
     if keys.after is not None:
         unread = replace(keys, low=keys.after) if ascending else replace(keys, high=keys.after)
     if keys.versions:
-        # An event's newest version decides for all its versions, and those may be in other row groups and parts.
+        # An event's newest version decides for all its versions, and those may be in other parts.
         unread = replace(unread, conditions=())
+    low, high = find_times(unread, layout)
 
-    def read_part(part: Part) -> Iterator[_SortedEvent]:
+    def read_part(part: Part, span: tuple[int, int]) -> Iterator[_SortedEvent]:
         # The merge takes one row of each part before it begins. This one stands for the unopened part.
-        yield _SortedEvent(_find_bound(part, size, keys, ascending=ascending), 0, _UNOPENED, None)
-        archived = reader.events(part, unread, layout, ascending=ascending)
-        events = (
-            _add_sort_key(event, version, across)
-            for event, version in archived
-            if keys.versions or version is None or version.newest
-        )
-        if keys.versions:
-            # A part is sorted by version first, then by time.
-            yield from sorted(events, key=_SORT_KEY, reverse=not ascending)
-        elif across == layout:
-            yield from events
-        else:
-            # A part sorts events of the same time by id; this order sorts them by series first.
-            for _, simultaneous in groupby(events, key=lambda row: row.event.time):
-                yield from sorted(simultaneous, key=_SORT_KEY, reverse=not ascending)
+        yield _SortedEvent(_find_bound(span, across, ascending=ascending), 0, _NO_EVENT, None)
+        for row in reader.events(part, unread, layout, ascending=ascending):
+            if isinstance(row, Skipped):
+                yield _SortedEvent(across.make_edge(row.edge), 0, _NO_EVENT, None, row.rows)
+            elif keys.versions or row[1] is None or row[1].newest:
+                yield _add_sort_key(*row, across)
 
-    # In every layout a sort key begins with the time, as a text of this length.
-    size = len(layout.make_edge(EPOCH))
-    bounds = ("", _LAST) if keys.versions else (unread.low, unread.high)
-    rows = merge(*map(read_part, manifest.find_parts(*bounds)), key=_SORT_KEY, reverse=not ascending)
-    return (row for row in rows if row.event is not _UNOPENED)
+    spans = [
+        (part, part.find_span(layout)) for part in manifest.parts if part.may_hold(names.series, names.series_prefix)
+    ]
+    parts = [read_part(part, span) for part, span in spans if span[0] < high and low <= span[1]]
+    return merge(*parts, key=_SORT_KEY, reverse=not ascending)
 
 
-def _find_bound(part: Part, size: int, keys: ArchiveRange, *, ascending: bool) -> str:
-    """Find a text that sorts before every sort key of a part, in the order of the answer.
-
-    Only the time is compared: the order of several series sorts events of one time by other names than the part does.
-    If versions are requested, the part's bounds are of another order, because they begin with a version.
+def find_times(keys: ArchiveRange, layout: Layout) -> tuple[int, int]:
+    """Find the times ``[low, high)`` between two sort keys, in microseconds. A sort key begins with 27 characters of time;
+    an edge of the range may be shorter.
     """
-    if keys.versions or not part.last:
+    low, high = layout.find_place(keys.low), layout.find_place(keys.high)
+    first = from_text(low[:27]) if len(low) >= 27 else _FIRST_TIME
+    last = from_text(high[:27]) if len(high) >= 27 else _LAST_TIME
+    return to_micros(first), to_micros(last) + 1
+
+
+def _find_bound(span: tuple[int, int], layout: Layout, *, ascending: bool) -> str:
+    """Find a text that sorts before every sort key of a part, in the order of the answer."""
+    first, last = span
+    if first <= to_micros(_FIRST_TIME):
         return "" if ascending else _LAST
-    return part.first[:size] if ascending else f"{part.last[:size]}{_AFTER}"
+    return layout.make_edge(from_micros(first)) if ascending else f"{layout.make_edge(from_micros(last))}{_AFTER}"
 
 
 def _is_of_series(candidate: _SortedEvent, keys: ArchiveRange) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from hashlib import sha256
 
 import msgspec
 
@@ -12,8 +11,9 @@ from tidetable.archive.exporter import Exporter
 from tidetable.archive.manifest import ExportPlan, Part, SegmentProgress, make_part_key, make_progress_key
 from tidetable.archive.pacing import Pacer
 from tidetable.archive.ports import PartWriter, RawPage, Source
+from tidetable.archive.verified import write_verified_part
 from tidetable.catalog import Entry
-from tidetable.errors import ArchiveFailed, ArchiveMismatch, TableMissing, TableThrottled
+from tidetable.errors import ArchiveFailed, TableMissing, TableThrottled
 from tidetable.remaining import Remaining
 
 # If less time than this is left, no page is fetched: the open part must still be written, read back and noted.
@@ -110,30 +110,6 @@ class Segment:
             return page
 
     def _write_verified_part(self, writer: PartWriter, number: int) -> Part:
-        """Write a part, fetch it anew, and compare bytes, counts by partition and content with the scanned items."""
-        objects, facts = self.exporter.objects, writer.facts
-        body = writer.finish()
-        key = make_part_key(self.entry.stream, self.entry.period.label, self.number, number)
-        objects.put(key, body)
-        stored = objects.get(key)
-        if stored != body:
-            raise ArchiveMismatch(f"{key} differs from the bytes that were written")
-        read = self.exporter.format.facts(stored, self.entry.layout)
-        if read.identity != facts.identity:
-            raise ArchiveMismatch(
-                f"{read.items} events read back, {facts.items} scanned, and their digests differ"
-                if read.items == facts.items
-                else f"{read.items} events read back but {facts.items} scanned"
-            )
-        return Part(
-            key=key,
-            events=facts.items,
-            size=len(body),
-            sha256=sha256(body).hexdigest(),
-            digest=facts.hex,
-            partitions=len(facts.partitions),
-            first=facts.first,
-            last=facts.last,
-            packs=self.packs,
-            untyped=writer.untyped,
-        )
+        exporter, entry = self.exporter, self.entry
+        key = make_part_key(entry.stream, entry.period.label, self.number, number)
+        return write_verified_part(key, writer, exporter.objects, exporter.format, entry.layout, packs=self.packs)

@@ -54,6 +54,13 @@ class ArchiveRange(msgspec.Struct, frozen=True):
     names: NameConditions = ANY
     version: int | None = None
 
+    def find_names(self) -> NameConditions | None:
+        """Return the conditions on names together with ``series``; None if no event can meet them."""
+        if self.series is None:
+            return self.names
+        possible = not self.names.series or self.series in self.names.series
+        return self.names._replace(series=(self.series,)) if possible else None
+
 
 class EventVersion(NamedTuple):
     """The number of an event's version, from 1, and the time when the version was accepted, in epoch milliseconds."""
