@@ -126,13 +126,14 @@ def read_fields(table: Any, key: str) -> tuple[int, int]:
     found = calls = 0
     if hasattr(wire, "decode_columns"):
         parquet, column_read = import_module("pyarrow.parquet"), import_module("aws.archive.column_read")
+        open_part = import_module("aws.archive.chosen_rows").OpenPart
         ports = import_module("tidetable.ports")
         keys = ports.WholeRange(
             key, "2026-03-01T00:00:00.000000Z", "2026-03-02T00:00:00.000000Z", ("temp", "status"), False
         )
         while True:
             text, _ = column_read.read_page(
-                keys, table.manifest(key), lambda part: parquet.ParquetFile(BytesIO(table.bucket[part.key]))
+                keys, table.manifest(key), lambda part: open_part(parquet.ParquetFile(BytesIO(table.bucket[part.key])))
             )
             page = wire.decode_columns(json.loads(json.dumps(wire.encode_columns(text))))
             found, calls = found + len(page.times), calls + 1

@@ -174,8 +174,8 @@ def test_an_attribute_that_does_not_follow_is_kept_as_it_is(
     round_trip(RANKED, items, {}, pages=pages)
 
 
-@pytest.mark.parametrize(("version", "readable"), [(2, False), (3, True), (4, False)])
-def test_manifests_of_this_format_alone_are_read(version: int, readable: bool) -> None:
+@pytest.mark.parametrize(("version", "readable"), [(2, False), (3, True), (4, True), (5, False)])
+def test_manifests_of_this_format_and_of_the_one_before_are_read(version: int, readable: bool) -> None:
     manifest = Manifest(
         version=version, stream="s", period="2026-03-01", table="t", layout=BY_SERIES, events=0,
         size=0, digest="0", columns={}, written_at="2026-03-02T00:00:00.000000Z", parts=(),

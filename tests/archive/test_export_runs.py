@@ -172,7 +172,7 @@ def test_the_manifest_says_of_which_table_it_is_and_when_it_was_written() -> Non
     document = json.loads(world.bucket[facts.manifest])
     names = ("version", "stream", "period", "table", "events", "packs", "written_at")
     assert {name: document[name] for name in names} == {
-        "version": 3,
+        "version": 4,
         "stream": "s",
         "period": "2026-03-01",
         "table": "t",
@@ -185,6 +185,7 @@ def test_the_manifest_says_of_which_table_it_is_and_when_it_was_written() -> Non
         table = pq.read_table(BytesIO(world.bucket[part["key"]]))
         times = [f"{time:%Y-%m-%dT%H:%M:%S.%f}Z" for time in table.column("time").to_pylist()]
         assert (part["first"][:27], part["last"][:27]) == (min(times), max(times))
+        assert (part["bounds"]["oldest"], part["bounds"]["newest"]) == (min(times), max(times))
         assert part["events"] == len(times)
         assert len(part["digest"]) == 32
 

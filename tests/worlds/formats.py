@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
+from aws.archive.chosen_rows import OpenPart
 from aws.archive.column_read import read_page
 from aws.archive.parquet import Parquet
 from aws.objects import S3Values
@@ -32,8 +33,8 @@ class _PartReader(FakeBucketReader):
     """Reads archives of the deployed format from a bucket in memory."""
 
     def read_whole(self, keys: WholeRange) -> ArchiveColumns:
-        def open_part(part: Part) -> pq.ParquetFile:
-            return pq.ParquetFile(BytesIO(self._bucket.objects[part.key]))
+        def open_part(part: Part) -> OpenPart:
+            return OpenPart(pq.ParquetFile(BytesIO(self._bucket.objects[part.key])))
 
         return decode_columns(encode_columns(read_page(keys, self.manifest(keys.manifest), open_part).text))
 

@@ -22,7 +22,7 @@ from tidetable.layout import Layout, find_plain
 _TEXT = pa.string()
 
 
-class Choice(NamedTuple):
+class RowChoice(NamedTuple):
     """Which rows to choose: with ``start <= time < end`` in microseconds, and all conditions. Without ``versions``, only the
     newest version of each event is chosen. ``ids`` says if the ids are needed.
     """
@@ -62,7 +62,7 @@ class OpenPart(NamedTuple):
         self.plan(ranges)
 
 
-def list_columns(note: Note, layout: Layout, choice: Choice, fields: Iterable[str]) -> list[str]:
+def list_columns(note: Note, layout: Layout, choice: RowChoice, fields: Iterable[str]) -> list[str]:
     """List the columns that are read for some paths of data."""
     paths = [*fields, *(condition.field for condition in choice.conditions)]
     # An id that is not kept is computed from all columns.
@@ -73,7 +73,7 @@ def list_columns(note: Note, layout: Layout, choice: Choice, fields: Iterable[st
 
 
 def choose_rows(
-    part: OpenPart, number: int, layout: Layout, choice: Choice, columns: Sequence[str] | None = None
+    part: OpenPart, number: int, layout: Layout, choice: RowChoice, columns: Sequence[str] | None = None
 ) -> tuple[pa.Table, pa.Array]:
     """Return the chosen rows of a row group, and the times of all rows of the range, in microseconds.
 

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from aws.archive.chosen_rows import Choice, OpenPart, choose_rows, list_columns, render_values
+from aws.archive.chosen_rows import OpenPart, RowChoice, choose_rows, list_columns, render_values
 from aws.archive.key_columns import make_places, render_times
-from aws.archive.range_read import Group, list_groups, name_damage
+from aws.archive.range_read import RowGroup, list_groups, name_damage
 from aws.archive.render import concatenate, escape_json, quote_name
 from aws.archive.rows import PartRows, join_chunks
 from tidetable.archive.manifest import Manifest, Part
@@ -46,7 +46,7 @@ class _Group(NamedTuple):
 
     part: Part
     file: OpenPart
-    at: Group
+    at: RowGroup
 
 
 def read_page(
@@ -108,7 +108,7 @@ def read_page(
 
 def _read_group(group: _Group, keys: WholeRange, layout: Layout, start: int, edge: int) -> tuple[pa.Table, pa.Array]:
     """Read the events of a row group before ``edge`` that meet all conditions, and the times of all that were looked at."""
-    choice = Choice(start, edge, keys.names, keys.conditions, ids=keys.ids)
+    choice = RowChoice(start, edge, keys.names, keys.conditions, ids=keys.ids)
     columns = list_columns(group.file.note, layout, choice, keys.fields)
     group.file.plan_groups([group.at.number], columns)
     table, times = choose_rows(group.file, group.at.number, layout, choice, columns)

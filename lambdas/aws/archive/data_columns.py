@@ -52,7 +52,7 @@ class Column:
         """
         if self.letter != "N":
             return wire, None
-        if self.type != "double" and pc.all(pc.match_substring_regex(wire, self._usual)).as_py() is not False:
+        if self._is_small and pc.all(pc.match_substring_regex(wire, self._usual)).as_py() is not False:
             return pc.cast(wire, self.arrow), None
         column = pc.cast(wire if self.type == "double" else self._normalize(wire), self.arrow)
         back = pc.coalesce(self.text(column), pa.scalar("", pa.string()))
@@ -92,6 +92,11 @@ class Column:
         if isinstance(self.arrow, pa.Decimal128Type) and self.arrow.scale:
             texts = pc.replace_substring_regex(texts, r"\.?0+$", "")
         return texts
+
+    @property
+    def _is_small(self) -> bool:
+        """True for whole numbers, and for decimals that Parquet stores as whole numbers."""
+        return self.type == "integer" or (isinstance(self.arrow, pa.Decimal128Type) and self.arrow.precision <= 18)
 
     @property
     def _usual(self) -> str:

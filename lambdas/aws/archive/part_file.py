@@ -104,6 +104,7 @@ class PartFile:
             use_dictionary=[name for name in rows.column_names if name not in encoded],
             column_encoding=encoded,
             store_decimal_as_integer=True,
+            sorting_columns=[pq.SortingColumn(1), pq.SortingColumn(0)],
         )
 
     def finish(self) -> bytes:

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from botocore.exceptions import BotoCoreError, ClientError
 
-from aws.archive.chosen_rows import Choice, OpenPart, choose_rows
+from aws.archive.chosen_rows import OpenPart, RowChoice, choose_rows
 from aws.archive.data_columns import Column
 from aws.archive.key_columns import make_places
 from aws.archive.part_file import read_filters
@@ -42,7 +42,7 @@ def name_damage(key: str) -> Iterator[None]:
         raise describe_damage(key, error) from error
 
 
-class Group(NamedTuple):
+class RowGroup(NamedTuple):
     """A row group of a part, with the bounds of its times in microseconds, and its bytes without compression."""
 
     number: int
@@ -60,7 +60,7 @@ class Group(NamedTuple):
         return self.first < end and start <= self.last
 
 
-def list_groups(part: OpenPart, conditions: Sequence[Condition], names: NameConditions) -> list[Group]:
+def list_groups(part: OpenPart, conditions: Sequence[Condition], names: NameConditions) -> list[RowGroup]:
     """List the row groups that may have events that meet all conditions, by the statistics and the filters of series."""
     note, metadata = part.note, part.file.metadata
     filters = read_filters(metadata) if names.series else []
@@ -72,7 +72,7 @@ def list_groups(part: OpenPart, conditions: Sequence[Condition], names: NameCond
         if _may_have_series(group.column(1).statistics, names) and may_match(group, note, conditions):
             times = group.column(0).statistics
             first, last = (to_micros(time.replace(tzinfo=UTC)) for time in (times.min, times.max))
-            groups.append(Group(number, first, last, group.num_rows, group.total_byte_size))
+            groups.append(RowGroup(number, first, last, group.num_rows, group.total_byte_size))
     return groups
 
 
@@ -107,7 +107,7 @@ def read_between(
             end = first
         window = [group for group in groups if group.overlaps(first, last)]
         part.plan_groups(group.number for group in window)
-        choice = Choice(first, last, names or ANY, keys.conditions, keys.versions)
+        choice = RowChoice(first, last, names or ANY, keys.conditions, keys.versions)
         tables, looked = [], 0
         for group in window:
             table, times = choose_rows(part, group.number, layout, choice)
@@ -118,7 +118,7 @@ def read_between(
         yield Skipped(looked - len(rows), from_micros(min(last, _LAST_MICROS) if ascending else first))
 
 
-def _find_window_end(groups: Sequence[Group], spans: Sequence[Span], start: int, end: int) -> int:
+def _find_window_end(groups: Sequence[RowGroup], spans: Sequence[Span], start: int, end: int) -> int:
     """Find where a window that begins at ``start`` ends; ``spans`` are those of the groups."""
     each = sum(group.bytes for group in groups) / sum(group.rows for group in groups)
     edge = find_portion_end(spans, start, end, min(_WINDOW_EVENTS, int(_WINDOW_BYTES / max(each, 1)) + 1))
