@@ -24,9 +24,9 @@ from tidetable.errors import ArchiveMismatch, BadBackfill
 from tidetable.lifecycle.backfill import end_backfills, open_backfill
 
 STEP = timedelta(minutes=10)
-# After a healthy run the lifecycle rests for three steps, a sixth as often as its schedule: a stage must tolerate missing
+# After a healthy run the lifecycle rests for five steps, a tenth as often as its schedule: a stage must tolerate missing
 # runs, and the simulation takes much less time.
-REST = 3 * STEP
+REST = 5 * STEP
 # Errors of the code; no fault of the service looks like these.
 BUGS = ("AssertionError", "AttributeError", "KeyError", "NotImplementedError", "TypeError", "ValueError")
 BACKFILL_SECONDS = 280.0
