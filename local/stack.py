@@ -120,11 +120,14 @@ def _deploy_stack(
             progress("the stack is synthesised: CloudFormation makes it")
 
     _run_cdk(emulator, *command, read_line=read_line)
-    outputs: dict[str, str] = json.loads(outputs_file.read_text())[f"Tidetable-{STAGE}"]
-    key = make_aws_client(emulator.endpoint, "apigateway").get_api_key(apiKey=outputs["ApiKeyId"], includeValue=True)
-    return Deployed(
-        emulator.endpoint, _find_api(emulator.endpoint, outputs["ApiUrl"]), key["value"], outputs, emulator.dynamodb
-    )
+    return find_stage(emulator, json.loads(outputs_file.read_text())[f"Tidetable-{STAGE}"])
+
+
+def find_stage(emulator: Emulator | RunningStage, outputs: dict[str, str]) -> Deployed:
+    """Find the addresses and the key of a stage in the emulator by the outputs of its stack."""
+    endpoint = emulator.endpoint
+    key = make_aws_client(endpoint, "apigateway").get_api_key(apiKey=outputs["ApiKeyId"], includeValue=True)
+    return Deployed(endpoint, _find_api(endpoint, outputs["ApiUrl"]), key["value"], outputs, emulator.dynamodb)
 
 
 def _find_api(endpoint: str, url: str) -> str:

@@ -12,7 +12,7 @@ import tempfile
 import traceback
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from examples.earthquakes.data import drop_closing, make_earthquakes
@@ -141,9 +141,11 @@ def show_added(streams: Sequence[str]) -> None:
         print(f"the demo adds: {', '.join(streams)}", flush=True)
 
 
-def run_steps(emulator: Emulator, deployed: Deployed, api: Api, *, feeds: bool, rolls: bool) -> None:
-    """Show everything, in order."""
-    now = datetime.now(UTC)
+def run_steps(
+    emulator: Emulator, deployed: Deployed, api: Api, *, feeds: bool, rolls: bool, ahead: timedelta = timedelta()
+) -> None:
+    """Show everything, in order. ``ahead`` is the time by which the stage's clock is ahead of this machine's."""
+    now = datetime.now(UTC) + ahead
     sent = drop_closing(make_earthquakes(now), now)
     units = {}
     with ThreadPoolExecutor(3) as pool:
@@ -165,7 +167,7 @@ def run_steps(emulator: Emulator, deployed: Deployed, api: Api, *, feeds: bool, 
             report["healthy"] and not report["actions"], "the lifecycle has nothing to do right after the deploy"
         )
         # The clock takes two seconds.
-        moved = pool.submit(pass_hour, emulator) if rolls and can_move_clock() else None
+        moved = pool.submit(pass_hour, emulator, ahead) if rolls and can_move_clock() else None
         show_periods(api)
         show_newest(api, sent)
         compare_streams(api, sent, now)

@@ -159,11 +159,11 @@ def show_newest(api: Api, events: Sequence[Event]) -> None:
     )
 
 
-def pass_hour(emulator: Emulator) -> datetime:
-    """Set the stage's clock to a time after the end of the present hour; return the end of that hour."""
-    now = datetime.now(UTC)
-    end = now.replace(minute=0, second=0, microsecond=0) + timedelta(hours=1)
-    emulator.move_clock(end + AFTER_HOUR - now)
+def pass_hour(emulator: Emulator, ahead: timedelta) -> datetime:
+    """Set the stage's clock, which is ``ahead``, to a time after the end of its hour; return the end of that hour."""
+    here = datetime.now(UTC)
+    end = (here + ahead).replace(minute=0, second=0, microsecond=0) + timedelta(hours=1)
+    emulator.move_clock(end + AFTER_HOUR - here)
     return end
 
 

@@ -16,7 +16,7 @@ import pytest
 from local import Deployed, Emulator
 from local.emulator import REGION
 from local.http import Api
-from local.stack import _find_api, _run_cdk, make_aws_client
+from local.stack import _run_cdk, find_stage
 from tests.cdk.wheels import build_wheel, install
 from tests.infra.synth import JSII_CACHE, ROOT
 
@@ -190,12 +190,7 @@ def shop(app: Path) -> Iterator[Deployed]:
         _run_cdk(emulator, "bootstrap", f"aws://000000000000/{REGION}")
         file = emulator.folder / "outputs.json"
         _run_cdk(emulator, "deploy", "--require-approval", "never", "--outputs-file", str(file), app=app)
-        outputs = json.loads(file.read_text())["Shop"]
-        gateway = make_aws_client(emulator.endpoint, "apigateway")
-        key = gateway.get_api_key(apiKey=outputs["ApiKeyId"], includeValue=True)["value"]
-        yield Deployed(
-            emulator.endpoint, _find_api(emulator.endpoint, outputs["ApiUrl"]), key, outputs, emulator.dynamodb
-        )
+        yield find_stage(emulator, json.loads(file.read_text())["Shop"])
 
 
 def test_the_deployed_app_stores_events_and_answers_queries(shop: Deployed) -> None:

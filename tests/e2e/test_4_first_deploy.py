@@ -1,4 +1,5 @@
 """A first deployment that fails is repeated; a stage that was destroyed is deployed again and takes back the kept resources.
+On this stage, which has the demo's configuration, all steps of the demo hold.
 
 CloudFormation is called as the CDK's command line calls it. ``TIDETABLE_EVERY_RESOURCE=1`` lets the deployment fail
 after each resource instead of after a few.
@@ -11,9 +12,14 @@ from typing import Any
 
 import pytest
 
-from local.emulator import REGION, Emulator
-from local.stack import STAGE, _run_cdk, make_aws_client
+from examples.earthquakes import demo
+from local import Deployed, Emulator
+from local.emulator import REGION, can_move_clock
+from local.http import Api
+from local.stack import STAGE, _run_cdk, find_stage, make_aws_client
+from tests.e2e.clock import OFFSET
 from tests.e2e.conftest import eventually
+from tests.worlds.configs import CONFIG
 
 NAME = f"Tidetable-{STAGE}"
 ASSETS = f"cdk-hnb659fds-assets-000000000000-{REGION}"
@@ -44,8 +50,12 @@ class Account:
         self.cloudformation, self.dynamodb = self.clients["cloudformation"], self.clients["dynamodb"]
         self._endpoint = emulator.endpoint
         self.deployments = 0
+        self.emulator = emulator
+        config = demo.add_streams(CONFIG, emulator.folder, feed=demo.FEED, rollup=demo.ROLLUP_OF_QUAKES)
+        demo.make_queue(emulator.endpoint)
         _run_cdk(emulator, "bootstrap", f"aws://000000000000/{REGION}")
-        _run_cdk(emulator, "deploy", "--require-approval", "never", "--method", "prepare-change-set")
+        options = ("--require-approval", "never", "--method", "prepare-change-set", "-c", f"config={config}")
+        _run_cdk(emulator, "deploy", *options)
         self.delete()
         file = emulator.folder / "cdk.out" / f"{NAME}.template.json"
         self.template: dict[str, Any] = json.loads(file.read_text())
@@ -122,10 +132,10 @@ class Account:
         ]
 
     def left(self) -> tuple[set[str], set[str], int]:
-        """The tables, the buckets beside the CDK's own, and the number of queues."""
+        """The tables, the buckets beside the CDK's own, and the number of queues without the target of the feed."""
         tables = {name for page in self.dynamodb.get_paginator("list_tables").paginate() for name in page["TableNames"]}
         buckets = {bucket["Name"] for bucket in self.clients["s3"].list_buckets()["Buckets"]} - {ASSETS}
-        return tables, buckets, len(self.clients["sqs"].list_queues().get("QueueUrls", []))
+        return tables, buckets, len(self.clients["sqs"].list_queues()["QueueUrls"]) - 1
 
     def times(self, tables: set[str]) -> dict[str, float]:
         """When each table was made, in seconds: boto3's local times in the hour that clocks repeat equal no others."""
@@ -136,6 +146,11 @@ class Account:
         """Whether the catalog is protected from deletion."""
         return bool(self.dynamodb.describe_table(TableName=CATALOG)["Table"]["DeletionProtectionEnabled"])
 
+    def find_stage(self) -> Deployed:
+        """The stage that stands."""
+        (stack,) = self.cloudformation.describe_stacks(StackName=NAME)["Stacks"]
+        return find_stage(self.emulator, {one["OutputKey"]: one["OutputValue"] for one in stack["Outputs"]})
+
     def _change_set(self) -> Any:
         return self.cloudformation.describe_change_set(StackName=NAME, ChangeSetName="test")
 
@@ -145,7 +160,10 @@ class Account:
 
 @pytest.fixture(scope="module")
 def account() -> Iterator[Account]:
-    with Emulator() as emulator:
+    with Emulator(clock=can_move_clock()) as emulator:
+        # First, as in the stage of the other tests.
+        if can_move_clock():
+            emulator.move_clock(OFFSET)
         yield Account(emulator)
 
 
@@ -201,3 +219,9 @@ def test_a_stage_that_was_destroyed_takes_its_catalog_its_buckets_and_its_tables
     # The queues are new; events that wait in the old ones are sent on by hand.
     assert account.left() == (tables, buckets, queues + 3)
     assert account.times(tables) == made
+
+
+def test_every_claim_of_the_demo_holds(account: Account) -> None:
+    """The steps of ``make demo``: the first claim that does not hold ends them."""
+    deployed = account.find_stage()
+    demo.run_steps(account.emulator, deployed, Api(deployed), feeds=True, rolls=can_move_clock(), ahead=OFFSET)

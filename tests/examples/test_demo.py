@@ -200,10 +200,11 @@ def test_the_clock_goes_forward_to_some_minutes_after_the_present_hour() -> None
     """Functions that run while a clock is set back may wait for hours."""
     moves: list[timedelta] = []
     emulator: Any = SimpleNamespace(move_clock=moves.append)
-    end = steps.pass_hour(emulator)
-    (moved,) = moves
-    assert (end.minute, end.second, end.microsecond) == (0, 0, 0)
-    assert timedelta(minutes=20) < moved <= timedelta(minutes=80)
+    for ahead in (timedelta(), timedelta(hours=-7), timedelta(days=2, minutes=3)):
+        end = steps.pass_hour(emulator, ahead)
+        assert (end.minute, end.second, end.microsecond) == (0, 0, 0)
+        assert timedelta(minutes=20) < moves.pop() - ahead <= timedelta(minutes=80)
+    assert moves == []
 
 
 def test_the_hours_are_computed_when_no_run_and_no_mark_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
