@@ -31,6 +31,7 @@ from cli.common import (
     warn,
 )
 from cli.completion import complete_stream
+from cli.edges import read_edge
 from cli.options import DEFAULT, AsJson, ConfigFile, Target
 from tidetable.config import load
 from tidetable.run_streams import RunStreams, find_run_streams
@@ -47,14 +48,16 @@ def status(
     config: ConfigFile = DEFAULT,
     stream: Annotated[str | None, typer.Option(help="One stream only.", autocompletion=complete_stream)] = None,
     every: Annotated[bool, typer.Option("--all", help="Deleted periods too.")] = False,
+    before: Annotated[str | None, typer.Option(help="Only periods that begin before this time.")] = None,
     metrics: Annotated[bool, typer.Option(help="Ask CloudWatch for the consumed units of on-demand tables.")] = True,
     as_json: AsJson = False,
 ) -> None:
     """Show every stream's tables: state, age, capacity, size, and the price of each per month."""
+    edge = None if before is None else read_edge("--before", before)
     account, configured = find_account(target), load(config)
     now = clock.read_clock()
     known = find_run_streams(configured, account.pipeline.catalog, now)
-    periods = _observe_periods(known, account, stream, every=every)
+    periods = _observe_periods(known, account, stream, every=every, before=edge)
     consumed = _read_consumed(account, periods, now) if metrics else None
     rows = [make_row(period, now, consumed) for period in periods]
     if as_json:
@@ -84,23 +87,23 @@ def status(
         say(f"on-demand tables are priced by {by}")
 
 
-def _observe_periods(known: RunStreams, account: Account, stream: str | None, *, every: bool) -> list[ObservedPeriod]:
-    """Observe the periods of one stream or of all streams, also of removed streams."""
+def _observe_periods(
+    known: RunStreams, account: Account, stream: str | None, *, every: bool, before: datetime | None
+) -> list[ObservedPeriod]:
+    """Observe a page of the periods of one stream or of each stream, also of removed streams. Name the next pages."""
     policies = choose_streams(known.config.streams, stream)
     for trouble in known.troubles:
         warn(trouble, "yellow")
-    return [
-        period
-        for name, policy in policies.items()
-        for period in observe_periods(
-            policy,
-            account.pipeline.catalog,
-            account.pipeline.tables,
-            account.pipeline.pools,
-            all_periods=every,
-            removed=known.removed.get(name),
-        )
-    ]
+    pipeline, observed = account.pipeline, list[ObservedPeriod]()
+    for name, policy in policies.items():
+        ports = pipeline.catalog, pipeline.tables, pipeline.pools
+        removed = known.removed.get(name)
+        periods, following = observe_periods(policy, *ports, all_periods=every, removed=removed, before=before)
+        observed += periods
+        if following is not None:
+            options = f"--stream {name} --before {to_text(following)}{' --all' if every else ''}"
+            warn(f"{name} has more periods, which are not shown: {options}", "yellow")
+    return observed
 
 
 def _draw_periods(rows: Sequence[PeriodRow], title: str) -> None:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
-from itertools import islice
 from typing import Any
 
+from bill.accounts import Account, BillSources, read_account
 from bill.amounts import Bill, Line, list_lines
 from bill.archived import find_price
 from bill.consumed import Consumed, Meters, Traffic
 from bill.copied import list_copies, name_unpriced_copies
-from bill.current_tables import ObservedPeriod, compute_bill, count_dimensions, describe_entries, measure_units
+from bill.current_tables import compute_bill, count_dimensions, measure_units
 from bill.extras import CommittedUnits, list_discounts, price_key_requests, price_scaling
 from bill.fixed import price_fixed
 from bill.measured import StreamFacts, measure_workload
@@ -21,25 +20,16 @@ from bill.prices import GB, describe_prices
 from bill.walls import list_walls
 from bill.workload import Workload
 from bill.workload_bill import price_backups, price_requests
-from tidetable.catalog import Entry, State
-from tidetable.config import Config, Stream
+from tidetable.config import Config
 from tidetable.config.stream import Keeping
 from tidetable.errors import StoreUnavailable
-from tidetable.ports import Catalog, Pools, Table, Tables
+from tidetable.ports import Table
 from tidetable.problems import refuse_unknown_stream
-from tidetable.remaining import Remaining
-from tidetable.run_streams import RunStreams, find_run_streams
+from tidetable.run_streams import find_run_streams
 from tidetable.times import to_text
 
-# The greatest number of tables in one answer. A DescribeTable takes 20 ms and a function describes 16 tables at once,
-# so an answer takes 2 to 5 seconds.
-MAX_TABLES = 1_000
-# One answer reads at most this many of the catalog's entries, which take about 270 read units.
-MAX_ENTRIES = 5_000
 # One answer reads at most this many metrics, at $0.01 per 1,000. These are four calls of GetMetricData.
 MAX_METRICS = 2_000
-# Seconds that are reserved for CloudWatch and for the answer.
-_RESERVE = 8.0
 _UNPRICED = (
     "the storage of logs, data that leaves AWS",
     "the runs of the lifecycle, the archiver, the workers and the feed",
@@ -48,40 +38,18 @@ _UNPRICED = (
 )
 
 
-@dataclass(frozen=True)
-class BillSources:
-    """The sources of the figures. ``remaining`` returns the seconds that are left for the answer."""
-
-    catalog: Catalog
-    tables: Tables
-    meters: Meters
-    pools: Pools
-    region: str
-    remaining: Remaining
-
-
-@dataclass
-class _Account:
-    """The data that was read of one stream. ``left_out`` counts its periods whose tables were not described."""
-
-    stream: Stream
-    entries: Sequence[Entry]
-    removed: datetime | None
-    left_out: int
-    periods: Sequence[ObservedPeriod] = ()
-
-    @property
-    def regions(self) -> set[str]:
-        """The other Regions in which the tables have copies."""
-        return {region for period in self.periods for region in period.entry.copies.active}
-
-
 def present_bill(
-    config: Config, sources: BillSources, now: datetime, sees: Callable[[str], bool], only: str | None = None
+    config: Config,
+    sources: BillSources,
+    now: datetime,
+    sees: Callable[[str], bool],
+    only: str | None = None,
+    before: datetime | None = None,
 ) -> dict[str, Any]:
     """Return the bill as JSON: per stream its lines, its periods with price and next step, and its measured workload.
 
-    ``sees`` says which streams the caller may see, ``only`` names one stream. ProblemError 404 if it is unknown.
+    ``sees`` says which streams the caller may see, ``only`` names one stream. ProblemError 404 if it is unknown. With
+    ``before`` the bill is a page of the stream: of its periods that begin earlier, without its workload.
     """
     known = find_run_streams(config, sources.catalog, now)
     seen = [name for name in known.config.streams if sees(name)]
@@ -89,7 +57,14 @@ def present_bill(
         raise refuse_unknown_stream(only, dict.fromkeys(seen))
     hidden = {trouble for name, troubles in known.unreadable.items() if not sees(name) for trouble in troubles}
     notes = [trouble for trouble in known.troubles if trouble not in hidden]
-    accounts = _read_accounts(known, sources, [name for name in seen if only in (None, name)], notes)
+    names = [name for name in seen if only in (None, name)]
+    accounts = [read_account(known, sources, name, before, share=1 if only else len(names)) for name in names]
+    notes += [
+        f"the periods of {account.stream.name} before {to_text(account.next)} are not counted:"
+        f" ask with stream={account.stream.name} and before={to_text(account.next)}"
+        for account in accounts
+        if account.next is not None
+    ]
     notes += [
         f"{account.stream.name}: {account.left_out} tables are not counted: price this stream alone,"
         f" stream={account.stream.name}"
@@ -100,7 +75,9 @@ def present_bill(
     sees_all = len(seen) == len(known.config.streams)
     # The traffic is that of the whole stage. A key of some streams must not learn it from their workloads.
     measured = traffic if sees_all else Traffic()
-    streams = [_describe_stream(account, consumed, measured, config, now) for account in accounts]
+    streams = [
+        _describe_stream(account, consumed, measured, config, now, paged=before is not None) for account in accounts
+    ]
     shared: list[Line] = []
     fixed: list[Line] = []
     if only is None and sees_all:
@@ -131,37 +108,8 @@ def _describe_lines(lines: Sequence[Line]) -> dict[str, Any]:
     return {"dollars": sum(line.dollars for line in lines), "lines": [line._asdict() for line in lines]}
 
 
-def _read_accounts(known: RunStreams, sources: BillSources, names: Sequence[str], notes: list[str]) -> list[_Account]:
-    """Read the entries and tables of each stream, within the limits of one answer; note what is not counted."""
-    share = MAX_TABLES // max(len(names), 1)
-    accounts = []
-    for name in names:
-        stream, most = known.config.streams[name], max(MAX_ENTRIES // len(names), 1)
-        entries = list(islice(sources.catalog.walk(name, at_once=500), most))
-        if len(entries) == most:
-            notes.append(f"the periods of {name} before {entries[-1].period.label} are not counted: there are too many")
-        present = [entry for entry in entries if entry.state is not State.DELETED]
-        most = max(share // len(present[0].tables), 1) if present else 0
-        account = _Account(stream, entries[::-1], known.removed.get(name), max(len(present) - most, 0))
-        account.periods = describe_entries(present[:most], stream, _make_describer(sources, account), sources.pools)
-        accounts.append(account)
-    return accounts
-
-
-def _make_describer(sources: BillSources, account: _Account) -> Callable[[str], Table | None]:
-    """Return a function that describes a table; if little time is left, it returns None instead."""
-
-    def describe(name: str) -> Table | None:
-        if sources.remaining() < _RESERVE:
-            account.left_out += 1
-            return None
-        return sources.tables.describe(name)
-
-    return describe
-
-
 def _read_meters(
-    accounts: Sequence[_Account], meters: Meters, now: datetime, notes: list[str]
+    accounts: Sequence[Account], meters: Meters, now: datetime, notes: list[str]
 ) -> tuple[Consumed, Traffic]:
     """Read the units of as many tables as one answer may measure, on-demand tables first; and the stage's traffic.
 
@@ -200,12 +148,12 @@ def _read_meters(
 
 
 def _describe_stream(
-    account: _Account, consumed: Consumed, traffic: Traffic, config: Config, now: datetime
+    account: Account, consumed: Consumed, traffic: Traffic, config: Config, now: datetime, *, paged: bool
 ) -> dict[str, Any]:
     stream = account.stream
     bills = [compute_bill(period, consumed) for period in account.periods]
     workload = None
-    if account.removed is None and not stream.source:
+    if account.removed is None and not stream.source and not paged:
         alone = sum(not other.source for other in config.streams.values()) == 1
         facts = StreamFacts(account.periods, account.entries, consumed, traffic, alone)
         measured = measure_workload(stream, facts, now, by_key=config.api.by_key)
@@ -227,11 +175,12 @@ def _describe_stream(
             }
             for period, bill in zip(account.periods, bills, strict=True)
         ],
+        "next": None if account.next is None else to_text(account.next),
         "workload": workload,
     }
 
 
-def _list_lines(account: _Account, bill: Bill, keeping: Keeping, now: datetime) -> list[Line]:
+def _list_lines(account: Account, bill: Bill, keeping: Keeping, now: datetime) -> list[Line]:
     tables = [table for period in account.periods for table in period.tables.values()]
     size, index_size = sum(table.size_bytes for table in tables), sum(table.index_bytes for table in tables)
     units = _describe_units(tables)

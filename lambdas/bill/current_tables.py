@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from itertools import islice
 from math import ceil
 
 import msgspec
@@ -23,6 +24,8 @@ from tidetable.ports import Catalog, Pools, Table, Tables
 from tidetable.times import to_text
 
 _CONCURRENCY = 16
+# The most periods of a page. 16 DescribeTables at a time take two seconds.
+MAX_PERIODS = 1_000
 _MARKS = {
     "creating": (".", "yellow"),
     "open": ("#", "green"),
@@ -113,14 +116,22 @@ def observe_periods(
     *,
     all_periods: bool,
     removed: datetime | None = None,
-) -> list[ObservedPeriod]:
-    """Read the stream's periods, newest first; deleted periods only if ``all_periods``."""
+    before: datetime | None = None,
+) -> tuple[list[ObservedPeriod], datetime | None]:
+    """Read a page of the stream's periods, newest first; deleted periods only if ``all_periods``.
+
+    The page has periods that begin before ``before``. Also return the same instant for the next page; None at the end.
+    """
     # All periods before the horizon are deleted. After some years there are very many of them, so they are not read.
     start = None if all_periods else catalog.read_horizon(stream.name)
-    entries = [
-        entry for entry in catalog.entries(stream.name, start) if all_periods or entry.state is not State.DELETED
-    ]
-    return describe_entries(entries, stream, tables.describe, pools, removed)[::-1]
+    shown = (
+        entry
+        for entry in catalog.walk(stream.name, start, before, at_once=500)
+        if (all_periods or entry.state is not State.DELETED) and (before is None or entry.period.start < before)
+    )
+    entries = list(islice(shown, MAX_PERIODS + 1))
+    following = entries[MAX_PERIODS - 1].period.start if len(entries) > MAX_PERIODS else None
+    return describe_entries(entries[:MAX_PERIODS], stream, tables.describe, pools, removed), following
 
 
 def describe_entries(

@@ -5,6 +5,7 @@ stage's alarms, the events of the last minutes, and the price of the present tab
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from typing import Any, NamedTuple
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
@@ -14,7 +15,9 @@ from handlers._http import Response, complete_answers, make_json_response, make_
 from handlers._observe import logger, make_countdown, observe
 from settings import read_settings
 from tidetable.access import Access, forbid_series, forbid_stream
+from tidetable.errors import InvalidTime
 from tidetable.problems import ProblemError, make_problem, refuse_parameter, refuse_request
+from tidetable.times import parse_instant
 
 # Reserved for the answer.
 _RESERVE_SECONDS = 2.0
@@ -62,22 +65,27 @@ def show_activity(request: OperationsRequest) -> dict[str, Any]:
 
 
 def show_cost(request: OperationsRequest) -> dict[str, Any]:
-    """Show the bill of the present tables or, if the request describes a load, the bill of that load.
+    """Show the bill of the present tables, a page of it or, if the request describes a load, the bill of that load.
 
     A process keeps a bill of the present tables for a minute.
     """
-    if request.parameters.keys() - {"stream"}:
+    if request.parameters.keys() - {"stream", "before"}:
         return _compare_settings(request)
     # Imported here, so that only this route waits for the import.
-    from bill.current_bill import BillSources, present_bill
+    from bill.accounts import BillSources
+    from bill.current_bill import present_bill
 
-    only = _read_stream(request)
+    only, before = _read_stream(request), _read_before(request)
     pipeline = wiring_upkeep.pipeline()
     tables, region = pipeline.table_reader, read_settings().region
     sources = pipeline.build(BillSources, tables=tables, region=region, remaining=request.remaining)
     now, sees = pipeline.clock.now(), request.access.sees
-    key = request.access.streams, only
-    return pipeline.bills.find_or_compute(key, now, lambda: present_bill(pipeline.config, sources, now, sees, only))
+    key = request.access.streams, only, before
+
+    def price() -> dict[str, Any]:
+        return present_bill(pipeline.config, sources, now, sees, only, before)
+
+    return pipeline.bills.find_or_compute(key, now, price)
 
 
 def _compare_settings(request: OperationsRequest) -> dict[str, Any]:
@@ -124,13 +132,30 @@ def _refuse_parameters(request: OperationsRequest) -> None:
 
 def _read_stream(request: OperationsRequest) -> str | None:
     """Read the stream that the request names, or None; ProblemError if the key may not see it."""
-    named = request.parameters.get("stream", [None])
-    if len(named) > 1:
-        raise refuse_parameter("stream must be there once")
-    stream = named[0]
+    stream = _read_once(request, "stream")
     if stream is not None and not request.access.sees(stream):
         raise forbid_stream(stream, "operate")
     return stream
+
+
+def _read_before(request: OperationsRequest) -> datetime | None:
+    """Read the instant before which the periods of a page begin, or None."""
+    text = _read_once(request, "before")
+    if text is None:
+        return None
+    if "stream" not in request.parameters:
+        raise refuse_parameter("before chooses a page of one stream: add stream=")
+    try:
+        return parse_instant(text)
+    except InvalidTime as error:
+        raise refuse_parameter(f"before: {error}") from error
+
+
+def _read_once(request: OperationsRequest, name: str) -> str | None:
+    values = request.parameters.get(name, [])
+    if len(values) > 1:
+        raise refuse_parameter(f"{name} must be there once")
+    return values[0] if values else None
 
 
 def confine_report(report: dict[str, Any], access: Access) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import settings
-from bill import current_bill
+from bill import accounts, current_bill
 from bill.consumed import ConsumedUnits, Traffic
 from tests.worlds.commands import run
 from tests.worlds.keyed import Answered, Door, open_door
@@ -193,7 +193,7 @@ def test_prices_of_another_region_are_named(door: Door, monkeypatch: pytest.Monk
 
 
 def test_tables_and_metrics_of_an_answer_are_bounded(door: Door, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(current_bill, "MAX_TABLES", 6)
+    monkeypatch.setattr(accounts, "MAX_TABLES", 6)
     body = cost(door)
     assert [len(stream["periods"]) for stream in body["streams"]] == [2, 2, 2]
     # Of each stream the newest: today's and two made ahead, and yesterday's, which takes late events.
@@ -209,13 +209,35 @@ def test_tables_and_metrics_of_an_answer_are_bounded(door: Door, monkeypatch: py
 def test_the_newest_entries_of_the_catalog_are_counted_and_an_answer_says_where_they_end(
     door: Door, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(current_bill, "MAX_ENTRIES", 3)
+    monkeypatch.setattr(accounts, "MAX_ENTRIES", 3)
     body = cost(door, stream="quakes")
     (stream,) = body["streams"]
-    assert len(stream["periods"]) == 3
-    oldest = min(period["period"] for period in stream["periods"])
-    assert f"the periods of quakes before {oldest} are not counted: there are too many" in body["incomplete"]
-    assert len(cost(door)["streams"]) == 3
+    assert [period["period"] for period in stream["periods"]] == ["2026-03-17", "2026-03-16", "2026-03-15"]
+    before = "2026-03-15T00:00:00.000000Z"
+    text = f"the periods of quakes before {before} are not counted: ask with stream=quakes and before={before}"
+    assert (text in body["incomplete"], stream["next"]) == (True, before)
+    page = cost(door, stream="quakes", before=before)
+    (rest,) = page["streams"]
+    assert ([period["period"] for period in rest["periods"]], rest["next"]) == (["2026-03-14"], None)
+    assert (rest["workload"], page["stage"]["lines"], page["fixed"]["lines"]) == (None, [], [])
+    # An answer for all streams has a third of the entries of each.
+    assert [len(stream["periods"]) for stream in cost(door)["streams"]] == [1, 1, 1]
+    assert cost(door, ONE, stream="quakes", before=before)["streams"] == page["streams"]
+
+
+WRONG_PAGES = [
+    ({"before": "2026-03-15"}, "before chooses a page of one stream: add stream="),
+    ({"before": "soon", "stream": "quakes"}, "before: 'soon' is not an RFC 3339 time"),
+    ({"before": ["2026-03-15", "2026-03-14"], "stream": "quakes"}, "before must be there once"),
+    ({"before": "2026-03-15", "stream": "quakes", "rate": "1"}, "before"),
+]
+
+
+@pytest.mark.parametrize(("query", "why"), WRONG_PAGES, ids=[why for _, why in WRONG_PAGES])
+def test_a_page_that_nobody_can_mean_is_refused(door: Door, query: dict[str, Any], why: str) -> None:
+    answer = compare(door, ALL, **query)
+    assert answer.status == 400
+    assert why in answer.body["detail"]
 
 
 def test_a_measured_workload_can_be_sent_back(door: Door) -> None:

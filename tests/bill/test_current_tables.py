@@ -55,24 +55,26 @@ def test_periods_before_the_horizon_are_read_only_if_they_are_wanted(all_periods
     """After some years there are very many of them, all deleted."""
     starts: list[datetime | None] = []
 
-    def entries(_: str, start: datetime | None) -> list[Entry]:
+    def walk(_: str, start: datetime | None, end: datetime | None, *, at_once: int) -> list[Entry]:
+        assert (end, at_once) == (None, 500)
         starts.append(start)
         return []
 
-    catalog = SimpleNamespace(read_horizon=lambda _: NOON, entries=entries)
+    catalog = SimpleNamespace(read_horizon=lambda _: NOON, walk=walk)
     tables = SimpleNamespace(describe=None)
     stream = configuration().streams["s"]
-    assert observe_periods(stream, cast("Any", catalog), cast("Any", tables), Serial, all_periods=all_periods) == []
+    found = observe_periods(stream, cast("Any", catalog), cast("Any", tables), Serial, all_periods=all_periods)
+    assert found == ([], None)
     assert starts == [start]
 
 
 def test_the_periods_of_a_removed_stream_say_since_when_it_is_removed() -> None:
     stream = configuration().streams["s"]
     entry = Entry("s", parse_label("2026-03-15"), "t.s.2026-03-15", stream.layout, State.OPEN, NOON)
-    catalog = SimpleNamespace(read_horizon=lambda _: NOON, entries=lambda *_: [entry])
+    catalog = SimpleNamespace(read_horizon=lambda _: NOON, walk=lambda *_, **__: [entry])
     tables = SimpleNamespace(describe=lambda _: None)
     for removed, shown in ((NOON, "2026-03-15T12:00:00.000000Z"), (None, None)):
-        (period,) = observe_periods(
+        (period,), _ = observe_periods(
             stream, cast("Any", catalog), cast("Any", tables), Serial, all_periods=False, removed=removed
         )
         row = make_row(period, NOON, None)

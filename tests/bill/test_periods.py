@@ -8,8 +8,10 @@ from typing import Any, cast
 import pytest
 from msgspec.structs import replace
 
+from bill import current_tables
 from bill.consumed import ConsumedUnits
 from bill.current_tables import ObservedPeriod, compute_bill, describe_entries, make_row, observe_periods
+from tests.fakes import FakeCatalog
 from tests.fakes.serial import Serial
 from tests.lifecycle.world import configuration
 from tests.worlds.entries import make_entry
@@ -149,16 +151,17 @@ def test_periods_are_listed_newest_first_and_only_tables_that_may_exist_are_desc
         described.append(name)
         return Table(name, "ACTIVE", 1, 1, TableClass.STANDARD) if name.endswith("14") else None
 
-    catalog: Any = SimpleNamespace(read_horizon=lambda _: NOON, entries=lambda *_: entries)
+    catalog: Any = SimpleNamespace(read_horizon=lambda _: NOON, walk=lambda *_, **__: entries[::-1])
     tables: Any = SimpleNamespace(describe=describe)
-    found = observe_periods(STREAM, catalog, tables, cast("Any", Serial), all_periods=True)
+    found, following = observe_periods(STREAM, catalog, tables, cast("Any", Serial), all_periods=True)
+    assert following is None
     assert [(seen.entry.period.label, list(seen.tables)) for seen in found] == [
         ("2026-03-14", ["tidetable-t.s.2026-03-14"]),
         ("2026-03-13", []),
         ("2026-03-12", []),
     ]
-    assert described == ["tidetable-t.s.2026-03-13", "tidetable-t.s.2026-03-14"]
-    found = observe_periods(STREAM, catalog, tables, cast("Any", Serial), all_periods=False)
+    assert described == ["tidetable-t.s.2026-03-14", "tidetable-t.s.2026-03-13"]
+    found, _ = observe_periods(STREAM, catalog, tables, cast("Any", Serial), all_periods=False)
     assert [seen.entry.period.label for seen in found] == ["2026-03-14", "2026-03-13"]
     assert describe_entries([], STREAM, describe, cast("Any", Serial)) == []
 
@@ -204,3 +207,23 @@ def test_a_row_is_shown_by_its_age_and_with_the_end_of_its_backfill() -> None:
     # Two and four million units at $0.625 and $0.125 per million.
     assert (row.shown_state, row.shown_age) == ("open", "0")
     assert row.dollars == pytest.approx(1.75)
+
+
+def test_a_page_of_periods_ends_and_the_next_page_begins_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(current_tables, "MAX_PERIODS", 2)
+    catalog: Any = FakeCatalog()
+    for day in range(9, 15):
+        catalog.add(entry(f"2026-03-{day:02}", State.DELETED if day in (10, 13) else State.CLOSED))
+    tables: Any = SimpleNamespace(describe=lambda _: None)
+    pages, before = list[list[str]](), None
+    for every, expected in (
+        (False, [["2026-03-14", "2026-03-12"], ["2026-03-11", "2026-03-09"]]),
+        (True, [["2026-03-14", "2026-03-13"], ["2026-03-12", "2026-03-11"], ["2026-03-10", "2026-03-09"]]),
+    ):
+        pages.clear()
+        while not pages or before is not None:
+            found, before = observe_periods(
+                STREAM, catalog, tables, cast("Any", Serial), all_periods=every, before=before
+            )
+            pages.append([seen.entry.period.label for seen in found])
+        assert pages == expected

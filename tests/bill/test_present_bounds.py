@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from bill import current_bill
+from bill import accounts, current_bill
 from bill.consumed import ConsumedUnits, Traffic
 from tests.worlds.billed import INDEX, ROLLUP, TODAY, YESTERDAY, BilledStage, table
-from tidetable.catalog import RecordedPolicy
+from tidetable.catalog import ArchiveFacts, RecordedPolicy, State
 from tidetable.errors import Outage, StoreUnavailable
 from tidetable.problems import ProblemError
 
@@ -40,17 +40,19 @@ def test_tables_are_described_while_there_is_time() -> None:
 def test_the_tables_of_chunks_count_to_those_of_an_answer(
     chunked: bool, most: int, shown: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(current_bill, "MAX_TABLES", most)
+    monkeypatch.setattr(accounts, "MAX_TABLES", most)
     stage = BilledStage()
     for label in (TODAY, YESTERDAY, "2026-03-13", "2026-03-12"):
         stage.add(label, table(), chunks=table() if chunked else None)
     found = stage.bill()
     assert [period["period"] for period in found["streams"][0]["periods"]] == [TODAY, YESTERDAY, "2026-03-13"][:shown]
-    assert f"s: {4 - shown} tables are not counted: price this stream alone, stream=s" in found["incomplete"]
+    before = f"2026-03-{16 - shown}T00:00:00.000000Z"
+    text = f"the periods of s before {before} are not counted: ask with stream=s and before={before}"
+    assert (text in found["incomplete"], found["streams"][0]["next"]) == (True, before)
 
 
 def test_each_stream_has_an_equal_share_of_the_tables_of_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(current_bill, "MAX_TABLES", 5)
+    monkeypatch.setattr(accounts, "MAX_TABLES", 5)
     stage = BilledStage(more=ROLLUP)
     for label in (TODAY, YESTERDAY, "2026-03-13"):
         for stream in ("s", "s-hours"):
@@ -66,7 +68,7 @@ def test_an_answer_has_a_thousand_tables_and_two_thousand_metrics() -> None:
         stage.add(f"{first + timedelta(hours=number):%Y-%m-%dT%H}", table())
     found = stage.bill()
     assert (len(found["streams"][0]["periods"]), len(stage.meters.tables)) == (1000, 500)
-    assert "s: 1 tables are not counted: price this stream alone, stream=s" in found["incomplete"]
+    assert found["streams"][0]["next"] == "2026-01-01T01:00:00.000000Z"
 
 
 @pytest.mark.parametrize(
@@ -192,3 +194,27 @@ def test_the_traffic_of_the_stage_is_measured_only_for_who_sees_all_streams() ->
     )
     assert (everything["batch"], everything["read_bytes"]) == (7, 800 * 4096)
     assert (mine["batch"], mine["read_bytes"]) == (100, 8192)
+
+
+@pytest.mark.parametrize(("entries", "tables"), [(5_000, 2), (2, 1_000), (3, 4)])
+def test_the_pages_of_a_stream_are_its_whole_bill(entries: int, tables: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two pages or more; each has the tables and the archives of its own periods."""
+    stage = BilledStage()
+    for day in range(8, 16):
+        archive = ArchiveFacts(f"{day}", 10, 10**9, datetime(2026, 3, day, tzinfo=UTC)) if day < 12 else None
+        state = State.DELETED if day == 9 else State.OPEN
+        stage.add(f"2026-03-{day:02}", table(size_bytes=10**9), archive=archive, state=state)
+    (whole,) = stage.bill()["streams"]
+    assert (whole["next"], len(whole["periods"])) == (None, 7)
+    monkeypatch.setattr(accounts, "MAX_ENTRIES", entries)
+    monkeypatch.setattr(accounts, "MAX_TABLES", tables)
+    pages, before = list[Any](), None
+    while not pages or before is not None:
+        (page,) = stage.bill(only="s", before=before)["streams"]
+        pages.append(page)
+        before = None if page["next"] is None else datetime.fromisoformat(page["next"])
+    assert len(pages) == {5_000: 4, 2: 4, 3: 3}[entries]
+    assert [period["period"] for page in pages for period in page["periods"]] == [
+        period["period"] for period in whole["periods"]
+    ]
+    assert sum(page["dollars"] for page in pages) == pytest.approx(whole["dollars"], abs=1e-9)

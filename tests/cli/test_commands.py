@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from bill import current_tables
 from cli import common
 from cli.account import Account, AccountError
 from cli.app import app
@@ -30,6 +31,19 @@ def test_status_shows_every_table_with_its_state_and_price(stage: Stage) -> None
     assert current["dollars"] == pytest.approx((10 * 0.00065 + 10 * 0.00013) * 730)
     everything = json.loads(run("status", "--json", "--all").output)
     assert {row["state"] for row in everything} > {row["state"] for row in listed}
+
+
+def test_status_has_pages(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = [row["period"] for row in json.loads(run("status", "--json").output)]
+    monkeypatch.setattr(current_tables, "MAX_PERIODS", len(whole) - 1)
+    before = f"{whole[-2]}:00:00.000000Z"
+    first = run("status")
+    assert f"s has more periods, which are not shown: --stream s --before {before}" in first.output
+    assert f"--stream s --before {before} --all" in run("status", "--all").output
+    page = run("status", "--stream", "s", "--before", before, "--json")
+    assert [row["period"] for row in json.loads(page.output)] == whole[-1:]
+    wrong = run("status", "--before", "soon")
+    assert (wrong.exit_code, "--before: " in wrong.output) == (64, True)
 
 
 def test_status_names_a_lost_table(stage: Stage) -> None:

@@ -11,6 +11,8 @@ from urllib.parse import parse_qs, quote, urlsplit
 
 import pytest
 
+import wiring_upkeep
+from bill import accounts
 from bill.consumed import ConsumedUnits, Traffic
 from tests.api.gateway import serving
 from tests.console import pages
@@ -115,6 +117,26 @@ def test_the_lines_of_a_stream_are_shown_whole(chromium: Browser, console: Price
     hidden = "(() => { const box = document.querySelector('.result details[open]');"
     assert chromium.evaluate(hidden + " return box.scrollHeight - box.clientHeight; })()") == 0
     assert len(rows_of(chromium, "The bill of quakes")) >= 3
+
+
+def test_the_older_periods_of_a_stream_are_priced_page_by_page(
+    chromium: Browser, console: Priced, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An answer has an entry per stream, and a page of a stream two."""
+    monkeypatch.setattr(accounts, "MAX_ENTRIES", 2)
+    # A process keeps the bills of other tests.
+    bills: dict[Any, Any] = {}
+    monkeypatch.setattr(wiring_upkeep.pipeline().bills, "_answers", bills)
+    visit(chromium, console, "cost?stream=quakes")
+    button = "[...document.querySelectorAll('.result button')].find((one) => one.textContent.startsWith('Price the periods'))"
+    shown, count = 0, len(console.stage.catalog.entries("quakes")) - 1
+    while chromium.evaluate(f"Boolean({button})"):
+        chromium.evaluate(f"{button}.click()")
+        shown += 1
+        chromium.wait(f"document.querySelectorAll('[aria-label=Bill] table').length === {2 + shown}")
+    assert shown == -(-count // 2)
+    assert sorted(key[1:] == (None, None) for key in bills) == [False] * shown + [True]
+    assert of_key(chromium.errors) == []
 
 
 def test_the_tide_shows_the_class_and_the_capacity_of_each_step(chromium: Browser, console: Priced) -> None:

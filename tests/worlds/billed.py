@@ -7,7 +7,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from bill.current_bill import BillSources, present_bill
+from bill.accounts import BillSources
+from bill.current_bill import present_bill
 from bill.workload import Workload, spread_by_hour
 from tests.fakes import FakeCatalog
 from tests.fakes.meters import FakeMeters
@@ -59,11 +60,12 @@ class BilledStage:
         only: str | None = None,
         sees: Callable[[str], bool] = lambda _: True,
         seconds: Iterator[float] = repeat(60.0),  # noqa: B008 - it never ends
+        before: datetime | None = None,
     ) -> Any:
         """Ask for the bill. Whenever the code looks at the remaining time, it gets the next number of ``seconds``."""
         tables: Any = type("Tables", (), {"describe": staticmethod(self.tables.get)})
         sources = BillSources(self.catalog, tables, self.meters, Serial, self.region, lambda: next(seconds))
-        return present_bill(self.config, sources, NOON, sees, only)
+        return present_bill(self.config, sources, NOON, sees, only, before)
 
     def stream(self, name: str = "s") -> Any:
         """A stream's part of the bill."""

@@ -67,8 +67,28 @@ function drawBill(place, body, values, again) {
     ], rows, { caption: "The bill by stream" }),
     chosen?.workload ? wallText(chosen.workload.wall) : null,
     chosen ? h("details", { open: true }, h("summary", {}, `What ${chosen.name} is made of`), lineTable(chosen.lines, `The bill of ${chosen.name}`)) : null,
+    chosen?.next ? olderPeriods(chosen.stream, chosen.next) : null,
     h("p.hint", {}, pricesText(body.prices)), discountList(body.discounts),
     h("details", {}, h("summary", {}, "Costs that this bill does not include"), h("ul", {}, body.not_priced.map((/** @type {string} */ text) => h("li", {}, text)))));
+}
+
+/** A button that prices the next page of a stream's periods, and shows it in its place. @param {string} stream @param {string} before @returns {HTMLElement} */
+function olderPeriods(stream, before) {
+  const place = h("div.content", {}, h("button", { type: "button", onclick: load }, `Price the periods before ${showMinute(before)}`));
+  return place;
+
+  async function load() {
+    fill(place, showBusy("Adding up older periods…"));
+    try {
+      const { body } = await get("v1/cost", { stream, before });
+      const [page] = body.streams;
+      say(`${showMoney(page.dollars)} a month more`);
+      fill(place, h("p", {}, h("strong", {}, showMoney(page.dollars)), ` a month more, for the periods before ${showMinute(before)}`),
+        lineTable(page.lines, `The bill of ${stream} before ${showMinute(before)}`), page.next ? olderPeriods(stream, page.next) : null);
+    } catch (error) {
+      fill(place, showProblem(error, load));
+    }
+  }
 }
 
 /** What commitments to AWS may save. @param {any[]} discounts */
