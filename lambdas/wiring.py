@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from tidetable.large.shrink import LargeValueServices
     from tidetable.large.unpack import Unpacker
     from tidetable.query import Reader, Seal
+    from tidetable.query.past import KeptPages
     from tidetable.rollup_model.definition import Definition, QueryRollups
 
 _Built = TypeVar("_Built")
@@ -253,6 +254,13 @@ class Pipeline:
         from tidetable.query import Seal
 
         return Seal(cache(self.catalog_reader.secret))
+
+    @cached_property
+    def kept_pages(self) -> KeptPages[Any]:
+        """The pages of closed time that this process keeps for some seconds."""
+        from tidetable.query.past import KeptPages
+
+        return KeptPages()
 
     @cached_property
     def encode_table(self) -> ports.TableEncoder:

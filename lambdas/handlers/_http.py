@@ -1,10 +1,12 @@
-"""Answers in the form that API Gateway's Lambda proxy integration takes."""
+"""Requests and answers in the form of API Gateway's Lambda proxy integration."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import unquote
 
+import msgspec
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 import wiring
@@ -13,8 +15,53 @@ from tidetable.access import FULL, Access
 from tidetable.exact_json import encode_json
 from tidetable.problems import CONTENT_TYPE, Problem
 
+if TYPE_CHECKING:
+    from tidetable.config import Stream
+    from tidetable.query import Cost, Reader
+
 Response = dict[str, Any]
 Handler = Callable[[dict[str, Any], LambdaContext], Response]
+
+
+class QueryRequest(NamedTuple):
+    """A request: the parameters of its path and its query, its headers Accept and If-None-Match (``known``), the caller's
+    rights and the gateway's resource. ``remaining`` returns the seconds that are left.
+    """
+
+    path: Mapping[str, str]
+    parameters: Mapping[str, Sequence[str]]
+    accept: str
+    remaining: Callable[[], float]
+    access: Access = FULL
+    route: str = ""
+    known: str = ""
+
+    @property
+    def stream(self) -> Stream:
+        """The stream of the path; 404 if it is unknown, or if this is a reader and the stream has no copies here."""
+        pipeline = wiring.get_pipeline()
+        name, known, copies = unquote(self.path["stream"]), pipeline.config.streams, pipeline.copies
+        if name not in known:
+            self.access.require_known(name, known)
+        if copies is not None:
+            copies.refuse_unknown(known[name])
+        return known[name]
+
+    @property
+    def reader(self) -> Reader:
+        """The services of this caller's queries. With a series prefix, they hide what depends on other series."""
+        reader = wiring.get_pipeline().reader
+        return msgspec.structs.replace(reader, access=self.access) if self.access.series_prefix else reader
+
+    def show_cost(self, cost: Cost) -> dict[str, str]:
+        """Show a cost in headers. It depends on the events of all series: with a series prefix, there are no headers."""
+        if self.access.series_prefix:
+            return {}
+        return {
+            "Tidetable-Read-Units": f"{cost.units:g}",
+            "Tidetable-Requests": str(cost.requests),
+            "Tidetable-Events-Read": str(cost.read),
+        }
 
 
 def complete_answers(handler: Handler) -> Handler:

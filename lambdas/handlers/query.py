@@ -9,14 +9,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote, unquote
 
-import msgspec
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 import wiring
 from handlers._http import (
+    QueryRequest,
     Response,
     complete_answers,
     make_json_response,
@@ -26,7 +26,7 @@ from handlers._http import (
     read_headers,
 )
 from handlers._observe import count, logger, make_countdown, observe, pause_collector, report_losses, report_query
-from tidetable.access import FULL, Access, find_scopes
+from tidetable.access import FULL, find_scopes
 from tidetable.conditions import ANY
 from tidetable.config import Stream
 from tidetable.ports import Tables
@@ -35,7 +35,6 @@ from tidetable.query import (
     FORMAT,
     Answer,
     AnswerForm,
-    Cost,
     Reader,
     Seal,
     Selection,
@@ -56,48 +55,11 @@ from tidetable.query import (
 from tidetable.version import VERSION
 from tidetable.where import name_conditions, name_parameters
 
+if TYPE_CHECKING:
+    from handlers._past import Past
+
 # A query of a route that answers in pages.
 _Query = TypeVar("_Query", bound=Selection)
-
-
-class QueryRequest(NamedTuple):
-    """A request: the parameters of its path and its query, its Accept header, the caller's rights and the gateway's
-    resource. ``remaining`` returns the seconds that are left.
-    """
-
-    path: Mapping[str, str]
-    parameters: Mapping[str, Sequence[str]]
-    accept: str
-    remaining: Callable[[], float]
-    access: Access = FULL
-    route: str = ""
-
-    @property
-    def stream(self) -> Stream:
-        """The stream of the path; 404 if it is unknown, or if this is a reader and the stream has no copies here."""
-        pipeline = wiring.get_pipeline()
-        name, known, copies = unquote(self.path["stream"]), pipeline.config.streams, pipeline.copies
-        if name not in known:
-            self.access.require_known(name, known)
-        if copies is not None:
-            copies.refuse_unknown(known[name])
-        return known[name]
-
-    @property
-    def reader(self) -> Reader:
-        """The services of this caller's queries. With a series prefix, they hide what depends on other series."""
-        reader = wiring.get_pipeline().reader
-        return msgspec.structs.replace(reader, access=self.access) if self.access.series_prefix else reader
-
-    def show_cost(self, cost: Cost) -> dict[str, str]:
-        """Show a cost in headers. It depends on the events of all series: with a series prefix, there are no headers."""
-        if self.access.series_prefix:
-            return {}
-        return {
-            "Tidetable-Read-Units": f"{cost.units:g}",
-            "Tidetable-Requests": str(cost.requests),
-            "Tidetable-Events-Read": str(cost.read),
-        }
 
 
 def get_health(_: QueryRequest) -> Response:
@@ -158,14 +120,22 @@ def _answer_page(
         return make_json_response(200, explain(query, policy, reader, pipeline.table_reader, now))
     chosen = {name: values[0] for name, values in parameters.items() if name in FORMAT}
     form = choose_form(chosen, request.accept) if chosen or request.accept else AnswerForm()
+    compared = name_conditions(query.conditions, query.names) if query.conditions or query.names != ANY else ""
+    past: Past | None = None
+    if query.end < now - policy.late and not query.consistent:
+        # Imported here, because most requests ask for the present.
+        from handlers._past import begin_past
+
+        past = begin_past(request, query, form, now, compared)
+        if (known := past.find_known()) is not None:
+            return known
+        reader = past.question.reader
     page = run(query, policy, reader, now, request.remaining)
     # The sources depend on the events of all series, too.
     page = replace(page, tz=query.tz, shows_sources=not request.access.series_prefix)
     # The lambda looks the encoder up when it is called, so that only an answer in Arrow waits for the import.
     rendered = render_answer(page, form, lambda columns: pipeline.encode_table(columns))
     answer = rendered.answer
-    has_conditions = bool(query.conditions) or query.names != ANY
-    compared = name_conditions(query.conditions, query.names) if has_conditions else ""
     report_query(request.route, policy.name, answer.cost, shown=answer.count, conditions=compared, losses=answer.losses)
     headers = request.show_cost(answer.cost) | {"Tidetable-Gaps": str(len(answer.gaps))}
     if answer.next is not None:
@@ -175,7 +145,8 @@ def _answer_page(
         names = [f"{quote(name, safe='.')}={count}" for name, count in rendered.untyped.items()]
         headers["Tidetable-Untyped"] = str(sum(rendered.untyped.values()))
         headers["Tidetable-Untyped-Columns"] = ",".join(names)
-    return make_text_response(200, rendered.content_type, rendered.body, headers, encoded=rendered.encoded)
+    response = make_text_response(200, rendered.content_type, rendered.body, headers, encoded=rendered.encoded)
+    return response if past is None else past.keep(response, answer)
 
 
 # Answers a page of events.
@@ -197,25 +168,13 @@ def aggregate_events(request: QueryRequest) -> Response:
     return _answer_page(request, parse_aggregation, explain_aggregate, find_aggregate)
 
 
-def list_series(request: QueryRequest) -> Response:
-    """Answer a page of a stream's series."""
-    from tidetable.query.listings import explain_listing, find_listing, parse_series
+def list_names(request: QueryRequest) -> Response:
+    """Answer a page of a stream's series, of the fields of its data, or of the values of a field."""
+    from tidetable.query.listings import explain_listing, find_listing, parse_fields, parse_series, parse_values
 
-    return _answer_page(request, parse_series, explain_listing, find_listing)
-
-
-def list_fields(request: QueryRequest) -> Response:
-    """Answer a page of the fields of a stream's data."""
-    from tidetable.query.listings import explain_listing, find_listing, parse_fields
-
-    return _answer_page(request, parse_fields, explain_listing, find_listing)
-
-
-def list_values(request: QueryRequest) -> Response:
-    """Answer a page of the values of a field."""
-    from tidetable.query.listings import explain_listing, find_listing, parse_values
-
-    parse = partial(parse_values, unquote(request.path["field"]))
+    parses = {"series": parse_series, "fields": parse_fields}
+    name = request.route.rpartition("/")[2]
+    parse = parses.get(name) or partial(parse_values, unquote(request.path["field"]))
     return _answer_page(request, parse, explain_listing, find_listing)
 
 
@@ -245,9 +204,9 @@ ROUTES: Mapping[str, Callable[[QueryRequest], Response]] = {
     "/v1/streams/{stream}/latest": list_latest,
     "/v1/streams/{stream}/top": rank_events,
     "/v1/streams/{stream}/aggregate": aggregate_events,
-    "/v1/streams/{stream}/series": list_series,
-    "/v1/streams/{stream}/fields": list_fields,
-    "/v1/streams/{stream}/fields/{field}/values": list_values,
+    "/v1/streams/{stream}/series": list_names,
+    "/v1/streams/{stream}/fields": list_names,
+    "/v1/streams/{stream}/fields/{field}/values": list_names,
 }
 
 
@@ -289,6 +248,5 @@ def _route_request(event: dict[str, Any], context: LambdaContext) -> Response:
     if access.series_prefix:
         stream = wiring.get_pipeline().config.streams.get(unquote(path.get("stream", "")))
         parameters = confine_parameters(event["resource"], parameters, access, stream)
-    return route(
-        QueryRequest(path, parameters, headers.get("accept", ""), make_countdown(context), access, event["resource"])
-    )
+    accept, known = headers.get("accept", ""), headers.get("if-none-match", "")
+    return route(QueryRequest(path, parameters, accept, make_countdown(context), access, event["resource"], known))

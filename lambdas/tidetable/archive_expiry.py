@@ -42,23 +42,19 @@ def show_present(catalog: CatalogReader, config: Config, clock: Clock, copies: C
     return PresentCatalog(catalog, config, clock, copies) if expires or copies is not None else catalog
 
 
-class PresentCatalog(msgspec.Struct, frozen=True):
-    """The catalog for readers of events: an archive expires at its exact instant, not when the catalog records it.
-
-    With ``copies``, it is the catalog's own copy in another Region: only the tables with copies there can be read, and a
-    consistent read sees only writes that have arrived there.
-    """
+class ShownCatalog(msgspec.Struct):
+    """A catalog for readers of events that shows each entry by a function of its own, which ``choose_view`` chooses."""
 
     catalog: CatalogReader
-    config: Config
-    clock: Clock
-    copies: Copies | None = None
+
+    def choose_view(self, stream: str) -> Callable[[Entry], Entry]:
+        """Choose the function that shows the entries of a stream, once for each read."""
+        raise NotImplementedError
 
     def entries(
         self, stream: str, start: datetime | None = None, end: datetime | None = None, *, consistent: bool = False
     ) -> Sequence[Entry]:
-        show = self._choose_view(stream)
-        return [show(entry) for entry in self.catalog.entries(stream, start, end, consistent=consistent)]
+        return list(map(self.choose_view(stream), self.catalog.entries(stream, start, end, consistent=consistent)))
 
     def walk(
         self,
@@ -71,7 +67,7 @@ class PresentCatalog(msgspec.Struct, frozen=True):
         at_once: int = WALKED_AT_ONCE,
     ) -> Iterator[Entry]:
         options = {"ascending": ascending, "consistent": consistent}
-        return map(self._choose_view(stream), self.catalog.walk(stream, start, end, at_once=at_once, **options))
+        return map(self.choose_view(stream), self.catalog.walk(stream, start, end, at_once=at_once, **options))
 
     def backfills(self, stream: str) -> Sequence[Backfill]:
         return self.catalog.backfills(stream)
@@ -82,7 +78,19 @@ class PresentCatalog(msgspec.Struct, frozen=True):
     def read_share(self, lease: str) -> datetime | None:
         return self.catalog.read_share(lease)
 
-    def _choose_view(self, stream: str) -> Callable[[Entry], Entry]:
+
+class PresentCatalog(ShownCatalog):
+    """The catalog for readers of events: an archive expires at its exact instant, not when the catalog records it.
+
+    With ``copies``, it is the catalog's own copy in another Region: only the tables with copies there can be read, and a
+    consistent read sees only writes that have arrived there.
+    """
+
+    config: Config
+    clock: Clock
+    copies: Copies | None = None
+
+    def choose_view(self, stream: str) -> Callable[[Entry], Entry]:
         """Choose the function that makes an entry of a stream as readers see it now."""
         expires, now, copies = self.config.find_keeping(stream).expire_after, self.clock.now(), self.copies
 

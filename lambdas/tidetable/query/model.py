@@ -182,7 +182,16 @@ class Query(msgspec.Struct, frozen=True, array_like=True, tag="events"):
 
 
 class Selection(Protocol):
-    """The selection of a query of any route: the events that meet its names and its conditions."""
+    """The selection of a query of any route: the events of a range that meet its names and its conditions."""
+
+    @property
+    def stream(self) -> str: ...
+
+    @property
+    def start(self) -> datetime: ...
+
+    @property
+    def end(self) -> datetime: ...
 
     @property
     def names(self) -> NameConditions: ...
@@ -199,12 +208,6 @@ class Selection(Protocol):
 
 class RangeSelection(Selection, Protocol):
     """The selection of events of a range of time, and their form in the answer."""
-
-    @property
-    def start(self) -> datetime: ...
-
-    @property
-    def end(self) -> datetime: ...
 
     @property
     def ascending(self) -> bool: ...
@@ -225,6 +228,14 @@ class QueryBased:
     @property
     def stream(self) -> str:
         return self.query.stream
+
+    @property
+    def start(self) -> datetime:
+        return self.query.start
+
+    @property
+    def end(self) -> datetime:
+        return self.query.end
 
     @property
     def names(self) -> NameConditions:
