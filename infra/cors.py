@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from aws_cdk import aws_apigateway as apigateway
 
 # The headers that a page may send: the key or the members of a signature, and the headers that the API reads.
-_HEADERS = "Authorization,Content-Type,Prefer,X-Api-Key,X-Amz-Content-Sha256,X-Amz-Date,X-Amz-Security-Token"
+_HEADERS = (
+    "Authorization,Content-Type,If-None-Match,Prefer,X-Api-Key,X-Amz-Content-Sha256,X-Amz-Date,X-Amz-Security-Token"
+)
 # Seconds for which a browser may remember the permission for an address; Chromium accepts two hours at the most.
 _MAX_AGE = "7200"
 _ALLOW_ORIGIN = "Access-Control-Allow-Origin"

@@ -85,7 +85,7 @@ def _parameters(path: str) -> dict[str, Any]:
     resolved = [
         shared[parameter["$ref"].rpartition("/")[2]] if "$ref" in parameter else parameter for parameter in parameters
     ]
-    return {parameter["name"]: parameter["schema"] for parameter in resolved}
+    return {parameter["name"]: parameter["schema"] for parameter in resolved if parameter["in"] == "query"}
 
 
 def test_the_parameters_are_those_of_the_code() -> None:

@@ -50,7 +50,7 @@ def test_a_browser_is_told_what_a_page_may_send() -> None:
         "Access-Control-Allow-Origin": ORIGIN,
         "Access-Control-Allow-Methods": "GET,POST,OPTIONS",
         "Access-Control-Allow-Headers": (
-            "Authorization,Content-Type,Prefer,X-Api-Key,X-Amz-Content-Sha256,X-Amz-Date,X-Amz-Security-Token"
+            "Authorization,Content-Type,If-None-Match,Prefer,X-Api-Key,X-Amz-Content-Sha256,X-Amz-Date,X-Amz-Security-Token"
         ),
         "Access-Control-Max-Age": "7200",
         "Vary": "Origin",
