@@ -33,7 +33,9 @@ class Watched:
         self.counted.clear()
         self.losses.clear()
         parameters_read = {name: [value] for name, value in parameters.items()}
-        request = self._query.QueryRequest({"stream": "chunked", "ref": ref}, parameters_read, "", lambda: 100.0)
+        from handlers._http import QueryRequest
+
+        request = QueryRequest({"stream": "chunked", "ref": ref}, parameters_read, "", lambda: 100.0)
         with wiring.serve_pipeline(self._stage.pipeline):
             assert self._query.ROUTES[f"/v1/streams/{{stream}}/{route}"](request)["statusCode"] == 200
         return self.counted.count("IncompleteAnswers")

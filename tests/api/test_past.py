@@ -18,7 +18,7 @@ import wiring
 from tests.api.gateway import Context
 from tests.fakes.bucket import FakeBucketReader
 from tests.fakes.stage import Stage, prepare_once
-from tidetable.access import Access
+from tidetable.access import Access, Scope
 from tidetable.config import parse
 from tidetable.query import past
 from tidetable.times import to_text
@@ -91,7 +91,7 @@ class Asked:
         route: str = EVENTS,
         stream: str = "s",
         access: Access | None = None,
-        **headers: str,
+        headers: Mapping[str, str] = {},
     ) -> Answered:
         from handlers.query import handler
 
@@ -99,7 +99,7 @@ class Asked:
         event = {
             "resource": route,
             "httpMethod": "GET",
-            "headers": headers | ({"If-None-Match": known} if known else {}),
+            "headers": {**headers} | ({"If-None-Match": known} if known else {}),
             "pathParameters": {"stream": stream},
             "multiValueQueryStringParameters": {name: [text] for name, text in query.items()},
             "requestContext": {"authorizer": access.context()} if access else {},
@@ -286,7 +286,7 @@ def test_a_deployed_change_of_the_stream_or_of_the_code_ends_all_etags(
 
 @pytest.mark.parametrize("query", [ARCHIVED, CLOSED], ids=["archived", "closed"])
 def test_no_page_and_no_etag_passes_to_a_key_with_other_rights(asked: Asked, query: dict[str, str]) -> None:
-    reading = frozenset({"read"})
+    reading: frozenset[Scope] = frozenset({"read"})
     first = asked.ask(query, access=Access("one", can=reading))
     assert asked.ask(query, first.etag, access=Access("another", can=reading)).status == 304
     rights = [
@@ -315,16 +315,16 @@ def test_a_key_with_a_prefix_learns_nothing_of_the_catalog(asked: Asked) -> None
 def test_each_form_of_a_page_has_an_etag_of_its_own(asked: Asked) -> None:
     pages = [
         asked.ask(CLOSED),
-        asked.ask(CLOSED, Accept="text/csv"),
+        asked.ask(CLOSED, headers={"Accept": "text/csv"}),
         asked.ask(CLOSED | {"refs": "false"}),
         asked.ask(CLOSED | {"limit": "7"}),
         asked.ask(CLOSED | {"order": "asc"}),
         asked.ask(CLOSED, route=AGGREGATE),
     ]
     assert len({page.etag for page in pages}) == 6
-    assert asked.ask(CLOSED, Accept="text/csv").headers["Content-Type"] == "text/csv; charset=utf-8"
+    assert asked.ask(CLOSED, headers={"Accept": "text/csv"}).headers["Content-Type"] == "text/csv; charset=utf-8"
     # The gateway compresses: the function's page is the same, and the ETag is weak.
-    zipped = asked.ask(CLOSED, **{"Accept-Encoding": "gzip"})
+    zipped = asked.ask(CLOSED, headers={"Accept-Encoding": "gzip"})
     assert (zipped.etag, zipped.calls) == (pages[0].etag, 0)
     assert zipped.etag.startswith('W/"')
 

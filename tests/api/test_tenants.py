@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import pytest
@@ -142,6 +143,9 @@ class _Selected(NamedTuple):
     conditions: tuple[Condition, ...] = ()
     consistent: bool = False
     tz: str = ""
+    stream: str = "s"
+    start: datetime = datetime(2026, 3, 1, tzinfo=UTC)
+    end: datetime = datetime(2026, 3, 2, tzinfo=UTC)
 
 
 def test_a_tenant_asks_its_own_series_alone_whatever_the_form_of_the_query() -> None:
