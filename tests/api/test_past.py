@@ -239,12 +239,16 @@ def test_an_archive_is_not_read_for_a_304(
     assert (valid.etag, valid.headers["Cache-Control"]) == (first.etag, "private, no-cache")
 
 
-def test_the_second_page_of_an_archive_has_an_etag_of_its_own(asked: Asked) -> None:
-    first = asked.ask(ARCHIVED | {"limit": "1"})
+@pytest.mark.parametrize(("route", "extra"), [(EVENTS, {}), (AGGREGATE, {"step": "1d"})])
+def test_the_second_page_of_an_archive_has_an_etag_of_its_own(asked: Asked, route: str, extra: dict[str, str]) -> None:
+    first = asked.ask(ARCHIVED | {"limit": "1"} | extra, route=route)
     cursor = {"cursor": json.loads(first.body)["next"]}
-    second = asked.ask(cursor)
+    second = asked.ask(cursor, route=route)
     asked.begin_process()
-    assert [asked.ask(cursor, known).status for known in (second.etag, first.etag)] == [304, 200]
+    assert [asked.ask(cursor, known, route=route).status for known in (second.etag, first.etag)] == [304, 200]
+    asked.begin_process()
+    valid = asked.ask(cursor, second.etag, route=route)
+    assert (valid.status, valid.costs) == (304, FREE)
 
 
 def test_a_restored_period_has_another_etag_and_again_when_it_is_archived_anew(asked: Asked) -> None:

@@ -118,12 +118,12 @@ class PastQuestion(msgspec.Struct):
             return None
         count, query, catalog = int(found[1]), self.query, _SeenCatalog(self.catalog.catalog)
         if isinstance(query, Query):
-            # The plan begins the walk over exactly the entries of this page.
+            # The plan begins the walk over exactly the entries of this page. Other questions walk from the oldest on.
             plan_page(catalog, query, consistent=False)
-            entries = catalog.walked
         else:
-            entries = iter(catalog.entries(query.stream, query.start, query.end))
-        present = list(islice(self._choose_entries(entries), count + (found[2] == ".")))
+            after = query.query.after if isinstance(query, QueryBased) else None
+            catalog.walk(query.stream, after.time if after else query.start, query.end, ascending=True)
+        present = list(islice(self._choose_entries(catalog.walked), count + (found[2] == ".")))
         made = f"{len(present)}{found[2]}-{compute_digest(self.identity, present)}"
         return made if made == found[0] else None
 
