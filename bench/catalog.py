@@ -1,6 +1,7 @@
 """What long histories cost, compared with commit 01969c8d: ``latest`` of 100 silent series over 90 days of hours in a
-stream with a rollup, and the catalog's read units of the first and of the hundredth page of a query over ten years of
-hours. Every number is a count of the strict service. Each side runs in a process of its own (``bench.catalog_side``).
+stream with a rollup, in one without, and in packs by the series; and the catalog's read units of the first and of the
+hundredth page of a query over ten years of hours. Every number is a count of the strict service. Each side runs in a
+process of its own (``bench.catalog_side``).
 
 The stage has lived through 90 days of hours for ``latest``. For the pages, it has lived through the newest hundred hours,
 one page for each, and the older hours of its ten years are archived.
@@ -33,6 +34,7 @@ def measure(tree: Path, what: str) -> Any:
 def main() -> None:
     """Measure both trees, and write the figures to bench/results.json."""
     latest, pages = measure(ROOT, "latest"), measure(ROOT, "pages")
+    alone, packs = measure(ROOT, "latest_alone"), measure(ROOT, "latest_packs")
     with check_out_old() as tree:
         old_latest, old_pages = measure(tree, "latest"), measure(tree, "pages")
     note_ratios(
@@ -41,6 +43,10 @@ def main() -> None:
         latest_silent_requests_old=old_latest["requests"],
         latest_silent_units=latest["units"],
         latest_silent_units_old=old_latest["units"],
+        latest_alone_requests=alone["requests"],
+        latest_alone_units=alone["units"],
+        latest_packs_requests=packs["requests"],
+        latest_packs_units=packs["units"],
         catalog_units_page_1=pages["first"],
         catalog_units_page_1_old=old_pages["first"],
         catalog_units_page_100=pages["last"],

@@ -37,7 +37,7 @@ class Alarms(Construct):
         quota = config.lifecycle.table_quota
         facts = {"near": int(NEAR * quota), "quota": quota, "every": EVERY_MINUTES}
         columns = any(stream.archive.columns for stream in config.streams.values())
-        have = {"": True, "columns": columns, "rollups": bool(config.rolled_up)}
+        have = {"": True, "columns": columns, "rollups": config.is_refreshed}
         # The alarms by their sections of docs/operate/runbook.md, such as ``DeadLetters``.
         self.by_name: dict[str, cloudwatch.Alarm] = {}
         for name, alarm in read_document("alarms.toml", dict[str, _Alarm]).items():

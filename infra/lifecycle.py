@@ -115,8 +115,8 @@ class Lifecycle(Construct):
         allow_scaling(function, self._common)
         allow_copies(function, self._common)
         self._storage.allow_catalog(function, "Query", "GetItem", "PutItem", "UpdateItem", "DeleteItem")
-        # The lifecycle deletes the state of a rollup that has left the configuration.
-        self._storage.allow_rollups(function, "Query", "DeleteItem", "PutItem")
+        # The lifecycle deletes the state of a rollup that has left the configuration, and marks tables that close.
+        self._storage.allow_rollups(function, "Query", "DeleteItem", "PutItem", "UpdateItem")
         function.allow_actions("lambda", ["InvokeFunction"], self.archiver.function_arn)
         self._feed.allow_mappings(function)
         self._lake.allow_tables(function)

@@ -34,7 +34,7 @@ class Rollups(Construct):
         # The next run does the work that a failed run did not do. So Lambda must not repeat the failed run beside the
         # next one.
         self.function.configure_async_invoke(retry_attempts=0)
-        allow_tables(self.function, common, ["Query", "GetItem", "BatchGetItem", "BatchWriteItem", "PutItem"])
+        allow_tables(self.function, common, ["Query", "Scan", "GetItem", "BatchGetItem", "BatchWriteItem", "PutItem"])
         storage.allow_objects(self.function, ["GetObject"], LARGE)
         storage.allow_listing(self.function, LARGE)
         # The refresher claims streams, and puts and deletes pauses. A table may be archived at any moment, so each write

@@ -97,7 +97,7 @@ def _make_parts(scope: Construct, common: Common, external: External) -> StagePa
     work = Work(scope, "Work", common)
     work.add_queue("Files", lifecycle.sweeper)
     rollups = None
-    if config.rolled_up:
+    if config.is_refreshed:
         rollups = Rollups(scope, "Rollups", common, storage=storage, query=query, work=work, after=lifecycle.tables)
     doors = Doors(scope, "Doors", common, ingest) if config.doors.any else None
     console = None

@@ -223,16 +223,17 @@ class Pipeline:
 
     @cached_property
     def rolled(self) -> QueryRollups | None:
-        """The rollups from which queries read aggregates. None in a reader, and if no stream has rollups.
+        """The rollups from which queries read aggregates, and the last periods of series. None in a reader, and if no stream
+        has either.
 
         AWS does not say in which order the writes to two tables reach another Region. A bucket could be sealed there
         before its cells and its marks have arrived.
         """
-        if not self.config.rolled_up or self.copies is not None:
+        if not self.config.is_refreshed or self.copies is not None:
             return None
         from tidetable.rollup_model.definition import QueryRollups
 
-        return QueryRollups(self.rollups, self.definitions)
+        return QueryRollups(self.rollups, self.definitions, frozenset(stream.name for stream in self.config.listed))
 
     # Reading events.
 

@@ -99,10 +99,15 @@ class Upkeep(Pipeline):
     def drain(self) -> Drain:
         from tidetable.ingest.circuit import Circuit
         from tidetable.ingest.delivery import Drain
+        from tidetable.ingest.marks import Marks
         from tidetable.ingest.pace import Pace
 
         pace, circuit = Pace.of_config(self.config, self.clock), Circuit(self.clock)
-        return self.build(Drain, catalog=self.catalog_reader, pace=pace, circuit=circuit, saved=self.values)
+        # Without rollups, too: the drain marks closed tables.
+        marks = self.marks or Marks(self.rollups)
+        return self.build(
+            Drain, catalog=self.catalog_reader, pace=pace, circuit=circuit, saved=self.values, marks=marks
+        )
 
     # The feed of changes.
 

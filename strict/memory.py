@@ -85,6 +85,12 @@ class _Sorted:
             return items
         return ({name: value for name, value in item.items() if name in included} for item in items)
 
+    def find_order(self, item: Mapping[str, Wire]) -> tuple[str, _Position]:
+        """Find the place of an item, or of a key that no item has, among all items."""
+        place = self.find_position(item)
+        assert place is not None
+        return str(place[0]), place[1]
+
     def list_all(self) -> Iterator[_Item]:
         for partition in sorted(self._partitions, key=str):
             order, items = self._partitions[partition]
@@ -268,8 +274,8 @@ class MemoryEngine:
             items = [item for item in items if sum(str(item[index.keys[0]]).encode()) % total == segment]
         after = request.get("ExclusiveStartKey")
         if after is not None:
-            last = next(number for number, item in enumerate(items) if all(item[name] == after[name] for name in after))
-            items = items[last + 1 :]
+            place = index.find_order(after)
+            items = [item for item in items if index.find_order(item) > place]
         return _cut_page(index.project_items(iter(items)), request, {*table.main.keys, *index.keys})
 
 

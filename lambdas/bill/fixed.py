@@ -18,18 +18,18 @@ def count_alarms(config: Config) -> int:
     """Count the alarms of a stage. Application Auto Scaling makes further alarms while tables are open."""
     count = _ALARMS + config.api.by_key + (config.api.by_key and config.api.by_signature) + config.doors.any
     count += any(stream.archive.columns for stream in config.streams.values())
-    return count + (_ALARMS_ROLLUPS if config.rolled_up else 0)
+    return count + (_ALARMS_ROLLUPS if config.is_refreshed else 0)
 
 
 def count_queues(config: Config) -> int:
     """Count the queues whose messages call functions: the overflow, and those of work in the background."""
-    return 2 + bool(config.rolled_up)
+    return 2 + config.is_refreshed
 
 
 def count_metrics(config: Config, *, busy: bool) -> int:
     """Count the custom metrics that a stage sends, about; ``busy`` says whether it has traffic."""
     count = _METRICS_BUSY if busy else _METRICS_IDLE
-    count += _METRICS_ROLLUPS if config.rolled_up else 0
+    count += _METRICS_ROLLUPS if config.is_refreshed else 0
     return count + (_METRICS_FEED if any(stream.feed for stream in config.streams.values()) else 0)
 
 

@@ -128,13 +128,13 @@ def price_late_events(workload: Workload, rollups: Sequence[RollupWorkload]) -> 
 
 
 def price_scheduler(config: Config) -> list[Line]:
-    """List the price of the scheduler of rollups, which looks every minute what is due, also while nothing happens."""
-    streams = sum(bool(stream.rollup) for stream in config.streams.values())
+    """List the price of the scheduler of the refresher, which looks every minute what is due, also while nothing happens."""
+    streams = len(config.rolled_up) + len(config.listed)
     if not streams:
         return []
     requests = _SCHEDULED_READS + _SCHEDULED_WRITES + streams
     seconds = prices.WORKER_SECONDS + requests * prices.REQUEST_SECONDS
     run = prices.price_call(seconds, prices.WORKER_GB)
     run += (_SCHEDULED_READS + streams) * _UNIT.read + _SCHEDULED_WRITES * _UNIT.write
-    how = f"a run per minute of {requests:,} requests, one of them per stream with rollups; assumed: {seconds * 1000:.0f} ms"
+    how = f"a run per minute of {requests:,} requests, one of them per stream that it looks at; assumed: {seconds * 1000:.0f} ms"
     return [Line("scheduler", _RUNS * run, how)]

@@ -189,7 +189,7 @@ def test_the_scheduler_looks_every_minute_also_while_nothing_happens(count: int)
     assert line.name == "scheduler"
     assert line.dollars == pytest.approx(43_800 * (0.2e-6 + seconds * SECOND + (4 + count) * READ + WRITE))
     assert line.how == (
-        f"a run per minute of {5 + count} requests, one of them per stream with rollups; assumed: {seconds * 1000:.0f} ms"
+        f"a run per minute of {5 + count} requests, one of them per stream that it looks at; assumed: {seconds * 1000:.0f} ms"
     )
 
 

@@ -193,6 +193,12 @@ class DynamoStore:
         pages = self.query_many(reads, ascending=True, consistent=consistent, fields=projected)
         return [None if page is None else make_field_page(page, fields) for page in pages]
 
+    def scan_partitions(self, table: str) -> Iterator[tuple[Sequence[str], float]]:
+        """Scan the whole table."""
+        with name_missing_table(table):
+            for page in self._client.get_paginator("scan").paginate(TableName=table, ConsistentRead=True):
+                yield [cast("Any", item)["pk"]["S"] for item in page["Items"]], 1.0
+
     def get(self, table: str, key: Key) -> Item | None:
         """Read an item by GetItem."""
         with name_missing_table(table):

@@ -340,3 +340,13 @@ def test_parts_are_written_and_got_by_their_partition_key_alone(engine: Engine) 
     assert engine.store.get_chunks(spec.name, [*bodies, *bodies]) == bodies, "a key may be repeated"
     with pytest.raises(TableMissing):
         engine.store.get_chunks(engine.no_table(), ["a"])
+
+
+def test_all_partition_keys_are_found_though_their_items_are_not_read(engine: Engine) -> None:
+    table = engine.create_table()
+    for number in range(40):
+        assert not engine.store.write(puts(table, 30 if number == 7 else 1, f"s{number}")).unwritten
+    found = {key for keys, _ in engine.store.scan_partitions(table) for key in keys}
+    assert found == {f"s{number}#0" for number in range(40)}
+    with pytest.raises(TableMissing):
+        list(engine.store.scan_partitions(engine.no_table()))

@@ -56,7 +56,7 @@ from wiring_upkeep import Upkeep
 
 STAGE, REGION = "lapse", "us-east-1"
 CATALOG = "tidetable-lapse-catalog"
-# The table of the rollups' state. It is made only for a configuration with rollups: other stages then have no
+# The table of the rollups' state. It is made only for a configuration with streams that use it: other stages then have no
 # superfluous table.
 ROLLUPS = "tidetable-lapse-rollups"
 # Eventually consistent reads answer an older state: its age is between half of this time and this time. The seed
@@ -175,7 +175,7 @@ class Stage:
         self.key_ring = CredentialRing(self.keys.find, self.keys.count_changes)
         self.tables = DynamoTables(client, self.client_in)
         self.config: Config = parse(config)
-        for name in [CATALOG, *([ROLLUPS] if self.config.rolled_up else [])]:
+        for name in [CATALOG, *([ROLLUPS] if self.config.is_refreshed else [])]:
             self.tables.create(TableSpec(name, None, None, TableClass.STANDARD, {}))
         self.clock.sleep(60)
         self.scan = RawScan(client)

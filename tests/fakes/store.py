@@ -1,6 +1,6 @@
 """The event store and the overflow queue in memory."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -170,6 +170,9 @@ class FakeStore:
         projected = () if KINDS in fields else fields
         pages = self.query_many(reads, ascending=True, consistent=consistent, fields=projected)
         return [None if page is None else make_field_page(page, fields) for page in pages]
+
+    def scan_partitions(self, table: str) -> Iterator[tuple[Sequence[str], float]]:
+        yield list(dict.fromkeys(key.pk for key in self._table(table))), 1.0
 
     def get(self, table: str, key: Key) -> Item | None:
         return self._table(table).get(key)

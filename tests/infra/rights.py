@@ -62,7 +62,7 @@ RIGHTS: dict[str, tuple[set[str], set[str], set[str]]] = {
     ),
     "archive_reader": (set(), set(), {"s3:GetObject"}),
     "refresher": (
-        {f"dynamodb:{action}" for action in ("Query", "GetItem", "BatchGetItem", "BatchWriteItem", "PutItem")},
+        {f"dynamodb:{action}" for action in ("Query", "Scan", "GetItem", "BatchGetItem", "BatchWriteItem", "PutItem")},
         {f"dynamodb:{action}" for action in ("Query", "PutItem", "UpdateItem", "DeleteItem", "ConditionCheckItem")},
         {"s3:GetObject", "s3:ListBucket"},
     ),
@@ -83,8 +83,8 @@ ROLLUPS: dict[str, set[str]] = {
     "drain": {"dynamodb:Query", "dynamodb:PutItem", "dynamodb:UpdateItem"},
     "query": {"dynamodb:Query"},
     "operations": {"dynamodb:Query"},
-    "lifecycle": {"dynamodb:Query", "dynamodb:DeleteItem", "dynamodb:PutItem"},
-    "deployment": {"dynamodb:Query", "dynamodb:DeleteItem", "dynamodb:PutItem"},
+    "lifecycle": {"dynamodb:Query", "dynamodb:DeleteItem", "dynamodb:PutItem", "dynamodb:UpdateItem"},
+    "deployment": {"dynamodb:Query", "dynamodb:DeleteItem", "dynamodb:PutItem", "dynamodb:UpdateItem"},
     "restorer": {"dynamodb:Query", "dynamodb:UpdateItem"},
     "refresher": {f"dynamodb:{action}" for action in ("Query", "PutItem", "UpdateItem", "DeleteItem")},
 }

@@ -116,6 +116,12 @@ def test_a_stage_without_rollups_has_no_refresher(dev: Template) -> None:
     assert dev.functions().keys() == MORE.keys() - {"refresher", "doors"}
 
 
+def test_a_stage_whose_closed_tables_are_read_for_their_series_has_a_refresher() -> None:
+    made = template("dev", ("retention = 4\n", "retention = 21\n"))
+    assert "refresher" in made.functions()
+    assert any(id.startswith("AlarmsWorkWaiting") for id in made.resources)
+
+
 @pytest.mark.parametrize("name", MORE)
 def test_a_handler_is_defined_in_its_module(name: str) -> None:
     tree = ast.parse((ROOT / "lambdas" / "handlers" / f"{name}.py").read_text())

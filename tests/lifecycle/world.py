@@ -6,6 +6,7 @@ from typing import Any
 
 from tests.fakes import FakeArchive, FakeArchiver, FakeCatalog, FakeClock, FakeScaling, FakeStore, FakeTables
 from tests.fakes.mappings import FakeMappings
+from tests.fakes.rollups import FakeRollups
 from tests.fakes.serial import Serial
 from tidetable.catalog import State
 from tidetable.config import Config, parse
@@ -104,6 +105,7 @@ class World:
             "archiver": self.archiver,
             "clock": self.clock,
             "pools": self.pools,
+            "rollups": FakeRollups(),
         }
         return Upkeep(**(held | ports))
 

@@ -179,8 +179,9 @@ def test_a_generation_that_was_replaced_while_it_was_read_is_read_again(monkeypa
     rollups, read = world.stage.rollups, world.stage.rollups.read_slots
     replaced = iter([True, False, True, True])
     monkeypatch.setattr(rollups, "read_slots", lambda *given: None if next(replaced) else read(*given))
-    assert silent_series.read_series_periods("s", ["n0"], rollups, world.stage.catalog) is not None
-    assert silent_series.read_series_periods("s", ["n0"], rollups, world.stage.catalog) is None
+    given: Any = ("s", ["n0"], world.stage.reader().rolled, world.stage.catalog, world.now)
+    assert silent_series.read_series_periods(*given) is not None
+    assert silent_series.read_series_periods(*given) is None
 
 
 @pytest.mark.parametrize(
@@ -195,12 +196,23 @@ def test_an_outage_of_their_table_fails_no_search(monkeypatch: pytest.MonkeyPatc
             assert world.check() >= 9
 
 
-def test_a_key_with_a_series_prefix_does_not_depend_on_marks() -> None:
+def test_a_key_with_a_series_prefix_gets_the_same_answer_whatever_comes_late_in_other_series() -> None:
     world = Latest()
+    world.send("n1", world.now, "own")
+    run_hours(world, 8)
     reader = replace(world.stage.reader(), access=replace(world.stage.reader().access, series_prefix="n"))
-    stream = world.stage.config.streams["s"]
-    found = find_latest(stream, {"series": ["n0"]}, reader, world.now, lambda: 100.0)
-    assert found.cost.requests >= 9
+
+    def ask() -> Any:
+        given = world.stage.config.streams["s"], {"series": ["n0", "n1"]}, reader, world.now, lambda: 100.0
+        return find_latest(*given)
+
+    before = ask()
+    assert before.cost.requests <= 3
+    for hours in (1, 2, 3):
+        world.send("n5", world.now - hours * HOUR, "late")
+    after = ask()
+    assert after.cost.requests >= 5
+    assert after.document() == before.document()
 
 
 def refresh_formerly(world: Latest, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from tests.fakes import FakeCatalog, FakeClock, FakeOverflow, FakeStore, FakeValues, large_values
+from tests.fakes.rollups import FakeRollups
 from tests.ingest.streams import CONFIG, NOW
 from tidetable.catalog import Entry, State
 from tidetable.config import Config
@@ -100,6 +101,7 @@ class World:
             "circuit": self.circuit,
             "values": self.values,
             "large": self.large,
+            "rollups": FakeRollups(),
         }
         return Upkeep(**(fakes | ports))
 

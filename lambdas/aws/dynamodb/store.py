@@ -22,6 +22,7 @@ from aws.dynamodb.codes import (
     UNPROCESSED,
 )
 from aws.dynamodb.fields import decode_fields
+from aws.dynamodb.partition_scan import scan_partitions
 from aws.dynamodb.queries import make_query
 from aws.dynamodb.query_answers import decode_columns, decode_query
 from aws.dynamodb.reads import decode_answer, read_all, read_item, read_whole
@@ -166,6 +167,10 @@ class LeanStore:
         ]
         replies = read_all(self._client, requests)
         return [_make_page(reply, read.keys.table) for read, reply in zip(reads, replies, strict=True)]
+
+    def scan_partitions(self, table: str) -> Iterator[tuple[Sequence[str], float]]:
+        """Send Scans, several under way at once, each of which skips the rest of its last partition."""
+        return scan_partitions(self._client, table)
 
     def get(self, table: str, key: Key) -> Item | None:
         """Read an item by one GetItem."""

@@ -37,9 +37,12 @@ from tidetable.config.stream import (
 )
 from tidetable.durations import Duration
 from tidetable.layout import Layout
+from tidetable.layout.latest import finds_latest
 from tidetable.periods import Kind
 
 Versions = Literal["overwrite", "keep"]
+# ``latest`` searches so many tables of one shard for 100 series in one answer (``tidetable.query.latest``).
+LATEST_TABLES = 20
 
 
 class Stream(Group, frozen=True, kw_only=True):
@@ -125,6 +128,15 @@ class Stream(Group, frozen=True, kw_only=True):
         return [index for index in self.index if index.local]
 
     @property
+    def lists_series(self) -> bool:
+        """True if each table is read once for its series after it took its last event, so that ``latest`` leaves it out.
+
+        So many tables can be searched in one answer for the most series. They do not need it.
+        """
+        is_kept = self.on_expiry == "keep" or self.retention > LATEST_TABLES
+        return is_kept and finds_latest(self.layout) and not self.source
+
+    @property
     def layout(self) -> Layout:
         """The layout of period tables that are not created yet."""
         bucket = int(self.key.bucket.total_seconds()) if self.key.bucket is not None else 0
@@ -173,6 +185,16 @@ class Config(Group, frozen=True, kw_only=True):
     def rolled_up(self) -> list[Stream]:
         """The streams that have rollups."""
         return [stream for stream in self.streams.values() if stream.rollup]
+
+    @property
+    def listed(self) -> list[Stream]:
+        """The streams without rollups whose tables are read for their series."""
+        return [stream for stream in self.streams.values() if stream.lists_series and not stream.rollup]
+
+    @property
+    def is_refreshed(self) -> bool:
+        """True if the stage has a refresher: for rollups, or for the last periods of series."""
+        return bool(self.rolled_up or self.listed)
 
     @property
     def keeps_tables(self) -> bool:

@@ -27,6 +27,7 @@ from tidetable.ingest.puts import is_stored, needs_own_transaction, write_fenced
 from tidetable.large.outside import write_outside
 from tidetable.large.shrink import LargeValueServices, Shrinker
 from tidetable.large.sweep_ports import Store
+from tidetable.layout.latest import finds_latest
 from tidetable.ports import (
     CatalogReader,
     Clock,
@@ -67,8 +68,7 @@ class Drain:
     pace: Pace
     # The bucket's list of saved messages.
     saved: Store
-    # None if no stream has rollups.
-    marks: Marks | None = None
+    marks: Marks
 
 
 class _Group(NamedTuple):
@@ -142,10 +142,14 @@ class Delivery:
 
     def _mark_and_note(self, groups: Sequence[_Group]) -> None:
         """Mark the buckets of rollups that delayed events change, and note the series of events whose tables are
-        partitioned by series, before any of the messages is written.
+        partitioned by series, before any of the messages is written. Without rollups, mark the closed tables.
         """
         marks = self._ports.marks
-        if self._policy is None or not self._policy.rollup or marks is None:
+        if self._policy is None or not self._policy.rollup:
+            closed = [entry for is_direct, entry, _ in groups if not is_direct and finds_latest(entry.layout)]
+            if closed and not marks.mark_tables(self._stream, (entry.period.start for entry in closed), self._now):
+                what = f"the closed tables of {self._stream} could not be marked"
+                raise NotDrained(f"{what}, so nothing of the message was written: {marks.trouble}")
             return
         times = [event.time for message in self._messages for event in message.events]
         if not marks.mark(self._policy, times, self._now):

@@ -21,6 +21,7 @@ from tidetable.ingest.routing import Routed
 from tidetable.ingest.series_index import SeriesIndex
 from tidetable.ports import EventStore, Guarded, Mark, Rollups, Slot, Transacted, Written
 from tidetable.rollup_model.bounds import MARK_KEPT, needs_mark, to_millis
+from tidetable.rollup_model.last_periods import mark_tables
 from tidetable.times import EPOCH
 
 # The number of buckets that a process remembers. Beyond it, the process forgets buckets that it must mark again anyway.
@@ -61,6 +62,20 @@ class Marks:
         if len(self._put) + len(unmarked) > _MOST:
             self._put = {key: at for key, at in self._put.items() if timedelta(0) <= now - at < MARK_KEPT}
         self._put |= {(stream.name, bucket): now for bucket in unmarked}
+        return True
+
+    def mark_tables(self, stream: str, starts: Iterable[datetime], now: datetime) -> bool:
+        """Mark the periods that begin at ``starts``, whose closed tables take events of the queue; False if any mark may
+        be missing. Only of streams without rollups: there no other events have marks.
+        """
+        try:
+            mark_tables(stream, starts, self._rollups, now)
+        except TableMissing:
+            # Then nobody can read a last period, either.
+            return True
+        except (StoreUnavailable, TableThrottled) as error:
+            self.trouble = str(error)
+            return False
         return True
 
     def prepare_puts(

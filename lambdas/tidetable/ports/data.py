@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from enum import Enum
 from itertools import compress
@@ -243,22 +243,21 @@ class EventStore(Protocol):
         texts: bool = False,
         fields: Sequence[str] = (),
     ) -> Sequence[Page | None]:
-        """Read the first items of several ranges, in one direction: a page per range, or None if the range's table is
-        missing.
+        """Read the first items of several ranges, in one direction: a page per range, or None if its table is missing.
 
-        The next page is of the same range with the ``start`` at the last key.
-
-        With ``texts``, the data of plain events is JSON text, if the store can make the text directly. With ``fields``,
-        which are paths, only these fields of the data are fetched.
+        The next page is of the same range with the ``start`` at the last key. With ``texts``, the data of plain events is
+        JSON text, if the store can make the text directly. With ``fields``, which are paths, only these are fetched.
         """
 
     def query_fields(
         self, reads: Sequence[RangeRead], fields: Sequence[str], *, consistent: bool = False
     ) -> Sequence[FieldPage | Page | None]:
-        """Read the first items of several ranges of tables in ascending order, as columns of these fields, which are paths.
-
-        A page per range, or None if its table is missing. With the column ``KINDS`` (forms) it may have whole items.
+        """Read the first items of several ranges of tables in ascending order, as columns of these fields, which are paths:
+        a page per range, or None if its table is missing. With the column ``KINDS`` (forms) it may have whole items.
         """
+
+    def scan_partitions(self, table: str) -> Iterator[tuple[Sequence[str], float]]:
+        """Yield all partition keys of a table, some repeatedly, with the consumed units; TableMissing, StoreUnavailable."""
 
     def get(self, table: str, key: Key) -> Item | None:
         """Read one item, or None; TableMissing if there is no such table."""

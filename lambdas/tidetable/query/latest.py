@@ -15,6 +15,7 @@ from tidetable.config import Stream
 from tidetable.errors import TableMissing
 from tidetable.events import Item
 from tidetable.layout import MAX_NAME_BYTES
+from tidetable.layout.latest import finds_latest
 from tidetable.problems import Problem, ProblemError, refuse_parameter, refuse_request
 from tidetable.query.hydrate import complete_rows
 from tidetable.query.lookups import LookupTable
@@ -94,7 +95,7 @@ def find_latest(
     shows_refs = request.read_choice("refs", ("true", "false"), "refs must be true or false") == "true"
     before = request.parse_instant("before", now)
     newest = now + stream.ahead if before is None else min(now + stream.ahead, before - MOMENT)
-    if not any(choose_reading(stream.layout).slice_latest(stream.layout, now, now + MOMENT)):
+    if not finds_latest(stream.layout):
         detail = (
             f"{stream.name} is partitioned by time, so only a scan would find a series' latest event: query a range instead,"
             ' or keep its events in packs with shard_by = "series"'
@@ -104,7 +105,7 @@ def find_latest(
     session = ReadSession(reader, remaining, forgiving=reader.copies is None)
     latest = Latest(series, cost=session.cost, tz=request.tz)
     search = _Search(latest, session, projection, consistent)
-    for entry, missing in _walk_backwards(stream.name, reader, latest, newest, consistent=consistent):
+    for entry, missing in _walk_backwards(stream.name, reader, latest, newest, now, consistent=consistent):
         if missing and not entry.copies.here and reader.copies is not None:
             # This table has no copy here, and an older table might answer an event that is not the latest.
             raise reader.copies.refuse_missing(entry)
@@ -124,7 +125,7 @@ def find_latest(
 
 
 def _walk_backwards(
-    stream: str, reader: Reader, latest: Latest, newest: datetime, *, consistent: bool
+    stream: str, reader: Reader, latest: Latest, newest: datetime, now: datetime, *, consistent: bool
 ) -> Iterator[tuple[Entry, list[str]]]:
     """Yield the entries of a stream, newest first, each with the missing series that may have events in its period.
 
@@ -132,8 +133,7 @@ def _walk_backwards(
     left out.
     """
     rolled, known = reader.rolled, None
-    # Marks depend on the events of all series, so the answer to a key with a series prefix must not depend on them.
-    if rolled is not None and (reader.access.series_prefix or not rolled.definitions.get(stream)):
+    if rolled is not None and not (rolled.definitions.get(stream) or stream in rolled.listed):
         rolled = None
     at, since = newest, None
     while True:
@@ -144,7 +144,7 @@ def _walk_backwards(
             if rolled is not None and latest.searched is not None and missing:
                 from tidetable.query.silent_series import read_series_periods  # imported only when it is needed
 
-                known, rolled = read_series_periods(stream, missing, rolled.rollups, reader.catalog), None
+                known, rolled = read_series_periods(stream, missing, rolled, reader.catalog, now), None
             possible = missing if known is None else known.list_possible(missing, entry.period)
             if known is not None and missing and not possible:
                 at, since = known.find_next(missing, entry.period)

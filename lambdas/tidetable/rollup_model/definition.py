@@ -131,7 +131,11 @@ def list_definitions(streams: Iterable[Stream]) -> dict[str, list[Definition]]:
 
 @dataclass(frozen=True, slots=True)
 class QueryRollups:
-    """The rollups that queries may use: access to their state, and the definitions by the name of the source stream."""
+    """The rollups that queries may use: access to their state, and the definitions by the name of the source stream.
+
+    ``listed`` are the streams without rollups whose series have last periods in the same table.
+    """
 
     rollups: Rollups
     definitions: Mapping[str, Sequence[Definition]]
+    listed: frozenset[str] = frozenset()

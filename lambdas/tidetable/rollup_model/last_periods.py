@@ -12,8 +12,8 @@ from hashlib import blake2b
 from struct import Struct
 
 from tidetable.periods import Period
-from tidetable.ports.rollups import LastPeriods, RollupState, Span
-from tidetable.rollup_model.bounds import REBUILT
+from tidetable.ports.rollups import LastPeriods, Rollups, RollupState, Span
+from tidetable.rollup_model.bounds import REBUILT, to_millis
 from tidetable.times import EPOCH, MOMENT
 
 # Of 300 series, a slot has 3.6 KB. AWS: a read unit reads 4 KB, a write unit writes 1 KB.
@@ -22,6 +22,10 @@ _HASH_BYTES = 8
 _HASHES = 1 << 8 * _HASH_BYTES
 _PAIR = Struct(">QI")
 _HOUR = timedelta(hours=1)
+# It stands for the instant since which series are noted, in the record of a stream without rollups.
+UNNOTED = EPOCH
+# Such a record counts until so long after the next look was due.
+_UNLOOKED = timedelta(hours=1)
 
 # A hash, and the start of a period.
 Pair = tuple[int, datetime]
@@ -91,9 +95,26 @@ class SeriesPeriods:
         return (max(lasts), period.start) if lasts else (first - MOMENT, first)
 
 
-def find_usable(state: RollupState, held_since: datetime | None) -> LastPeriods | None:
-    """Return the record of a stream's last periods; None if there is none, or if notes began anew since then, or if a
-    former version has held the lease of the stage since then: this version has held it since ``held_since``.
+def find_usable(
+    state: RollupState, since: datetime | None, held_since: datetime | None, now: datetime
+) -> LastPeriods | None:
+    """Return the record of a stream's last periods, whose series are noted ``since``; None if there is no record that
+    counts.
+
+    With rollups, it does not count if notes began anew since then, or if a former version has held the lease of the stage
+    since then: this version has held it since ``held_since``. Without rollups, ``since`` is None, and it does not count if
+    no run has looked at it for long: a former version may have worked meanwhile.
     """
     last = state.last
-    return last if last is not None and (last.since, last.held) == (state.noted_since, held_since) else None
+    if last is None:
+        return None
+    if since is None:
+        return last if last.since == UNNOTED and now <= last.due + _UNLOOKED else None
+    return last if (last.since, last.held) == (since, held_since) else None
+
+
+def mark_tables(stream: str, starts: Iterable[datetime], rollups: Rollups, now: datetime) -> None:
+    """Mark the periods of a stream without rollups that begin at these instants, before their tables change their state,
+    or take events of the queue after they closed. Raises if any mark may be missing.
+    """
+    rollups.put_marks(stream, sorted(set(starts)), to_millis(now), _HOUR)

@@ -47,7 +47,7 @@ PACKED = 10
 _MOST_HELD = 8_000_000
 
 
-def _read_events(
+def read_events(
     query: Query, entries: Sequence[Entry], services: Services, fields: Sequence[str], *, never: bool
 ) -> Iterator[FieldColumns]:
     """Read these fields of all events of a query, in any order. Raises BucketBlocked if that is not possible.
@@ -73,12 +73,16 @@ def _read_stretch(
     """Read these fields of all events of a stretch, whose period is partitioned by series. Raises BucketBlocked."""
 
     def pace(entry: Entry, units: float) -> None:
-        read_units = entry.capacity.seen.read if entry.capacity.seen is not None else None
-        rate = _UNKNOWN if read_units is None else max(read_units * _SHARE, 1.0)
-        services.clock.sleep(min(units / rate, max(services.remaining(), 0.0)))
+        services.clock.sleep(min(find_pause(entry, units), max(services.remaining(), 0.0)))
 
     session = ReadSession(services.reader, services.remaining)
     yield from _read_columns(read_stretch(query, stretch, noted, session, fields, pace=pace), query, session)
+
+
+def find_pause(entry: Entry, units: float) -> float:
+    """Find for how many seconds to pause after so many read units, so that most of the table's are left for queries."""
+    read_units = entry.capacity.seen.read if entry.capacity.seen is not None else None
+    return units / (_UNKNOWN if read_units is None else max(read_units * _SHARE, 1.0))
 
 
 def _read_columns(batches: Iterator[WholeBatch | TimeUp], query: Query, session: ReadSession) -> Iterator[FieldColumns]:
@@ -164,7 +168,7 @@ def collect_bucket(
         if limit is not None and find_longest_span(entries):
             limit *= PACKED
         fields = definition.columns if finer is None else (DATA,)
-        for columns in _read_events(query, entries, services, fields, never=finer is None):
+        for columns in read_events(query, entries, services, fields, never=finer is None):
             if finer is None:
                 bucket.add(columns)
                 count += len(columns)
@@ -238,7 +242,7 @@ def collect_range(definition: Definition, start: datetime, end: datetime, servic
     numbers = range(1, (end - start) // every + 1)
     buckets = {end - number * every: Bucket(definition, services.reader.sketches) for number in numbers}
     query = make_query(definition.source, start, end)
-    for columns in _read_events(query, entries, services, definition.columns, never=True):
+    for columns in read_events(query, entries, services, definition.columns, never=True):
         count += len(columns)
         if count > MOST_IN_RANGE:
             return {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
+from tidetable.config import Stream
 from tidetable.ports.rollups import RollupState
 from tidetable.rollup_model.bounds import SEALED_AFTER, can_reseal, can_seal, find_due, is_forgotten
 from tidetable.rollup_model.cover import DefinitionVersion, list_versions
@@ -13,9 +14,13 @@ from tidetable.rollups.last_periods import is_cover_due
 from tidetable.rollups.series_index_upkeep import is_swept, needs_noting
 
 
-def has_work(definitions: Sequence[Definition], state: RollupState, now: datetime) -> bool:
+def has_work(definitions: Sequence[Definition], policy: Stream | None, state: RollupState, now: datetime) -> bool:
     """True if a run would change something of a stream, or would try to."""
-    if needs_noting(state.noting, now) or not is_swept(state.noting, now) or is_cover_due(definitions, state, now):
+    if is_cover_due(policy, state, now):
+        return True
+    if not definitions:
+        return False
+    if needs_noting(state.noting, now) or not is_swept(state.noting, now):
         return True
     if any(mark.event or can_reseal(mark, now) for mark in state.marks):
         return True

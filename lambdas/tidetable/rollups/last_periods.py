@@ -1,26 +1,36 @@
-"""Keep the last periods of series: of a stream that is partitioned by series, the period in which each series has its last
-event. ``latest`` answers series that are silent from them.
+"""Keep the last periods of series: of a stream whose tables find the events of a series, the period in which each series
+has its last event. ``latest`` answers series that are silent from them.
 
-A period is covered when every further event in it must have a mark. Then its notes name all of its series, except for
-those of marks. Before a mark rests, its bucket is cut out of the covered spans: its periods are searched by themselves
-until they are covered again. What a run writes counts when the record names its generation.
+A period is covered when every further event in it must have a mark. Then its notes name all of its series or, without
+notes, its table is read once for them, except for those of marks. Before a mark rests, its bucket is cut out of the
+covered spans: its periods are searched by themselves until they are covered again. What a run writes counts when the
+record names its generation.
+
+With rollups, an event has a mark soon after its time (``bounds.needs_mark``). Without rollups, every event has one that
+comes after its table closed, and so has each closing and each opening for a backfill (``tidetable.table_marks``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from heapq import merge
 from itertools import groupby, islice
 from operator import itemgetter
+from typing import NamedTuple
 
-from tidetable.catalog import Entry
+from tidetable.catalog import OPENING, Entry
+from tidetable.config import Stream
+from tidetable.errors import StoreUnavailable, TableMissing, TableThrottled
+from tidetable.expiry import SETTLE, compute_settling
+from tidetable.layout.latest import finds_latest
 from tidetable.ports.rollups import LastPeriods, Mark, RollupState
 from tidetable.query.model import RESERVE
-from tidetable.rollup_model.bounds import SEALED_AFTER, can_seal
+from tidetable.rollup_model.bounds import SEALED_AFTER, from_millis
 from tidetable.rollup_model.cover import join_spans, subtract_spans
-from tidetable.rollup_model.definition import Definition
 from tidetable.rollup_model.last_periods import (
+    UNNOTED,
     Pair,
     choose_slots,
     find_holes,
@@ -31,22 +41,70 @@ from tidetable.rollup_model.last_periods import (
     unpack_pairs,
 )
 from tidetable.rollups.run import RefreshRun
-from tidetable.rollups.services import Services, Superseded, Unfinished
-from tidetable.times import MOMENT
+from tidetable.rollups.services import BucketBlocked, Services, Superseded, Unfinished
+from tidetable.rollups.table_series import read_hashes
+from tidetable.times import EPOCH, MOMENT
 
-# A run covers at most this many periods, whose notes are in memory at the same time, and looks at so many entries.
+# A run covers at most this many periods, whose series are in memory at the same time, and looks at so many entries.
 _PERIODS, _LOOKED = 24, 500
-# A run looks for periods to cover at the latest after this time.
-_LOOKS_EVERY = timedelta(hours=1)
+# A run looks for periods to cover at the latest after this time. A table that should be closed is looked at soon again.
+_LOOKS_EVERY, _CLOSES_WITHIN = timedelta(hours=1), timedelta(minutes=5)
 # So many slots are read or written at once.
 _SLOTS_AT_ONCE = 16
+# A run without rollups removes at most this many marks.
+_MARKS = 1_000
+# A provisioned table with fewer read units is not read: it would take too long, and it has been lowered for good.
+_LEAST_UNITS = 25
 
 
-def is_cover_due(definitions: Sequence[Definition], state: RollupState, now: datetime) -> bool:
+class _Rule(NamedTuple):
+    """When the periods of a stream can be covered, and from what. ``since`` is the instant since which series are noted;
+    None without rollups.
+    """
+
+    policy: Stream
+    since: datetime | None
+
+    @classmethod
+    def of(cls, policy: Stream | None, state: RollupState) -> _Rule | None:
+        """Make the rule of a stream; None if no last periods are kept."""
+        since = state.noted_since
+        if policy is None or (policy.rollup and since is None):
+            return None
+        is_kept = policy.lists_series or (policy.rollup and policy.layout.partition_by == "series")
+        return cls(policy, since if policy.rollup else None) if is_kept else None
+
+    @property
+    def first(self) -> datetime:
+        """The beginning of the time whose periods can be covered."""
+        return EPOCH if self.policy.lists_series or self.since is None else self.since
+
+    def is_noted(self, entry: Entry) -> bool:
+        """True if the notes of a period name all of its series."""
+        return entry.layout.partition_by == "series" and self.since is not None and self.since <= entry.period.start
+
+    def can_cover(self, entry: Entry) -> bool:
+        """True if the series of a period can be read, as soon as it is settled."""
+        if self.is_noted(entry):
+            return True
+        seen = entry.capacity.seen
+        has_units = seen is None or seen.read is None or seen.read >= _LEAST_UNITS
+        return has_units and self.policy.lists_series and finds_latest(entry.layout)
+
+    def find_settling(self, entry: Entry) -> datetime:
+        """Find the instant from which on every further event in a period's table must have a mark."""
+        if self.since is None:
+            return compute_settling(entry, self.policy.late)
+        # The events of a period that is not noted may have come before all writers put marks.
+        return (entry.period.end if self.is_noted(entry) else max(entry.period.end, self.since)) + SEALED_AFTER
+
+
+def is_cover_due(policy: Stream | None, state: RollupState, now: datetime) -> bool:
     """True if a run is to look for periods of a stream that can be covered."""
-    if state.noted_since is None or now < state.noted_since or all(rollup.period is None for rollup in definitions):
+    rule = _Rule.of(policy, state)
+    if rule is None or (rule.since is not None and now < rule.since):
         return False
-    return state.last is None or state.last.since != state.noted_since or now >= state.last.due
+    return state.last is None or state.last.since != (rule.since or UNNOTED) or now >= state.last.due
 
 
 def cut_marked(run: RefreshRun, state: RollupState, marks: Iterable[Mark]) -> RollupState:
@@ -59,61 +117,105 @@ def cut_marked(run: RefreshRun, state: RollupState, marks: Iterable[Mark]) -> Ro
     return state if covered == last.covered else _put_last(run, state, last._replace(covered=covered))
 
 
+def cover_closed(run: RefreshRun) -> None:
+    """Cover the closed periods of a stream without rollups. Before that, remove the marks whose writers have ended.
+
+    A period whose table takes events of requests needs no mark: it was cut out, and is covered after it closed.
+    """
+    services, source = run.services, run.source
+    state, now = services.rollups.read_at_once(source), services.clock.now()
+    old = [mark for mark in state.marks if from_millis(mark.at) + SETTLE < now][:_MARKS]
+    state = cut_marked(run, state, old)
+    for mark in old:
+        if services.remaining() < RESERVE:
+            raise Unfinished("the time is up")
+        services.rollups.clear_mark(source, mark)
+    cover_periods(run, state._replace(marks=[mark for mark in state.marks if mark not in old]))
+
+
 def cover_periods(run: RefreshRun, state: RollupState) -> None:
     """Cover the periods that can be covered, some in each run, the newest first."""
     services = run.services
-    now, since = services.clock.now(), state.noted_since
-    if since is None or not is_cover_due(run.definitions, state, now):
+    now, policy = services.clock.now(), services.config.streams.get(run.source)
+    rule = _Rule.of(policy, state)
+    if rule is None or not is_cover_due(policy, state, now):
         return
-    last = find_usable(state, services.held_since)
+    last = find_usable(state, rule.since, services.held_since, now)
     if last is None:
         version = 0 if state.last is None else state.last.version
-        last = LastPeriods((), since, now, version, held=services.held_since)
+        last = LastPeriods((), rule.since or UNNOTED, now, version, held=services.held_since)
+        if rule.since is None:
+            # Functions of a former deployment may still write without marks.
+            _put_last(run, state, last._replace(due=now + SETTLE))
+            return
     horizon = services.catalog.read_horizon(run.source)
     if horizon is not None:
         # The tables before it are deleted: their periods are not needed any more.
-        last = last._replace(covered=tuple(subtract_spans(last.covered, [(min(since, horizon), horizon)])))
-    found, due = _find_periods(run.source, last, services)
-    if found:
-        spans = [(entry.period.start, entry.period.end) for entry in found]
+        last = last._replace(covered=tuple(subtract_spans(last.covered, [(EPOCH, horizon)])))
+    found, due = _find_periods(run, rule, last, state.marks)
+    read, due = _read_series(found, rule, run, due)
+    if read:
+        spans = [(entry.period.start, entry.period.end) for entry, _ in read]
         last = last._replace(covered=tuple(join_spans([*last.covered, *spans])))
-        last = _write_slots(run, last, sorted(found, key=lambda entry: entry.period.start))
+        last = _write_slots(run, last, read)
     _put_last(run, state, last._replace(due=due))
 
 
-def _find_periods(source: str, last: LastPeriods, services: Services) -> tuple[list[Entry], datetime]:
+def _find_periods(
+    run: RefreshRun, rule: _Rule, last: LastPeriods, marks: Sequence[Mark]
+) -> tuple[list[Entry], datetime]:
     """Find periods that can be covered, and the instant at which the next look is due."""
-    now = services.clock.now()
+    now, catalog = run.services.clock.now(), run.services.catalog
     found: list[Entry] = []
     due = now + _LOOKS_EVERY
-    for start, end in reversed(subtract_spans([(last.since, now)], last.covered)):
-        for entry in islice(services.catalog.walk(source, start, end - MOMENT, consistent=True), _LOOKED):
-            period = entry.period
-            if not entry.live and start == last.since:
+    for start, end in reversed(subtract_spans([(rule.first, now)], last.covered)):
+        for entry in islice(catalog.walk(run.source, start, end - MOMENT, consistent=True), _LOOKED):
+            settling = rule.find_settling(entry)
+            if not entry.live and start == rule.first:
                 # Older periods have no tables, either.
                 return found, due
-            if not can_seal(period.end, now):
-                due = min(due, period.end + SEALED_AFTER)
-            elif entry.live and entry.layout.partition_by == "series" and last.since <= period.start:
+            if settling >= now:
+                due = min(due, settling + MOMENT)
+            elif rule.since is None and entry.state in OPENING:
+                due = min(due, now + _CLOSES_WITHIN)
+            elif entry.live and rule.can_cover(entry):
+                own = [mark.at for mark in marks if mark.meets(entry.period.start, entry.period.end)]
+                if own and not rule.is_noted(entry):
+                    # The table would have to be read again when its marks rest.
+                    due = min(due, max(from_millis(max(own)) + SETTLE, now) + _CLOSES_WITHIN)
+                    continue
                 found.append(entry)
                 if len(found) == _PERIODS:
                     return found, now
     return found, due
 
 
-def _write_slots(run: RefreshRun, last: LastPeriods, entries: Sequence[Entry]) -> LastPeriods:
-    """Write the slots of a new generation: the pairs of the present generation and those of the periods' notes."""
+def _read_series(
+    entries: Sequence[Entry], rule: _Rule, run: RefreshRun, due: datetime
+) -> tuple[list[tuple[Entry, list[int]]], datetime]:
+    """Read the hashes of the series of periods, in order, until the time of the run or of the stream is up.
+
+    A table that cannot be read now is left until the next look.
+    """
+    services, read = run.services, list[tuple[Entry, list[int]]]()
+    for number, entry in enumerate(entries):
+        if services.remaining() < RESERVE or (number and run.share() <= 0):
+            return read, services.clock.now() if read else due
+        if rule.is_noted(entry):
+            names = services.rollups.read_notes(run.source, entry.period.label, consistent=True).series
+            read.append((entry, sorted(map(hash_series, names))))
+            continue
+        with suppress(BucketBlocked, Unfinished, TableMissing, TableThrottled, StoreUnavailable):
+            read.append((entry, sorted(read_hashes(entry, services))))
+    return read, due
+
+
+def _write_slots(run: RefreshRun, last: LastPeriods, read: Sequence[tuple[Entry, list[int]]]) -> LastPeriods:
+    """Write the slots of a new generation: the pairs of the present generation and those of the periods that were read."""
     services, source = run.services, run.source
     pairs: list[Iterator[Pair]] = [_read_pairs(source, last, services)] if last.slots else []
-    most = last.series
-    for entry in entries:
-        if services.remaining() < RESERVE:
-            raise Unfinished("the time is up")
-        hashes = sorted(
-            map(hash_series, services.rollups.read_notes(source, entry.period.label, consistent=True).series)
-        )
-        pairs.append(zip(hashes, [entry.period.start] * len(hashes), strict=True))
-        most = max(most, len(hashes))
+    pairs += [zip(hashes, [entry.period.start] * len(hashes), strict=True) for entry, hashes in read]
+    most = max([last.series, *(len(hashes) for _, hashes in read)])
     written = last._replace(generation=last.version + 1, side=1 - last.side, slots=choose_slots(most))
     first, contents, waiting = 0, list[bytes](), list[Pair]()
     count = 0

@@ -61,7 +61,7 @@ def find_due(
             # A worker removes what the configuration does not know any more.
             items = ready if is_known else rebuild.list_items()
             standing.due += [DueItem(item, rebuild.source, added=True) for item in items]
-    for source, rollups in definitions.items():
+    for source, rollups in list_refreshed(definitions, services).items():
         try:
             state = services.rollups.read_at_once(source)
         except Exception as error:
@@ -69,11 +69,20 @@ def find_due(
             continue
         own, now = rebuilds.get(source, []), services.clock.now()
         state = leave_out(state, list_spans(own))
-        _note_standing(standing, rollups, state, services)
-        is_due = has_work(rollups, state, now) or any(needs_turn(rebuild, rollups, own, now) for rebuild in own)
+        if rollups:
+            _note_standing(standing, rollups, state, services)
+        policy = services.config.streams.get(source)
+        is_due = has_work(rollups, policy, state, now) or any(needs_turn(rebuild, rollups, own, now) for rebuild in own)
         if is_due and not rests(SEAL, source, pauses):
             standing.due.append(DueItem(records.get(source, WorkItem(SEAL, source)), source))
     return standing
+
+
+def list_refreshed(
+    definitions: Mapping[str, Sequence[Definition]], services: Services
+) -> Mapping[str, Sequence[Definition]]:
+    """List the streams that the refresher works on: those with rollups, and those whose tables it reads for their series."""
+    return {stream.name: () for stream in services.config.listed} | dict(definitions)
 
 
 def _note_standing(

@@ -6,6 +6,7 @@ from datetime import datetime
 
 import msgspec
 
+from tidetable.config import Config
 from tidetable.errors import TidetableError
 from tidetable.ports import Catalog, Clock, Rollups
 from tidetable.query.model import Reader
@@ -55,7 +56,7 @@ class Superseded(TidetableError):
 class Services(msgspec.Struct, frozen=True):
     """The services that the refresher needs. ``remaining`` returns the seconds that are left for this run.
 
-    Since ``held_since`` no run of a former version has worked.
+    Since ``held_since`` no run of a former version has worked. ``config`` has the policies of the streams.
     """
 
     catalog: Catalog
@@ -65,6 +66,7 @@ class Services(msgspec.Struct, frozen=True):
     clock: Clock
     remaining: Remaining
     held_since: datetime = EPOCH
+    config: Config = Config(streams={})
 
     def require_time(self) -> None:
         """Raise Unfinished if the time is up. Who writes without a condition on the present state asks first.

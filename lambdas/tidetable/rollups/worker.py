@@ -18,6 +18,7 @@ from tidetable.remaining import limit_time
 from tidetable.rollup_model.definition import Definition
 from tidetable.rollups.bucket_parts import PART, BucketPart, compute_part, list_parts, read_part, remove_parts
 from tidetable.rollups.claims import SEAL, hold_sealing, shut_out_former
+from tidetable.rollups.last_periods import cover_closed
 from tidetable.rollups.rebuild import REBUILD, Piece, PieceMemo, list_rebuilds
 from tidetable.rollups.rebuild_piece import compute_piece
 from tidetable.rollups.rebuild_turn import is_in_piece, needs_turn
@@ -88,7 +89,11 @@ class RollupWorker:
         with hold_sealing(services, source, self._owner, self._length) as held:
             if held is None:
                 self.report.left.append(source)
-            if held is None or not definitions:
+            if held is None or not (definitions or source in {stream.name for stream in services.config.listed}):
+                return False
+            if not definitions:
+                with _note_problem(held):
+                    cover_closed(RefreshRun(source, (), services, self.report, share))
                 return False
             # Only the run that has the stream adds parts of its buckets and pieces, so none are added from here on.
             parts, sizes = list_parts(services, source), _SIZES(held.memo or "{}")
