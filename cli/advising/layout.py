@@ -10,19 +10,17 @@ from math import ceil
 import msgspec
 
 from bill.lines import write_ladder, write_table
-from bill.prices import price_reads
+from bill.prices import WRITE_PRICE, price_reads
+from bill.workload import count_least_shards
 from cli.advising.capacity import MIN_DOLLARS, MIN_SHARE
 from cli.advising.finding import Confidence, Finding
 from cli.advising.measured import Measured
 from tidetable.config import Capacity, LadderStep, Stream
-from tidetable.config.demand import EVENTS_PER_SHARD
+from tidetable.config.demand import EVENTS_PER_SHARD, PARTITION_UNITS
 from tidetable.config.stream import PackPolicy
 from tidetable.durations import Duration
 from tidetable.periods import LONGEST, Kind
 
-# AWS: the write units per second of one partition key. The advice is twice the number of shards that this limit
-# requires, because two keys may share a partition (docs/inside/suffix.md).
-_KEY_UNITS, _SPARE = 1000, 2
 # A range of a few items takes half a read unit, the minimum. If requests take more units than this on average, the
 # items cost the units, and not the number of ranges.
 _SMALL_RANGE = 0.75
@@ -68,7 +66,7 @@ def _advise_more_shards(measured: Measured, throttled: float, seen: str) -> Find
         rate, shards = heaviest * key.shards * peak + throttled, 0
     else:
         rate, shards, confidence = 0.0, 2 * key.shards, "low"
-    shards = max(shards, key.shards + 1, ceil(_SPARE * rate / _KEY_UNITS))
+    shards = max(shards, key.shards + 1, count_least_shards(rate))
     if rate:
         evidence.append(
             f"{rate:,.0f} units per second for one logical partition; a key takes 1,000, and twice as many shards are a reserve"
@@ -82,7 +80,7 @@ def _advise_fewer_shards(measured: Measured) -> Iterator[Finding]:
     if key.shards == 1 or not uses or key.partition_by == "series":
         return  # The peak of a single series is not measured.
     peak = measured.find_peak("Write")
-    shards = max(1, ceil(_SPARE * peak / _KEY_UNITS))
+    shards = count_least_shards(peak)
     if shards >= key.shards:
         return
     saved = sum(
@@ -91,9 +89,12 @@ def _advise_fewer_shards(measured: Measured) -> Iterator[Finding]:
     dollars = price_reads(saved / measured.seconds, on_demand=stream.capacity.begins_on_demand)
     if dollars < MIN_DOLLARS:
         return
+    reads, writes = sum(use.units for use in uses) * measured.month, measured.count_units("Write") * measured.month
+    times, units = reads / writes / WRITE_PRICE, f"{reads:,.0f} read units per month, and {writes:,.0f} write units"
     evidence = (
-        f"write units per second at the peak: {peak:,.0f}; {shards} shards take {shards * _KEY_UNITS:,}",
+        f"write units per second at the peak: {peak:,.0f}; {shards} shards take {shards * PARTITION_UNITS:,}",
         f"read units per month that only the additional shards cost: {saved * measured.month:,.0f}",
+        f"reads cost {times:,.1f} times as much as writes: {units}",
     )
     lines = write_table(stream.name, "key", {"shards": shards})
     yield Finding(
@@ -110,7 +111,7 @@ def _advise_larger_packs(measured: Measured) -> Iterator[Finding]:
     if batch is None:
         return
     peak = measured.find_peak("Write")
-    shards = max(1, round(batch / EVENTS_PER_SHARD), ceil(_SPARE * peak / _KEY_UNITS))
+    shards = max(round(batch / EVENTS_PER_SHARD), count_least_shards(peak))
     if shards >= key.shards:
         return
     dollars = measured.price_stream(measured.change_stream(key=msgspec.structs.replace(key, shards=shards)))

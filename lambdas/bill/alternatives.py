@@ -12,7 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from bill.lines import write_ladder, write_table
-from bill.workload import Workload
+from bill.workload import Workload, count_least_shards, count_ranges
 from tidetable.config import LadderStep, TableClass, Units
 from tidetable.config.demand import EVENTS_PER_SHARD
 from tidetable.periods import Kind
@@ -40,6 +40,11 @@ def list_alternatives(workload: Workload) -> Iterator[Alternative]:
     if stream.key.partition_by == "series" and (workload.series_per_request or workload.batch) >= EVENTS_PER_SHARD:
         why = "a request makes a pack per shard, not an item per series, and a query of a series reads one shard"
         yield Alternative(SHARED_PACKS, why, _write_shared_packs(workload))
+    peak = max(workload.events_per_second)
+    shards = count_least_shards(peak * workload.event_units)
+    if stream.key.partition_by == "time" and shards < count_ranges(stream):
+        why = f"a query reads each shard; {shards} take twice the {peak:g} events per second of the busiest hour"
+        yield Alternative("fewer shards", why, write_table(name, "key", {"shards": shards}))
     if capacity.begins_on_demand:
         toml = write_ladder(name, _make_ladder(workload), "provisioned")
         yield Alternative("provisioned", "units for this load, fewer for old tables", toml)

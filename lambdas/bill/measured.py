@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from bill.consumed import SPAN, ConsumedUnits, Traffic
 from bill.current_tables import ObservedPeriod
 from bill.request_puts import PACKED_SHARE
-from bill.workload import Workload, measure_packs
+from bill.workload import Workload, count_ranges, measure_packs
 from tidetable.catalog import Entry
 from tidetable.config import Stream
 from tidetable.expiry import is_closed
@@ -57,11 +57,13 @@ def measure_workload(stream: Stream, facts: StreamFacts, now: datetime, *, by_ke
         items, stored = (sum / counted.days / per_day for sum in (counted.items, counted.bytes))
         packed_bytes, event_bytes, series = measure_packs(items, stored, batch, stream.layout)
     units = facts.traffic.read_units / facts.traffic.queries if facts.traffic.queries else 0.0
+    # What the ranges of further shards round up are no bytes of events.
+    read_pages = max(1, round(2 * units - (count_ranges(stream) - 1) / 2)) if units else READ_BYTES // 4096
     workload = Workload(
         [_round_figure(per_day / 86_400)] * 24,
         max(1, round(event_bytes)),
         0.0,
-        max(1, round(units * 2)) * 4096 if units else READ_BYTES,
+        read_pages * 4096,
         0.0,
         stream,
         batch,

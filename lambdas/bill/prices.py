@@ -62,6 +62,9 @@ ALARM: float = _LIST["cloudwatch"]["alarm"]
 KMS_KEY: float = _LIST["kms"]["key"]
 KMS_REQUEST: float = _LIST["kms"]["request"]
 
+# What a write unit costs, in read units: the same in both modes.
+WRITE_PRICE: float = ON_DEMAND[TableClass.STANDARD].write / ON_DEMAND[TableClass.STANDARD].read
+
 
 def describe_prices(region: str = REGION) -> dict[str, Any]:
     """Describe the prices that the bill uses. If the stage is in another Region, a note says that its prices differ."""

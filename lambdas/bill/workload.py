@@ -14,6 +14,7 @@ import msgspec
 from bill.prices import HOURS
 from bill.request_puts import PACKED_SHARE, RequestPuts, RequestShape, count_puts
 from tidetable.config import Stream
+from tidetable.config.demand import PARTITION_UNITS
 from tidetable.config.stream import IndexPolicy, Keeping
 from tidetable.layout import Layout
 from tidetable.periods import Period, find_containing
@@ -71,8 +72,8 @@ class Workload:
 
     @property
     def plain(self) -> Workload:
-        """The same workload with one item per event, as in a table without Tidetable."""
-        return self.change_stream(pack=None)
+        """The same workload with one item per event and one shard, as in a table without Tidetable."""
+        return self.change_stream(pack=None, key=msgspec.structs.replace(self.stream.key, shards=1))
 
     @cached_property
     def request_puts(self) -> RequestPuts:
@@ -98,11 +99,14 @@ class Workload:
 
     @property
     def read_units(self) -> float:
-        """Read units of an eventually consistent query. With packs, a query reads one whole pack more than it needs."""
-        if self.stream.pack is None:
-            return ceil(self.read_bytes / 4096) / 2
-        pack_bytes = self.request_puts.bytes / self.request_puts.items
-        return ceil((self.read_bytes * self.stored_bytes / self.event_bytes + pack_bytes) / 4096) / 2
+        """Read units of an eventually consistent query. With packs, a query reads one whole pack more than it needs.
+
+        Each range takes half a unit at the least, and a further range a quarter more than its bytes, on average.
+        """
+        size, ranges = float(self.read_bytes), count_ranges(self.stream)
+        if self.stream.pack is not None:
+            size = size * self.stored_bytes / self.event_bytes + self.request_puts.bytes / self.request_puts.items
+        return max(ceil(size / 4096 + (ranges - 1) / 2), ranges) / 2
 
     @property
     def events_per_day(self) -> float:
@@ -185,6 +189,18 @@ class Workload:
     def kept_days(self) -> float:
         """The number of days for which an event is kept in a table."""
         return self.stream.retention * self.period_days
+
+
+def count_ranges(stream: Stream) -> int:
+    """Count the key ranges that a query of one bucket, or of one series, reads: its shards, or the shard of its series."""
+    return 1 if stream.pack is not None and stream.key.shard_by == "series" else stream.key.shards
+
+
+def count_least_shards(units: float) -> int:
+    """Count the shards for the write units per second of one bucket at the busiest moment: twice as many as the limit of
+    a partition key requires, because two keys may share a partition (docs/inside/suffix.md).
+    """
+    return max(1, ceil(2 * units / PARTITION_UNITS))
 
 
 class MeasuredPacks(NamedTuple):

@@ -71,6 +71,15 @@ def test_fewer_shards_are_for_what_is_read_by_many_ranges_in_vain(
     assert [finding.saving for finding in found] == ([pytest.approx(saved * M * PER_UNIT)] if shards else [])
 
 
+@pytest.mark.parametrize(("peak", "units", "times"), [(100, 0.5, "0.7"), (10, 0.5, "7.4"), (10, 0.25, "3.7")])
+def test_fewer_shards_say_what_reads_cost_beside_writes(peak: float, units: float, times: str) -> None:
+    """In 14 days, 900 M requests of half a unit take 450 M units, and 100 per second 121 M units of five times the price."""
+    measured = Measured(history(stream(FOUR), peak, uses=(use(10, 900, units),)))
+    (finding,) = advise_shards(measured, enough=True)
+    assert finding.evidence[0] == f"write units per second at the peak: {peak}; 1 shards take 1,000"
+    assert finding.evidence[2].startswith(f"reads cost {times} times as much as writes: ")
+
+
 @pytest.mark.parametrize(
     ("events", "peak", "then", "shards"),
     [

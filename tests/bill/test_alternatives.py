@@ -1,10 +1,15 @@
 """Other settings of a stream as lines of tidetable.toml, written out."""
 
 from dataclasses import replace
+from typing import Any
+
+import msgspec
+import pytest
 
 from bill.alternatives import list_alternatives
 from bill.workload import Workload, spread_by_hour
 from tests.lifecycle.world import LADDER, configuration
+from tidetable.durations import Duration
 
 INDEX = '[[streams.s.index]]\nname = "status"\npartition_by = "status"'
 ON_DEMAND = 'mode = "on-demand"'
@@ -54,6 +59,40 @@ def test_packs_of_many_series_are_for_a_shard_per_thirty_events_of_a_request() -
     assert (
         'bucket = "1h"' in {setting.name: setting.toml for setting in list_alternatives(hourly)}["packs of many series"]
     )
+
+
+@pytest.mark.parametrize(
+    ("key", "rates", "size", "shards"),
+    [
+        ({"shards": 64}, [1.0], 700, 1),
+        ({"shards": 4}, [100.0, 900.0], 700, 2),
+        # An event of 2 KB takes two units.
+        ({"shards": 4}, [900.0], 2_048, None),
+        ({"shards": 2}, [500.1], 700, None),
+        ({"shards": 2}, [500.0], 700, 1),
+        ({"shards": 1}, [1.0], 700, None),
+        # The rate of a single series is not known.
+        ({"shards": 64, "partition_by": "series", "bucket": None}, [1.0], 700, None),
+    ],
+)
+def test_fewer_shards_take_twice_the_busiest_hour(
+    key: dict[str, Any], rates: list[float], size: int, shards: int | None
+) -> None:
+    stream = configuration(capacity=ON_DEMAND).streams["s"]
+    own = msgspec.structs.replace(stream.key, **{"partition_by": "time", "bucket": Duration(hours=24)} | key)
+    load = Workload(rates, size, 1.0, 4096, 0.0, msgspec.structs.replace(stream, key=own))
+    found = {setting.name: setting.toml for setting in list_alternatives(load)}
+    assert found.get("fewer shards") == (f"[streams.s.key]\nshards = {shards}" if shards else None)
+
+
+def test_fewer_shards_are_for_packs_that_each_query_reads() -> None:
+    stream = configuration(capacity=ON_DEMAND, more='[streams.s.pack]\nspan = "1h"').streams["s"]
+    for by, name in (("id", "fewer shards"), ("series", None)):
+        key = msgspec.structs.replace(
+            stream.key, partition_by="time", bucket=Duration(hours=24), shards=64, shard_by=by
+        )
+        load = Workload([1.0] * 24, 200, 1.0, 4096, 0.0, msgspec.structs.replace(stream, key=key))
+        assert [one.name for one in list_alternatives(load) if "shards" in one.name] == ([name] if name else [])
 
 
 def test_a_step_for_late_events_keeps_the_read_units_of_indexes() -> None:

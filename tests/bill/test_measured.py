@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -95,6 +96,17 @@ def test_queries_are_counted_by_the_units_that_they_took() -> None:
     seconds = 14.5 * 86_400
     assert found.workload.reads_per_second == pytest.approx(1_209_600 / seconds / 2.5, rel=1e-3)
     assert found.workload.old_reads_per_second == pytest.approx(604_800 / seconds / 2.5, rel=1e-3)
+
+
+@pytest.mark.parametrize(("units", "size"), [(2.5, 20_480), (8.0, 32_768), (3.75, 4_096), (0.5, 4_096)])
+def test_what_further_shards_round_up_is_no_part_of_a_query(units: float, size: int) -> None:
+    """Of 16 shards: a quarter of a unit for each but the first."""
+    policy = configuration().streams["s"]
+    shards = 1 if units == 2.5 else 16
+    sharded = msgspec.structs.replace(policy, key=msgspec.structs.replace(policy.key, shards=shards))
+    found = measure([period("2026-03-14", 86_400, 43_200_000, sharded)], {}, Traffic(10, 250, 100, 100 * units))
+    assert found is not None
+    assert found.workload.read_bytes == size
 
 
 def archived(label: str, events: int) -> Entry:

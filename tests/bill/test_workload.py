@@ -2,13 +2,16 @@
 
 from dataclasses import replace
 from datetime import timedelta
+from math import ceil
+from typing import Any
 
+import msgspec
 import pytest
 
 from bill.amounts import Bill, TableCost
 from bill.compare import Proposal, compare_change
 from bill.table_bill import price_one_on_demand, price_one_provisioned, price_rolling
-from bill.workload import Workload, spread_by_hour
+from bill.workload import Workload, count_least_shards, spread_by_hour
 from bill.workload_bill import advise, compute_whole_bill
 from tests.lifecycle.world import NOON, configuration
 from tidetable.config import Config, parse
@@ -41,6 +44,39 @@ def test_an_index_of_keys_alone_holds_no_more_than_keys() -> None:
 @pytest.mark.parametrize(("size", "units"), [(1, 0.5), (4096, 0.5), (4097, 1.0), (8193, 1.5)])
 def test_a_query_takes_half_a_unit_for_each_4_kb_begun(size: int, units: float) -> None:
     assert workload(500, read=size).read_units == units
+
+
+@pytest.mark.parametrize(
+    ("key", "size", "units"),
+    [
+        # Half a unit per shard, or a quarter more than the bytes for each further shard.
+        ({"shards": 4}, 4096, 2.0),
+        ({"shards": 4}, 8192, 2.0),
+        ({"shards": 4}, 10_240, 2.0),
+        ({"shards": 4}, 10_241, 2.5),
+        ({"shards": 4}, 81_920, 11.0),
+        ({"shards": 64}, 4096, 32.0),
+        ({"shards": 4, "shard_by": "series"}, 8192, 2.0),
+    ],
+)
+def test_a_query_takes_half_a_unit_of_each_shard(key: dict[str, Any], size: int, units: float) -> None:
+    found = workload(500, read=size)
+    changed = msgspec.structs.replace(found.stream.key, **key)
+    assert found.change_stream(key=changed).read_units == units
+    # A table without Tidetable has one shard.
+    assert found.change_stream(key=changed).plain.read_units == ceil(size / 4096) / 2
+
+
+def test_a_query_of_a_series_in_packs_reads_its_shard() -> None:
+    found = replace(workload(500, more='[streams.s.pack]\nspan = "1h"', read=8192), series_per_request=1)
+    for by, units in (("id", 32), ("series", 2)):
+        key = msgspec.structs.replace(found.stream.key, shards=64, shard_by=by)
+        assert found.change_stream(key=key).read_units == units
+
+
+@pytest.mark.parametrize(("units", "shards"), [(0, 1), (500, 1), (500.1, 2), (1_000, 2), (1_001, 3), (40_000, 80)])
+def test_shards_take_twice_the_units_of_the_busiest_moment(units: float, shards: int) -> None:
+    assert count_least_shards(units) == shards
 
 
 def test_one_provisioned_table_has_whole_units_for_its_busiest_hour() -> None:
