@@ -34,6 +34,8 @@ from older_trees import import_first  # type: ignore[import-not-found]
 from aws.archive.parquet import Parquet
 from aws.zstd import Zstd
 from tests.fakes.serial import Serial
+from tests.fakes.work import FakeWork
+from tests.fakes.work_queue import FakeWorkQueue
 from tests.lifecycle.world import configuration
 from tests.worlds.archives import World
 from tidetable.archive import Exporter, archive_period
@@ -173,7 +175,7 @@ def main() -> None:
     world: Any = table
     exporter = Exporter(
         configuration(), table.catalog, tables=world, source=world, objects=world, format=Parquet(), clock=table,
-        complete=table.complete, pools=Serial,
+        complete=table.complete, pools=Serial, work=FakeWork(), work_queue=FakeWorkQueue(),
     )  # fmt: skip
     begun = time.process_time()
     result = archive_period("s", "2026-03-01", exporter, "one", lambda: 1e6)

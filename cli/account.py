@@ -82,6 +82,11 @@ class Account:
             raise AccountError(f"{task} has to wait: {answer['reason']}")
         return answer
 
+    def pause_archiving(self, stream: str, *, on: bool) -> None:
+        """Let the archiving of a stream rest, or go on."""
+        task = "letting the archives rest" if on else "letting the archives go on"
+        self._invoke_function(task, "ArchiverFunction", {"pause" if on else "resume": stream})
+
     def restore_period(self, stream: str, period: str, *, keep_days: int, start: Any) -> dict[str, Any]:
         """Invoke the restorer for one run; ``start`` is the position where the previous run ended."""
         payload = {"stream": stream, "period": period, "keep_days": keep_days, "start": start}

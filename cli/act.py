@@ -29,6 +29,7 @@ from cli.common import (
 from cli.completion import complete_stream
 from cli.edges import WithAges, read_edge, read_past_edge
 from cli.options import DEFAULT, AsJson, ConfigFile, Target
+from tidetable.archive.segments import describe_progress, list_segments
 from tidetable.catalog import Entry
 from tidetable.catalog_steps import list_open_backfills
 from tidetable.config import load
@@ -111,9 +112,13 @@ def _end_run(report: dict[str, Any], *, as_json: bool) -> None:
 def archive(
     target: Target,
     stream: Annotated[str, typer.Argument(help="The stream.", autocompletion=complete_stream)],
-    period: Annotated[str, typer.Argument(help="The period's label, such as 2026-01-31.")],
+    period: Annotated[str | None, typer.Argument(help="The period's label, such as 2026-01-31.")] = None,
     last: Annotated[
         str | None, typer.Argument(help="The last period of a range; this period is archived, too.")
+    ] = None,
+    paused: Annotated[
+        bool | None,
+        typer.Option("--pause/--resume", help="Let the archiving of the stream rest, or go on.", show_default=False),
     ] = None,
     config: ConfigFile = DEFAULT,
     as_json: AsJson = False,
@@ -121,9 +126,16 @@ def archive(
     """Archive closed periods now, before they expire. Their tables stay until the lifecycle deletes them.
 
     In a range, closed periods are archived and open periods are listed, and one failure does not stop the others: exit code 1
-    then.
+    then. Without a period, show the periods that are being archived.
+
+    With --pause, no period of the stream is archived until --resume; the stream '*' means all streams.
     """
     account = find_account(target)
+    if paused is not None or period is None:
+        if stream != EVERY_STREAM:
+            check_stream(account.pipeline.catalog, stream)
+        _tend_archiving(account, stream, paused, as_json=as_json)
+        return
     entries = find_entries(account.pipeline.catalog, stream, period, last)
     policies, now = try_config(config), clock.read_clock()
     answers, troubles = [], []
@@ -144,6 +156,29 @@ def archive(
         warn(trouble)
     if troubles:
         raise typer.Exit(1)
+
+
+def _tend_archiving(account: Account, stream: str, paused: bool | None, *, as_json: bool) -> None:
+    """Let the archiving of a stream rest or go on; if ``paused`` is None, show its progress."""
+    if paused is not None:
+        account.pause_archiving(stream, on=paused)
+        say(
+            f"the archiving of {'all streams' if stream == EVERY_STREAM else stream} {'rests' if paused else 'goes on'}"
+        )
+        return
+    periods = describe_progress(list_segments(account.pipeline.work, stream), clock.read_clock())
+    if as_json:
+        print_json(periods)
+        return
+    for one in periods:
+        line = (
+            f"{stream} {one['period']}: {one['done']} of {one['segments']} segments are done, {one['running']} running"
+        )
+        say(f"{line}, {one['events']:,} events are archived and verified")
+        if one["problem"]:
+            warn(one["problem"])
+    if not periods:
+        say(f"no period of {stream} is being archived")
 
 
 def _archive_entry(account: Account, entry: Entry, prefix: str) -> dict[str, Any]:

@@ -74,8 +74,9 @@ SIZES = {
     "lifecycle": Size("slim", 300, 512),
     # Within the 15 minutes of the provider's own function.
     "deployment": Size("slim", 840, 512),
-    # The memory and the time that an export needs.
-    "archiver": Size("archive", 900, 3008),
+    # A worker reads a segment on a whole core, and ends after five minutes; another one goes on.
+    "archiver": Size("archive", 300, _PROCESSOR),
+    # The memory and the time that a restore needs.
     "restorer": Size("archive", 900, 3008),
     "sweeper": Size("slim", 900, 512),
     # The lease of a run that died ends soon after this time. The memory is for the sketches of a bucket's groups.

@@ -96,6 +96,7 @@ def _make_parts(scope: Construct, common: Common, external: External) -> StagePa
     lifecycle = Lifecycle(scope, "Lifecycle", common, storage=storage, feed=feed, lake=lake)
     work = Work(scope, "Work", common)
     work.add_queue("Files", lifecycle.sweeper)
+    work.add_queue("Archives", lifecycle.archiver)
     rollups = None
     if config.is_refreshed:
         rollups = Rollups(scope, "Rollups", common, storage=storage, query=query, work=work, after=lifecycle.tables)

@@ -58,7 +58,7 @@ def price_archive(workload: Workload) -> list[Line]:
         Line(
             "archive, functions",
             seconds * prices.ARCHIVER_GB * prices.GB_SECOND,
-            "assumed: 10 MB per second at 3,008 MB",
+            "assumed: 10 MB per second at 1,769 MB",
         ),
     ]
 

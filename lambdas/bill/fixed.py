@@ -23,7 +23,7 @@ def count_alarms(config: Config) -> int:
 
 def count_queues(config: Config) -> int:
     """Count the queues whose messages call functions: the overflow, and those of work in the background."""
-    return 2 + config.is_refreshed
+    return 3 + config.is_refreshed
 
 
 def count_metrics(config: Config, *, busy: bool) -> int:

@@ -1,5 +1,8 @@
 """Archive one period: {"stream": "quakes", "period": "2026-01-31"}. The lifecycle calls this function, or an operator.
 
+Workers have a message instead, with the name of a segment. {"pause": "quakes"} lets the archiving of a stream rest, and
+{"resume": "quakes"} lets it go on.
+
 If a run cannot finish, the next run continues. Call again as long as the answer's state is "archiving", and wait
 ``wait`` seconds before each call: an earlier run may read less from the table. The state "busy" says that this run did
 nothing, and ``reason`` says why: another run is at work, or the table is changing.
@@ -7,34 +10,82 @@ nothing, and ``reason`` says why: another run is at work, or the table is changi
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+import msgspec
 from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 import wiring_upkeep
 from handlers._observe import count, logger, make_countdown, measure, observe
-from tidetable.archive import archive_period
+from tidetable.archive import Archived, archive_period
+from tidetable.archive.export import RESERVE_SECONDS, work_on_message
+from tidetable.archive.segments import ARCHIVE
 from tidetable.errors import ArchiveBusy
-
-_RESERVE_SECONDS = 10.0
+from tidetable.work.claim import Pause
+from tidetable.work.message import read_message
 
 
 @observe
-def handler(event: dict[str, str], context: LambdaContext) -> dict[str, Any]:
+def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Archive and verify a period. An error fails the function, so that the caller sees it and an alarm counts it.
 
     A busy period is not an error: an export that takes longer than the lifecycle's five minutes meets its next run.
     """
-    remaining = make_countdown(context, _RESERVE_SECONDS)
+    if "Records" in event:
+        return _work(event["Records"][0], context)
+    for task in ("pause", "resume"):
+        if task in event:
+            wiring_upkeep.pipeline().work.set_pause(Pause(ARCHIVE, event[task]), on=task == "pause")
+            logger.info("archiving pauses" if task == "pause" else "archiving goes on", stream=event[task])
+            return {"stream": event[task], "paused": task == "pause"}
+    remaining = make_countdown(context, RESERVE_SECONDS)
     stream, period, exporter = event["stream"], event["period"], wiring_upkeep.pipeline().exporter
     try:
         result = archive_period(stream, period, exporter, context.aws_request_id, remaining)
     except ArchiveBusy as error:
         logger.info("archiving is busy", stream=stream, period=period, reason=str(error))
         return {"stream": stream, "period": period, "state": "busy", "reason": str(error)}
+    _report_archive(result)
+    return {
+        "stream": stream,
+        "period": period,
+        "state": result.entry.state.value,
+        "events": result.events,
+        "wait": round(result.wait, 1),
+    }
+
+
+def _work(record: Mapping[str, Any], context: LambdaContext) -> dict[str, Any]:
+    """Work on the segment of a message. A message that nobody can read becomes a dead letter.
+
+    A segment that fails is no failure of its message: its record has the reason, and the lifecycle wakes another worker.
+    """
+    try:
+        name = read_message(record["body"])
+    except msgspec.DecodeError as error:
+        logger.error("message not read", reason=str(error), message_id=record["messageId"])
+        return {"batchItemFailures": [{"itemIdentifier": record["messageId"]}]}
+    exporter, remaining = wiring_upkeep.pipeline().exporter, make_countdown(context, RESERVE_SECONDS)
+    owner = f"{context.aws_request_id} {record['messageId']}"
+    try:
+        result = work_on_message(name, exporter, owner, remaining)
+    except ArchiveBusy as error:
+        logger.info("archiving is busy", segment=name.name, reason=str(error))
+    except Exception as error:
+        logger.exception("segment failed", segment=name.name, reason=str(error))
+    else:
+        if result is not None:
+            _report_archive(result)
+    return {"batchItemFailures": []}
+
+
+def _report_archive(result: Archived) -> None:
+    """Log how far an archive is, and count what a complete archive has."""
     entry, facts = result.entry, result.entry.archive
-    logger.info("archiving", stream=entry.stream, period=entry.period.label, state=entry.state, events=result.events)
+    stream, period = entry.stream, entry.period.label
+    logger.info("archiving", stream=stream, period=period, state=entry.state, events=result.events)
     if result.done and facts is not None:
         count(EventsArchived=facts.events)
         measure(MetricUnit.Bytes, BytesArchived=facts.bytes)
@@ -44,10 +95,3 @@ def handler(event: dict[str, str], context: LambdaContext) -> dict[str, Any]:
                 "values do not fit their declared columns", stream=stream, period=period, columns=dict(facts.untyped)
             )
             count(UntypedValues=sum(facts.untyped.values()))
-    return {
-        "stream": entry.stream,
-        "period": entry.period.label,
-        "state": entry.state.value,
-        "events": result.events,
-        "wait": round(result.wait, 1),
-    }

@@ -114,11 +114,11 @@ def test_the_archiver_counts_the_values_that_do_not_fit_their_columns(functions:
 
 
 def test_the_archiver_ends_in_time_for_its_answer_and_says_that_there_is_more(functions: Functions) -> None:
-    # Ten of the 39 s are reserved for the answer, and with 29 s no part is begun.
-    functions.seconds = 39
+    # Ten of the 69 s are reserved for the answer, and with 59 s no page is read.
+    functions.seconds = 69
     answer = functions.archive()
     assert (answer["state"], answer["events"], functions.measured) == ("archiving", 0, {})
-    functions.seconds = 41
+    functions.seconds = 71
     assert functions.archive()["state"] == "archived"
 
 
@@ -127,7 +127,7 @@ def test_a_restored_period_is_counted_again_only_when_it_is_archived_again(funct
     gone(functions)
     functions.restore()
     functions.measured.clear()
-    functions.seconds = 39
+    functions.seconds = 69
     assert functions.archive()["state"] == "archiving"
     assert functions.measured == {}
     functions.seconds = 900

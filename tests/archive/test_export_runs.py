@@ -1,17 +1,17 @@
 """Several runs of an export: they share a plan, none works beside another, and the manifest says what they made."""
 
 import json
-from contextlib import suppress
-from datetime import datetime, timedelta
+from copy import deepcopy
+from datetime import timedelta
 from io import BytesIO
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 
-from tests.fakes import FakeCatalog, FakeClock
-from tests.worlds.archives import NOW, START, World, some, throttle_second_segment
-from tidetable.archive import Exporter, segment
+from tests.fakes import FakeClock
+from tests.worlds.archives import NOW, START, World, divide, some, throttle_second_segment
+from tidetable.archive import Exporter
 from tidetable.archive.digest import join_digests
 from tidetable.archive.pacing import Pacer
 from tidetable.archive.ports import RawPage
@@ -20,24 +20,19 @@ from tidetable.errors import TableThrottled
 from tidetable.layout import Layout
 from tidetable.periods import Kind, find_containing
 
-LEASE = "archive#s#2026-03-01"
+SEGMENT = "s#2026-03-01#1773964800000#00000"
 
 
-def try_leases(catalog: FakeCatalog, begun: datetime) -> list[bool]:
-    """Whether another run would get the lease of the period, so many seconds after this one began."""
-    return [
-        catalog.acquire(LEASE, "another", begun + timedelta(seconds=seconds), timedelta(0)) for seconds in (0, 899, 901)
-    ]
-
-
-def test_a_run_holds_its_period_for_as_long_as_it_may_take_and_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A run that was killed must not stop those after it."""
+def test_a_run_holds_its_segment_for_as_long_as_it_may_take_and_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run that was killed must not stop those after it: 10 s for its answer, 20 s for the clocks, 15 s for a request."""
     world = World(some(10))
-    world.seconds = 900
+    world.seconds = 290
     page, looks = world.page, list[bool]()
 
     def look(*names: Any, **options: Any) -> Any:
-        looks.extend([] if looks else try_leases(world.catalog, NOW))
+        for seconds in () if looks else (0, 334, 335):
+            copy, now = deepcopy(world.records), NOW + timedelta(seconds=seconds)
+            looks.append(copy.claim("archive", SEGMENT, "another", now, now, added=True) is not None)
         return page(*names, **options)
 
     monkeypatch.setattr(world, "page", look)
@@ -45,40 +40,70 @@ def test_a_run_holds_its_period_for_as_long_as_it_may_take_and_no_longer(monkeyp
     assert looks == [False, False, True]
 
 
+def test_the_turn_of_a_period_lasts_two_minutes_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(some(10))
+    clear, looks = world.clear, list[bool]()
+
+    def look(prefix: str) -> None:
+        for seconds in (0, 119, 120):
+            catalog, begun = deepcopy(world.catalog), NOW + timedelta(seconds=seconds)
+            looks.append(catalog.acquire("archive#s#2026-03-01", "another", begun, timedelta(0)))
+        clear(prefix)
+
+    monkeypatch.setattr(world, "clear", look)
+    world.run()
+    assert looks[:3] == [False, False, True]
+
+
 def test_a_stream_without_a_recorded_policy_is_archived_by_the_default_policy(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Half of 512 units per second is enough for two segments."""
+    """Half of 2,400 units per second is enough for two readers."""
     monkeypatch.setattr(Exporter, "stream", lambda *_: None)
     world = World(some(10))
-    world.read = 512
+    world.read = 2_400
+    divide(world, 3)
+    page = world.page
+    monkeypatch.setattr(world, "page", lambda *_, **__: refuse_page())
+    world.run()
+    assert [memo["readers"] for memo in read_memos(world)] == [2, 2, 2]
+    monkeypatch.setattr(world, "page", page)
     done = world.run()
     assert (done.done, done.events) == (True, 10)
     assert done.entry.archive is not None
     assert world.manifest(done.entry.archive.manifest).columns == {}
-    assert [key.rpartition("/")[2] for key in world.parts] == ["part-000-00000.parquet", "part-001-00000.parquet"]
+    assert [key[-23:] for key in world.parts] == [f"0000{number}-002-00000.parquet" for number in range(3)]
+
+
+def refuse_page() -> RawPage:
+    raise TableThrottled("t")
+
+
+def read_memos(world: World) -> list[dict[str, Any]]:
+    """What the records of the segments say."""
+    return [json.loads(record.memo) for _, record in sorted(world.records.records.items())]
 
 
 def test_an_export_that_has_begun_keeps_its_segments_and_its_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     """With one segment less, the rest of the table would be left out of an archive that is called complete."""
     world = World(some(20))
-    world.read, world.policy = 2000, 'archive = { segments = 2, columns = { n = "integer" } }'
+    world.read, world.policy = 2000, 'archive = { columns = { n = "integer" } }'
+    divide(world, 2)
     throttle_second_segment(world, monkeypatch)
     assert not world.run().done
     monkeypatch.undo()
-    world.policy = 'archive = { segments = 1, columns = { n = "string" } }'
+    world.table_bytes, world.policy = 0, 'archive = { columns = { n = "string" } }'
     again = world.run()
     assert (again.done, again.events) == (True, 20)
     assert again.entry.archive is not None
     assert world.manifest(again.entry.archive.manifest).columns == {"n": "integer"}
     types = {str(pq.read_schema(BytesIO(world.bucket[key])).field("n").type) for key in world.parts}
     assert types == {"int64"}
-    assert [key.rpartition("/")[2] for key in world.parts] == ["part-000-00000.parquet", "part-001-00000.parquet"]
+    assert len(world.parts) == 2
 
 
-def test_a_run_that_is_not_the_last_leaves_the_plan_and_the_progress_of_each_segment(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_run_that_is_not_the_last_notes_the_files_of_each_segment_once(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(some(100))
-    world.read, world.policy = 2000, "archive = { segments = 2 }"
+    world.read = 2000
+    divide(world, 2)
     page = world.page
 
     def throttle_second_page(table: str, *, after: Any, **options: Any) -> Any:
@@ -89,57 +114,26 @@ def test_a_run_that_is_not_the_last_leaves_the_plan_and_the_progress_of_each_seg
     monkeypatch.setattr(world, "page", throttle_second_page)
     assert not world.run().done
     names = sorted(key.rpartition("/")[2] for key in world.bucket if "_progress-" in key)
-    assert names == ["_progress-plan.json", "_progress-segment-000.json", "_progress-segment-001.json"]
+    assert names == [f"_progress-1773964800000-0000{number}-001.json" for number in range(2)]
+    assert [(memo["events"], memo["noted"], memo["after"]) for memo in read_memos(world)] == [(7, 1, {"at": 7})] * 2
 
 
-def read_records(world: World) -> list[list[str]]:
-    """The parts that each record of the progress names."""
-    keys = sorted((key for key in world.bucket if "_progress-segment" in key), key=lambda key: (len(key), key))
-    return [[part["key"].rpartition("-")[2][:5] for part in json.loads(world.bucket[key])["parts"]] for key in keys]
+def test_the_notes_of_many_files_are_written_once() -> None:
+    """Notes that are written anew for each file of a terabyte were 49 GB."""
+    world = World(some(200))
+    world.part_bytes = 1_500
+    put, notes = world.put, list[int]()
 
+    def count_notes(key: str, body: bytes) -> None:
+        notes.extend([len(body)] if "_progress-" in key else [])
+        put(key, body)
 
-def test_a_record_of_the_progress_has_few_parts_and_runs_go_on_after_any_call(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A record is written anew for each part: of thousands of parts, one record would be written in all its lengths."""
-    whole = World(some(60))
-    whole.part_bytes = 1_500
-    expected = whole.archive().archive
-    assert expected is not None
-    keys = [part.key for part in whole.manifest(expected.manifest).parts]
-    assert len(keys) > 6
-    monkeypatch.setattr(segment, "_PARTS_OF_RECORD", 2)
-    most = 0
-    for calls in range(1, 200):
-        world = World(some(60))
-        world.part_bytes, world.calls = 1_500, calls
-        with suppress(KeyboardInterrupt):
-            world.run()
-        records = read_records(world)
-        assert [name for names in records for name in names] == [f"{n:05d}" for n in range(sum(map(len, records)))]
-        assert all(len(names) == 2 for names in records[:-1])
-        assert all(len(names) <= 2 for names in records)
-        most = max(most, len(records))
-        world.calls, done = 10**9, world.state is State.ARCHIVED
-        world.clock.sleep(10**9)  # The lease of the stopped run ends.
-        facts = world.archive().archive
-        assert facts is not None
-        assert [part.key for part in world.manifest(facts.manifest).parts] == keys
-        if done:
-            break
-    assert most > 2
-
-
-def test_an_archive_whose_progress_is_one_long_record_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    world = World(some(60))
-    world.part_bytes, world.calls = 1_500, 30
-    with pytest.raises(KeyboardInterrupt):
-        world.run()
-    (names,) = read_records(world)
-    assert len(names) > 3
-    monkeypatch.setattr(segment, "_PARTS_OF_RECORD", 2)
-    world.calls = 10**9
-    world.clock.sleep(10**9)  # The lease of the stopped run ends.
-    assert world.archive().archive is not None
-    assert len(world.parts) > len(names)
+    world.put = count_notes  # type: ignore[method-assign]
+    world.archive()
+    assert len(world.parts) > 25
+    assert len(notes) == 1
+    # 31,250 files would have 50 MB.
+    assert notes[0] / len(world.parts) < 1_600
 
 
 def test_runs_that_find_no_event_go_on_where_the_last_run_ended(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from tests.fakes import FakeClock
 from tests.worlds.archives import NOW, World, some
-from tidetable.archive.pacing import Pacer, compute_rate, count_segments
+from tidetable.archive.pacing import Pacer, compute_rate, count_readers
 from tidetable.catalog import Opening, State
 from tidetable.config import ArchivePolicy, TableClass
 from tidetable.errors import ArchiveBusy, ArchiveFailed, StaleEntry, TableMissing
@@ -16,10 +16,10 @@ from tidetable.ports import Table
 
 def test_it_goes_on_where_the_time_was_up_and_keeps_the_parts_that_are_verified() -> None:
     world = World(some(100))
-    world.seconds, world.page_seconds = 33, 1
+    world.seconds, world.page_seconds = 63, 1
     first = world.run()
     assert not first.done
-    assert first.events == 7 * 4, "no page is begun with less than 30 seconds left"
+    assert first.events == 7 * 4, "no page is begun with less than a minute left"
     before = {key: world.bucket[key] for key in world.parts}
     runs = 1
     while not world.run().done:
@@ -86,9 +86,9 @@ def test_a_run_of_a_slow_table_waits_half_a_second_at_the_most(seconds: float, p
 
 
 def test_a_run_does_not_wait_so_long_that_no_time_is_left_for_its_part() -> None:
-    """12,000 units a page, half of 12,000 per second: two seconds each. 33 seconds are there, 30 must be left."""
+    """12,000 units a page, half of 12,000 per second: two seconds each. 63 seconds are there, 60 must be left."""
     world = World(some(100))
-    world.read, world.units, world.seconds = None, 12_000.0, 33
+    world.read, world.units, world.seconds = None, 12_000.0, 63
     assert not world.run().done
     assert world.slept == [1.0, 2.0]
 
@@ -127,10 +127,10 @@ def test_units_that_were_unused_for_longer_than_the_table_keeps_them_are_lost() 
     assert pacer.free == NOW - timedelta(seconds=8)
 
 
-@pytest.mark.parametrize(("rate", "segments"), [(100.0, 1), (255.9, 1), (256.0, 2), (1024.0, 8), (6000.0, 16)])
-def test_each_segment_has_a_page_every_two_seconds(rate: float, segments: int) -> None:
-    """A page of 1 MB takes 256 units, so 1,024 units per second are four pages per second."""
-    assert count_segments(rate, ArchivePolicy(segments=16)) == segments
+@pytest.mark.parametrize(("rate", "readers"), [(100.0, 1), (1199.9, 1), (1200.0, 2), (6000.0, 10), (40_000.0, 16)])
+def test_each_reader_has_enough_units_to_be_worth_waiting(rate: float, readers: int) -> None:
+    """Below 600 units per second, a function that waits costs more than the units."""
+    assert count_readers(rate, ArchivePolicy(segments=16)) == readers
 
 
 def test_a_table_on_demand_has_no_unused_units_to_read_at_once() -> None:
@@ -252,4 +252,4 @@ def test_an_archive_that_has_begun_goes_on_whatever_the_configuration_says_now()
         world.archive()
     assert world.state is State.ARCHIVING
     world.calls, world.clock.time = 10**9, datetime(2026, 3, 3, tzinfo=UTC)
-    assert world.archive("two").state is State.ARCHIVED
+    assert world.archive().state is State.ARCHIVED

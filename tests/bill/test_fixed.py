@@ -45,7 +45,7 @@ def test_a_topic_for_e_mails_has_one_key(notify: str, key: float | None) -> None
     assert lines.get("KMS key") == key
 
 
-@pytest.mark.parametrize(("text", "queues"), [(STREAM, 2), (ROLLUP, 3)])
+@pytest.mark.parametrize(("text", "queues"), [(STREAM, 3), (ROLLUP, 4)])
 def test_queues_cost_without_messages(text: str, queues: int) -> None:
     """15 polls a minute in 730 hours are 657,000, at $0.40 per million."""
     (line,) = (line for line in price_fixed(parse(text.format("")), busy=False) if line.name == "queues")

@@ -48,7 +48,7 @@ def test_every_line_of_a_stream_on_demand() -> None:
         # 641,602 read units at $0.125 per million.
         "archive, reads": 0.0802,
         # 262.8 seconds at 3,008 MB.
-        "archive, functions": 0.01029,
+        "archive, functions": 0.00605,
     }
 
 

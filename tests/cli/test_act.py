@@ -431,3 +431,41 @@ def test_a_period_that_another_run_archives_has_to_wait(scripted: Scripted) -> N
     scripted.answers = [{"stream": "s", "period": "2026-03-15T09", "state": "busy", "reason": reason}]
     result = run("archive", "s", "2026-03-15T09")
     assert (result.exit_code, f"archiving s 2026-03-15T09 has to wait: {reason}" in result.stderr) == (1, True)
+
+
+@pytest.mark.parametrize(("option", "task", "says"), [("--pause", "pause", "rests"), ("--resume", "resume", "goes on")])
+@pytest.mark.parametrize(("stream", "named"), [("s", "s"), ("*", "all streams")])
+def test_the_archiving_of_a_stream_rests_until_it_may_go_on(
+    scripted: Scripted, stream: str, named: str, option: str, task: str, says: str
+) -> None:
+    scripted.answers = [{"stream": stream, "paused": task == "pause"}]
+    shown = run("archive", stream, option)
+    assert (shown.exit_code, scripted.calls) == (0, [("archiver", {task: stream})])
+    assert f"the archiving of {named} {says}" in shown.output
+
+
+def test_archive_without_a_period_shows_how_far_archives_are(scripted: Scripted, stage: Stage) -> None:
+    assert "no period of s is being archived" in run("archive", "s").output
+    for number in range(3):
+        memo = f'{{"count":3,"readers":2,"columns":{{}},"events":{1000 * number}}}'
+        stage.work.add("archive", f"s#2026-03-01#1773964800000#{number:05d}", memo)
+    now = stage.clock.now()
+    for number, done in enumerate((True, False)):
+        claim = stage.work.claim("archive", f"s#2026-03-01#1773964800000#{number:05d}", "one", now, now, added=True)
+        assert claim is not None
+        stage.work.release(claim, claim.memo, done=done, problem="" if done else "no answer")
+    shown = run("archive", "s")
+    assert "s 2026-03-01: 1 of 3 segments are done, 0 running, 3,000 events are archived and verified" in shown.output
+    assert "no answer" in shown.output
+    assert json.loads(run("archive", "s", "--json").stdout) == [
+        {
+            "stream": "s",
+            "period": "2026-03-01",
+            "segments": 3,
+            "done": 1,
+            "running": 0,
+            "events": 3000,
+            "problem": "no answer",
+        }
+    ]
+    assert scripted.calls == []

@@ -33,6 +33,7 @@ from tests.fakes.scaling import FakeScaling
 from tests.fakes.serial import Serial
 from tests.fakes.store import FakeValues, large_values
 from tests.fakes.transport import StrictTransport
+from tests.fakes.work_queue import FakeWorkQueue
 from tidetable.archive import Exporter, Restored, archive_period, restore_period
 from tidetable.archive.restore import RestorePosition
 from tidetable.config import Config, TableClass, parse
@@ -187,11 +188,14 @@ class Stage:
         self.followed = FollowedFeeds()
         self.bus: Any = FakeBus()
         self.queue = FakeQueue(self.clock.now)
+        self.work_queue = FakeWorkQueue()
         self.restart()
         self.values = FakeValues(self.clock.now, self.client.count)
         self.large = large_values(self.values)
         self.runs = 0
         self.part_bytes = 100_000
+        self.segment_bytes = 1_000_000_000
+        self.at_once_bytes = 1_000_000_000
         self.seal = Seal(self.catalog.secret)
 
     def client_in(self, region: str) -> Any:
@@ -243,6 +247,7 @@ class Stage:
             marks=self.marks if self.config.rolled_up else None,
             rollups=self.rollups,
             work=self.work,
+            work_queue=self.work_queue,
             operations=self.operations,
             meters=self.meters,
             gauges=self.gauges,
@@ -333,7 +338,8 @@ class Stage:
     def exporter(self) -> Exporter:
         """The ports of the archiver function."""
         exporter = self.pipeline.exporter
-        exporter.part_bytes = self.part_bytes
+        exporter.part_bytes, exporter.segment_bytes = self.part_bytes, self.segment_bytes
+        exporter.at_once_bytes = self.at_once_bytes
         return exporter
 
     def _remaining(self, seconds: float) -> Callable[[], float]:

@@ -123,9 +123,15 @@ SENDS = {
     "feed": {"FeedDeadLetterQueueUrl", CHANGES},
     "refresher": {"LightQueueUrl"},
     "sweeper": {"FilesQueueUrl"},
+    "archiver": {"ArchivesQueueUrl"},
 }
 # Per function: the queue whose messages it gets.
-TAKES = {"drain": {"OverflowQueueUrl"}, "refresher": {"LightQueueUrl"}, "sweeper": {"FilesQueueUrl"}}
+TAKES = {
+    "drain": {"OverflowQueueUrl"},
+    "refresher": {"LightQueueUrl"},
+    "sweeper": {"FilesQueueUrl"},
+    "archiver": {"ArchivesQueueUrl"},
+}
 CALLS = {
     "feed": {CHANGES},
     "query": {"archive_reader"},

@@ -51,7 +51,7 @@ MORE = {
     "query": {**READER, **BUCKET, **STATE, **ALLOCATOR},
     "lifecycle": CONTROL,
     "deployment": CONTROL,
-    "archiver": {**BUCKET, **TIME},
+    "archiver": {"TIDETABLE_WORK_QUEUE_URL": "-> WorkArchives", **BUCKET, **TIME},
     "restorer": {**BUCKET, **STATE},
     "feed": {"TIDETABLE_FEED_DEAD_LETTER_QUEUE_URL": "-> FeedDeadLetters", **BUCKET},
     "archive_reader": BUCKET,

@@ -140,7 +140,7 @@ def test_the_quotas_alarm_rings_at_four_fifths_of_the_accounts_quota(dev: Templa
     assert threshold(template("dev", *LIMITED)) == ("PeriodTables", 4000)
 
 
-@pytest.mark.parametrize("handler, seconds", [("lifecycle", 300), ("deployment", 840), ("archiver", 900)])
+@pytest.mark.parametrize("handler, seconds", [("lifecycle", 300), ("deployment", 840), ("archiver", 300)])
 def test_the_slow_functions_have_their_time(dev: Template, handler: str, seconds: int) -> None:
     assert dev.functions()[handler]["Timeout"] == seconds
 

@@ -20,6 +20,7 @@ RIGHTS = {
     },
     "feed": {"FeedDeadLetters": SENDS},
     "lifecycle": {"LifecycleDeadLetters": GRANTED},
+    "archiver": {"WorkArchives": SENDS | TAKES | ASKS},
     "sweeper": {"LifecycleDeadLetters": GRANTED, "WorkFiles": SENDS | TAKES | ASKS},
     "refresher": {"WorkLight": SENDS | TAKES | ASKS},
 }

@@ -28,6 +28,7 @@ OUTPUTS = {
     "FeedFunction": "FeedFunction",
     "FeedDeadLetterQueueUrl": "FeedDeadLetters",
     "WorkDeadLetterQueueUrl": "WorkDeadLetters",
+    "ArchivesQueueUrl": "WorkArchives",
     "FilesQueueUrl": "WorkFiles",
     "IngestLogs": "IngestFunctionLogs",
     "QueryLogs": "QueryFunctionLogs",

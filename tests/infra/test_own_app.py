@@ -69,7 +69,7 @@ def test_every_role_and_function_is_as_the_app_says(shop: Shop) -> None:
     tags = [{"Key": "project", "Value": "tidetable"}, {"Key": "stage", "Value": "prod-eu"}]
     mappings = shop.template.all("AWS::Lambda::EventSourceMapping")
     assert [id for id, one in mappings.items() if "Tags" in one] == []
-    assert len(mappings) == 3
+    assert len(mappings) == 4
     assert [id for id, role in roles.items() if [tag for tag in tags if tag not in role.get("Tags", [])]] == []
     assert {tuple(one["Architectures"]) for one in shop.template.functions().values()} == {("x86_64",)}
     flags = (

@@ -199,6 +199,7 @@ def test_a_key_of_ones_own_encrypts_the_bucket_and_the_queues_of_events() -> Non
         "IngestOverfl": STORAGE_KEY,
         "LifecycleDea": None,
         "WorkDeadLett": None,
+        "WorkArchives": None,
         "WorkFiles": None,
     }
     # S3 delivers access logs to no bucket with a customer's key.

@@ -1,7 +1,7 @@
 """A table to archive, with its bucket and its clock. Its calls may fail."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -11,10 +11,13 @@ import pytest
 from aws.archive.parquet import Parquet
 from tests.fakes import FakeCatalog, FakeClock
 from tests.fakes.serial import Serial
+from tests.fakes.work import FakeWork
+from tests.fakes.work_queue import FakeWorkQueue
 from tests.lifecycle.world import LADDER, configuration
 from tests.worlds.codec import to_wire
 from tests.worlds.parts import read_part
 from tidetable.archive import Archived, Exporter, Manifest, archive_period
+from tidetable.archive.export import work_on_message
 from tidetable.archive.manifest import Part
 from tidetable.archive.ports import RawPage
 from tidetable.archive.reading import ArchivedEvent
@@ -25,6 +28,7 @@ from tidetable.events import Event
 from tidetable.layout import Layout
 from tidetable.periods import Kind, find_containing
 from tidetable.ports import ArchiveRange, Table
+from tidetable.work.claim import ItemName
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
 
@@ -48,6 +52,21 @@ def some(count: int) -> list[Event]:
     return [Event(f"s#{i % 3}", START + timedelta(minutes=i // 2), f"id%{i}", AWKWARD | {"n": i}) for i in range(count)]
 
 
+class _Counted:
+    """The records of work, whose calls are counted."""
+
+    def __init__(self, records: FakeWork, count: Callable[[], None]) -> None:
+        self._records = records
+        self._count = count
+
+    def __getattr__(self, name: str) -> Any:
+        def call(*args: Any, **options: Any) -> Any:
+            self._count()
+            return getattr(self._records, name)(*args, **options)
+
+        return call
+
+
 class World:
     """A table in memory, which is archived in the real format. The archiver is killed after ``calls`` calls."""
 
@@ -55,6 +74,9 @@ class World:
         self.items: dict[str, list[Any]] = {"t": [to_wire(LAYOUT.make_item(event)) for event in events][::-1]}
         self.bucket: dict[str, bytes] = {}
         self.catalog = FakeCatalog()
+        self.records = FakeWork()
+        self.work: Any = _Counted(self.records, self._call)
+        self.work_queue = FakeWorkQueue()
         self.clock = FakeClock(NOW)
         self.calls = 10**9
         self.throttles = 0
@@ -63,7 +85,10 @@ class World:
         self.page_seconds = 0.0
         self.status = "ACTIVE"
         self.slept: list[float] = []
-        self.seconds = 1e9
+        self.seconds = 9e8
+        self.table_bytes = 0
+        self.segment_bytes = 1_000_000_000
+        self.at_once_bytes = 1_000_000_000
         self.policy = ""
         self.part_bytes = 8_000
         self.capacity = LADDER
@@ -78,7 +103,8 @@ class World:
     def describe(self, name: str) -> Table | None:
         exists = name in self.items
         write = None if self.read is None else 1
-        return Table(name, self.status, write, self.read, TableClass.STANDARD) if exists else None
+        table = Table(name, self.status, write, self.read, TableClass.STANDARD, size_bytes=self.table_bytes)
+        return table if exists else None
 
     def page(
         self, table: str, *, segment: int, segments: int, after: Mapping[str, Any] | None, limit: int | None
@@ -127,10 +153,10 @@ class World:
         self._call()
         self.bucket = {key: body for key, body in self.bucket.items() if not key.startswith(prefix)}
 
-    def run(self, owner: str = "one") -> Archived:
+    def make_exporter(self) -> Exporter:
         config = configuration(more=self.policy, capacity=self.capacity)
         world: Any = self
-        exporter = Exporter(
+        return Exporter(
             config,
             self.catalog,
             tables=world,
@@ -140,11 +166,25 @@ class World:
             clock=self,
             complete=world.complete,
             pools=Serial,
+            work=self.work,
+            work_queue=self.work_queue,
             part_bytes=self.part_bytes,
+            segment_bytes=self.segment_bytes,
+            at_once_bytes=self.at_once_bytes,
             time_travel=self.time_travel,
         )
+
+    def measure_remaining(self) -> Callable[[], float]:
+        """Return a function that returns the seconds that are left of a run that begins now."""
         end = self.clock.now() + timedelta(seconds=self.seconds)
-        return archive_period("s", "2026-03-01", exporter, owner, lambda: (end - self.clock.now()).total_seconds())
+        return lambda: (end - self.clock.now()).total_seconds()
+
+    def run(self, owner: str = "one") -> Archived:
+        return archive_period("s", "2026-03-01", self.make_exporter(), owner, self.measure_remaining())
+
+    def work_on(self, name: ItemName, owner: str = "worker") -> Archived | None:
+        """Let a worker have a message."""
+        return work_on_message(name, self.make_exporter(), owner, self.measure_remaining())
 
     def archive(self, owner: str = "one") -> Entry:
         done = self.run(owner)
@@ -168,6 +208,11 @@ class World:
 
     def events(self, part: Part, keys: ArchiveRange, layout: Layout, *, ascending: bool) -> Iterator[ArchivedEvent]:
         return read_part(self.bucket[part.key], keys, layout, ascending=ascending)
+
+
+def divide(world: World, count: int) -> None:
+    """Let the table have so many segments, which one run reads."""
+    world.segment_bytes, world.table_bytes = 10, 10 * count
 
 
 def throttle_second_segment(world: World, patch: pytest.MonkeyPatch) -> None:

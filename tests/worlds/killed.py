@@ -1,6 +1,7 @@
 """A small stage with twenty events, and copies of it in which a function was stopped after each of its changes."""
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -79,7 +80,9 @@ def state(stage: Stage) -> Any:
         for name, table in stage.dynamo.account.tables.items()
     }
     # The progress of an archive is left out. It has no effect: the next archive of the period clears it first.
-    return entries, tables, sorted(key for key in stage.bucket.objects if "_progress" not in key)
+    # The name of a file has the instant when its archive was begun, and the generation of the claim that wrote it.
+    keys = [re.sub(r"/part-\d+-(\d+)-\d+-", r"/part-\1-", key) for key in stage.bucket.objects]
+    return entries, tables, sorted(key for key in keys if "_progress" not in key)
 
 
 def copier_of(prepare: Callable[[], Stage]) -> Callable[[], Stage]:

@@ -16,7 +16,7 @@ TABLE = f"tidetable-lapse.s.{LABEL}"
 def delete_first_tables() -> Stage:
     """Make a stage whose first tables were archived in several parts, and deleted long ago."""
     stage = built()
-    stage.part_bytes = 800
+    stage.part_bytes, stage.segment_bytes = 800, 300
     for _ in range(12):
         stage.clock.sleep(86_400)
         for _ in range(2):

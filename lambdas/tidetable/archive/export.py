@@ -1,52 +1,47 @@
-"""The use case of archiving: fence, scan, write, read back, compare, mark.
+"""The use case of archiving: fence, read, write, read back, compare, mark.
 
-A run may stop anywhere: the next run continues. A table is scanned in segments side by side. Each part is read back and
-compared as soon as it is written, and only then noted in its segment's progress. The next run goes on from there, so an
-archive may take any number of runs. On a slow table, a run reads only the unused capacity and then ends: a function
-that waits costs more than the units.
+A run may stop anywhere: the next run continues. The table is read in segments, by as many workers at the same time as
+the table's pace and the share of the stream allow. A worker reads back and compares each file as soon as it is written.
+On a slow table, a worker reads only the unused capacity and then ends: a function that waits costs more than the units.
+A table that is read in a few seconds is archived by the run that begins its archive, without messages.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from itertools import groupby
 
-import msgspec
-
-from tidetable.archive.digest import join_digests
-from tidetable.archive.exporter import Exporter, hold_period, open_source
-from tidetable.archive.manifest import (
-    ExportPlan,
-    Manifest,
-    Part,
-    SegmentProgress,
-    make_manifest_key,
-    make_plan_key,
-    make_prefix,
-    make_progress_prefix,
-)
-from tidetable.archive.pacing import BURST_SECONDS, SMOOTH_SECONDS, Pacer, compute_rate, count_segments
-from tidetable.archive.segment import Segment
-from tidetable.catalog import ArchiveFacts, Entry, State
+from tidetable.archive.exporter import Exporter, open_source
+from tidetable.archive.pacing import BURST_SECONDS, SMOOTH_SECONDS, Pacer
+from tidetable.archive.segment import SegmentRun
+from tidetable.archive.segments import ARCHIVE, Segment, list_segments, remove_segments
+from tidetable.archive.turn import DONE, compute_policy, require_active_table, require_entry, take_turn
+from tidetable.catalog import Entry, State
 from tidetable.catalog_steps import read_entry
-from tidetable.config import ArchivePolicy
-from tidetable.errors import ArchiveBusy, ArchiveFailed, ArchiveMismatch
-from tidetable.expiry import compute_settling
+from tidetable.errors import ArchiveBusy, ArchiveFailed, TidetableError, describe_error
 from tidetable.periods import parse_label
-from tidetable.ports import Catalog, Table
-from tidetable.remaining import Remaining
-from tidetable.times import from_text, to_text
+from tidetable.remaining import Remaining, limit_time
+from tidetable.rollup_model.bounds import choose_lease_length
+from tidetable.times import from_text
+from tidetable.work.claim import ItemName, hold_claim, rests
+from tidetable.work.schedule import DueItem, WorkReport, wake_workers
 
-# In these states a table is not archived: its archive exists, it is deleted, or it is being filled from its archive.
-_DONE = frozenset({State.ARCHIVED, State.DELETED, State.RESTORING})
+# If a worker has used these seconds, it makes room for the other streams.
+_CHAIN = 60.0
+# After so many seconds a caller asks again how far the workers came.
+_POLL_SECONDS = 15.0
+# The seconds that a function keeps for its answer: its claims outlive them.
+RESERVE_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class Archived:
     """The result of a run: ``events`` counts the events that are archived and verified so far.
 
-    ``wait`` is the number of seconds after which another run finds as much unused capacity as one run can use.
+    ``wait`` is the number of seconds after which another run finds as much unused capacity as one run can use, or finds
+    that workers have gone on.
     """
 
     entry: Entry
@@ -59,134 +54,140 @@ class Archived:
 
 
 def archive_period(stream: str, label: str, exporter: Exporter, owner: str, remaining: Remaining) -> Archived:
-    """Archive a period's table as far as the time allows; mark the period as archived when the archive is complete.
+    """Archive a period's table as far as the time allows, or wake the workers that do it.
 
-    ``remaining`` returns the seconds that this run may still take. The run holds a lease for this time, so that no
-    second run works on the same period. ArchiveFailed and ArchiveMismatch leave the table as it is.
+    Mark the period as archived when the archive is complete. ``remaining`` returns the seconds that this run may still
+    take. ArchiveFailed and ArchiveMismatch leave the table as it is.
     """
     entry = require_entry(stream, label, exporter.catalog)
-    if entry.state in _DONE:
-        return _report_archived(entry)
-    _require_active_table(entry, exporter)
-    with hold_period(stream, label, exporter, owner, remaining, "archived"):
-        # Read again: a run that held the lease until now may have finished the archive, which must not be cleared.
-        entry = require_entry(stream, label, exporter.catalog)
-        if entry.state in _DONE:
-            return _report_archived(entry)
-        if entry.state is not State.ARCHIVING:
-            _require_writes_over(entry, exporter)
-            # The new archive must not continue the files of an earlier archive of this period, and readers must not
-            # find both.
-            exporter.objects.clear(make_prefix(stream, label))
-        # From here on no write can reach the table: this state fences the drain's writes, and the window is long past.
-        entry = exporter.catalog.move(entry, State.ARCHIVING, expected=(State.CLOSED, State.ARCHIVING))
-        plan, segments, wait = _export_segments(entry, exporter, remaining)
-        written = [part for progress in segments for part in progress.parts]
-        events = sum(part.events for part in written)
-        if not all(progress.done for progress in segments):
-            return Archived(entry, events, wait)
-        return Archived(_complete_archive(entry, plan, written, exporter), events)
+    if entry.state in DONE:
+        return report_archived(entry)
+    if rests(ARCHIVE, stream, exporter.work.list_pauses()):
+        raise ArchiveBusy(f"the archiving of {stream} rests, until tidetable archive {stream} --resume")
+    table = require_active_table(entry, exporter)
+    entry, segments = take_turn(stream, label, exporter, owner, remaining)
+    if entry.state in DONE:
+        return report_archived(entry)
+    if table.size_bytes > exporter.at_once_bytes:
+        wake_archive_workers(exporter)
+        problem = next((one.item.problem for one in segments if one.item.problem), "")
+        if problem:
+            raise ArchiveFailed(problem)
+        return Archived(entry, _count_events(segments), _POLL_SECONDS)
+    worker = ArchiveWorker(exporter, owner, remaining)
+    wait = max(worker.work_on_segment(segment, entry) for segment in segments)
+    segments = list_segments(exporter.work, stream, label)
+    events = _count_events(segments)
+    if are_done(segments):
+        return Archived(take_turn(stream, label, exporter, owner, remaining)[0], events)
+    return Archived(entry, events, wait)
 
 
-def _report_archived(entry: Entry) -> Archived:
+def report_archived(entry: Entry) -> Archived:
     return Archived(entry, entry.archive.events if entry.archive is not None else 0)
 
 
-def require_entry(stream: str, label: str, catalog: Catalog) -> Entry:
-    """Return the catalog's entry of a period; ArchiveFailed if the catalog has no such entry."""
-    entry = read_entry(catalog, stream, parse_label(label))
-    if entry is None:
-        raise ArchiveFailed(f"the catalog has no period {label} of {stream}")
-    return entry
+def _count_events(segments: Iterable[Segment]) -> int:
+    return sum(segment.memo.events for segment in segments)
 
 
-def _require_writes_over(entry: Entry, exporter: Exporter) -> None:
-    """Raise ArchiveBusy while a request that began before the table closed may still write into the table.
+def are_done(segments: Sequence[Segment]) -> bool:
+    """True if these are all segments of a period, and all of them are done."""
+    return bool(segments) and len(segments) == segments[0].memo.count and all(one.item.done for one in segments)
 
-    Ingest writes without reading the state. If it wrote an event where the scan has already read, the event would be
-    acknowledged, but not archived.
+
+def wake_archive_workers(exporter: Exporter) -> WorkReport:
+    """Send messages for the segments of all periods, as many as the shares of their streams and their tables allow."""
+    now, due = exporter.clock.now(), list[DueItem]()
+    pauses = exporter.work.list_pauses()
+    periods = groupby(list_segments(exporter.work), key=lambda segment: (segment.stream, segment.label))
+    for (stream, _), of_period in periods:
+        segments = [] if rests(ARCHIVE, stream, pauses) else list(of_period)
+        # If all segments are done, a run that wanted to complete the archive was stopped: a worker does it.
+        left = [segment for segment in segments if not segment.item.done] or segments[:1]
+        left.sort(key=lambda segment: not (segment.item.is_claimed(now) or segment.item.is_sent(now)))
+        due += [DueItem(segment.item, stream, added=True) for segment in left[: left[0].memo.readers if left else 0]]
+    return wake_workers(due, exporter.config.work.workers, exporter.work, exporter.work_queue, now)
+
+
+@dataclass(slots=True)
+class ArchiveWorker:
+    """The work of one run. ``owner`` is its name in the claims."""
+
+    exporter: Exporter
+    owner: str
+    remaining: Remaining
+
+    def work_on_segment(self, segment: Segment, entry: Entry) -> float:
+        """Claim a segment, and write its files as far as the time and the table's pace allow.
+
+        Return the seconds after which another run finds unused capacity. ArchiveBusy if another worker has the segment.
+        """
+        exporter, now = self.exporter, self.exporter.clock.now()
+        if segment.item.done:
+            return 0.0
+        table = require_active_table(entry, exporter)
+        length = choose_lease_length(timedelta(seconds=self.remaining() + RESERVE_SECONDS))
+        with hold_claim(exporter.work, *segment.name, self.owner, now, length, added=True) as held:
+            if held is None:
+                raise ArchiveBusy(f"period {segment.label} of {segment.stream} is being archived by another run")
+            # Another worker may have gone on with it since it was listed.
+            segment = segment.read_memo(held.memo)
+            rate = compute_policy(entry, table, exporter)[1] / segment.memo.readers
+            burst, free = SMOOTH_SECONDS if table.on_demand else BURST_SECONDS, segment.memo.free
+            pacer = Pacer(rate, exporter.clock, burst=burst, free=from_text(free) if free else None)
+            source = open_source(entry, exporter)
+            try:
+                SegmentRun(entry, segment, held, exporter, source, pacer, self.remaining).run()
+            except Exception as error:
+                # That the time is up is no problem.
+                if not isinstance(error, ArchiveBusy):
+                    held.problem = str(error) if isinstance(error, TidetableError) else describe_error(error)
+                raise
+        return 0.0 if held.done else pacer.measure_time_to_full_burst()
+
+    def work_on(self, name: ItemName) -> Archived | ItemName | None:
+        """Work on the segment of a message. Return the next segment of its period that nobody has, or the archived period.
+
+        The archive is completed if all segments are done. The message may come twice, late, or after the archive.
+        """
+        exporter = self.exporter
+        stream, label, *_ = name.name.split("#")
+        if rests(ARCHIVE, stream, exporter.work.list_pauses()):
+            return None
+        segments = list_segments(exporter.work, stream, label)
+        entry = read_entry(exporter.catalog, stream, parse_label(label))
+        if entry is None or entry.state is not State.ARCHIVING:
+            # A run was stopped before it removed them, or the stream was removed.
+            remove_segments(exporter.work, segments)
+            return None
+        now = exporter.clock.now()
+        others = sum(one.item.is_claimed(now) for one in segments if one.name != name)
+        own = next((one for one in segments if one.name == name and not one.item.done), None)
+        if own is not None:
+            if others >= own.memo.readers or self.work_on_segment(own, entry) > _CHAIN:
+                # The scheduler wakes a worker when the table has a free reader, or unused units.
+                return None
+            segments = list_segments(exporter.work, stream, label)
+        if are_done(segments):
+            entry, _ = take_turn(stream, label, exporter, self.owner, self.remaining)
+            return report_archived(entry)
+        now = exporter.clock.now()
+        free = (one for one in segments if not (one.item.done or one.item.is_claimed(now) or one.item.is_sent(now)))
+        return next((one.name for one in free), None)
+
+
+def work_on_message(name: ItemName, exporter: Exporter, owner: str, remaining: Remaining) -> Archived | None:
+    """Work on the segment of a message, and on others of its period for a minute; then send a message for the next one.
+
+    Return the period if it is archived now.
     """
-    stream, now = exporter.stream(entry.stream), exporter.clock.now()
-    late = stream.late if stream is not None else timedelta()
-    if exporter.time_travel and now <= entry.period.end + late:
-        return
-    settled = compute_settling(entry, late)
-    if now <= settled:
-        raise ArchiveBusy(
-            f"period {entry.period.label} of {entry.stream} has just closed: writes that began before may still land"
-            f"; archive it after {to_text(settled)}"
-        )
-
-
-def _require_active_table(entry: Entry, exporter: Exporter) -> Table:
-    """Return the table; ArchiveBusy while it changes. Usually its units are being raised, and they decide the plan."""
-    table = exporter.tables.describe(entry.table)
-    if table is None:
-        raise ArchiveFailed(f"table {entry.table} does not exist, so there is nothing to archive")
-    if table.status != "ACTIVE":
-        raise ArchiveBusy(f"table {entry.table} is {table.status}, perhaps to be made faster; a later run goes on")
-    return table
-
-
-def _export_segments(
-    entry: Entry, exporter: Exporter, remaining: Remaining
-) -> tuple[ExportPlan, list[SegmentProgress], float]:
-    """Export every segment as far as the time and the table's pace allow. Returns the plan, the progress and the wait."""
-    table, stream = _require_active_table(entry, exporter), exporter.stream(entry.stream)
-    policy, maxima = (stream.archive, stream.capacity.maxima) if stream is not None else (ArchivePolicy(), None)
-    rate = compute_rate(table, policy, maxima[1] if maxima is not None else None)
-    key = make_plan_key(entry.stream, entry.period.label)
-    stored = exporter.objects.find(key)
-    if stored is None:
-        plan = ExportPlan(segments=count_segments(rate, policy), columns=policy.columns)
-        exporter.objects.put(key, msgspec.json.encode(plan))
-    else:
-        plan = msgspec.json.decode(stored, type=ExportPlan)
-    burst = SMOOTH_SECONDS if table.on_demand else BURST_SECONDS
-    pacer = Pacer(rate, exporter.clock, burst=burst, free=from_text(plan.free) if plan.free else None)
-    source = open_source(entry, exporter)
-    segments = [Segment(entry, number, plan, exporter, source, pacer, remaining) for number in range(plan.segments)]
-    with exporter.pools(plan.segments) as pool:
-        progress = list(pool.map(Segment.run, segments))
-    if all(segment.done for segment in progress):
-        return plan, progress, 0.0
-    # If this run stops before it notes the pace, the next run reads a little too much and is throttled.
-    exporter.objects.put(key, msgspec.json.encode(msgspec.structs.replace(plan, free=to_text(pacer.free))))
-    return plan, progress, pacer.measure_time_to_full_burst()
-
-
-def _complete_archive(entry: Entry, plan: ExportPlan, written: list[Part], exporter: Exporter) -> Entry:
-    """Check that the prefix holds only the written parts, write the manifest, and mark the period."""
-    stream, label = entry.stream, entry.period.label
-    sizes = exporter.objects.sizes(make_prefix(stream, label))
-    stored = {key: size for key, size in sizes.items() if key.endswith(".parquet")}
-    if stored != {part.key: part.size for part in written}:
-        # The table is unchanged, so the next run begins anew.
-        exporter.objects.clear(make_prefix(stream, label))
-        raise ArchiveMismatch(f"{make_prefix(stream, label)} did not hold the {len(written)} parts that were written")
-    manifest = Manifest(
-        stream=stream,
-        period=label,
-        table=entry.table,
-        layout=entry.layout,
-        events=sum(part.events for part in written),
-        size=sum(part.size for part in written),
-        digest=join_digests(part.digest for part in written),
-        columns=plan.columns,
-        written_at=to_text(exporter.clock.now()),
-        parts=tuple(written),
-        packs=sum(part.packs for part in written),
-        untyped=dict(sum((Counter(part.untyped) for part in written), Counter[str]())),
-    )
-    key = make_manifest_key(stream, label)
-    exporter.objects.put(key, manifest.encode())
-    facts = ArchiveFacts(
-        manifest=key,
-        events=manifest.events,
-        bytes=manifest.size,
-        at=exporter.clock.now(),
-        untyped=manifest.untyped,
-    )
-    archived = exporter.catalog.move(entry, State.ARCHIVED, expected=(State.ARCHIVING,), archive=facts)
-    exporter.objects.clear(make_progress_prefix(stream, label))
-    return archived
+    worker = ArchiveWorker(exporter, owner, remaining)
+    share = limit_time(_CHAIN, exporter.clock, remaining)
+    following = worker.work_on(name)
+    while isinstance(following, ItemName) and share() > 0:
+        following = worker.work_on(following)
+    if not isinstance(following, ItemName):
+        return following
+    exporter.work_queue.send([following])
+    return None

@@ -16,13 +16,17 @@ from tidetable.leases import hold_lease, name_archive_lease
 from tidetable.ports import Catalog, Clock, Pools, Tables
 from tidetable.remaining import Remaining
 from tidetable.run_streams import find_recorded_policy
+from tidetable.work.claim import WorkRecords
+from tidetable.work.schedule import WorkQueue
 
 
 @dataclass(slots=True)
 class Exporter:
     """The ports that archiving needs.
 
-    A part ends after ``part_bytes`` of scanned pages: this limits a segment's memory. ``time_travel`` is for the local
+    A part ends after ``part_bytes`` of pages, if it is not full before. A segment has about ``segment_bytes`` of its
+    table, which a worker reads in two or three minutes. A table with up to ``at_once_bytes`` is read, written and compared
+    in a few seconds, so the run that begins its archive does it. ``time_travel`` is for the local
     stage alone. Its lifecycle can run as if it were later. Then it closes and archives a table whose period is still in
     the window, and the export allows that. On AWS the export refuses such a table. There a closed period can be in the
     window after its stream's ``late`` was raised, and then it takes events.
@@ -37,7 +41,11 @@ class Exporter:
     clock: Clock
     complete: Completer
     pools: Pools
-    part_bytes: int = 32_000_000
+    work: WorkRecords
+    work_queue: WorkQueue
+    part_bytes: int = 8_000_000_000
+    segment_bytes: int = 1_000_000_000
+    at_once_bytes: int = 64_000_000
     time_travel: bool = False
 
     def stream(self, name: str) -> Stream | None:

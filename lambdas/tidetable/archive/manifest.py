@@ -1,12 +1,8 @@
-"""The manifest of an archived period, with its files and the checks that prove that it is complete.
-
-Also an export's plan and progress.
-"""
+"""The manifest of an archived period, with its files and the checks that prove that it is complete."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 import msgspec
 
@@ -129,25 +125,6 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
         return manifest
 
 
-class ExportPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """The settings with which an export began; later runs of the same export follow them.
-
-    ``free`` is the last noted instant at which the export's pace has granted all units that were read (see Pacer).
-    """
-
-    segments: int
-    columns: Mapping[str, str]
-    free: str | None = None
-
-
-class SegmentProgress(msgspec.Struct, frozen=True, kw_only=True):
-    """A record of the progress of one segment: some of its verified parts, and the key after which to go on."""
-
-    parts: tuple[Part, ...] = ()
-    after: Mapping[str, Any] | None = None
-    done: bool = False
-
-
 def make_prefix(stream: str, label: str) -> str:
     """Make the prefix of a period's archive, in Hive's form: Athena and DuckDB read its parts as columns."""
     return f"stream={stream}/period={label}/"
@@ -158,22 +135,6 @@ def make_manifest_key(stream: str, label: str) -> str:
     return f"{make_prefix(stream, label)}_manifest.json"
 
 
-def make_part_key(stream: str, label: str, segment: int, number: int) -> str:
-    """Make the key of a part in the bucket."""
-    return f"{make_prefix(stream, label)}part-{segment:03d}-{number:05d}.parquet"
-
-
 def make_progress_prefix(stream: str, label: str) -> str:
-    """Make the prefix that only the plan and the progress have, so that both are cleared together."""
+    """Make the prefix that only the notes of an export that is under way have."""
     return f"{make_prefix(stream, label)}_progress-"
-
-
-def make_plan_key(stream: str, label: str) -> str:
-    """Make the key of an export's plan."""
-    return f"{make_progress_prefix(stream, label)}plan.json"
-
-
-def make_progress_key(stream: str, label: str, segment: int, number: int) -> str:
-    """Make the key of a record of a segment's progress; the first record is number 0."""
-    name = f"segment-{segment:03d}-{number:05d}" if number else f"segment-{segment:03d}"
-    return f"{make_progress_prefix(stream, label)}{name}.json"

@@ -31,9 +31,9 @@ def compute_rate(table: Table, policy: ArchivePolicy, maximum: int | None = None
     return policy.read_share * min(ON_DEMAND_UNITS, maximum or ON_DEMAND_UNITS)
 
 
-def count_segments(rate: float, policy: ArchivePolicy) -> int:
-    """Compute the number of segments to read in parallel: each should read a page every second or two."""
-    return max(1, min(policy.segments, int(rate / PAGE_UNITS * 2)))
+def count_readers(rate: float, policy: ArchivePolicy) -> int:
+    """Compute the number of workers that read a table in parallel: each should have enough units to be worth waiting."""
+    return max(1, min(policy.segments, int(rate / WORTH_WAITING)))
 
 
 class Pacer:
@@ -54,10 +54,15 @@ class Pacer:
         self._units_per_item = 1.0
         self.free = free if free is not None else clock.now() - self._burst
 
+    @property
+    def is_slow(self) -> bool:
+        """True if a run ends instead of waiting."""
+        return self._rate < WORTH_WAITING
+
     def pause(self) -> float | None:
         """Return the seconds to wait before the next page; None if the run should end instead of waiting."""
         pause = max(0.0, (self.free - self._clock.now()).total_seconds())
-        return pause if pause <= _SHORT or self._rate >= WORTH_WAITING else None
+        return None if pause > _SHORT and self.is_slow else pause
 
     def limit(self) -> int | None:
         """Return the number of items to request, at least one, by what the rate has granted; None for a whole page."""

@@ -15,11 +15,11 @@ from typing import Any
 import msgspec
 
 from tidetable.archive.digest import join_digests
-from tidetable.archive.export import require_entry
 from tidetable.archive.exporter import Exporter, hold_period, open_source
 from tidetable.archive.manifest import Manifest, Part
 from tidetable.archive.ports import ArchivedRows
 from tidetable.archive.reading import describe_damage
+from tidetable.archive.turn import require_entry
 from tidetable.archive_expiry import mark_expired
 from tidetable.catalog import LIVE, Entry, SeenTable, State
 from tidetable.catalog_steps import lower_horizon

@@ -1,75 +1,85 @@
-"""Write one segment of a table's scan as Parquet parts. Each part is read back and compared before it is noted."""
+"""Write one segment of a table as Parquet files. Each file is read back and compared before it is noted."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 
 from tidetable.archive.exporter import Exporter
-from tidetable.archive.manifest import ExportPlan, Part, SegmentProgress, make_part_key, make_progress_key
+from tidetable.archive.manifest import Part
 from tidetable.archive.pacing import Pacer
 from tidetable.archive.ports import PartWriter, RawPage, Source
+from tidetable.archive.segments import Segment
 from tidetable.archive.verified import write_verified_part
 from tidetable.catalog import Entry
-from tidetable.errors import ArchiveFailed, TableMissing, TableThrottled
+from tidetable.errors import ArchiveBusy, ArchiveFailed, TableMissing, TableThrottled
 from tidetable.remaining import Remaining
+from tidetable.times import to_text
+from tidetable.work.claim import HeldClaim
 
-# If less time than this is left, no page is fetched: the open part must still be written, read back and noted.
-_PART_SECONDS = 30.0
+# If less time than this is left, no page is fetched: the open part must still be written, read back and noted. To read back
+# the most events of a part takes half a minute on a core.
+_PART_SECONDS = 60.0
 _LONGEST_PAUSE = 4.0
-# A record of the progress is written anew for each part, so it has only this many parts. Then another record begins.
-_PARTS_OF_RECORD = 64
 
 
 @dataclass(slots=True)
-class Segment:
-    """One segment of a table's scan."""
+class SegmentRun:
+    """The work of one claim on a segment."""
 
     entry: Entry
-    number: int
-    plan: ExportPlan
+    segment: Segment
+    held: HeldClaim
     exporter: Exporter
     source: Source
     pacer: Pacer
     remaining: Remaining
     packs: int = 0
 
-    def run(self) -> SegmentProgress:
-        """Write parts until the segment ends or the time is up. Return the progress with all parts."""
-        *full, progress = self._read_records() or [SegmentProgress()]
-        before = [part for record in full for part in record.parts]
-        while not progress.done:
-            writer, self.packs = self.exporter.format.writer(self.entry.layout, self.plan.columns), 0
-            after, ended = self._fill_part(writer, progress.after)
-            if after == progress.after and not ended:
+    def run(self) -> None:
+        """Write files until the segment ends or the time is up. The memo of the claim then has the progress."""
+        exporter, parts = self.exporter, self.segment.read_parts(self.exporter.objects)
+        if parts is None:
+            self.segment, parts = self.segment.begin_anew(), []
+        memo = self.segment.memo
+        after, ended = memo.after, False
+        while not ended:
+            writer, self.packs = exporter.format.writer(self.entry.layout, memo.columns), 0
+            reached, ended = self._fill_part(writer, after)
+            if reached == after and not ended:
                 break
-            if len(progress.parts) >= _PARTS_OF_RECORD:
-                full, before = [*full, progress], [*before, *progress.parts]
-                progress = SegmentProgress()
             # Pages without events are progress, too: in a table with packs, a run on a slow table may read nothing else.
-            parts = progress.parts
+            after = reached
             if writer.facts.items:
-                parts = (*parts, self._write_verified_part(writer, len(before) + len(parts)))
-            progress = SegmentProgress(parts=parts, after=after, done=ended)
-            self.exporter.objects.put(self._make_key(len(full)), msgspec.json.encode(progress))
-        return msgspec.structs.replace(progress, parts=(*before, *progress.parts))
+                parts.append(self._write_verified_part(writer, len(parts)))
+        if after != memo.after or ended:
+            self._note_progress(parts, after)
+            # Only now: a run that fails before must not finish the segment.
+            self.held.done = ended
 
-    def _read_records(self) -> list[SegmentProgress]:
-        records: list[SegmentProgress] = []
-        while (stored := self.exporter.objects.find(self._make_key(len(records)))) is not None:
-            records.append(msgspec.json.decode(stored, type=SegmentProgress))
-        return records
+    def _note_progress(self, parts: list[Part], after: Mapping[str, Any] | None) -> None:
+        """Note all files of the segment in one object, and let the record name it."""
+        memo, generation, events = self.segment.memo, self.held.generation, sum(part.events for part in parts)
+        if events != memo.events:
+            self._require_time()
+            self.exporter.objects.put(self.segment.make_progress_key(generation), msgspec.json.encode(parts))
+            memo = msgspec.structs.replace(memo, events=events, noted=generation)
+        memo = msgspec.structs.replace(memo, after=after, free=to_text(self.pacer.free))
+        self.held.memo = msgspec.json.encode(memo).decode()
 
-    def _make_key(self, number: int) -> str:
-        return make_progress_key(self.entry.stream, self.entry.period.label, self.number, number)
+    def _require_time(self) -> None:
+        """Raise ArchiveBusy if the time is up: then the claim may have ended, and another worker reads the segment."""
+        if self.remaining() <= 0:
+            raise ArchiveBusy("the time is up")
 
     def _fill_part(
         self, writer: PartWriter, after: Mapping[str, object] | None
     ) -> tuple[Mapping[str, object] | None, bool]:
         """Read pages into a part. Return the key after which the next part begins, and True if the segment ended."""
-        while writer.size < self.exporter.part_bytes:
+        while not writer.is_full and writer.size < self.exporter.part_bytes:
             page = self._fetch_page(after)
             if page is None:
                 return after, False
@@ -94,10 +104,8 @@ class Segment:
                 return None
             self.exporter.clock.sleep(pause)
             try:
-                segments, limit = self.plan.segments, self.pacer.limit()
-                page = self.source.page(
-                    self.entry.table, segment=self.number, segments=segments, after=after, limit=limit
-                )
+                number, count, limit = self.segment.number, self.segment.memo.count, self.pacer.limit()
+                page = self.source.page(self.entry.table, segment=number, segments=count, after=after, limit=limit)
             except TableThrottled:
                 # A table that refuses so often has no units left for this run: other readers use them, or its burst is
                 # used up.
@@ -110,6 +118,7 @@ class Segment:
             return page
 
     def _write_verified_part(self, writer: PartWriter, number: int) -> Part:
-        exporter, entry = self.exporter, self.entry
-        key = make_part_key(entry.stream, entry.period.label, self.number, number)
-        return write_verified_part(key, writer, exporter.objects, exporter.format, entry.layout, packs=self.packs)
+        exporter, layout = self.exporter, self.entry.layout
+        key = f"{self.segment.make_part_prefix(self.held.generation)}{number:05d}.parquet"
+        objects, format, packs = exporter.objects, exporter.format, self.packs
+        return write_verified_part(key, writer, objects, format, layout, packs=packs, require_time=self._require_time)

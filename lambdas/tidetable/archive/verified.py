@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from hashlib import sha256
 
 from tidetable.archive.manifest import Part
@@ -11,13 +12,22 @@ from tidetable.layout import Layout
 
 
 def write_verified_part(
-    key: str, writer: PartWriter, objects: Objects, format: Format, layout: Layout, *, packs: int = 0
+    key: str,
+    writer: PartWriter,
+    objects: Objects,
+    format: Format,
+    layout: Layout,
+    *,
+    packs: int = 0,
+    require_time: Callable[[], None] = lambda: None,
 ) -> Part:
     """Write a part, fetch it anew, and compare bytes, counts by partition and content with the items that were added.
 
-    ``packs`` is the number of packs that held them. ArchiveMismatch if anything differs.
+    ``packs`` is the number of packs that held them. ``require_time`` raises an error if the part must not be written any
+    more. ArchiveMismatch if anything differs.
     """
     body, facts = writer.finish(), writer.facts
+    require_time()
     objects.put(key, body)
     stored = objects.get(key)
     if stored != body:

@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 
 class WorkKind(NamedTuple):
-    """A kind of work: the queue whose workers do it, and the command that shows more of it; ``{}`` is the stream.
+    """A kind of work: the queue whose workers do it, and the command that shows more of it and, with
+    ``--pause``, lets it rest; ``{}`` is the stream.
 
     ``rests_with`` is the kind that a pause names to let it rest. Items of an ``added`` kind have a record before they are
     due, and are due until they are done or removed. ``of_stage`` is work of no stream. ``alarm`` rings when such work fails.
@@ -26,5 +27,6 @@ KINDS: Mapping[str, WorkKind] = {
     "seal": WorkKind("Light", _ROLLUPS, "seal", "RollupsFailing"),
     "part": WorkKind("Light", _ROLLUPS, "seal", "RollupsFailing", added=True),
     "rebuild": WorkKind("Light", _ROLLUPS, "seal", "RollupsFailing", added=True),
+    "archive": WorkKind("Archives", "bin/tidetable archive {}", "archive", "ArchiveFailing", added=True),
     "sweep": WorkKind("Files", "bin/tidetable sweep --dry-run", "sweep", "SweepFailing", of_stage=True),
 }

@@ -61,9 +61,9 @@ def _sum_items(
     alarm = rules.alarm if problems else "WorkWaiting" if oldest >= _TOO_LONG else None
     command: str | None = rules.shown_by.format(stream)
     if alarm is None:
-        command = None if rules.of_stage else f"bin/tidetable rollup {stream} --pause"
+        command = None if rules.of_stage else f"{command} --pause"
     if paused and not rules.of_stage:
-        command = f"bin/tidetable rollup {shlex.quote(paused[-1])} --resume"
+        command = f"{rules.shown_by.format(shlex.quote(paused[-1]))} --resume"
     return WorkStanding(
         kind=kind,
         stream=None if rules.of_stage or stream == EVERY_STREAM else stream,

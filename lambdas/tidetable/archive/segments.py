@@ -1,0 +1,135 @@
+"""The segments of an archive: work items, each of which one worker reads, writes as files, and compares.
+
+A period in the state ``archiving`` is the order, and its segments are the pieces: all segments of a table are added at once,
+because their number is limited. The name of a segment has the instant when the archive was begun. The files of a segment
+carry this instant and the generation of the claim under which they were written. They count only if the segment's record
+names their generation, so a worker that was overtaken changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import msgspec
+
+from tidetable.archive.manifest import Part, make_prefix, make_progress_prefix
+from tidetable.archive.ports import Objects
+from tidetable.errors import ArchiveFailed
+from tidetable.work.claim import ItemName, WorkItem, WorkRecords
+
+# The kind of work.
+ARCHIVE = "archive"
+# Each worker lists the segments of its period. More bytes make longer segments, which go on with another claim.
+MOST_SEGMENTS = 1_000
+
+
+class SegmentMemo(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What the record of a segment says: it is one of ``count``, and at most ``readers`` workers read the table at once.
+
+    ``columns`` are the declared columns with their types. Reading goes on after the key ``after``. The claim with the
+    generation ``noted`` has noted the files with the first ``events`` events. The table has granted all units that were
+    read at ``free`` (see Pacer).
+    """
+
+    count: int
+    readers: int
+    columns: Mapping[str, str]
+    after: Mapping[str, Any] | None = None
+    events: int = 0
+    noted: int = 0
+    free: str | None = None
+
+
+class Segment(NamedTuple):
+    """A segment of a table, as its record says; ``made`` is when its archive was begun, in epoch milliseconds."""
+
+    item: WorkItem
+    memo: SegmentMemo
+    stream: str
+    label: str
+    made: str
+    number: int
+
+    @property
+    def name(self) -> ItemName:
+        """The name of the item."""
+        return ItemName(ARCHIVE, self.item.name)
+
+    def begin_anew(self) -> Segment:
+        """Return the segment without progress."""
+        memo = self.memo
+        return self._replace(memo=SegmentMemo(memo.count, memo.readers, memo.columns))
+
+    def read_memo(self, text: str) -> Segment:
+        """Return the segment with another memo of its record."""
+        return self._replace(memo=msgspec.json.decode(text, type=SegmentMemo))
+
+    def make_part_prefix(self, generation: int) -> str:
+        """Make the prefix of the files that a claim of this generation writes."""
+        return f"{make_prefix(self.stream, self.label)}part-{self.made}-{self.number:05d}-{generation:03d}-"
+
+    def make_progress_key(self, generation: int) -> str:
+        """Make the key of the object in which a claim of this generation notes the files of the segment."""
+        prefix = make_progress_prefix(self.stream, self.label)
+        return f"{prefix}{self.made}-{self.number:05d}-{generation:03d}.json"
+
+    def read_parts(self, objects: Objects) -> list[Part] | None:
+        """Read the noted files; None if the note is gone, for example after an earlier version began its own archive."""
+        if not self.memo.noted:
+            return []
+        note = objects.find(self.make_progress_key(self.memo.noted))
+        return msgspec.json.decode(note, type=list[Part]) if note is not None else None
+
+
+def list_segments(work: WorkRecords, *names: str) -> list[Segment]:
+    """List the segments of all periods, of a stream, or of the stream and the period that ``names`` has, by their numbers.
+
+    A record of a newer version is left out; in the list of a period, ArchiveFailed says so.
+    """
+    segments = list[Segment]()
+    for item in work.list_items(ARCHIVE, "".join(f"{name}#" for name in names)):
+        stream, label, made, number = item.name.split("#")
+        try:
+            memo = msgspec.json.decode(item.memo, type=SegmentMemo)
+        except msgspec.DecodeError as error:
+            if len(names) > 1:
+                what = f"the record of segment {number} of {stream} {label}"
+                raise ArchiveFailed(f"{what} cannot be read: {error}") from error
+            continue
+        segments.append(Segment(item, memo, stream, label, made, int(number)))
+    return segments
+
+
+def describe_progress(segments: Iterable[Segment], now: datetime) -> list[dict[str, Any]]:
+    """Describe how far the archives of periods are; ``problem`` says why a segment could not be written."""
+    periods = dict[tuple[str, str], list[Segment]]()
+    for segment in segments:
+        periods.setdefault((segment.stream, segment.label), []).append(segment)
+    return [
+        {
+            "stream": stream,
+            "period": label,
+            "segments": own[0].memo.count,
+            "done": sum(bool(one.item.done) for one in own),
+            "running": sum(one.item.is_claimed(now) for one in own),
+            "events": sum(one.memo.events for one in own),
+            "problem": next((one.item.problem for one in own if one.item.problem), None),
+        }
+        for (stream, label), own in periods.items()
+    ]
+
+
+def add_segments(work: WorkRecords, stream: str, label: str, made: str, memo: SegmentMemo) -> list[Segment]:
+    """Add the segments that do not exist, by their numbers, so that the first one is there from the beginning."""
+    text = msgspec.json.encode(memo).decode()
+    for number in range(memo.count):
+        work.add(ARCHIVE, f"{stream}#{label}#{made}#{number:05d}", text)
+    return list_segments(work, stream, label)
+
+
+def remove_segments(work: WorkRecords, segments: Sequence[Segment]) -> None:
+    """Remove segments by their numbers: without the first one, the others count no more."""
+    for segment in segments:
+        work.remove(ARCHIVE, segment.item.name)
