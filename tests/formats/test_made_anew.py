@@ -45,7 +45,8 @@ def _replace(path: str, old: bytes, new: bytes) -> Callable[[Files], Files]:
 
 
 CATALOG = "tables/tidetable-lapse-catalog.ndjson"
-PART = "archives/stream=times/period=2026-03-09/part-000-00000.parquet"
+PART = "archives/stream=times/period=2026-03-09/part-1773275422000-00000-001-00000.parquet"
+OTHER = "archives/stream=times/period=2026-03-10/part-1773323940601-00000-001-00000.parquet"
 
 
 @pytest.mark.parametrize(
@@ -56,7 +57,7 @@ PART = "archives/stream=times/period=2026-03-09/part-000-00000.parquet"
         ("tables.ndjson", _replace("tables.ndjson", b"sk_near", b"sk_nearer")),
         ("queues/overflow.ndjson", _replace("queues/overflow.ndjson", b"queued", b"quoted")),
         ("texts.json", _replace("texts.json", b'"archived": "W', b'"archived": "X')),
-        (PART, lambda files: files | {PART: files[PART.replace("part-000", "part-001")]}),
+        (PART, lambda files: files | {PART: files[OTHER]}),
         (PART, lambda files: {path: body for path, body in files.items() if path != PART}),
     ],
 )

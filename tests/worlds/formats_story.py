@@ -202,12 +202,16 @@ def bury_changes(stage: FormatStage) -> list[dict[str, Any]]:
 
 
 def stop_archive(stage: FormatStage) -> None:
-    """Begin the archive of a day, and stop it after the first of its two parts."""
+    """Begin the archive of a day, and stop it after the first of its two segments."""
 
     def measure_remaining() -> float:
-        return 0.0 if any("_progress-segment-000" in key for key in stage.bucket.objects) else 800.0
+        return 0.0 if any("_progress-" in key for key in stage.bucket.objects) else 800.0
 
-    done = archive_period("times", events.NEXT_DAY, stage.exporter(), "archive-half", measure_remaining)
+    exporter = stage.exporter()
+    table = stage.tables.describe(f"tidetable-{STAGE}.times.{events.NEXT_DAY}")
+    assert table is not None
+    exporter.segment_bytes = -(-table.size_bytes // 2)
+    done = archive_period("times", events.NEXT_DAY, exporter, "archive-half", measure_remaining)
     assert (done.done, done.events) == (False, 1), done
 
 
