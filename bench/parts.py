@@ -41,7 +41,7 @@ from tidetable.forms.choose import choose_form
 from tidetable.ports import Put
 from tidetable.rollup_model.bounds import choose_lease_length
 from tidetable.rollups import bucket as rollup_bucket
-from tidetable.rollups import bucket_parts, collect
+from tidetable.rollups import bucket_parts, collect, division
 from tidetable.rollups import worker as rollup_worker
 from tidetable.rollups.refresh import schedule_rollups
 from tidetable.rollups.worker import work_on_message
@@ -135,6 +135,7 @@ class Scene:
             pipeline.definitions,
             pipeline.refresher(lambda: 200.0),
             self.queue,
+            WORKERS[-1],
             f"worker {len(self.costs)}",
             _LENGTH,
         )
@@ -193,7 +194,7 @@ def deal(costs: Sequence[Cost], workers: int) -> tuple[float, float]:
 def measure(title: str, pack: str, *, whole: bool = False) -> dict[str, float]:
     """Seal the minute of one kind of stream, and print what it took."""
     most = 100 * EVENTS if whole else 300_000
-    rollup_bucket.MOST_WHOLE = bucket_parts.MOST_WHOLE = most  # type: ignore[attr-defined]
+    rollup_bucket.MOST_WHOLE = division.MOST_WHOLE = most  # type: ignore[attr-defined]
     scene = Scene(pack)
     charge = Meter.take_charges
 
@@ -234,7 +235,7 @@ def main() -> None:
     for kind in sys.argv[1:] or KINDS:
         if kind != "plain":
             # So few events in packs are read as a whole: here they are divided as plain events are.
-            collect.PACKED = bucket_parts.PACKED = bucket_parts.SPANS = 1  # type: ignore[attr-defined]
+            collect.PACKED = division.PACKED = division.SPANS = 1  # type: ignore[attr-defined]
         for how, whole in (("parts", False), ("whole", True)):
             figures: dict[str, Any] = measure(kind, KINDS[kind], whole=whole)
             note_ratios(**{f"{kind}_{how}_{name}": figure for name, figure in figures.items()})

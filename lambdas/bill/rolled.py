@@ -17,6 +17,7 @@ from bill.workload import PACK_BYTES, Workload
 from tidetable.config import TableClass
 from tidetable.config.derive import derive_stream
 from tidetable.config.stream import RollupPolicy
+from tidetable.forms.choose import choose_form
 from tidetable.rollup_model.definition import make_definition
 from tidetable.statistics import KEPT
 
@@ -27,6 +28,8 @@ _MAX_PACK = 65_536
 # Units of a note of a series (docs/decisions/0250): a process reads what others have noted, and adds the note; two days
 # after the deletion of the table the notes are removed by pages.
 _NOTE_WRITES, _NOTE_READS = 1.02, 2
+# Read units per series of the notes of a period, which are read once per bucket (docs/decisions/0250).
+NOTED_UNITS = 0.0045
 # A bucket's edge: one item of one unit.
 _EDGE_UNITS = 1
 
@@ -105,11 +108,35 @@ def list_rollups(workload: Workload) -> list[RollupWorkload]:
             reads += sizes[finer.name][0] / finer.every.total_seconds()
         elif source.capacity.begins_on_demand:
             reads += workload.events_per_day / 86_400 * workload.stored_bytes
+            reads += 4096 / seconds * _count_further_units(workload, rollup.every)
         stream = derive_stream(source, rollup)
         hours = [1 / seconds] * 24
         cells = CellWorkload(hours, ceil(size), reads / 4096, 4096, 0.0, stream, bucket_bytes=size, bucket_units=units)
         rollups.append(RollupWorkload(stream.name, cells, counts[rollup.name], "" if finer is None else finer.stream))
     return rollups
+
+
+def count_series(workload: Workload) -> int:
+    """Count the series of a period: as many as groups, if there are so many events."""
+    return min(workload.groups, max(ceil(workload.events_per_day * workload.period_days), 1))
+
+
+def count_units(workload: Workload) -> tuple[int, int]:
+    """Count the units of settling of a bucket that are read alone, and the keys of series, each of which takes a request."""
+    layout = workload.stream.layout
+    unit = choose_form(layout).unit
+    series = count_series(workload) if unit.series else 1
+    units = series * (layout.shards if unit.suffix else 1) if any(unit) else 0
+    return units, series * layout.shards if unit.series else 0
+
+
+def _count_further_units(workload: Workload, every: timedelta) -> float:
+    """Count the read units per bucket beside those of the bytes: each key of a series takes whole units, one at least."""
+    _, keys = count_units(workload)
+    if not keys:
+        return 0.0
+    units = workload.events_per_day * (every / timedelta(days=1)) * workload.stored_bytes / 4096
+    return keys * max(ceil(units / keys), 1) - units + NOTED_UNITS * count_series(workload)
 
 
 def _count_groups(rollup: RollupPolicy, workload: Workload) -> int:
@@ -123,6 +150,9 @@ def price_rollups(workload: Workload, rollups: Sequence[RollupWorkload]) -> list
     for name, cells, count, finer in rollups:
         bill, subject = price_rolling(cells), f"rollup {name}"
         source = f"the cells of {finer}" if finer else "each event"
+        _, keys = count_units(workload)
+        if not finer and keys:
+            source += f", a unit at least for each of {keys:,} partition keys per bucket"
         if not finer and not workload.stream.capacity.begins_on_demand:
             source += ", at the price of its table's provisioned units"
         lines += list_lines(
@@ -140,7 +170,7 @@ def price_rollups(workload: Workload, rollups: Sequence[RollupWorkload]) -> list
 
 
 def _price_notes(workload: Workload) -> Line:
-    series = min(workload.groups, max(ceil(workload.events_per_day * workload.period_days), 1))
+    series = count_series(workload)
     notes, unit = series * HOURS / 24 / workload.period_days, ON_DEMAND[TableClass.STANDARD]
     how = (
         f"{notes:,.0f} notes per month: {series:,} series in each period, as many as groups, with {_NOTE_WRITES:g} write units"

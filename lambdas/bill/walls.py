@@ -17,7 +17,7 @@ from tidetable.config.capacity import find_index_units
 from tidetable.config.demand import PARTITION_UNITS
 from tidetable.config.stage import WorkPolicy
 from tidetable.layout import WHOLE
-from tidetable.rollups.bucket_parts import MANY, PART_EVENTS
+from tidetable.rollups.division import MANY, PART_EVENTS
 
 # AWS: the write units, and the read units, per second of a table, on demand and provisioned, until the quota is raised
 # (us-east-1).
@@ -83,7 +83,7 @@ def _list_sealing_walls(workload: Workload, workers: int) -> Iterator[Wall]:
         return
     count, each = len(rollups), get_event_seconds(stream)
     shortest, groups = min(rollup.every for rollup in rollups), sum(rollup.groups for rollup in rollups)
-    readers, merging = count_readers(stream, shortest, workers), prices.CELL_SECONDS * groups
+    readers, merging = count_readers(workload, shortest, workers), prices.CELL_SECONDS * groups
     reading = f"for {count} rollup{'s' if count > 1 else ''}"
     remedy = "have fewer rollups, or rollups that can be made from finer rollups"
     how = f"computed: {readers} of {workers} workers" if readers > 1 else "computed: one worker"

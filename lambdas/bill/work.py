@@ -9,10 +9,10 @@ from math import ceil
 from bill import prices
 from bill.amounts import Line
 from bill.prices import HOURS, ON_DEMAND
-from bill.rolled import RollupWorkload
+from bill.rolled import NOTED_UNITS, RollupWorkload, count_series, count_units
 from bill.workload import Workload
 from tidetable.config import Config, Stream, TableClass
-from tidetable.rollups.bucket_parts import SPANS, choose_count
+from tidetable.rollups.division import SPANS, divide
 
 _UNIT = ON_DEMAND[TableClass.STANDARD]
 # The scheduler runs once a minute. It reads the pauses, the records of streams, parts and rebuilds, and the state of each
@@ -32,16 +32,14 @@ _MARK_WRITES, _DOUBLE = 5, 2
 _FIRST_PAUSES, _PAUSE = 4, timedelta(hours=1)
 
 
-def count_readers(stream: Stream, every: timedelta, workers: int) -> int:
-    """Count the workers that read a long bucket of the stream at the same time.
+def count_readers(workload: Workload, every: timedelta, workers: int) -> int:
+    """Count the workers that read a long bucket of a stream at the same time, if nothing else is due: all.
 
-    The parts of a stream get half of the workers, and the worker that has the stream reads parts, too. Parts of packs are
-    some spans long, but a long bucket has two at least.
+    If packs are divided by time, the parts are some spans long, but a long bucket has two at least.
     """
-    if stream.key.partition_by != "time":
-        return 1
-    most = workers // 2 + 1
-    return most if stream.pack is None else min(most, max(every // (SPANS * stream.pack.span), 2))
+    units, _ = count_units(workload)
+    pack = workload.stream.pack
+    return workers if pack is None or units >= workers else min(workers, max(every // (SPANS * pack.span), 2))
 
 
 def get_event_seconds(stream: Stream) -> float:
@@ -56,14 +54,18 @@ def price_workers(workload: Workload, rollups: Sequence[RollupWorkload]) -> Line
     calls = min(max(rollup.workload.events_per_month for rollup in rollups), _RUNS)
     reads, writes = calls * (_WORKER_READS + len(rollups)), calls * _WORKER_WRITES
     cells = sum(_count_cells(rollup, rollups) for rollup in rollups)
-    parts = sum(_count_parts(workload, rollup) for rollup in readers)
-    if parts:
+    by_unit, by_time = (
+        sum(_count_parts(workload, rollup, by_unit=kind) for rollup in readers) for kind in (True, False)
+    )
+    if parts := by_unit + by_time:
         calls += parts
         # A part stores its cells, which are read, and removed, when the bucket's parts are merged.
         stored = parts * sum(rollup.workload.bucket_bytes for rollup in readers) / len(readers)
-        # A part also reads the packs of one span after it.
+        # A part that is a range of time also reads the packs of one span after it. Another part reads the notes of series.
         further = workload.events_per_month / (HOURS * 3600) * _find_span(stream).total_seconds()
-        reads += parts * (_PART_READS + further * workload.stored_bytes / 4096) + stored / 4096
+        reads += parts * _PART_READS + by_time * further * workload.stored_bytes / 4096 + stored / 4096
+        if stream.layout.partition_by == "series":
+            reads += by_unit * NOTED_UNITS * count_series(workload)
         writes += parts * _PART_WRITES + 2 * stored / 1024
         cells += parts * sum(rollup.groups for rollup in readers) / len(readers)
     each = get_event_seconds(stream)
@@ -87,14 +89,12 @@ def _count_cells(rollup: RollupWorkload, rollups: Sequence[RollupWorkload]) -> f
     return rollup.workload.events_per_month * rollup.groups + read
 
 
-def _count_parts(workload: Workload, rollup: RollupWorkload) -> float:
-    """Count the parts per month in which the long buckets of a rollup are read."""
-    stream = workload.stream
-    if stream.key.partition_by != "time":
-        return 0.0
-    buckets, span = rollup.workload.events_per_day / 24, _find_span(stream)
-    counts = (choose_count(round(rate * 3600 / buckets), rollup.every, span) for rate in workload.events_per_second)
-    return sum(buckets * count for count in counts if count > 1) * HOURS / 24
+def _count_parts(workload: Workload, rollup: RollupWorkload, *, by_unit: bool) -> float:
+    """Count the parts per month in which the long buckets of a rollup are read: shares of their units, or ranges of time."""
+    buckets, facts = rollup.workload.events_per_day / 24, (_find_span(workload.stream), *count_units(workload))
+    events = (round(rate * 3600 / buckets) for rate in workload.events_per_second)
+    divisions = [divide(count, rollup.every, *facts) for count in events]
+    return sum(buckets * one.parts for one in divisions if one.parts > 1 and one.by_unit is by_unit) * HOURS / 24
 
 
 def _find_span(stream: Stream) -> timedelta:

@@ -138,7 +138,8 @@ def _work(records: Sequence[Mapping[str, Any]], context: LambdaContext) -> dict[
             failures.append({"itemIdentifier": record["messageId"]})
             continue
         owner = f"{context.aws_request_id} {record['messageId']}"
-        report = work_on_message(name, pipeline.definitions, services, pipeline.work_queue, owner, length)
+        workers = pipeline.config.work.workers
+        report = work_on_message(name, pipeline.definitions, services, pipeline.work_queue, workers, owner, length)
         if report is None:
             _skip()
             continue

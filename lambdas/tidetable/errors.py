@@ -53,8 +53,8 @@ if TYPE_CHECKING:
 # Undrainable            ingest/delivery.py      nobody                                  buried at once with its reason
 # BucketBlocked,         rollups/                the next run of the refresher           the refresher's report; the bucket is
 #   Unfinished,                                                                          read from its events
-#   Divided,
-#   ShareUsed,
+#   Divided, ShareUsed,
+#   RecordUnread,
 #   Superseded
 # BucketOver             rollups/                nobody                                  the same
 # TooManyEvents          rollups/                rollups/seal.py, in parts                nobody

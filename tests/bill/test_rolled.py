@@ -44,7 +44,10 @@ def test_each_line_says_how_it_was_calculated() -> None:
     found = lines(workload(ROLLUP + HOURS))
     assert {name: how for name, (_, how) in found.items()} == {
         "rollup s-m, writes": "1,440 buckets per day of 1,000 groups, 21 write units each, the edge included",
-        "rollup s-m, reads": "each event, and each bucket: read once, strongly consistent",
+        "rollup s-m, reads": (
+            "each event, a unit at least for each of 1,000 partition keys per bucket, and each bucket: read once, strongly"
+            " consistent"
+        ),
         "rollup s-m, storage": "20,130 bytes per bucket, 30 days",
         "rollup s-h, writes": "24 buckets per day of 1,000 groups, 21 write units each, the edge included",
         "rollup s-h, reads": "the cells of s-m, and each bucket: read once, strongly consistent",
@@ -54,10 +57,11 @@ def test_each_line_says_how_it_was_calculated() -> None:
             "30,417 notes per month: 1,000 series in each period, as many as groups, with 1.02 write units and 2 read units each"
         ),
     }
-    # $0.625 per million write units; 8.64 million events of 500 bytes and 1,440 buckets per day at $0.125 per million read units.
+    # $0.625 per million write units, $0.125 per million read units. In a minute, each of 1,000 series has six events of 500
+    # bytes, which take a unit, and the notes of all take 4.5.
     assert found["rollup s-m, writes"][0] == pytest.approx(1_440 * 21 * MONTH * 0.625e-6)
-    read = 8_640_000 * 500 + 1_440 * 20_130
-    assert found["rollup s-m, reads"][0] == pytest.approx(read / 4096 * MONTH * 0.125e-6)
+    read = 1_440 * (1_000 + 4.5 + 20_130 / 4096)
+    assert found["rollup s-m, reads"][0] == pytest.approx(read * MONTH * 0.125e-6)
     assert found["rollup s-h, reads"][0] == pytest.approx(24 * 61 * 20_130 / 4096 * MONTH * 0.125e-6)
 
 
@@ -87,7 +91,8 @@ def test_events_of_a_provisioned_table_are_read_by_its_units() -> None:
     dollars, how = found["rollup s-m, reads"]
     assert (
         how
-        == "each event, at the price of its table's provisioned units, and each bucket: read once, strongly consistent"
+        == "each event, a unit at least for each of 1,000 partition keys per bucket, at the price of its table's provisioned"
+        " units, and each bucket: read once, strongly consistent"
     )
     assert dollars == pytest.approx(1_440 * 20_130 / 4096 * MONTH * 0.125e-6)
     assert found["rollup s-h, reads"][1] == "the cells of s-m, and each bucket: read once, strongly consistent"
@@ -95,7 +100,13 @@ def test_events_of_a_provisioned_table_are_read_by_its_units() -> None:
 
 def test_events_in_packs_are_read_as_they_are_stored() -> None:
     """A pack of a request's hundred events: the first has 500 bytes, the others a quarter, and 130 are the pack's own."""
-    found = lines(replace(workload('pack = { span = "1h" }\n' + ROLLUP), series_per_request=1))
+    packed = replace(workload('pack = { span = "1h" }\n' + ROLLUP), series_per_request=1)
+    found = lines(
+        replace(
+            packed,
+            stream=change(packed.stream, key=change(packed.stream.key, partition_by="time", bucket=Duration(hours=1))),
+        )
+    )
     read = 8_640_000 * 130.05 + 1_440 * 20_130
     assert found["rollup s-m, reads"][0] == pytest.approx(read / 4096 * MONTH * 0.125e-6, rel=2e-3)
 

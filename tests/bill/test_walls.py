@@ -131,12 +131,12 @@ ROLLUP = '[[streams.s.rollup]]\nname = "{0}"\nevery = "{1}"\nby = ["{2}"]\nreten
 @pytest.mark.parametrize(
     ("rollups", "workers", "rate", "reading"),
     [
-        # 3 of 5 workers at 3.5 microseconds per event; 40,000 read units of 4 KB, of 500 bytes.
-        ((("m", "1m", "series"),), 5, 857_142, 327_680),
-        ((("m", "1m", "series"),), 16, 2_571_428, 327_680),
+        # All workers at 3.5 microseconds per event; 40,000 read units of 4 KB, of 500 bytes.
+        ((("m", "1m", "series"),), 5, 1_428_571, 327_680),
+        ((("m", "1m", "series"),), 16, 4_571_428, 327_680),
         # Hours are made from minutes: events are read once.
-        ((("m", "1m", "series"), ("h", "1h", "series")), 5, 857_142, 327_680),
-        ((("m", "1m", "series"), ("h", "1h", "status")), 5, 428_571, 163_840),
+        ((("m", "1m", "series"), ("h", "1h", "series")), 5, 1_428_571, 327_680),
+        ((("m", "1m", "series"), ("h", "1h", "status")), 5, 714_285, 163_840),
     ],
 )
 def test_workers_seal_so_many_events(
@@ -166,21 +166,26 @@ def test_many_groups_take_longer_to_merge_than_a_bucket_lasts(groups: int, rate:
 @pytest.mark.parametrize(
     ("by", "span", "every", "rate"),
     [
-        # 2.5 and 3.5 microseconds per event. A part of packs has four spans, so a minute of packs of 5 s has three;
-        # a long bucket has two at least.
-        ("series", "", "1m", 285_714),
-        ("series", "1h", "1m", 399_999),
+        # 2.5 and 3.5 microseconds per event. A part of packs by content has four spans, so a minute of packs of 5 s has
+        # three; a long bucket has two at least. Series and suffixes of series are divided among all five workers.
+        ("series", "", "1m", 1_428_571),
+        ("series", "1h", "1m", 1_999_999),
         ("time", "1h", "1m", 799_999),
         ("time", "5s", "1m", 1_200_000),
         ("time", "30s", "1m", 799_999),
-        ("time", "1s", "1m", 1_200_000),
+        ("time", "1s", "1m", 1_999_999),
+        ("suffix", "1h", "1m", 1_999_999),
     ],
 )
 def test_a_bucket_is_read_by_as_many_workers_as_it_has_parts(by: str, span: str, every: str, rate: int) -> None:
     pack = f'pack = {{ span = "{span}" }}\n' if span else ""
     text = f'[streams.s]\nperiod = "day"\nlate = "1h"\nretention = 5\n{pack}'
-    key = 'key = { partition_by = "time", bucket = "1h" }\n' if by == "time" else 'key = { partition_by = "series" }\n'
-    assert walls(parse(text + key + ROLLUP.format("m", every, "series")))["sealing of rollups"][0] == rate
+    keys = {
+        "time": 'key = { partition_by = "time", bucket = "1h" }\n',
+        "series": 'key = { partition_by = "series" }\n',
+        "suffix": 'key = { partition_by = "time", bucket = "1h", shards = 8, shard_by = "series" }\n',
+    }
+    assert walls(parse(text + keys[by] + ROLLUP.format("m", every, "series")))["sealing of rollups"][0] == rate
 
 
 def test_the_wall_of_sealing_says_that_it_is_computed() -> None:
@@ -188,7 +193,7 @@ def test_the_wall_of_sealing_says_that_it_is_computed() -> None:
     found = list_walls(Workload([1.0] * 24, 500, 0.0, 4096, 0.0, config.streams["s"]), config)
     texts = {wall.name: wall.how for wall in found}
     assert texts["sealing of rollups"] == (
-        "computed: 3 of 5 workers read each event for 1 rollup, at 3.5 microseconds; beyond it rollups fall behind, and"
+        "computed: 5 of 5 workers read each event for 1 rollup, at 3.5 microseconds; beyond it rollups fall behind, and"
         " aggregates read events: raise [work] workers, have fewer rollups, or rollups that can be made from finer rollups"
     )
     assert "sealing reads each event for 1 rollup, 0.122 units" in texts["reading by rollups"]

@@ -176,3 +176,20 @@ def test_a_claim_without_an_answer_is_no_claim() -> None:
         silent.claim("seal", "s", "a", NOON, NOON + MINUTE)
     with pytest.raises(StoreUnavailable):
         silent.list_pauses()
+
+
+def test_broken_records_stop_no_others(work: WorkRecords) -> None:
+    if not isinstance(work, LeanWork):
+        return
+    for name, attributes in (("a", {"until": "soon"}), ("c", {"generation": "x"}), ("d", {"sent": 1})):
+        work._put({"pk": "work#part", "sk": name, "memo": "{}", **attributes})
+    assert work.add("part", "b", "memo")
+    work._put({"pk": "pause", "sk": "everything"})
+    items = work.list_items("part")
+    assert [(item.name, item.memo, "cannot be read" in item.problem) for item in items] == [
+        ("a", "", True),
+        ("b", "memo", False),
+        ("c", "", True),
+        ("d", "", True),
+    ]
+    assert work.list_pauses() == {Pause("everything", "")}

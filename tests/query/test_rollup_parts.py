@@ -239,7 +239,7 @@ def test_noted_series_are_read_some_at_a_time_while_three_seconds_are_left(
 ) -> None:
     """Five series of two suffixes, four ranges at a time. What was read of a stretch cannot be continued by time."""
     monkeypatch.setattr(indexed_series, "_RANGES", 4)
-    days, layout, paced = Days(), Layout("series", 2, "id"), list[tuple[str, float]]()
+    days, layout, paced = Days(), Layout("series", 2, "id"), list[float]()
     events = [Event(name, NOON, "1", {"n": 1}) for name in "edcba"]
     days.add_table(parse_label("2026-03-05"), layout, [layout.make_item(event) for event in events])
     (entry,) = days.catalog.entries("s")
@@ -248,10 +248,7 @@ def test_noted_series_are_read_some_at_a_time_while_three_seconds_are_left(
     stretch = Stretch(entry, query.start, query.end)
     series = NotedSeries(series=["a", "b", "c", "d", "e"], units=7.5)
 
-    def pace(entry: Entry, units: float) -> None:
-        paced.append((entry.table, units))
-
-    found = list(read_stretch(query, stretch, series, session, ("n",), pace=pace))
+    found = list(read_stretch(query, stretch, series, session, ("n",), pace=paced.append))
     names = [name for batch in found if isinstance(batch, WholeBatch) for name in batch.columns.series]
     assert sorted(names) == list("abcde")[: 2 * batches]
     # Later series may have events of any time, so nothing is complete yet.
@@ -259,7 +256,7 @@ def test_noted_series_are_read_some_at_a_time_while_three_seconds_are_left(
     assert (found[-1] == TimeUp(Position(START))) is ends
     # A range takes half a unit, and the notes took 7.5.
     ranges = [4, 4, 2][:batches]
-    assert paced == [("tidetable-t.s.2026-03-05", count * 0.5) for count in ranges]
+    assert paced == [count * 0.5 for count in ranges]
     assert (session.cost.units, session.cost.requests) == (7.5 + 0.5 * sum(ranges), sum(ranges))
     assert (session.cost.read, session.gaps, len(session.sources)) == (len(names), [], 1)
 

@@ -24,10 +24,10 @@ PER_MINUTE = 300
 STATS = ("count", "sum", "min", "max")
 # Each limit that counts events, groups or bytes, in twenty-thousandths.
 LIMITS = {
-    "bucket_parts.PART_EVENTS": 5,
-    "bucket_parts.MOST_WHOLE": 15,
+    "division.PART_EVENTS": 5,
+    "division.MOST_WHOLE": 15,
     "bucket.MOST_WHOLE": 15,
-    "bucket_parts._LONG": 50,
+    "division._LONG": 50,
     "bucket_parts.MOST_PART": 100,
     "bucket_parts._PIECE": 15,
     "collect.MOST_GROUPS": 10,
@@ -76,8 +76,8 @@ def test_workers_keep_up_with_a_busy_stream_for_an_hour(monkeypatch: pytest.Monk
     world.adds = True
     refresh(world, "begin")
     world.sleep(FIRST * 60)
-    # One message of twenty ends with the death of its worker, at one of its first 400 requests.
-    crew = Crew(world, 8, 2.5, 20, lambda: deaths.randrange(1, 400) if deaths.random() < 0.05 else 1_000_000)
+    # One message of forty ends with the death of its worker, at one of its first 400 requests.
+    crew = Crew(world, 8, 2.5, 20, lambda: deaths.randrange(1, 400) if deaths.random() < 0.025 else 1_000_000)
     sent: dict[tuple[str, Any], Any] = {}
     waits: list[timedelta] = []
     for minute in range(FIRST, LAST + 50):

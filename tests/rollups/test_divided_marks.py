@@ -138,7 +138,7 @@ def test_an_event_that_changes_while_parts_are_read_keeps_its_bucket_marked(monk
 
     def change(name: str, generation: int, pieces: Any) -> None:
         put_part(name, generation, pieces)
-        if changes:
+        if changes and name.endswith("0000"):
             world.write(changes.pop())
 
     world.rollups.put_part = change  # type: ignore[method-assign]

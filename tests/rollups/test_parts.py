@@ -19,7 +19,6 @@ from tests.worlds.rolled import (
     MINUTES,
     PLAIN,
     QUERIES,
-    SERIES,
     START,
     Killed,
     World,
@@ -73,7 +72,7 @@ def test_a_bucket_with_many_events_is_sealed_from_its_parts(divided: None) -> No
     assert len(list_cells(world)) == 7
     assert list_cells(world) == list_whole()
     # Forty events were read when the bucket was found to be long. It is taken to have four times as many.
-    assert stored == [f"{number:04}" for number in range(16)]
+    assert sorted(stored) == [f"{number:04}" for number in range(16)]
     assert (world.work.list_items("part"), world.rollups.parts) == ([], {})
 
 
@@ -96,17 +95,6 @@ def test_the_events_of_the_last_bucket_say_whether_the_next_is_divided_before_it
     # The bucket before had forty events, so this one has four parts, and so has the one before, which is marked.
     assert spans == [timedelta(minutes=2.5)] * 8
     assert world.work.records["seal", "s"].memo == '{"m":40}'
-
-
-def test_buckets_that_are_read_series_by_series_are_not_divided(divided: None) -> None:
-    world = prepare(SERIES, (replace(MINUTES, period=Kind.DAY),), events=())
-    refresh(world, "before")
-    world.write(*(reading(70 + n / 4, n, "ab"[n % 2], f"{n}", kind="x") for n in range(30)))
-    world.sleep(700)
-    stored = count_stored(world)
-    assert refresh(world, "run").sealed == 1
-    assert stored == []
-    assert world.check(QUERIES) > 0
 
 
 def test_a_bucket_that_is_made_of_finer_cells_is_not_divided(divided: None) -> None:
@@ -189,7 +177,7 @@ def test_runs_at_the_same_time_share_the_parts(divided: None) -> None:
     world.rollups.put_part = interrupt  # type: ignore[method-assign]
     assert refresh(world, "run").sealed == 6
     assert (reports[0].sealed, reports[0].finished) == (0, False)
-    assert stored == [f"{number:04}" for number in [*range(1, 16), 0]]
+    assert sorted(stored) == [f"{number:04}" for number in range(16)]
     assert list_cells(world) == list_whole()
 
 
@@ -199,7 +187,7 @@ def test_parts_that_are_too_long_are_divided_again(divided: None, monkeypatch: p
     world = prepare()
     stored = count_stored(world)
     assert refresh(world, "run").finished
-    assert stored[-128:] == [f"{number:04}" for number in range(128)]
+    assert sorted(stored[-128:]) == [f"{number:04}" for number in range(128)]
     assert list_cells(world) == list_whole()
     assert (world.work.list_items("part"), world.rollups.parts) == ([], {})
 

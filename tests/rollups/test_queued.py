@@ -49,14 +49,15 @@ def settle(queued: Queued) -> None:
     assert [report.failed for report in queued.reports if report is not None and report.failed] == []
 
 
-def test_workers_seal_a_bucket_part_by_part_each_woken_by_the_one_before(short: None) -> None:
+def test_workers_seal_a_bucket_part_by_part_without_the_scheduler(short: None) -> None:
     queued = Queued(prepare(events=PARTS))
     queued.run()
     assert list_cells(queued.world) == list_whole()
     assert (queued.queue.messages, queued.world.work.list_items("part")) == ([], [])
     assert sum(report.sealed for report in queued.reports if report is not None) == 6
-    # The sealing, its four parts one after another, and the sealing again.
-    assert len(queued.reports) == 6
+    # The sealing wakes three workers and goes on with the fourth part. Three find that part free, too: all but one come
+    # in vain. Then the sealing again.
+    assert len(queued.reports) == 9
     # The next minute has nothing to do: the mark of the events has not waited for long enough.
     scheduled = queued.schedule()
     assert scheduled is not None
@@ -68,7 +69,10 @@ def test_a_worker_goes_on_with_its_stream_for_a_minute(short: None, monkeypatch:
     queued = Queued(prepare(events=PARTS))
     queued.schedule()
     queued.work_on(queued.queue.messages.pop())
-    assert (queued.queue.messages, list_cells(queued.world)) == ([], list_whole())
+    # It has woken others for three parts, and goes on with the fourth.
+    assert len(queued.queue.messages) == 3
+    queued.queue.deliver(queued.work_on)
+    assert list_cells(queued.world) == list_whole()
     # A part that takes longer than a minute is the last one of its worker.
     queued = Queued(prepare(events=PARTS))
     put_part = queued.world.rollups.put_part
@@ -80,26 +84,29 @@ def test_a_worker_goes_on_with_its_stream_for_a_minute(short: None, monkeypatch:
     queued.world.rollups.put_part = put_slowly  # type: ignore[method-assign, assignment]
     queued.schedule()
     queued.work_on(queued.queue.messages.pop())
-    assert [(name.kind, name.name[-4:]) for name in queued.queue.messages] == [("part", "0001")]
+    assert [name.kind for name in queued.queue.messages] == ["part"] * 3
 
 
-def test_the_scheduler_sends_parts_to_as_many_workers_as_a_stream_may_have(short: None) -> None:
-    queued = Queued(prepare(events=PARTS))
+def test_parts_go_to_as_many_workers_as_a_stream_may_have(short: None) -> None:
+    queued = Queued(prepare(events=EVENTS), workers=4)
     queued.schedule()
     assert queued.queue.messages == [ItemName("seal", "s")]
     queued.work_on(queued.queue.messages.pop())
-    assert len(queued.queue.messages) == 1
-    queued.queue.messages.clear()
-    queued.schedule()
-    # Of four workers two are for the parts, and two are for the sealing, which is one item.
-    assert [name.kind for name in queued.queue.messages] == ["part", "part", "seal"]
+    # Its run wakes three others for the parts, and goes on itself.
+    assert [name.kind for name in queued.queue.messages] == ["part"] * 4
     # That a bucket was divided is no problem of its stream.
     assert {record.problem for record in queued.world.work.records.values()} == {""}
     # The next part is one for which no message is under way.
-    first, *_ = queued.queue.messages
+    first, *others = queued.queue.messages
     queued.queue.messages.clear()
     queued.work_on(first)
-    assert (first.name[-4:], [name.name[-4:] for name in queued.queue.messages]) == ("0000", ["0002"])
+    (following,) = queued.queue.messages
+    assert following not in (first, *others[:2])
+    queued.queue.messages.clear()
+    queued.world.sleep(930)
+    queued.schedule()
+    # Of four workers one is for the sealing, and three are for the parts.
+    assert [name.kind for name in queued.queue.messages] == ["seal", "part", "part", "part"]
 
 
 def test_messages_in_any_order_each_twice(short: None) -> None:
@@ -129,7 +136,8 @@ def test_a_message_that_comes_a_day_late_changes_nothing(short: None) -> None:
 
     queued.schedule()
     queued.queue.deliver(work_and_keep)
-    assert [name.kind for name in late] == ["seal", *["part"] * 4, "seal"]
+    assert [name.kind for name in late] == ["seal", *["part"] * 7, "seal"]
+    assert len({*late}) == 1 + 4
     queued.world.sleep(86_400)
     settle(queued)
     queued.run()
@@ -170,8 +178,8 @@ def test_a_scheduler_may_be_killed_at_any_request(short: None) -> None:
     def run(queued: Queued, strike: Callable[[], None]) -> None:
         queued.schedule(strike)
 
-    # The lease, pauses, streams, parts, rebuilds, a state, one sending and a note for each of three messages.
-    assert stop_at_every_request(begin, run) == 2 * (6 + 1 + 3)
+    # The lease, pauses, streams, parts, rebuilds, a state, one sending and a note for each of four messages.
+    assert stop_at_every_request(begin, run) == 2 * (6 + 1 + 4)
 
 
 def test_a_worker_may_be_killed_at_any_request(short: None) -> None:
@@ -218,7 +226,7 @@ def test_a_pause_holds_for_the_scheduler_and_for_workers(short: None, paused: st
     sent = [*queued.queue.messages]
     queued.work_on(sent[0])
     sent += queued.queue.messages[1:]
-    assert [name.kind for name in sent] == ["seal", "part"]
+    assert [name.kind for name in sent] == ["seal", *["part"] * 4]
     edges = show_edges(queued.world, "m")
     queued.world.work.set_pause(Pause("seal", paused), on=True)
     queued.queue.messages.clear()

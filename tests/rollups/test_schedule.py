@@ -71,13 +71,14 @@ def test_the_oldest_item_has_waited_since_its_first_message() -> None:
 @pytest.mark.parametrize(
     ("workers", "sent"),
     [
-        (12, ["s", "s#00", "s#01", "s#02", "t", "t#00", "t#01"]),
-        (7, ["s", "s#00", "t", "t#00"]),
-        (2, ["s", "s#00", "t", "t#00"]),
+        (12, ["s", "t", "t#00", "t#01", *(f"s#0{number}" for number in range(8))]),
+        (8, ["s", "t", "t#00", "t#01", "s#00", "s#01", "s#02", "s#03"]),
+        (7, ["s", "t", "t#00", "t#01", "s#00", "s#01", "s#02"]),
+        (2, ["s", "t", "t#00", "s#00"]),
     ],
 )
 def test_each_kind_of_work_of_a_stream_has_its_share_of_the_workers(workers: int, sent: list[str]) -> None:
-    """Two streams with two kinds of work have four shares."""
+    """Two streams with two kinds of work have four shares; what three of them do not need goes to the fourth."""
     work, queue = FakeWork(), FakeWorkQueue()
     due = list_due(work, s=20, t=2)
     wake_workers(due, workers, work, queue, NOON)

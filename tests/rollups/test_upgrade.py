@@ -139,6 +139,7 @@ def test_after_a_rollback_the_former_version_seals_and_the_parts_of_this_version
     divide_short(monkeypatch, part=10, whole=5)
     for name in late:
         queued.work_on(name)
+    queued.queue.deliver(queued.work_on)
     settle(world, 3)
     assert show_edges(world, "m")[0] >= before[0]
     assert world.work.list_items("part") == []

@@ -19,10 +19,10 @@ EVENTS = [reading(60 + n / 4, n % 7, "ab"[n % 2], f"{n}", kind="xyz"[n % 3]) for
 def divide_short(patch: pytest.MonkeyPatch, part: int = 1, whole: int = 1) -> None:
     """Let a part have about ``part`` events, and let a bucket with more than ``whole`` events be divided."""
     for name in ("PART_EVENTS", "_LONG"):
-        patch.setattr(f"tidetable.rollups.bucket_parts.{name}", part)
-    for module in ("collect", "bucket_parts"):
+        patch.setattr(f"tidetable.rollups.division.{name}", part)
+    for module in ("collect", "division"):
         patch.setattr(f"tidetable.rollups.{module}.PACKED", 1)
-    for module in ("bucket", "bucket_parts"):
+    for module in ("bucket", "division"):
         patch.setattr(f"tidetable.rollups.{module}.MOST_WHOLE", whole)
 
 

@@ -38,7 +38,8 @@ class Queued:
         """Let a worker have a message."""
         services, owner = begin_run(self.world, strike), f"worker {next(self._numbers)}"
         queue: Any = Struck(self.queue, strike)
-        self.reports.append(work_on_message(name, self.world.definitions, services, queue, owner, LENGTH))
+        definitions, workers = self.world.definitions, self.workers
+        self.reports.append(work_on_message(name, definitions, services, queue, workers, owner, LENGTH))
 
     def run(self) -> None:
         """Let the scheduler run once, and workers have all messages."""

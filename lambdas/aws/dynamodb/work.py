@@ -18,6 +18,7 @@ _PAUSES = "pause"
 # This text sorts after every name that it follows.
 _BEHIND = "~"
 _NAMES = {"#until": "until", "#owner": "owner", "#generation": "generation"}
+_TIMES = "until", "sent", "waiting"
 _SENT = {"#sent": "sent", "#waiting": "waiting"}
 
 
@@ -89,7 +90,8 @@ class LeanWork(CatalogTable):
         self._delete(_make_key(kind, name))
 
     def list_pauses(self) -> frozenset[Pause]:
-        return frozenset(Pause(*item["sk"].split("#", 1)) for item in self._query(_PAUSES, "0", "~", consistent=True))
+        keys = [item["sk"].partition("#") for item in self._query(_PAUSES, "0", "~", consistent=True)]
+        return frozenset(Pause(kind, stream) for kind, _, stream in keys)
 
     def set_pause(self, pause: Pause, *, on: bool) -> None:
         key = {"pk": _PAUSES, "sk": f"{pause.kind}#{pause.stream}"}
@@ -101,7 +103,11 @@ def _make_key(kind: str, name: str) -> Item:
 
 
 def _read_record(kind: str, item: Item) -> WorkItem:
-    until, sent, waiting = (from_text(item[name]) if name in item else None for name in ("until", "sent", "waiting"))
-    done, generation = int(item.get("done", 0)), int(item.get("generation", 0))
+    """Read a record. If it is broken, its item has no memo, and the reason as its problem: the others are read."""
+    try:
+        until, sent, waiting = (from_text(item[name]) if name in item else None for name in _TIMES)
+        done, generation = int(item.get("done", 0)), int(item.get("generation", 0))
+    except (TypeError, ValueError) as error:
+        return WorkItem(kind, item["sk"], problem=f"its record cannot be read: {error}")
     memo, problem = item.get("memo", ""), item.get("problem", "")
     return WorkItem(kind, item["sk"], memo, until, done, generation, sent, waiting, problem)

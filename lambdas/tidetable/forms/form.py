@@ -71,6 +71,16 @@ class Puts(NamedTuple):
 Shrink = Callable[[Item], Put | None]
 
 
+class UnitNames(NamedTuple):
+    """The names in the keys of a table that say in which unit of settling an event is: its series, and its suffix.
+
+    All copies of an event have these in common. With neither, a unit is all suffixes of a logical partition.
+    """
+
+    series: bool
+    suffix: bool
+
+
 class Form(Protocol):
     """How the events of a period lie in its table.
 
@@ -81,6 +91,11 @@ class Form(Protocol):
     @property
     def name(self) -> str:
         """The name by which queries find how the form is read."""
+        ...
+
+    @property
+    def unit(self) -> UnitNames:
+        """What says in which unit of settling an event is, within a range of time."""
         ...
 
     @property

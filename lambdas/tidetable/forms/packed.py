@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from tidetable.batch import Batch, pick_values
 from tidetable.events import Event, Item
 from tidetable.forms.field_columns import DATA, KINDS, FieldColumns, Flags
-from tidetable.forms.form import Puts, Shrink, Source
+from tidetable.forms.form import Puts, Shrink, Source, UnitNames
 from tidetable.forms.plain import PlainForm
 from tidetable.layout import Layout, Packing
 from tidetable.layout.pack import find_key_range, is_pack, parse_sort_key
@@ -41,6 +41,8 @@ class PackedForm:
         self._alone = PlainForm(replace(layout, pack=None))
         self._packing = packing
         self.span = packing.span
+        of_series = layout.partition_by == "series"
+        self.unit = UnitNames(series=of_series, suffix=layout.shard_by == "series" and not of_series)
 
     def describe(self) -> Mapping[str, Any]:
         """Return the packing."""

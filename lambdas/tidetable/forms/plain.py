@@ -10,7 +10,7 @@ from typing import Any
 from tidetable.batch import Batch
 from tidetable.events import Event, Item
 from tidetable.forms.field_columns import FieldColumns
-from tidetable.forms.form import Puts, Shrink, Source
+from tidetable.forms.form import Puts, Shrink, Source, UnitNames
 from tidetable.layout import Layout
 from tidetable.ports import Compressor, FieldPage, Page, Put, Slot
 
@@ -25,6 +25,7 @@ class PlainForm:
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
+        self.unit = UnitNames(series=layout.partition_by == "series", suffix=True)
         # A replica has the keys of the table, so it adds nothing to an item.
         self._indexes = [index for index in layout.indexes if not index.replica]
 

@@ -15,6 +15,7 @@ import msgspec
 from tidetable.catalog import Entry
 from tidetable.ports import NotedSeries, Rollups
 from tidetable.query.batches import TimeUp
+from tidetable.query.key_share import WHOLE_SHARE, KeyShare
 from tidetable.query.model import Position, Query
 from tidetable.query.plan import cover_range, find_access_path, plan_query
 from tidetable.query.session import ReadSession
@@ -22,8 +23,8 @@ from tidetable.query.whole import WholeBatch, WholeReader
 
 # The ranges that are planned together. After them, the caller's pace may pause.
 _RANGES = 256
-# A function that waits after the given number of read units was read from the table of an entry.
-Pace = Callable[[Entry, float], None]
+# A function that waits after the given number of read units was read.
+Pace = Callable[[float], None]
 
 
 class Stretch(NamedTuple):
@@ -64,14 +65,16 @@ def read_stretch(
     fields: Sequence[str],
     *,
     pace: Pace = lambda *_: None,
+    share: KeyShare = WHOLE_SHARE,
 ) -> Iterator[WholeBatch | TimeUp]:
-    """Read the events of a stretch: all events of some series, then those of the next series.
+    """Read the events of the noted series of a stretch: all events of some series, then those of the next series. Of the
+    series of a share, only the events of its units are read.
 
     ``fields`` are the needed fields of data, as in ``WholeReader``. Nothing is complete before the stretch ends.
     """
     entry, start, end = stretch
     session.cost.units += noted.units
-    step = max(_RANGES // entry.layout.shards, 1)
+    step = max(_RANGES // max(entry.layout.shards // share.shares, 1), 1)
     for first in range(0, len(noted.series), step):
         if first and not session.has_time:
             yield TimeUp(Position(start))
@@ -79,9 +82,10 @@ def read_stretch(
         names = query.names._replace(series=tuple(noted.series[first : first + step]), series_prefix="")
         narrowed = msgspec.structs.replace(query, start=start, end=end, after=None, names=names)
         before = session.cost.units
-        for batch in WholeReader(narrowed, session, fields).read(plan_query(narrowed, [entry]).scans):
+        scans = share.narrow(plan_query(narrowed, [entry]).scans)
+        for batch in WholeReader(narrowed, session, fields).read(scans):
             if isinstance(batch, TimeUp):
                 yield TimeUp(Position(start))
                 return
             yield batch._replace(reached=start)
-        pace(entry, session.cost.units - before)
+        pace(session.cost.units - before)

@@ -17,8 +17,9 @@ from tidetable.rollup_model.cover import (
     list_versions,
 )
 from tidetable.rollup_model.definition import Definition
-from tidetable.rollups.bucket_parts import MOST_WHOLE, count_parts, divide_bucket, merge_parts
+from tidetable.rollups.bucket_parts import divide_bucket, merge_parts
 from tidetable.rollups.collect import collect_bucket
+from tidetable.rollups.division import MOST_WHOLE, choose_division
 from tidetable.rollups.new_events import mark_new_events
 from tidetable.rollups.run import RefreshRun
 from tidetable.rollups.services import BucketOver, Divided, TooManyEvents
@@ -87,7 +88,7 @@ def _collect_content(
     segments = choose_segments(definition, bucket, bucket + definition.every, run, state)
     is_raw = not any(segment.definition for segment in segments)
     try:
-        if divides and is_raw and count_parts(definition, bucket, events, services) > 1:
+        if divides and is_raw and choose_division(definition, bucket, events, services).parts > 1:
             raise TooManyEvents(events)
         content = collect_bucket(definition, segments, services, MOST_WHOLE if divides else None)
     except TooManyEvents as error:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from operator import attrgetter
 from typing import NamedTuple
@@ -21,35 +22,31 @@ import msgspec
 from tidetable.events import Event
 from tidetable.exact_json import canonical_json, decode_json
 from tidetable.ports.rollups import Mark
+from tidetable.query.key_share import WHOLE_SHARE, KeyShare
 from tidetable.rollup_model.bounds import from_millis, to_millis
 from tidetable.rollup_model.cells import Bucket, parse_cell, parse_names
 from tidetable.rollup_model.cover import CoveredSpan, DefinitionVersion
 from tidetable.rollup_model.definition import Definition
-from tidetable.rollups.collect import PACKED, collect_bucket, find_longest_span
+from tidetable.rollups.collect import collect_bucket
+from tidetable.rollups.division import MOST_PARTS, Division, SharedReading, choose_division, refine_division
 from tidetable.rollups.services import BucketBlocked, Divided, Services, TooManyEvents
 from tidetable.times import from_text, to_text
-from tidetable.work.claim import HeldClaim, WorkItem
+from tidetable.work.claim import HeldClaim, RecordUnread, WorkItem, refuse_unread
 
 # The kind of work.
 PART = "part"
-# The plain events of a part: about half a second of computing. A bucket with at most so many events is read as a whole.
-PART_EVENTS, MOST_WHOLE = 100_000, 300_000
-# A bucket has at most ``MANY`` parts, unless they would have more than ``_LONG`` plain events: the more parts, the longer
-# takes their merge. A part of packs is at least ``SPANS`` spans long, unless it would have more than ``SPANS * _LONG``
-# events: memory holds 8,000,000 until they can be settled.
-MANY, _LONG, SPANS = 100, 1_000_000, 4
 # A part with more plain events than this is too long. Then its bucket is divided again, into more parts.
 MOST_PART, _FINER = 2_000_000, 8
-_MOST_PARTS = 4_000
 # A bucket whose events cannot be read is divided anew this long after it was divided.
 _RETRIED = timedelta(minutes=1)
 # AWS: an item has at most 400 KB.
 _PIECE = 300_000
 
 
-class PartMemo(msgspec.Struct, frozen=True, omit_defaults=True):
+class PartMemo(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """What the record of a part says: its range, the definition, when it was added, and of how many parts it is one.
 
+    If the bucket is divided by units of settling, the range is the whole bucket, and ``share`` the number of the part.
     Of a finished part it also says in how many pieces its cells are stored, that it has too many groups (``over`` counts
     them), why its events cannot be read, or that they are too many for one part.
     """
@@ -59,6 +56,7 @@ class PartMemo(msgspec.Struct, frozen=True, omit_defaults=True):
     end: str
     made: int
     count: int
+    share: int | None = None
     pieces: int = 0
     over: int = 0
     problem: str = ""
@@ -78,60 +76,44 @@ class BucketPart(NamedTuple):
 def list_parts(services: Services, *names: str) -> list[BucketPart]:
     """List the parts of all streams, of a stream, or of the stream, the rollup and the bucket that ``names`` has.
 
-    The newest buckets come first: the next bucket of a rollup is newer than its marked buckets.
+    The newest buckets come first: the next bucket of a rollup is newer than its marked buckets. Parts whose records cannot
+    be read are left out.
     """
-    items = services.work.list_items(PART, "".join(f"{name}#" for name in names))
-    return sorted(map(read_part, items), key=attrgetter("bucket"), reverse=True)
+    parts = list[BucketPart]()
+    for item in services.work.list_items(PART, "".join(f"{name}#" for name in names)):
+        with suppress(RecordUnread):
+            parts.append(read_part(item))
+    return sorted(parts, key=attrgetter("bucket"), reverse=True)
 
 
 def read_part(item: WorkItem) -> BucketPart:
-    """Read what the record of a part says."""
-    source, rollup, bucket, *_ = item.name.split("#")
-    return BucketPart(item, msgspec.json.decode(item.memo, type=PartMemo), source, rollup, from_text(bucket))
-
-
-def count_parts(definition: Definition, bucket: datetime, events: int, services: Services) -> int:
-    """Count the parts of a bucket with about so many events; 1 if it is read as a whole.
-
-    A bucket that is read series by series is not divided, because each part would cost a request per series.
-    """
-    if definition.period is not None or events <= MOST_WHOLE:
-        return 1
-    entries = services.catalog.entries(definition.source, bucket, bucket + definition.every, consistent=True)
-    return choose_count(events, definition.every, find_longest_span(entries))
-
-
-def choose_count(events: int, every: timedelta, span: timedelta) -> int:
-    """Choose the number of parts of a bucket of the length ``every``; 1 if it is read as a whole.
-
-    ``span`` is that of the table's packs, zero for plain events. Each part also reads the packs of one span after it, so
-    parts of packs are longer.
-    """
-    ease, spans, most = (PACKED, SPANS, min(MANY, every // (SPANS * span))) if span else (1, 1, MANY)
-    if events <= ease * MOST_WHOLE:
-        return 1
-    return min(max(min(-(-events // (ease * PART_EVENTS)), most), -(-events // (spans * _LONG)), 2), _MOST_PARTS)
+    """Read what the record of a part says. Raises RecordUnread."""
+    with refuse_unread(item):
+        source, rollup, bucket, *_ = item.name.split("#")
+        return BucketPart(item, msgspec.json.decode(item.memo, type=PartMemo), source, rollup, from_text(bucket))
 
 
 def divide_bucket(version: DefinitionVersion, bucket: datetime, events: int, services: Services) -> None:
     """Add the parts of a bucket with about so many events."""
-    count = count_parts(version.definition, bucket, events, services)
-    _add_parts(version, bucket, count, to_millis(services.clock.now()), services)
+    division = choose_division(version.definition, bucket, events, services)
+    _add_parts(version, bucket, division, to_millis(services.clock.now()), services)
 
 
-def _add_parts(version: DefinitionVersion, bucket: datetime, count: int, made: int, services: Services) -> None:
-    """Add the parts that do not exist. The name of a part has the instant ``made``.
+def _add_parts(version: DefinitionVersion, bucket: datetime, division: Division, made: int, services: Services) -> int:
+    """Add the parts that do not exist; return how many there were. The name of a part has the instant ``made``.
 
     So a run that worked on an earlier part of the bucket, and wakes late, cannot change the record of this part.
     """
     definition = version.definition
+    count, added = division.parts, 0
     edges = [bucket + number * definition.every / count for number in range(count + 1)]
     for number in range(count):
-        start, end = map(to_text, edges[number : number + 2])
+        start, end = map(to_text, (edges[0], edges[-1]) if division.by_unit else edges[number : number + 2])
         services.require_time()
-        memo = PartMemo(definition.text, start, end, made, count)
+        memo = PartMemo(definition.text, start, end, made, count, number if division.by_unit else None)
         name = f"{definition.source}#{definition.name}#{to_text(bucket)}#{made}#{number:04}"
-        services.work.add(PART, name, msgspec.json.encode(memo).decode())
+        added += services.work.add(PART, name, msgspec.json.encode(memo).decode())
+    return added
 
 
 def merge_parts(version: DefinitionVersion, bucket: datetime, services: Services) -> tuple[datetime, Bucket] | None:
@@ -146,17 +128,22 @@ def merge_parts(version: DefinitionVersion, bucket: datetime, services: Services
         return None
     made = max(part.memo.made for part in parts)
     parts = [part for part in parts if part.memo.made == made]
-    count = parts[0].memo.count
-    if len(parts) < count:
-        # The run that divided the bucket was stopped.
-        _add_parts(version, bucket, count, made, services)
-    if len(parts) < count or not all(part.item.done for part in parts):
+    count, by_unit = parts[0].memo.count, parts[0].memo.share is not None
+    if len(parts) < count and _add_parts(version, bucket, Division(count, by_unit), made, services) < count - len(
+        parts
+    ):
+        # The others exist, so their records cannot be read.
+        finer = count
+    elif len(parts) < count or not all(part.item.done for part in parts):
         raise Divided(f"parts of {definition.stream} {to_text(bucket)} are not finished")
-    if any(part.memo.too_long for part in parts) and len(parts) < _MOST_PARTS:
+    else:
+        is_too_long = any(part.memo.too_long for part in parts) and count < MOST_PARTS
+        finer = min(_FINER * count, MOST_PARTS) if is_too_long else 0
+    if finer:
         remove_parts(parts, services)
-        made = max(made + 1, to_millis(services.clock.now()))
-        _add_parts(version, bucket, min(_FINER * len(parts), _MOST_PARTS), made, services)
-        raise Divided(f"the parts of {definition.stream} {to_text(bucket)} were too long")
+        division = refine_division(definition, bucket, finer, services)
+        _add_parts(version, bucket, division, max(made + 1, to_millis(services.clock.now())), services)
+        raise Divided(f"{definition.stream} {to_text(bucket)} has new parts")
     problem = next((part.memo.problem for part in parts if part.memo.problem), "")
     if problem:
         if services.clock.now() < from_millis(made) + _RETRIED:
@@ -188,12 +175,24 @@ def _merge_part(merged: Bucket, part: BucketPart, text: str, services: Services)
             merged.merge(cell)
 
 
+def _choose_reading(part: BucketPart, definition: Definition, services: Services) -> SharedReading:
+    """Choose what is read of a part, and count the runs that share the table's read units with it."""
+    share, readers = WHOLE_SHARE, 1
+    if part.memo.share is not None:
+        share = KeyShare(part.memo.share, part.memo.count)
+    if definition.period is not None:
+        items, now = services.work.list_items(PART, part.item.name.rpartition("#")[0]), services.clock.now()
+        readers = max(sum(item.is_claimed(now) for item in items), 1)
+    return SharedReading(share, readers)
+
+
 def compute_part(part: BucketPart, held: HeldClaim, definition: Definition, services: Services) -> None:
     """Read the events of a part, store their cells, and let the claim finish the part."""
     then, memo = definition.parse_former(part.memo.definition), part.memo
     span = CoveredSpan(from_text(memo.start), from_text(memo.end), None)
     try:
-        content = collect_bucket(then, [span], services, MOST_PART if memo.count < _MOST_PARTS else None)
+        reading, most = _choose_reading(part, definition, services), MOST_PART if memo.count < MOST_PARTS else None
+        content = collect_bucket(then, [span], services, most, reading)
     except BucketBlocked as error:
         memo = msgspec.structs.replace(memo, problem=str(error))
     except TooManyEvents:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from tidetable.catalog import GONE, Entry, GapReason, State
 from tidetable.errors import TableMissing
 from tidetable.events import Event
-from tidetable.forms.choose import choose_form
 from tidetable.forms.field_columns import DATA, FieldColumns
 from tidetable.ports import NotedSeries, Sketches
 from tidetable.ports.rollups import Span
 from tidetable.query.batches import TimeUp
 from tidetable.query.indexed_series import Stretch, find_stretches, is_noted, read_series, read_stretch
+from tidetable.query.key_share import KeyShare
 from tidetable.query.model import Query
 from tidetable.query.plan import plan_query
 from tidetable.query.scans import Gap
@@ -23,6 +23,7 @@ from tidetable.query.whole import WholeBatch, WholeReader, make_query
 from tidetable.rollup_model.cells import MAX_TEXTS, Bucket, parse_cell, parse_names
 from tidetable.rollup_model.cover import CoveredSpan
 from tidetable.rollup_model.definition import Definition
+from tidetable.rollups.division import PACKED, WHOLE_READING, SharedReading, find_longest_span
 from tidetable.rollups.services import BucketBlocked, Services, TooManyEvents, Unfinished
 from tidetable.statistics import PERCENTILES
 from tidetable.times import from_text, to_text
@@ -32,6 +33,8 @@ _SHARE = 0.5
 # The read units per second that are assumed for a table on demand, or for a table whose capacity is not known. AWS: a
 # new table on demand takes 12,000.
 _UNKNOWN = 4_000.0
+# A part is not begun if its requests take longer than so many seconds: a run has 300.
+_LONGEST = 200.0
 # At most this many buckets are read together. At most this many groups are in memory, without and with sketches (9 KB
 # each).
 MOST_TOGETHER, MOST_GROUPS, MOST_SKETCHES = 10, 200_000, 20_000
@@ -40,15 +43,18 @@ MOST_IN_RANGE = 2_000_000
 # A bucket with too many events is taken to have this many times the events that were read. The next bucket is known
 # better.
 _GUESS = 4
-# A bucket of packs is long if it has so many times the events of a long bucket of plain events: each of its parts also
-# reads the packs of one span. 3,000,000 events in packs take 8 seconds (bench/sealing).
-PACKED = 10
 # Packs with more events than this may not fit into memory until they can be settled.
 _MOST_HELD = 8_000_000
 
 
 def read_events(
-    query: Query, entries: Sequence[Entry], services: Services, fields: Sequence[str], *, never: bool
+    query: Query,
+    entries: Sequence[Entry],
+    services: Services,
+    fields: Sequence[str],
+    reading: SharedReading = WHOLE_READING,
+    *,
+    never: bool,
 ) -> Iterator[FieldColumns]:
     """Read these fields of all events of a query, in any order. Raises BucketBlocked if that is not possible.
 
@@ -62,21 +68,34 @@ def read_events(
     if stretches:
         _refuse_unnoted(query, stretches, services)
     session = ReadSession(services.reader, services.remaining)
-    yield from _read_columns(WholeReader(query, session, fields).read(plan.scans), query, session)
+    scans = reading.share.narrow(plan.scans)
+    yield from _read_columns(WholeReader(query, session, fields).read(scans), query, session, reading.share)
     for stretch in stretches:
-        yield from _read_stretch(query, stretch, read_series(query, stretch, services.rollups), services, fields)
+        noted = read_series(query, stretch, services.rollups)
+        yield from _read_stretch(query, stretch, noted, services, fields, reading)
 
 
 def _read_stretch(
-    query: Query, stretch: Stretch, noted: NotedSeries, services: Services, fields: Sequence[str]
+    query: Query,
+    stretch: Stretch,
+    noted: NotedSeries,
+    services: Services,
+    fields: Sequence[str],
+    reading: SharedReading = WHOLE_READING,
 ) -> Iterator[FieldColumns]:
-    """Read these fields of all events of a stretch, whose period is partitioned by series. Raises BucketBlocked."""
-
-    def pace(entry: Entry, units: float) -> None:
-        services.clock.sleep(min(find_pause(entry, units), max(services.remaining(), 0.0)))
-
+    """Read these fields of all events of a stretch. Raises BucketBlocked, and Unfinished if too many other runs read it."""
+    layout, share = stretch.entry.layout, reading.share
     session = ReadSession(services.reader, services.remaining)
-    yield from _read_columns(read_stretch(query, stretch, noted, session, fields, pace=pace), query, session)
+    noted = noted._replace(series=share.choose_series(layout, noted.series))
+    requests = len(noted.series) * max(layout.shards // share.shares, 1)
+    if reading.readers > 1 and reading.readers * find_pause(stretch.entry, requests) > _LONGEST:
+        raise Unfinished("other parts of the bucket take the table's read units")
+
+    def pace(units: float) -> None:
+        services.clock.sleep(min(reading.readers * find_pause(stretch.entry, units), max(services.remaining(), 0.0)))
+
+    batches = read_stretch(query, stretch, noted, session, fields, pace=pace, share=share)
+    yield from _read_columns(batches, query, session, share)
 
 
 def find_pause(entry: Entry, units: float) -> float:
@@ -85,7 +104,9 @@ def find_pause(entry: Entry, units: float) -> float:
     return units / (_UNKNOWN if read_units is None else max(read_units * _SHARE, 1.0))
 
 
-def _read_columns(batches: Iterator[WholeBatch | TimeUp], query: Query, session: ReadSession) -> Iterator[FieldColumns]:
+def _read_columns(
+    batches: Iterator[WholeBatch | TimeUp], query: Query, session: ReadSession, share: KeyShare
+) -> Iterator[FieldColumns]:
     try:
         for batch in batches:
             if isinstance(batch, TimeUp):
@@ -94,7 +115,7 @@ def _read_columns(batches: Iterator[WholeBatch | TimeUp], query: Query, session:
                 raise Unfinished("the time is up")
             # Nothing is computed from events of which some are lost.
             _refuse_damaged(query, session.gaps)
-            yield batch.columns
+            yield share.select(batch.scan, batch.columns)
     except TableMissing as error:
         raise _make_blocked(query, query.start, error) from error
     _refuse_damaged(query, session.gaps)
@@ -150,13 +171,17 @@ def list_gone(stream: str, start: datetime, end: datetime, services: Services) -
 
 
 def collect_bucket(
-    definition: Definition, segments: Iterable[CoveredSpan], services: Services, most: int | None = None
+    definition: Definition,
+    segments: Iterable[CoveredSpan],
+    services: Services,
+    most: int | None = None,
+    reading: SharedReading = WHOLE_READING,
 ) -> Bucket:
-    """Compute a bucket from the events or cells of its segments. Stop as soon as there are too many groups.
+    """Compute a bucket, or a share of it, from the events or cells of its segments. Stop as soon as there are too many
+    groups.
 
     Raises BucketBlocked if the bucket cannot be read completely, Unfinished if the time is up, and TooManyEvents as soon
-    as a segment has more than ``most`` events, of packs ``PACKED`` times as many. Buckets that are read series by series
-    have any number.
+    as a segment has more than ``most`` events, of packs and of a share ``PACKED`` times as many.
     """
     reader = services.reader
     bucket = Bucket(definition, reader.sketches)
@@ -164,11 +189,11 @@ def collect_bucket(
         stream = definition.source if finer is None else finer.stream
         entries = services.catalog.entries(stream, start, end, consistent=True)
         query = make_query(stream, start, end)
-        count, limit = 0, None if definition.period is not None else most
-        if limit is not None and find_longest_span(entries):
+        count, limit = 0, most
+        if limit is not None and (find_longest_span(entries) or not reading.share.is_whole):
             limit *= PACKED
         fields = definition.columns if finer is None else (DATA,)
-        for columns in read_events(query, entries, services, fields, never=finer is None):
+        for columns in read_events(query, entries, services, fields, reading, never=finer is None):
             if finer is None:
                 bucket.add(columns)
                 count += len(columns)
@@ -180,11 +205,6 @@ def collect_bucket(
                 break
     bucket.fold()
     return bucket
-
-
-def find_longest_span(entries: Iterable[Entry]) -> timedelta:
-    """Find the longest span of the packs in these tables; zero if all events are plain."""
-    return timedelta(seconds=max([0, *(choose_form(entry.layout).span for entry in entries)]))
 
 
 def _merge_cells(
@@ -224,7 +244,11 @@ def collect_together(definition: Definition, start: datetime, due: int, services
     end = start + count * every
     buckets = {start + number * every: Bucket(definition, services.reader.sketches) for number in range(count)}
     query, stretch = make_query(definition.source, start, end), stretch._replace(end=end)
+    events = 0
     for columns in _read_stretch(query, stretch, noted, services, definition.columns):
+        events += len(columns)
+        if events > MOST_IN_RANGE:
+            return {}
         _add_to_each(buckets, columns, definition)
     for bucket in buckets.values():
         bucket.fold()

@@ -38,10 +38,10 @@ def list_pending(definitions: Mapping[str, Sequence[Definition]], services: Serv
     for source, rollups in definitions.items():
         try:
             state = services.rollups.read_at_once(source)
+            due, later = (_count_work(rollups, state, at) for at in (now, now + _AHEAD))
         except Exception as error:  # the other streams are shown all the same
             pending.append(PendingWork(SEAL, source, "unknown", describe_failure(error)))
             continue
-        due, later = (_count_work(rollups, state, at) for at in (now, now + _AHEAD))
         added = {name: count - due[name] for name, count in later.items()}
         for outcome, counts in (("due", due), ("planned", added)):
             if any(counts.values()):

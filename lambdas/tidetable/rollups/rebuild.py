@@ -13,7 +13,7 @@ is computed anew after the piece was counted, and all runs see its mark until th
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 import msgspec
@@ -23,17 +23,19 @@ from tidetable.rollup_model.bounds import REBUILT, SEALED_AFTER, can_rest, can_s
 from tidetable.rollup_model.cover import DefinitionVersion, find_present, join_spans, list_versions
 from tidetable.rollup_model.definition import Definition
 from tidetable.rollups.services import Services
-from tidetable.times import to_text
-from tidetable.work.claim import WorkItem
+from tidetable.times import EPOCH, from_text, to_text
+from tidetable.work.claim import RecordUnread, WorkItem, refuse_unread
 
 # The kind of work.
 REBUILD = "rebuild"
 # So many pieces of an order are cut at most before some of them are counted.
 PIECES_AT_ONCE = 100
+# A piece lies in one period, so it is not longer than a month.
+_LONGEST = timedelta(days=31)
 NOT_BEGUN = "the rollup has not begun: wait for the refresher's next run"
 
 
-class Order(msgspec.Struct, frozen=True):
+class Order(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What the record of an order says: the definition, the buckets ``[start, end)``, and when it was made.
 
     The buckets from ``cut`` on have been cut into pieces.
@@ -46,7 +48,7 @@ class Order(msgspec.Struct, frozen=True):
     made: int
 
 
-class PieceMemo(msgspec.Struct, frozen=True):
+class PieceMemo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What the record of a piece says: the order's ``made``, the buckets ``[start, end)``, and when it was cut.
 
     The buckets from ``reached`` on are computed. ``marked`` says that the buckets are sealed, and marked at ``cut_at``.
@@ -61,6 +63,9 @@ class PieceMemo(msgspec.Struct, frozen=True):
     cut_at: int
     marked: bool
     together: int = 1
+
+
+_NOTHING = PieceMemo(0, "", EPOCH, EPOCH, EPOCH, 0, marked=False)
 
 
 class Piece(NamedTuple):
@@ -84,7 +89,8 @@ class Piece(NamedTuple):
 class Rebuild(NamedTuple):
     """The rebuild of a rollup: its order, its pieces, the newest first, and the pieces whose order is gone.
 
-    The lists change with the records.
+    The lists change with the records. ``unread`` are records that cannot be read. If there are some, the other
+    pieces are computed, but none is cut, counted or removed until the order is cancelled.
     """
 
     source: str
@@ -92,6 +98,7 @@ class Rebuild(NamedTuple):
     order: Order | None
     pieces: list[Piece]
     orphans: list[Piece]
+    unread: Sequence[WorkItem] = ()
 
     def list_ready(self, now: datetime) -> list[Piece]:
         """List the pieces that can be computed or are being computed, the newest first.
@@ -108,7 +115,7 @@ class Rebuild(NamedTuple):
 
     def list_items(self) -> list[WorkItem]:
         """List the items of its pieces and of its order."""
-        items = [piece.item for piece in [*self.pieces, *self.orphans]]
+        items = [*(piece.item for piece in [*self.pieces, *self.orphans]), *self.unread]
         return items if self.order is None else [*items, WorkItem(REBUILD, f"{self.source}#{self.rollup}")]
 
     def count_left(self, definition: Definition) -> int:
@@ -131,25 +138,41 @@ class Rebuild(NamedTuple):
 def list_rebuilds(services: Services, source: str = "") -> list[Rebuild]:
     """List the rebuilds of all streams, or of one stream."""
     items = services.work.list_items(REBUILD, f"{source}#" if source else "")
-    orders = dict[tuple[str, str], Order]()
-    pieces = dict[tuple[str, str], list[Piece]]()
+    of_rollup = dict[tuple[str, str], list[WorkItem]]()
     for item in items:
-        stream, rollup, *of_piece = item.name.split("#")
-        of_rollup = pieces.setdefault((stream, rollup), [])
-        if of_piece:
-            of_rollup.append(Piece(item, msgspec.json.decode(item.memo, type=PieceMemo), stream, rollup))
-        else:
-            orders[stream, rollup] = msgspec.json.decode(item.memo, type=Order)
-    rebuilds = []
-    for (stream, rollup), some in pieces.items():
-        order = orders.get((stream, rollup))
-        some.sort(key=lambda piece: piece.memo.start, reverse=True)
-        own = [piece for piece in some if order is not None and piece.memo.made == order.made]
-        if order is not None and own:
-            # The run that cut the last pieces may have been stopped before it noted this.
-            order = msgspec.structs.replace(order, cut=min(order.cut, own[-1].memo.start))
-        rebuilds.append(Rebuild(stream, rollup, order, own, [piece for piece in some if piece not in own]))
-    return rebuilds
+        stream, _, rest = item.name.partition("#")
+        of_rollup.setdefault((stream, rest.partition("#")[0]), []).append(item)
+    return [_read_rebuild(*names, some) for names, some in of_rollup.items()]
+
+
+def _read_rebuild(source: str, rollup: str, items: Sequence[WorkItem]) -> Rebuild:
+    """Read the rebuild of a rollup from its records, in the order of their names: its order, then the oldest piece."""
+    order, pieces, unread = None, list[Piece](), list[WorkItem]()
+    for item in reversed(items):
+        try:
+            if item.name.count("#") > 1:
+                pieces.append(read_piece(item))
+            else:
+                with refuse_unread(item):
+                    order = msgspec.json.decode(item.memo, type=Order)
+        except RecordUnread:
+            unread.append(item)
+    if unread and items[0].name == f"{source}#{rollup}":
+        return Rebuild(source, rollup, None, pieces, [], unread)
+    # Without an order, pieces that cannot be read are removed, too.
+    pieces += [Piece(item, _NOTHING, source, rollup) for item in unread]
+    own = [piece for piece in pieces if order is not None and piece.memo.made == order.made]
+    if order is not None and own:
+        # The run that cut the last pieces may have been stopped before it noted this.
+        order = msgspec.structs.replace(order, cut=min(order.cut, own[-1].memo.start))
+    return Rebuild(source, rollup, order, own, [piece for piece in pieces if piece not in own])
+
+
+def read_piece(item: WorkItem) -> Piece:
+    """Read what the record of a piece says. Raises RecordUnread."""
+    with refuse_unread(item):
+        source, rollup, *_ = item.name.split("#")
+        return Piece(item, msgspec.json.decode(item.memo, type=PieceMemo), source, rollup)
 
 
 def find_rebuild(definition: Definition, rebuilds: Iterable[Rebuild]) -> Rebuild | None:
@@ -161,7 +184,11 @@ def find_rebuild(definition: Definition, rebuilds: Iterable[Rebuild]) -> Rebuild
 def list_spans(rebuilds: Iterable[Rebuild]) -> list[Span]:
     """List the spans of all pieces. A mark in one of them does not rest."""
     pieces = [piece for rebuild in rebuilds for piece in [*rebuild.pieces, *rebuild.orphans]]
-    return join_spans((piece.memo.start, piece.memo.end) for piece in pieces)
+    unread = [item.name.split("#")[2:3] for rebuild in rebuilds for item in rebuild.unread]
+    starts = [from_text(start) for of_piece in unread for start in of_piece]
+    return join_spans(
+        [*((piece.memo.start, piece.memo.end) for piece in pieces), *((start, start + _LONGEST) for start in starts)]
+    )
 
 
 def leave_out(state: RollupState, spans: Sequence[Span]) -> RollupState:

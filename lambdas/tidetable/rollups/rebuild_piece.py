@@ -13,6 +13,7 @@ from tidetable.rollup_model.cover import find_present, join_spans, subtract_span
 from tidetable.rollup_model.definition import Definition
 from tidetable.rollups.bucket import choose_segments, compute_bucket
 from tidetable.rollups.collect import collect_range, list_gone
+from tidetable.rollups.division import choose_division
 from tidetable.rollups.rebuild import Piece
 from tidetable.rollups.run import RefreshRun
 from tidetable.rollups.services import BucketBlocked, Unfinished
@@ -27,6 +28,8 @@ def _read_together(
     It costs less to compute a bucket from the cells of finer rollups. If some bucket cannot be read, the others can.
     """
     if any(segment.definition for segment in choose_segments(definition, start, end, run, state)):
+        return {}
+    if choose_division(definition, start, 0, run.services).parts > 1:
         return {}
     read_at = run.services.clock.now()
     try:

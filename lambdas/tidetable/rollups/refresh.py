@@ -13,16 +13,15 @@ from datetime import timedelta
 from zlib import crc32
 
 from tidetable.errors import StoreUnavailable, TableThrottled
-from tidetable.ports.rollups import RollupState
 from tidetable.rollup_model.definition import Definition
-from tidetable.rollups.bucket_parts import PART, list_parts
+from tidetable.rollups.bucket_parts import PART
 from tidetable.rollups.claims import SEAL, shut_out_former
 from tidetable.rollups.due import has_work, measure_lag, measure_waiting
 from tidetable.rollups.rebuild import REBUILD, Rebuild, leave_out, list_rebuilds, list_spans
 from tidetable.rollups.rebuild_turn import needs_turn
 from tidetable.rollups.run import RefreshReport
 from tidetable.rollups.services import Services
-from tidetable.rollups.worker import RollupWorker, describe_failure
+from tidetable.rollups.worker import RollupWorker, describe_failure, list_due_parts
 from tidetable.work.claim import Pause, WorkItem, rests
 from tidetable.work.schedule import DueItem, WorkQueue, WorkReport, wake_workers
 
@@ -49,9 +48,7 @@ def find_due(
     A stream costs one request, and all streams together three.
     """
     standing, records = RollupStanding(), {item.name: item for item in services.work.list_items(SEAL)}
-    for part in list_parts(services):
-        if not (part.item.done or rests(SEAL, part.source, pauses)):
-            standing.due.append(DueItem(part.item, part.source, added=True))
+    standing.due += list_due_parts(services, pauses)
     rebuilds: dict[str, list[Rebuild]] = {}
     for rebuild in list_rebuilds(services):
         rebuilds.setdefault(rebuild.source, []).append(rebuild)
@@ -59,20 +56,14 @@ def find_due(
             is_known = any(rollup.name == rebuild.rollup for rollup in definitions.get(rebuild.source, ()))
             ready = [piece.item for piece in rebuild.list_ready(services.clock.now())]
             # A worker removes what the configuration does not know any more.
-            items = ready if is_known else rebuild.list_items()
+            items = [*ready, *rebuild.unread] if is_known else rebuild.list_items()
             standing.due += [DueItem(item, rebuild.source, added=True) for item in items]
     for source, rollups in list_refreshed(definitions, services).items():
         try:
-            state = services.rollups.read_at_once(source)
-        except Exception as error:
+            is_due = _look_at(source, rollups, rebuilds.get(source, []), services, standing)
+        except Exception as error:  # for example an edge that nobody can read
             standing.failed.append(f"{source}: {describe_failure(error)}")
             continue
-        own, now = rebuilds.get(source, []), services.clock.now()
-        state = leave_out(state, list_spans(own))
-        if rollups:
-            _note_standing(standing, rollups, state, services)
-        policy = services.config.streams.get(source)
-        is_due = has_work(rollups, policy, state, now) or any(needs_turn(rebuild, rollups, own, now) for rebuild in own)
         if is_due and not rests(SEAL, source, pauses):
             standing.due.append(DueItem(records.get(source, WorkItem(SEAL, source)), source))
     return standing
@@ -85,13 +76,18 @@ def list_refreshed(
     return {stream.name: () for stream in services.config.listed} | dict(definitions)
 
 
-def _note_standing(
-    standing: RollupStanding, rollups: Sequence[Definition], state: RollupState, services: Services
-) -> None:
-    now = services.clock.now()
-    lags = [measure_lag(definition, state, now) for definition in rollups]
-    standing.marks += len(state.marks)
-    standing.lag = max([standing.lag, *lags, measure_waiting(state, now)])
+def _look_at(
+    source: str, rollups: Sequence[Definition], own: Sequence[Rebuild], services: Services, standing: RollupStanding
+) -> bool:
+    """Note the marks and the lag of a stream; return True if a run would change something."""
+    state, now = services.rollups.read_at_once(source), services.clock.now()
+    state = leave_out(state, list_spans(own))
+    if rollups:
+        lags = [measure_lag(definition, state, now) for definition in rollups]
+        standing.marks += len(state.marks)
+        standing.lag = max([standing.lag, *lags, measure_waiting(state, now)])
+    policy = services.config.streams.get(source)
+    return has_work(rollups, policy, state, now) or any(needs_turn(rebuild, rollups, own, now) for rebuild in own)
 
 
 def schedule_rollups(

@@ -15,6 +15,7 @@ from tidetable.rollup_model.definition import Definition
 from tidetable.rollups.bucket import choose_segments, compute_bucket
 from tidetable.rollups.bucket_parts import find_obsolete, remove_parts
 from tidetable.rollups.collect import MOST_TOGETHER, collect_together, find_end_of_gone
+from tidetable.rollups.division import choose_division
 from tidetable.rollups.due import has_begun, is_due
 from tidetable.rollups.last_periods import cover_periods
 from tidetable.rollups.new_events import add_new_events
@@ -131,5 +132,7 @@ def _read_together(
     end = bucket + due * definition.every
     # It costs less to compute a bucket from the cells of finer rollups.
     if due < 2 or any(segment.definition for segment in choose_segments(definition, bucket, end, run, state)):
+        return {}
+    if choose_division(definition, bucket, run.sizes.get(definition.name, 0), run.services).parts > 1:
         return {}
     return {at: (now, content) for at, content in collect_together(definition, bucket, due, run.services).items()}

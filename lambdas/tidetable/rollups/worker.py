@@ -6,9 +6,10 @@ A run claims an item, and may stop after any request. Each step can be repeated:
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from operator import attrgetter
+from zlib import crc32
 
 import msgspec
 
@@ -19,19 +20,21 @@ from tidetable.rollup_model.definition import Definition
 from tidetable.rollups.bucket_parts import PART, BucketPart, compute_part, list_parts, read_part, remove_parts
 from tidetable.rollups.claims import SEAL, hold_sealing, shut_out_former
 from tidetable.rollups.last_periods import cover_closed
-from tidetable.rollups.rebuild import REBUILD, Piece, PieceMemo, list_rebuilds
+from tidetable.rollups.rebuild import REBUILD, list_rebuilds, read_piece
 from tidetable.rollups.rebuild_piece import compute_piece
 from tidetable.rollups.rebuild_turn import is_in_piece, needs_turn
 from tidetable.rollups.run import RefreshReport, RefreshRun
 from tidetable.rollups.seal import seal_stream
 from tidetable.rollups.services import BucketBlocked, Divided, Services, ShareUsed, Superseded, Unfinished
 from tidetable.work.claim import HeldClaim, ItemName, Pause, WorkItem, hold_claim, rests
-from tidetable.work.schedule import WorkQueue
+from tidetable.work.schedule import DueItem, WorkQueue, wake_workers
 
 # The seconds of a run that a stream may use before the other streams had a turn. A bucket that was begun is finished.
 _SHARE = 60.0
 # The seconds for which a worker goes on with the items of a stream. Then the next message may be of another stream.
 _CHAIN = 60.0
+# The item with which a run goes on next counts as begun.
+_BEGUN = timedelta(minutes=1)
 _SIZES = msgspec.json.Decoder(dict[str, int]).decode
 
 
@@ -55,6 +58,8 @@ class RollupWorker:
         self._length = length
         self._pauses = pauses
         self.report = RefreshReport()
+        # True if a bucket waits for its parts.
+        self.has_divided = False
 
     def work_on(self, name: ItemName) -> ItemName | None:
         """Work on an item, unless it rests or another run has it; return the item with which its stream goes on.
@@ -74,6 +79,7 @@ class RollupWorker:
         except ShareUsed:
             return ItemName(SEAL, source)
         except Divided:
+            self.has_divided = True
             return self._find_free(list_parts(self._services, source))
         except Unfinished:
             self.report.finished = False
@@ -96,7 +102,10 @@ class RollupWorker:
                     cover_closed(RefreshRun(source, (), services, self.report, share))
                 return False
             # Only the run that has the stream adds parts of its buckets and pieces, so none are added from here on.
-            parts, sizes = list_parts(services, source), _SIZES(held.memo or "{}")
+            parts, sizes = list_parts(services, source), dict[str, int]()
+            # They are only a hint: without them, a long bucket is found to be long while it is read.
+            with suppress(msgspec.MsgspecError):
+                sizes = _SIZES(held.memo or "{}")
             # They are read before the marks: a mark of a new event that is left then came after its piece was finished.
             rebuilds = list_rebuilds(services, source)
             divided = {(part.rollup, part.bucket) for part in parts if not is_in_piece(part, rebuilds)}
@@ -118,13 +127,13 @@ class RollupWorker:
             if held is None:
                 self.report.left.append(name)
                 return None
-            part = read_part(WorkItem(PART, name, held.memo))
-            rollups = self._definitions.get(part.source, ())
-            definition = next((rollup for rollup in rollups if rollup.name == part.rollup), None)
-            if definition is None:
-                remove_parts([part], services)
-                return None
             with _note_problem(held):
+                part = read_part(WorkItem(PART, name, held.memo))
+                rollups = self._definitions.get(part.source, ())
+                definition = next((rollup for rollup in rollups if rollup.name == part.rollup), None)
+                if definition is None:
+                    remove_parts([part], services)
+                    return None
                 compute_part(part, held, definition, services)
         siblings = list_parts(services, part.source)
         if not any(other.item.name == name for other in siblings):
@@ -149,15 +158,16 @@ class RollupWorker:
             if held is None:
                 self.report.left.append(name)
                 return None
-            piece = Piece(WorkItem(REBUILD, name), msgspec.json.decode(held.memo, type=PieceMemo), source, rollup)
-            if not piece.is_ready(now):
-                return None
-            parts = list_parts(services, source, rollup)
-            # Parts that were read before the piece was cut may lack what the rebuild is for.
-            divided = {(part.rollup, part.bucket) for part in parts if part.memo.made >= piece.memo.cut_at}
-            run = RefreshRun(source, definitions, services, self.report, services.remaining, parts, divided=divided)
             try:
                 with _note_problem(held):
+                    piece = read_piece(WorkItem(REBUILD, name, held.memo))
+                    if not piece.is_ready(now):
+                        return None
+                    parts = list_parts(services, source, rollup)
+                    # Parts that were read before the piece was cut may lack what the rebuild is for.
+                    divided = {(part.rollup, part.bucket) for part in parts if part.memo.made >= piece.memo.cut_at}
+                    left = services.remaining
+                    run = RefreshRun(source, definitions, services, self.report, left, parts, divided=divided)
                     compute_piece(piece, held, definition, run)
             except BucketBlocked as error:
                 self.report.blocked.append(f"{definition.stream}: {error}")
@@ -181,12 +191,24 @@ class RollupWorker:
         return sorted(self._definitions.get(source, ()), key=attrgetter("every"))
 
     def _find_free(self, parts: Sequence[BucketPart]) -> ItemName | None:
-        """Find a part that no worker has, and for which no message is under way."""
+        """Find a part that no worker has, and for which no message is under way: one of those whose bucket comes first.
+
+        Workers that look at the same time choose different parts, because all but one would end with a part of another.
+        """
         now = self._services.clock.now()
-        free = (
-            part.item for part in parts if not (part.item.done or part.item.is_claimed(now) or part.item.is_sent(now))
-        )
-        return next((ItemName(PART, item.name) for item in free), None)
+        free = [part for part in parts if not (part.item.done or part.item.is_claimed(now) or part.item.is_sent(now))]
+        first = [part.item for part in free if part.bucket == free[0].bucket]
+        return ItemName(PART, first[crc32(self._owner.encode()) % len(first)].name) if first else None
+
+
+def list_due_parts(services: Services, pauses: frozenset[Pause]) -> list[DueItem]:
+    """List the parts of all streams that are not finished and do not rest, in the order of ``list_parts``.
+
+    Also those whose records cannot be read: a worker that gets one notes why.
+    """
+    items = sorted(services.work.list_items(PART), key=lambda item: item.name.split("#")[2:3], reverse=True)
+    due = [DueItem(item, item.name.partition("#")[0], added=True) for item in items if not item.done]
+    return [one for one in due if not rests(SEAL, one.stream, pauses)]
 
 
 @contextmanager
@@ -210,20 +232,43 @@ def work_on_message(
     definitions: Mapping[str, Sequence[Definition]],
     services: Services,
     queue: WorkQueue,
+    workers: int,
     owner: str,
     length: timedelta,
 ) -> RefreshReport | None:
     """Work on the item of a message, and on those with which its stream goes on; None while a former version works.
 
+    A run that finds a bucket divided wakes workers for the parts at once, as the scheduler would do in the next minute.
+
     A message may come twice, late, or for an item that has no work any more. The scheduler sends again what gets lost here.
     """
     if (held := shut_out_former(services, length)) is None:
         return None
-    worker = RollupWorker(definitions, held, owner, length, held.work.list_pauses())
+    pauses = held.work.list_pauses()
+    worker = RollupWorker(definitions, held, owner, length, pauses)
     share = limit_time(_CHAIN, held.clock, held.remaining)
-    following = worker.work_on(name)
-    while following is not None and share() > 0:
+    following: ItemName | None = name
+    while following is not None:
         following = worker.work_on(following)
-    if following is not None:
-        queue.send([following])
+        if worker.has_divided:
+            worker.has_divided = False
+            _wake_others(following, workers, held, queue, pauses)
+        if following is not None and share() <= 0:
+            queue.send([following])
+            break
     return worker.report
+
+
+def _wake_others(
+    following: ItemName | None, workers: int, services: Services, queue: WorkQueue, pauses: frozenset[Pause]
+) -> None:
+    """Wake workers for parts, beside the run that goes on with ``following``. Streams that have workers keep their shares."""
+    now = services.clock.now()
+    sealing = [DueItem(item, item.name) for item in services.work.list_items(SEAL)]
+    due = [one for one in sealing if one.item.is_claimed(now) or one.item.is_sent(now)]
+    for part in list_due_parts(services, pauses):
+        if part.name == following:
+            due.append(part._replace(item=part.item._replace(sent=now + _BEGUN)))
+        elif not part.item.problem:
+            due.append(part)
+    wake_workers(due, workers, services.work, queue, now)

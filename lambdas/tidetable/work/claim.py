@@ -13,6 +13,8 @@ from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 from typing import NamedTuple, Protocol
 
+from tidetable.errors import TidetableError
+
 # The name in a pause that means all streams.
 EVERY_STREAM = "*"
 
@@ -61,6 +63,19 @@ class WorkItem(NamedTuple):
     def is_sent(self, now: datetime) -> bool:
         """True while a message for the item may be under way."""
         return self.sent is not None and now < self.sent
+
+
+class RecordUnread(TidetableError):
+    """The record of an item cannot be read: it is broken, or of a newer version. Other items are not affected."""
+
+
+@contextmanager
+def refuse_unread(item: WorkItem) -> Iterator[None]:
+    """Raise RecordUnread if the block cannot read what the record of an item says."""
+    try:
+        yield
+    except ValueError as error:
+        raise RecordUnread(f"the record of {item.kind} {item.name} cannot be read: {error}") from error
 
 
 class Pause(NamedTuple):

@@ -55,16 +55,19 @@ def wake_workers(
 ) -> WorkReport:
     """Send messages for due items. Each kind of work of a stream has an equal share of the workers, one at least.
 
-    Items with a claim, and items whose message may be under way, count as part of the share.
+    What a share does not need goes to the others. Items with a claim, and items whose message may be under way, count as
+    part of the share.
     """
     shares: dict[tuple[str, str], list[DueItem]] = {}
     for due_item in due:
         shares.setdefault((due_item.item.kind, due_item.stream), []).append(due_item)
-    chosen: list[DueItem] = []
-    for items in shares.values():
+    chosen, left = list[DueItem](), workers
+    # The shares that need the fewest workers come first, so the others divide what these leave.
+    for number, items in enumerate(sorted(shares.values(), key=len)):
+        share = min(max(left // (len(shares) - number), 1), len(items))
+        left -= share
         free = [due_item for due_item in items if not (due_item.item.is_claimed(now) or due_item.item.is_sent(now))]
-        busy = len(items) - len(free)
-        chosen += free[: max(workers // len(shares) or 1, busy) - busy]
+        chosen += free[: max(share - (len(items) - len(free)), 0)]
     accepted = {*queue.send([due_item.name for due_item in chosen])}
     for due_item in chosen:
         if due_item.name in accepted:
