@@ -14,7 +14,7 @@ from cli.account import Account
 from tidetable.catalog import State, find_entry_at
 from tidetable.config import Config
 from tidetable.durations import Duration
-from tidetable.ingest.pace import SAVED_SHARE, Pace
+from tidetable.ingest.pace import Pace
 from tidetable.ingest.saved_names import SAVED_PREFIX, Backlog, count_backlog, read_stream
 from tidetable.times import to_text
 from tidetable.work.standing import list_standings
@@ -64,7 +64,7 @@ def _estimate_end(
         return None
     entry = find_entry_at(entries, oldest) or entries[-1]
     units = max(backlog.bytes / 1_000, 0 if policy.pack else backlog.events)
-    rate = Pace.of_config(config, account.pipeline.clock, SAVED_SHARE).find_rate(entry)
+    rate = Pace.of_config(config, account.pipeline.clock, workers=1).find_rate(entry)
     return now + timedelta(seconds=units / rate)
 
 

@@ -102,7 +102,7 @@ class Upkeep(Pipeline):
         from tidetable.ingest.marks import Marks
         from tidetable.ingest.pace import Pace
 
-        pace, circuit = Pace.of_config(self.config, self.clock), Circuit(self.clock)
+        pace, circuit = Pace.of_config(self.config, self.clock, self.config.work.consumers), Circuit(self.clock)
         # Without rollups, too: the drain marks closed tables.
         marks = self.marks or Marks(self.rollups)
         return self.build(

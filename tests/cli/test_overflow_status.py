@@ -93,7 +93,7 @@ def test_each_stream_has_its_events_its_bytes_and_its_oldest(stage: Stage, monke
 
 
 def test_each_stream_has_its_expected_end(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The drain begins with an eighth of a table's units: 10 per second of provisioned ones, 500 on demand."""
+    """The drain begins with a quarter of a table's units: 20 per second of provisioned ones, 1,000 on demand."""
     config, hour = parse(STREAMS), timedelta(hours=1)
     periods: list[Any] = []
     for stream, units in (("plain", 80), ("packed", None), ("unknown", 80)):
@@ -104,7 +104,7 @@ def test_each_stream_has_its_expected_end(stage: Stage, monkeypatch: pytest.Monk
             seen = SeenTable(units if days else 8_000, 1, TableClass.STANDARD)
             periods.append(SimpleNamespace(entry=change_entry(entry, seen=seen)))
         save(stage, stream, 72_000, 1, 1_000_000)
-    expected = {"plain": NOW + 2 * hour, "packed": NOW + timedelta(seconds=2), "unknown": None}
+    expected = {"plain": NOW + hour, "packed": NOW + timedelta(seconds=1), "unknown": None}
     account = replace_account(stage, monkeypatch)
     lines = {line.partition(":")[0]: line for line in describe_overflow(account, None, config, periods, NOW)}
     for stream, end in expected.items():

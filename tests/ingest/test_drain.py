@@ -114,9 +114,9 @@ def test_the_drain_waits_for_its_share_no_longer_than_its_time() -> None:
     assert world.clock.now() - begun == timedelta(seconds=2)
 
 
-@pytest.mark.parametrize("units, seconds", [(None, 0.1), (200, 3), (1, 37.5)])
+@pytest.mark.parametrize("units, seconds", [(None, 0.1), (200, 2.44), (1, 37.5)])
 def test_the_drain_takes_a_share_of_what_a_table_was_seen_to_have(units: int | None, seconds: float) -> None:
-    """Five consumers together take a quarter, and at least four units."""
+    """Five consumers together begin with a quarter, and at least four units: 10 of 200 per second, then 12.5 and 15.625."""
     world = World()
     entry = next(entry for entry in world.catalog.entries("quakes") if entry.period.label == "2026-03-01")
     # The units of reads say nothing of what may be written.

@@ -142,8 +142,8 @@ def test_the_time_is_divided_among_the_streams_and_repeated_messages_are_last() 
     ids = [str(number) for number in range(100)]
     small, quick = make_body(*ids), make_body("1", stream="tides")
     outcomes = drain(stage, small, quick, seconds=60.0)
-    # A unit per second: after half of the time, the fourth round of ten has begun.
-    assert outcomes == ["60 of 100 items of quakes are still to be written: the time was up", Drained(1)]
+    # A unit per second, and a quarter more after each round: rounds of ten begin after 0, 10, 18, 24.4 and 29.5 seconds.
+    assert outcomes == ["50 of 100 items of quakes are still to be written: the time was up", Drained(1)]
     again = [(small, 2), (quick, 1)]
     rounds = watch_rounds(stage)
     drain_messages(again, stage.drainer(), lambda: 0.0)
@@ -258,10 +258,10 @@ def test_the_units_of_a_round_are_those_of_the_time_since_it_began() -> None:
     assert stage.clock.now() - begun == timedelta(seconds=0.5)
 
 
-def test_the_pace_grows_on_demand_and_halves_when_it_is_throttled() -> None:
+def test_the_pace_grows_and_halves_when_it_is_throttled() -> None:
     stage = World(replace(CONFIG, streams={"quakes": replace(CONFIG.streams["quakes"], capacity=WARM)}))
     entry = stage.catalog.entries("quakes")[0]
-    pace = Pace.of_config(stage.config, stage.clock)
+    pace = Pace.of_config(stage.config, stage.clock, workers=5)
     amounts = [pace.find_amount(entry)]
     for throttled in (False, True, True, True, True, True, True):
         pace.record_units(entry, 1, throttled=throttled)
@@ -270,8 +270,10 @@ def test_the_pace_grows_on_demand_and_halves_when_it_is_throttled() -> None:
     assert amounts == [100, 105, 52, 26, 13, 10, 10, 10]
     for _ in range(200):
         pace.record_units(entry, 1)
-    assert pace.find_amount(entry) == 400, "four times as many"
+    assert pace.find_rate(entry) == 5_000, "five times as many: all together a quarter more than 20,000"
+    assert pace.find_amount(entry) == 400, "no more than keep all connections busy"
     stage.catalog.note(entry, SeenTable(20_000, 80, TableClass.STANDARD))
     provisioned = stage.catalog.entries("quakes")[0]
-    pace.record_units(provisioned, 1)
-    assert pace.find_amount(provisioned) == 100, "the others are for the live traffic"
+    assert pace.find_rate(provisioned) == 5_000
+    pace.record_units(provisioned, 1, throttled=True)
+    assert pace.find_rate(provisioned) == 2_500

@@ -1,4 +1,6 @@
-"""The pace at which waiting events are written: most of a table's write units are left to the live traffic."""
+"""The pace at which waiting events are written: it begins with a part of a table's write units, and finds out how many are
+free.
+"""
 
 from __future__ import annotations
 
@@ -12,16 +14,17 @@ from tidetable.config import Config
 from tidetable.ports import Clock
 from tidetable.remaining import Remaining
 
-# The share of a table's write units that all consumers of the queue together may use, and the share of the scheduled run
-# that writes saved messages, if there are any. The rest is for the live traffic.
-SHARE, SAVED_SHARE = 0.25, 0.125
+# The share of a table's write units with which all consumers of the queue together begin, and so do the workers of saved
+# messages, if there are any.
+SHARE = 0.25
 # AWS: the write units per second that a new table on demand takes.
 ON_DEMAND_UNITS = 4_000
 # In write units per second, of each process. A message must get further with each try, even if its table has few units.
 _LEAST = 0.8
-# A table on demand takes more than it is known to take if its traffic has grown. So its pace grows by a twentieth with each
-# round that it takes whole, up to all units that it is known to take. A throttled round halves the pace of any table.
-_GROWTH, _MOST, _FEWEST = 1.05, 4.0, 1 / 16
+# The pace grows with each round that a table takes whole: by a twentieth or, as a slow table has few rounds, by a quarter. At
+# the most it is a quarter more than the table is known to take, because a table saves units while the drain pauses (AWS:
+# those of 300 seconds). A throttled round halves it. So the pace follows what the live traffic leaves.
+_GROWTH, _SLOW_GROWTH, _MOST, _FEWEST = 1.05, 1.25, 1.25 / SHARE, 1 / 16
 # The puts of a round: those of a tenth of a second, but no more than keep all connections busy.
 _ROUND_SECONDS, _ROUND_LEAST, _ROUND_MOST = 0.1, 10, 400
 
@@ -42,14 +45,10 @@ class Pace:
     _factors: dict[str, float] = field(default_factory=dict)
 
     @classmethod
-    def of_config(cls, config: Config, clock: Clock, share: float | None = None) -> Self:
-        """Make a pace that knows what the tables of the configured streams were prepared for.
-
-        The share is that of a consumer of the queue, unless it is given.
-        """
-        share = SHARE / config.work.consumers if share is None else share
+    def of_config(cls, config: Config, clock: Clock, workers: int) -> Self:
+        """Make the pace of one of several workers, which knows what the tables of the configured streams were prepared for."""
         warm = {name: stream.capacity.warm.write for name, stream in config.streams.items() if stream.capacity.warm}
-        return cls(clock, share, warm)
+        return cls(clock, SHARE / workers, warm)
 
     def wait(self, entry: Entry, remaining: Remaining) -> bool:
         """Sleep until the table may be written again, or until no time remains: then return False."""
@@ -69,9 +68,9 @@ class Pace:
         begun = self._begun.pop(entry.table, self.clock.now())
         start = max(self._free.get(entry.table, begun), begun)
         self._free[entry.table] = start + timedelta(seconds=units / self.find_rate(entry))
+        growth = _SLOW_GROWTH if self.find_amount(entry) == _ROUND_LEAST else _GROWTH
         factor = self._factors.get(entry.table, 1.0)
-        most = _MOST if find_write_units(entry) is None else 1.0
-        self._factors[entry.table] = max(factor / 2, _FEWEST) if throttled else min(factor * _GROWTH, most)
+        self._factors[entry.table] = max(factor / 2, _FEWEST) if throttled else min(factor * growth, _MOST)
 
     def find_rate(self, entry: Entry) -> float:
         """Find the write units per second that this process may use of a table."""

@@ -27,7 +27,7 @@ from tidetable.ingest.overflow import (
     encode_wake,
     read_wake,
 )
-from tidetable.ingest.pace import SAVED_SHARE, Pace
+from tidetable.ingest.pace import SHARE
 from tidetable.ingest.saved_names import OF_STREAM, SAVED_PREFIX, Backlog, SavedMessage, count_backlog, read_stream
 from tidetable.large.sweep_ports import Store, Stored
 from tidetable.layout import Key
@@ -185,7 +185,8 @@ def _drain_objects(
     parts: Mapping[str, Sequence[Stored]], ports: Drain, remaining: Remaining, workers: int
 ) -> tuple[int, list[str]]:
     """Write the events of objects, stream by stream in turns. Return their number, and why objects are left."""
-    ports = replace(ports, pace=Pace.of_config(ports.config, ports.clock, SAVED_SHARE / workers))
+    # What this process has found out about its tables is kept.
+    ports = replace(ports, pace=replace(ports.pace, share=SHARE / workers))
     turns = deque((stream, deque(own)) for stream, own in parts.items() if own)
     events, reasons, failures = 0, list[str](), Counter[str]()
     while turns and remaining() >= _OBJECT_SECONDS:
