@@ -17,9 +17,10 @@ from tidetable.ports import EventVersion
 # The version number in the key of the newest version.
 NEWEST_VERSION = 0
 _TIME = 27
-_TIME_PATTERN = r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$"
+_TIME_PATTERN = r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z#"
+# More bytes than a key has, and more than there are shards.
+_LONGEST, _SHARDS = 1 << 20, 1 << 16
 _VERSIONED = r"^v(?P<version>[0-9]{1,9})#(?P<rest>(?s:.*))$"
-_HEX = r"^[0-9a-f]+$"
 _TEXT = pa.string()
 _ZONE = pa.timestamp("us", tz="UTC")
 
@@ -58,15 +59,21 @@ class KeyColumns:
         """
         pk = arrays["pk"]
         version, sk = self._split(pk, arrays["sk"])
+        _refuse_others(pc.match_substring_regex(sk, _TIME_PATTERN), pk, sk)
+        # Slices of bytes cost a fraction of slices of text, and the beginning of every sort key is ASCII now.
+        raw = sk.cast(pa.binary())
+        texts = pc.binary_slice(raw, 0, _TIME - 1).cast(_TEXT)
+        names = pc.binary_slice(raw, _TIME + 1, _LONGEST).cast(_TEXT)
         # A table has fewer partitions than items, so the partition keys' texts are processed once per partition.
         encoded = pk.dictionary_encode()
         pks, pk_numbers = encoded.dictionary, encoded.indices
-        has_time = pc.match_substring_regex(pc.utf8_slice_codeunits(sk, 0, _TIME), _TIME_PATTERN)
-        has_suffix = pc.match_substring_regex(pks, "#[0-9]{1,4}$").take(pk_numbers)
-        _refuse_others(pc.and_(has_time, has_suffix), pk, sk)
-        texts = pc.utf8_slice_codeunits(sk, 0, _TIME - 1)
-        shard = pc.cast(pc.replace_substring_regex(pks, "(?s)^.*#", ""), pa.int16()).take(pk_numbers)
-        names = pc.utf8_slice_codeunits(sk, _TIME + 1)
+        has_suffix = pc.match_substring_regex(pks, "#[0-9]{1,4}$")
+        _refuse_others(has_suffix.take(pk_numbers), pk, sk)
+        shards = pc.cast(pc.replace_substring_regex(pks, "(?s)^.*#", ""), pa.int16())
+        try:
+            time = pc.cast(pc.cast(texts, pa.timestamp("us")), _ZONE)
+        except pa.ArrowInvalid as error:
+            raise ArchiveFailed(f"the table holds an item that is not an event: {error}") from error
         if self._layout.partition_by == "time":
             _refuse_others(pc.match_substring(names, "#"), pk, sk)
             pairs = pc.split_pattern(names, "#", max_splits=1)
@@ -74,17 +81,30 @@ class KeyColumns:
         else:
             series = _unescape_names(pc.replace_substring_regex(pks, "#[0-9]+$", "")).take(pk_numbers)
             id = _unescape_names(names)
-        try:
-            time = pc.cast(pc.cast(texts, pa.timestamp("us")), _ZONE)
-        except pa.ArrowInvalid as error:
-            raise ArchiveFailed(f"the table holds an item that is not an event: {error}") from error
-        columns = {"time": time, "series": series, "id": id, "id_hex": pa.nulls(len(id), pa.binary()), "shard": shard}
+        columns = {"time": time, "series": series, "id": id, "id_hex": pa.nulls(len(id), pa.binary())}
+        columns["shard"] = shards.take(pk_numbers)
         if version is not None:
             columns["version"] = version
         columns |= {name: arrays[name] for name in (*(index.pk for index in self._indexes), *self._ranking_pks)}
-        restored = self.restore(columns)
-        _refuse_others(pc.and_(pc.equal(restored["pk"], pk), pc.equal(restored["sk"], arrays["sk"])), pk, arrays["sk"])
+        if version is not None or may_contain(names, b"%") or may_contain(pks, b"%"):
+            restored = self.restore(columns)
+            same = pc.and_(pc.equal(restored["pk"], pk), pc.equal(restored["sk"], arrays["sk"]))
+        else:
+            # Without escapes, a sort key is the text of its parts; only the partition keys may be others.
+            same = pc.equal(self._make_partition_keys(time.cast(pa.timestamp("us")), series, columns["shard"]), pk)
+        _refuse_others(same, pk, arrays["sk"])
         return columns
+
+    def _make_partition_keys(self, time: pa.Array, series: pa.Array, shards: pa.Array) -> pa.Array:
+        """Make partition keys; ``series`` are escaped. Each different key of a bucket is rendered once."""
+        if self._layout.partition_by == "series":
+            return concatenate(series, shards.cast(_TEXT), separator="#")
+        size = self._layout.bucket * 1_000_000
+        buckets = pc.divide(time.cast(pa.int64()), size)
+        encoded = pc.add(pc.multiply(buckets, _SHARDS), shards.cast(pa.int64())).dictionary_encode()
+        starts = pc.divide(pc.subtract(encoded.dictionary, _mod(encoded.dictionary)), _SHARDS)
+        heads = render_times(pc.multiply(starts, size).cast(pa.timestamp("us")))
+        return concatenate(heads, _mod(encoded.dictionary).cast(_TEXT), separator="#").take(encoded.indices)
 
     def _split(self, pk: pa.Array, sk: pa.Array) -> tuple[pa.Array | None, pa.Array]:
         """Split sort keys into the version, if the layout keeps versions, and the rest."""
@@ -99,16 +119,11 @@ class KeyColumns:
         time = columns["time"].cast(pa.timestamp("us"))
         series, id = _escape_names(columns["series"]), _escape_names(columns["id"])
         stamp = render_times(time)
-        if self._layout.partition_by == "time":
-            size = self._layout.bucket * 1_000_000
-            starts = pc.multiply(pc.divide(time.cast(pa.int64()), size), size).dictionary_encode()
-            head = render_times(starts.dictionary.cast(pa.timestamp("us"))).take(starts.indices)
-            sk = concatenate(stamp, series, id, separator="#")
-        else:
-            head, sk = series, concatenate(stamp, id, separator="#")
+        names = (series, id) if self._layout.partition_by == "time" else (id,)
+        sk = concatenate(stamp, *names, separator="#")
         if self._layout.versioned:
             sk = concatenate("v", columns["version"].cast(_TEXT), "#", sk)
-        keys = {"pk": concatenate(head, columns["shard"].cast(_TEXT), separator="#"), "sk": sk}
+        keys = {"pk": self._make_partition_keys(time, series, columns["shard"]), "sk": sk}
         for index in self._indexes:
             pk = columns[index.pk]
             long = concatenate(stamp, series, id, separator="#")
@@ -123,6 +138,11 @@ class KeyColumns:
         return concatenate(
             pc.utf8_slice_codeunits(sk, 0, _TIME), series, pc.utf8_slice_codeunits(sk, _TIME + 1), separator="#"
         )
+
+
+def _mod(numbers: pa.Array) -> pa.Array:
+    """Return the last digits of numbers that were multiplied by ``_SHARDS``."""
+    return pc.bit_wise_and(numbers, _SHARDS - 1)
 
 
 def render_times(time: pa.Array) -> pa.Array:
@@ -156,11 +176,16 @@ def encode_ids(ids: pa.Array) -> tuple[pa.Array, pa.Array]:
     count = len(ids)
     sizes = pc.min_max(pc.utf8_length(ids)).as_py()
     length = sizes["min"] or 0
-    regular = length == sizes["max"] and length >= 16 and length % 2 == 0
-    if not regular or not pc.all(pc.match_substring_regex(ids, _HEX)).as_py():
+    if length != sizes["max"] or length < 16 or length % 2:
         return ids, pa.nulls(count, pa.binary())
     kept = ids.drop_null()
-    raw = bytes.fromhex(pc.binary_join(pa.ListArray.from_arrays([0, len(kept)], kept), "")[0].as_py())
+    joined = pc.binary_join(pa.ListArray.from_arrays([0, len(kept)], kept), "")[0].as_py()
+    try:
+        raw = bytes.fromhex(joined)
+    except ValueError:
+        raw = b""
+    if raw.hex() != joined:
+        return ids, pa.nulls(count, pa.binary())
     encoded = _cut_texts(raw, length // 2, len(kept), pa.binary())
     if ids.null_count:
         encoded = pc.replace_with_mask(pa.nulls(count, pa.binary()), ids.is_valid(), encoded)
@@ -173,9 +198,13 @@ def read_ids(columns: Mapping[str, pa.Array]) -> pa.Array:
     if packed.null_count == len(packed):
         return columns["id"]
     kept = packed.drop_null()
-    length = len(kept[0].as_py())
-    joined = pc.binary_join(pa.ListArray.from_arrays([0, len(kept)], kept), b"")[0].as_py()
-    ids = _cut_texts(joined.hex().encode(), 2 * length, len(kept), _TEXT)
+    sizes = pc.min_max(pc.binary_length(kept)).as_py()
+    if sizes["min"] == sizes["max"]:
+        joined = pc.binary_join(pa.ListArray.from_arrays([0, len(kept)], kept), b"")[0].as_py()
+        ids = _cut_texts(joined.hex().encode(), 2 * sizes["min"], len(kept), _TEXT)
+    else:
+        # Each run of a part has ids of one length.
+        ids = pa.array([id.hex() for id in kept.to_pylist()], _TEXT)
     return pc.replace_with_mask(columns["id"], packed.is_valid(), ids) if packed.null_count else ids
 
 

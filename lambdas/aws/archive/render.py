@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -11,6 +12,8 @@ import pyarrow.compute as pc
 
 _ENCODE = msgspec.json.Encoder(order="sorted").encode
 _SETS = frozenset({"SS", "NS", "BS"})
+# Texts of rows that are joined without a separator: arrays, and texts that all rows have.
+Parts = list[pa.Array | str]
 # The characters that JSON escapes.
 _SPECIAL = bytes(range(32)) + b'"\\'
 _SHORT = {"\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
@@ -61,6 +64,47 @@ def join_pieces(pieces: Iterable[pa.Array], count: int) -> pa.Array:
     # off.
     joined = pc.binary_join_element_wise(*pieces, "", ",", null_handling="skip")
     return pc.utf8_slice_codeunits(joined, 0, -1)
+
+
+def join_parts(pieces: Sequence[Parts], count: int) -> pa.Array:
+    """Join pieces as ``join_pieces`` does; each is given as texts that belong together.
+
+    If no text is null, all are copied once.
+    """
+    if not pieces or any(text.null_count for piece in pieces for text in piece if not isinstance(text, str)):
+        return join_pieces([concatenate(*piece) for piece in pieces], count)
+    texts: list[pa.Array | str] = [""]
+    for text in chain.from_iterable(([","] if number else []) + list(piece) for number, piece in enumerate(pieces)):
+        if isinstance(text, str) and isinstance(texts[-1], str):
+            texts[-1] += text
+        else:
+            texts.append(text)
+    return concatenate(*texts)
+
+
+def render_rows(struct: pa.StructArray) -> pa.Array:
+    """Render the members of maps, in the order of their names and without braces."""
+    return join_parts(_list_members(struct), len(struct))
+
+
+def _list_members(struct: pa.StructArray) -> list[Parts]:
+    return [[f"{quote_name(name)}:", *_list_parts(struct.field(name))] for name in struct.type.names]
+
+
+def _list_parts(values: pa.StructArray) -> Parts:
+    """List the texts of attribute values: most values of a page have one type and no nulls."""
+    letters = [name for name in values.type.names if values.field(name).null_count < len(values)]
+    if len(letters) == 1 and not values.null_count and not (inner := values.field(letters[0])).null_count:
+        if letters[0] in "SNB":
+            return list_leaf(letters[0], escape_json(inner) if letters[0] == "S" else inner)
+        if letters[0] == "M" and len(inner.type.names):
+            return ['{"M":{', render_rows(inner), "}}"]
+    return [value(values)]
+
+
+def list_leaf(letter: str, texts: pa.Array) -> Parts:
+    """List the texts of ``render_leaf``."""
+    return [render_leaf(letter, texts)] if letter == "BOOL" else [f'{{"{letter}":"', texts, '"}']
 
 
 def value(values: pa.StructArray, letters: Iterable[str] | None = None) -> pa.Array:

@@ -19,7 +19,15 @@ from aws.archive.data_columns import Column
 from aws.archive.derived_ids import derive_ids
 from aws.archive.index_columns import derive_wire, find_derived_indexes, render_derived
 from aws.archive.key_columns import KeyColumns, list_version_columns, read_ids, read_versions, render_times
-from aws.archive.render import concatenate, escape_json, join_pieces, quote_name, render_canonical, render_leaf
+from aws.archive.render import (
+    Parts,
+    concatenate,
+    escape_json,
+    join_parts,
+    list_leaf,
+    quote_name,
+    render_canonical,
+)
 from aws.dynamodb.wire import decode_item, plain
 from tidetable.archive.digest import ItemsDigest
 from tidetable.archive.manifest import IdRule
@@ -118,27 +126,35 @@ class PartRows:
         arrays, keys = self._arrays, self._keys
         plain = pc.and_(pc.equal(arrays["data"], "{}"), arrays["attributes"].is_null())
         plain_rows = pc.indices_nonzero(plain)
-        fields, numbers = {}, {}
+        count = len(plain_rows)
+
+        def take_plain(values: pa.Array) -> pa.Array:
+            return values if count == self._count else values.take(plain_rows)
+
+        fields: dict[str, Parts] = {}
+        numbers = {}
         for name, (column, texts) in self._fields.items():
-            values = texts.take(plain_rows)
+            values = take_plain(texts)
             if column.letter == "N":
                 numbers[name] = values
             values = escape_json(values) if column.letter == "S" else values
-            fields[name] = concatenate(f"{quote_name(name)}:", render_leaf(column.letter, values))
-        count = len(plain_rows)
-        pieces = {
-            "at": concatenate('"at":', render_leaf("N", self._at.take(plain_rows))),
-            "data": concatenate('"data":{"M":{', join_pieces(fields.values(), count), "}}"),
+            fields[name] = [f"{quote_name(name)}:", *list_leaf(column.letter, values)]
+        data = join_parts(list(fields.values()), count)
+        pieces: dict[str, Parts] = {
+            "at": ['"at":', *list_leaf("N", take_plain(self._at))],
+            "data": ['"data":{"M":{', data, "}}"],
         }
-        chosen_keys = {name: array.take(plain_rows) for name, array in keys.items()}
+        chosen_keys = {name: take_plain(array) for name, array in keys.items()}
         for name, values in chosen_keys.items():
-            pieces[name] = concatenate(f'"{name}":', render_leaf("S", escape_json(values)))
+            pieces[name] = [f'"{name}":', *list_leaf("S", escape_json(values))]
         for index in self._derived:
-            pieces |= render_derived(
-                index, chosen_keys[index.pk], fields, lambda name: numbers.get(name, pa.nulls(count, _TEXT))
+            rendered = {name: concatenate(*parts) for name, parts in fields.items()} if index.project else {}
+            derived = render_derived(
+                index, chosen_keys[index.pk], rendered, lambda name: numbers.get(name, pa.nulls(count, _TEXT))
             )
-        texts = join_pieces([pieces[name] for name in sorted(pieces)], count)
-        texts = concatenate("{", texts, "}").cast(pa.binary()).to_pylist()
+            pieces |= {name: [texts] for name, texts in derived}
+        texts = concatenate("{", join_parts([pieces[name] for name in sorted(pieces)], count), "}")
+        texts = texts.cast(pa.binary()).to_pylist()
         other_rows = pc.indices_nonzero(pc.invert(plain)).to_pylist()
         if other_rows:
             texts += map(render_canonical, self.wire(set(other_rows)))
