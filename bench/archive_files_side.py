@@ -23,10 +23,10 @@ TREE = Path(sys.argv[1])
 sys.path[:0] = [str(TREE), str(TREE / "lambdas")]
 
 import pyarrow as pa
+from older_trees import import_first  # type: ignore[import-not-found]
 
 from aws.archive.parquet import Parquet
 from aws.archive.s3 import S3PartReader
-from older_trees import import_first  # type: ignore[import-not-found]
 from tidetable.archive.manifest import Manifest, Part
 from tidetable.archive.reading import read_archive
 from tidetable.ports import ArchiveRange
@@ -72,7 +72,9 @@ def make_page(numbers: range, events: int, by: str) -> bytes:
     for number in numbers:
         at, series, id = name_event(number, events)
         stamp = to_text(at)
-        key = (f"{stamp[:13]}:00:00.000000Z#{number % 8}", f"{stamp}#{series}#{id}") if by == "time" else (f"{series}#0", f"{stamp}#{id}")
+        key = f"{series}#0", f"{stamp}#{id}"
+        if by == "time":
+            key = f"{stamp[:13]}:00:00.000000Z#{number % 8}", f"{stamp}#{series}#{id}"
         texts.append(
             f'{{"pk":{{"S":"{key[0]}"}},"sk":{{"S":"{key[1]}"}},"at":{{"N":"{1772366400000 + number // 50}"}},"data":{{"M":{{'
             f'"temp":{{"N":"{20 + number % 997 / 100:.10g}"}},"level":{{"N":"{number % 101}"}},"status":{{"S":"ok"}}}}}}}}'
@@ -80,7 +82,7 @@ def make_page(numbers: range, events: int, by: str) -> bytes:
     return f"[{','.join(texts)}]".encode()
 
 
-def list_pages(by: str, events: int, share: range) -> Iterator[range]:
+def list_pages(by: str, share: range) -> Iterator[range]:
     """List the numbers of the events of each page of a file: in the order of time, or series by series."""
     if by == "time":
         yield from (share[first : first + PAGE] for first in range(0, len(share), PAGE))
@@ -99,11 +101,11 @@ def build(folder: Path, by: str, events: int, files: int) -> None:
     for number in range(files):
         share = range(events * number // files, events * (number + 1) // files)
         writer = Parquet().writer(layout, {"temp": "decimal(9,2)", "level": "integer"})
-        for numbers in list_pages(by, events, share):
+        for numbers in list_pages(by, share):
             writer.add(make_page(numbers, events, by))
         body, facts = writer.finish(), writer.facts
         (folder / str(number)).write_bytes(body)
-        bounds = {"bounds": writer.find_bounds()} if hasattr(writer, "find_bounds") else {}
+        bounds: Any = {"bounds": writer.find_bounds()} if hasattr(writer, "find_bounds") else {}
         parts.append(
             Part(
                 key=str(number), events=facts.items, size=len(body), sha256=str(number), digest="", partitions=1,

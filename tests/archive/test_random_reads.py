@@ -72,7 +72,7 @@ def make_event(row: tuple[int, str, str, str, Any]) -> tuple[Event, dict[str, An
     return Event(series, at, id, plain | {"n": Decimal(number)}), data
 
 
-rows = st.tuples(
+rows: Any = st.tuples(
     st.integers(0, 9),
     st.sampled_from(SERIES),
     st.sampled_from(["timed", "timed", "timed", "timeless", "0123456789abcdef", "x#"]),
@@ -167,7 +167,9 @@ def test_every_page_has_the_events_of_a_list(
             reverse=not ascending,
         )
         engine: Any = bucket
-        reader, found, after = S3PartReader(engine), [], None
+        reader = S3PartReader(engine)
+        found: list[Event] = []
+        after: str | None = None
         for _ in range(200):
             keys = ArchiveRange("m", low, high, series, after, names=chosen[0], conditions=chosen[1])
             page = read_archive(keys, reader, limit=limit, ascending=ascending)
