@@ -195,6 +195,8 @@ def main() -> None:
         mock.patch.dict(os.environ, AWS_ENDPOINT_URL=local.endpoint),
         mock.patch.object(settings, "CONFIG_FILE", Path(folder) / "tidetable.toml"),
         mock.patch("sys.stdout.write", lambda text: len(text)),
+        # The tables are of the past, and each page is to be read.
+        mock.patch("tidetable.query.past.KEPT", timedelta(0)),
     ):
         settings.CONFIG_FILE.write_text(CONFIG)
         config = settings.read_config()

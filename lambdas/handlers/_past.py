@@ -69,7 +69,7 @@ class Past(NamedTuple):
         costs, question = self.show_cost(answer.cost), self.question
         facts = {name: value for name, value in response["headers"].items() if name not in costs}
         # The content alone may be that of a key with other rights.
-        tag = question.make_tag(answer) or compute_digest(question.identity, facts, response["body"])
+        tag = question.make_tag(answer) or compute_digest(question.identity, facts, body=response["body"])
         page = PastPage({**response, "headers": {**facts, **_name_tag(tag)}}, tag, answer.count)
         self.pages.keep(question.identity, page, page.size, self.now)
         return self._answer(page, costs)

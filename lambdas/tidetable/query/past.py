@@ -38,9 +38,9 @@ _encode = msgspec.json.Encoder(enc_hook=str, order="deterministic").encode
 _Page = TypeVar("_Page")
 
 
-def compute_digest(*parts: Any) -> str:
-    """Compute a digest of values, which is the same in each process."""
-    return sha256(_encode(parts)).hexdigest()[:32]
+def compute_digest(*parts: Any, body: str = "") -> str:
+    """Compute a digest of values and of a body, which is the same in each process."""
+    return sha256(_encode(parts) + body.encode()).hexdigest()[:32]
 
 
 class _SeenCatalog(ShownCatalog):
