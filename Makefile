@@ -154,6 +154,7 @@ bench: develop $(JAR) ## hot paths, suffixes and the bill, each against a named 
 	$(PY) -m bench.listings
 	$(PY) -m bench.cold
 	$(PY) -m bench.query
+	$(PY) -m bench.past
 	$(PY) -m bench.whole
 	$(PY) -m bench.seal
 	$(PY) -m bench.late_events
