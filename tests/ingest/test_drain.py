@@ -1,6 +1,6 @@
 """The drain: every queued event is written, or its message comes again."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from random import Random
 from string import ascii_letters, digits
 from typing import Any
@@ -8,9 +8,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from tests.fakes import FakeCatalog
 from tests.ingest.streams import CONFIG, NOW
+from tests.worlds.entries import make_entry
 from tests.worlds.intake import World, event, world
 from tidetable.catalog import SeenTable, State
+from tidetable.catalog_steps import read_entries_at
 from tidetable.config import TableClass
 from tidetable.config.stream import LargePolicy, PackPolicy
 from tidetable.durations import Duration
@@ -18,6 +21,7 @@ from tidetable.errors import NotDrained, Outage, StoreUnavailable, Undrainable
 from tidetable.events import Event
 from tidetable.ingest.drain import drain_message
 from tidetable.ingest.overflow import encode_message
+from tidetable.layout import Layout
 from tidetable.periods import Kind, find_containing
 from tidetable.times import from_text
 
@@ -302,3 +306,32 @@ def test_what_an_event_refers_to_is_written_before_it_behind_the_window_too() ->
     assert stage.stored() == 0
     stage.values.refuses = False
     assert (stage.drain(body, 60), stage.stored(), len(stage.values.blobs)) == (1, 1, 1)
+
+
+def test_the_entries_between_distant_events_are_not_read() -> None:
+    """Ten years of hours lie between an event of an import and one of today."""
+    catalog, asked = FakeCatalog(), list[tuple[datetime, datetime]]()
+    days = [datetime(2026, 1, 1, tzinfo=UTC) + timedelta(days=day) for day in (0, 1, 32, 64, 64)]
+    entries = catalog.entries
+
+    def note(stream: str, first: datetime, last: datetime, *, consistent: bool) -> Any:
+        asked.append((first, last))
+        return entries(stream, first, last, consistent=consistent)
+
+    catalog.entries = note  # type: ignore[assignment, method-assign]
+    for day in range(-1, 70):
+        catalog.add(
+            make_entry(
+                "s",
+                find_containing(days[0] + timedelta(days=day), Kind.DAY),
+                f"{day}",
+                Layout("series", 1, "id"),
+                State.OPEN,
+                NOW,
+            )
+        )
+    found = read_entries_at(catalog, "s", reversed(days))
+    # 31 days, the longest month, lie between the second and the third.
+    assert asked == [(days[0], days[2]), (days[3], days[3])]
+    assert [int(entry.table) for entry in found] == [*range(33), 64]
+    assert read_entries_at(catalog, "s", []) == []

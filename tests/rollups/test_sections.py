@@ -19,7 +19,7 @@ from tidetable.periods import Kind
 from tidetable.ports import Noting
 from tidetable.problems import ProblemError
 from tidetable.query import rollup_sources, sections
-from tidetable.query.aggregates import explain_aggregate, parse_aggregation
+from tidetable.query.aggregates import aggregate_run, explain_aggregate, parse_aggregation
 from tidetable.query.sections import CatalogWalk, EventSections
 from tidetable.times import to_text
 
@@ -82,6 +82,23 @@ def test_an_answer_is_the_same_however_few_entries_are_looked_at_together(
     for values in LIMITS:
         limit(monkeypatch, **values)
         assert answer(world, **asked) == expected
+
+
+@pytest.mark.parametrize("query", QUERIES, ids=lambda query: "&".join(map("=".join, query.items())))
+def test_a_page_that_looked_at_enough_entries_ends_with_a_step(
+    world: World, query: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = {"from": to_text(START - DAY), "to": to_text(START + 4 * DAY), "limit": "100"} | query
+    rows, gaps, counts = answer(world, **asked)
+    limit(monkeypatch, **LIMITS[0])
+    monkeypatch.setattr(aggregate_run, "MAX_LOOKED", 1)
+    # Groups of the whole range, and a single step, are on one page.
+    parted = "step" in query and "top" not in query
+    found = answer(world, **asked)
+    assert found[:2] == (rows, gaps)
+    assert (len(found[2]) > len(counts)) is parted
+    monkeypatch.setattr(aggregate_run, "MAX_LOOKED", 1_000)
+    assert answer(world, **asked) == (rows, gaps, counts)
 
 
 def test_a_page_has_the_gaps_of_its_own_part_of_the_range(world: World) -> None:

@@ -45,23 +45,33 @@ def make_entry(stream: str, start: datetime, state: State, layout: Layout) -> En
 class LongCatalog:
     """The items of a stream's catalog. ``units`` and ``requests`` count what its answers took."""
 
-    def __init__(self, stream: str, choose_state: Callable[[int], State], layout: Layout, hours: int = YEARS) -> None:
+    def __init__(
+        self,
+        stream: str,
+        choose_state: Callable[[int], State],
+        layout: Layout,
+        hours: int = YEARS,
+        make: Callable[[str, datetime, State, Layout], Entry] = make_entry,
+    ) -> None:
         self.units = 0.0
         self.requests = 0
-        self._keys: list[str] = []
-        self._items: list[bytes] = []
         self._partition = f"stream#{stream}"
-        templates: dict[State, tuple[bytes, bytes, bytes]] = {}
-        for number in range(hours):
-            start = END - timedelta(hours=hours - number)
-            state, label = choose_state(number), f"{start:%Y-%m-%dT%H}"
-            if state not in templates:
-                key = {"pk": self._partition, "sk": f"{to_text(start)}#{label}"}
-                item = encode_item(key | make_attributes(make_entry(stream, start, state, layout))).encode()
-                templates[state] = item, to_text(start).encode(), label.encode()
-            item, time, name = templates[state]
-            self._keys.append(f"{to_text(start)}#{label}")
-            self._items.append(item.replace(time, to_text(start).encode()).replace(name, label.encode()))
+        self._choose_state = choose_state
+        times = [to_text(END - timedelta(hours=hours - number)) for number in range(hours)]
+        self.keys = [f"{time}#{time[:13]}" for time in times]
+        # Of each state the item of the first hour, that hour's time and its label.
+        self._templates: dict[State, bytes] = {}
+        self._first = times[0]
+        for state in set(map(choose_state, range(hours))):
+            key = {"pk": self._partition, "sk": self.keys[0]}
+            entry = make(stream, END - timedelta(hours=hours), state, layout)
+            self._templates[state] = encode_item(key | make_attributes(entry)).encode()
+
+    def make_item(self, number: int) -> bytes:
+        """Make the item of an hour, as DynamoDB's JSON."""
+        item, time = self._templates[self._choose_state(number)], self.keys[number].partition("#")[0]
+        whole = item.replace(self._first.encode(), time.encode())
+        return whole.replace(self._first[:13].encode(), time[:13].encode())
 
     @property
     def catalog(self) -> LeanCatalog:
@@ -78,23 +88,23 @@ class LongCatalog:
         body = json.loads(request.body)
         self.requests += 1
         values = {name: value["S"] for name, value in body["ExpressionAttributeValues"].items()}
-        low, high = bisect_left(self._keys, values[":low"]), bisect_right(self._keys, values[":high"])
+        low, high = bisect_left(self.keys, values[":low"]), bisect_right(self.keys, values[":high"])
         forward, after = body.get("ScanIndexForward", True), body.get("ExclusiveStartKey")
         if values[":pk"] != self._partition:
             low = high
         if after is not None:
-            at = bisect_left(self._keys, after["sk"]["S"])
+            at = bisect_left(self.keys, after["sk"]["S"])
             low, high = (at + 1, high) if forward else (low, at)
         numbers = range(low, high) if forward else range(high - 1, low - 1, -1)
         items, size = list[bytes](), 0
-        for number in numbers[: body.get("Limit", len(self._keys))]:
-            items.append(self._items[number])
-            size += len(self._items[number])
+        for number in numbers[: body.get("Limit", len(self.keys))]:
+            items.append(self.make_item(number))
+            size += len(items[-1])
             if size > _PAGE:
                 break
         self.units += max(-(-size // _UNIT), 1) * (1.0 if body["ConsistentRead"] else 0.5)
         answer: dict[str, Any] = {"Items": list(map(msgspec.Raw, items))}
         if len(items) < len(numbers):
-            answer["LastEvaluatedKey"] = {"sk": {"S": self._keys[numbers[len(items) - 1]]}}
+            answer["LastEvaluatedKey"] = {"sk": {"S": self.keys[numbers[len(items) - 1]]}}
         text = msgspec.json.encode(answer)
         return text if request.decode is None else request.decode(text)

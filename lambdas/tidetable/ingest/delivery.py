@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from tidetable.batch import Batch
 from tidetable.catalog import OPENING, Entry, find_entry_at
+from tidetable.catalog_steps import read_entries_at
 from tidetable.config import Config
 from tidetable.errors import CollectionFull, NotDrained, PutRefused, StoreUnavailable, TableMissing
 from tidetable.event_writing import Jitter, Writer
@@ -123,8 +124,8 @@ class Delivery:
 
     def _group_events(self) -> Sequence[_Group]:
         """Group the events by their tables, those before the window first; events without a table wait."""
-        times = [event.time for message in self._messages for event in message.events]
-        entries = self._ports.catalog.entries(self._stream, min(times), max(times), consistent=True)
+        times = {event.time for message in self._messages for event in message.events}
+        entries = read_entries_at(self._ports.catalog, self._stream, times)
         window = None if self._policy is None else Window.of(self._policy, self._now)
         groups: dict[tuple[bool, str], _Group] = {}
         for number, message in enumerate(self._messages):

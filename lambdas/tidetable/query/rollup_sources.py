@@ -16,7 +16,7 @@ from tidetable.problems import refuse_request
 from tidetable.query.model import Query, Reader
 from tidetable.query.plan import plan_query
 from tidetable.query.scans import Gap, Plan
-from tidetable.query.sections import CatalogWalk, Choice, EventSections, FindSince, Section
+from tidetable.query.sections import CatalogWalk, Choice, EventSections, FindSince, Section, find_begin
 from tidetable.query.whole import make_query
 from tidetable.rollup_model.cover import (
     CoveredSpan,
@@ -46,11 +46,6 @@ _UNUSED = "the range has no sealed bucket of this rollup without a mark, or a co
 def list_definitions(stream: str, reader: Reader) -> Sequence[Definition]:
     """List the rollups of a stream."""
     return () if reader.rolled is None else reader.rolled.definitions.get(stream, ())
-
-
-def find_begin(query: Query) -> datetime:
-    """Find the instant at which a page of a query begins."""
-    return query.start if query.after is None else query.after.time
 
 
 def read_events_alone(

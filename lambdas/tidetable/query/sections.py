@@ -53,6 +53,11 @@ class Section(NamedTuple):
     stretch: Stretch | None = None
 
 
+def find_begin(query: Query) -> datetime:
+    """Find the instant at which a page of a query begins."""
+    return query.start if query.after is None else query.after.time
+
+
 @dataclass(slots=True)
 class SectionReader:
     """Reads the sections of a page, each by a scanner of its own. ``has_begun`` says that any section was read."""
@@ -178,6 +183,11 @@ class Choice:
             check(section)
             self.gaps += section.plan.gaps
             yield section
+
+    @property
+    def looked(self) -> int:
+        """The number of the catalog's entries that were read for the sections so far."""
+        return self._walk.looked
 
     def list_gaps(self, stopped: datetime | None) -> list[Gap]:
         """List the gaps of the part of the range before ``stopped``; None if the whole range was read."""

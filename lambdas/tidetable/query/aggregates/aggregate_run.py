@@ -6,7 +6,7 @@ gives one row per group. If the time is up or the page is full, the answer ends 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -19,7 +19,7 @@ from tidetable.query.aggregates.tally import Tally
 from tidetable.query.batches import TimeUp
 from tidetable.query.model import Position
 from tidetable.query.page import MAX_PAGE_BYTES
-from tidetable.query.sections import Section, SectionReader
+from tidetable.query.sections import Choice, Section, SectionReader, find_begin
 from tidetable.query.session import ReadSession
 from tidetable.query.whole import WholeBatch
 from tidetable.rollup_model.group_values import Group, measure_group
@@ -29,6 +29,8 @@ from tidetable.times import to_text
 
 # The greatest number of groups times steps in memory, without and with sketches. A group with a sketch takes some KB.
 MAX_CELLS, MAX_SKETCHES = 20_000, 10_000
+# A page with steps looks at this many entries of the catalog, about 540 read units. Deleted periods take no other time.
+MAX_LOOKED = 10_000
 # The groups of all steps are counted again after so many more.
 _SLACK = 2_000
 
@@ -63,16 +65,25 @@ class AggregatePass:
         self.result: list[dict[str, Any]] = []
         self.stopped: datetime | None = None
 
-    def read_sections(self, sections: Iterable[Section]) -> AggregatePass:
-        """Read until the range ends, the page is full or the time is up."""
-        for section in sections:
+    def read_sections(self, choice: Choice) -> AggregatePass:
+        """Read until the range ends, the page is full, it has looked at enough entries of the catalog, or the time is up."""
+        for section in choice.sections:
             if self.sections.has_begun and not self._session.has_time:
                 return self._end_page(Position(section.start))
+            if choice.looked > MAX_LOOKED and self._has_steps_before(section.start):
+                return self if self.stopped is not None else self._end_page(Position(section.start))
             if not self._add_section(section):
                 return self
         if self._complete_steps_before(self._aggregation.query.end) and self._aggregation.top is not None:
             self._show_top_rows()
         return self
+
+    def _has_steps_before(self, time: datetime) -> bool:
+        """True if a page may end at the step that holds an instant, and has steps before it."""
+        aggregation = self._aggregation
+        if aggregation.step is None or aggregation.top is not None or aggregation.filled:
+            return False
+        return not self._complete_steps_before(time) or self._window[0] > find_begin(aggregation.query)
 
     def _add_section(self, section: Section) -> bool:
         """Read a section and add its events or cells; return True if reading goes on."""

@@ -64,7 +64,7 @@ def find_aggregate(
     def read(choice: Choice, forgiving: bool) -> Aggregate:
         session = ReadSession(reader, remaining, forgiving)
         with localcontext(EXACT):
-            run = AggregatePass(aggregation, session).read_sections(choice.sections)
+            run = AggregatePass(aggregation, session).read_sections(choice)
         # The greatest possible relative error of statistics that are estimates.
         bounds = {"relative_error": reader.sketches.relative_error}
         return Aggregate(
