@@ -1,7 +1,8 @@
 """One side of ``bench.catalog``: a stage of one source tree on the strict service, which counts the units of each table.
 
 The arguments are the tree and what is measured. The script prints JSON: for ``latest`` its requests and units, for
-``pages`` the catalog's units of the first page and of the last.
+``pages`` the catalog's units of the first page and of the last, of a page of an aggregate over ten years of hours whose
+archives have expired, and of the daily sweep.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from tests.fakes.stage import CATALOG, Stage
 from tidetable.catalog import ArchiveFacts, Entry, State
 from tidetable.periods import Kind, find_containing
 from tidetable.query import find_latest, parse_query, run_query
+from tidetable.query.aggregates import find_aggregate, parse_aggregation
 from tidetable.times import to_text
 
 HOURS, YEARS, SERIES, PAGES = 24 * 90, 87_600, 100, 100
@@ -96,7 +98,7 @@ def add_years(stage: Stage, hours: int) -> None:
     first = stage.catalog.entries("s")[0].period.start
     for number in range(1, YEARS - hours):
         period = find_containing(first - number * HOUR, Kind.HOUR)
-        facts = ArchiveFacts(f"s/period={period.label}/1/manifest.json", 1_000, 50_000, period.end)
+        facts = ArchiveFacts(f"s/period={period.label}/1/manifest.json", 1_000, 50_000, period.end, period.end)
         table = f"tidetable-lapse.s.{period.label}"
         stage.catalog.add(Entry("s", period, table, newest.layout, State.ARCHIVED, period.start, archive=facts))
         if number % 500 == 0:
@@ -129,6 +131,19 @@ def measure_pages(stage: Stage) -> list[float]:
     return units
 
 
+def measure_whole(stage: Stage) -> dict[str, float]:
+    """Measure the catalog's units of the first page of an aggregate over ten years, and of the daily sweep."""
+    stream, now = stage.config.streams["s"], stage.clock.now()
+    given = {"from": ["2016-02-01T00:00:00Z"], "step": ["1d"], "series": ["busy-1"]}
+    counted.clear()
+    find_aggregate(parse_aggregation(stream, given, now, stage.seal), stream, stage.reader(), now, lambda: 1e9)
+    aggregate = counted[CATALOG]
+    stage.clock.sleep(5)
+    counted.clear()
+    assert stage.sweep().finished
+    return {"aggregate": aggregate, "sweep": counted[CATALOG]}
+
+
 def main() -> None:
     """Measure one tree."""
     what = sys.argv[2]
@@ -152,7 +167,7 @@ def main() -> None:
         return
     add_years(stage, hours)
     pages = measure_pages(stage)
-    print(json.dumps({"first": pages[0], "last": pages[-1]}))
+    print(json.dumps({"first": pages[0], "last": pages[-1], **measure_whole(stage)}))
 
 
 if __name__ == "__main__":

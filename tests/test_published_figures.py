@@ -166,6 +166,8 @@ OF_A_STAGE = {
     "drain_events_per_second_packed",
     "catalog_units_page_1",
     "catalog_units_page_100",
+    "catalog_units_aggregate",
+    "catalog_units_sweep",
     "latest_silent_requests",
     "plain_parts_seconds_of_slowest_of_16",
 }
