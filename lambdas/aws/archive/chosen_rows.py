@@ -23,15 +23,15 @@ _TEXT = pa.string()
 
 
 class RowChoice(NamedTuple):
-    """Which rows to choose: with ``start <= time < end`` in microseconds, and all conditions. Without ``versions``, only the
-    newest version of each event is chosen. ``ids`` says if the ids are needed.
+    """Which rows to choose: with ``start <= time < end`` in microseconds, and all conditions. Without ``every_version``, only
+    the newest version of each event is chosen. ``ids`` says if the ids are needed.
     """
 
     start: int
     end: int
     names: NameConditions
     conditions: Sequence[Condition]
-    versions: bool = False
+    every_version: bool = False
     ids: bool = True
 
     @property
@@ -84,7 +84,7 @@ def choose_rows(
     table = file.read_row_group(number, columns=["time", "series", *versions] if by_series != ANY else columns)
     micros = join_chunks(table.column("time")).cast(pa.int64())
     chosen = pc.and_(pc.greater_equal(micros, choice.start), pc.less(micros, choice.end))
-    if not choice.versions:
+    if not choice.every_version:
         for version in map(table.column, versions):
             chosen = pc.and_(chosen, pc.equal(join_chunks(version), NEWEST_VERSION))
     looked = micros.filter(chosen)

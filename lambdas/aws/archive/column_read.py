@@ -54,13 +54,8 @@ def read_page(
 ) -> ColumnsPage:
     """Read the first events of a range, and return them as JSON: see ``tidetable.archive.wire.decode_columns``."""
     start, end = (to_micros(from_text(text)) for text in (keys.start, keys.end))
-    closed = [
-        (part, span)
-        for part in manifest.parts
-        if part.may_hold(keys.names.series, keys.names.series_prefix)
-        and (span := part.find_span(manifest.layout))[0] < end
-        and start <= span[1]
-    ]
+    closed = manifest.find_parts(start, end, keys.names.series, keys.names.series_prefix)
+    numbers = {part.key: number for number, (part, _) in enumerate(closed)}
     groups, edge, most = list[_Group](), end, _MOST_EVENTS
     while True:
         spans = [group.at.span for group in groups] + [(first, last + 1, part.events) for part, (first, last) in closed]
@@ -81,7 +76,6 @@ def read_page(
                 groups += [_Group(part, file, group) for group in every if group.overlaps(start, end)]
     read, unread = list[tuple[pa.Table, pa.Array]](), keys.skip + most
     # Pages divide the events of one time, so each page must have the row groups in the same order.
-    numbers = {part.key: number for number, part in enumerate(manifest.parts)}
     for group in sorted(groups, key=lambda group: (numbers[group.part.key], group.at.number)):
         # The events of a single time come in the order of row groups: it need not be read to its end.
         if group.at.overlaps(start, edge) and (edge > start + 1 or unread >= 0):

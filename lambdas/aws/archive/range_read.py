@@ -107,7 +107,7 @@ def read_between(
             end = first
         window = [group for group in groups if group.overlaps(first, last)]
         part.plan_groups(group.number for group in window)
-        choice = RowChoice(first, last, names or ANY, keys.conditions, keys.versions)
+        choice = RowChoice(first, last, names or ANY, keys.conditions, every_version=True)
         tables, looked = [], 0
         for group in window:
             table, times = choose_rows(part, group.number, layout, choice)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -18,6 +18,8 @@ VERSIONS = (3, VERSION)
 # A sort key begins with so many characters of time, after its version.
 _TIME = 27
 _ALWAYS = (-(2**62), 2**62)
+# A first and a last time, in microseconds.
+Span = tuple[int, int]
 
 
 class IdRule(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,7 +67,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     untyped: Mapping[str, int] = {}
     bounds: Bounds | None = None
 
-    def find_span(self, layout: Layout) -> tuple[int, int]:
+    def find_span(self, layout: Layout) -> Span:
         """Find the first and the last time of the events, in microseconds; a part without bounds may have any time."""
         if self.bounds is not None:
             return to_micros(from_text(self.bounds.oldest)), to_micros(from_text(self.bounds.newest))
@@ -75,7 +77,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
             return _ALWAYS
         return to_micros(from_text(first)), to_micros(from_text(last))
 
-    def may_hold(self, series: Iterable[str], prefix: str = "") -> bool:
+    def may_hold(self, series: Sequence[str], prefix: str) -> bool:
         """True if the part may have events of one of these series, or of a series that begins with the prefix.
 
         Without series and without a prefix, every part may.
@@ -85,9 +87,8 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
             return True
         if prefix and (bounds.greatest < prefix or (bounds.least > prefix and not bounds.least.startswith(prefix))):
             return False
-        names = list(series)
-        return not names or any(
-            bounds.least <= name <= bounds.greatest and may_hold(bounds.names, name) for name in names
+        return not series or any(
+            bounds.least <= name <= bounds.greatest and may_hold(bounds.names, name) for name in series
         )
 
 
@@ -123,6 +124,12 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
         if manifest.version not in VERSIONS:
             raise ValueError(f"the manifest has version {manifest.version}; this release reads version {VERSION}")
         return manifest
+
+    def find_parts(self, start: int, end: int, series: Sequence[str], prefix: str) -> list[tuple[Part, Span]]:
+        """Find the parts that may have events with ``start <= time < end``, and their spans; see ``Part.may_hold``."""
+        spans = [(part, part.find_span(self.layout)) for part in self.parts]
+        found = [(part, span) for part, span in spans if span[0] < end and start <= span[1]]
+        return [(part, span) for part, span in found if part.may_hold(series, prefix)]
 
 
 def make_prefix(stream: str, label: str) -> str:

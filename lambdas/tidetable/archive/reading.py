@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 
 from msgspec.structs import replace
 
-from tidetable.archive.manifest import Manifest, Part
+from tidetable.archive.manifest import Manifest, Part, Span
 from tidetable.errors import ArchiveFailed
 from tidetable.events import Event
 from tidetable.exact_json import encode_json
@@ -63,7 +63,7 @@ class PartReader(Protocol):
     ) -> Iterator[ArchivedEvent | Skipped]:
         """Read the part's events in the order of the answer: at least every event of the range that meets its conditions.
 
-        The order is that of the sort keys of ``layout.find_ordering_layout(keys.series)``; the versions of an event come
+        The order is that of the sort keys of ``layout.find_ordering_layout(keys.series)``; all versions of an event come
         together. There may be other events, and numbers of skipped rows.
         """
         ...
@@ -209,7 +209,7 @@ def _read_parts(keys: ArchiveRange, reader: PartReader, *, ascending: bool) -> I
         unread = replace(unread, conditions=())
     low, high = find_times(unread, layout)
 
-    def read_part(part: Part, span: tuple[int, int]) -> Iterator[_SortedEvent]:
+    def read_part(part: Part, span: Span) -> Iterator[_SortedEvent]:
         # The merge takes one row of each part before it begins. This one stands for the unopened part.
         yield _SortedEvent(_find_bound(span, across, ascending=ascending), 0, _NO_EVENT, None)
         for row in reader.events(part, unread, layout, ascending=ascending):
@@ -218,10 +218,8 @@ def _read_parts(keys: ArchiveRange, reader: PartReader, *, ascending: bool) -> I
             elif keys.versions or row[1] is None or row[1].newest:
                 yield _add_sort_key(*row, across)
 
-    spans = [
-        (part, part.find_span(layout)) for part in manifest.parts if part.may_hold(names.series, names.series_prefix)
-    ]
-    parts = [read_part(part, span) for part, span in spans if span[0] < high and low <= span[1]]
+    found = manifest.find_parts(low, high, names.series, names.series_prefix)
+    parts = [read_part(part, span) for part, span in found]
     return merge(*parts, key=_SORT_KEY, reverse=not ascending)
 
 
@@ -235,7 +233,7 @@ def find_times(keys: ArchiveRange, layout: Layout) -> tuple[int, int]:
     return to_micros(first), to_micros(last) + 1
 
 
-def _find_bound(span: tuple[int, int], layout: Layout, *, ascending: bool) -> str:
+def _find_bound(span: Span, layout: Layout, *, ascending: bool) -> str:
     """Find a text that sorts before every sort key of a part, in the order of the answer."""
     first, last = span
     if first <= to_micros(_FIRST_TIME):

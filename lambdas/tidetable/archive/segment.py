@@ -121,4 +121,4 @@ class SegmentRun:
         exporter, layout = self.exporter, self.entry.layout
         key = f"{self.segment.make_part_prefix(self.held.generation)}{number:05d}.parquet"
         objects, format, packs = exporter.objects, exporter.format, self.packs
-        return write_verified_part(key, writer, objects, format, layout, packs=packs, require_time=self._require_time)
+        return write_verified_part(key, writer, objects, format, layout, packs, require_time=self._require_time)

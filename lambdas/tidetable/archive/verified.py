@@ -17,8 +17,8 @@ def write_verified_part(
     objects: Objects,
     format: Format,
     layout: Layout,
+    packs: int,
     *,
-    packs: int = 0,
     require_time: Callable[[], None] = lambda: None,
 ) -> Part:
     """Write a part, fetch it anew, and compare bytes, counts by partition and content with the items that were added.
