@@ -218,3 +218,11 @@ def test_the_published_figures_of_parts_are_those_of_the_bench() -> None:
         of = [results[f"{kind}_parts_seconds_of_slowest_of_{workers}"] for workers in (2, 4, 16)]
         assert tuple(f"{seconds:.2f} s" for seconds in of) == slowest
         assert all(figure in text for figure in (calls, units, cpu, *slowest))
+
+
+def test_the_published_figures_of_repeated_pages_are_those_of_the_bench() -> None:
+    results = msgspec.json.decode((ROOT / "bench" / "results.json").read_bytes())
+    text = (ROOT / "docs" / "inside" / "performance.md").read_text()
+    kept, valid = results["past_kept_page_cpu_over_read"], results["past_304_cpu_over_read"]
+    assert f"| 0 instead of {results['past_page_read_units']}; {kept}, and {valid} for a 304 |" in text
+    assert results["past_kept_page_read_units"] == 0
