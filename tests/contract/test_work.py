@@ -66,6 +66,23 @@ def test_a_claim_that_ended_leaves_the_item_free_and_its_generation_grows(work: 
     assert [item.name for item in work.list_items("seal")] == ["s"]
 
 
+def test_a_claim_is_renewed_until_it_is_given_back_or_another_worker_has_the_item(work: WorkRecords) -> None:
+    first = work.claim("seal", "s", "a", NOON, NOON + MINUTE)
+    assert first is not None
+    assert work.renew(first, NOON + 2 * MINUTE)
+    assert work.claim("seal", "s", "b", NOON + MINUTE, NOON + 3 * MINUTE) is None
+    # It has ended, but nobody has claimed the item.
+    assert work.renew(first, NOON + 4 * MINUTE)
+    second = work.claim("seal", "s", "b", NOON + 4 * MINUTE, NOON + 5 * MINUTE)
+    assert second is not None
+    assert not work.renew(first, NOON + 9 * MINUTE)
+    work.release(second, "")
+    assert not work.renew(second, NOON + 9 * MINUTE)
+    assert not work.renew(Claim("seal", "unknown", 1, NOON), NOON + 9 * MINUTE)
+    (item,) = work.list_items("seal")
+    assert (item.name, item.until) == ("s", None)
+
+
 def test_a_block_holds_a_claim_to_its_end_also_if_it_fails(work: WorkRecords) -> None:
     def fail() -> None:
         with hold_claim(work, "seal", "s", "a", NOON, MINUTE) as claim:

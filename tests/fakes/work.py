@@ -39,6 +39,13 @@ class FakeWork:
         self.records[kind, name] = record
         return Claim(kind, name, record.generation, until, record.memo)
 
+    def renew(self, claim: Claim, until: datetime) -> bool:
+        record = self.records.get((claim.kind, claim.name))
+        if record is None or record.generation != claim.generation or record.until is None:
+            return False
+        record.until = until
+        return True
+
     def release(self, claim: Claim, memo: str, *, done: bool = False, problem: str = "") -> None:
         record = self.records.get((claim.kind, claim.name))
         if record is None or record.generation != claim.generation:

@@ -249,7 +249,7 @@ def test_no_part_is_begun_that_would_not_end_because_other_parts_take_the_read_u
     until, keys = world.time + timedelta(hours=1), note_ranges(world)
     for name in rest:
         assert world.work.claim("part", name, "other", world.time, until, added=True)
-    worker = RollupWorker(world.definitions, begin_run(world), "run", LENGTH, frozenset())
+    worker = RollupWorker(world.definitions, begin_run(world), "run", frozenset())
     assert worker.work_on(ItemName("part", first)) is None
     assert (keys.total(), worker.report.finished, worker.report.failed) == (0, False, [])
     assert world.work.records["part", first].problem == ""
@@ -289,7 +289,7 @@ def test_parts_that_are_read_at_the_same_time_share_the_read_units(
     for name in rest[:others]:
         assert world.work.claim("part", name, "other", world.time, world.time + timedelta(hours=1), added=True)
     keys, before = note_ranges(world), world.time
-    worker = RollupWorker(world.definitions, begin_run(world), "run", LENGTH, frozenset())
+    worker = RollupWorker(world.definitions, begin_run(world), "run", frozenset())
     worker.work_on(ItemName("part", first))
     assert (len(keys), (world.time - before).total_seconds()) == (13, seconds)
 

@@ -176,7 +176,7 @@ def test_a_worker_does_what_its_message_says(function: Function) -> None:
     function.rollups.put_edge("s", EDGE, None)
     function.seconds = 300.0
     assert function(Records=[message("seal", "s")]) == {"batchItemFailures": []}
-    assert function.claims == [("s", "request s", timedelta(seconds=335))]
+    assert function.claims == [("s", "request s", timedelta(seconds=90))]
     # The stream has no tables.
     assert function.measured["RollupBucketsBlocked"] == ("Count", 1)
     # It comes again, for a stream that is no more, and without a meaning.
@@ -199,11 +199,11 @@ def test_an_item_that_fails_is_counted_and_its_message_is_done(function: Functio
     assert function.work.records["seal", "s"].problem == "no answer: timed out"
 
 
-def test_the_claims_of_a_run_outlive_its_call_by_35_seconds(function: Function) -> None:
+def test_the_lease_of_the_stage_outlives_the_call_by_35_seconds_and_claims_are_short(function: Function) -> None:
     """Twice the difference of two clocks, and a request under way. The reserve for the answer is part of the call."""
     length = timedelta(seconds=100 + 35)
     assert function()["finished"]
-    assert (function.leases, function.claims) == ([length], [("s", "request", length)])
+    assert (function.leases, function.claims) == ([length], [("s", "request", timedelta(seconds=90))])
 
 
 def test_a_second_run_leaves_the_first_alone(function: Function) -> None:

@@ -47,6 +47,16 @@ class LeanWork(CatalogTable):
             return None
         return Claim(kind, name, int(record["generation"]), until, record.get("memo", ""))
 
+    def renew(self, claim: Claim, until: datetime) -> bool:
+        return self._change(
+            "UpdateItem",
+            ConditionExpression="#generation = :generation AND attribute_exists(#until)",
+            Key=_make_key(claim.kind, claim.name),
+            UpdateExpression="SET #until = :until",
+            ExpressionAttributeNames={"#generation": "generation", "#until": "until"},
+            ExpressionAttributeValues={":generation": claim.generation, ":until": to_text(until)},
+        )
+
     def release(self, claim: Claim, memo: str, *, done: bool = False, problem: str = "") -> None:
         values: Item = {":generation": claim.generation, ":memo": memo}
         sets, removes = "SET memo = :memo", "REMOVE #until, #owner"

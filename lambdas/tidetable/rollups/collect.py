@@ -92,7 +92,7 @@ def _read_stretch(
         raise Unfinished("other parts of the bucket take the table's read units")
 
     def pace(units: float) -> None:
-        services.clock.sleep(min(reading.readers * find_pause(stretch.entry, units), max(services.remaining(), 0.0)))
+        services.pause(reading.readers * find_pause(stretch.entry, units))
 
     batches = read_stretch(query, stretch, noted, session, fields, pace=pace, share=share)
     yield from _read_columns(batches, query, session, share)

@@ -112,7 +112,7 @@ def refresh_rollups(
 ) -> RefreshReport | None:
     """Work on all that is due in the rollups of all streams. ``definitions`` has them by the name of their source stream.
 
-    Returns None while a run of a former version works. ``length`` is the longest time for which this run holds a claim
+    Returns None while a run of a former version works. ``length`` is the longest time of this run
     (``bounds.choose_lease_length``). A stream that fails does not stop the others, a stream without due work costs one
     request, and a stream that another run has claimed is left to it. Each run begins with a stream that its ``owner``
     chooses: a stream with more work than a run has time for must not take the time of the other streams.
@@ -121,7 +121,7 @@ def refresh_rollups(
         return None
     pauses = held.work.list_pauses()
     standing = find_due(definitions, held, pauses)
-    worker = RollupWorker(definitions, held, owner, length, pauses)
+    worker = RollupWorker(definitions, held, owner, pauses)
     report = worker.report
     ordered = [one.name for one in standing.due]
     first = crc32(owner.encode()) % max(len(ordered), 1)

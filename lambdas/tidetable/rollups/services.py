@@ -14,6 +14,9 @@ from tidetable.remaining import Remaining
 from tidetable.times import EPOCH
 from tidetable.work.claim import WorkRecords
 
+# Whoever sleeps longer looks at the time after so many seconds.
+_STEP = 10.0
+
 
 class BucketBlocked(TidetableError):
     """A bucket cannot be computed or written now.
@@ -68,11 +71,18 @@ class Services(msgspec.Struct, frozen=True):
     held_since: datetime = EPOCH
     config: Config = Config(streams={})
 
+    def pause(self, seconds: float) -> None:
+        """Sleep, and look at the time meanwhile; not longer than the time that is left."""
+        while seconds > 0 and (left := self.remaining()) > 0:
+            step = min(seconds, left, _STEP)
+            self.clock.sleep(step)
+            seconds -= step
+
     def require_time(self) -> None:
         """Raise Unfinished if the time is up. Who writes without a condition on the present state asks first.
 
-        The claim of a stream outlives the time of its run. So a run that stood still, and wakes after another run has
-        claimed the stream, writes nothing of what it read before.
+        No time is left for a run whose claim has ended. So a run that stood still, and wakes after another run has claimed
+        the stream, writes nothing of what it read before.
         """
         if self.remaining() <= 0:
             raise Unfinished("the time is up")

@@ -35,4 +35,4 @@ def _list_series(entry: Entry, services: Services) -> Iterator[Sequence[str]]:
         if services.remaining() < RESERVE:
             raise Unfinished("the time is up")
         yield [entry.layout.parse_names(key, edge)[1] for key in keys]
-        services.clock.sleep(min(find_pause(entry, units), max(services.remaining(), 0.0)))
+        services.pause(find_pause(entry, units))

@@ -18,7 +18,7 @@ from tidetable.query.model import RESERVE
 from tidetable.remaining import limit_time
 from tidetable.rollup_model.definition import Definition
 from tidetable.rollups.bucket_parts import PART, BucketPart, compute_part, list_parts, read_part, remove_parts
-from tidetable.rollups.claims import SEAL, hold_sealing, shut_out_former
+from tidetable.rollups.claims import SEAL, hold_item, shut_out_former
 from tidetable.rollups.last_periods import cover_closed
 from tidetable.rollups.rebuild import REBUILD, list_rebuilds, read_piece
 from tidetable.rollups.rebuild_piece import compute_piece
@@ -26,7 +26,7 @@ from tidetable.rollups.rebuild_turn import is_in_piece, needs_turn
 from tidetable.rollups.run import RefreshReport, RefreshRun
 from tidetable.rollups.seal import seal_stream
 from tidetable.rollups.services import BucketBlocked, Divided, Services, ShareUsed, Superseded, Unfinished
-from tidetable.work.claim import HeldClaim, ItemName, Pause, WorkItem, hold_claim, rests
+from tidetable.work.claim import HeldClaim, ItemName, Pause, WorkItem, rests
 from tidetable.work.schedule import DueItem, WorkQueue, wake_workers
 
 # The seconds of a run that a stream may use before the other streams had a turn. A bucket that was begun is finished.
@@ -39,23 +39,18 @@ _SIZES = msgspec.json.Decoder(dict[str, int]).decode
 
 
 class RollupWorker:
-    """The work of one run. ``definitions`` are the rollups of each stream, and ``pauses`` say what rests.
-
-    ``length`` is the longest time for which the run holds a claim (``bounds.choose_lease_length``).
-    """
+    """The work of one run. ``definitions`` are the rollups of each stream, and ``pauses`` say what rests."""
 
     def __init__(
         self,
         definitions: Mapping[str, Sequence[Definition]],
         services: Services,
         owner: str,
-        length: timedelta,
         pauses: frozenset[Pause],
     ) -> None:
         self._definitions = definitions
         self._services = services
         self._owner = owner
-        self._length = length
         self._pauses = pauses
         self.report = RefreshReport()
         # True if a bucket waits for its parts.
@@ -89,10 +84,9 @@ class RollupWorker:
 
     def _seal_stream(self, source: str) -> bool:
         """Seal the rollups of a stream; return True if it has rebuilds."""
-        services = self._services
         definitions = self._sort_definitions(source)
-        share = limit_time(_SHARE, services.clock, services.remaining)
-        with hold_sealing(services, source, self._owner, self._length) as held:
+        with hold_item(self._services, SEAL, source, self._owner) as (held, services):
+            share = limit_time(_SHARE, services.clock, services.remaining)
             if held is None:
                 self.report.left.append(source)
             if held is None or not (definitions or source in {stream.name for stream in services.config.listed}):
@@ -119,11 +113,9 @@ class RollupWorker:
 
     def _work_on_part(self, name: str) -> ItemName | None:
         """Compute a part. The stream goes on with another part, or after the last part of a bucket with its sealing."""
-        services = self._services
-        if services.remaining() <= RESERVE:
+        if self._services.remaining() <= RESERVE:
             raise Unfinished("the time is up")
-        now = services.clock.now()
-        with hold_claim(services.work, PART, name, self._owner, now, self._length, added=True) as held:
+        with hold_item(self._services, PART, name, self._owner, added=True) as (held, services):
             if held is None:
                 self.report.left.append(name)
                 return None
@@ -154,7 +146,7 @@ class RollupWorker:
         if definition is None:
             services.work.remove(REBUILD, name)
             return None
-        with hold_claim(services.work, REBUILD, name, self._owner, now, self._length, added=True) as held:
+        with hold_item(services, REBUILD, name, self._owner, added=True) as (held, services):
             if held is None:
                 self.report.left.append(name)
                 return None
@@ -245,7 +237,7 @@ def work_on_message(
     if (held := shut_out_former(services, length)) is None:
         return None
     pauses = held.work.list_pauses()
-    worker = RollupWorker(definitions, held, owner, length, pauses)
+    worker = RollupWorker(definitions, held, owner, pauses)
     share = limit_time(_CHAIN, held.clock, held.remaining)
     following: ItemName | None = name
     while following is not None:

@@ -26,6 +26,8 @@ from tidetable.times import MOMENT, from_text, to_text
 from tidetable.values import MAX_ITEM_BYTES, count_item_bytes
 
 _PAGE = 100
+# The cells that are written between two looks at the time: three rounds of 16 requests.
+_AT_ONCE = 48
 # AWS: a transaction has at most 100 actions and 4 MB in total. A pack has up to 64 KB, a cell with an item of its own
 # up to 400 KB.
 _TRANSACTED, _TRANSACTED_BYTES = 25, 4_000_000
@@ -131,16 +133,22 @@ def write_cells(
     puts = make_cell_puts([*cells, *removals], entry, present, read_at, services)
     if entry.state is State.CLOSED:
         _write_transactions(puts, entry, services)
-    elif puts:
-        written = services.reader.store.write_each(puts, "newer")
-        for reason in written.refused.values():
-            raise BucketOver(f"DynamoDB refuses a cell: {reason}")
-        if written.conflicts:
-            raise Superseded(f"cells of {definition.stream} were written by another run")
-        if written.missing_tables:
-            raise BucketBlocked(f"table {entry.table} does not exist")
-        if written.unwritten:
-            raise TableThrottled(entry.table)
+    else:
+        for first in range(0, len(puts), _AT_ONCE):
+            services.require_time()
+            _write_some(puts[first : first + _AT_ONCE], entry, services)
+
+
+def _write_some(puts: Sequence[Put], entry: Entry, services: Services) -> None:
+    written = services.reader.store.write_each(puts, "newer")
+    for reason in written.refused.values():
+        raise BucketOver(f"DynamoDB refuses a cell: {reason}")
+    if written.conflicts:
+        raise Superseded(f"cells of {entry.stream} were written by another run")
+    if written.missing_tables:
+        raise BucketBlocked(f"table {entry.table} does not exist")
+    if written.unwritten:
+        raise TableThrottled(entry.table)
 
 
 def _write_transactions(puts: Sequence[Put], entry: Entry, services: Services) -> None:

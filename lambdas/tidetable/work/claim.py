@@ -100,6 +100,11 @@ class WorkRecords(Protocol):
         that is finished or removed cannot be claimed.
         """
 
+    def renew(self, claim: Claim, until: datetime) -> bool:
+        """Let a claim end later, also if it has ended already; False if it was given back, or another worker has claimed
+        the item since.
+        """
+
     def release(self, claim: Claim, memo: str, *, done: bool = False, problem: str = "") -> None:
         """End a claim, and keep the memo. Nothing changes if another worker has claimed the item after the claim ended.
 
@@ -137,6 +142,7 @@ class HeldClaim:
     """A claim that is held: ``memo`` is the memo that its record keeps when the claim ends."""
 
     def __init__(self, claim: Claim) -> None:
+        self.claim = claim
         self.memo = claim.memo
         self.generation = claim.generation
         # True if the item is finished when the claim ends.
