@@ -49,7 +49,7 @@ def test_a_part_goes_on_as_soon_after_the_death_of_its_worker(monkeypatch: pytes
         raise KeyboardInterrupt
 
     queued.schedule()
-    world.rollups.put_part = die  # type: ignore[method-assign]
+    world.rollups.put_part = die  # type: ignore[method-assign, assignment]
     with pytest.raises(KeyboardInterrupt):
         queued.work_on(queued.queue.messages.pop(0))
     world.rollups.put_part = put_part  # type: ignore[method-assign]
@@ -114,10 +114,14 @@ def test_no_time_is_left_46_seconds_before_a_claim_ends_that_cannot_be_renewed()
         tried.append((world.time - start).total_seconds())
         raise StoreUnavailable(Outage.NO_ANSWER, "no answer")
 
-    world.work.renew = fail  # type: ignore[method-assign]
+    world.work.renew = fail  # type: ignore[method-assign, assignment]
     with hold_item(begin_run(world), "seal", "s", "run") as (_, services):
-        left = [(second, services.remaining()) for second in range(60) if world.sleep(1) is None]
-    assert [second + 1 for second, seconds in left if seconds == 0.0] == [*range(44, 61)]
+        over = []
+        for second in range(1, 61):
+            world.sleep(1)
+            if services.remaining() == 0.0:
+                over.append(second)
+    assert over == [*range(44, 61)]
     assert tried == [20.0, 40.0, 60.0]
 
 
