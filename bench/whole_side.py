@@ -134,6 +134,8 @@ class OneTable:
         """Read the one entry."""
         return [self._entry]
 
+    walk = entries
+
 
 def main() -> None:
     """Measure one aggregate."""
