@@ -94,7 +94,7 @@ def _count_parts(workload: Workload, rollup: RollupWorkload, *, by_unit: bool) -
     buckets, facts = rollup.workload.events_per_day / 24, (_find_span(workload.stream), *count_units(workload))
     events = (round(rate * 3600 / buckets) for rate in workload.events_per_second)
     divisions = [divide(count, rollup.every, *facts) for count in events]
-    return sum(buckets * one.parts for one in divisions if one.parts > 1 and one.by_unit is by_unit) * HOURS / 24
+    return sum(buckets * one.number for one in divisions if one.number > 1 and one.by_unit is by_unit) * HOURS / 24
 
 
 def _find_span(stream: Stream) -> timedelta:

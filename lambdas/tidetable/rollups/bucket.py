@@ -88,7 +88,7 @@ def _collect_content(
     segments = choose_segments(definition, bucket, bucket + definition.every, run, state)
     is_raw = not any(segment.definition for segment in segments)
     try:
-        if divides and is_raw and choose_division(definition, bucket, events, services).parts > 1:
+        if divides and is_raw and choose_division(definition, bucket, events, services).number > 1:
             raise TooManyEvents(events)
         content = collect_bucket(definition, segments, services, MOST_WHOLE if divides else None)
     except TooManyEvents as error:

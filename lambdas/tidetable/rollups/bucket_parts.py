@@ -105,7 +105,7 @@ def _add_parts(version: DefinitionVersion, bucket: datetime, division: Division,
     So a run that worked on an earlier part of the bucket, and wakes late, cannot change the record of this part.
     """
     definition = version.definition
-    count, added = division.parts, 0
+    count, added = division.number, 0
     edges = [bucket + number * definition.every / count for number in range(count + 1)]
     for number in range(count):
         start, end = map(to_text, (edges[0], edges[-1]) if division.by_unit else edges[number : number + 2])

@@ -40,7 +40,7 @@ class Division(NamedTuple):
     its time.
     """
 
-    parts: int
+    number: int
     by_unit: bool = False
 
 

@@ -29,7 +29,7 @@ def _read_together(
     """
     if any(segment.definition for segment in choose_segments(definition, start, end, run, state)):
         return {}
-    if choose_division(definition, start, 0, run.services).parts > 1:
+    if choose_division(definition, start, 0, run.services).number > 1:
         return {}
     read_at = run.services.clock.now()
     try:

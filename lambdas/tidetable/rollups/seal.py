@@ -133,6 +133,6 @@ def _read_together(
     # It costs less to compute a bucket from the cells of finer rollups.
     if due < 2 or any(segment.definition for segment in choose_segments(definition, bucket, end, run, state)):
         return {}
-    if choose_division(definition, bucket, run.sizes.get(definition.name, 0), run.services).parts > 1:
+    if choose_division(definition, bucket, run.sizes.get(definition.name, 0), run.services).number > 1:
         return {}
     return {at: (now, content) for at, content in collect_together(definition, bucket, due, run.services).items()}
