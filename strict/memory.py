@@ -29,15 +29,16 @@ class _Sorted:
 
     def __init__(self, keys: tuple[str, ...], own: tuple[str, ...] = ()) -> None:
         self.keys = keys
-        self._own = own
+        self._names = (*keys, *own)
         # The attributes that an index holds; None if it holds all attributes.
         self.included: set[str] | None = None
         self._partitions: dict[Any, tuple[list[_Position], dict[_Position, _Item]]] = {}
 
     def find_position(self, item: Mapping[str, Wire]) -> tuple[Any, _Position] | None:
-        if any(name not in item for name in self.keys):
+        try:
+            partition, *rest = [make_sortable(item[name]) for name in self._names]
+        except KeyError:
             return None
-        partition, *rest = (make_sortable(item[name]) for name in (*self.keys, *self._own))
         return partition, tuple(rest)
 
     def put(self, item: _Item) -> None:

@@ -6,7 +6,10 @@ A file that deploys a stack of its own shares nothing with its folder, so it is 
 import gc
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,6 +31,7 @@ os.environ.setdefault("JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION", "20")
 # decide whether metrics have a namespace.
 os.environ.setdefault("POWERTOOLS_METRICS_NAMESPACE", "test")
 
+ROOT = Path(__file__).parents[1]
 # The time-lapse's days until the first month has expired; a shorter life proves less.
 FULL_DAYS = 28
 
@@ -42,25 +46,25 @@ def read_days(text: str) -> int:
 SEED = int(os.environ.get("TIDETABLE_SEED", "1"))
 DAYS = read_days(os.environ.get("TIDETABLE_DAYS", str(FULL_DAYS)))
 ALONE = ("tests/e2e/test_4_first_deploy.py",)
-# By processor time, which docs/decisions/0258 lists, and by waits: those that wait begin beside one that computes.
+# By processor time, which docs/decisions/0258 and 0270 list, and by waits: those that wait begin beside one that computes.
 LONGEST = (
     "e2e",
     "timelapse",
     "console",
-    "api",
+    "rollups",
     "iam",
+    "query",
     "cdk",
     "infra",
-    "rollups",
-    "own",
+    "api",
     *ALONE,
-    "query",
     "contract",
+    "own",
     "archive",
     "cli",
-    "lifecycle",
     "examples",
     "crash",
+    "lifecycle",
     "clients",
     "local",
     "doors",
@@ -88,6 +92,17 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     """
     for worker in (plugin for plugin in session.config.pluginmanager.get_plugins() if hasattr(plugin, "sendevent")):
         worker.sendevent = partial(_send_what_tells, worker.sendevent)
+        if session.config.args == session.config.getini("testpaths"):
+            _compile_share(session.config.workerinput)  # type: ignore[attr-defined]
+
+
+def _compile_share(worker: dict[str, Any]) -> None:
+    """Import each worker's share of the modules first. In a new clone each worker would otherwise compile all of them."""
+    files = sorted((ROOT / "tests").rglob("test_*.py"))
+    for file in files[int(worker["workerid"].removeprefix("gw")) :: worker["workercount"]]:
+        # The collection shows what is wrong with a module.
+        with suppress(Exception, pytest.skip.Exception):
+            import_module(".".join(file.relative_to(ROOT).with_suffix("").parts))
 
 
 def _send_what_tells(send: Callable[..., None], name: str, **values: Any) -> None:

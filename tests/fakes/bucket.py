@@ -126,14 +126,14 @@ class _Group:
 
 
 class FakeBucketReader:
-    """Reads archives from a FakeBucket, and keeps the parts that it has decoded.
+    """Reads archives from a FakeBucket, and keeps the parts that it has decoded, by their bytes.
 
     Like the reader of Parquet, it yields whole groups of rows. It skips groups whose times are all outside the range.
     """
 
     def __init__(self, bucket: FakeBucket) -> None:
         self._bucket = bucket
-        self._parts: dict[str, list[_Group]] = {}
+        self._parts: dict[bytes, list[_Group]] = {}
         self._manifests: dict[bytes, Manifest] = {}
 
     def manifest(self, key: str) -> Manifest:
@@ -143,13 +143,14 @@ class FakeBucketReader:
         return self._manifests[body]
 
     def _open(self, part: Part, layout: Layout) -> list[_Group]:
-        if part.sha256 not in self._parts:
-            items = FakeFormat().items(self._bucket.objects[part.key], layout)
+        body = self._bucket.objects[part.key]
+        if body not in self._parts:
+            items = FakeFormat().items(body, layout)
             events = [(read_event(layout, item), read_version(item) if layout.versioned else None) for item in items]
-            self._parts[part.sha256] = [
+            self._parts[body] = [
                 _Group(events[at : at + ROWS_PER_GROUP]) for at in range(0, len(events), ROWS_PER_GROUP)
             ]
-        return self._parts[part.sha256]
+        return self._parts[body]
 
     def read_whole(self, keys: WholeRange) -> ArchiveColumns:
         manifest = self.manifest(keys.manifest)

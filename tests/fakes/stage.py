@@ -182,6 +182,7 @@ class Stage:
         self.scan = RawScan(client)
         self.bucket_fails = 0.0
         self.bucket = FakeBucket(self._strike_bucket)
+        self.archive_reader = FakeBucketReader(self.bucket)
         self.scaling = FakeScaling(self.client.count)
         self.scaling.scaled = self.dynamo.account.autoscaled
         self.mappings = FakeMappings(self.clock, self.client.count)
@@ -253,7 +254,7 @@ class Stage:
             gauges=self.gauges,
             keys=self.keys,
             key_ring=self.key_ring,
-            archive_reader=FakeBucketReader(self.bucket),
+            archive_reader=self.archive_reader,
             table_reader=self.tables,
             seal=self.seal,
             catalog=self.catalog,

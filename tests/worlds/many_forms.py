@@ -107,6 +107,7 @@ class ManyForms(Stage):
             for name, keys in STREAMS.items()
         )
         self._numbers = count()
+        self._versions: set[str] = set()
         super().__init__(START - timedelta(minutes=5), config, seed)
         self.part_bytes = 3_000
         self._events: dict[str, list[dict[str, Any]]] = {name: [] for name in STREAMS}
@@ -148,17 +149,16 @@ class ManyForms(Stage):
         assert (outcome.accepted, outcome.queued) == (len(batch), 0), outcome
         for event in batch:
             # An event that equals one of its versions is a repeat of it, and changes nothing.
-            if name != "versions" or not self._has_version(event):
+            if name != "versions" or self._is_new_version(event):
                 self.copies[name].append({**event, "number": next(self._numbers)})
         self.clock.sleep(1)
 
-    def _has_version(self, copy: dict[str, Any]) -> bool:
-        names = ("series", "time", "id", "data")
+    def _is_new_version(self, copy: dict[str, Any]) -> bool:
         # As text: 8 and 8.0 are equal numbers, but different versions.
-        text = json.dumps([copy[name] for name in names], sort_keys=True)
-        return any(
-            json.dumps([version[name] for name in names], sort_keys=True) == text for version in self.copies["versions"]
-        )
+        text = json.dumps([copy[name] for name in ("series", "time", "id", "data")], sort_keys=True)
+        is_new = text not in self._versions
+        self._versions.add(text)
+        return is_new
 
     def _make_event(self, now: datetime, number: int) -> dict[str, Any]:
         # Times on whole minutes: several events of a series have one time.
