@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aws.archive.unpack_packs import SettledScan, _split_wire
+from aws.archive.unpack_packs import SettledScan, _split_wire, open_time_scan
 from aws.dynamodb.wire import decode_item, encode_item
 from aws.zstd import Zstd
 from tests.packs.history import REQUEST, History
 from tests.worlds.busy import START, make_stage
 from tests.worlds.busy import make_events as make_busy_events
 from tests.worlds.packing import make_packs
-from tidetable.archive.ports import RawPage, Source
+from tidetable.archive.ports import RawPage, Source, TimeRange
 from tidetable.errors import TableThrottled
 from tidetable.events import Event
 from tidetable.layout import Layout, Packing
@@ -62,12 +62,23 @@ class Table:
         return self._read(self.items, after, limit)
 
     def partition(
-        self, table: str, pk: str, *, low: str | None, after: Mapping[str, Any] | None, limit: int | None
+        self,
+        table: str,
+        pk: str,
+        *,
+        low: str | None,
+        high: str | None = None,
+        after: Mapping[str, Any] | None,
+        limit: int | None,
     ) -> RawPage:
+        del high
         return self._read([item for item in self.items if item[0] == pk and item[1] >= (low or "")], after, limit)
 
     def settled(self, layout: Layout) -> Source:
         return SettledScan(self, layout)
+
+    def between(self, layout: Layout, range: TimeRange) -> Source:
+        return open_time_scan(self, layout, range)
 
     def _read(self, items: list[tuple[str, str, str]], after: Mapping[str, Any] | None, limit: int | None) -> RawPage:
         self.limits.append(limit)

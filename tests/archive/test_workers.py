@@ -96,7 +96,7 @@ def test_no_more_workers_read_a_table_at_the_same_time_than_its_pace_allows() ->
 
 
 def test_each_stream_has_its_share_of_the_workers() -> None:
-    """Five workers, of two streams with eight segments each: two for each stream."""
+    """Five workers, of two streams with eight segments each: two for one stream, and the other one has the fifth, too."""
     world = divided(8)
     world.run()
     assert len(world.work_queue.messages) == 3, "as many as may read the table"
@@ -107,7 +107,7 @@ def test_each_stream_has_its_share_of_the_workers() -> None:
     wake_archive_workers(world.make_exporter())
     assert world.work_queue.messages == [
         *(name(0), name(1)),
-        *(ItemName("archive", f"z#2026-03-01#{MADE}#0000{number}") for number in (0, 1)),
+        *(ItemName("archive", f"z#2026-03-01#{MADE}#0000{number}") for number in (0, 1, 2)),
     ]
 
 
@@ -354,6 +354,21 @@ def test_a_slow_table_is_left_until_it_has_unused_units() -> None:
         runs += 1
     assert runs > 3
     assert_whole(world, 200)
+
+
+def test_an_archive_whose_last_worker_was_killed_before_its_turn_is_completed_by_a_message() -> None:
+    world = divided()
+    world.run()
+    for number in range(3):
+        claim = world.records.claim(ARCHIVE, name(number).name, "one", NOW, NOW, added=True)
+        assert claim is not None
+        world.records.release(claim, claim.memo, done=True)
+    world.items["t"].clear()
+    world.work_queue.messages.clear()
+    wake_archive_workers(world.make_exporter())
+    assert world.work_queue.messages == [name(0)]
+    world.work_queue.deliver(world.work_on)
+    assert_whole(world, 0)
 
 
 def test_a_segment_whose_note_is_gone_is_read_again() -> None:

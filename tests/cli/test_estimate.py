@@ -44,8 +44,8 @@ def test_every_line_of_an_on_demand_bill_is_what_the_price_list_says(file: Path)
     assert lines["archive, S3"] == pytest.approx(9.07, abs=0.01)
     # 32.08 million units of 4 KB, strongly consistent, at $0.125 a million.
     assert lines["archive, reads"] == pytest.approx(4.01, abs=0.01)
-    # 13,140 seconds of 2.94 GB.
-    assert lines["archive, functions"] == pytest.approx(0.51, abs=0.01)
+    # 13,140 seconds of 1.73 GB.
+    assert lines["archive, functions"] == pytest.approx(0.30, abs=0.01)
 
 
 def test_signed_requests_need_no_authorizer(file: Path) -> None:
@@ -219,10 +219,10 @@ def test_a_load_that_the_file_cannot_take_has_no_price(file: Path) -> None:
 
 
 def test_fixed_costs_stand_beside_the_streams_own(file: Path) -> None:
-    """20 metrics at $0.30, 23 alarms at $0.10, two queues, a key of $1.00; a bill names the month of its prices."""
+    """20 metrics at $0.30, 23 alarms at $0.10, three queues, a key of $1.00; a bill names the month of its prices."""
     file.write_text('[observability]\nnotify = ["ops@example.com"]\n' + file.read_text())
     document = json.loads(run("cost", str(file), "--rate", "1", "--json").stdout)
-    assert document["fixed"]["dollars"] == pytest.approx(6.0 + 2.3 + 0.5256 + 1.0)
+    assert document["fixed"]["dollars"] == pytest.approx(6.0 + 2.3 + 0.7884 + 1.0)
     assert not {"metrics", "alarms", "queues", "KMS key"} & {line["name"] for line in document["lines"]}
     assert (document["prices"]["region"], document["prices"]["month"]) == ("us-east-1", "2026-11")
     for words in (("--rate", "1"), ("--days", "1"), ("--rate", "1", "--change", "retention = 3")):

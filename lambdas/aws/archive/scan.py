@@ -10,11 +10,11 @@ from zlib import crc32
 import msgspec
 from botocore.exceptions import ClientError
 
-from aws.archive.unpack_packs import SettledScan
+from aws.archive.unpack_packs import SettledScan, open_time_scan
 from aws.dynamodb.codes import THROTTLED
 from aws.errors import name_missing_table, read_error_code
 from aws.large.pages import cut_page
-from tidetable.archive.ports import RawPage
+from tidetable.archive.ports import RawPage, Source, TimeRange
 from tidetable.errors import ArchiveFailed, TableThrottled
 from tidetable.layout import Layout
 
@@ -57,11 +57,23 @@ class RawScan:
         return cut_page(self._read(self._client.scan, table, after, limit, Segment=segment, TotalSegments=segments))
 
     def partition(
-        self, table: str, pk: str, *, low: str | None, after: Mapping[str, Any] | None, limit: int | None
+        self,
+        table: str,
+        pk: str,
+        *,
+        low: str | None,
+        high: str | None = None,
+        after: Mapping[str, Any] | None,
+        limit: int | None,
     ) -> RawPage:
-        """Read the items of one partition key from the sort key ``low`` on, by a strongly consistent Query."""
+        """Read the items of one partition key from the sort key ``low`` to ``high``, by a strongly consistent Query."""
         condition, values = "pk = :pk", {":pk": {"S": pk}}
-        if low is not None:
+        if high is not None:
+            condition, values = (
+                condition + " AND sk BETWEEN :low AND :high",
+                values | {":low": {"S": low or ""}, ":high": {"S": high}},
+            )
+        elif low is not None:
             condition, values = condition + " AND sk >= :low", values | {":low": {"S": low}}
         options: Any = {"KeyConditionExpression": condition, "ExpressionAttributeValues": values}
         return self._read(self._client.query, table, after, limit, **options)
@@ -69,6 +81,10 @@ class RawScan:
     def settled(self, layout: Layout) -> SettledScan:
         """Return a scan of the table that reads every event once, also the events in packs."""
         return SettledScan(self, layout)
+
+    def between(self, layout: Layout, range: TimeRange) -> Source:
+        """Return a source of the events of a range of time."""
+        return open_time_scan(self, layout, range)
 
     def _read(
         self,

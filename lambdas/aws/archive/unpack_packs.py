@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec.structs import replace
 
+from aws.archive.time_scan import TimeScan
 from aws.dynamodb.wire import decode_item, encode_item, encode_value
 from aws.zstd import Zstd
-from tidetable.archive.ports import RawPage
+from tidetable.archive.ports import RawPage, TimeRange
 from tidetable.errors import ArchiveFailed
 from tidetable.events import Item
 from tidetable.exact_json import decode_json
@@ -38,7 +39,7 @@ from tidetable.packs.partial import PartialPack
 from tidetable.times import EPOCH, LATEST, TEXT_LENGTH, to_text
 
 if TYPE_CHECKING:
-    from tidetable.archive.ports import TableSource
+    from tidetable.archive.ports import Source, TableSource
 
 _PAGE = msgspec.json.Decoder(list[dict[str, dict[str, Any]]]).decode
 # A page of events ends after this many bytes, or when its logical partition ends. Bytes that are not in an item count, too.
@@ -81,6 +82,7 @@ class _Pass:
     segments: int
     after: Mapping[str, Any] | None
     limit: int | None = None
+    range: TimeRange | None = None
     pages: Iterator[RawPage] = field(init=False)
     compressor: Zstd = field(default_factory=Zstd)
     units: float = 0.0
@@ -90,7 +92,16 @@ class _Pass:
 
     def __post_init__(self) -> None:
         start = msgspec.convert(self.after, _Position) if self.after is not None else _Position()
-        self.pages = self._read_pages(start)
+        self.pages = self._read_pages(start) if self.range is None else self._read_range(self.range, start)
+
+    def _read_range(self, range: TimeRange, position: _Position) -> Iterator[RawPage]:
+        """Read the logical partitions of a range of time; the first ``done`` of them are finished."""
+        place = position.place
+        for number, logical in enumerate(self.layout.list_buckets(range.start, range.end)):
+            if number >= position.done:
+                yield from self._read_events(logical, place, _Position(None, number))
+                place = ""
+        yield self._make_page([], None)
 
     def _read_pages(self, position: _Position) -> Iterator[RawPage]:
         start, done, place = position.page, position.done, position.place
@@ -132,10 +143,13 @@ class _Pass:
     def _read_events(self, logical: str, after: str, position: _Position) -> Iterator[RawPage]:
         """Read the events of a logical partition after a sort key, in pages. Each suffix is read in the order of time."""
         span, first = choose_form(self.layout).span, after[:TEXT_LENGTH]
+        start, end = (_BEGIN, _END) if self.range is None else map(to_text, self.range[:2])
         unit = PackUnit(
-            self.layout, span, first or _BEGIN, _END, (DATA,), self.compressor, self._refuse, lambda: None,
+            self.layout, span, first or start, end, (DATA,), self.compressor, self._refuse, lambda: None,
             render=_render_wire, together=_SETTLED_TOGETHER,
         )  # fmt: skip
+        # Packs of which the newest event is up to one span later may have events of the range.
+        low, high = (first or None, None) if self.range is None else (first or start, shift_time(end, span))
         self.ends.clear()
         texts: list[str] = []
         size = 0
@@ -146,11 +160,13 @@ class _Pass:
         heapify(unread)
         while unread:
             _, pk, key = heappop(unread)
-            page = self.source.partition(self.table, pk, low=first or None, after=key, limit=self.limit)
+            page = self.source.partition(self.table, pk, low=low, high=high, after=key, limit=self.limit)
             items = list(map(decode_item, self._decode(page)))
             unit.hold(items)
             # The packs that end at ``first`` were counted with the page before.
-            self.ends += [newest for item in items if is_pack(item) and (newest := item["sk"][:TEXT_LENGTH]) > first]
+            newest = [item["sk"][:TEXT_LENGTH] for item in items if is_pack(item)]
+            # A pack counts in the range that has its newest event.
+            self.ends += [time for time in newest if start <= time < end and time > first]
             if page.after is not None:
                 heappush(unread, (page.after["sk"]["S"][:TEXT_LENGTH], pk, page.after))
             edge = unread[0][0] if unread else None
@@ -229,11 +245,14 @@ def _split_wire(column: bytes) -> list[str]:
 
 
 class SettledScan:
-    """Scans a table event by event. A segment continues after its last page, or begins again after any earlier page."""
+    """Scans a table, or a range of its time, event by event. A segment continues after its last page, or begins again
+    after any earlier page.
+    """
 
-    def __init__(self, source: TableSource, layout: Layout) -> None:
+    def __init__(self, source: TableSource, layout: Layout, range: TimeRange | None = None) -> None:
         self._source = source
         self._layout = layout
+        self._range = range
         self._passes: dict[tuple[str, int], _Pass] = {}
 
     def page(
@@ -242,10 +261,16 @@ class SettledScan:
         """Read the next events of a segment."""
         current = self._passes.pop((table, segment), None)
         if current is None or current.after != after:
-            current = _Pass(self._source, self._layout, table, segment, segments, after)
+            current = _Pass(self._source, self._layout, table, segment, segments, after, range=self._range)
         current.limit = limit
         page = next(current.pages)
         if page.after is not None:
             current.after = page.after
             self._passes[table, segment] = current
         return page
+
+
+def open_time_scan(source: TableSource, layout: Layout, range: TimeRange) -> Source:
+    """Open a source of the events of a range of time, in the form of the layout."""
+    scan: Source = TimeScan(source, layout, range)
+    return choose_form(layout).settle_source(scan, lambda layout: SettledScan(source, layout, range))

@@ -136,7 +136,7 @@ class ArchiveWorker:
             rate = compute_policy(entry, table, exporter)[1] / segment.memo.readers
             burst, free = SMOOTH_SECONDS if table.on_demand else BURST_SECONDS, segment.memo.free
             pacer = Pacer(rate, exporter.clock, burst=burst, free=from_text(free) if free else None)
-            source = open_source(entry, exporter)
+            source = open_source(entry, exporter, segment.find_range(entry.period))
             try:
                 SegmentRun(entry, segment, held, exporter, source, pacer, self.remaining).run()
             except Exception as error:

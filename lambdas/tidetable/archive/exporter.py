@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 
-from tidetable.archive.ports import Completer, Format, Objects, Source, TableSource
+from tidetable.archive.ports import Completer, Format, Objects, Source, TableSource, TimeRange
 from tidetable.catalog import Entry
 from tidetable.config import Config, Stream
 from tidetable.errors import ArchiveBusy
@@ -53,8 +53,10 @@ class Exporter:
         return self.config.streams.get(name) or find_recorded_policy(name, self.catalog)
 
 
-def open_source(entry: Entry, exporter: Exporter) -> Source:
-    """Return the source of an archive: the table's items, or events that are settled first."""
+def open_source(entry: Entry, exporter: Exporter, range: TimeRange | None = None) -> Source:
+    """Return the source of an archive, or of a range of its time: the table's items, or events that are settled first."""
+    if range is not None:
+        return exporter.source.between(entry.layout, range)
     source: Source = exporter.source
     return choose_form(entry.layout).settle_source(source, lambda layout: exporter.source.settled(layout))
 

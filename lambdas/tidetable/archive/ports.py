@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, NamedTuple, Protocol
 
 from tidetable.archive.digest import ItemsDigest
@@ -28,6 +29,23 @@ class RawPage:
     packs: int = 0
 
 
+class TimeRange(NamedTuple):
+    """The times ``start <= time < end`` of one period, which are read slice by slice."""
+
+    start: datetime
+    end: datetime
+    slices: int = 1
+
+    def divide(self, count: int) -> list[datetime]:
+        """Return the edges of equal parts."""
+        length = self.end - self.start
+        return [self.start + length * number / count for number in range(count + 1)]
+
+    def list_edges(self) -> list[datetime]:
+        """List the edges of the slices."""
+        return self.divide(self.slices)
+
+
 class Source(Protocol):
     """Reads a table for its archive, page by page."""
 
@@ -42,9 +60,25 @@ class TableSource(Source, Protocol):
     """Reads the items of a table. It can also make a source for a table with packs."""
 
     def partition(
-        self, table: str, pk: str, *, low: str | None, after: Mapping[str, Any] | None, limit: int | None
+        self,
+        table: str,
+        pk: str,
+        *,
+        low: str | None,
+        high: str | None = None,
+        after: Mapping[str, Any] | None,
+        limit: int | None,
     ) -> RawPage:
-        """Read the next page of a partition key's items in order, from the sort key ``low`` on; otherwise as ``page``."""
+        """Read the next page of a partition key's items in order, from the sort key ``low`` to ``high``; otherwise as
+        ``page``. ``high`` goes with ``low``.
+        """
+        ...
+
+    def between(self, layout: Layout, range: TimeRange) -> Source:
+        """Return a source of the events of a range of time, each once. Its pages are read as one segment.
+
+        Only for a layout by time whose sort keys are ordered by time.
+        """
         ...
 
     def settled(self, layout: Layout) -> Source:

@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from tidetable.archive.manifest import Part, make_prefix, make_progress_prefix
-from tidetable.archive.ports import Objects
+from tidetable.archive.ports import Objects, TimeRange
 from tidetable.errors import ArchiveFailed
+from tidetable.periods import Period
 from tidetable.work.claim import ItemName, WorkItem, WorkRecords
 
 # The kind of work.
@@ -30,7 +31,8 @@ class SegmentMemo(msgspec.Struct, frozen=True, omit_defaults=True):
 
     ``columns`` are the declared columns with their types. Reading goes on after the key ``after``. The claim with the
     generation ``noted`` has noted the files with the first ``events`` events. The table has granted all units that were
-    read at ``free`` (see Pacer).
+    read at ``free`` (see Pacer). If ``slices`` is not 0, the segment is a range of the period's time, which is read in so
+    many slices; else it is a segment of a scan.
     """
 
     count: int
@@ -40,6 +42,7 @@ class SegmentMemo(msgspec.Struct, frozen=True, omit_defaults=True):
     events: int = 0
     noted: int = 0
     free: str | None = None
+    slices: int = 0
 
 
 class Segment(NamedTuple):
@@ -57,10 +60,17 @@ class Segment(NamedTuple):
         """The name of the item."""
         return ItemName(ARCHIVE, self.item.name)
 
+    def find_range(self, period: Period) -> TimeRange | None:
+        """Find the range of the period's time that the segment is; None if it is a segment of a scan."""
+        if not self.memo.slices:
+            return None
+        edges = TimeRange(period.start, period.end).divide(self.memo.count)
+        return TimeRange(edges[self.number], edges[self.number + 1], self.memo.slices)
+
     def begin_anew(self) -> Segment:
         """Return the segment without progress."""
         memo = self.memo
-        return self._replace(memo=SegmentMemo(memo.count, memo.readers, memo.columns))
+        return self._replace(memo=SegmentMemo(memo.count, memo.readers, memo.columns, slices=memo.slices))
 
     def read_memo(self, text: str) -> Segment:
         """Return the segment with another memo of its record."""

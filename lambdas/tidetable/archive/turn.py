@@ -35,6 +35,10 @@ from tidetable.times import to_micros, to_text
 DONE = frozenset({State.ARCHIVED, State.DELETED, State.RESTORING})
 # A thousand segments are added or completed in some ten seconds.
 _TURN_SECONDS = 120.0
+# Partitions with so many bytes are read by a Query each. It costs half a unit more than a scan, at most, and a request.
+PARTITION_BYTES = 65_536
+# The events of a row group (``aws/archive/part_file.py``).
+SLICE_ITEMS = 200_000
 # So many notes of segments are read at once.
 _READ_AT_ONCE = 16
 
@@ -103,9 +107,24 @@ def _begin_archive(entry: Entry, former: Sequence[Segment], exporter: Exporter) 
     entry = exporter.catalog.move(entry, State.ARCHIVING, expected=(State.CLOSED, State.ARCHIVING))
     policy, rate = compute_policy(entry, table, exporter)
     count = max(1, min(-(-table.size_bytes // exporter.segment_bytes), MOST_SEGMENTS))
-    memo = SegmentMemo(count, min(count_readers(rate, policy), count), policy.columns)
+    slices = _count_slices(entry, table, count) if table.size_bytes > exporter.at_once_bytes else 0
+    memo = SegmentMemo(count, min(count_readers(rate, policy), count), policy.columns, slices=slices)
     made = f"{to_micros(now) // 1000:013d}"
     return entry, add_segments(exporter.work, stream, label, made, memo)
+
+
+def _count_slices(entry: Entry, table: Table, count: int) -> int:
+    """Count the slices of time in which a segment is read; 0 if a scan is better: each slice takes a Query per suffix.
+
+    A slice has the events of a row group. A table that is read at once is sorted at once, in whatever order it is read.
+    """
+    layout, period = entry.layout, entry.period
+    if not layout.is_ordered_by_time:
+        return 0
+    partitions = len(layout.list_buckets(period.start, period.end)) * layout.shards
+    if table.size_bytes < PARTITION_BYTES * partitions:
+        return 0
+    return max(1, -(-table.item_count // (count * SLICE_ITEMS)))
 
 
 def _require_writes_over(entry: Entry, exporter: Exporter) -> None:

@@ -148,6 +148,11 @@ class Layout(msgspec.Struct, frozen=True):
         """The layout whose sort keys are those of indexes: all are by time, and hold only the newest versions."""
         return replace(self, partition_by="time", versioned=False)
 
+    @property
+    def is_ordered_by_time(self) -> bool:
+        """True if a logical partition is a slice of time, and the sort keys of all its items are in the order of time."""
+        return self.partition_by == "time" and not self.versioned
+
     def find_bucket(self, time: datetime) -> datetime:
         """Find the start of the bucket that holds the time.
 
