@@ -9,6 +9,7 @@ from time import sleep
 from typing import Annotated, Any
 
 import typer
+from botocore.exceptions import BotoCoreError, ClientError
 
 from cli import clock
 from cli.account import Account, AccountError
@@ -33,8 +34,9 @@ from tidetable.archive.segments import describe_progress, list_segments
 from tidetable.catalog import Entry
 from tidetable.catalog_steps import list_open_backfills
 from tidetable.config import load
+from tidetable.errors import TidetableError
 from tidetable.rollup_model.definition import Definition, list_definitions
-from tidetable.rollups.outlook import compare_definitions
+from tidetable.rollups.outlook import compare_definitions, list_due_items
 from tidetable.times import to_text
 from tidetable.work.claim import EVERY_STREAM
 
@@ -71,13 +73,15 @@ def plan(
 
 def _list_work(account: Account, wanted: Mapping[str, Sequence[Definition]] | None) -> list[dict[str, Any]]:
     """List the work that is due and, if rollups are ``wanted``, what their deploy would change."""
-    answer: dict[str, Any] = {"work": [], "definitions": {}}
-    if "RefresherFunction" in account.outputs:
-        try:
+    pipeline, answer = account.pipeline, dict[str, Any](definitions={})
+    try:
+        if "RefresherFunction" in account.outputs:
             answer = account.run_refresher(status=EVERY_STREAM)
-        except AccountError as error:
-            warn(f"the work in the background is not known: {error}", "yellow")
-            return []
+        else:
+            answer["work"] = [work._asdict() for work in list_due_items(pipeline.work, pipeline.clock.now())]
+    except (AccountError, ClientError, BotoCoreError, TidetableError) as error:
+        warn(f"the work in the background is not known: {error}", "yellow")
+        return []
     changes = compare_definitions(answer["definitions"], wanted) if wanted is not None else ()
     return [*answer["work"], *(work._asdict() for work in changes)]
 

@@ -54,6 +54,7 @@ class Watched:
                 "feed_dead_letters": parts.feed.dead_letters,
                 "lifecycle_dead_letters": parts.lifecycle.dead_letters,
                 "work_dead_letters": parts.work.dead_letters,
+                "files": parts.work.queues["Files"],
             }
 
     def has(self, measure: Measure) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from aws.dynamodb.work import LeanWork
 from cli import act, common
 from cli.account import Account
 from cli.common import find_account
@@ -15,9 +16,12 @@ from cli.options import Target
 from tests.fakes.letters import Queues, message
 from tests.fakes.stage import Stage
 from tests.worlds.commands import OUTPUTS, run
+from tidetable.errors import Outage, StoreUnavailable
 from tidetable.events import Event
 from tidetable.ingest.overflow import encode_message
+from tidetable.large.sweep_work import SWEEP
 from tidetable.times import EPOCH
+from tidetable.work.claim import WorkItem
 
 NOTHING: dict[str, Any] = {"healthy": True, "skipped": None, "tables": 7, "actions": []}
 MAPPED = {
@@ -151,6 +155,24 @@ def test_plan_says_so_of_a_stage_without_rollups(scripted: Scripted, tmp_path: P
     scripted.answers = [NOTHING]
     (row,) = json.loads(run("plan", "--config", str(file), "--json").stdout)["work"]
     assert row["reason"].startswith("hours is new")
+
+
+def test_plan_shows_the_sweep_of_a_stage_without_rollups(
+    scripted: Scripted, stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work, now = stage.pipeline.work, stage.clock.now()
+    work.mark_sent(WorkItem(*SWEEP), now, now)
+    scripted.answers = [NOTHING, NOTHING]
+    found = json.loads(run("plan", "--json").stdout)
+    assert found == NOTHING | {"work": [{"kind": "sweep", "stream": None, "outcome": "due", "reason": "1 item"}]}
+
+    def refuse(*_: object) -> None:
+        raise StoreUnavailable(Outage.OTHER, "AccessDenied")
+
+    monkeypatch.setattr(LeanWork, "list_items", refuse)
+    shown = run("plan")
+    assert shown.exit_code == 0
+    assert "the work in the background is not known: other: AccessDenied" in shown.output
 
 
 def test_plan_goes_on_if_the_refresher_does_not_answer(rolled: Scripted) -> None:

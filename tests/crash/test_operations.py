@@ -1,6 +1,9 @@
 """Restores and sweeps are stopped after each of their calls, and run again."""
 
+from datetime import timedelta
+
 from tests.fakes.stage import Stage
+from tests.fakes.work_queue import FakeWorkQueue
 from tests.worlds.killed import killed_after_every_change
 from tests.worlds.operations import (
     CONFIG,
@@ -16,7 +19,10 @@ from tests.worlds.operations import (
     tables,
 )
 from tidetable.catalog import State
+from tidetable.large.sweep_work import find_due_sweep, work_on_sweep
 from tidetable.ports import Blob
+from tidetable.times import from_text
+from tidetable.work.schedule import wake_workers
 
 STORED = CONFIG.format(versions="overwrite", cold="[]", beyond="s3")
 
@@ -93,3 +99,24 @@ def test_a_sweep_is_finished_by_the_next() -> None:
         assert sorted(stage.values.blobs) == kept, f"killed after {calls} calls"
         assert read_events(stage) == [("a", {"n": 2, "text": LONG})]
         assert stage.sweep().orphans == 0
+
+
+def test_the_work_on_a_sweep_is_finished_by_a_later_message() -> None:
+    """A scheduler or a worker that was stopped leaves a note or a claim, which ends within a quarter of an hour."""
+
+    def work(stage: Stage) -> None:
+        queue, records, now = FakeWorkQueue(), stage.pipeline.work, stage.clock.now()
+        wake_workers(find_due_sweep(records, now), 1, records, queue, now)
+        for _ in queue.messages:
+            work_on_sweep(stage.pipeline.sweeper, records, f"worker {now}", lambda: 800.0, timedelta(minutes=14))
+
+    whole = littered()
+    work(whole)
+    assert len(whole.values.blobs) == 2
+    for calls, stage in killed_after_every_change(littered, work):
+        stage.clock.sleep(900)
+        work(stage)
+        assert sorted(stage.values.blobs) == sorted(whole.values.blobs), f"killed after {calls} calls"
+        (record,) = stage.pipeline.work.list_items("sweep")
+        assert (record.until, record.sent, record.problem) == (None, None, ""), f"killed after {calls} calls"
+        assert from_text(record.memo) > stage.clock.now()

@@ -29,6 +29,7 @@ from tests.fakes.mappings import FakeMappings
 from tests.fakes.meters import FakeMeters
 from tests.fakes.operations import FakeOperations
 from tests.fakes.queue import FakeBus, FakeQueue
+from tests.fakes.refresher import refresh_rollups
 from tests.fakes.scaling import FakeScaling
 from tests.fakes.serial import Serial
 from tests.fakes.store import FakeValues, large_values
@@ -51,7 +52,6 @@ from tidetable.lifecycle import LifecycleRun, RunReport, reconcile
 from tidetable.ports import Pools, TableSpec
 from tidetable.query import Reader, Seal
 from tidetable.rollup_model.bounds import choose_lease_length
-from tidetable.rollups.refresh import refresh_rollups
 from tidetable.rollups.run import RefreshReport as Refreshed
 from wiring_upkeep import Upkeep
 

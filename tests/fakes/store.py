@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from aws.zstd import Zstd
 from tests.fakes.catalog import FakeCatalog
+from tests.fakes.table import Table
 from tidetable.batch import decode_data
 from tidetable.catalog import WRITABLE, Entry
 from tidetable.errors import TableMissing
@@ -112,31 +113,18 @@ class FakeStore:
     def _query(self, keys: KeyRange, *, limit: int, ascending: bool, consistent: bool) -> Page:
         pk, sk = (keys.index.pk, keys.index.sk) if keys.index is not None else ("pk", "sk")
         names = list(dict.fromkeys((sk, "pk", "sk")))
-
-        def place(item: Item) -> tuple[Any, ...]:
-            return tuple(item[name] for name in names)
-
         held = self._table(keys.table, consistent=consistent)
-        if keys.index is None:
-            # Simulations spend most of their time here, and the key of an item is faster than its attribute.
-            items = [item for key, item in held.items() if key[0] == keys.pk]
+        if keys.index is None and isinstance(held, Table):
+            page, more = held.read_page(keys, limit, ascending=ascending)
         else:
-            items = [item for item in held.values() if item.get(pk) == keys.pk]
-        items = [item for item in items if sk in item and (not keys.prefix or item[sk].startswith(keys.prefix))]
-        items = [item for item in items if keys.low is None or item[sk] >= keys.low]
-        items = sorted((item for item in items if keys.high is None or item[sk] <= keys.high), key=place)
-        if not ascending:
-            items.reverse()
-        after, start = keys.after, None if keys.start is None else place(keys.start)
-        if after is not None:
-            items = [item for item in items if (item[sk] > after if ascending else item[sk] < after)]
-        if start is not None:
-            items = [item for item in items if (place(item) > start if ascending else place(item) < start)]
-        page = items[:limit]
+            page, more = _find_page(held, keys, names, limit, ascending=ascending)
         self.items_read += len(page)
-        more = len(page) < len(items)
         last = {name: page[-1][name] for name in dict.fromkeys((pk, *names))} if more else None
-        items = [project(item, keys.index) for item in page if passes_filters(item, keys)]
+        items = page
+        if keys.times or keys.skip_oldest or keys.conditions:
+            items = [item for item in items if passes_filters(item, keys)]
+        if keys.index is not None:
+            items = [project(item, keys.index) for item in items]
         return Page(ItemColumns.of(items), more, 0.5, last, len(page))
 
     def query_many(
@@ -183,18 +171,54 @@ class FakeStore:
         return self.tables[name] if consistent or self.stale is None else self.stale.get(name, {})
 
 
+def _find_page(
+    held: Mapping[Key, Item], keys: KeyRange, names: Sequence[str], limit: int, *, ascending: bool
+) -> tuple[list[Item], bool]:
+    """Find the first ``limit`` items of a range, in the order of ``names``, and whether there are more."""
+    pk, sk = "pk" if keys.index is None else keys.index.pk, names[0]
+
+    def place(item: Item) -> tuple[Any, ...]:
+        return tuple(item[name] for name in names)
+
+    if keys.index is None:
+        # The key of an item is faster than its attribute.
+        items = [item for key, item in held.items() if key[0] == keys.pk]
+    else:
+        items = [item for item in held.values() if item.get(pk) == keys.pk]
+    items = [item for item in items if sk in item and (not keys.prefix or item[sk].startswith(keys.prefix))]
+    items = [item for item in items if keys.low is None or item[sk] >= keys.low]
+    items = sorted((item for item in items if keys.high is None or item[sk] <= keys.high), key=place)
+    if not ascending:
+        items.reverse()
+    after, start = keys.after, None if keys.start is None else place(keys.start)
+    if after is not None:
+        items = [item for item in items if (item[sk] > after if ascending else item[sk] < after)]
+    if start is not None:
+        items = [item for item in items if (place(item) > start if ascending else place(item) < start)]
+    return items[:limit], limit < len(items)
+
+
 def make_field_page(page: Page, fields: Sequence[str]) -> FieldPage:
     """Make columns of the items of a page."""
     others = [item for item in page.items if "z" in item or "out" in item]
     items = [item for item in page.items if "z" not in item and "out" not in item]
     datas = [item.get("data", {}) for item in items]
-    values: list[Any] = [[find_plain(data, field) for data in datas] for field in fields]
+    values: list[Any] = [_list_plain(datas, field) for field in fields]
     if KINDS in fields:
-        values[fields.index(KINDS)] = [
-            frozenset((name, name_kind(type(value))) for name, value in data.items()) for data in datas
-        ]
+        shapes = [(tuple(data), tuple(map(type, data.values()))) for data in datas]
+        kinds = {shape: frozenset(zip(shape[0], map(name_kind, shape[1]), strict=True)) for shape in set(shapes)}
+        values[fields.index(KINDS)] = [kinds[shape] for shape in shapes]
     sks = [item["sk"] for item in items]
     return FieldPage(sks, values, others, page.more, page.units, page.last, page.read)
+
+
+def _list_plain(datas: Sequence[dict[str, Any]], field: str) -> list[Any]:
+    """The plain values of a field."""
+    values = [data.get(field) for data in datas]
+    # Most fields are not nested, and a simulation reads millions of values.
+    if "." in field or not {dict, list}.isdisjoint(map(type, values)):
+        return [find_plain(data, field) for data in datas]
+    return values
 
 
 def passes_filters(item: Item, keys: KeyRange) -> bool:

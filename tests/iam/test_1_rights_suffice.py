@@ -14,7 +14,7 @@ from local.emulator import ROOT, can_move_clock, clean_environment
 from local.http import Api, invoke_refresher
 from tests.e2e.clock import NOW, TODAY
 from tests.e2e.conftest import eventually
-from tests.iam import flows
+from tests.iam import background, flows
 from tests.iam.conftest import PLAIN, Stage
 
 pytestmark = pytest.mark.skipif(not can_move_clock(), reason="periods expire here by a moved clock")
@@ -57,6 +57,10 @@ def test_with_every_feature_on(stage: Stage, api: Api, tidetable: Any) -> None:
     flows.be_woken_by_a_dead_letter(stage.deployed, tidetable)
     flows.run_lifecycle(stage.deployed)
     assert "SCALING PutScalingPolicy table/tidetable-local.quakes" in stage.log()
+
+
+def test_parts_and_pieces_are_computed_by_messages(stage: Stage, api: Api, tidetable: Any) -> None:
+    background.be_divided_and_rebuilt(stage, api, tidetable)
 
 
 def test_with_features_off_whose_tables_live_on(stage: Stage, api: Api) -> None:

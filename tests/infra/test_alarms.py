@@ -57,6 +57,7 @@ ALARMS: dict[str, tuple[str, str, str, str, int, int, str, str]] = {
     "ArchiveFailing": (LAMBDA, "Errors", "archiver", "Sum", 300, 1, ">= 1", "fine"),
     "UntypedValues": (OWN, "UntypedValues", "tidetable-dev-archiver", "Sum", 300, 1, ">= 1", "fine"),
     "SweepFailing": (LAMBDA, "Errors", "sweeper", "Sum", 300, 1, ">= 1", "fine"),
+    "SweepWaiting": (SQS, "ApproximateAgeOfOldestMessage", "WorkFiles", "Maximum", 300, 1, ">= 3600", "fine"),
     "WorkDeadLetters": (SQS, "ApproximateNumberOfMessagesVisible", "WorkDeadLetters", "Maximum", 60, 1, ">= 1", "fine"),
     "FeedLagging": (LAMBDA, "IteratorAge", "feed", "Maximum", 300, 3, ">= 900000", "fine"),
     "FeedDeadLetters": (SQS, "ApproximateNumberOfMessagesVisible", "FeedDeadLetters", "Maximum", 60, 1, ">= 1", "fine"),

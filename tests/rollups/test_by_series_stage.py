@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.fakes.refresher import refresh_rollups
 from tests.fakes.stage import ROLLUPS, Stage
 from tidetable.catalog import Entry, State
 from tidetable.errors import ArchiveBusy, TableThrottled
@@ -15,7 +16,6 @@ from tidetable.ports import Noting
 from tidetable.problems import ProblemError
 from tidetable.query.aggregates import find_aggregate, parse_aggregation
 from tidetable.rollup_model.bounds import choose_lease_length
-from tidetable.rollups.refresh import refresh_rollups
 from tidetable.rollups.run import RefreshReport
 from tidetable.times import to_text
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from tests.fakes.refresher import expect_failures, refresh_rollups
 from tests.worlds.queued import Queued
 from tests.worlds.rolled import (
     HOURS,
@@ -24,7 +25,6 @@ from tests.worlds.rolled import (
 from tests.worlds.runs import begin_run, refresh
 from tidetable.layout import Layout, Packing
 from tidetable.periods import Kind
-from tidetable.rollups.refresh import refresh_rollups
 from tidetable.work.claim import EVERY_STREAM, Pause
 
 
@@ -160,6 +160,7 @@ def count_requests() -> int:
     return len(calls)
 
 
+@expect_failures("moved by another run")
 @pytest.mark.parametrize("pause", [0.0, LENGTH.total_seconds() + 1, 86_400.0], ids=["at once", "later", "a day late"])
 def test_a_run_that_is_overtaken_between_any_two_requests_changes_no_answer(pause: float) -> None:
     """After a request the run stands still. Meanwhile an event changes its group, and another run does the work."""

@@ -7,12 +7,12 @@ from itertools import pairwise
 import pytest
 from msgspec.structs import replace
 
+from tests.fakes.refresher import refresh_rollups
 from tests.worlds.rolled import HOURS, LENGTH, MINUTES, START, Killed, World, begin_rollups, reading
 from tidetable.ports import Mark
 from tidetable.rollup_model.bounds import can_reseal, can_rest, choose_pause, find_due, is_forgotten, to_millis
 from tidetable.rollups import reseal as resealing
 from tidetable.rollups.due import measure_waiting
-from tidetable.rollups.refresh import refresh_rollups
 from tidetable.rollups.services import BucketBlocked
 
 MINUTE, SECOND, HOUR = timedelta(minutes=1), timedelta(seconds=1), timedelta(hours=1)

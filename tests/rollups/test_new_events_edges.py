@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from tests.fakes.refresher import refresh_rollups
 from tests.worlds.divided import EVENTS, divide_short, list_cells
 from tests.worlds.rolled import HOURS, LENGTH, MINUTES, QUERIES, START, Killed, World, reading
 from tidetable.errors import CollectionFull, PutRefused, TableMissing
@@ -13,7 +14,6 @@ from tidetable.layout import Key
 from tidetable.ports import LastPeriods, Transacted
 from tidetable.rollup_model.bounds import to_millis
 from tidetable.rollups import new_events
-from tidetable.rollups.refresh import refresh_rollups
 from tidetable.values import count_item_bytes
 
 DAY, TEN = timedelta(days=1), timedelta(minutes=10)

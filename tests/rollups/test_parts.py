@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from tests.fakes.refresher import expect_failures
 from tests.worlds.divided import EVENTS, divide_short, draw_event, list_cells, list_filled, prepare
 from tests.worlds.rolled import (
     HOURS,
@@ -134,6 +135,7 @@ def test_a_run_may_be_killed_at_any_request_and_the_next_run_seals_the_bucket(mo
     stop_at_every_request(act)
 
 
+@expect_failures("moved by another run")
 @pytest.mark.parametrize("pause", [0.0, LENGTH.total_seconds() + 1, 86_400.0], ids=["at once", "later", "a day late"])
 def test_a_run_may_be_overtaken_at_any_request(monkeypatch: pytest.MonkeyPatch, pause: float) -> None:
     """While it stands still after a request, an event changes its group, and another run works."""

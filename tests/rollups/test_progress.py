@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from tests.fakes.refresher import refresh_rollups
 from tests.worlds.rolled import LENGTH, MINUTES, QUERIES, START, World, begin_rollups, reading
 from tidetable.ports import Mark, RollupState
 from tidetable.rollups import reseal as resealing
 from tidetable.rollups.bucket import Computed, compute_bucket
-from tidetable.rollups.refresh import refresh_rollups
 from tidetable.rollups.run import RefreshReport
 
 

@@ -7,6 +7,7 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
+from tests.fakes.refresher import refresh_rollups
 from tests.worlds.rebuilt import rebuild
 from tests.worlds.rolled import (
     HOURS,
@@ -24,7 +25,6 @@ from tests.worlds.rolled import (
 from tidetable.catalog import ArchiveFacts, State
 from tidetable.layout import Key, Layout, Packing
 from tidetable.ports import Blob
-from tidetable.rollups.refresh import refresh_rollups
 from tidetable.rollups.run import RefreshReport
 
 DAILY = replace(HOURS, name="d", stream="s-d", every=timedelta(days=1))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from tests.worlds.crew import Crew
 from tests.worlds.divided import divide_short, list_filled
 from tests.worlds.queued import Queued
 from tests.worlds.rebuilt import cut_short, order, rebuild_alone, show_progress
@@ -213,6 +215,19 @@ def test_a_message_that_comes_a_day_late_changes_nothing(short: None) -> None:
     for name in late:
         queued.work_on(name)
     assert (list_filled(queued.world)[: len(cells)], show_edges(queued.world, "m")) == (cells, edges)
+
+
+def test_two_schedulers_and_doubled_messages_in_any_order(short: None) -> None:
+    """Workers have the same piece at the same time, and two schedulers send messages for it."""
+    expected = list_expected()
+    for seed in range(3):
+        crew = Crew(begin().world, 4, 4, 16, lambda: 1_000_000)
+        crew.double_messages(Random(seed))
+        crew.schedule_twice(60)
+        pieces = Counter(name for kind, name in crew.taken if kind == "rebuild")
+        assert (len(pieces), min(pieces.values())) == (4, 2), seed
+        assert (crew.world.work.list_items("rebuild"), list_filled(crew.world)) == ([], expected), seed
+        assert show_edges(crew.world, "m")[0].startswith("00:00"), seed
 
 
 def test_a_rebuild_of_a_stream_that_rests_waits(short: None) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from tests.fakes.refresher import expect_failures
 from tests.worlds.rolled import HOURS, LENGTH, MINUTES, QUERIES, START, World, begin_rollups, reading, show_edges
 from tidetable.ports import Edge
 from tidetable.times import to_text
@@ -126,6 +127,7 @@ def test_a_mark_stays_while_its_bucket_cannot_be_read_whole() -> None:
     assert world.check(QUERIES) == len(QUERIES)
 
 
+@expect_failures("moved by another run")
 def test_a_run_that_was_overtaken_stops_and_stops_no_other_stream() -> None:
     """Its lease ran out, and another run moved the edge while this one computed the bucket."""
     world = begin_rollups((MINUTES,))
@@ -147,6 +149,7 @@ def test_a_run_that_was_overtaken_stops_and_stops_no_other_stream() -> None:
     assert world.check(QUERIES) > 0
 
 
+@expect_failures("is throttled")
 def test_what_is_throttled_is_done_by_the_next_run() -> None:
     world = begin_rollups((MINUTES,))
     world.write(reading(45, 1))
@@ -163,6 +166,7 @@ def test_what_is_throttled_is_done_by_the_next_run() -> None:
     assert world.check(QUERIES) > 0
 
 
+@expect_failures("ConnectionError: reset")
 def test_a_stream_that_fails_in_any_way_does_not_stop_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     """The catalog's errors are those of boto3, which the refresher does not know."""
     world = World((HOURS,))

@@ -132,7 +132,7 @@ def test_each_standing_names_the_command_that_helps() -> None:
         ("sweep", None, False, None, None),
     ]
     assert show(59) == young
-    old = [("seal", "s", False, "WorkWaiting", "bin/tidetable rollup s"), ("sweep", None, False, "WorkWaiting", sweep)]
+    old = [("seal", "s", False, "WorkWaiting", "bin/tidetable rollup s"), ("sweep", None, False, "SweepWaiting", sweep)]
     assert show(60) == old
     work.set_pause(Pause("seal", "s"), on=True)
     work.set_pause(Pause("seal", "t"), on=True)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from tests.fakes.refresher import expect_failures
 from tests.worlds.rolled import MINUTES, QUERIES, START, begin_rollups, reading, show_edges
 from tidetable.catalog import State
 from tidetable.layout import Packing
@@ -96,6 +97,7 @@ def test_a_group_that_has_no_events_any_more_is_gone() -> None:
         assert [(row["group"]["kind"], row["count"]) for row in rows] == [("y", 1)]
 
 
+@expect_failures("written by another run")
 @pytest.mark.parametrize("state", [State.OPEN, State.CLOSED])
 def test_cells_that_another_run_wrote_later_are_left_as_they_are(state: State) -> None:
     """They were written between this run's look at the table and its write."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from heapq import heappop, heappush
 from itertools import count
+from random import Random
 from threading import Lock, Thread
 from typing import Any
 
@@ -34,6 +35,7 @@ class Crew(Queued):
         super().__init__(world, workers)
         self.events_read = [0] * workers
         self.died = 0
+        self.taken: list[ItemName] = []
         self.found: list[tuple[WorkReport, RollupStanding]] = []
         self._speed, self._table_speed, self._table_free = speed, table_speed, world.time
         self._choose_death = choose_death
@@ -47,6 +49,24 @@ class Crew(Queued):
         self._send, self.queue.send = self.queue.send, self._send_and_wake  # type: ignore[method-assign]
         self._query, world.store.query_many = world.store.query_many, self._query_slowly  # type: ignore[method-assign]
 
+    def double_messages(self, chance: Random) -> None:
+        """Let the queue deliver each message twice, and all of them in any order."""
+        send = self.queue.send
+
+        def send_twice(names: Sequence[ItemName]) -> Sequence[ItemName]:
+            send([*names, *names])
+            chance.shuffle(self.queue.messages)
+            return names
+
+        self.queue.send = send_twice  # type: ignore[method-assign]
+
+    def schedule_twice(self, minutes: int) -> None:
+        """Let two schedulers begin at the same time in each minute."""
+        for _ in range(minutes):
+            self.begin_schedule()
+            self.begin_schedule()
+            self.go_on(self.world.time + timedelta(minutes=1))
+
     def begin_schedule(self) -> None:
         """Let the scheduler begin now. What it finds is appended to ``found``."""
 
@@ -59,12 +79,10 @@ class Crew(Queued):
     def go_on(self, end: datetime) -> None:
         """Let all runs go on until an instant."""
         self._end = end
-        while self._waiting and self._waiting[0][0] <= end:
-            self.world.time, _, gate = heappop(self._waiting)
-            gate.release()
-            self._back.acquire()
-            if self._errors:
-                raise self._errors[0]
+        self._switch()
+        self._back.acquire()
+        if self._errors:
+            raise self._errors[0]
         self.world.time = end
 
     def _begin(self, work: Callable[[], object], worker: int | None) -> None:
@@ -80,7 +98,7 @@ class Crew(Queued):
             if worker is not None:
                 self._idle.append(worker)
                 self._wake()
-            self._back.release()
+            self._switch()
 
         Thread(target=run, daemon=True).start()
         heappush(self._waiting, (self.world.time, next(self._orders), gate))
@@ -88,6 +106,7 @@ class Crew(Queued):
     def _wake(self) -> None:
         while self.queue.messages and self._idle:
             name, worker = self.queue.messages.pop(0), self._idle.pop(0)
+            self.taken.append(name)
             self._begin(self._make_work(name), worker)
 
     def _make_work(self, name: ItemName) -> Callable[[], None]:
@@ -141,9 +160,17 @@ class Crew(Queued):
             return
         gate = _close()
         heappush(self._waiting, (at, next(self._orders), gate))
-        self._back.release()
+        self._switch()
         gate.acquire()
         self._worker = worker
+
+    def _switch(self) -> None:
+        """Let the run go on whose time has come; if it comes after the end, let ``go_on`` return."""
+        if self._waiting and self._waiting[0][0] <= self._end and not self._errors:
+            self.world.time, _, gate = heappop(self._waiting)
+            gate.release()
+        else:
+            self._back.release()
 
 
 def _close() -> Lock:

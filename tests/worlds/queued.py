@@ -6,12 +6,12 @@ from collections.abc import Callable
 from itertools import count
 from typing import Any
 
+from tests.fakes.refresher import work_on_message
 from tests.fakes.work_queue import FakeWorkQueue
 from tests.worlds.rolled import LENGTH, Struck, World
 from tests.worlds.runs import begin_run
 from tidetable.rollups.refresh import RollupStanding, schedule_rollups
 from tidetable.rollups.run import RefreshReport
-from tidetable.rollups.worker import work_on_message
 from tidetable.work.claim import ItemName
 from tidetable.work.schedule import WorkReport
 

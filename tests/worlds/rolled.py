@@ -16,16 +16,19 @@ from aws.sketches import DDSketches
 from aws.zstd import Zstd
 from tests.fakes import SEAL, FakeArchive, FakeCatalog, FakeStore, FakeValues, unpacker
 from tests.fakes.archive import FakeArchiver
+from tests.fakes.refresher import refresh_rollups
 from tests.fakes.rollups import FakeRollups
 from tests.fakes.serial import Serial
+from tests.fakes.table import Table
 from tests.fakes.work import FakeWork
-from tests.worlds.packing import make_packs
+from tidetable.batch import Batch
 from tidetable.catalog import ArchiveFacts, Entry, GapReason, State
 from tidetable.config import Stream, parse
 from tidetable.events import Event
 from tidetable.exact_json import encode_json
+from tidetable.forms.choose import choose_form
 from tidetable.ingest.series_index import SeriesIndex
-from tidetable.layout import Key, Layout, Packing
+from tidetable.layout import Layout, Packing
 from tidetable.periods import Kind, find_containing
 from tidetable.ports import Guarded, Mark, Noting, Put, Transacted
 from tidetable.query import Reader
@@ -33,7 +36,6 @@ from tidetable.query.aggregates import explain_aggregate, find_aggregate, parse_
 from tidetable.query.aggregates.find import Aggregate
 from tidetable.rollup_model import bounds
 from tidetable.rollup_model.definition import Definition, QueryRollups
-from tidetable.rollups.refresh import refresh_rollups
 from tidetable.rollups.run import RefreshReport
 from tidetable.rollups.services import Services
 from tidetable.times import to_text
@@ -141,7 +143,7 @@ class World:
         period = find_containing(at, kind)
         entry = Entry(stream, period, f"tidetable-t.{stream}.{period.label}", layout, State.OPEN, START)
         self.catalog.add(entry)
-        self.store.tables[entry.table] = {}
+        self.store.tables[entry.table] = Table()
         return entry
 
     def entry(self, stream: str, at: datetime) -> Entry:
@@ -166,7 +168,7 @@ class World:
         """Write a period's archive back to its table."""
         entry = self.entry(stream, at)
         events = self.archive.periods[entry.table]
-        self.store.tables[entry.table] = {}
+        self.store.tables[entry.table] = Table()
         if stream == "s" and self.twin is not None:
             assert self.note(entry, events, self.time)
             self.twin.restore(stream, at)
@@ -185,15 +187,16 @@ class World:
 
     def put(self, entry: Entry, events: Sequence[Event], at: int) -> None:
         """Write events to a table."""
-        layout = entry.layout
         if self.twin is not None and entry.stream == "s":
             self.twin.put(self.twin.entry("s", entry.period.start), events, at)
-        items = [layout.make_item(event, at=at) for event in events]
-        if layout.pack is not None:
-            made = make_packs(items, layout, Zstd())
-            items = [pack.item for pack in made.packs] + [items[number] for number in made.alone]
-        for item in items:
-            self.store.tables[entry.table][Key(item["pk"], item["sk"])] = item
+        self.put_batch(entry, replace(Batch.of(events, at), large=()))
+
+    def put_batch(self, entry: Entry, batch: Batch) -> None:
+        """Write events to a table, as ingest makes their items or packs."""
+        form, table, held = choose_form(entry.layout), entry.table, self.store.tables[entry.table]
+        numbers = range(len(batch.times))
+        for put in form.make_puts(batch, numbers, table, Zstd(), lambda item: Put(table, item)).puts:
+            held[put.key] = put.item
 
     # Writers
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+from tests.fakes.refresher import refresh_rollups
 from tests.fakes.rollups import FakeRollups
 from tests.fakes.stage import Stage
 from tidetable.ingest.marks import Marks
 from tidetable.rollup_model.bounds import choose_lease_length
-from tidetable.rollups.refresh import refresh_rollups
 from wiring_upkeep import Upkeep
 
 

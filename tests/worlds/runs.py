@@ -9,8 +9,8 @@ from functools import partial
 import pytest
 from msgspec.structs import replace
 
+from tests.fakes.refresher import refresh_rollups
 from tests.worlds.rolled import LENGTH, Killed, World
-from tidetable.rollups.refresh import refresh_rollups
 from tidetable.rollups.run import RefreshReport
 from tidetable.rollups.services import Services
 

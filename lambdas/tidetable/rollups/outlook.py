@@ -14,7 +14,7 @@ from tidetable.rollups.claims import SEAL
 from tidetable.rollups.due import has_begun
 from tidetable.rollups.services import Services
 from tidetable.rollups.worker import describe_failure
-from tidetable.work.claim import rests
+from tidetable.work.claim import WorkRecords, rests
 from tidetable.work.standing import list_standings
 
 # How far the outlook goes.
@@ -47,11 +47,18 @@ def list_pending(definitions: Mapping[str, Sequence[Definition]], services: Serv
             if any(counts.values()):
                 rest = rests(SEAL, source, pauses)
                 pending.append(PendingWork(SEAL, source, "rests" if rest else outcome, _describe_counts(counts)))
-    for one in list_standings(services.work, now):
-        if one.kind != SEAL and one.due:
-            outcome = "rests" if one.paused else "due"
-            pending.append(PendingWork(one.kind, one.stream, outcome, f"{one.due:,} item{'s' if one.due > 1 else ''}"))
-    return pending
+    return pending + list_due_items(services.work, now)
+
+
+def list_due_items(work: WorkRecords, now: datetime) -> list[PendingWork]:
+    """List the work that is due by its records, all but sealing. It takes a read per kind of work, and one more."""
+    return [
+        PendingWork(
+            one.kind, one.stream, "rests" if one.paused else "due", f"{one.due:,} item{'s' if one.due > 1 else ''}"
+        )
+        for one in list_standings(work, now)
+        if one.kind != SEAL and one.due
+    ]
 
 
 def _count_work(rollups: Sequence[Definition], state: RollupState, now: datetime) -> dict[str, int]:

@@ -11,7 +11,8 @@ class WorkKind(NamedTuple):
     ``--pause``, lets it rest; ``{}`` is the stream.
 
     ``rests_with`` is the kind that a pause names to let it rest. Items of an ``added`` kind have a record before they are
-    due, and are due until they are done or removed. ``of_stage`` is work of no stream. ``alarm`` rings when such work fails.
+    due, and are due until they are done or removed. ``of_stage`` is work of no stream. ``alarm`` rings when such work fails, and
+    ``waits_alarm`` when an item has waited for a worker for an hour.
     """
 
     queue: str
@@ -20,6 +21,7 @@ class WorkKind(NamedTuple):
     alarm: str
     added: bool = False
     of_stage: bool = False
+    waits_alarm: str = "WorkWaiting"
 
 
 _ROLLUPS = "bin/tidetable rollup {}"
@@ -27,6 +29,10 @@ KINDS: Mapping[str, WorkKind] = {
     "seal": WorkKind("Light", _ROLLUPS, "seal", "RollupsFailing"),
     "part": WorkKind("Light", _ROLLUPS, "seal", "RollupsFailing", added=True),
     "rebuild": WorkKind("Light", _ROLLUPS, "seal", "RollupsFailing", added=True),
-    "archive": WorkKind("Archives", "bin/tidetable archive {}", "archive", "ArchiveFailing", added=True),
-    "sweep": WorkKind("Files", "bin/tidetable sweep --dry-run", "sweep", "SweepFailing", of_stage=True),
+    "archive": WorkKind(
+        "Archives", "bin/tidetable archive {}", "archive", "ArchiveFailing", added=True, waits_alarm="ArchiveOverdue"
+    ),
+    "sweep": WorkKind(
+        "Files", "bin/tidetable sweep --dry-run", "sweep", "SweepFailing", of_stage=True, waits_alarm="SweepWaiting"
+    ),
 }

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from tidetable.work.claim import EVERY_STREAM, Pause, WorkItem, WorkRecords
 from tidetable.work.kinds import KINDS
 
-# From then on the alarm WorkWaiting rings (infra/alarms.toml).
+# From then on an alarm rings (infra/alarms.toml).
 _TOO_LONG = timedelta(hours=1)
 
 
@@ -58,7 +58,7 @@ def _sum_items(
     due = [item for item in items if not item.done and (rules.added or item.waiting or item.problem or item in running)]
     oldest = max(waiting, default=timedelta(0))
     paused = [name for name in (stream, EVERY_STREAM) if Pause(rules.rests_with, name) in pauses]
-    alarm = rules.alarm if problems else "WorkWaiting" if oldest >= _TOO_LONG else None
+    alarm = rules.alarm if problems else rules.waits_alarm if oldest >= _TOO_LONG else None
     command: str | None = rules.shown_by.format(stream)
     if alarm is None:
         command = None if rules.of_stage else f"{command} --pause"
