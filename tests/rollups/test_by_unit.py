@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from tests.fakes.refresher import expect_failures
 from tests.worlds.divided import divide_short, draw_event, list_cells, list_filled
 from tests.worlds.entries import change_entry
 from tests.worlds.rebuilt import rebuild
@@ -115,6 +116,7 @@ def test_a_long_bucket_is_sealed_from_shares_of_its_units(monkeypatch: pytest.Mo
     assert (world.work.list_items("part"), world.rollups.parts) == ([], {})
 
 
+@expect_failures("moved by another run")
 @pytest.mark.parametrize("pause", [None, 0.0, LENGTH.total_seconds() + 1], ids=["killed", "at once", "later"])
 def test_a_run_may_be_killed_or_overtaken_at_its_requests(
     monkeypatch: pytest.MonkeyPatch, layout: Layout, pause: float | None
