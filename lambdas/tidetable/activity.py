@@ -121,13 +121,19 @@ def _find_tables(catalog: CatalogReader, now: datetime, stream: Stream) -> list[
 
 
 def _find_lag(sources: ActivitySources, now: datetime, stream: Stream) -> int | None:
-    """Measure for how many seconds the next bucket of the slowest rollup could have been sealed; None without rollups."""
+    """Measure for how many seconds the next bucket of the slowest rollup could have been sealed.
+
+    None without rollups, and if their state cannot be read: the rows of the other streams are shown.
+    """
     definitions = sources.definitions.get(stream.name)
     if not definitions:
         return None
     # The edges are enough. A busy stream may have thousands of marks, of which this span has the newest only.
     state = sources.rollups().read_state(stream.name, (now, now + MINUTE))
-    return int(max(measure_lag(definition, state, now) for definition in definitions).total_seconds())
+    try:
+        return int(max(measure_lag(definition, state, now) for definition in definitions).total_seconds())
+    except ValueError:  # of an edge of a newer version
+        return None
 
 
 def _describe_stream(stream: Stream, tables: Sequence[Series], first: datetime) -> dict[str, Any]:

@@ -161,6 +161,11 @@ key = { partition_by = "time", bucket = "1h", shards = 1 }
     assert lags(at(150)) == [0, None]
     # The next bucket of minutes ends at 14:30 and could be sealed three and a half minutes later; that of hours at 15:03.
     assert lags(at(300)) == [8790, None]
+    # An edge of a newer version hides nothing but the lag of its stream.
+    stream = next(iter(pipeline.definitions))
+    edges = stage.rollups.read_state(stream).edges
+    assert stage.rollups.put_edge(stream, edges[0]._replace(definition='{"newer":1}'), edges[0])
+    assert lags(at(300)) == [None, None]
 
 
 def test_work_that_waits_or_failed_is_shown_to_those_who_see_its_stream(door: Door) -> None:
