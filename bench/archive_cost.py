@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import ceil
 
-from tidetable.archive.pacing import BURST_SECONDS, ON_DEMAND_UNITS, WORTH_WAITING
+from tidetable.archive.pacing import BURST_SECONDS, ON_DEMAND_UNITS, WORTH_WAITING, count_readers
 from tidetable.config import ArchivePolicy, TableClass
 
 # A unit of a strongly consistent read is 4 KB.
@@ -19,17 +19,18 @@ _ON_DEMAND = {TableClass.STANDARD: 0.125e-6, TableClass.INFREQUENT: 0.155e-6}
 _PROVISIONED_HOUR = {TableClass.STANDARD: 0.00013, TableClass.INFREQUENT: 0.00013 * 1.25}
 _GB_SECOND, _INVOCATION = 0.0000133334, 0.2e-6
 _WRITE, _READ = 5e-6, 0.4e-6
-# The memory of the deployed function, the seconds of its start (it imports pyarrow), and the seconds of a run.
-FUNCTION_GB, START_SECONDS, RUN_SECONDS = 3008 / 1024, 4.0, 860.0
-# Table bytes per second that the function scans, writes and reads back: `make bench` measures 19 MB per second and
-# core, and the function has 1.7 cores.
-BYTES_PER_SECOND = 15e6
-_PART_BYTES = 32e6
+# The memory of a worker, the seconds of its start (it imports pyarrow), and the seconds in which it reads.
+FUNCTION_GB, START_SECONDS, RUN_SECONDS = 1769 / 1024, 4.0, 240.0
+# Table bytes per second that a worker reads, writes and reads back: `make bench` measures 19 MB per second and core. A
+# worker also waits for its pages, one after another, so 10 MB are assumed.
+BYTES_PER_SECOND = 10e6
+# The bytes of a segment, which usually is one file.
+_SEGMENT_BYTES = 1e9
 
 
 @dataclass(frozen=True, slots=True)
 class ArchiveCost:
-    """The dollars of archiving a table once, and its duration: ``hours`` in all, ``busy`` seconds of the function."""
+    """The dollars of archiving a table once, and its duration: ``hours`` in all, ``busy`` seconds of all workers."""
 
     reads: float
     function: float
@@ -63,11 +64,13 @@ def price_archive(
     units = size / _UNIT_BYTES
     raised = max(policy.read_units, provisioned) if policy.read_units is not None and provisioned is not None else None
     rate = policy.read_share * (raised if raised is not None else min(ON_DEMAND_UNITS, maximum or ON_DEMAND_UNITS))
+    segments = max(ceil(size / _SEGMENT_BYTES), 1)
+    workers = min(count_readers(rate, policy), segments)
     work = size / BYTES_PER_SECOND
-    hours = max(units / rate, work) / 3600
+    hours = max(units / rate, work / workers) / 3600
     if rate >= WORTH_WAITING:
-        # If the table is slower than the function, the function waits for it.
-        busy = max(work, units / rate)
+        # If the table is slower than the workers, they wait for it.
+        busy = max(work, units / rate * workers)
         runs = max(1, ceil(busy / RUN_SECONDS))
     else:
         # Every five minutes a run uses up the capacity that the table has saved, and ends.
@@ -79,6 +82,5 @@ def price_archive(
     else:
         # AWS bills a whole hour for each hour that has begun.
         reads = ceil(hours) * (raised - (provisioned or 0)) * _PROVISIONED_HOUR[table_class]
-    parts = max(ceil(size / _PART_BYTES), 1)
-    requests = (2 * parts + 4) * _WRITE + (parts + 4) * _READ
+    requests = (2 * segments + 4) * _WRITE + (segments + 4) * _READ
     return ArchiveCost(reads, busy * FUNCTION_GB * _GB_SECOND + runs * _INVOCATION, requests, hours, busy)

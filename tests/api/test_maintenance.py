@@ -15,6 +15,7 @@ from tidetable.catalog import Entry, State
 from tidetable.errors import ArchiveFailed, BadInvocation
 from tidetable.layout import Key
 from tidetable.ports import Blob
+from tidetable.work.message import write_message
 
 NOON = datetime(2026, 3, 15, 12, tzinfo=UTC)
 DAY = "2026-03-15"
@@ -58,6 +59,17 @@ class Functions:
         from handlers.archiver import handler
 
         return self._call(handler, {"stream": "s", "period": DAY, **payload})
+
+    def work_on(self, *bodies: str) -> Any:
+        """Give each message to a worker of archives."""
+        from handlers.archiver import handler
+
+        return [self._call(handler, {"Records": [{"messageId": "m", "body": body}]}) for body in bodies]
+
+    def ask_archiver(self, **payload: Any) -> Any:
+        from handlers.archiver import handler
+
+        return self._call(handler, payload)
 
     def restore(self, **payload: Any) -> Any:
         from handlers.restorer import handler
@@ -111,6 +123,55 @@ def test_the_archiver_counts_the_values_that_do_not_fit_their_columns(functions:
     functions.stage.catalog.move(functions.entry, State.ARCHIVED, expected=[State.ARCHIVED], archive=facts)
     functions.archive()
     assert functions.measured["UntypedValues"] == 7
+
+
+def begin_by_messages(functions: Functions) -> list[str]:
+    """Begin the archive of the day, and return the messages to the workers."""
+    functions._pipeline.exporter.at_once_bytes = 0
+    # The table's size is described six hours later.
+    functions.stage.clock.sleep(7 * 3_600)
+    assert functions.archive() == {"stream": "s", "period": DAY, "state": "archiving", "events": 0, "wait": 15.0}
+    return [write_message(name) for name in functions.stage.work_queue.messages]
+
+
+def test_a_worker_archives_a_segment_and_counts_the_archive_that_it_completes(functions: Functions) -> None:
+    (message,) = begin_by_messages(functions)
+    assert functions.measured == {}
+    assert functions.work_on(message, message) == [{"batchItemFailures": []}] * 2
+    assert functions.entry.state is State.ARCHIVED
+    assert functions.measured.pop("BytesArchived") > 0
+    assert functions.measured == {"EventsArchived": 40}
+
+
+def test_a_segment_that_fails_is_no_failure_of_its_message_but_of_the_next_call(
+    functions: Functions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So the message is not sent again and again, and the alarm of the function rings."""
+    (message,) = begin_by_messages(functions)
+    put = functions.stage.bucket.put
+
+    def refuse(key: str, body: bytes) -> None:
+        raise ArchiveFailed("the bucket refuses")
+
+    monkeypatch.setattr(functions.stage.bucket, "put", refuse)
+    assert functions.work_on(message) == [{"batchItemFailures": []}]
+    with pytest.raises(ArchiveFailed, match=r"^the bucket refuses$"):
+        functions.archive()
+    monkeypatch.setattr(functions.stage.bucket, "put", put)
+    functions.work_on(message)
+    assert functions.entry.state is State.ARCHIVED
+
+
+def test_a_message_of_nobody_becomes_a_dead_letter(functions: Functions) -> None:
+    assert functions.work_on("hello") == [{"batchItemFailures": [{"itemIdentifier": "m"}]}]
+
+
+def test_archiving_rests_until_it_may_go_on(functions: Functions) -> None:
+    assert functions.ask_archiver(pause="s") == {"stream": "s", "paused": True}
+    reason = "the archiving of s rests, until tidetable archive s --resume"
+    assert functions.archive() == {"stream": "s", "period": DAY, "state": "busy", "reason": reason}
+    assert functions.ask_archiver(resume="s") == {"stream": "s", "paused": False}
+    assert functions.archive()["state"] == "archived"
 
 
 def test_the_archiver_ends_in_time_for_its_answer_and_says_that_there_is_more(functions: Functions) -> None:

@@ -153,3 +153,22 @@ def test_each_standing_names_the_command_that_helps() -> None:
         ("part", "u", True, None, everything),
         young[1],
     ]
+
+
+def test_segments_of_archives_have_their_own_commands_and_alarm() -> None:
+    work = FakeWork()
+    for number in range(3):
+        work.add("archive", f"s#2026-03-01#1773964800000#{number:05d}", "")
+    (one,) = list_standings(work, NOON)
+    assert (one.kind, one.stream, one.due, one.command, one.alarm) == (
+        *("archive", "s", 3),
+        *("bin/tidetable archive s --pause", None),
+    )
+    claim = work.claim("archive", "s#2026-03-01#1773964800000#00000", "a", NOON, NOON + MINUTE, added=True)
+    assert claim is not None
+    work.release(claim, "", problem="no answer")
+    (one,) = list_standings(work, NOON)
+    assert (one.failed, one.command, one.alarm) == (1, "bin/tidetable archive s", "ArchiveFailing")
+    work.set_pause(Pause("archive", "s"), on=True)
+    (one,) = list_standings(work, NOON)
+    assert (one.paused, one.command) == (True, "bin/tidetable archive s --resume")
