@@ -23,7 +23,8 @@ def test_a_gigabyte_by_the_default_costs_little_more_than_its_reads() -> None:
 def test_a_table_of_many_segments_is_read_by_as_many_workers_as_its_pace_allows() -> None:
     """Four workers at 1,500 units per second; and 32 workers at 1,250 of 40,000: a terabyte in 1.7 hours."""
     cost = price_archive(100 * GB, ArchivePolicy(), provisioned=2)
-    assert (cost.hours, cost.busy) == (pytest.approx(1.13, abs=0.01), pytest.approx(4 * 4069 + 68 * 4, rel=0.01))
+    assert cost.hours == pytest.approx(1.13, abs=0.01)
+    assert cost.busy == pytest.approx(4 * 4069 + 68 * 4, rel=0.01)
     fast = ArchivePolicy(read_share=1.0, read_units=40_000, segments=32)
     assert price_archive(1000 * GB, fast, provisioned=2).hours == pytest.approx(1.70, abs=0.01)
 
