@@ -62,6 +62,12 @@ class Load:
             max=1,
         ),
     ] = 0.0
+    latest: Annotated[
+        float,
+        typer.Option(
+            help="Requests per second for the latest events of 100 series, priced as if all were silent.", min=0
+        ),
+    ] = 0.0
 
     def make_workload(self, config: Config, stream: str | None, folder: Path | None) -> Workload:
         """Make the workload of a stream, or of a folder's stream; ValueError says which option cannot be used."""
@@ -80,6 +86,7 @@ class Load:
             series_per_request=self.series_per_request,
             seconds_per_request=self.seconds_per_request,
             late_share=self.late_share,
+            latest=self.latest,
         )
 
 

@@ -42,6 +42,7 @@ _NUMBERS: Mapping[str, tuple[float | None, float, float]] = {
     "packed_bytes": (0.0, 0, 400_000),
     "seconds_per_request": (1.0, 0, 86_400),
     "late_share": (0.0, 0, 1),
+    "latest": (0.0, 0, 1e6),
 }
 _COUNTS: Mapping[str, tuple[int, int, int]] = {
     "bytes": (1000, 1, 400_000),
@@ -100,6 +101,7 @@ def parse_proposal(config: Config, parameters: Mapping[str, Sequence[str]], sees
         numbers["seconds_per_request"],
         config.find_keeping(stream.name),
         numbers["late_share"],
+        numbers["latest"],
     )
     return Proposal(workload, change)
 
@@ -115,7 +117,8 @@ def compare_change(config: Config, proposal: Proposal, now: datetime, region: st
     return {
         "stream": workload.stream.name,
         "workload": describe_workload(workload)
-        | {"groups": workload.groups, "late_share": workload.late_share, "archive_days": workload.kept_archive_days},
+        | {name: getattr(workload, name) for name in ("groups", "late_share", "latest")}
+        | {"archive_days": workload.kept_archive_days},
         "before": before,
         "after": after,
         "saving": None if after is None else _subtract(_sum_plan(before), _sum_plan(after)),

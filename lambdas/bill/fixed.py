@@ -44,9 +44,21 @@ def price_fixed(config: Config, *, busy: bool) -> list[Line]:
     how = (
         f"{queues} queues that call functions, each polled 15 times per minute at ${prices.SQS_MILLION:.2f} per million"
     )
-    lines += price_scheduler(config)
+    lines += [*price_scheduler(config), _price_drain()]
     lines.append(Line("queues", queues * prices.QUEUE_POLLS * prices.SQS_MILLION / 1e6, how))
     if config.observability.addresses:
         how = "a key for the topic of the e-mail addresses in notify; its requests are some cents at most"
         lines.append(Line("KMS key", prices.KMS_KEY, how))
     return lines
+
+
+def _price_drain() -> Line:
+    """Price the scheduled runs of the drain, which look every minute for saved messages, also while there are none."""
+    runs = prices.HOURS * 60
+    lists = runs * prices.DRAIN_LISTS
+    dollars = runs * prices.price_call(prices.DRAIN_SECONDS, prices.DRAIN_GB) + lists * prices.S3_THOUSAND / 1000
+    how = (
+        f"{runs:,} runs per month at 1,024 MB, assumed: {prices.DRAIN_SECONDS * 1000:.0f} ms; {lists:,} lists of the bucket at"
+        f" ${prices.S3_THOUSAND:g} per thousand"
+    )
+    return Line("drain, schedule", dollars, how)

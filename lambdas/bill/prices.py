@@ -59,6 +59,7 @@ LOGS: float = _LIST["cloudwatch"]["logs"]
 LOGS_INFREQUENT: float = _LIST["cloudwatch"]["logs_infrequent"]
 METRIC: float = _LIST["cloudwatch"]["metric"]
 ALARM: float = _LIST["cloudwatch"]["alarm"]
+S3_THOUSAND: float = _LIST["requests"]["s3_thousand"]
 KMS_KEY: float = _LIST["kms"]["key"]
 KMS_REQUEST: float = _LIST["kms"]["request"]
 
@@ -106,6 +107,8 @@ SEALED_EVENT_SECONDS, SEALED_PACKED_SECONDS, CELL_SECONDS = 3.5e-6, 2.5e-6, 28e-
 # The feed's function makes one or two requests to targets. A new on-demand table has four partitions (AWS: 4,000 write
 # units per second), and its change stream has a shard per partition. Lambda polls a shard four times per second.
 FEED_GB, FEED_SECONDS, FEED_SHARDS, LAMBDA_POLLS = 0.5, 0.050, 4, 4
+# The drain looks every minute for saved messages, by two lists of the bucket, and one more for each stream that has some.
+DRAIN_GB, DRAIN_SECONDS, DRAIN_LISTS = 1.0, 0.100, 2
 # A queue that calls a function costs without messages, too. Lambda polls it with five long polls at a time: fewer are not
 # available to a mapping with a limit of concurrency (https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-scaling.html).
 # That each lasts 20 seconds, SQS's longest, is assumed: AWS does not say it.

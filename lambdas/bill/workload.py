@@ -36,7 +36,8 @@ class Workload:
     of another one, and ``seconds_per_request`` lie between the oldest and the newest. ``index_shares`` is the share of
     events in an index, 0 to 1. With ``by_key`` callers send keys, which the authorizer checks. A bucket of a rollup has
     up to ``groups`` groups. ``late_share`` is the share of events, 0 to 1, that come more than two minutes after their time
-    and are new. Archives are kept by the rules ``keeping``, or for ``archive_days`` if it is not None.
+    and are new. ``latest`` is the number of requests per second for the latest events of 100 series. Archives are kept by
+    the rules ``keeping``, or for ``archive_days`` if it is not None.
     """
 
     events_per_second: list[float]
@@ -55,6 +56,7 @@ class Workload:
     seconds_per_request: float = 1.0
     keeping: Keeping = field(default_factory=Keeping)
     late_share: float = 0.0
+    latest: float = 0.0
 
     def change_stream(self, **keys: Any) -> Workload:
         """Return the same workload for a stream with other keys."""

@@ -14,6 +14,7 @@ from bill.archived import price_archive
 from bill.copied import list_copies, name_unpriced_copies
 from bill.extras import CommittedUnits, list_discounts, price_key_requests, price_scaling
 from bill.fixed import price_fixed
+from bill.latest import price_last_periods, price_latest
 from bill.prices import GB, describe_prices
 from bill.rolled import list_rollups, price_feed, price_rollups
 from bill.table_bill import PLANS, survey_tables
@@ -94,6 +95,8 @@ def price_lines(workload: Workload, bill: Bill) -> list[Line]:
         *price_archive(workload),
         *price_rollups(workload, rollups),
         *work,
+        *price_last_periods(workload),
+        *price_latest(workload),
         *price_feed(workload),
         *_price_extras(workload),
     ]

@@ -17,8 +17,9 @@ from tests.worlds.keyed import Answered, Door, open_door
 SECRET = "abcdefghijklmnopqrstuvwxyz012345"
 ALL, ONE = f"tt_alloperate_{SECRET}", f"tt_oneoperate_{SECRET}"
 TODAY = "tidetable-lapse.devices.2026-03-15"
-# Ten custom metrics at $0.30, 23 alarms at $0.10, and two queues at $0.2628; with traffic ten metrics more.
-FIXED, FIXED_WITH_TRAFFIC = 5.8256, 8.8256
+# Ten custom metrics at $0.30, 23 alarms at $0.10, three queues at $0.2628, and the drain's schedule at $0.50516; with traffic
+# ten metrics more.
+FIXED, FIXED_WITH_TRAFFIC = 6.59356, 9.59356
 LINES = ["tables, writes", "tables, reads", "tables, storage"]
 
 
@@ -154,7 +155,7 @@ def test_one_stream_is_priced_alone(door: Door) -> None:
             400,
             (
                 "days is not a parameter of this route; it has stream, change, in_index, rate, reads, old_reads, packed_bytes,"
-                " seconds_per_request, late_share, bytes, batch, read_bytes, archive_days, groups, series_per_request"
+                " seconds_per_request, late_share, latest, bytes, batch, read_bytes, archive_days, groups, series_per_request"
             ),
         ),
         (ALL, {"stream": ["quakes", "devices"]}, 400, "stream must be there once"),

@@ -51,3 +51,11 @@ def test_queues_cost_without_messages(text: str, queues: int) -> None:
     (line,) = (line for line in price_fixed(parse(text.format("")), busy=False) if line.name == "queues")
     assert line.dollars == pytest.approx(queues * 0.2628)
     assert line.how == f"{queues} queues that call functions, each polled 15 times per minute at $0.40 per million"
+
+
+def test_the_drain_looks_for_saved_messages_every_minute() -> None:
+    """43,800 runs of 0.1 GB-seconds at $0.0000133334, with the calls $0.06716; 87,600 lists at $0.005 per thousand, $0.438."""
+    (line,) = (line for line in price_fixed(parse(STREAM.format("")), busy=False) if line.name == "drain, schedule")
+    assert line.dollars == pytest.approx(0.50516, abs=1e-5)
+    how = "43,800 runs per month at 1,024 MB, assumed: 100 ms; 87,600 lists of the bucket at $0.005 per thousand"
+    assert line.how == how

@@ -68,6 +68,7 @@ def test_the_bill_prices_each_function_with_the_memory_that_it_has() -> None:
     memory = {name: function["MemorySize"] for name, function in functions.items()}
     priced = {
         "ingest": prices.INGEST_GB,
+        "drain": prices.DRAIN_GB,
         "authorizer": prices.KEYS_GB,
         "query": prices.QUERY_GB,
         "archiver": prices.ARCHIVER_GB,

@@ -267,12 +267,12 @@ def test_a_table_that_closes_or_opens_without_a_mark_stays_as_it_is(monkeypatch:
     assert states == [State.OPEN] * 3
 
 
-def test_a_record_at_which_nobody_looked_for_two_hours_does_not_count() -> None:
+def test_a_record_at_which_nobody_looked_for_three_hours_does_not_count() -> None:
     """A former version may have worked meanwhile: its drain puts no marks."""
     world = Latest("plain")
     world.run_hours(3)
     assert world.ask("n0").cost.requests <= 4
-    for _ in range(8):
+    for _ in range(10):
         world.stage.clock.sleep(1_200)
         world.stage.run_lifecycle()
     assert world.ask("n0").cost.requests >= 7

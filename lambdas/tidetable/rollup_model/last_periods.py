@@ -25,7 +25,7 @@ _HOUR = timedelta(hours=1)
 # It stands for the instant since which series are noted, in the record of a stream without rollups.
 UNNOTED = EPOCH
 # Such a record counts until so long after the next look was due.
-_UNLOOKED = timedelta(hours=1)
+_UNLOOKED = timedelta(hours=2)
 
 # A hash, and the start of a period.
 Pair = tuple[int, datetime]
