@@ -1,7 +1,7 @@
 """What long histories cost, compared with commit 01969c8d: ``latest`` of 100 silent series over 90 days of hours in a
-stream with a rollup, in one without, and in packs by the series; and the catalog's read units of the first and of the
-hundredth page of a query over ten years of hours, of a page of an aggregate over them, and of the daily sweep. Every
-number is a count of the strict service. Each side runs in a process of its own (``bench.catalog_side``).
+stream with a rollup, and over 30 days in one without and in packs by the series; and the catalog's read units of the
+first and of the hundredth page of a query over ten years of hours, of a page of an aggregate over them, and of the daily
+sweep. Every number is a count of the strict service. Each side runs in a process of its own (``bench.catalog_side``).
 
 The stage has lived through 90 days of hours for ``latest``. For the pages, it has lived through the newest hundred hours,
 one page for each, and the older hours of its ten years are archived.

@@ -169,6 +169,8 @@ OF_A_STAGE = {
     "catalog_units_aggregate",
     "catalog_units_sweep",
     "latest_silent_requests",
+    "latest_alone_requests",
+    "latest_packs_requests",
     "plain_parts_seconds_of_slowest_of_16",
 }
 

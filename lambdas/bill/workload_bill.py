@@ -14,7 +14,7 @@ from bill.archived import price_archive
 from bill.copied import list_copies, name_unpriced_copies
 from bill.extras import CommittedUnits, list_discounts, price_key_requests, price_scaling
 from bill.fixed import price_fixed
-from bill.latest import price_last_periods, price_latest
+from bill.last_events import price_last_periods, price_latest
 from bill.prices import GB, describe_prices
 from bill.rolled import list_rollups, price_feed, price_rollups
 from bill.table_bill import PLANS, survey_tables

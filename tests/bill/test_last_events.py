@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from bill.latest import price_last_periods, price_latest
+from bill.last_events import price_last_periods, price_latest
 from bill.workload import Workload
 from tidetable.config import parse
 
