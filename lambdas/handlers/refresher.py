@@ -27,7 +27,7 @@ from tidetable.rollup_model.definition import Definition
 from tidetable.rollups.claims import SEAL
 from tidetable.rollups.rebuild import cancel_rebuild, describe_rebuild, find_rebuild, list_rebuilds, order_rebuild
 from tidetable.rollups.rebuild_estimate import estimate_rebuild
-from tidetable.rollups.refresh import refresh_rollups, schedule_rollups
+from tidetable.rollups.refresh import list_refreshed, refresh_rollups, schedule_rollups
 from tidetable.rollups.run import RefreshReport
 from tidetable.rollups.services import Services
 from tidetable.rollups.status import describe_rollup, plan_rebuild
@@ -255,7 +255,8 @@ def _find_definition(task: str, request: _CancelPayload) -> Definition:
 
 
 def _list_definitions(stream: Any) -> list[Definition]:
-    definitions = wiring_upkeep.pipeline().definitions
+    pipeline = wiring_upkeep.pipeline()
+    definitions = list_refreshed(pipeline.definitions, pipeline.config)
     if not isinstance(stream, str) or stream not in definitions:
         raise BadInvocation(f"{stream!r} is not a stream with rollups; there are: {', '.join(definitions)}")
     return list(definitions[stream])

@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 import wiring
 import wiring_upkeep
@@ -272,6 +273,20 @@ def test_rollups_rest_from_a_pause_until_they_go_on(rollups: FakeRollups, paused
     assert call({"resume": paused}) == {"stream": paused, "paused": False}
     call({})
     assert (len(rollups.read_state("s").edges), call({"status": "s"})["paused"]) == (1, False)
+
+
+def test_a_stream_without_rollups_whose_tables_are_read_for_their_series_rests_too(
+    rollups: FakeRollups, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = '[streams.t]\nperiod = "hour"\nlate = "1h"\nretention = 48\nkey = { partition_by = "series" }'
+    config = replace(CONFIG, streams={**CONFIG.streams, **parse(text).streams})
+    monkeypatch.setitem(vars(wiring_upkeep.pipeline()), "config", config)
+    assert call({"pause": "t"}) == {"stream": "t", "paused": True}
+    call({})
+    assert (rollups.last, call({"status": "t"})) == ({}, {"stream": "t", "paused": True, "rollups": []})
+    call({"resume": "t"})
+    call({})
+    assert rollups.last["t"].covered == ()
 
 
 def test_the_metrics_of_a_run_are_those_of_its_report(capsys: pytest.CaptureFixture[str]) -> None:

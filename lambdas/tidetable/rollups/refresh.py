@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from zlib import crc32
 
+from tidetable.config import Config
 from tidetable.errors import StoreUnavailable, TableThrottled
 from tidetable.rollup_model.definition import Definition
 from tidetable.rollups.bucket_parts import PART
@@ -58,7 +59,7 @@ def find_due(
             # A worker removes what the configuration does not know any more.
             items = [*ready, *rebuild.unread] if is_known else rebuild.list_items()
             standing.due += [DueItem(item, rebuild.source, added=True) for item in items]
-    for source, rollups in list_refreshed(definitions, services).items():
+    for source, rollups in list_refreshed(definitions, services.config).items():
         try:
             is_due = _look_at(source, rollups, rebuilds.get(source, []), services, standing)
         except Exception as error:  # for example an edge that nobody can read
@@ -70,10 +71,10 @@ def find_due(
 
 
 def list_refreshed(
-    definitions: Mapping[str, Sequence[Definition]], services: Services
+    definitions: Mapping[str, Sequence[Definition]], config: Config
 ) -> Mapping[str, Sequence[Definition]]:
     """List the streams that the refresher works on: those with rollups, and those whose tables it reads for their series."""
-    return {stream.name: () for stream in services.config.listed} | dict(definitions)
+    return {stream.name: () for stream in config.listed} | dict(definitions)
 
 
 def _look_at(
