@@ -82,6 +82,15 @@ class Account:
             raise AccountError(f"{task} has to wait: {answer['reason']}")
         return answer
 
+    def rewrite_archive(self, stream: str, period: str, *, dry_run: bool) -> dict[str, Any]:
+        """Invoke the archiver to rewrite an archive. AccountError says why it cannot be rewritten now."""
+        task = f"rewriting {stream} {period}"
+        payload = {"stream": stream, "period": period, "rewrite": True, "dry_run": dry_run}
+        answer = self._invoke_function(task, "ArchiverFunction", payload)
+        if answer["state"] == "busy":
+            raise AccountError(f"{task} has to wait: {answer['reason']}")
+        return answer
+
     def pause_archiving(self, stream: str, *, on: bool) -> None:
         """Let the archiving of a stream rest, or go on."""
         task = "letting the archives rest" if on else "letting the archives go on"

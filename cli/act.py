@@ -13,6 +13,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from cli import clock
 from cli.account import Account, AccountError
+from cli.archives import rewrite_archives, tend_archiving
 from cli.choose import check_stream, explain_open_period, find_entries
 from cli.common import (
     USAGE,
@@ -30,7 +31,6 @@ from cli.common import (
 from cli.completion import complete_stream
 from cli.edges import WithAges, read_edge, read_past_edge
 from cli.options import DEFAULT, AsJson, ConfigFile, Target
-from tidetable.archive.segments import describe_progress, list_segments
 from tidetable.catalog import Entry
 from tidetable.catalog_steps import list_open_backfills
 from tidetable.config import load
@@ -124,6 +124,9 @@ def archive(
         bool | None,
         typer.Option("--pause/--resume", help="Let the archiving of the stream rest, or go on.", show_default=False),
     ] = None,
+    rewrite: Annotated[bool, typer.Option("--rewrite", help="Write archives of an earlier format anew.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be rewritten.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     config: ConfigFile = DEFAULT,
     as_json: AsJson = False,
 ) -> None:
@@ -132,15 +135,34 @@ def archive(
     In a range, closed periods are archived and open periods are listed, and one failure does not stop the others: exit code 1
     then. Without a period, show the periods that are being archived.
 
+    With --rewrite, archived periods whose files have an earlier format get files of today's format; nothing is read from
+    tables.
+
     With --pause, no period of the stream is archived until --resume; the stream '*' means all streams.
     """
     account = find_account(target)
     if paused is not None or period is None:
         if stream != EVERY_STREAM:
             check_stream(account.pipeline.catalog, stream)
-        _tend_archiving(account, stream, paused, as_json=as_json)
+        tend_archiving(account, stream, paused, as_json=as_json)
         return
     entries = find_entries(account.pipeline.catalog, stream, period, last)
+    if rewrite:
+        rewrite_archives(account, entries, dry_run=dry_run, ask=not (yes or as_json), as_json=as_json)
+        return
+    answers, troubles = _archive_entries(account, entries, config, as_json=as_json)
+    if as_json:
+        print_json(answers if last is not None else answers[0] if answers else None)
+    for trouble in troubles:
+        warn(trouble)
+    if troubles:
+        raise typer.Exit(1)
+
+
+def _archive_entries(
+    account: Account, entries: Sequence[Entry], config: Path, *, as_json: bool
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """Archive periods, one after another. Return the answers, and why some could not be archived."""
     policies, now = try_config(config), clock.read_clock()
     answers, troubles = [], []
     for number, entry in enumerate(entries, start=1):
@@ -153,36 +175,8 @@ def archive(
             troubles.append(str(error))
             continue
         if not as_json:
-            say(f"{stream} {entry.period.label} is {answers[-1]['state']}")
-    if as_json:
-        print_json(answers if last is not None else answers[0] if answers else None)
-    for trouble in troubles:
-        warn(trouble)
-    if troubles:
-        raise typer.Exit(1)
-
-
-def _tend_archiving(account: Account, stream: str, paused: bool | None, *, as_json: bool) -> None:
-    """Let the archiving of a stream rest or go on; if ``paused`` is None, show its progress."""
-    if paused is not None:
-        account.pause_archiving(stream, on=paused)
-        say(
-            f"the archiving of {'all streams' if stream == EVERY_STREAM else stream} {'rests' if paused else 'goes on'}"
-        )
-        return
-    periods = describe_progress(list_segments(account.pipeline.work, stream), clock.read_clock())
-    if as_json:
-        print_json(periods)
-        return
-    for one in periods:
-        line = (
-            f"{stream} {one['period']}: {one['done']} of {one['segments']} segments are done, {one['running']} running"
-        )
-        say(f"{line}, {one['events']:,} events are archived and verified")
-        if one["problem"]:
-            warn(one["problem"])
-    if not periods:
-        say(f"no period of {stream} is being archived")
+            say(f"{entry.stream} {entry.period.label} is {answers[-1]['state']}")
+    return answers, troubles
 
 
 def _archive_entry(account: Account, entry: Entry, prefix: str) -> dict[str, Any]:

@@ -1,5 +1,8 @@
 """Archive one period: {"stream": "quakes", "period": "2026-01-31"}. The lifecycle calls this function, or an operator.
 
+{"stream": ..., "period": ..., "rewrite": true} rewrites an archive of an earlier format; with "dry_run", it only says what
+there is to rewrite. Call again as long as the state is not "current".
+
 Workers have a message instead, with the name of a segment. {"pause": "quakes"} lets the archiving of a stream rest, and
 {"resume": "quakes"} lets it go on.
 
@@ -11,6 +14,7 @@ nothing, and ``reason`` says why: another run is at work, or the table is changi
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 import msgspec
@@ -21,6 +25,7 @@ import wiring_upkeep
 from handlers._observe import count, logger, make_countdown, measure, observe
 from tidetable.archive import Archived, archive_period
 from tidetable.archive.export import RESERVE_SECONDS, work_on_message
+from tidetable.archive.rewrite import rewrite_archive
 from tidetable.archive.segments import ARCHIVE
 from tidetable.errors import ArchiveBusy
 from tidetable.work.claim import Pause
@@ -43,6 +48,10 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     remaining = make_countdown(context, RESERVE_SECONDS)
     stream, period, exporter = event["stream"], event["period"], wiring_upkeep.pipeline().exporter
     try:
+        if event.get("rewrite"):
+            dry_run = bool(event.get("dry_run"))
+            rewritten = rewrite_archive(stream, period, exporter, context.aws_request_id, remaining, dry_run=dry_run)
+            return {"stream": stream, "period": period, **asdict(rewritten)}
         result = archive_period(stream, period, exporter, context.aws_request_id, remaining)
     except ArchiveBusy as error:
         logger.info("archiving is busy", stream=stream, period=period, reason=str(error))

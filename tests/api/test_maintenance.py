@@ -114,6 +114,19 @@ def test_the_archiver_answers_what_it_archived_and_counts_it_once(functions: Fun
     assert functions.measured == {"EventsArchived": 40, "BytesArchived": size}
 
 
+def test_the_archiver_says_that_an_archive_of_todays_format_need_not_be_rewritten(functions: Functions) -> None:
+    functions.archive()
+    before = dict(functions.stage.bucket.objects)
+    archived = functions.entry.archive
+    assert archived is not None
+    for more in ({"dry_run": True}, {}):
+        assert functions.archive(rewrite=True, **more) == {
+            "stream": "s", "period": DAY, "state": "current", "files": 1, "done": 1, "events": 40,
+            "size": archived.bytes, "wait": 0.0,
+        }  # fmt: skip
+    assert functions.stage.bucket.objects == before
+
+
 def test_the_archiver_counts_the_values_that_do_not_fit_their_columns(functions: Functions) -> None:
     functions.archive()
     functions.measured.clear()

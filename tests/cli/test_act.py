@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from aws.dynamodb.work import LeanWork
-from cli import act, common
+from cli import act, archives, common
 from cli.account import Account
 from cli.common import find_account
 from cli.options import Target
@@ -253,6 +253,49 @@ def test_an_archive_that_takes_several_runs_waits_between_them_as_the_archiver_s
     assert (result.exit_code, slept) == (0, [12.5])
     assert result.stdout == "s 2026-03-15T09 is archived\n"
     assert scripted.calls == [("archiver", request)] * 3
+
+
+def rewritten(state: str, done: int, wait: float = 0.0) -> dict[str, Any]:
+    """An answer about an archive of three files and 1,500 million events."""
+    period = {"stream": "s", "period": "2026-03-15T09"}
+    return {**period, "state": state, "files": 3, "done": done, "events": 1_500_000_000, "size": 9, "wait": wait}
+
+
+def test_an_archive_is_rewritten_run_by_run_after_its_price_was_confirmed(
+    scripted: Scripted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr(archives, "sleep", slept.append)
+    steps = [("old", 0, 0.0), ("rewriting", 1, 0.0), ("switched", 3, 120.0), ("current", 2, 0.0)]
+    scripted.answers = [rewritten(*step) for step in steps]
+    result = run("archive", "s", "2026-03-15T09", "--rewrite", "--yes")
+    assert (result.exit_code, slept) == (0, [120.0])
+    # 1,500 million events, 20 µs each, 1.73 GB at $0.0000133334 per second.
+    assert result.stdout == (
+        "s 2026-03-15T09 is old: 0 of 3 files have today's format\n"
+        "1,500,000,000 events are to be rewritten, for about $0.69\n"
+        "s 2026-03-15T09 is rewritten\n"
+    )
+    request = {"stream": "s", "period": "2026-03-15T09", "rewrite": True}
+    assert scripted.calls == [
+        ("archiver", request | {"dry_run": True}),
+        *[("archiver", request | {"dry_run": False})] * 3,
+    ]
+
+
+def test_a_rewriting_is_shown_refused_and_given_up(scripted: Scripted) -> None:
+    command = ("archive", "s", "2026-03-15T09", "--rewrite")
+    scripted.answers = [rewritten("old", 0)]
+    shown = run(*command, "--dry-run", "--json")
+    assert (shown.exit_code, json.loads(shown.stdout)) == (0, [rewritten("old", 0)])
+    scripted.answers = [rewritten("current", 3)]
+    assert "0 events are to be rewritten, for about $0.00" in run(*command).stdout
+    scripted.answers = [rewritten("old", 0), rewritten("old", 0), rewritten("old", 0)]
+    stuck = run(*command, "--yes")
+    assert (stuck.exit_code, "does not go on" in stuck.stderr) == (1, True)
+    scripted.answers = [{"state": "busy", "reason": "another run"}]
+    busy = run(*command, "--yes")
+    assert (busy.exit_code, "rewriting s 2026-03-15T09 has to wait: another run" in busy.stderr) == (1, True)
 
 
 def test_the_json_of_an_archive_is_a_document_for_a_period_and_a_list_for_a_range(scripted: Scripted) -> None:

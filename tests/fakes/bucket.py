@@ -98,6 +98,9 @@ class FakeFormat:
     def facts(self, part: bytes, layout: Layout) -> ItemsDigest:
         return self.page_facts(part)
 
+    def pages(self, parts: Sequence[bytes], layout: Layout) -> Iterator[bytes]:
+        return iter(parts)
+
     def items(self, part: bytes, layout: Layout) -> Iterator[Item]:
         return map(decode_item, json.loads(part))
 

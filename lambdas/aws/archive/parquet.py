@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from io import BytesIO
 from typing import Any
 
 import msgspec
 import pyarrow.parquet as pq
 
+from aws.archive.chosen_rows import OpenPart
 from aws.archive.part_writer import ParquetWriter
+from aws.archive.range_read import read_in_windows
 from aws.archive.render import render_canonical
 from aws.archive.rows import PartRows
 from tidetable.archive.digest import ItemsDigest
@@ -49,6 +51,14 @@ class Parquet:
         """Read a part's rows from the row with the number ``start`` on, at most a row group at a time."""
         for rows in read_row_groups(part, layout, start):
             yield rows.read_batch()
+
+    def pages(self, parts: Sequence[bytes], layout: Layout) -> Iterator[bytes]:
+        """Read the items of several parts, some of a row group at a time."""
+        runs: Iterator[PartRows] = (rows for part in parts for rows in read_row_groups(part, layout))
+        if layout.partition_by == "time":
+            runs = read_in_windows([OpenPart(pq.ParquetFile(BytesIO(part))) for part in parts], layout)
+        for rows in runs:
+            yield msgspec.json.encode(list(rows.wire()))
 
 
 def read_row_groups(part: bytes, layout: Layout, start: int = 0) -> Iterator[PartRows]:

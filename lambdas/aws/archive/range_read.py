@@ -118,6 +118,21 @@ def read_between(
         yield Skipped(looked - len(rows), from_micros(min(last, _LAST_MICROS) if ascending else first))
 
 
+def read_in_windows(parts: Sequence[OpenPart], layout: Layout) -> Iterator[PartRows]:
+    """Read all rows of several parts, window by window. Within a window, rows come in the order of the parts."""
+    groups = [(part, group) for part in parts for group in list_groups(part, (), ANY)]
+    start, end = (edge(bound for _, group in groups for bound in group.span[:2]) for edge in (min, max))
+    while start < end:
+        last = find_portion_end([group.span for _, group in groups], start, end, _WINDOW_EVENTS)
+        for part, group in groups:
+            if group.overlaps(start, last):
+                choice = RowChoice(start, last, ANY, (), every_version=True)
+                rows, _ = choose_rows(part, group.number, layout, choice)
+                if len(rows):
+                    yield PartRows(rows, layout)
+        start = last
+
+
 def _find_window_end(groups: Sequence[RowGroup], spans: Sequence[Span], start: int, end: int) -> int:
     """Find where a window that begins at ``start`` ends; ``spans`` are those of the groups."""
     each = sum(group.bytes for group in groups) / sum(group.rows for group in groups)

@@ -7,10 +7,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 
+from tidetable.archive.manifest import Manifest
 from tidetable.archive.ports import Completer, Format, Objects, Source, TableSource, TimeRange
+from tidetable.archive.reading import describe_damage
 from tidetable.catalog import Entry
 from tidetable.config import Config, Stream
-from tidetable.errors import ArchiveBusy
+from tidetable.errors import ArchiveBusy, ArchiveFailed
 from tidetable.forms.choose import choose_form
 from tidetable.leases import hold_lease, name_archive_lease
 from tidetable.ports import Catalog, Clock, Pools, Tables
@@ -71,3 +73,21 @@ def hold_period(
         if not is_owner:
             raise ArchiveBusy(f"period {label} of {stream} is being {work} by another run")
         yield
+
+
+def read_manifest(key: str, exporter: Exporter) -> Manifest:
+    """Read a manifest; ArchiveFailed if it is missing or damaged."""
+    try:
+        return Manifest.decode(read_object(key, exporter))
+    except ValueError as error:
+        raise describe_damage(key, error) from error
+
+
+def read_object(key: str, exporter: Exporter) -> bytes:
+    """Read an object of the archive; ArchiveFailed if it does not exist, for example because somebody deleted it."""
+    body = exporter.objects.find(key)
+    if body is None:
+        raise ArchiveFailed(
+            f"the archive's object {key} does not exist: somebody or a rule of the bucket has deleted it"
+        )
+    return body

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple, Protocol
@@ -174,4 +174,8 @@ class Format(Protocol):
 
     def rows(self, part: bytes, layout: Layout, start: int) -> Iterable[ArchivedRows]:
         """Read a part's rows from the row with the number ``start`` on, some at a time."""
+        ...
+
+    def pages(self, parts: Sequence[bytes], layout: Layout) -> Iterable[bytes]:
+        """Read the items of several parts as pages: in the order of time or, of a table by series, part after part."""
         ...

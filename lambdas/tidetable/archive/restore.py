@@ -15,10 +15,9 @@ from typing import Any
 import msgspec
 
 from tidetable.archive.digest import join_digests
-from tidetable.archive.exporter import Exporter, hold_period, open_source
+from tidetable.archive.exporter import Exporter, hold_period, open_source, read_manifest, read_object
 from tidetable.archive.manifest import Manifest, Part
 from tidetable.archive.ports import ArchivedRows
-from tidetable.archive.reading import describe_damage
 from tidetable.archive.turn import require_entry
 from tidetable.archive_expiry import mark_expired
 from tidetable.catalog import LIVE, Entry, SeenTable, State
@@ -112,7 +111,7 @@ def restore_period(
     if entry.archive.expired_at is not None:
         raise ArchiveFailed(f"the archive of period {label} of {stream} expired at {to_text(entry.archive.expired_at)}")
     with hold_period(stream, label, exporter, owner, remaining, "archived or restored"):
-        manifest = _read_manifest(entry.archive.manifest, exporter)
+        manifest = read_manifest(entry.archive.manifest, exporter)
         restorable = (State.ARCHIVED, State.DELETED, State.RESTORING)
         entry = exporter.catalog.move(entry, State.RESTORING, expected=restorable)
         run = _Run(entry, restorer, exporter, remaining)
@@ -168,7 +167,7 @@ class _Run:
         Return the beginning of the next part, or a position in this part if the time was too short.
         """
         entry, large = self.entry, self.restorer.large
-        body = _read_object(part.key, self.exporter)
+        body = read_object(part.key, self.exporter)
         if sha256(body).hexdigest() != part.sha256:
             raise ArchiveMismatch(f"{part.key} differs from the bytes that were written")
         writer = Writer(self.restorer.store, large.values, self.remaining, self.exporter.clock, self.restorer.jitter)
@@ -281,20 +280,3 @@ class _Run:
         if stream is None:
             return TableSpec(entry.table, None, None, TableClass.STANDARD, tags, entry.layout.indexes)
         return make_filling_spec(entry, stream, choose_level(entry, stream, self.exporter.clock.now()), tags)
-
-
-def _read_manifest(key: str, exporter: Exporter) -> Manifest:
-    try:
-        return Manifest.decode(_read_object(key, exporter))
-    except ValueError as error:
-        raise describe_damage(key, error) from error
-
-
-def _read_object(key: str, exporter: Exporter) -> bytes:
-    """Read an object of the archive; ArchiveFailed if it does not exist, for example because somebody deleted it."""
-    body = exporter.objects.find(key)
-    if body is None:
-        raise ArchiveFailed(
-            f"the archive's object {key} does not exist: somebody or a rule of the bucket has deleted it"
-        )
-    return body
