@@ -101,10 +101,18 @@ class Table(World):
         return self._answer(start, end, after, limit)
 
     def partition(
-        self, table: str, pk: str, *, low: str | None, after: Mapping[str, Any] | None, limit: int | None
+        self,
+        table: str,
+        pk: str,
+        *,
+        low: str | None,
+        high: str | None = None,
+        after: Mapping[str, Any] | None,
+        limit: int | None,
     ) -> RawPage:
         del table
-        return self._answer(bisect_left(self.keys, (pk, low or "")), bisect_left(self.keys, (pk, "~")), after, limit)
+        start, end = bisect_left(self.keys, (pk, low or "")), bisect_left(self.keys, (pk, high or "~"))
+        return self._answer(start, end, after, limit)
 
     def settled(self, layout: Any) -> Any:
         return SettledScan(self, layout)

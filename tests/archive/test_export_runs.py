@@ -132,8 +132,8 @@ def test_the_notes_of_many_files_are_written_once() -> None:
     world.archive()
     assert len(world.parts) > 25
     assert len(notes) == 1
-    # 31,250 files would have 50 MB.
-    assert notes[0] / len(world.parts) < 1_600
+    # 31,250 such files would have 19 MB.
+    assert notes[0] / len(world.parts) < 620
 
 
 def test_runs_that_find_no_event_go_on_where_the_last_run_ended(monkeypatch: pytest.MonkeyPatch) -> None:
