@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from aws.zstd import Zstd
 from tests.fakes.catalog import FakeCatalog
-from tests.fakes.table import Table
+from tests.fakes.held_table import HeldTable
 from tidetable.batch import decode_data
 from tidetable.catalog import WRITABLE, Entry
 from tidetable.errors import TableMissing
@@ -114,10 +114,10 @@ class FakeStore:
         pk, sk = (keys.index.pk, keys.index.sk) if keys.index is not None else ("pk", "sk")
         names = list(dict.fromkeys((sk, "pk", "sk")))
         held = self._table(keys.table, consistent=consistent)
-        if keys.index is None and isinstance(held, Table):
+        if keys.index is None and isinstance(held, HeldTable):
             page, more = held.read_page(keys, limit, ascending=ascending)
         else:
-            page, more = _find_page(held, keys, names, limit, ascending=ascending)
+            page, more = find_page(held, keys, names, limit, ascending=ascending)
         self.items_read += len(page)
         last = {name: page[-1][name] for name in dict.fromkeys((pk, *names))} if more else None
         items = page
@@ -171,7 +171,7 @@ class FakeStore:
         return self.tables[name] if consistent or self.stale is None else self.stale.get(name, {})
 
 
-def _find_page(
+def find_page(
     held: Mapping[Key, Item], keys: KeyRange, names: Sequence[str], limit: int, *, ascending: bool
 ) -> tuple[list[Item], bool]:
     """Find the first ``limit`` items of a range, in the order of ``names``, and whether there are more."""

@@ -8,6 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from tests.fakes.clock import FakeClock
+from tests.fakes.held_table import HeldTable
 from tests.fakes.store import FakeStore
 from tidetable.config import TableClass
 from tidetable.errors import NotReady, TableMissing, TableRefused
@@ -87,7 +88,7 @@ class FakeTables:
         self._states[spec.name] = _TableState(
             table, spec.tags, self._clock.now() + _BUSY, replace(table, status="ACTIVE")
         )
-        self._store.tables[spec.name] = {}
+        self._store.tables[spec.name] = HeldTable()
         return True
 
     def set_capacity(

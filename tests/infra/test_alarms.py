@@ -29,6 +29,7 @@ from tests.infra.synth import (
     template,
 )
 from tidetable.config import parse
+from tidetable.work.kinds import KINDS
 
 SQS, LAMBDA, GATEWAY, OWN = "AWS/SQS", "AWS/Lambda", "AWS/ApiGateway", "Tidetable"
 # Name: (namespace, metric, watched resource, statistic, seconds per period, periods, condition, missing data).
@@ -132,6 +133,15 @@ def test_an_alarm_watches_this_and_begins_then(rolled: Template, name: str) -> N
         WITHOUT_DATA[alarm["TreatMissingData"]],
     ) == ALARMS[name]
     assert alarm.get("DatapointsToAlarm", alarm["EvaluationPeriods"]) == alarm["EvaluationPeriods"]
+
+
+def test_each_kind_of_work_has_an_alarm_for_failures_and_one_for_its_oldest_item() -> None:
+    assert {kind: (rules.alarm, rules.waits_alarm) for kind, rules in KINDS.items()} == {
+        **dict.fromkeys(("seal", "part", "rebuild"), ("RollupsFailing", "WorkWaiting")),
+        "archive": ("ArchiveFailing", "ArchiveOverdue"),
+        "sweep": ("SweepFailing", "SweepWaiting"),
+    }
+    assert {name for rules in KINDS.values() for name in (rules.alarm, rules.waits_alarm)} <= ALARMS.keys()
 
 
 def test_there_is_no_other_alarm(dev: Template) -> None:

@@ -16,10 +16,10 @@ from aws.sketches import DDSketches
 from aws.zstd import Zstd
 from tests.fakes import SEAL, FakeArchive, FakeCatalog, FakeStore, FakeValues, unpacker
 from tests.fakes.archive import FakeArchiver
+from tests.fakes.held_table import HeldTable
 from tests.fakes.refresher import refresh_rollups
 from tests.fakes.rollups import FakeRollups
 from tests.fakes.serial import Serial
-from tests.fakes.table import Table
 from tests.fakes.work import FakeWork
 from tidetable.batch import Batch
 from tidetable.catalog import ArchiveFacts, Entry, GapReason, State
@@ -143,7 +143,7 @@ class World:
         period = find_containing(at, kind)
         entry = Entry(stream, period, f"tidetable-t.{stream}.{period.label}", layout, State.OPEN, START)
         self.catalog.add(entry)
-        self.store.tables[entry.table] = Table()
+        self.store.tables[entry.table] = HeldTable()
         return entry
 
     def entry(self, stream: str, at: datetime) -> Entry:
@@ -168,7 +168,7 @@ class World:
         """Write a period's archive back to its table."""
         entry = self.entry(stream, at)
         events = self.archive.periods[entry.table]
-        self.store.tables[entry.table] = Table()
+        self.store.tables[entry.table] = HeldTable()
         if stream == "s" and self.twin is not None:
             assert self.note(entry, events, self.time)
             self.twin.restore(stream, at)

@@ -12,7 +12,7 @@ from tidetable.layout import Key
 from tidetable.ports import KeyRange
 
 
-class Table(dict[Key, Item]):
+class HeldTable(dict[Key, Item]):
     """The items of a table by their keys."""
 
     def __init__(self, items: Mapping[Key, Item] | Iterable[tuple[Key, Item]] = ()) -> None:
@@ -27,8 +27,8 @@ class Table(dict[Key, Item]):
             insort(sks, key[1]) if sks and key[1] < sks[-1] else sks.append(key[1])
         super().__setitem__(key, item)
 
-    def __reduce__(self) -> tuple[Callable[..., Table], tuple[dict[Key, Item]]]:
-        return Table, (dict(self),)
+    def __reduce__(self) -> tuple[Callable[..., HeldTable], tuple[dict[Key, Item]]]:
+        return HeldTable, (dict(self),)
 
     def read_page(self, keys: KeyRange, limit: int, *, ascending: bool) -> tuple[list[Item], bool]:
         """Read the first ``limit`` items of a range of the table's own keys; the second value says whether there are more."""
@@ -65,4 +65,4 @@ def _forgetting(name: str) -> Callable[..., Any]:
 
 
 for _name in ("__delitem__", "__ior__", "clear", "pop", "popitem", "setdefault", "update"):
-    setattr(Table, _name, _forgetting(_name))
+    setattr(HeldTable, _name, _forgetting(_name))
