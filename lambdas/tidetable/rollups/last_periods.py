@@ -7,7 +7,7 @@ covered spans: its periods are searched by themselves until they are covered aga
 record names its generation.
 
 With rollups, an event has a mark soon after its time (``bounds.needs_mark``). Without rollups, every event has one that
-comes after its table closed, and so has each closing and each opening for a backfill (``tidetable.table_marks``).
+comes after its table closed, and so has each closing and each opening for a backfill (``mark_tables``).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from tidetable.rollup_model.last_periods import (
     unpack_pairs,
 )
 from tidetable.rollups.run import RefreshRun
-from tidetable.rollups.services import BucketBlocked, Services, Superseded, Unfinished
+from tidetable.rollups.services import BucketBlocked, Services, Superseded, TooManyEvents, Unfinished
 from tidetable.rollups.table_series import read_hashes
 from tidetable.times import EPOCH, MOMENT
 
@@ -205,7 +205,7 @@ def _read_series(
             names = services.rollups.read_notes(run.source, entry.period.label, consistent=True).series
             read.append((entry, sorted(map(hash_series, names))))
             continue
-        with suppress(BucketBlocked, Unfinished, TableMissing, TableThrottled, StoreUnavailable):
+        with suppress(BucketBlocked, Unfinished, TooManyEvents, TableMissing, TableThrottled, StoreUnavailable):
             read.append((entry, sorted(read_hashes(entry, services))))
     return read, due
 
