@@ -12,7 +12,7 @@ import random
 import resource
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from importlib import import_module
@@ -66,7 +66,7 @@ def name_event(number: int, events: int) -> tuple[datetime, str, str]:
     return at, f"sensor-{number % SERIES:04d}", sha256(str(number).encode()).hexdigest()[:32]
 
 
-def make_page(numbers: range, events: int, by: str) -> bytes:
+def make_page(numbers: Sequence[int], events: int, by: str) -> bytes:
     """Make a page of a table: items in DynamoDB JSON, as a segment reads them."""
     texts = []
     for number in numbers:
@@ -82,16 +82,15 @@ def make_page(numbers: range, events: int, by: str) -> bytes:
     return f"[{','.join(texts)}]".encode()
 
 
-def list_pages(by: str, share: range) -> Iterator[range]:
+def list_pages(by: str, share: range) -> Iterator[Sequence[int]]:
     """List the numbers of the events of each page of a file: in the order of time, or series by series."""
-    if by == "time":
-        yield from (share[first : first + PAGE] for first in range(0, len(share), PAGE))
-        return
-    names = list(range(SERIES))
-    random.Random(1).shuffle(names)  # noqa: S311 - a table's scan has no order of series
-    for series in names:
-        mine = range(share.start + (series - share.start) % SERIES, share.stop, SERIES)
-        yield from (mine[first : first + PAGE] for first in range(0, len(mine), PAGE))
+    numbers: Sequence[int] = share
+    if by == "series":
+        names = list(range(SERIES))
+        random.Random(1).shuffle(names)  # noqa: S311 - a table's scan has no order of series
+        starts = (share.start + (series - share.start) % SERIES for series in names)
+        numbers = [number for start in starts for number in range(start, share.stop, SERIES)]
+    yield from (numbers[first : first + PAGE] for first in range(0, len(numbers), PAGE))
 
 
 def build(folder: Path, by: str, events: int, files: int) -> None:
