@@ -70,8 +70,8 @@ def test_a_catalog_that_refuses_ends_a_command_with_its_reason(
     def refuse(*_: Any, **__: Any) -> Any:
         raise error
 
-    monkeypatch.setattr(stage.catalog, "entries", refuse)
-    monkeypatch.setattr(stage.catalog, "backfills", refuse)
+    for name in ("entries", "walk", "backfills"):
+        monkeypatch.setattr(stage.catalog, name, refuse)
     assert ends_with_a_reason(run(*words), reason)
 
 
