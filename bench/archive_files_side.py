@@ -82,25 +82,23 @@ def make_page(numbers: Sequence[int], events: int, by: str) -> bytes:
     return f"[{','.join(texts)}]".encode()
 
 
-def list_pages(by: str, share: range) -> Iterator[Sequence[int]]:
-    """List the numbers of the events of each page of a file: in the order of time, or series by series."""
-    numbers: Sequence[int] = share
+def list_pages(by: str, events: int, file: int, files: int) -> Iterator[Sequence[int]]:
+    """List the numbers of the events of each page of a file: a piece of time, or all events of some series."""
+    numbers: Sequence[int] = range(events * file // files, events * (file + 1) // files)
     if by == "series":
         names = list(range(SERIES))
         random.Random(1).shuffle(names)  # noqa: S311 - a table's scan has no order of series
-        starts = (share.start + (series - share.start) % SERIES for series in names)
-        numbers = [number for start in starts for number in range(start, share.stop, SERIES)]
+        numbers = [number for series in names[file::files] for number in range(series, events, SERIES)]
     yield from (numbers[first : first + PAGE] for first in range(0, len(numbers), PAGE))
 
 
 def build(folder: Path, by: str, events: int, files: int) -> None:
-    """Write an archive of so many files. By series, each file has some series, or (of old code) some events of each."""
+    """Write an archive of so many files."""
     folder.mkdir(parents=True)
     parts, layout = [], LAYOUTS[by]
     for number in range(files):
-        share = range(events * number // files, events * (number + 1) // files)
         writer = Parquet().writer(layout, {"temp": "decimal(9,2)", "level": "integer"})
-        for numbers in list_pages(by, share):
+        for numbers in list_pages(by, events, number, files):
             writer.add(make_page(numbers, events, by))
         body, facts = writer.finish(), writer.facts
         (folder / str(number)).write_bytes(body)

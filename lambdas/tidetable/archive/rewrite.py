@@ -135,7 +135,9 @@ class _Run:
 
         def write() -> None:
             key = f"{name}-{len(written):02d}.part"
-            written.append(write_verified_part(key, writer, exporter.objects, exporter.format, layout, 0))
+            # The packs of the old files are no items; their number is kept with the first new file.
+            packs = 0 if written else sum(part.packs for part in group)
+            written.append(write_verified_part(key, writer, exporter.objects, exporter.format, layout, packs))
 
         for page in exporter.format.pages(bodies, layout):
             if writer.is_full:
@@ -145,10 +147,7 @@ class _Run:
         if writer.facts.items:
             write()
         _compare(written, group)
-        # The packs of the old files are no items; their number is kept.
-        return [
-            replace(part, packs=sum(old.packs for old in group) if not at else 0) for at, part in enumerate(written)
-        ]
+        return written
 
     def switch(self) -> None:
         """Copy the new files to their places, and let the manifest and the catalog name them."""
