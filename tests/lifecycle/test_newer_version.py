@@ -8,12 +8,15 @@ import pytest
 
 import settings
 from aws.dynamodb import catalog_items
+from tests.fakes.refresher import expect_failures
 from tests.fakes.stage import CATALOG, Stage
 from tests.lifecycle.calls import call
 from tests.worlds.deploys import CONFIG, NOON
 from tidetable.errors import StoreUnavailable
 from tidetable.events import Event
 from tidetable.ingest.overflow import encode_message
+from tidetable.layout import Key
+from tidetable.ports import Blob
 from tidetable.problems import ProblemError
 from tidetable.query import parse_query, run_query
 from tidetable.times import to_text
@@ -91,6 +94,8 @@ def ask_events(stage: Stage) -> Any:
     ids=["ingest", "archiver", "restorer", "sweeper"],
 )
 def test_a_function_ends_with_the_reason(stage: Stage, act: Callable[[Stage], Any]) -> None:
+    # The sweep reads the entries of the periods that have objects.
+    stage.values.put(Blob(f"large/stream=s/period={DAY}/a/1", b"data", Key("", "")))
     write_newer_entries(stage)
     before = list_items(stage)
     with pytest.raises(StoreUnavailable, match=REASON):
@@ -126,6 +131,7 @@ def test_a_run_of_the_lifecycle_changes_nothing_and_is_not_healthy(stage: Stage)
     assert (list_items(stage), set(stage.dynamo.account.tables)) == (before, tables)
 
 
+@expect_failures(REASON)
 def test_a_run_of_the_refresher_seals_nothing(stage: Stage) -> None:
     for _ in range(3):  # the rollup begins with a table whose series are noted from its first event on
         stage.refresh()

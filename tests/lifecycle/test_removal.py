@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from strict import Fault, Kind
-from tests.fakes.stage import CATALOG, STAGE, Killed, Stage
+from tests.fakes.stage import CATALOG, ROLLUPS, STAGE, Killed, Stage
 from tests.fakes.threads import SharedClock, side_by_side
 from tests.lifecycle.world import World as FakeWorld
 from tests.worlds.killed import copier_of
@@ -76,12 +76,12 @@ def lived(clock: SharedClock | None = None) -> Stage:
 def test_every_table_that_is_there_goes_whatever_its_state_but_no_strangers() -> None:
     stage = lived()
     kept = {entry.table for entry in stage.catalog.entries("kept", consistent=True)}
-    # Eight periods with a table of parts each.
-    assert len(stage.dynamo.account.tables) == 1 + 16 + len(kept)
+    # The catalog, the state of last periods, and eight periods with a table of parts each.
+    assert len(stage.dynamo.account.tables) == 2 + 16 + len(kept)
     begun = stage.clock.now()
     removed = removing(stage)
     stage.dynamo.account.settle()
-    left = set(stage.dynamo.account.tables) - {CATALOG} - kept
+    left = set(stage.dynamo.account.tables) - {CATALOG, ROLLUPS} - kept
     assert left == {STRANGER}
     assert sorted(removed.tables) == [f"tidetable-lapse.s.2026-03-{day}" for day in (14, 15, 16, 17, 18, 19, 21)]
     assert list(removed.foreign) == [STRANGER]

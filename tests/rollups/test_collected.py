@@ -121,7 +121,11 @@ def test_a_bucket_is_read_at_the_pace_that_leaves_units_to_queries(
     world.store.query_many = note_read  # type: ignore[method-assign]
     before = world.time
     segment = CoveredSpan(START + 20 * MINUTE, START + 30 * MINUTE, None)
-    services = replace(world.services(), reader=world.reader, remaining=lambda: remaining if read else 100.0)
+
+    def count_down() -> float:
+        return remaining - (world.time - before).total_seconds() if read else 100.0
+
+    services = replace(world.services(), reader=world.reader, remaining=count_down)
     collect_bucket(BY_DAY, [segment], services)
     assert (world.time - before).total_seconds() == seconds
 
