@@ -371,6 +371,17 @@ def test_an_archive_whose_last_worker_was_killed_before_its_turn_is_completed_by
     assert_whole(world, 0)
 
 
+def test_records_that_a_killed_run_left_are_removed_after_the_next_archive() -> None:
+    """The table of the next archive is read at once, without a message of its own."""
+    world = World(some(3))
+    left = name(0, "1773964799999").name.replace("2026-03-01", "2026-02-01")
+    world.records.add(ARCHIVE, left, '{"count":1,"readers":1,"columns":{}}')
+    assert world.run().done
+    assert world.work_queue.messages == [ItemName(ARCHIVE, left)]
+    assert world.work_on(ItemName(ARCHIVE, left)) is None
+    assert_whole(world, 3)
+
+
 def test_a_segment_whose_note_is_gone_is_read_again() -> None:
     world = divided(1)
     world.run()

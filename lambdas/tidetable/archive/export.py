@@ -79,7 +79,10 @@ def archive_period(stream: str, label: str, exporter: Exporter, owner: str, rema
     segments = list_segments(exporter.work, stream, label)
     events = _count_events(segments)
     if are_done(segments):
-        return Archived(take_turn(stream, label, exporter, owner, remaining)[0], events)
+        entry, _ = take_turn(stream, label, exporter, owner, remaining)
+        # Segments that a killed run left of another period get a message, and its worker removes them.
+        wake_archive_workers(exporter)
+        wait = 0.0
     return Archived(entry, events, wait)
 
 
