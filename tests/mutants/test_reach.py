@@ -56,7 +56,7 @@ print(runner.run_tests("core", mutation, usual).result)
 
 def run_short(statement: str, folder: Path) -> str:
     """Run one module of tests with a statement at the start of `to_text`, with short limits. Return what came of it."""
-    before = 'return instant.isoformat(timespec="microseconds")[:26] + "Z"'
+    before = 'return f"{text[1:27]}Z" if instant.microsecond else f"{text[1:20]}.000000Z"'
     mutation = mutate(TIMES, before, f"{statement}; return ''")
     arguments = [TIMES, mutation.line, mutation.start, mutation.end, mutation.after, "tests/core/test_times.py"]
     run = [sys.executable, "-c", _RUN, *map(str, arguments)]

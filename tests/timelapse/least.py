@@ -10,7 +10,7 @@ def least_outcomes(days: int) -> dict[str, int]:
     """The least count of each outcome of a life of some days, whatever its seed; 0 where so few days may have none."""
     least = {
         "accepted": 80 * days,
-        "ladder checked": 5 * days // 2,
+        "ladder checked": 2 * days,
         "tables checked": 50 * days,
         "lowered tables checked": 5 * days,
         "create done": 20 * days,
@@ -37,7 +37,7 @@ def least_outcomes(days: int) -> dict[str, int]:
     least |= {"queued": 20 * storms, "throttled": 20 * storms, "refused 503": storms}
     least |= {f"change {day}": 1 for day in course.CHANGES if day < days}
     least |= {"map done": 3 * days // 2, "unmap done": max(0, days - 6), "remap done": days // 2}
-    least |= {"feed of texts checked": 5 * days // 2, "feed of daily checked": max(0, min(days, 18) - 6)}
+    least |= {"feed of texts checked": 2 * days, "feed of daily checked": max(0, min(days, 18) - 6)}
     least["stream done"] = 2 * (days > 6)
     least["restored"] = sum(day + 1 < days for day in course.RESTORES)
     least["restored events"] = least["restored"]
