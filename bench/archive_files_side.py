@@ -23,7 +23,7 @@ TREE = Path(sys.argv[1])
 sys.path[:0] = [str(TREE), str(TREE / "lambdas")]
 
 import pyarrow as pa
-from older_trees import import_first  # type: ignore[import-not-found]
+from older_trees import import_first, pause_collector  # type: ignore[import-not-found]
 
 from aws.archive.parquet import Parquet
 from aws.archive.s3 import S3PartReader
@@ -145,6 +145,7 @@ def measure_speed() -> dict[str, float]:
     archive = import_module("bench.archive")
     pages = list(archive.make_pages(60 * PAGE))
     archive.measure_archive(iter(pages[:4]), archive.COLUMNS)
+    pause_collector(TREE, "archiver")
     runs = [archive.measure_archive(iter(pages), archive.COLUMNS) for _ in range(3)]
     items = runs[0][3]
     return {

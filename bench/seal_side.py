@@ -7,7 +7,6 @@ memory in MB.
 
 from __future__ import annotations
 
-import gc
 import json
 import resource
 import sys
@@ -16,6 +15,7 @@ from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
 
+from older_trees import pause_collector  # type: ignore[import-not-found]
 from whole_side import START, TREE, Answers, LeanStore, OneTable, Unpacker, import_first, make_events  # type: ignore[import-not-found]
 
 from aws.sketches import DDSketches
@@ -62,9 +62,7 @@ def main() -> None:
             raise AssertionError(len(bucket.groups))
 
     run()
-    if "@pause_collector" in (TREE / "lambdas/handlers/refresher.py").read_text():
-        gc.freeze()
-        gc.disable()
+    pause_collector(TREE, "refresher")
     seconds = []
     for _ in range(3):
         begun = time.process_time()

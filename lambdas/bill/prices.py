@@ -103,7 +103,7 @@ ARCHIVER_GB, ARCHIVER_BYTES_PER_SECOND = 1769 / 1024, 10e6
 # request of the scheduler. Sealing an event of a plain item or of a pack, and a cell, are measured by bench/seal.py and
 # bench/rollups.py, and rounded up (bench/results.json; tests/bill/test_work.py compares them).
 WORKER_GB, WORKER_SECONDS, REQUEST_SECONDS = 1769 / 1024, 0.100, 0.005
-SEALED_EVENT_SECONDS, SEALED_PACKED_SECONDS, CELL_SECONDS = 3.5e-6, 2.5e-6, 28e-6
+SEALED_EVENT_SECONDS, SEALED_PACKED_SECONDS, CELL_SECONDS = 2.0e-6, 1.8e-6, 28e-6
 # The feed's function makes one or two requests to targets. A new on-demand table has four partitions (AWS: 4,000 write
 # units per second), and its change stream has a shard per partition. Lambda polls a shard four times per second.
 FEED_GB, FEED_SECONDS, FEED_SHARDS, LAMBDA_POLLS = 0.5, 0.050, 4, 4

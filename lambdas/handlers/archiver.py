@@ -22,7 +22,7 @@ from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 import wiring_upkeep
-from handlers._observe import count, logger, make_countdown, measure, observe
+from handlers._observe import count, logger, make_countdown, measure, observe, pause_collector
 from tidetable.archive import Archived, archive_period
 from tidetable.archive.export import RESERVE_SECONDS, work_on_message
 from tidetable.archive.rewrite import rewrite_archive
@@ -32,6 +32,7 @@ from tidetable.work.claim import Pause
 from tidetable.work.message import read_message
 
 
+@pause_collector
 @observe
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Archive and verify a period. An error fails the function, so that the caller sees it and an alarm counts it.

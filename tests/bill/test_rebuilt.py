@@ -54,7 +54,7 @@ def test_events_are_read_from_tables_and_archives_and_cells_are_written() -> Non
     assert (found.events, found.table_bytes, found.archive_bytes) == (12_000 + 24_000 + 48_000, 4_096_000, 1_800_000)
     # Two requests for the events of a bucket and one for its present cells; a mark is put and removed.
     assert (found.read_units, found.write_units) == (90 * 3 + 1_000, 90 * 3 + 6 * 2)
-    seconds = 90 * 0.1 + 84_000 * 3.5e-6
+    seconds = 90 * 0.1 + 84_000 * 2.0e-6
     dollars = 1_270 * 0.125e-6 + 282 * 0.625e-6 + 0.2e-6 + seconds * SECOND
     assert found.seconds == 9
     assert found.dollars == pytest.approx(dollars)

@@ -131,12 +131,12 @@ ROLLUP = '[[streams.s.rollup]]\nname = "{0}"\nevery = "{1}"\nby = ["{2}"]\nreten
 @pytest.mark.parametrize(
     ("rollups", "workers", "rate", "reading"),
     [
-        # All workers at 3.5 microseconds per event; 40,000 read units of 4 KB, of 500 bytes.
-        ((("m", "1m", "series"),), 5, 1_428_571, 327_680),
-        ((("m", "1m", "series"),), 16, 4_571_428, 327_680),
+        # All workers at 2.0 microseconds per event; 40,000 read units of 4 KB, of 500 bytes.
+        ((("m", "1m", "series"),), 5, 2_500_000, 327_680),
+        ((("m", "1m", "series"),), 16, 8_000_000, 327_680),
         # Hours are made from minutes: events are read once.
-        ((("m", "1m", "series"), ("h", "1h", "series")), 5, 1_428_571, 327_680),
-        ((("m", "1m", "series"), ("h", "1h", "status")), 5, 714_285, 163_840),
+        ((("m", "1m", "series"), ("h", "1h", "series")), 5, 2_500_000, 327_680),
+        ((("m", "1m", "series"), ("h", "1h", "status")), 5, 1_250_000, 163_840),
     ],
 )
 def test_workers_seal_so_many_events(
@@ -166,15 +166,15 @@ def test_many_groups_take_longer_to_merge_than_a_bucket_lasts(groups: int, rate:
 @pytest.mark.parametrize(
     ("by", "span", "every", "rate"),
     [
-        # 2.5 and 3.5 microseconds per event. A part of packs by content has four spans, so a minute of packs of 5 s has
+        # 1.8 and 2.0 microseconds per event. A part of packs by content has four spans, so a minute of packs of 5 s has
         # three; a long bucket has two at least. Series and suffixes of series are divided among all five workers.
-        ("series", "", "1m", 1_428_571),
-        ("series", "1h", "1m", 1_999_999),
-        ("time", "1h", "1m", 799_999),
-        ("time", "5s", "1m", 1_200_000),
-        ("time", "30s", "1m", 799_999),
-        ("time", "1s", "1m", 1_999_999),
-        ("suffix", "1h", "1m", 1_999_999),
+        ("series", "", "1m", 2_500_000),
+        ("series", "1h", "1m", 2_777_777),
+        ("time", "1h", "1m", 1_111_111),
+        ("time", "5s", "1m", 1_666_666),
+        ("time", "30s", "1m", 1_111_111),
+        ("time", "1s", "1m", 2_777_777),
+        ("suffix", "1h", "1m", 2_777_777),
     ],
 )
 def test_a_bucket_is_read_by_as_many_workers_as_it_has_parts(by: str, span: str, every: str, rate: int) -> None:
@@ -193,7 +193,7 @@ def test_the_wall_of_sealing_says_that_it_is_computed() -> None:
     found = list_walls(Workload([1.0] * 24, 500, 0.0, 4096, 0.0, config.streams["s"]), config)
     texts = {wall.name: wall.how for wall in found}
     assert texts["sealing of rollups"] == (
-        "computed: 5 of 5 workers read each event for 1 rollup, at 3.5 microseconds; beyond it rollups fall behind, and"
+        "computed: 5 of 5 workers read each event for 1 rollup, at 2.0 microseconds; beyond it rollups fall behind, and"
         " aggregates read events: raise [work] workers, have fewer rollups, or rollups that can be made from finer rollups"
     )
     assert "sealing reads each event for 1 rollup, 0.122 units" in texts["reading by rollups"]

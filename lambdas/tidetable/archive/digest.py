@@ -37,7 +37,8 @@ class ItemsDigest:
 
     def add(self, texts: Iterable[bytes], partitions: Counter[str], first: str, last: str) -> None:
         """Take items into account: their canonical texts, their count per partition, their first and last sort key."""
-        numbers = (int.from_bytes(blake2b(text, digest_size=_BYTES).digest(), "big") for text in texts)
+        read = int.from_bytes
+        numbers = [read(blake2b(text, digest_size=_BYTES).digest(), "big") for text in texts]
         self.digest = (self.digest + sum(numbers)) % _MODULUS
         self.partitions += partitions
         self.items += partitions.total()
