@@ -56,6 +56,9 @@ late = "1h"
 retention = 9
 key = {{ {key} }}
 {pack}
+[streams.s.capacity]
+# A table that takes a million events per minute has as many partitions.
+warm = {{ write = 40000, read = 40000 }}
 [[streams.s.rollup]]
 name = "m"
 every = "1m"
