@@ -64,7 +64,8 @@ class Process:
             **{name: getattr(STREAM, name) for name in STREAM.__struct_fields__} | {"name": stream}
         )
         context = RequestContext(policy, StreamRules(STREAM.layout, 0, judges_all=False), Window.of(STREAM, now), now)
-        self._known.find_covering(catalog, context, to_text(oldest), to_text(now))
+        times = to_text(oldest), to_text(now)
+        self._known.find_covering(catalog, context, times, *times)
 
 
 def count_queries(streams: int, processes: int, rate: float) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import islice
@@ -16,6 +16,7 @@ from bill.copied import price_copies
 from bill.extras import CommittedUnits
 from bill.prices import HOURS, ON_DEMAND, PROVISIONED
 from tidetable.catalog import Entry, State
+from tidetable.catalog_steps import read_entries_in
 from tidetable.config import Stream, TableClass
 from tidetable.expiry import is_closed
 from tidetable.ladder import compute_age
@@ -122,16 +123,31 @@ def observe_periods(
 
     The page has periods that begin before ``before``. Also return the same instant for the next page; None at the end.
     """
-    # All periods before the horizon are deleted. After some years there are very many of them, so they are not read.
-    start = None if all_periods else catalog.read_horizon(stream.name)
+    periods = (
+        catalog.walk(stream.name, None, before, at_once=500) if all_periods else _walk_kept(stream, catalog, before)
+    )
     shown = (
         entry
-        for entry in catalog.walk(stream.name, start, before, at_once=500)
+        for entry in periods
         if (all_periods or entry.state is not State.DELETED) and (before is None or entry.period.start < before)
     )
     entries = list(islice(shown, MAX_PERIODS + 1))
     following = entries[MAX_PERIODS - 1].period.start if len(entries) > MAX_PERIODS else None
     return describe_entries(entries[:MAX_PERIODS], stream, tables.describe, pools, removed), following
+
+
+def _walk_kept(stream: Stream, catalog: Catalog, before: datetime | None) -> Iterator[Entry]:
+    """Yield the entries from the horizon on, and then those of far periods, newest first.
+
+    After some years there are very many deleted periods before the horizon, so they are not read.
+    """
+    horizon = catalog.read_horizon(stream.name)
+    if horizon.at is None or before is None or horizon.at < before:
+        yield from catalog.walk(stream.name, horizon.at, before, at_once=500)
+    far = [
+        (period.start, period.start) for period in horizon.far if horizon.at is not None and period.end <= horizon.at
+    ]
+    yield from reversed(read_entries_in(catalog, stream.name, far, consistent=False))
 
 
 def describe_entries(

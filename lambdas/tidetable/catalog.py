@@ -225,6 +225,13 @@ class Entry(msgspec.Struct, frozen=True):
         return self.state in WRITABLE
 
     @property
+    def is_far(self) -> bool:
+        """True if the period may lie before its stream's horizon, though it is not deleted: it was recorded after its end,
+        or is restored.
+        """
+        return self.state is State.RESTORING or (self.state is not State.DELETED and self.period.end <= self.created_at)
+
+    @property
     def tables(self) -> tuple[str, ...]:
         """The names of the period's tables, its own table first."""
         return name_tables(self.table, self.layout)
@@ -232,6 +239,17 @@ class Entry(msgspec.Struct, frozen=True):
     def is_open(self, now: datetime) -> bool:
         """True if a backfill may write to the table."""
         return self.opened is not None and self.opened.takes_events(now) and self.writable
+
+
+class Horizon(NamedTuple):
+    """Where the tables of a stream are: each period before ``at`` is deleted, except for the ``far`` ones.
+
+    ``at`` is None if it is unknown: then any period may have a table. ``far`` are in the order of time, and may have later
+    periods, too.
+    """
+
+    at: datetime | None = None
+    far: tuple[Period, ...] = ()
 
 
 def find_entry_at(entries: Iterable[Entry], instant: datetime) -> Entry | None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import datetime, timedelta
 
-from tidetable.catalog import Backfill, Entry, find_entry
+from tidetable.catalog import Backfill, Entry, Horizon, find_entry
 from tidetable.periods import LONGEST, Kind, Period
 from tidetable.ports import Catalog, CatalogReader
 
@@ -15,30 +15,52 @@ def read_entry(catalog: CatalogReader, stream: str, period: Period) -> Entry | N
     return find_entry(catalog.entries(stream, period.start, period.start, consistent=True), period)
 
 
-def read_entries_at(catalog: CatalogReader, stream: str, times: Iterable[datetime]) -> list[Entry]:
-    """Read the present entries of the periods that hold some times. Entries between distant times are not read."""
-    entries, spans = list[Entry](), list[tuple[datetime, datetime]]()
-    for time in sorted(times):
-        if spans and time - spans[-1][1] <= LONGEST[Kind.MONTH]:
-            spans[-1] = spans[-1][0], time
+def read_entries_in(
+    catalog: CatalogReader,
+    stream: str,
+    spans: Iterable[tuple[datetime, datetime]],
+    *,
+    near: timedelta = timedelta(days=1),
+    consistent: bool = True,
+) -> list[Entry]:
+    """Read the entries of the periods that overlap some spans, oldest first.
+
+    Spans that are ``near`` each other are read by one Query, with the entries between them.
+    """
+    entries, joined = dict[datetime, Entry](), list[tuple[datetime, datetime]]()
+    for start, end in sorted(spans):
+        if joined and start - joined[-1][1] <= near:
+            joined[-1] = joined[-1][0], max(joined[-1][1], end)
         else:
-            spans.append((time, time))
-    for first, last in spans:
-        entries += catalog.entries(stream, first, last, consistent=True)
-    return entries
+            joined.append((start, end))
+    for start, end in joined:
+        entries |= {entry.period.start: entry for entry in catalog.entries(stream, start, end, consistent=consistent)}
+    return list(entries.values())
+
+
+def read_entries_at(
+    catalog: CatalogReader, stream: str, times: Iterable[datetime], *, consistent: bool = True
+) -> list[Entry]:
+    """Read the entries of the periods that hold some times. Entries between distant times are not read."""
+    spans = ((time, time) for time in times)
+    return read_entries_in(catalog, stream, spans, near=LONGEST[Kind.MONTH], consistent=consistent)
+
+
+def read_kept_entries(
+    catalog: Catalog, stream: str, horizon: Horizon, spans: Iterable[tuple[datetime, datetime]] = ()
+) -> list[Entry]:
+    """Read the present entries of all periods of a stream that are not deleted, oldest first, and all those of the spans.
+
+    Some other entries of deleted periods are among them.
+    """
+    if horizon.at is None:
+        return list(catalog.entries(stream, consistent=True))
+    early = [*spans, *((period.start, period.start) for period in horizon.far)]
+    before = read_entries_in(catalog, stream, (span for span in early if span[0] < horizon.at))
+    near = catalog.entries_from(stream, horizon.at)
+    return list({entry.period.start: entry for entry in [*before, *near]}.values())
 
 
 def list_open_backfills(catalog: CatalogReader, stream: str, now: datetime) -> list[Backfill]:
     """List the stream's backfills that have not ended, oldest first."""
     return [backfill for backfill in catalog.backfills(stream) if backfill.is_open(now)]
-
-
-def lower_horizon(catalog: Catalog, stream: str, start: datetime) -> None:
-    """Move the stream's horizon back, so that the lifecycle reads the periods of ``start`` and later.
-
-    The lifecycle reads the periods that begin after the horizon, so the horizon lies a month before: the longest period
-    that holds ``start`` begins after it.
-    """
-    horizon, lowered = catalog.read_horizon(stream), start - LONGEST[Kind.MONTH]
-    if horizon is not None and horizon > lowered:
-        catalog.set_horizon(stream, lowered)

@@ -18,10 +18,13 @@ from urllib.parse import parse_qs
 import msgspec
 import pytest
 
+from aws.dynamodb.catalog_items import make_far_key
 from bill import accounts
+from bill.current_tables import observe_periods
 from strict.expressions import make_sortable
 from strict.metering import Meter
 from tests.api.gateway import DESCRIPTION, Context, serving
+from tests.fakes.serial import Serial
 from tests.fakes.stage import CATALOG, Stage
 from tests.worlds.configs import ROOT
 from tests.worlds.entries import change_entry
@@ -179,6 +182,11 @@ class Items(dict[Any, Any]):
     def __contains__(self, position: object) -> bool:
         return super().__contains__(position) or position in self._numbers
 
+    def get(self, position: Any, default: Any = None) -> Any:
+        if position in self:
+            return self[position]
+        return default
+
     def __missing__(self, position: Any) -> Any:
         return json.loads(self._long.make_item(self._numbers[position]))
 
@@ -288,3 +296,44 @@ def test_no_function_reads_more_of_the_catalog_than_it_needs(stage: Stage, count
     assert breaches == []
     functions = {file.stem for file in (ROOT / "lambdas" / "handlers").glob("[a-z]*.py")}
     assert {name for name, *_ in RUNS} | ELSEWHERE == functions
+
+
+def test_a_restored_period_of_ten_years_ago_costs_each_run_little(stage: Stage, count: Callable[[], float]) -> None:
+    """Wherever a table of the past is, and also if a former version has moved the horizon back for it."""
+    first = END - HOURS * HOUR
+    (oldest,) = stage.catalog.entries("s", first, first)
+    runs = [
+        ("lifecycle", '{"source": "schedule"}'), ("lifecycle", '{"dry_run": true}'), ("refresher", '{"source": "schedule"}'),
+        ("deployment", '{"RequestType": "Delete", "PhysicalResourceId": "t"}'),
+    ]  # fmt: skip
+
+    def measure() -> list[float]:
+        units = []
+        for name, event in runs:
+            count()
+            import_module(f"handlers.{name}").handler(json.loads(event), Context())
+            units.append(count())
+        return units
+
+    measure()
+    alone = measure()
+    restoring = stage.catalog.move(oldest, State.RESTORING, expected=[State.DELETED])
+    assert all(units <= before + 5 for units, before in zip(measure(), alone, strict=True))
+    stream = stage.config.streams["s"]
+    count()
+    shown, _ = observe_periods(stream, stage.catalog, stage.tables, Serial, all_periods=False)
+    assert (shown[-1].entry.period, count() <= 40) == (oldest.period, True)
+    # A former version has no records of far periods. The first run reads what lies between, the next does not.
+    later = END - 3_000 * HOUR
+    (restored,) = stage.catalog.entries("s", later, later)
+    stage.catalog.move(restoring, State.DELETED, expected=[State.RESTORING])
+    restored = stage.catalog.move(restored, State.RESTORING, expected=[State.DELETED])
+    stage.catalog._delete(make_far_key("s", restored.period))
+    others = stage.catalog.read_horizon("s").far
+    assert all(period.start > END for period in others), (
+        "those that were recorded after their end, when the stage began"
+    )
+    stage.catalog.set_horizon("s", later - timedelta(days=31))
+    assert measure()[0] > 300
+    assert stage.catalog.read_horizon("s").far == (restored.period, *others)
+    assert all(units <= before + 5 for units, before in zip(measure(), alone, strict=True))

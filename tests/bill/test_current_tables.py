@@ -17,7 +17,7 @@ from bill.current_tables import (
 )
 from tests.fakes.serial import Serial
 from tests.lifecycle.world import NOON, configuration
-from tidetable.catalog import Entry, State
+from tidetable.catalog import Entry, Horizon, State
 from tidetable.config import TableClass
 from tidetable.periods import parse_label
 from tidetable.ports import Table
@@ -60,7 +60,7 @@ def test_periods_before_the_horizon_are_read_only_if_they_are_wanted(all_periods
         starts.append(start)
         return []
 
-    catalog = SimpleNamespace(read_horizon=lambda _: NOON, walk=walk)
+    catalog = SimpleNamespace(read_horizon=lambda _: Horizon(NOON), walk=walk)
     tables = SimpleNamespace(describe=None)
     stream = configuration().streams["s"]
     found = observe_periods(stream, cast("Any", catalog), cast("Any", tables), Serial, all_periods=all_periods)
@@ -71,7 +71,7 @@ def test_periods_before_the_horizon_are_read_only_if_they_are_wanted(all_periods
 def test_the_periods_of_a_removed_stream_say_since_when_it_is_removed() -> None:
     stream = configuration().streams["s"]
     entry = Entry("s", parse_label("2026-03-15"), "t.s.2026-03-15", stream.layout, State.OPEN, NOON)
-    catalog = SimpleNamespace(read_horizon=lambda _: NOON, walk=lambda *_, **__: [entry])
+    catalog = SimpleNamespace(read_horizon=lambda _: Horizon(NOON), walk=lambda *_, **__: [entry])
     tables = SimpleNamespace(describe=lambda _: None)
     for removed, shown in ((NOON, "2026-03-15T12:00:00.000000Z"), (None, None)):
         (period,), _ = observe_periods(

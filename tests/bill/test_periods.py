@@ -15,7 +15,7 @@ from tests.fakes import FakeCatalog
 from tests.fakes.serial import Serial
 from tests.lifecycle.world import configuration
 from tests.worlds.entries import make_entry
-from tidetable.catalog import ArchiveFacts, Entry, Opening, State
+from tidetable.catalog import ArchiveFacts, Entry, Horizon, Opening, State
 from tidetable.config import TableClass
 from tidetable.layout import Layout
 from tidetable.periods import parse_label
@@ -151,7 +151,7 @@ def test_periods_are_listed_newest_first_and_only_tables_that_may_exist_are_desc
         described.append(name)
         return Table(name, "ACTIVE", 1, 1, TableClass.STANDARD) if name.endswith("14") else None
 
-    catalog: Any = SimpleNamespace(read_horizon=lambda _: NOON, walk=lambda *_, **__: entries[::-1])
+    catalog: Any = SimpleNamespace(read_horizon=lambda _: Horizon(NOON), walk=lambda *_, **__: entries[::-1])
     tables: Any = SimpleNamespace(describe=describe)
     found, following = observe_periods(STREAM, catalog, tables, cast("Any", Serial), all_periods=True)
     assert following is None

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from tests.contract.conftest import ENGINES, LEAN, build
 from tests.contract.engines import Engine
 from tests.worlds.entries import change_entry
-from tidetable.catalog import ArchiveFacts, Backfill, Entry, Opening, RecordedPolicy, SeenTable, State
+from tidetable.catalog import ArchiveFacts, Backfill, Entry, Horizon, Opening, RecordedPolicy, SeenTable, State
 from tidetable.config import TableClass
 from tidetable.errors import StaleEntry
 from tidetable.layout import Index, Layout
@@ -255,12 +255,43 @@ def test_nothing_is_noted_of_a_period_that_was_never_recorded(engine: Engine) ->
 
 
 def test_a_horizon_is_remembered_for_each_stream_and_is_no_entry(engine: Engine) -> None:
-    assert engine.catalog.read_horizon(engine.stream) is None
+    assert engine.catalog.read_horizon(engine.stream) == Horizon()
     for at in (NOW, NOW + timedelta(days=1)):
         engine.catalog.set_horizon(engine.stream, at)
-        assert engine.catalog.read_horizon(engine.stream) == at
-    assert engine.catalog.read_horizon(engine.stream + "-b") is None
+        assert (
+            engine.catalog.read_horizon(engine.stream) == engine.catalog.list_horizons()[engine.stream] == Horizon(at)
+        )
+    assert engine.catalog.read_horizon(engine.stream + "-b") == Horizon()
     assert list(engine.catalog.entries(engine.stream, consistent=True)) == []
+
+
+def test_far_periods_are_noted_and_forgotten_with_the_changes_of_their_entries(engine: Engine) -> None:
+    """Those that are recorded after their end, and those that are restored, until they are deleted."""
+    catalog, stream = engine.catalog, engine.stream
+    later = entry(engine)
+    older = replace(later, period=later.period.shift(-3), created_at=later.period.start)
+    present = replace(later, created_at=later.period.start)
+    assert catalog.add(older)
+    assert not catalog.add(older)
+    assert catalog.add(present)
+    assert catalog.read_horizon(stream) == Horizon(None, (older.period,))
+    with pytest.raises(StaleEntry):
+        catalog.move(present, State.RESTORING, expected=[State.DELETED])
+    assert catalog.read_horizon(stream).far == (older.period,)
+    catalog.move(present, State.RESTORING, expected=[present.state])
+    catalog.move(present, State.CLOSED, expected=[State.RESTORING])
+    assert catalog.list_horizons()[stream] == Horizon(None, (older.period, present.period))
+    assert catalog.read_horizon(stream + "-b") == Horizon()
+    with pytest.raises(StaleEntry):
+        catalog.move(older, State.DELETED, expected=[State.ARCHIVED])
+    assert catalog.read_horizon(stream).far == (older.period, present.period)
+    deleted = catalog.move(older, State.DELETED, expected=State, deleted_at=NOW)
+    assert catalog.entries(stream, older.period.start, older.period.start, consistent=True) == [deleted]
+    assert catalog.read_horizon(stream).far == (present.period,)
+    catalog.forget(present)
+    assert catalog.read_horizon(stream).far == ()
+    catalog.note_far(older)
+    assert catalog.read_horizon(stream).far == (older.period,)
 
 
 def test_a_lease_is_held_until_it_is_released_or_runs_out(engine: Engine) -> None:

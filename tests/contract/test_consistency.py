@@ -16,7 +16,7 @@ from tests.credentials.records import record
 from tests.fakes.transport import StrictTransport
 from tests.lifecycle.world import NOON
 from tests.worlds.entries import make_entry
-from tidetable.catalog import Backfill, Entry, Opening, RecordedPolicy, State
+from tidetable.catalog import Backfill, Entry, Horizon, Opening, RecordedPolicy, State
 from tidetable.config import TableClass
 from tidetable.errors import StoreUnavailable
 from tidetable.layout import Index, Layout, Packing
@@ -72,7 +72,7 @@ def test_policies_backfills_horizon_and_standing_are_current(catalog: LeanCatalo
     catalog.mark_deployed()
     assert list(catalog.backfills("s")) == [backfill]
     assert list(catalog.list_policies()) == [policy]
-    assert catalog.read_horizon("s") == NOON
+    assert catalog.read_horizon("s") == Horizon(NOON)
     assert catalog.is_deployed()
 
 

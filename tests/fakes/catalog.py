@@ -7,7 +7,7 @@ from typing import Any, Unpack
 from msgspec.structs import replace
 
 from tests.worlds.entries import change_entry
-from tidetable.catalog import Backfill, Entry, EntryFacts, RecordedPolicy, SeenTable, State
+from tidetable.catalog import Backfill, Entry, EntryFacts, Horizon, RecordedPolicy, SeenTable, State
 from tidetable.errors import Outage, StaleEntry, StoreUnavailable
 from tidetable.periods import Period
 
@@ -26,6 +26,7 @@ class FakeCatalog:
         # Since when the present owner of a lease that it shares has it.
         self.shared: dict[str, datetime] = {}
         self.horizons: dict[str, datetime] = {}
+        self.far: set[tuple[str, Period]] = set()
         self.requests: dict[tuple[str, datetime, datetime], Backfill] = {}
         self.recorded: dict[str, RecordedPolicy] = {}
         self.key: bytes | None = None
@@ -76,6 +77,8 @@ class FakeCatalog:
     def add(self, entry: Entry) -> bool:
         if (entry.stream, entry.period) in self.items:
             return False
+        if entry.is_far:
+            self.note_far(entry)
         self.items[entry.stream, entry.period] = entry
         return True
 
@@ -85,6 +88,10 @@ class FakeCatalog:
         if current is None or current.state not in expected:
             raise StaleEntry(entry.stream, entry.period.label, expected)
         moved = replace(current, state=to, **facts)
+        if to is State.RESTORING:
+            self.note_far(moved)
+        if to is State.DELETED:
+            self.far.discard((entry.stream, entry.period))
         self.items[entry.stream, entry.period] = moved
         return moved
 
@@ -128,12 +135,17 @@ class FakeCatalog:
 
     def forget(self, entry: Entry) -> None:
         self.items.pop((entry.stream, entry.period), None)
+        self.far.discard((entry.stream, entry.period))
 
-    def read_horizon(self, stream: str) -> datetime | None:
-        return self.horizons.get(stream)
+    def read_horizon(self, stream: str) -> Horizon:
+        far = sorted((period for name, period in self.far if name == stream), key=lambda period: period.start)
+        return Horizon(self.horizons.get(stream), tuple(far))
 
-    def list_horizons(self) -> dict[str, datetime]:
-        return dict(self.horizons)
+    def list_horizons(self) -> dict[str, Horizon]:
+        return {stream: self.read_horizon(stream) for stream in {*self.horizons, *(stream for stream, _ in self.far)}}
+
+    def note_far(self, entry: Entry) -> None:
+        self.far.add((entry.stream, entry.period))
 
     def list_backfills(self) -> Sequence[Backfill]:
         streams = sorted({stream for stream, _, _ in self.requests})

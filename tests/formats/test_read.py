@@ -225,7 +225,10 @@ def test_entries_of_every_state_are_read(stage: FormatStage) -> None:
 def test_the_other_records_of_the_catalog_are_read(stage: FormatStage) -> None:
     catalog = stage.catalog
     assert list(catalog.backfills(records.FORMER)) == [records.BACKFILL]
-    assert catalog.read_horizon(records.FORMER) == records.NOON
+    horizon = catalog.read_horizon(records.FORMER)
+    assert (horizon.at, [period.label for period in horizon.far]) == (
+        records.NOON, [f"2026-02-{day}" for day in ("01", "02", "03", "04", "05", "07")],
+    )  # fmt: skip
     assert catalog.is_deployed()
     policies = {policy.stream: policy for policy in catalog.list_policies()}
     assert policies.pop(records.FORMER) == records.POLICY

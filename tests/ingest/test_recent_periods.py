@@ -27,6 +27,24 @@ def test_the_catalog_is_read_from_the_oldest_event_to_the_newest() -> None:
     assert process.reads() == [(NOW - DAY, NOW - MINUTE, False)]
 
 
+@pytest.mark.parametrize(("days", "spans"), [((31, 29), [(31, 0)]), ((200, 199, 35), [(200, 199), (35, 35), (0, 0)])])
+def test_entries_between_distant_events_of_an_import_are_not_read(
+    days: tuple[int, ...], spans: list[tuple[int, int]]
+) -> None:
+    process = Process()
+    opened = Opening(NOW + DAY, None, None)
+    process.catalog.put_backfill(Backfill("quakes", NOW - 300 * DAY, NOW - DAY, opened))
+    layout = CONFIG.streams["quakes"].layout
+    for number in days:
+        period = find_containing(NOW - number * DAY, Kind.DAY)
+        table = f"tidetable-t.quakes.{period.label}"
+        process.catalog.add(Entry("quakes", period, table, layout, State.OPEN, NOW, opened=opened))
+        process.store.tables[table] = {}
+    outcome = process.serve(*(number * DAY for number in (0, *days)))
+    assert (outcome.accepted, outcome.queued) == (1 + len(days), 0)
+    assert process.reads() == [(NOW - first * DAY, NOW - last * DAY, False) for first, last in spans]
+
+
 def test_an_open_entry_is_kept_until_its_period_ends_and_then_for_two_seconds() -> None:
     """The period of 1 March has closed at no configuration before it ends, so no archive of it has begun."""
     process = Process()
@@ -144,7 +162,7 @@ def test_streams_are_kept_apart() -> None:
     process.reads()
     devices = CONFIG.streams["devices"]
     context = RequestContext(devices, StreamRules.of(devices, devices.layout), Window.of(devices, NOW), NOW)
-    entries = process.known.find_covering(process.catalog, context, to_text(NOW), to_text(NOW))
+    entries = process.known.find_covering(process.catalog, context, [to_text(NOW)], to_text(NOW), to_text(NOW))
     assert entries == []
     assert len(process.reads()) == 1
 

@@ -10,6 +10,7 @@ from aws.dynamodb.catalog_items import (
     bound_entries,
     make_attributes,
     make_backfill_key,
+    make_far_item,
     make_horizon_item,
     make_lease_item,
     make_opened_item,
@@ -123,6 +124,8 @@ def test_every_key_of_the_catalog_is_written_out() -> None:
     assert make_period_key("quakes", PLAIN.period) == {"pk": "stream#quakes", "sk": f"{midnight}#2026-03-05"}
     assert make_lease_item("lifecycle") == {"pk": "lease#lifecycle", "sk": "lease"}
     assert make_horizon_item("quakes") == {"pk": "horizons", "sk": "quakes"}
+    far = {"pk": "horizons", "sk": "quakes#2026-03-04T00:00:00.000000Z#2026-03-04", "at": "2026-03-04T00:00:00.000000Z"}
+    assert make_far_item("quakes", parse_label("2026-03-04")) == far
     backfill = Backfill("quakes", NOON, NOON + DAY, Opening(NOON + DAY, 5, 6))
     key = {"pk": "backfills", "sk": f"quakes#{start}#2026-03-06T12:00:00.000000Z"}
     assert make_backfill_key(backfill) == key

@@ -156,11 +156,15 @@ def test_the_end_of_all_backfills_leaves_the_periods_of_a_backfill_that_is_over_
     assert ends == {MIDNIGHT - 20 * DAY: world.clock.now(), MIDNIGHT - 10 * DAY: over}
 
 
-def test_the_horizons_of_a_stream_and_its_rollups_are_lowered_for_a_backfill_and_never_raised() -> None:
-    """The lifecycle looks at no period before a horizon once the backfill is over: its tables would stay for ever."""
+def test_the_periods_of_a_stream_and_its_rollups_are_far_ones_if_a_backfill_opens_them_before_the_horizon() -> None:
+    """Otherwise the lifecycle would look at none of them once the backfill is over: their tables would stay for ever."""
     world = make_world(ROLLED)
     for name in ("s", "s-hours"):
-        world.catalog.set_horizon(name, MIDNIGHT - 40 * DAY)
-    for days, horizon in ((3, MIDNIGHT - 40 * DAY), (10, MIDNIGHT - 41 * DAY)):
-        ask(world, MIDNIGHT - days * DAY, MIDNIGHT - (days - 1) * DAY)
-        assert [world.catalog.read_horizon(name) for name in ("s", "s-hours")] == [horizon] * 2
+        world.catalog.set_horizon(name, MIDNIGHT - 14 * DAY)
+    ask(world, MIDNIGHT - 40 * DAY, MIDNIGHT - 39 * DAY)
+    world.run()
+    for name in ("s", "s-hours"):
+        horizon, there = world.catalog.read_horizon(name), world.catalog.entries(name)
+        assert horizon.at == MIDNIGHT - 14 * DAY
+        assert [period for period in horizon.far if period.end <= horizon.at] == [there[0].period]
+        assert there[0].period.start <= MIDNIGHT - 40 * DAY < there[1].period.start

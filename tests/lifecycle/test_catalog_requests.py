@@ -35,13 +35,13 @@ def answer(*replies: Any) -> tuple[LeanCatalog, list[tuple[str, dict[str, Any]]]
 
 
 def test_what_holds_from_the_next_event_on_is_read_consistently() -> None:
-    held, sent = answer(EMPTY, EMPTY, {})
+    held, sent = answer(EMPTY, EMPTY, EMPTY, {})
     held.backfills("s")
     held.list_policies()
     held.read_horizon("s")
     held.is_deployed()
     assert [(operation, members["ConsistentRead"]) for operation, members in sent] == [
-        ("Query", True), ("Query", True), ("GetItem", True), ("GetItem", True),
+        ("Query", True), ("Query", True), ("Query", True), ("GetItem", True),
     ]  # fmt: skip
 
 

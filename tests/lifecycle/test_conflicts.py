@@ -90,6 +90,9 @@ def test_a_name_is_free_again_when_its_last_table_is_gone() -> None:
 def test_copies_that_the_functions_could_not_delete_any_more_are_refused() -> None:
     stage = made(IRELAND, TOKYO)
     run(stage, 6)
+    first, second, *_ = stage.catalog.entries("s", consistent=True)
+    stage.catalog.note_far(first)
+    stage.catalog.set_horizon("s", second.period.start)
     alone = text()
     refused = deployed(stage, alone)
     remedy = f'write former_regions = ["{TOKYO}", "{IRELAND}"] under [storage] until these tables are deleted'

@@ -233,28 +233,27 @@ def test_a_backfill_of_a_period_that_takes_no_writes_is_refused_by_what_the_cata
         asked(world, MIDNIGHT, NOON)
 
 
-def test_before_a_backfill_is_recorded_the_horizon_reaches_back_to_it() -> None:
-    """A run that reads the request in between makes its tables, and must still look at them afterwards."""
-    world = World()
-    world.catalog.set_horizon("s", MIDNIGHT - DAY)
-    seen: list[datetime | None] = []
-    put = world.catalog.put_backfill
-
-    def noting(backfill: Backfill) -> None:
-        seen.append(world.catalog.read_horizon("s"))
-        put(backfill)
-
-    world.catalog.put_backfill = noting  # type: ignore[method-assign]
-    asked(world, MIDNIGHT - 3 * DAY, MIDNIGHT)
-    assert seen == [MIDNIGHT - (3 + 31) * DAY], "the month that holds its start begins at most 31 days before"
+@pytest.mark.parametrize(("hours", "far"), [(-25, True), (-24, True), (-23, False), (0, False)])
+def test_a_period_that_is_recorded_after_its_end_may_be_a_far_one(hours: int, far: bool) -> None:
+    """``hours`` is the time from the end of the day to the instant at which its period is recorded, backwards."""
+    config = configuration()
+    period = parse_label(LABEL)
+    entry = Entry("s", period, "t", config.streams["s"].layout, State.CREATING, period.start - timedelta(hours=hours))
+    assert entry.is_far is far
 
 
-def test_a_backfill_within_what_is_read_leaves_the_horizon() -> None:
-    """All before the horizon is deleted. Were it later, tables before the backfill would be out of sight."""
-    world = World()
-    world.catalog.set_horizon("s", MIDNIGHT - 34 * DAY)
-    asked(world, MIDNIGHT - 3 * DAY, MIDNIGHT)
-    assert world.catalog.read_horizon("s") == MIDNIGHT - 34 * DAY
+def test_a_new_period_beside_a_backfill_overlaps_no_deleted_one() -> None:
+    """The days of a month that are recorded lie outside of the backfill, and before the horizon. So its days are made."""
+    world = World(period="month")
+    early = MIDNIGHT - 400 * DAY
+    for day in (4, 25):
+        period = parse_label(f"{early:%Y-%m}-{day:02}")
+        layout = world.config.streams["s"].layout
+        world.catalog.add(Entry("s", period, f"tidetable-t.s.{period.label}", layout, State.DELETED, period.start))
+    world.catalog.set_horizon("s", MIDNIGHT - 60 * DAY)
+    asked(world, early, early + DAY)
+    labels = [entry.period.label for entry in world.catalog.entries("s", early - 40 * DAY, early + 40 * DAY)]
+    assert labels == [f"{early:%Y-%m}-{day:02}" for day in (4, early.day, 25)]
 
 
 def test_the_rollups_of_a_stream_are_opened_before_the_stream() -> None:

@@ -11,11 +11,11 @@ from tests.fakes.stage import Stage
 from tests.lifecycle.world import LADDER, NOON, World, configuration
 from tests.worlds.entries import change_entry
 from tidetable.catalog import ArchiveFacts, Backfill, Entry, Opening, RecordedPolicy, State
-from tidetable.catalog_steps import lower_horizon
 from tidetable.config import Config, parse
 from tidetable.config.record import render_policy
 from tidetable.lifecycle.conflicts import find_conflicts
 from tidetable.lifecycle.observe import Observation, observe
+from tidetable.periods import Period
 
 DAY = timedelta(days=1)
 KEY = "arn:aws:kms:us-east-1:123456789012:key/11111111-2222-3333-4444-555555555555"
@@ -222,17 +222,29 @@ def test_a_name_is_taken_while_its_tables_or_archives_hold_something_else(
     assert [problem.startswith("s-hours: its tables or archives hold events") for problem in problems] == [True] * found
 
 
-def test_a_month_that_holds_the_start_of_a_backfill_is_read_after_the_backfill_too() -> None:
-    """A run reads the periods that begin after the horizon: the month of a backfill from its middle on must be one."""
+@pytest.mark.parametrize("way", ["recorded", "restored"])
+def test_a_period_before_the_horizon_is_read_from_its_record_or_its_restore_until_it_is_deleted(way: str) -> None:
+    """It was recorded after its end, by a backfill, or it was deleted and is restored."""
     world = World(period="month")
     world.run()
     held = world.catalog.entries("s")[0]
-    former = replace(held, period=held.period.shift(-1), table="tidetable-t.s.2026-02")
-    world.catalog.add(former)
+    former = replace(held, period=held.period.shift(-30), table="tidetable-t.s.2023-09")
+    world.catalog.add(replace(former, created_at=former.period.start) if way == "restored" else former)
     world.catalog.set_horizon("s", held.period.start)
-    assert former not in look(world).streams["s"].entries
-    lower_horizon(world.catalog, "s", former.period.end - timedelta(hours=1))
-    assert former in look(world).streams["s"].entries
+    if way == "restored":
+        world.catalog.move(former, State.DELETED, expected=(State.OPEN,))
+        assert former.period not in list_periods(world)
+        world.catalog.move(former, State.RESTORING, expected=(State.DELETED,))
+        world.catalog.move(former, State.CLOSED, expected=(State.RESTORING,))
+    world.catalog.reads.clear()
+    assert list_periods(world)[:2] == [former.period, held.period]
+    assert world.catalog.reads == [(former.period.start, former.period.start, True), (held.period.start, None, True)]
+    world.catalog.move(former, State.DELETED, expected=State)
+    assert list_periods(world)[0] == held.period
+
+
+def list_periods(world: World) -> list[Period]:
+    return [entry.period for entry in look(world).streams["s"].entries]
 
 
 def test_periods_within_the_window_are_read_also_before_the_horizon() -> None:

@@ -11,7 +11,8 @@ from msgspec.structs import replace
 from tests.lifecycle.world import NOON, World, configuration
 from tests.worlds.copied import text
 from tests.worlds.entries import change_entry
-from tidetable.catalog import Backfill, Entry, Opening, State
+from tidetable.catalog import Backfill, Entry, Horizon, Opening, State
+from tidetable.catalog_steps import read_kept_entries
 from tidetable.config import Config, TableClass, parse
 from tidetable.lifecycle.observe import (
     Observation,
@@ -81,22 +82,48 @@ def test_the_copies_of_a_table_that_could_not_be_described_stay_marked() -> None
     assert (world.catalog.entries("s")[0].copies.active, seen.troubles) == ((IRELAND,), [])
 
 
-def test_the_horizon_is_before_the_first_period_that_is_there_and_never_goes_back() -> None:
-    """A restored period lies between deleted ones. Beyond the horizon nobody would look at its table."""
+def test_the_horizon_is_behind_the_last_deleted_period_and_periods_before_it_are_noted_as_far() -> None:
+    """Beyond the horizon, nobody would look at the table of a restored period. A former version has noted none as far."""
     world, config = World(), configuration()
     first, *others = (make_entry(config, f"2026-03-{day}", State.DELETED) for day in (10, 11, 12, 13))
-    restored = replace(others[0], state=State.CLOSED)
+    restored, last = replace(others[0], state=State.CLOSED), make_entry(config, "2026-03-14", State.CLOSED)
     noted: list[Any] = []
-    set_horizon = world.catalog.set_horizon
+    for name in ("set_horizon", "note_far"):
+        write = getattr(world.catalog, name)
 
-    def note(stream: str, at: datetime) -> None:
-        noted.append(at.day)
-        set_horizon(stream, at)
+        def note(*given: Any, write: Any = write) -> None:
+            noted.append(given[-1].day if isinstance(given[-1], datetime) else given[-1].period.label)
+            write(*given)
 
-    world.catalog.set_horizon = note  # type: ignore[method-assign]
-    for entries in ((restored,), (first, restored, *others[1:]), (first,), (first, *others), (first,)):
-        remember_horizons(world.catalog, see(config, *entries))
-    assert noted == [11, 14]
+        setattr(world.catalog, name, note)
+    for entries in ((restored,), (first,), (first, restored, *others[1:], last), (first, *others, last), (first,)):
+        horizon = world.catalog.read_horizon("s")
+        remember_horizons(world.catalog, see(config, *entries, horizon=horizon), NOON)
+    assert noted == [11, restored.period.label, 14]
+    assert world.catalog.read_horizon("s") == Horizon(last.period.start, (restored.period,))
+
+
+def test_a_deleted_period_within_the_window_leaves_the_horizon() -> None:
+    """A period that is made later could lie before it, and nobody would note it as far."""
+    world, config = World(), configuration()
+    gone = make_entry(config, "2026-03-14", State.DELETED)
+    closing = NOON.replace(day=15, hour=0) + config.streams["s"].late
+    for now in (closing - MOMENT, closing):
+        assert world.catalog.read_horizon("s") == Horizon()
+        remember_horizons(world.catalog, see(config, gone), now)
+    assert world.catalog.read_horizon("s") == Horizon(gone.period.end)
+
+
+def test_a_far_period_whose_table_a_former_version_deleted_is_forgotten() -> None:
+    world, config = World(), configuration()
+    gone = make_entry(config, "2020-03-10", State.RESTORING)
+    world.catalog.add(gone)
+    deleted = replace(gone, state=State.DELETED)
+    world.catalog.items["s", gone.period] = deleted
+    horizon = Horizon(START, (gone.period,))
+    assert world.catalog.read_horizon("s").far == horizon.far
+    remember_horizons(world.catalog, see(config, deleted, horizon=horizon), NOON)
+    assert world.catalog.read_horizon("s").far == ()
 
 
 @pytest.mark.parametrize(
@@ -182,3 +209,38 @@ def test_a_change_of_the_key_holds_from_the_end_of_the_last_table_with_the_forme
     assert found.changes == (f"s: {what} from 2026-03-17T00:00:00.000000Z on",)
     # At its end the last of them has no say any more.
     assert derive_outlook(config, {"s": Observed([days[0], *former], {})}, START + 2 * DAY).changes == ()
+
+
+@pytest.mark.parametrize("stop", range(4))
+def test_a_run_that_stops_while_it_moves_a_low_horizon_hides_no_period(stop: int) -> None:
+    """A former version has left the horizon before two restored periods, and noted none as far."""
+    world, config = World(), configuration()
+    days = {label: make_entry(config, label, State.DELETED) for label in ("2026-03-08", "2026-03-10", "2026-03-12")}
+    days |= {label: make_entry(config, label, State.CLOSED) for label in ("2026-03-09", "2026-03-11", "2026-03-14")}
+    world.catalog.items = {("s", entry.period): entry for entry in days.values()}
+    world.catalog.set_horizon("s", days["2026-03-08"].period.start)
+    kept = ["2026-03-09", "2026-03-11", "2026-03-14"]
+    writes: list[None] = []
+
+    def fail_at_stop(method: Any) -> Any:
+        def write(*given: Any) -> None:
+            if len(writes) == stop:
+                raise ConnectionError("no answer")
+            writes.append(None)
+            method(*given)
+
+        return write
+
+    for name in ("note_far", "set_horizon"):
+        setattr(world.catalog, name, fail_at_stop(getattr(world.catalog, name)))
+    entries = sorted(days.values(), key=lambda entry: entry.period.start)
+    seen = see(config, *entries, horizon=world.catalog.read_horizon("s"))
+    remember_horizons(world.catalog, seen, NOON)
+    assert (len(seen.troubles), len(writes)) == (stop < 3, stop)
+    found = read_kept_entries(world.catalog, "s", world.catalog.read_horizon("s"))
+    assert [entry.period.label for entry in found if entry.state is not State.DELETED] == kept
+    stop = 9
+    remember_horizons(world.catalog, see(config, *entries, horizon=world.catalog.read_horizon("s")), NOON)
+    horizon = world.catalog.read_horizon("s")
+    assert horizon == Horizon(days["2026-03-12"].period.end, tuple(parse_label(label) for label in kept[:2]))
+    assert [entry.period.label for entry in read_kept_entries(world.catalog, "s", horizon)] == kept

@@ -180,7 +180,7 @@ def test_a_run_holds_the_lease_for_five_minutes_at_the_most(monkeypatch: pytest.
 def test_a_run_whose_archive_took_all_of_its_time_holds_the_lease_until_it_has_written_down_what_it_saw(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Another run, or a restore, would move the horizon that this run is about to write."""
+    """Another run would write down what it saw, too."""
     world = World()
     world.run()
     world.clock.time += timedelta(days=6)

@@ -14,11 +14,10 @@ from tidetable.catalog import ArchiveFacts, Backfill, Entry, Opening, SeenTable,
 from tidetable.config import Config, TableClass, parse
 from tidetable.ladder import choose_level, compute_level
 from tidetable.lifecycle.backfill import open_backfill
-from tidetable.lifecycle.observe import Observation, Observed, observe, remember_horizons
+from tidetable.lifecycle.observe import Observed, observe
 from tidetable.lifecycle.plan import plan
 from tidetable.periods import parse_label
 from tidetable.ports import Table
-from tidetable.run_streams import RunStreams
 from tidetable.times import to_text
 from tidetable.upkeep.actions import Action, Close, Create, Deferred, Reopen, SetCapacity
 
@@ -226,20 +225,24 @@ def test_a_run_reads_the_catalog_consistently() -> None:
         assert all(consistent for *_, consistent in world.catalog.reads)
 
 
-def test_a_backfill_takes_the_horizon_back_to_its_start_and_no_run_moves_it_beyond() -> None:
+def test_the_periods_of_a_backfill_are_seen_after_its_end_wherever_the_horizon_is() -> None:
+    """A backfill years before the horizon. Runs read its periods, and none of those between."""
     world = World()
     world.run()
     world.catalog.set_horizon("s", START)
-    # The longest period that holds its start begins 31 days before.
-    reached = datetime(2026, 2, 7, tzinfo=UTC)
-    early = Backfill("s", datetime(2026, 3, 10, tzinfo=UTC), datetime(2026, 3, 11, tzinfo=UTC), backfill(CLOSES).opened)
+    day = datetime(2020, 3, 10, tzinfo=UTC)
+    early = Backfill("s", day, day + timedelta(days=2), backfill(CLOSES).opened)
     open_backfill(early, world.begin_run("b", lambda: 1000.0))
-    assert world.catalog.read_horizon("s") == reached
-    # All known periods are deleted, and the backfill's own periods are not recorded yet.
-    world.catalog.set_horizon("s", datetime(2026, 2, 1, tzinfo=UTC))
-    gone = Observed([recorded(world.config, State.DELETED)], {}, backfills=[early])
-    remember_horizons(world.catalog, Observation(RunStreams(world.config), {"s": gone}))
-    assert world.catalog.read_horizon("s") == reached
+    assert world.catalog.read_horizon("s").at == START
+    assert {day: world.states()[day] for day in ("2020-03-10", "2020-03-11")} == dict.fromkeys(
+        ("2020-03-10", "2020-03-11"), State.OPEN
+    )
+    world.catalog.reads.clear()
+    world.clock.time = CLOSES
+    report = world.run()
+    assert {("close", "2020-03-10", "done"), ("close", "2020-03-11", "done")} <= set(outcomes(report))
+    spans = [(start, end) for start, end, _ in world.catalog.reads if end is not None]
+    assert all(end - start <= timedelta(days=4) for start, end in spans if start is not None)
 
 
 def test_a_table_that_could_not_be_described_counts_towards_the_quota() -> None:

@@ -113,8 +113,8 @@ def test_a_horizon_that_cannot_be_noted_is_told_and_noted_by_a_later_run() -> No
     set_horizon, world.catalog.set_horizon = world.catalog.set_horizon, refuse  # type: ignore[method-assign]
     report = world.after(minutes=5)
     assert report.troubles == ["the horizon of s could not be noted: ConnectionError: no answer for s and 16"]
-    assert world.catalog.read_horizon("s") is None
+    assert world.catalog.read_horizon("s").at is None
     world.catalog.set_horizon = set_horizon  # type: ignore[method-assign]
     assert world.after(minutes=5).healthy
     # The 14th and the 15th are deleted.
-    assert world.catalog.read_horizon("s") == datetime(2026, 3, 16, tzinfo=UTC)
+    assert world.catalog.read_horizon("s").at == datetime(2026, 3, 16, tzinfo=UTC)

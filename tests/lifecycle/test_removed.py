@@ -271,7 +271,6 @@ def test_a_restored_table_is_counted() -> None:
     deleted = next(entry for entry in world.catalog.entries("s") if entry.state is State.DELETED)
     restoring = world.catalog.move(deleted, State.RESTORING, expected=[State.DELETED])
     world.tables.create(_spec(restoring.table))
-    world.catalog.set_horizon("s", restoring.period.start)
     world.clock.sleep(60)
     assert world.run().tables == 9
 

@@ -1,8 +1,10 @@
 """The catalog in a DynamoDB table of its own: one item per period, one per lease, and one horizon per stream.
 
 ``pk = stream#<stream>, sk = <start of period>#<label>``: one Query answers which periods overlap a range. An
-entry stays after its table is deleted, because it leads to the archive. All tables before the horizon are deleted, so
-that the lifecycle need not read their entries.
+entry stays after its table is deleted, because it leads to the archive. The tables before the horizon are deleted, so
+that the lifecycle need not read their entries, except for those of far periods, each of which has a small record beside
+the horizon: it is written by the transaction that records or restores the period, and deleted by the one that marks its
+table as deleted.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from aws.dynamodb.catalog_table import NEW, CatalogTable
 from aws.dynamodb.reads import decode_answer, make_range_body, read_all, read_pages
 from aws.dynamodb.wire import decode_item
 from aws.http.client import ServiceRequest
-from tidetable.catalog import Backfill, Entry, EntryFacts, RecordedPolicy, SeenTable, State
+from tidetable.catalog import Backfill, Entry, EntryFacts, Horizon, RecordedPolicy, SeenTable, State
 from tidetable.errors import StaleEntry
 from tidetable.events import Item
 from tidetable.ports import WALKED_AT_ONCE
@@ -119,7 +121,11 @@ class LeanCatalog(CatalogTable):
 
     def add(self, entry: Entry) -> bool:
         key = catalog_items.make_period_key(entry.stream, entry.period)
-        return self._put_if(NEW, key | catalog_items.make_attributes(entry))
+        item = key | catalog_items.make_attributes(entry)
+        if not entry.is_far:
+            return self._put_if(NEW, item)
+        far = catalog_items.make_far_item(entry.stream, entry.period)
+        return self._transact(("Put", {"Item": item, "ConditionExpression": NEW}), ("Put", {"Item": far}))
 
     def move(self, entry: Entry, to: State, *, expected: Iterable[State], **facts: Unpack[EntryFacts]) -> Entry:
         """Update only the state and these facts: other callers may have changed other attributes meanwhile.
@@ -132,7 +138,13 @@ class LeanCatalog(CatalogTable):
         changes = {name: attributes[name] for name in ("state", "format", *facts)}
         states = {f":s{index}": state.value for index, state in enumerate(expected)}
         known = "(attribute_not_exists(#format) OR #format <= :format)"
-        if not self._update(entry, changes, f"#state IN ({', '.join(states)}) AND {known}", states):
+        update = self._make_update(entry, changes, f"#state IN ({', '.join(states)}) AND {known}", states)
+        far: tuple[str, Item] | None = None
+        if to is State.RESTORING:
+            far = "Put", {"Item": catalog_items.make_far_item(entry.stream, entry.period)}
+        elif to is State.DELETED:
+            far = "Delete", {"Key": catalog_items.make_far_key(entry.stream, entry.period)}
+        if not (self._transact(("Update", update), far) if far else self._change("UpdateItem", **update)):
             key = catalog_items.make_period_key(entry.stream, entry.period)
             for item in self._query(key["pk"], key["sk"], key["sk"], consistent=True):
                 catalog_items.refuse_newer_entry(item)
@@ -153,22 +165,24 @@ class LeanCatalog(CatalogTable):
 
     def _set(self, entry: Entry, **changes: Any) -> None:
         """Update attributes, but never create an entry."""
-        if not self._update(entry, changes, "attribute_exists(pk)", {}):
+        if not self._change("UpdateItem", **self._make_update(entry, changes, "attribute_exists(pk)", {})):
             raise StaleEntry(entry.stream, entry.period.label, list(State))
 
-    def _update(self, entry: Entry, changes: Item, condition: str, values: Item) -> bool:
-        """Send an UpdateItem; False if its condition does not hold. It may name changed attributes as ``#name``."""
-        return self._change(
-            "UpdateItem",
-            ConditionExpression=condition,
-            Key=catalog_items.make_period_key(entry.stream, entry.period),
-            UpdateExpression="SET " + ", ".join(f"#{name} = :{name}" for name in changes),
-            ExpressionAttributeNames={f"#{name}": name for name in changes},
-            ExpressionAttributeValues={f":{name}": value for name, value in changes.items()} | values,
-        )
+    def _make_update(self, entry: Entry, changes: Item, condition: str, values: Item) -> Item:
+        """Make the members of an UpdateItem. Its condition may name changed attributes as ``#name``."""
+        return {
+            "ConditionExpression": condition,
+            "Key": catalog_items.make_period_key(entry.stream, entry.period),
+            "UpdateExpression": "SET " + ", ".join(f"#{name} = :{name}" for name in changes),
+            "ExpressionAttributeNames": {f"#{name}": name for name in changes},
+            "ExpressionAttributeValues": {f":{name}": value for name, value in changes.items()} | values,
+        }
 
     def forget(self, entry: Entry) -> None:
-        self._delete(catalog_items.make_period_key(entry.stream, entry.period))
+        keys = [
+            make(entry.stream, entry.period) for make in (catalog_items.make_period_key, catalog_items.make_far_key)
+        ]
+        self._transact(*(("Delete", {"Key": key}) for key in keys))
 
     def put_backfill(self, backfill: Backfill) -> None:
         opened = catalog_items.make_opened_item(backfill.opened)
@@ -198,14 +212,17 @@ class LeanCatalog(CatalogTable):
     def put_policy(self, recorded: RecordedPolicy) -> None:
         self._put(catalog_items.make_policy_item(recorded))
 
-    def read_horizon(self, stream: str) -> datetime | None:
-        """Send a consistent GetItem: a stale horizon would hide a restored period, and would then be written again."""
-        item = self._get(catalog_items.make_horizon_item(stream))
-        return from_text(item["at"]) if item is not None else None
+    def read_horizon(self, stream: str) -> Horizon:
+        """Send a consistent Query: a stale answer would hide a restored period."""
+        items = self._query(catalog_items.HORIZONS, stream, f"{stream}#~", consistent=True)
+        return catalog_items.read_horizons(items).get(stream, Horizon())
 
-    def list_horizons(self) -> Mapping[str, datetime]:
+    def list_horizons(self) -> Mapping[str, Horizon]:
         """Send a consistent Query for the horizons of all streams."""
-        return {item["sk"]: from_text(item["at"]) for item in self._read_partition(catalog_items.HORIZONS)}
+        return catalog_items.read_horizons(self._read_partition(catalog_items.HORIZONS))
+
+    def note_far(self, entry: Entry) -> None:
+        self._put(catalog_items.make_far_item(entry.stream, entry.period))
 
     def set_horizon(self, stream: str, at: datetime) -> None:
         self._put(catalog_items.make_horizon_item(stream) | {"at": to_text(at)})

@@ -16,6 +16,7 @@ from tidetable.catalog import (
     CapacityFacts,
     CopyFacts,
     Entry,
+    Horizon,
     Opening,
     RecordedPolicy,
     SeenTable,
@@ -71,12 +72,36 @@ def read_secret(items: Iterable[Item]) -> bytes:
     raise StoreUnavailable(Outage.NO_SECRET, "the lifecycle has not made the secret that seals cursors, yet")
 
 
-# The horizons of all streams are one partition, and so are all backfills: a run of the lifecycle reads each by one Query.
+# The horizons of all streams, with the far periods, are one partition, and so are all backfills: a run of the lifecycle
+# reads each by one Query.
 HORIZONS, BACKFILLS = "horizons", "backfills"
 
 
 def make_horizon_item(stream: str) -> Item:
     return {"pk": HORIZONS, "sk": stream}
+
+
+def make_far_key(stream: str, period: Period) -> Item:
+    """Make the primary key of the record of a far period. It sorts behind its stream's horizon."""
+    return {"pk": HORIZONS, "sk": f"{stream}#{to_text(period.start)}#{period.label}"}
+
+
+def make_far_item(stream: str, period: Period) -> Item:
+    """Make the record of a far period. Versions that know no far periods read ``at`` of each item beside the horizons."""
+    return make_far_key(stream, period) | {"at": to_text(period.start)}
+
+
+def read_horizons(items: Iterable[Item]) -> dict[str, Horizon]:
+    """Read the horizons of streams from the items of their partition."""
+    horizons: dict[str, Horizon] = {}
+    for item in items:
+        stream, *far = item["sk"].split("#")
+        known = horizons.get(stream, Horizon())
+        if far:
+            horizons[stream] = known._replace(far=(*known.far, parse_label(far[1])))
+        else:
+            horizons[stream] = known._replace(at=from_text(item["at"]))
+    return horizons
 
 
 def make_attributes(entry: Entry) -> Item:

@@ -21,7 +21,6 @@ from tidetable.archive.ports import ArchivedRows
 from tidetable.archive.turn import require_entry
 from tidetable.archive_expiry import mark_expired
 from tidetable.catalog import LIVE, Entry, SeenTable, State
-from tidetable.catalog_steps import lower_horizon
 from tidetable.config import TableClass
 from tidetable.errors import (
     ArchiveBusy,
@@ -113,11 +112,9 @@ def restore_period(
     with hold_period(stream, label, exporter, owner, remaining, "archived or restored"):
         manifest = read_manifest(entry.archive.manifest, exporter)
         restorable = (State.ARCHIVED, State.DELETED, State.RESTORING)
+        # From this step on, every run of the lifecycle sees and counts the table, even if the restore never finishes.
         entry = exporter.catalog.move(entry, State.RESTORING, expected=restorable)
         run = _Run(entry, restorer, exporter, remaining)
-        # From the first step on, every run of the lifecycle sees and counts the table, even if the restore never
-        # finishes.
-        lower_horizon(exporter.catalog, stream, entry.period.start)
         run.create_tables()
         unfinished = run.write_parts(manifest, start)
         if unfinished is None:
@@ -265,8 +262,6 @@ class _Run:
             table = exporter.tables.describe(entry.table)
             if table is None or table.status == "DELETING":
                 raise ArchiveBusy(f"table {entry.table} was deleted meanwhile; restore again")
-            # A run that had begun may have raised the horizon again.
-            lower_horizon(exporter.catalog, entry.stream, entry.period.start)
             # The catalog's last observation describes the table before it was deleted.
             exporter.catalog.note(entry, SeenTable(None, None, self._make_spec({}).table_class))
             return exporter.catalog.move(entry, State.CLOSED, expected=(State.RESTORING,), keep_until=keep_until)

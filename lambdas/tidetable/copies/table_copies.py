@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from msgspec.structs import replace
 
 from tidetable.catalog import CopyFacts, Entry, State
+from tidetable.catalog_steps import read_kept_entries
 from tidetable.config import Config, Stream
 from tidetable.copies.states import describe_changing_copies, list_own_copies, refuse_changing
 from tidetable.errors import NotReady, TableUnusable
@@ -90,7 +91,7 @@ def find_lost_copies(config: Config, catalog: Catalog) -> Iterator[str]:
     copied = [
         entry
         for record in catalog.list_policies()
-        for entry in catalog.entries(record.stream, catalog.read_horizon(record.stream), consistent=True)
+        for entry in read_kept_entries(catalog, record.stream, catalog.read_horizon(record.stream))
         if entry.copies.active
     ]
     if copied:

@@ -20,8 +20,9 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from tidetable.catalog import OPENING, Entry
+from tidetable.catalog_steps import read_entries_at
 from tidetable.ingest.context import RequestContext
-from tidetable.periods import show_bounds
+from tidetable.periods import LONGEST, Kind, show_bounds
 from tidetable.ports import CatalogReader
 from tidetable.times import from_text
 
@@ -43,12 +44,15 @@ class RecentPeriods:
         self._entries: dict[str, dict[str, tuple[Entry, datetime, datetime]]] = {}
 
     def find_covering(
-        self, catalog: CatalogReader, context: RequestContext, oldest: str, newest: str
+        self, catalog: CatalogReader, context: RequestContext, times: Sequence[str], oldest: str, newest: str
     ) -> Sequence[Entry]:
-        """Return the entries of ``[oldest, newest]``, the range of a request's times; from memory if all are there."""
+        """Return the entries of a request's ``times``, of which these are the oldest and the newest; from memory if all are
+        there. Entries between distant times are not read.
+        """
         stream, now, first, last = context.stream.name, context.now, from_text(oldest), from_text(newest)
         if first < context.window.oldest:
-            return catalog.entries(stream, first, last)
+            known_times = map(from_text, times) if last - first > LONGEST[Kind.MONTH] else (first, last)
+            return read_entries_at(catalog, stream, known_times, consistent=False)
         known = self._entries.setdefault(stream, {})
         # If the clock was set back, an entry may seem to be read later than now: it is not used then.
         fresh = [entry for entry, at, until in known.values() if at <= now < until]

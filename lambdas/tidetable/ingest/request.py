@@ -135,7 +135,7 @@ def _ingest_batch(
             return outcome
     times = [batch.times[number] for number in batch.numbers] if batch.rejections else batch.times
     oldest, newest = min(times), max(times)
-    entries = ports.known.find_covering(ports.catalog, context, oldest, newest)
+    entries = ports.known.find_covering(ports.catalog, context, times, oldest, newest)
     routed = route_batch(context, batch, entries, (oldest, newest), ports.large)
     if batch.rejections:
         outcome = refuse_all(context, batch, refusal)

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from msgspec.structs import replace
 
 from tidetable.catalog import Backfill
-from tidetable.catalog_steps import list_open_backfills, lower_horizon
+from tidetable.catalog_steps import list_open_backfills
 from tidetable.config import Config
 from tidetable.config.bounds import MAX_OPEN_TABLES, MAX_UNITS
 from tidetable.config.demand import SHORTEST, list_demands
@@ -58,13 +58,8 @@ def open_backfill(
         raise BadBackfill("; ".join(dict.fromkeys(problems)))
     if dry_run:
         return reconcile(run, dry_run=True, planned=[backfill], only=backfill.stream)
-    # This must not happen during a run of the lifecycle: the run would not know the request, and might move the horizon
-    # beyond the request's periods.
+    # This must not happen during a run of the lifecycle: the run would not know the request, and might close its periods.
     with _keep_runs_out(run):
-        # The horizon is moved first: runs make the tables of a recorded request, and must see these tables after its
-        # end, too.
-        for request in requests:
-            lower_horizon(run.catalog, request.stream, request.start)
         # The rollups' requests come first: when the stream takes events, the refresher may clear the marks of its
         # rollups.
         for request in reversed(requests):

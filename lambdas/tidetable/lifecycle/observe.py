@@ -10,19 +10,18 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from hashlib import sha256
-from itertools import takewhile
 
-from tidetable.catalog import Backfill, Entry, State
+from tidetable.catalog import Backfill, Entry, Horizon, State
+from tidetable.catalog_steps import read_kept_entries
 from tidetable.config import Config, Stream
 from tidetable.copies.table_copies import mark_copies, needs_look
 from tidetable.errors import NotReady, describe_error, note_trouble
 from tidetable.ladder import choose_level
 from tidetable.leases import RUN_SECONDS
 from tidetable.lifecycle.marked import find_marked_tables
-from tidetable.periods import LONGEST, Kind
+from tidetable.periods import LONGEST
 from tidetable.ports import Catalog, Table, Tables
 from tidetable.run_streams import RunStreams, find_run_streams
-from tidetable.times import EPOCH
 from tidetable.upkeep.run import CONCURRENCY, LifecycleRun
 from tidetable.window import Window
 
@@ -37,7 +36,7 @@ class Observed:
     A table that needs no change is listed in its last known state. ``unseen`` has the tables that could not be
     described, with the reasons, ``backfills`` has the backfills under way. ``removed`` is the time since which the
     stream is no longer configured. ``marked`` has the expired tables whose events rollups may still need, with the
-    reasons.
+    reasons. The entries are those of the ``horizon``, of its far periods, of the window and of the backfills.
     """
 
     entries: Sequence[Entry]
@@ -46,6 +45,7 @@ class Observed:
     backfills: Sequence[Backfill] = ()
     removed: datetime | None = None
     marked: Mapping[str, str] = field(default_factory=dict)
+    horizon: Horizon = field(default_factory=Horizon)
 
     @property
     def table_names(self) -> set[str]:
@@ -84,7 +84,7 @@ def observe(run: LifecycleRun, now: datetime, planned: Sequence[Backfill] = (), 
     entries: dict[str, Sequence[Entry]] = {}
     backfills: dict[str, list[Backfill]] = {}
     requests: Sequence[Backfill] = ()
-    horizons: Mapping[str, datetime] | None = None
+    horizons: Mapping[str, Horizon] | None = None
     with note_trouble("the backfills and horizons could not be read", observation.troubles):
         requests, horizons = [*catalog.list_backfills(), *planned], catalog.list_horizons()
     for name, stream in config.streams.items():
@@ -94,7 +94,8 @@ def observe(run: LifecycleRun, now: datetime, planned: Sequence[Backfill] = (), 
         # An error must not end the run: the next tables of the other streams must be made.
         with note_trouble(f"the catalog could not be read for {name}", observation.troubles):
             backfills[name] = [] if name in known.removed else _find_backfills(name, requests, now)
-            entries[name] = _read_entries(stream, catalog, horizons.get(name), now, backfills[name])
+            horizon = horizons.get(name, Horizon())
+            entries[name] = read_stream_entries(stream, catalog, horizon, now, backfills[name])
     with run.pools(CONCURRENCY) as pool:
         for name, stream_entries in entries.items():
             existing = [entry for entry in stream_entries if entry.state is not State.DELETED]
@@ -109,6 +110,7 @@ def observe(run: LifecycleRun, now: datetime, planned: Sequence[Backfill] = (), 
                 known.removed.get(name),
                 # No refresher works for a removed stream.
                 {} if name in known.removed else find_marked_tables(existing, config, run, now, observation.troubles),
+                (horizons or {}).get(name, Horizon()),
             )
     return observation
 
@@ -141,32 +143,41 @@ def remember_copies(catalog: Catalog, tables: Tables, observation: Observation, 
             mark_copies(catalog, tables, entry, observation.config.streams[entry.stream], table, now)
 
 
-def remember_horizons(catalog: Catalog, observation: Observation) -> None:
-    """Record each stream's horizon: all periods before it were deleted when the run began."""
-    for name, observed in observation.streams.items():
-        deleted = list(takewhile(lambda entry: entry.state is State.DELETED, observed.entries))
-        if not deleted:
-            continue
-        # The periods that a backfill opens may not be among the entries yet: see ``lower_horizon``.
-        starts = (backfill.start - LONGEST[Kind.MONTH] for backfill in observed.backfills)
-        horizon = min([deleted[-1].period.end, *starts])
-        with note_trouble(f"the horizon of {name} could not be noted", observation.troubles):
-            if horizon > (catalog.read_horizon(name) or EPOCH):
-                catalog.set_horizon(name, horizon)
+def remember_horizons(catalog: Catalog, observation: Observation, now: datetime) -> None:
+    """Move each stream's horizon behind the last deleted period before its window, and note as far the periods before it
+    that are not deleted.
 
-
-def _read_entries(
-    stream: Stream, catalog: Catalog, horizon: datetime | None, now: datetime, backfills: Sequence[Backfill]
-) -> Sequence[Entry]:
-    """Read the entries of a stream from its horizon on, or all entries if its horizon is unknown.
-
-    Entries of deleted tables stay in the catalog for ever, and are read only as far back as the window and the
-    backfills reach. No period that is not deleted begins before the horizon, so that one Query suffices.
+    Periods that are recorded or restored meanwhile are noted as far by those who do it, or lie behind the horizon: their
+    end was not over, and no table expires within ``SETTLE`` after the end of its window.
     """
-    oldest = min([Window.of(stream, now).oldest, *(backfill.start for backfill in backfills)])
-    if horizon is None or oldest < horizon:
-        return catalog.entries(stream.name, oldest if horizon is not None else None, consistent=True)
-    return catalog.entries_from(stream.name, horizon)
+    for name, observed in observation.streams.items():
+        at, far = observed.horizon
+        oldest = Window.of(observation.config.streams[name], now).oldest
+        gone = [entry for entry in observed.entries if entry.state is State.DELETED]
+        ends = [entry.period.end for entry in gone if entry.period.end <= oldest]
+        with note_trouble(f"the horizon of {name} could not be noted", observation.troubles):
+            for entry in gone:
+                # A former version has deleted its table.
+                if entry.period in far:
+                    catalog.move(entry, State.DELETED, expected=(State.DELETED,))
+            if ends and (at is None or at < ends[-1]):
+                for entry in observed.entries:
+                    if entry.state is not State.DELETED and entry.period.start < ends[-1] and entry.period not in far:
+                        catalog.note_far(entry)
+                catalog.set_horizon(name, ends[-1])
+
+
+def read_stream_entries(
+    stream: Stream, catalog: Catalog, horizon: Horizon, now: datetime, backfills: Sequence[Backfill]
+) -> Sequence[Entry]:
+    """Read the entries of a stream from its horizon on and of its far periods, or all entries if its horizon is unknown.
+
+    Entries of deleted tables stay in the catalog for ever. They are read where the window and the backfills are: no new
+    period may overlap them.
+    """
+    window, longest = Window.of(stream, now), LONGEST[stream.period]
+    spans = [(backfill.start - longest, backfill.end + longest) for backfill in backfills]
+    return read_kept_entries(catalog, stream.name, horizon, [(window.oldest, window.newest), *spans])
 
 
 def _needs_look(entry: Entry, config: Config, now: datetime) -> bool:

@@ -13,7 +13,14 @@ from tidetable.copies.table_copies import Copy
 from tidetable.errors import judge_failure, note_trouble
 from tidetable.leases import LEASE_MOST, LIFECYCLE_LEASE, hold_lease
 from tidetable.lifecycle.apply import apply, begin_creation, finish_creation
-from tidetable.lifecycle.observe import Observation, observe, remember_copies, remember_horizons, remember_tables
+from tidetable.lifecycle.observe import (
+    Observation,
+    observe,
+    read_stream_entries,
+    remember_copies,
+    remember_horizons,
+    remember_tables,
+)
 from tidetable.lifecycle.outlook import derive_outlook
 from tidetable.lifecycle.plan import plan
 from tidetable.lifecycle.report import Done, RunReport
@@ -91,7 +98,7 @@ def _perform_run(
     _follow_lake(run, report)
     _follow_catalog(run, report)
     remember_tables(run.catalog, observation)
-    remember_horizons(run.catalog, observation)
+    remember_horizons(run.catalog, observation, report.now)
     # If this fails, the next run makes it; until then no page ends in a cursor.
     with note_trouble("the secret of cursors could not be made", report.troubles):
         run.catalog.ensure_secret()
@@ -117,9 +124,10 @@ def _follow_feeds(run: LifecycleRun, observation: Observation, report: RunReport
         for name, observed in observation.streams.items():
             stream = run.config.streams.get(name)
             if stream is not None and stream.feed is not None:
-                oldest = observed.entries[0].period.start if observed.entries else None
-                again = name in changed
-                periods[name] = run.catalog.entries(name, oldest, consistent=True) if again else observed.entries
+                periods[name] = observed.entries
+                if name in changed:
+                    horizon, backfills = run.catalog.read_horizon(name), observed.backfills
+                    periods[name] = read_stream_entries(stream, run.catalog, horizon, report.now, backfills)
         report.feeds = feeds.follow(periods, report.now, dry_run=report.dry_run)
 
 

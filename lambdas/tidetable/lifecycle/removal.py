@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from tidetable.catalog import Entry, State
+from tidetable.catalog_steps import read_kept_entries
 from tidetable.errors import NotOurs, NotReady, RemovalFailed, judge_failure
 from tidetable.leases import LIFECYCLE_LEASE, limit_lease_length, name_archive_lease, wait_for_lease
 from tidetable.lifecycle.apply import remove_table
@@ -58,8 +59,7 @@ def _find_entries(run: LifecycleRun, now: datetime) -> Iterator[Entry]:
         raise RemovalFailed(f"{'; '.join(known.troubles)}. Delete the stack again")
     for stream in known.config.streams.values():
         if stream.removal == "delete":
-            # All periods before the horizon are deleted.
-            entries = run.catalog.entries(stream.name, run.catalog.read_horizon(stream.name), consistent=True)
+            entries = read_kept_entries(run.catalog, stream.name, run.catalog.read_horizon(stream.name))
             yield from (entry for entry in entries if entry.state is not State.DELETED)
 
 

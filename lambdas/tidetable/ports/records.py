@@ -7,7 +7,7 @@ from concurrent.futures import Executor
 from datetime import datetime, timedelta
 from typing import Protocol, Unpack
 
-from tidetable.catalog import Backfill, Entry, EntryFacts, RecordedPolicy, SeenTable, State
+from tidetable.catalog import Backfill, Entry, EntryFacts, Horizon, RecordedPolicy, SeenTable, State
 
 # A page of events needs few entries. These take about 2 read units: an entry has about 500 bytes.
 WALKED_AT_ONCE = 16
@@ -59,10 +59,16 @@ class Catalog(CatalogReader, Protocol):
     """The record of every period table."""
 
     def add(self, entry: Entry) -> bool:
-        """Record a new period. If the catalog already has the period, return False and leave its record unchanged."""
+        """Record a new period, and note it as far if it ``is_far``.
+
+        If the catalog already has the period, return False and leave its record unchanged.
+        """
 
     def move(self, entry: Entry, to: State, *, expected: Iterable[State], **facts: Unpack[EntryFacts]) -> Entry:
-        """Change an entry's state and these facts, and return it; StaleEntry if its state is not ``expected``."""
+        """Change an entry's state and these facts, and return it; StaleEntry if its state is not ``expected``.
+
+        A period that is restored is noted as far, and one that is deleted is not any more, by the same transaction.
+        """
 
     def mark_scaled(self, entry: Entry, *, scaled: bool, policy: str = "") -> None:
         """Record whether Application Auto Scaling may tend the entry's table; StaleEntry if there is no such entry.
@@ -107,11 +113,14 @@ class Catalog(CatalogReader, Protocol):
     def put_policy(self, recorded: RecordedPolicy) -> None:
         """Record a stream's policy in place of the policy that was recorded before."""
 
-    def read_horizon(self, stream: str) -> datetime | None:
-        """Read the horizon: every recorded period before it is deleted. None if it is unknown. It may lag behind."""
+    def read_horizon(self, stream: str) -> Horizon:
+        """Read a stream's horizon, which may lag behind, and its far periods; strongly consistent."""
 
-    def list_horizons(self) -> Mapping[str, datetime]:
-        """Read the horizons of all streams that have one, by stream."""
+    def list_horizons(self) -> Mapping[str, Horizon]:
+        """Read the horizons of all streams that have one, or far periods, by stream; strongly consistent."""
+
+    def note_far(self, entry: Entry) -> None:
+        """Note a period that is not deleted as far, before the horizon passes it."""
 
     def list_backfills(self) -> Sequence[Backfill]:
         """Read the requests of all streams, in the order of streams and times. Some backfills may be over."""
@@ -120,7 +129,7 @@ class Catalog(CatalogReader, Protocol):
         """Read the entries whose periods begin at ``start`` or later, oldest first; strongly consistent."""
 
     def set_horizon(self, stream: str, at: datetime) -> None:
-        """Record that every period that ended at or before this instant is deleted."""
+        """Record that every period that ended at or before this instant is deleted or noted as far."""
 
     def acquire(self, lease: str, owner: str, now: datetime, length: timedelta) -> bool:
         """Take a named lease until ``now + length``; False while another owner holds the lease."""

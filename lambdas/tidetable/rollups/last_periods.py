@@ -148,9 +148,9 @@ def cover_periods(run: RefreshRun, state: RollupState) -> None:
             # Functions of a former deployment may still write without marks.
             _put_last(run, state, last._replace(due=now + SETTLE))
             return
-    horizon = services.catalog.read_horizon(run.source)
+    horizon = services.catalog.read_horizon(run.source).at
     if horizon is not None:
-        # The tables before it are deleted: their periods are not needed any more.
+        # A search ends at the first period that is deleted, so that it never comes to far periods.
         last = last._replace(covered=tuple(subtract_spans(last.covered, [(EPOCH, horizon)])))
     found, due = _find_periods(run, rule, last, state.marks)
     read, due = _read_series(found, rule, run, due)

@@ -87,7 +87,7 @@ def _find_deleted(source: str, swept: datetime, until: datetime, services: Servi
     whole = swept.date() != until.date()
     deleted: list[tuple[datetime, Entry]] = []
     since = swept - timedelta(days=1) if whole else swept
-    horizon = None if whole else services.catalog.read_horizon(source)
+    horizon = None if whole else services.catalog.read_horizon(source).at
     for entry in services.catalog.walk(source, None, horizon, consistent=True):
         if entry.state is State.DELETED and entry.deleted_at is not None:
             if since < entry.deleted_at <= until:
