@@ -70,7 +70,7 @@ $(TOOLS): requirements-tools.txt requirements-demo.txt $(PINS) | .venv/bin/pip
 	@$(PIP) -r requirements-tools.txt
 	@touch $(DEMO) $@
 
-$(VENV): requirements.txt requirements-tools.txt requirements-demo.txt $(PINS) lambdas/requirements-doors.txt | .venv/bin/pip
+$(VENV): requirements.txt requirements-tools.txt requirements-demo.txt $(PINS) lambdas/requirements-doors.txt lambdas/requirements-iceberg.txt | .venv/bin/pip
 	@echo "Python packages of the tests and checks: about 140, 500 MB to fetch"
 	@$(PIP) -r requirements.txt
 	@touch $(DEMO) $(TOOLS) $@

@@ -94,8 +94,10 @@ def test_adapters_know_the_core_and_their_own_libraries() -> None:
     )  # fmt: skip
     # The adapter of CloudWatch's meters returns the amounts of the bill, which alone needs it.
     meters = LAMBDAS / "aws" / "meters.py"
-    others = [file for file in find_files("lambdas/aws", 40) if file != meters]
+    tables = find_files("lambdas/aws/iceberg", 3)
+    others = [file for file in find_files("lambdas/aws", 40) if file not in (meters, *tables)]
     assert find_breaches(others, find_foreign(*libraries)) == {}
+    assert find_breaches(tables, find_foreign("aws", "tidetable", "pyiceberg")) == {}
     assert find_breaches([meters], find_foreign("bill", *libraries)) == {}
 
 
@@ -134,6 +136,13 @@ def test_only_the_archives_own_functions_import_pyarrow() -> None:
     archive = {module for module in imports(LAMBDAS / "aws/archive/clients.py") if module.startswith("aws.archive")}
     begun = {module for wiring in WIRING for module in imports_at_once(wiring) if module.startswith("aws.archive")}
     assert archive == begun == set()
+
+
+def test_only_the_function_of_iceberg_imports_pyiceberg() -> None:
+    """The wiring imports those modules only inside of functions that only this function calls."""
+    importers = {name(file) for file in LAMBDAS.rglob("*.py") if "pyiceberg" in tops(file)}
+    assert {file.rpartition("/")[0] for file in importers} == {"lambdas/aws/iceberg"}
+    assert not [module for wiring in WIRING for module in imports_at_once(wiring) if module.startswith("aws.iceberg")]
 
 
 def test_the_modules_beside_the_handlers_import_each_other_in_no_circle() -> None:

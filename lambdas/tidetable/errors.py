@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 # ArchiveBusy            archive functions       the next run; a query's caller          "deferred"; 503 with Retry-After
 # ArchiveMismatch,       archive functions       the next run of the lifecycle           outcome "failed"; 503 for a query
 #   ArchiveFailed
+# LakeConflict           aws/iceberg             lake/reconcile.py, three times          LakeFailed; the next hour's run
+# LakeRefused            aws/iceberg             nobody: the operator must look          LakeFailed
 # ValueMissing           large/unpack.py         nobody                                  a mark on the event; ArchiveFailed
 # DamagedPack            packs/body.py           nobody                                  a gap of the answer; ArchiveFailed
 # ChangesRefused,        aws/feed_targets.py     feed/sending.py, then Lambda            FeedFailures, then a dead letter

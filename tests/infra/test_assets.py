@@ -147,7 +147,7 @@ def test_a_machine_without_the_runtimes_python_says_what_that_means(
     assert "no python3.13 on this machine" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("name", ["requirements", "requirements-archive", "requirements-doors"])
+@pytest.mark.parametrize("name", ["requirements", "requirements-archive", "requirements-doors", "requirements-iceberg"])
 def test_everything_that_ships_is_locked_by_version_and_hash(name: str) -> None:
     lock = (ROOT / "lambdas" / f"{name}.lock").read_text()
     locked = dict(re.findall(r"^([a-z0-9._-]+)==(\S+) \\$", lock, re.MULTILINE))

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec.structs import replace
 
 from aws.archive.data_columns import Column, infer_columns
 from aws.archive.derived_ids import Fields, derive_ids, find_rule
@@ -105,7 +106,9 @@ class ParquetWriter:
 
     def find_bounds(self) -> Bounds:
         """Describe the bounds of the part, after ``finish``."""
-        return self._file.find_bounds(None if self._note is None else self._note.ids)
+        bounds = self._file.find_bounds(None if self._note is None else self._note.ids)
+        columns = {column.name: column.type for column in self._columns or () if column.name not in self._declared}
+        return replace(bounds, columns=columns)
 
     def _write_run(self) -> None:
         """Convert the pages to the columns of the file, and write them."""

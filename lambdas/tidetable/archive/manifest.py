@@ -36,7 +36,8 @@ class IdRule(msgspec.Struct, frozen=True, kw_only=True):
 
 class Bounds(msgspec.Struct, frozen=True, kw_only=True):
     """What the events of a part have in common: the first and the last time, the least and the greatest series, and the
-    filter of the series (see ``series_filter``). ``ids`` says how to compute the ids that are not kept.
+    filter of the series (see ``series_filter``). ``ids`` says how to compute the ids that are not kept. ``columns`` are the
+    fields that are columns without being declared, with their types; None if nobody noted them.
     """
 
     oldest: str
@@ -45,6 +46,7 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True):
     greatest: str
     names: bytes
     ids: IdRule | None = None
+    columns: Mapping[str, str] | None = None
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
