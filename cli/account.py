@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 import boto3
+import msgspec
 from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.config import Config
@@ -51,7 +52,7 @@ class Account:
 
     ``outputs`` are the outputs of its stack: names of functions, addresses of queues, and ids of API Gateway.
     ``functions``, ``queues``, ``metrics`` and ``gateway`` are clients of boto3, and ``session`` is its session.
-    ``stored`` lists the bucket.
+    ``stored`` lists the bucket. ``make_client`` makes other clients of boto3.
     """
 
     pipeline: Upkeep
@@ -62,6 +63,7 @@ class Account:
     gateway: Any = None
     session: Any = None
     stored: Store | None = None
+    make_client: Any = None
 
     def sign_request(self, method: str, url: str, headers: Mapping[str, str], body: bytes) -> dict[str, str]:
         """Return the headers of a request to the API, signed with the session's credentials."""
@@ -100,6 +102,11 @@ class Account:
         """Invoke the restorer for one run; ``start`` is the position where the previous run ended."""
         payload = {"stream": stream, "period": period, "keep_days": keep_days, "start": start}
         return self._invoke_function(f"restoring {stream} {period}", "RestorerFunction", payload)
+
+    def finish_import(self, stream: str, period: str, order: Any) -> dict[str, Any]:
+        """Invoke the restorer to let the files of an import count; without a token it only looks at the period."""
+        payload = {"stream": stream, "period": period, "import": msgspec.to_builtins(order)}
+        return self._invoke_function(f"importing into {stream} {period}", "RestorerFunction", payload)
 
     def sweep_objects(self, *, dry_run: bool) -> dict[str, Any]:
         """Invoke the sweeper and return its report."""
@@ -192,7 +199,7 @@ def connect(
         catalog_table=catalog,
     )
     stored = S3Values(lambda: make("s3"), outputs.get("ArchiveBucket", ""))
-    return Account(pipeline, outputs, functions, queues, metrics, gateway, session, stored)
+    return Account(pipeline, outputs, functions, queues, metrics, gateway, session, stored, make)
 
 
 def _keep_connected(client: Any) -> None:

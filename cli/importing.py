@@ -11,7 +11,8 @@ import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from cli import clock
-from cli.common import USAGE, app, err, fail, print_json, say, try_config, warn
+from cli.archive_import import import_into_archive
+from cli.common import USAGE, app, err, fail, find_account, print_json, say, try_config, warn
 from cli.completion import complete_target
 from cli.connection import open_client
 from cli.journal import Journal, JournalError
@@ -30,8 +31,16 @@ _SHOWN = 10
 @app.command("import")
 def import_file(
     target: ApiTarget,
-    file: Annotated[Path, typer.Argument(help="NDJSON, CSV or Parquet; NDJSON and CSV may be compressed (.gz).")],
+    files: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="FILE...",
+            help="NDJSON, CSV or Parquet; NDJSON and CSV may be compressed (.gz). With --to archive, several files, and"
+            " s3://BUCKET/PREFIX.",
+        ),
+    ],
     stream: Annotated[str, typer.Option(help="The stream that gets the events.", autocompletion=complete_target)],
+    to: Annotated[str, typer.Option(help="api, or archive: straight into the archive, without tables.")] = "api",
     kind: Annotated[
         str | None, typer.Option("--format", help="ndjson, csv or parquet; by default, FILE's name says it.")
     ] = None,
@@ -48,15 +57,32 @@ def import_file(
     text: Annotated[list[str] | None, typer.Option(help="A column of CSV that stays text.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show which rows would be refused.")] = False,
     again: Annotated[bool, typer.Option("--again", help="Begin with the first row, whatever was imported.")] = False,
-    state: Annotated[Path | None, typer.Option(help="Where the progress is kept; by default beside FILE.")] = None,
+    state: Annotated[
+        Path | None,
+        typer.Option(help="Where the progress is kept; by default beside FILE, or with --to archive in STREAM.import."),
+    ] = None,
+    on_error: Annotated[
+        str, typer.Option(help="With --to archive: stop before anything is imported, or skip what is refused.")
+    ] = "stop",
     batch: Annotated[int, typer.Option(min=1, max=10_000, help="Events per request.")] = 500,
     parallel: Annotated[int, typer.Option(min=1, max=32, help="Requests at the same time; 1 keeps the order.")] = 1,
     config: ConfigFile = DEFAULT,
     as_json: AsJson = False,
 ) -> None:
-    """Send the rows of a file. An interrupted import goes on where it was when the same command is called again."""
+    """Send the rows of a file. An interrupted import goes on where it was when the same command is called again.
+
+    With --to archive, write the rows of files straight into the archives of their periods. Nothing goes through tables, so
+    a period whose table is live is refused.
+    """
     columns = Columns(series, time, id, time_unit, utc, tuple(text or ()), time_format)
+    if to not in ("api", "archive") or (to == "api" and len(files) > 1):
+        fail("--to is api, for one file, or archive, for several", USAGE)
+    file = Path(files[0])
     try:
+        if to == "archive":
+            options: dict[str, Any] = {"state": state, "on_error": on_error, "dry_run": dry_run, "again": again}
+            import_into_archive(find_account(target), files, stream, columns, kind, **options, as_json=as_json)
+            return
         # Before the file is read: with a misspelled stream, every remark on its rows would mislead.
         _check_stream(stream, target)
         source = open_source(file, kind, columns)

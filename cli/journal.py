@@ -113,7 +113,7 @@ class Journal:
 
     def note_refusal(self, row: int, code: str, detail: str, event: bytes, text: bytes) -> None:
         """Keep a refused row in the file of refusals: its event as JSON, if it has one, and its text."""
-        line = _encode_refusal(row, code, detail, event, text)
+        line = encode_refusal(row, code, detail, event, text)
         with self._lock:
             if not self.progress.refusals:
                 self._make_refusals()
@@ -177,7 +177,7 @@ class _Refusal(msgspec.Struct):
     code: str
 
 
-def _encode_refusal(row: int, code: str, detail: str, event: bytes, text: bytes) -> bytes:
+def encode_refusal(row: int, code: str, detail: str, event: bytes, text: bytes) -> bytes:
     """Encode a line of the refusals. Its event keeps its digits, because it is not decoded."""
     line: dict[str, Any] = {"row": row, "code": code, "detail": detail}
     if event:

@@ -124,6 +124,9 @@ def _is_ref(value: Any) -> bool:
 
 def _nest_fields(data: Mapping[str, Any]) -> dict[str, Any]:
     """Convert columns of a flat export, such as ``data.place.state``, to nested objects; other columns stay unchanged."""
+    # Most rows have neither of them.
+    if "ref" not in data and "\ndata." not in "\n".join(["", *data]):
+        return dict(data)
     nested: dict[str, Any] = {}
     for name, value in data.items():
         if name == "ref" and _is_ref(value):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from decimal import Decimal
 from functools import partial
 from pathlib import Path
 from typing import Any, Never
@@ -15,6 +16,8 @@ from cli.sources.row import Row, SourceError, make_row, open_inflated
 from tidetable.exact_json import decode_json, parse_exact_number
 from tidetable.ingest.unreadable import find_lone_surrogate
 
+# More names than a line has.
+_MANY = 1 << 40
 _BOM = b"\xef\xbb\xbf"
 # The type of JSON in which DynamoDB writes a value of each type.
 _TYPES: dict[str, Any] = {
@@ -50,10 +53,31 @@ def _read_line(line: bytes, mapping: Columns) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ValueError("the line is not a JSON object")
     # The decoder keeps the last value of a repeated name, and marks numbers that no event can hold.
-    json.loads(line, object_pairs_hook=_refuse_repeated, parse_int=len, parse_float=_refuse_endless)
+    if not _has_each_name_once(line, value):
+        json.loads(line, object_pairs_hook=_refuse_repeated, parse_int=len, parse_float=_refuse_endless)
     if value.keys() == {"Item"} and _is_typed(value["Item"]):
         value = plain({"M": value["Item"]})
     return mapping.find_event(value)
+
+
+def _has_each_name_once(line: bytes, value: Any) -> bool:
+    """True if a line surely has each name once, and no number that is not finite. To decode it again takes ten times as long.
+
+    Each name ends with a quote before a colon, unless white space is between them.
+    """
+    return b'" ' not in line and b'"\t' not in line and line.count(b'":') == _count_names(value)
+
+
+def _count_names(value: Any) -> int:
+    """Count the names of objects within an object or a list; less than nothing if a number is not finite."""
+    count = len(value) if isinstance(value, dict) else 0
+    for inner in value.values() if isinstance(value, dict) else value:
+        kind = type(inner)
+        if kind is dict or kind is list:
+            count += _count_names(inner)
+        elif kind is Decimal and not inner.is_finite():
+            return -_MANY
+    return count
 
 
 def _refuse_repeated(pairs: list[tuple[str, Any]]) -> None:

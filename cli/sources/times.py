@@ -18,6 +18,8 @@ _MOST_DIGITS, _MOST_PLACES = 24, 30
 # dates such as 20261127.
 _DOUBTFUL = (Decimal(10) ** 7, Decimal(10) ** 11)
 _NUMBER = re.compile(r"-?\d+(\.\d+)?([eE][+-]?\d+)?", re.ASCII)
+# The form of most times, which the API takes as it is; its first 19 characters are a date and a time of day.
+_USUAL, _SECONDS = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z", re.ASCII), 19
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MONTHS = (
     "january", "february", "march", "april", "may", "june",
@@ -100,6 +102,10 @@ def parse_text(value: Any, *, utc: bool) -> str:
     A date is its midnight in UTC. A time of day needs an offset; with ``utc`` it is UTC without one.
     """
     text = value.strip() if isinstance(value, str) else ""
+    if _USUAL.fullmatch(text):
+        with suppress(ValueError):
+            datetime.fromisoformat(text[:_SECONDS])
+            return text
     match = next((match for form in _FORMS if (match := form.fullmatch(text)) is not None), None)
     if match is None:
         raise ValueError(f"the time {str(value)[:40]!r} has no known form: name it with --time-format")

@@ -16,7 +16,8 @@ import pytest
 from aws.archive import column_read
 from tests.conftest import SEED
 from tests.query.random_queries import NAMES, OTHERS, WIDE, clauses, make_parameters
-from tests.worlds.many_forms import HOURS, START, STREAMS, ManyForms, make_database
+from tests.worlds.many_forms import HOURS, START, ManyForms, make_database
+from tests.worlds.stream_forms import STREAMS
 from tidetable.archive import reading
 from tidetable.query import parse_query, run_query, units
 from tidetable.query.aggregates import find_aggregate, parse_aggregation

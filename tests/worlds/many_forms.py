@@ -16,6 +16,7 @@ from aws.archive.parquet import Parquet
 from aws.archive.s3 import S3PartReader
 from tests.fakes.bucket import FakeBucket
 from tests.fakes.stage import Stage
+from tests.worlds.stream_forms import STREAMS
 from tidetable.archive.reading import read_archive
 from tidetable.archive.wire import decode_columns, decode_page, encode_columns, encode_page
 from tidetable.ports import ArchiveColumns, ArchivePage, ArchiveRange, WholeRange
@@ -48,19 +49,6 @@ fields = ["mag"]
 stats = ["count", "sum", "min", "max", "first", "last"]
 retention = "30d"
 """
-_BY_TIME = 'key = {{ partition_by = "time", bucket = "30m", shards = 3{more} }}\n'
-_BY_SERIES = 'key = {{ partition_by = "series", shards = 2 }}\n'
-_PACK = 'pack = {{ span = "5m" }}\n'
-STREAMS = {
-    "plain": _BY_TIME.replace("{more}", ""),
-    "serial": _BY_SERIES,
-    "versions": _BY_SERIES + 'versions = "keep"\n',
-    "large": _BY_TIME.replace("{more}", "")
-    + 'cold = ["note"]\nlarge = {{ compress_above = 1024, beyond = "chunks" }}\n',
-    "packs": _BY_TIME.replace("{more}", "") + _PACK,
-    "packs_by_suffix": _BY_TIME.replace("{more}", ', shard_by = "series"') + _PACK,
-    "packs_by_series": _BY_SERIES + _PACK,
-}
 SERIES = ["a", "ab", "b", "c#"]
 _COLUMNS = (
     "series VARCHAR, time TIMESTAMPTZ, id VARCHAR, number BIGINT, "

@@ -144,6 +144,11 @@ def make_manifest_key(stream: str, label: str) -> str:
     return f"{make_prefix(stream, label)}_manifest.json"
 
 
+def make_import_key(stream: str, label: str, token: str) -> str:
+    """Make the key of the manifest of an import. Its parts have the token in their names, too."""
+    return f"{make_prefix(stream, label)}_manifest-{token}.json"
+
+
 def make_progress_prefix(stream: str, label: str) -> str:
     """Make the prefix that only the notes of an export that is under way have."""
     return f"{make_prefix(stream, label)}_progress-"

@@ -180,9 +180,17 @@ class _Run:
     def finish(self, *, dry_run: bool) -> Rewritten:
         """Delete what the manifest does not name, once no query can still read it."""
         objects, counted = self.exporter.objects, {part.key for part in self.manifest.parts}
-        keys = [key for key in objects.sizes(self._prefix) if key.endswith(".parquet") and key not in counted]
+        manifests = f"{self._prefix}_manifest"
+        counted.add(self.entry.archive.manifest)  # type: ignore[union-attr]
+        keys = [
+            key
+            for key in objects.sizes(self._prefix)
+            if (key.endswith(".parquet") or key.startswith(manifests)) and key not in counted
+        ]
         count, facts = len(self.manifest.parts), (self.manifest.events, self.manifest.size)
-        wait = (from_text(self.manifest.written_at) + _KEEP - self.exporter.clock.now()).total_seconds()
+        # The manifest of an import counts some time after it was written.
+        since = max(from_text(self.manifest.written_at), self.entry.archive.at)  # type: ignore[union-attr]
+        wait = (since + _KEEP - self.exporter.clock.now()).total_seconds()
         if dry_run or (keys and wait > 0):
             return Rewritten("switched" if keys else "current", count, count, *facts, max(wait, 0.0) if keys else 0.0)
         self._note_facts()

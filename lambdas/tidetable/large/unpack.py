@@ -105,9 +105,9 @@ class Unpacker(msgspec.Struct):
         wholes = self.complete_items(items, table)
         for reason in wholes.missing.values():
             raise ValueMissing(reason)
-        return [self._note_packing(item, whole) for item, whole in zip(items, wholes.items, strict=True)]
+        return [self.note_packing(item, whole) for item, whole in zip(items, wholes.items, strict=True)]
 
-    def _note_packing(self, item: Item, whole: Item) -> Item:
+    def note_packing(self, item: Item, whole: Item) -> Item:
         """Add ``packed`` to a whole item: how its data was stored, so that a restore stores it in the same way."""
         packed: dict[str, Any] = {}
         if "out" in item:

@@ -41,7 +41,7 @@ def find_missing_periods(
         while at < stop:
             period = next((claim for claim in claims if at in claim), None)
             if period is None:
-                period = _find_fitting(stream.period, at, claims)
+                period = find_fitting(stream.period, at, claims)
                 missing.append((period, find_opening(period, open_now)))
                 claims.append(period)
             at = period.end
@@ -54,7 +54,7 @@ def find_opening(period: Period, backfills: Sequence[Backfill]) -> Opening | Non
     return reduce(Opening.joined, opened) if opened else None
 
 
-def _find_fitting(kind: Kind, at: datetime, claims: Sequence[Period]) -> Period:
+def find_fitting(kind: Kind, at: datetime, claims: Sequence[Period]) -> Period:
     """Find the longest period at an instant that does not overlap a claimed period."""
     candidates = (find_containing(at, finer) for finer in _FINER[kind])
     return next(period for period in candidates if not any(period.overlaps(claim) for claim in claims))

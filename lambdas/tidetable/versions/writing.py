@@ -69,7 +69,7 @@ def add_fenced(store: EventStore, put: Put, entry: Entry) -> Transacted:
     existing = store.get(put.table, put.key)
     if existing is None or is_repeat(put.item, existing):
         return Transacted.DONE if existing is not None else Transacted.CONFLICT
-    return store.transact(_make_successors(put, existing), entry)
+    return store.transact(make_successors(put, existing), entry)
 
 
 def _add_next_version(store: EventStore, put: Put, existing: Item, written: Written) -> None:
@@ -77,7 +77,7 @@ def _add_next_version(store: EventStore, put: Put, existing: Item, written: Writ
     if existing and is_repeat(put.item, existing):
         return
     try:
-        if existing and store.transact(_make_successors(put, existing), total=written) is Transacted.DONE:
+        if existing and store.transact(make_successors(put, existing), total=written) is Transacted.DONE:
             return
     except TableMissing:
         written.missing_tables.add(put.table)
@@ -100,7 +100,7 @@ def is_repeat(item: Item, existing: Item) -> bool:
     }
 
 
-def _make_successors(put: Put, existing: Item) -> list[Guarded]:
+def make_successors(put: Put, existing: Item) -> list[Guarded]:
     """Return two puts: for the event's newest version, and for the version that moves behind it.
 
     The version of ``put`` moves behind if it was accepted earlier than the existing version.
