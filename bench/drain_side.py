@@ -186,7 +186,8 @@ def drain_queue(stage: Stage, timeline: Timeline, messages: list[tuple[str, str]
 def take_batch(batch: Sequence[tuple[str, str]], ports: Any, remaining: Any) -> list[bool]:
     """Call the drain with some messages; for each, say if it was written."""
     try:
-        from tidetable.ingest.saved import Received, take_messages
+        from tidetable.ingest.saved import take_messages
+        from tidetable.ingest.saving import Received
     except ImportError:
         return [_drain_one(body, ports, remaining) for _, body in batch]
     received = [Received(body, ports.clock.now(), "m") for _, body in batch]

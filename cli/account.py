@@ -17,6 +17,7 @@ from botocore.awsrequest import AWSRequest
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, NoRegionError
 
+from aws.dynamodb.beats import LeanBeats
 from aws.dynamodb.catalog import LeanCatalog
 from aws.dynamodb.credentials import LeanCredentials
 from aws.dynamodb.tables import DynamoTables
@@ -26,6 +27,7 @@ from aws.http.proxies import find_proxy
 from aws.objects import S3Values
 from cli.errors import CommandError
 from tidetable.large.sweep_ports import Store
+from tidetable.names import name_rollups_table
 from wiring_upkeep import Upkeep
 
 # A NAT gateway drops a connection that is idle for 350 seconds
@@ -195,6 +197,7 @@ def connect(
         catalog=LeanCatalog(lean, catalog),
         tables=DynamoTables(dynamodb),
         keys=LeanCredentials(lean, catalog),
+        beats=LeanBeats(lean, name_rollups_table(stage)),
         mappings=None,
         catalog_table=catalog,
     )

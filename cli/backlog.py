@@ -14,6 +14,8 @@ from cli.account import Account
 from tidetable.catalog import State, find_entry_at
 from tidetable.config import Config
 from tidetable.durations import Duration
+from tidetable.errors import StoreUnavailable, TableMissing
+from tidetable.ingest.beat import stands_still
 from tidetable.ingest.pace import Pace
 from tidetable.ingest.saved_names import SAVED_PREFIX, Backlog, count_backlog, read_stream
 from tidetable.times import to_text
@@ -28,8 +30,9 @@ def describe_overflow(
 ) -> Iterator[str]:
     """Write a line for each queue with messages, and for each stream with saved messages, or for the one stream.
 
-    It makes two requests to SQS, and lists the saved messages of the bucket.
+    It makes two requests to SQS, reads the drain's last beat, and lists the saved messages of the bucket.
     """
+    yield from _describe_beat(account, now)
     if account.queues is not None:
         waiting, dead = (_count_messages(account, output) for output in ("OverflowQueueUrl", "DeadLetterQueueUrl"))
         if waiting:
@@ -48,6 +51,19 @@ def describe_overflow(
                     f"{name}: {events:,} acknowledged events ({messages:,} messages, {size / 1e6:,.1f} MB{since}) are saved"
                     f" in the bucket, and are written minute by minute{until}; see the runbook, OverflowSaved"
                 )
+
+
+def _describe_beat(account: Account, now: datetime) -> Iterator[str]:
+    try:
+        beat = account.pipeline.beats.read()
+    except (StoreUnavailable, TableMissing) as error:
+        yield f"it is not known whether the drain stands still: {error}; allow dynamodb:Query on the table of rollups"
+        return
+    if stands_still(beat, now) and beat is not None:
+        yield (
+            f"the drain stands still since {to_text(beat)[:16]}Z: acknowledged events are saved in the bucket, and not written;"
+            " see the runbook, OverflowUnread"
+        )
 
 
 def _estimate_end(

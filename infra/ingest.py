@@ -67,9 +67,22 @@ class Ingest(Construct):
         # In a stream that keeps versions, each event is written by a conditional put, and the stored version is read.
         # The stream's tables keep versions until they are deleted, even after the configuration changed.
         allow_tables(function, self._common, ["BatchWriteItem", "PutItem", "BatchGetItem"])
-        storage.allow_objects(function, ["PutObject"], LARGE, OVERFLOW)
+        storage.allow_objects(function, ["PutObject"], LARGE, OVERFLOW, SAVED)
         storage.allow_catalog(function, "Query")
         # The function has these rights also in a stage without rollups, so a new rollup changes no role.
         storage.allow_rollups(function, *_STATE)
         function.allow_actions("sqs", ["SendMessage"], self.overflow.queue_arn)
         storage.allow_messages(function)
+
+    def allow_watching(self, function: Function) -> None:
+        """Let a function send beats to the drain, and save the messages of both queues while the drain stands still."""
+        storage = self._storage
+        function.add_environment("TIDETABLE_OVERFLOW_QUEUE_URL", self.overflow.queue_url)
+        function.add_environment("TIDETABLE_DEAD_LETTER_QUEUE_URL", self.dead_letters.queue_url)
+        function.allow_actions("sqs", ["SendMessage"], self.overflow.queue_arn)
+        takes = ["ReceiveMessage", "DeleteMessage"]
+        function.allow_actions("sqs", takes, self.overflow.queue_arn, self.dead_letters.queue_arn)
+        storage.allow_messages(function)
+        storage.allow_objects(function, ["PutObject"], SAVED)
+        storage.allow_objects(function, ["GetObject"], OVERFLOW)
+        storage.allow_listing(function, OVERFLOW)

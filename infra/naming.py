@@ -15,11 +15,6 @@ def name_catalog_table(stage: str) -> str:
     return f"tidetable-{stage}-catalog"
 
 
-def name_rollups_table(stage: str) -> str:
-    """Name the table of the rollups' edges and marks."""
-    return f"tidetable-{stage}-rollups"
-
-
 def name_alarm_prefix(construct: Construct, stage: str) -> str:
     """Make the prefix of the names of a stage's alarms; empty in a checkout's stack, whose functions know the prefix
     from the stage.

@@ -12,8 +12,8 @@ from constructs import Construct
 from .function import Function
 from .kms import READS, WRITES, make_key_statements
 
-# Prefixes of the bucket: archives, large values, messages that were too large for their queue, and messages that were too
-# old for it. The last have no rule that deletes them: they are acknowledged events that no table has yet.
+# Prefixes of the bucket: archives, large values, messages that were too large for their queue, and events that wait without
+# a limit of time. The last have no rule that deletes them: they are acknowledged events that no table has yet.
 ARCHIVES, LARGE, OVERFLOW, SAVED = "stream=", "large/", "overflow/", "saved/"
 
 

@@ -94,6 +94,7 @@ def _make_parts(scope: Construct, common: Common, external: External) -> StagePa
     feed = Feed(scope, "Feed", common, storage)
     lake = Lake(scope, "Lake", stage=common.stage)
     lifecycle = Lifecycle(scope, "Lifecycle", common, storage=storage, feed=feed, lake=lake)
+    ingest.allow_watching(lifecycle.function)
     work = Work(scope, "Work", common)
     work.add_queue("Files", lifecycle.sweeper)
     work.add_queue("Archives", lifecycle.archiver)

@@ -11,10 +11,11 @@ from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from tidetable.config import Config, Keeping
+from tidetable.names import name_rollups_table
 
 from .function import Function
 from .kms import WRITES, find_customer_key, make_key_statements
-from .naming import name_archive_bucket, name_catalog_table, name_log_bucket, name_rollups_table
+from .naming import name_archive_bucket, name_catalog_table, name_log_bucket
 from .objects import ARCHIVES, LARGE, OVERFLOW, SAVED, Objects
 
 # S3 keeps messages that were too large for the overflow queue for this number of days. The message that refers to such

@@ -111,9 +111,8 @@ class Pipeline:
     def values(self) -> S3Values:
         from aws.objects import S3Values
 
-        return S3Values(
-            partial(clients.find_values_client, self.bucket_region), settings.read_settings().archive_bucket
-        )
+        client = partial(clients.find_values_client, self.bucket_region)
+        return S3Values(client, settings.read_settings().archive_bucket)
 
     @cached_property
     def bucket_region(self) -> str | None:
@@ -147,9 +146,13 @@ class Pipeline:
 
     @cached_property
     def overflow(self) -> ports.Overflow:
+        from aws.dynamodb.beats import LeanBeats
         from aws.overflow import SqsOverflow
+        from tidetable.ingest.beat import BeatingOverflow
 
-        return SqsOverflow(clients.find_sqs_client, settings.read_settings().overflow_queue_url, self.values, Zstd())
+        known = settings.read_settings()
+        queue = SqsOverflow(clients.find_sqs_client, known.overflow_queue_url, self.values, Zstd())
+        return BeatingOverflow(queue, LeanBeats(self.dynamodb, known.rollups_table), self.large, self.clock)
 
     @cached_property
     def circuit(self) -> Circuit:
@@ -223,11 +226,9 @@ class Pipeline:
 
     @cached_property
     def rolled(self) -> QueryRollups | None:
-        """The rollups from which queries read aggregates, and the last periods of series. None in a reader, and if no stream
-        has either.
+        """The rollups from which queries read aggregates, and the last periods of series; None if no stream has either.
 
-        AWS does not say in which order the writes to two tables reach another Region. A bucket could be sealed there
-        before its cells and its marks have arrived.
+        None in a reader: a bucket could be sealed there before its cells and its marks have arrived from the other table.
         """
         if not self.config.is_refreshed or self.copies is not None:
             return None

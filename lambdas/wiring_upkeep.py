@@ -29,7 +29,9 @@ if TYPE_CHECKING:
     from tidetable.feed.changes import StreamRecord
     from tidetable.feed.feeds import Feeds
     from tidetable.feed.mappings import FollowedFeeds
+    from tidetable.ingest.beat import Beats
     from tidetable.ingest.delivery import Drain
+    from tidetable.ingest.standstill import Watch
     from tidetable.large.sweep import Sweeper
     from tidetable.large.sweep_ports import Store
     from tidetable.lifecycle import LifecycleRun
@@ -108,6 +110,24 @@ class Upkeep(Pipeline):
         return self.build(
             Drain, catalog=self.catalog_reader, pace=pace, circuit=circuit, saved=self.values, marks=marks
         )
+
+    @cached_property
+    def beats(self) -> Beats:
+        from aws.dynamodb.beats import LeanBeats
+
+        return LeanBeats(self.dynamodb, settings.read_settings().rollups_table)
+
+    @cached_property
+    def watch(self) -> Watch:
+        """The watch over the drain, for the lifecycle."""
+        from aws.waiting import SqsMessages
+        from tidetable.ingest.standstill import Watch
+
+        known = settings.read_settings()
+        waiting, letters = (
+            SqsMessages(clients.find_sqs_client, url) for url in (known.overflow_queue_url, known.dead_letter_queue_url)
+        )
+        return self.build(Watch, waiting=waiting, letters=letters)
 
     # The feed of changes.
 

@@ -164,6 +164,7 @@ OF_A_STAGE = {
     "drain_events_per_second_derived",
     "drain_events_per_second_clients",
     "drain_events_per_second_packed",
+    "drain_delay_beside_a_stuck_stream_over_alone",
     "catalog_units_page_1",
     "catalog_units_page_100",
     "catalog_units_aggregate",

@@ -15,7 +15,8 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 import wiring_upkeep
 from handlers._observe import count, count_any, logger, make_countdown, measure, observe
 from tidetable.errors import NotDrained
-from tidetable.ingest.saved import Received, drain_saved, take_messages
+from tidetable.ingest.saved import drain_saved, take_messages
+from tidetable.ingest.saving import Received
 from tidetable.remaining import Remaining
 from tidetable.times import EPOCH
 

@@ -9,6 +9,7 @@ backfill. All three run the lifecycle only for their stream.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -19,16 +20,20 @@ import wiring_upkeep
 from handlers._observe import count, count_any, logger, make_countdown, observe
 from settings import read_settings
 from tidetable.catalog import Backfill, Opening
-from tidetable.errors import BadInvocation, InvalidTime
+from tidetable.errors import BadInvocation, InvalidTime, StoreUnavailable, TableMissing
 from tidetable.feed.mappings import FollowedFeeds
-from tidetable.lifecycle import RunReport, reconcile
+from tidetable.ingest.standstill import watch_drain
+from tidetable.lifecycle import LifecycleRun, RunReport, reconcile
 from tidetable.lifecycle.backfill import LONGEST_OPEN, end_backfills, open_backfill
 from tidetable.lifecycle.report import make_notices
+from tidetable.remaining import Remaining
 from tidetable.times import parse_instant
 
 # Reserved for the report, and for the release of the lease.
 _RESERVE_SECONDS = 10.0
 _MOST_HOURS = int(LONGEST_OPEN.total_seconds()) // 3600
+# At most this many problems of the overflow are logged.
+_LOGGED = 10
 _KEYS = frozenset({"dry_run", "at", "source", "backfill", "end_backfill"})
 
 
@@ -69,23 +74,46 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     if event.get("source") != "schedule":
         # Who calls it by hand may have changed mappings by hand, too.
         run.followed = FollowedFeeds()
-    if "backfill" in event:
-        backfill, rebuilt = _read_backfill(event["backfill"])
-        report = open_backfill(backfill, run, dry_run=dry_run, rebuilt=rebuilt)
-    elif "end_backfill" in event:
-        stream, span = _read_end(event["end_backfill"])
-        ended = end_backfills(stream, run, span=span, dry_run=dry_run)
-        spans = [backfill.document() for backfill in ended]
-        logger.info("backfills end", stream=stream, dry_run=dry_run, backfills=spans)
-        report = reconcile(run, dry_run=dry_run, only=stream)
-    else:
-        report = reconcile(run, at=at, dry_run=dry_run)
+    try:
+        report = _run_lifecycle(event, run, at, dry_run=dry_run)
+    finally:
+        # The queue's days do not wait for a lifecycle that fails.
+        if event.get("source") == "schedule":
+            _watch_drain(make_countdown(context))
     if not dry_run:
         _publish_metrics(report)
         publish_notices(report)
     document = report.document()
     logger.info("lifecycle run", report=document)
     return document
+
+
+def _run_lifecycle(event: Mapping[str, Any], run: LifecycleRun, at: datetime | None, *, dry_run: bool) -> RunReport:
+    if "backfill" in event:
+        backfill, rebuilt = _read_backfill(event["backfill"])
+        return open_backfill(backfill, run, dry_run=dry_run, rebuilt=rebuilt)
+    if "end_backfill" in event:
+        stream, span = _read_end(event["end_backfill"])
+        ended = end_backfills(stream, run, span=span, dry_run=dry_run)
+        spans = [backfill.document() for backfill in ended]
+        logger.info("backfills end", stream=stream, dry_run=dry_run, backfills=spans)
+        return reconcile(run, dry_run=dry_run, only=stream)
+    return reconcile(run, at=at, dry_run=dry_run)
+
+
+def _watch_drain(remaining: Remaining) -> None:
+    """Send a beat to the drain; if the drain stands still, save what waits, and say so for the alarm OverflowUnread."""
+    try:
+        report = watch_drain(wiring_upkeep.pipeline().watch, remaining)
+    except (StoreUnavailable, TableMissing) as error:
+        # The beats get old, and requests use the bucket. The next run tries again.
+        logger.warning("the drain was not watched", reason=str(error))
+        return
+    if report.stands_still:
+        count(DrainStopped=1, EventsSaved=report.saved)
+        logger.error("the drain stands still", seconds=int(report.silence.total_seconds()), saved=report.saved)
+    for problem in report.problems[:_LOGGED]:
+        logger.warning("the overflow is not safe yet", reason=problem)
 
 
 def _read_at(value: Any) -> datetime | None:

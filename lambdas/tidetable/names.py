@@ -18,6 +18,11 @@ def name_service(stage: str, handler: str) -> str:
     return f"tidetable-{stage}-{handler}"
 
 
+def name_rollups_table(stage: str) -> str:
+    """Name the table of the rollups' state, which has no dot, so that it never looks like a period table."""
+    return f"tidetable-{stage}-rollups"
+
+
 def make_table_prefix(stage: str) -> str:
     """Make the prefix of every period table of a stage; its dot separates ``prod`` from ``prod-eu``."""
     return f"tidetable-{stage}."

@@ -17,7 +17,7 @@ from tests.worlds.intake import Letters, World
 from tidetable.catalog import State
 from tidetable.errors import Outage, StoreUnavailable
 from tidetable.ingest.drain import Drained
-from tidetable.ingest.saved import Received
+from tidetable.ingest.saving import Received
 
 __all__ = ["environment"]
 

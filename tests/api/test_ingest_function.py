@@ -17,7 +17,7 @@ from tests.worlds.intake import World, event
 from tidetable.config.stream import PackPolicy
 from tidetable.durations import Duration
 from tidetable.ingest.drain import Drained
-from tidetable.ingest.saved import Received
+from tidetable.ingest.saving import Received
 
 __all__ = ["environment"]
 

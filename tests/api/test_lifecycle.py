@@ -5,9 +5,10 @@ from typing import Any
 import pytest
 
 from tests.worlds.functions import JANUARY, Function, function
-from tests.worlds.killed import CONFIG
+from tests.worlds.killed import CONFIG, NOON
 from tidetable.config import parse
 from tidetable.errors import BadBackfill, BadInvocation
+from tidetable.events import Event
 
 __all__ = ["function"]
 
@@ -90,3 +91,39 @@ def test_removed_streams_are_measured(function: Function) -> None:
     report = function()
     assert [stream["stream"] for stream in report["removed_streams"]] == ["s"]
     assert (function.measured["RemovedStreams"], function.measured["PeriodTables"]) == (1, 12)
+
+
+def test_a_scheduled_run_sends_a_beat_and_counts_a_drain_that_stands_still(function: Function) -> None:
+    stage = function.stage
+    function(source="schedule")
+    stage.drain()
+    assert (stage.beats.beat is not None, "DrainStopped" in function.measured) == (True, False)
+    stage.queue.send("s", [Event("a", NOON, id, {}) for id in ("1", "2")], 5)
+    stage.clock.sleep(1800)
+    # Only the schedule's runs watch over the drain.
+    function()
+    assert "DrainStopped" not in function.measured
+    function(source="schedule")
+    assert {name: function.measured[name] for name in ("DrainStopped", "EventsSaved")} == {
+        "DrainStopped": 1,
+        "EventsSaved": 2,
+    }
+    stage.drain()
+    function(source="schedule")
+    assert "DrainStopped" not in function.measured
+
+
+def test_a_run_that_fails_still_watches_over_the_drain(function: Function, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError("the lifecycle fails")
+
+    monkeypatch.setattr("handlers.lifecycle.reconcile", fail)
+    with pytest.raises(RuntimeError, match="the lifecycle fails"):
+        function(source="schedule")
+    assert len(function.stage.queue.messages) == 1
+
+
+def test_a_run_goes_on_if_the_drain_cannot_be_watched(function: Function) -> None:
+    function.stage.beats.fails = True
+    assert function(source="schedule")["healthy"] is True
+    assert function.stage.queue.messages == []

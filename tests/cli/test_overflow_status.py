@@ -129,6 +129,24 @@ def test_status_prints_the_lines_or_why_it_cannot(stage: Stage, monkeypatch: pyt
     assert "allow sqs:GetQueueAttributes and s3:ListBucket" in refused.output
 
 
+def test_status_says_since_when_the_drain_stands_still(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    account = replace_account(stage, monkeypatch)
+    stage.beats.beat = NOW - timedelta(minutes=29)
+    assert list(describe_overflow(account, None, stage.config, [], NOW)) == []
+    stage.beats.beat = NOW - timedelta(minutes=30)
+    (line,) = describe_overflow(account, None, stage.config, [], NOW)
+    assert line == (
+        "the drain stands still since 2026-03-15T11:50Z: acknowledged events are saved in the bucket, and not written; see the"
+        " runbook, OverflowUnread"
+    )
+    stage.beats.fails = True
+    (line,) = describe_overflow(account, None, stage.config, [], NOW)
+    assert line == (
+        "it is not known whether the drain stands still: no answer: DynamoDB does not answer; allow dynamodb:Query on the"
+        " table of rollups"
+    )
+
+
 def test_status_says_what_waits_runs_and_failed_in_the_background(stage: Stage) -> None:
     assert "work, " not in run("status", "--no-metrics").output
     now = stage.clock.now()

@@ -4,10 +4,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from tidetable.errors import NotDrained
+from tidetable.errors import NotDrained, Outage, StoreUnavailable
 from tidetable.events import Event
 from tidetable.ingest.overflow import encode_messages
-from tidetable.ingest.saved import Received
+from tidetable.ingest.saving import Received
+from tidetable.ingest.standstill import Taken
 
 VISIBILITY = timedelta(minutes=6)
 RECEIVES = 120
@@ -20,6 +21,51 @@ class Message:
     received: int = 0
     sent: datetime | None = None
     id: str = ""
+    reason: str | None = None
+
+
+class FakeBeats:
+    """The record of the drain's last beat; with ``fails`` DynamoDB does not answer."""
+
+    def __init__(self, count: Callable[[], None] = lambda: None) -> None:
+        self.beat: datetime | None = None
+        self.fails = False
+        self.reads = 0
+        self._count = count
+
+    def read(self) -> datetime | None:
+        self.reads += 1
+        self._answer()
+        return self.beat
+
+    def write(self, sent: datetime) -> None:
+        self._answer()
+        self.beat = sent
+        self._count()
+
+    def _answer(self) -> None:
+        if self.fails:
+            raise StoreUnavailable(Outage.NO_ANSWER, "DynamoDB does not answer")
+
+
+class FakeMessages:
+    """The messages of a queue, for a receiver who deletes them. The first of them come first."""
+
+    def __init__(self, messages: list[Message], now: Callable[[], datetime], count: Callable[[], None]) -> None:
+        self._messages, self._now, self._count = messages, now, count
+        self.fails = False
+
+    def receive(self) -> Sequence[Taken]:
+        if self.fails:
+            raise StoreUnavailable(Outage.OTHER, "SQS did not answer")
+        visible = [message for message in self._messages if message.visible <= self._now()][:10]
+        for message in visible:
+            message.visible = self._now() + timedelta(minutes=2)
+        return [Taken(Received(own.body, own.sent or self._now(), own.id), own.id, own.reason) for own in visible]
+
+    def delete(self, taken: Taken) -> None:
+        self._messages[:] = [message for message in self._messages if message.id != taken.receipt]
+        self._count()
 
 
 class FakeBus:
@@ -58,7 +104,8 @@ class FakeQueue:
 
     def bury(self, body: str, reason: str) -> bool:
         """Store, as a dead letter, a message that cannot be drained."""
-        self.dead.append(Message(body, self._now()))
+        self._count += 1
+        self.dead.append(Message(body, self._now(), sent=self._now(), id=f"m{self._count}", reason=reason))
         return True
 
     def deliver(self, drain: Callable[[Sequence[Received]], Sequence[object]]) -> None:

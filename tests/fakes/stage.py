@@ -28,7 +28,7 @@ from tests.fakes.gauges import FakeGauges
 from tests.fakes.mappings import FakeMappings
 from tests.fakes.meters import FakeMeters
 from tests.fakes.operations import FakeOperations
-from tests.fakes.queue import FakeBus, FakeQueue
+from tests.fakes.queue import FakeBeats, FakeBus, FakeMessages, FakeQueue
 from tests.fakes.refresher import refresh_rollups
 from tests.fakes.scaling import FakeScaling
 from tests.fakes.serial import Serial
@@ -41,12 +41,14 @@ from tidetable.config import Config, TableClass, parse
 from tidetable.credentials import CredentialRing
 from tidetable.errors import ArchiveBusy, ArchiveFailed
 from tidetable.feed.mappings import FollowedFeeds
+from tidetable.ingest.beat import BeatingOverflow
 from tidetable.ingest.circuit import Circuit
 from tidetable.ingest.marks import Marks
 from tidetable.ingest.outcome import Outcome
 from tidetable.ingest.recent_periods import RecentPeriods
 from tidetable.ingest.request import IngestRequest, ingest_body
 from tidetable.ingest.saved import SavedRun, drain_saved, take_messages
+from tidetable.ingest.standstill import Watch, WatchReport, watch_drain
 from tidetable.large.sweep import Swept, sweep
 from tidetable.lifecycle import LifecycleRun, RunReport, reconcile
 from tidetable.ports import Pools, TableSpec
@@ -189,6 +191,7 @@ class Stage:
         self.followed = FollowedFeeds()
         self.bus: Any = FakeBus()
         self.queue = FakeQueue(self.clock.now)
+        self.beats = FakeBeats(self.client.count)
         self.work_queue = FakeWorkQueue()
         self.restart()
         self.values = FakeValues(self.clock.now, self.client.count)
@@ -230,6 +233,11 @@ class Stage:
     @property
     def pipeline(self) -> Upkeep:
         """The pipeline that the functions serve, with this stage's ports and its present configuration."""
+        overflow = BeatingOverflow(self.queue, self.beats, self.large, self.clock)
+        waiting, letters = (
+            FakeMessages(messages, self.clock.now, self.client.count)
+            for messages in (self.queue.messages, self.queue.dead)
+        )
         return Upkeep(
             time_travel=False,
             config=self.config,
@@ -241,7 +249,9 @@ class Stage:
             catalog_reader=self.catalog,
             values=self.values,
             large=self.large,
-            overflow=self.queue,
+            overflow=overflow,
+            beats=self.beats,
+            watch=Watch(self.beats, overflow, waiting, letters, self.large, self.clock, Serial),
             dead_letters=self.queue,
             circuit=self.circuit,
             known=self.known,
@@ -284,6 +294,10 @@ class Stage:
     def drain_saved(self) -> SavedRun:
         """Write the saved messages as the drain's scheduled run does."""
         return drain_saved(self.pipeline.drain, self._remaining(DRAIN_SECONDS))
+
+    def watch(self) -> WatchReport:
+        """Watch over the drain as the lifecycle's scheduled run does."""
+        return watch_drain(self.pipeline.watch, self._remaining(LIFECYCLE_SECONDS))
 
     def run_lifecycle(self, *, dry_run: bool = False) -> RunReport:
         """Run the lifecycle as its function does."""

@@ -9,8 +9,9 @@ import pytest
 from tests.worlds import formats_events as events
 from tests.worlds.formats import Files, FormatStage, read_lines
 from tests.worlds.formats_asked import read_events
-from tests.worlds.formats_story import TARGET, FeedTarget, make_feeds, send, sleep_until
+from tests.worlds.formats_story import TARGET, FeedTarget, find_beats, make_feeds, send, sleep_until
 from tidetable.catalog import Entry, State
+from tidetable.times import parse_instant
 
 BEFORE = {"from": "2026-03-12T08:00:00Z", "to": "2026-03-12T10:00:00Z"}
 
@@ -22,9 +23,14 @@ def find_entry(stage: FormatStage, stream: str, label: str) -> Entry:
 def test_queued_messages_are_written(changing: FormatStage) -> None:
     changing.drain()
     assert not changing.queue.messages
+    assert changing.beats.beat == parse_instant("2026-03-12T13:59:00.601Z")
     assert len(changing.queue.dead) == 1, "only the dead letter of the fixtures"
     assert read_events(changing, "times", **BEFORE) == [events.QUEUED]
     assert read_events(changing, "large", series="l", id="kept") == [events.KEPT]
+
+
+def test_the_last_beat_is_read(changing: FormatStage) -> None:
+    assert find_beats(changing).read() == parse_instant("2026-03-02T13:59:00.601Z")
 
 
 def test_saved_messages_are_written(changing: FormatStage) -> None:

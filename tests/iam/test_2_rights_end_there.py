@@ -37,12 +37,12 @@ MAY: dict[str, tuple[set[str], set[str], dict[str, set[str]]]] = {
     "ingest": (
         {"BatchWriteItem", "PutItem", "BatchGetItem"},
         {"Query"},
-        {"large/stream=probe/": {"PutObject"}, "overflow/": {"PutObject"}},
+        {"large/stream=probe/": {"PutObject"}, "overflow/": {"PutObject"}, "saved/": {"PutObject"}},
     ),
     "doors": (
         {"BatchWriteItem", "PutItem", "BatchGetItem"},
         {"Query"},
-        {"large/stream=probe/": {"PutObject"}, "overflow/": {"PutObject"}},
+        {"large/stream=probe/": {"PutObject"}, "overflow/": {"PutObject"}, "saved/": {"PutObject"}},
     ),
     "drain": (
         {"BatchWriteItem", "PutItem", "GetItem", "BatchGetItem"},
@@ -58,7 +58,10 @@ MAY: dict[str, tuple[set[str], set[str], dict[str, set[str]]]] = {
         {"Query"},
         {"large/stream=probe/": {"GetObject", "ListBucket"}},
     ),
-    "lifecycle": (RECONCILE, ENTRIES | {"GetItem"}, {}),
+    "lifecycle": (
+        *(RECONCILE, ENTRIES | {"GetItem"}),
+        {"overflow/": {"GetObject", "ListBucket"}, "saved/": {"PutObject"}},
+    ),
     "deployment": (RECONCILE, ENTRIES | {"GetItem", "DescribeTable", "UpdateTable"}, {}),
     "archiver": (
         {"Scan", "Query", "DescribeTable", "BatchGetItem"},
@@ -122,6 +125,8 @@ SENDS = {
     "ingest": {"OverflowQueueUrl"},
     "doors": {"OverflowQueueUrl"},
     "drain": {"DeadLetterQueueUrl", "OverflowQueueUrl"},
+    # Beats of the drain.
+    "lifecycle": {"OverflowQueueUrl"},
     "feed": {"FeedDeadLetterQueueUrl", CHANGES},
     "refresher": {"LightQueueUrl"},
     "sweeper": {"FilesQueueUrl"},
@@ -134,6 +139,8 @@ TAKES = {
     "sweeper": {"FilesQueueUrl"},
     "archiver": {"ArchivesQueueUrl"},
 }
+# The functions that receive messages and delete them: those of the mappings, and the lifecycle while the drain stands still.
+RECEIVES = TAKES | {"lifecycle": {"OverflowQueueUrl", "DeadLetterQueueUrl"}}
 CALLS = {
     "feed": {CHANGES},
     "query": {"archive_reader"},
@@ -277,6 +284,12 @@ def test_a_role_reaches_its_own_queues_and_functions_only(
     assert sends == SENDS.get(name, set())
     takes = {output for output, url in urls.items() if let_through(partial(queues.get_queue_attributes, QueueUrl=url))}
     assert takes == TAKES.get(name, set())
+    receive = partial(queues.receive_message, VisibilityTimeout=0)
+    delete = partial(queues.delete_message, ReceiptHandle="none")
+    for call in (receive, delete):
+        assert {output for output, url in urls.items() if let_through(partial(call, QueueUrl=url))} == RECEIVES.get(
+            name, set()
+        )
     purges = {output for output, url in urls.items() if let_through(partial(queues.purge_queue, QueueUrl=url))}
     assert purges == set()
     lambdas = client("lambda")

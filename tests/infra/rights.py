@@ -34,7 +34,7 @@ RIGHTS: dict[str, tuple[set[str], set[str], set[str]]] = {
         {"dynamodb:Query"},
         {"s3:GetObject", "s3:ListBucket"},
     ),
-    "lifecycle": (RECONCILE, ENTRIES | {"dynamodb:GetItem"}, set()),
+    "lifecycle": (RECONCILE, ENTRIES | {"dynamodb:GetItem"}, {"s3:GetObject", "s3:ListBucket", "s3:PutObject"}),
     "deployment": (
         RECONCILE,
         ENTRIES | {"dynamodb:GetItem", "dynamodb:DescribeTable", "dynamodb:UpdateTable"},

@@ -49,7 +49,11 @@ MORE = {
         **STATE,
     },
     "query": {**READER, **BUCKET, **STATE, **ALLOCATOR},
-    "lifecycle": CONTROL,
+    "lifecycle": {
+        "TIDETABLE_OVERFLOW_QUEUE_URL": "-> IngestOverflow",
+        "TIDETABLE_DEAD_LETTER_QUEUE_URL": "-> IngestDeadLetters",
+        **CONTROL,
+    },
     "deployment": CONTROL,
     "archiver": {"TIDETABLE_WORK_QUEUE_URL": "-> WorkArchives", **BUCKET, **TIME},
     "restorer": {**BUCKET, **STATE},

@@ -122,6 +122,7 @@ def test_every_function_uses_keys_through_a_service_only() -> None:
         ("feed", ["large/*"]),
         ("refresher", ["large/*"]),
         ("drain", ["overflow/*", "saved/*"]),
+        ("lifecycle", ["overflow/*"]),
         ("archiver", ["stream=*", "large/*"]),
         ("restorer", ["stream=*", "large/*"]),
         ("sweeper", ["stream=*", "large/*"]),

@@ -10,6 +10,7 @@ SENDS = {"sqs:SendMessage"}
 # The CDK's grant to send, for the destination of failed calls.
 GRANTED = {"sqs:SendMessage", "sqs:GetQueueAttributes", "sqs:GetQueueUrl"}
 TAKES = {f"sqs:{action}" for action in ("ReceiveMessage", "DeleteMessage", "ChangeMessageVisibility")}
+SAVES = {"sqs:ReceiveMessage", "sqs:DeleteMessage"}
 ASKS = {"sqs:GetQueueAttributes", "sqs:GetQueueUrl"}
 RIGHTS = {
     "ingest": {"IngestOverflow": SENDS},
@@ -19,7 +20,12 @@ RIGHTS = {
         "IngestDeadLetters": SENDS,
     },
     "feed": {"FeedDeadLetters": SENDS},
-    "lifecycle": {"LifecycleDeadLetters": GRANTED},
+    # It sends beats through the overflow, and saves what waits while the drain stands still.
+    "lifecycle": {
+        "LifecycleDeadLetters": GRANTED,
+        "IngestOverflow": SENDS | SAVES,
+        "IngestDeadLetters": SAVES,
+    },
     "archiver": {"WorkArchives": SENDS | TAKES | ASKS},
     "sweeper": {"LifecycleDeadLetters": GRANTED, "WorkFiles": SENDS | TAKES | ASKS},
     "refresher": {"WorkLight": SENDS | TAKES | ASKS},

@@ -121,7 +121,7 @@ def test_the_apps_bucket_has_rules_for_the_prefixes_of_the_stage_alone(shop: Sho
 
 @pytest.mark.parametrize(
     ("name", "service", "keys"),
-    [("archiver", "s3", {"QueueKey", "BucketKey"}), ("ingest", "sqs", {"QueueKey"}), ("lifecycle", "s3", set())],
+    [("archiver", "s3", {"QueueKey", "BucketKey"}), ("ingest", "sqs", {"QueueKey"}), ("deployment", "s3", set())],
 )
 def test_the_keys_of_the_app_are_used_through_their_service(
     shop: Shop, name: str, service: str, keys: set[str]

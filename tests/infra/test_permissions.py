@@ -24,8 +24,8 @@ def dev(rolled: Template) -> Template:
 
 # Per function: its actions on the bucket's objects, by prefix. Listing is an action on the bucket itself.
 OBJECTS: dict[str, dict[str, set[str]]] = {
-    "ingest": {"large/": {"PutObject"}, "overflow/": {"PutObject"}},
-    "doors": {"large/": {"PutObject"}, "overflow/": {"PutObject"}},
+    "ingest": {"large/": {"PutObject"}, "overflow/": {"PutObject"}, "saved/": {"PutObject"}},
+    "doors": {"large/": {"PutObject"}, "overflow/": {"PutObject"}, "saved/": {"PutObject"}},
     "drain": {
         "large/": {"PutObject"},
         "overflow/": {"GetObject", "PutObject"},
@@ -37,7 +37,7 @@ OBJECTS: dict[str, dict[str, set[str]]] = {
     "restorer": {"stream=": {"GetObject"}, "large/": {"GetObject", "PutObject"}},
     "sweeper": {"large/": {"GetObject", "DeleteObject"}, "large/_sweep.json": {"PutObject"}},
     "feed": {"large/": {"GetObject"}},
-    "lifecycle": {},
+    "lifecycle": {"overflow/": {"GetObject"}, "saved/": {"PutObject"}},
     "deployment": {},
     "refresher": {"large/": {"GetObject"}},
     "authorizer": {},
@@ -54,7 +54,7 @@ WILDCARDS = {
     r"/stream=\*": "the archive's objects",
     r"/large/\*": "large values",
     r"/overflow/\*": "messages too large for their queue",
-    r"/saved/\*": "messages too old for their queue",
+    r"/saved/\*": "acknowledged events that wait without a limit of time",
     r":scalable-target/\*": "the names of scalable targets are AWS's own",
     r":alarm:\*\"": "CloudWatch lists alarms by the beginning of their names, which no resource says",
     r":alarm:TargetTracking-table/tidetable-dev\.\*": "alarms of Application Auto Scaling carry the tables' names",
@@ -109,10 +109,12 @@ def test_who_changes_tables_may_announce_it_on_the_default_bus_and_nobody_else_m
         assert bus.endswith(':event-bus/default"]]}')
 
 
-def test_the_drain_alone_takes_from_the_overflow_queue_and_fills_the_dead_letter_queue(dev: Template) -> None:
+def test_the_drain_and_the_lifecycle_take_from_the_overflow_and_the_drain_fills_the_dead_letters(dev: Template) -> None:
+    """While the drain stands still, the lifecycle saves the messages of both queues."""
     takes = {name for name in RIGHTS if "sqs:ReceiveMessage" in _on(dev, name, '"IngestOverflow')}
+    dead = {name for name in RIGHTS if "sqs:ReceiveMessage" in _on(dev, name, '"IngestDeadLetters')}
     fills = {name for name in RIGHTS if "sqs:SendMessage" in _on(dev, name, '"IngestDeadLetters')}
-    assert (takes, fills) == ({"drain"}, {"drain"})
+    assert (takes, dead, fills) == ({"drain", "lifecycle"}, {"lifecycle"}, {"drain"})
 
 
 @pytest.mark.parametrize(
@@ -132,10 +134,10 @@ def test_a_function_may_call_one_other(dev: Template, name: str, called: str) ->
     ]
 
 
-def test_only_what_takes_requests_and_the_drain_may_send_to_the_overflow_queue(dev: Template) -> None:
-    """The drain wakes its own consumers."""
+def test_only_what_takes_requests_and_what_wakes_the_drain_may_send_to_the_overflow_queue(dev: Template) -> None:
+    """The drain wakes its own consumers, and the lifecycle sends beats."""
     may = {name for name in RIGHTS if "sqs:SendMessage" in _on(dev, name, '"IngestOverflow')}
-    assert may == {"ingest", "doors", "drain"}
+    assert may == {"ingest", "doors", "drain", "lifecycle"}
 
 
 @pytest.mark.parametrize("name", RIGHTS)

@@ -232,7 +232,8 @@ WRITE, READ = {"kms:GenerateDataKey", "kms:Decrypt"}, {"kms:Decrypt"}
         ("restorer", WRITE, set()),
         ("sweeper", WRITE, set()),
         ("feed", READ, WRITE),
-        ("lifecycle", set(), set()),
+        ("lifecycle", WRITE, WRITE),
+        ("deployment", set(), set()),
     ],
 )
 def test_functions_may_use_the_storages_keys_present_and_former(

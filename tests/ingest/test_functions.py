@@ -18,7 +18,7 @@ from tests.worlds.intake import LABEL, World, event
 from tidetable.ingest.drain import Drained
 from tidetable.ingest.outcome import Outcome
 from tidetable.ingest.rejection import Rejection
-from tidetable.ingest.saved import Received
+from tidetable.ingest.saving import Received
 from tidetable.window import Window
 
 __all__ = ["environment"]

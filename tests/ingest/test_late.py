@@ -22,7 +22,7 @@ from tidetable.errors import NotDrained, Undrainable
 from tidetable.events import Event
 from tidetable.ingest.drain import Drained, drain_message
 from tidetable.ingest.overflow import encode_message
-from tidetable.ingest.saved import Received
+from tidetable.ingest.saving import Received
 from tidetable.ports import Guard, Put, Written
 
 __all__ = ["environment"]

@@ -1,15 +1,13 @@
 """Messages that wait too long for the queue: they are saved in the bucket, and written from there, the oldest first."""
 
 import json
-from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from aws.zstd import Zstd
-from tests.fakes.stage import Stage
-from tests.worlds.saved import DAY, HOUR, NOON, TWO, list_saved, queue_events, read_events, stage_of
+from tests.worlds.saved import DAY, HOUR, NOON, TWO, list_saved, queue_events, read_events, stage_of, throttle
 from tidetable.catalog import SeenTable
 from tidetable.config import TableClass
 from tidetable.errors import NotDrained
@@ -19,25 +17,6 @@ from tidetable.ingest.saved import drain_saved
 from tidetable.ingest.saved_names import Backlog, SavedMessage, count_backlog
 from tidetable.large.sweep_ports import Stored
 from tidetable.times import to_text
-
-
-def throttle(stage: Stage, *operations: str) -> Callable[[], None]:
-    """Refuse writes of the tables of stream ``s`` until the returned function is called."""
-    from strict.refusals import refuse_throttled
-
-    call = stage.dynamo.call
-
-    def refuse(operation: str, payload: Any) -> Any:
-        if operation in (operations or ("PutItem", "BatchWriteItem")) and ".s." in json.dumps(payload, default=str):
-            raise refuse_throttled([])
-        return call(operation, payload)
-
-    stage.dynamo.call = refuse  # type: ignore[method-assign]
-
-    def end() -> None:
-        stage.dynamo.call = call  # type: ignore[method-assign]
-
-    return end
 
 
 @pytest.mark.parametrize(("age", "saved"), [(HOUR - timedelta(seconds=1), 0), (HOUR, 1), (13 * DAY, 1)])
@@ -262,7 +241,8 @@ def test_a_message_is_not_saved_twice_if_its_deletion_is_lost() -> None:
 
 def test_the_save_is_not_tried_for_a_message_whose_bucket_does_not_answer() -> None:
     from tidetable.errors import Outage, StoreUnavailable
-    from tidetable.ingest.saved import Received, take_messages
+    from tidetable.ingest.saved import take_messages
+    from tidetable.ingest.saving import Received
 
     stage = stage_of()
     ticket = keep_message(

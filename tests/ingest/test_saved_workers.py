@@ -5,14 +5,16 @@ from datetime import timedelta
 import pytest
 
 from tests.fakes.stage import Stage
-from tests.worlds.saved import NOON, TWO, list_saved, queue_events, read_events, stage_of
+from tests.worlds.saved import NOON, TWO, list_saved, queue_events, read_events, stage_of, throttle
 from tidetable.catalog import SeenTable
 from tidetable.config import TableClass
 from tidetable.errors import Paced
 from tidetable.events import Event
+from tidetable.ingest import saved_lists
 from tidetable.ingest.overflow import Wake, encode_message, encode_wake, read_wake
-from tidetable.ingest.saved import Received, drain_saved, take_messages
+from tidetable.ingest.saved import drain_saved, take_messages
 from tidetable.ingest.saved_names import SavedMessage
+from tidetable.ingest.saving import Received
 from tidetable.layout import Key
 from tidetable.ports import Blob
 from tidetable.remaining import limit_time
@@ -178,3 +180,62 @@ def test_streams_take_turns() -> None:
     stage.values.delete = watched  # type: ignore[assignment, method-assign]
     stage.drain_saved()
     assert written == [pytest.approx(10, abs=1)]
+
+
+def slow_bucket(stage: Stage, seconds: float) -> None:
+    """Let each read of an object take some time."""
+    get = stage.values.get
+
+    def wait(key: str) -> bytes | None:
+        stage.clock.sleep(seconds)
+        return get(key)
+
+    stage.values.get = wait  # type: ignore[method-assign]
+
+
+def test_a_run_lists_on_after_a_full_page_of_objects(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(saved_lists, "LISTED", 40)
+    stage = stage_of()
+    save_objects(stage, 130)
+    names = watch_reads(stage)
+    run = stage.drain_saved()
+    assert (run.events, run.backlog.messages, list_saved(stage)) == (130, 40, [])
+    # The worker that is woken finds nothing any more: each object was read once.
+    stage.drain()
+    assert sorted(names) == sorted(f"m{number}" for number in range(130))
+
+
+def test_a_worker_takes_its_part_of_full_pages_and_all_of_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So it does not look for objects that another worker has written meanwhile."""
+    monkeypatch.setattr(saved_lists, "LISTED", 40)
+    stage = stage_of()
+    save_objects(stage, 100)
+    copy, names = stage.copy(), list[list[str]]()
+    for part, worker in enumerate((stage, copy)):
+        names.append(watch_reads(worker))
+        worker.queue.push(encode_wake(Wake("s", part, 2, worker.clock.now() + timedelta(minutes=1))))
+        worker.drain()
+        assert len(names[part]) == len(read_events(worker)) == 100
+    # The first pages have 40 objects each, of which some 20 are of one part.
+    assert not set(names[0][:15]) & set(names[1][:15])
+
+
+def test_objects_that_wait_do_not_keep_a_run_from_the_next_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run ends if a whole page waits, and does not try an object twice."""
+    monkeypatch.setattr(saved_lists, "LISTED", 40)
+    stage = stage_of()
+    save_objects(stage, 130)
+    throttle(stage)
+    names = watch_reads(stage)
+    assert stage.drain_saved().events == 0
+    assert len(names) == len(set(names))
+
+
+def test_a_run_writes_what_it_has_read_before_it_reads_on() -> None:
+    """A thousand small objects take longer to be read, one after the other, than the run lasts."""
+    stage = stage_of()
+    save_objects(stage, 1_000)
+    slow_bucket(stage, 0.06)
+    run = stage.drain_saved()
+    assert run.events >= 500
+    assert len(list_saved(stage)) == 1_000 - run.events

@@ -225,6 +225,7 @@ def test_a_run_by_hand_looks_at_every_mapping_and_a_scheduled_run_relies_on_the_
     monkeypatch.setattr("handlers.lifecycle.reconcile", lambda *_, **__: RunReport(NOON, dry_run=False))
     monkeypatch.setattr("handlers.lifecycle._publish_metrics", lambda _: None)
     monkeypatch.setattr("handlers.lifecycle.publish_notices", lambda _: None)
+    monkeypatch.setattr("handlers.lifecycle._watch_drain", lambda _: None)
     function(source="schedule")
     assert run.followed is known
     function()

@@ -12,11 +12,13 @@ from unittest.mock import patch
 
 import tidetable.large.forms
 import tidetable.layout.period_layout
+from aws.dynamodb.beats import LeanBeats
 from aws.feed_records import read_records
 from aws.feed_targets import FeedDeadLetters
 from tests.fakes import unpacker
 from tests.fakes.sqs import Sqs, overflow
-from tests.fakes.stage import STAGE
+from tests.fakes.stage import ROLLUPS, STAGE
+from tests.fakes.transport import StrictTransport
 from tests.worlds import formats_events as events
 from tests.worlds.formats import Files, FormatStage, dump_stage, encode_document, encode_lines
 from tests.worlds.formats_asked import LAST_DAY, WHOLE, ask_page
@@ -26,8 +28,10 @@ from tidetable.errors import TargetBusy
 from tidetable.exact_json import encode_json
 from tidetable.feed.feeds import Feeds
 from tidetable.feed.targets import FeedMessage
+from tidetable.ingest.beat import send_beat
 from tidetable.ingest.drain import TRIES
-from tidetable.ingest.saved import Received, take_messages
+from tidetable.ingest.saved import take_messages
+from tidetable.ingest.saving import Received
 
 TARGET = "arn:aws:sqs:us-east-1:123456789012:changes"
 
@@ -215,6 +219,12 @@ def stop_archive(stage: FormatStage) -> None:
     assert (done.done, done.events) == (False, 1), done
 
 
+def find_beats(stage: FormatStage) -> LeanBeats:
+    """The record of the drain's last beat in the stage's table."""
+    transport: Any = StrictTransport(stage.dynamo)
+    return LeanBeats(transport, ROLLUPS)
+
+
 def wait_in_queues(stage: FormatStage) -> None:
     """Leave events in the overflow, in the bucket, and in the dead letters."""
     sqs, at = Sqs(), 1773309600000
@@ -226,6 +236,8 @@ def wait_in_queues(stage: FormatStage) -> None:
     assert not overflow(kept, stage.values).send("times", [events.as_event(events.SAVED)], at)
     sent = stage.clock.now() - timedelta(days=10)
     take_messages([Received(kept.bodies[0], sent, "message-1")], stage.pipeline.drain, lambda: 50.0)
+    find_beats(stage).write(sent)
+    assert send_beat(stage.queue, stage.clock.now())
     dead = Sqs()
     assert not overflow(dead, stage.values).send("times", [events.as_event(events.DEAD)], at)
     drain, now = stage.pipeline.drain, stage.clock.now()

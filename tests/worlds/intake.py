@@ -7,7 +7,9 @@ from typing import Any
 from msgspec.structs import replace
 
 from tests.fakes import FakeCatalog, FakeClock, FakeOverflow, FakeStore, FakeValues, large_values
+from tests.fakes.queue import FakeBeats
 from tests.fakes.rollups import FakeRollups
+from tests.fakes.serial import Serial
 from tests.ingest.streams import CONFIG, NOW
 from tidetable.catalog import Entry, State
 from tidetable.config import Config
@@ -102,6 +104,8 @@ class World:
             "values": self.values,
             "large": self.large,
             "rollups": FakeRollups(),
+            "beats": FakeBeats(),
+            "pools": Serial,
         }
         return Upkeep(**(fakes | ports))
 

@@ -1,9 +1,11 @@
 """A stage whose overflow has messages of an hour and more, and the messages that it saved."""
 
-from collections.abc import Mapping
+import json
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from strict.refusals import refuse_throttled
 from tests.fakes.stage import Stage
 from tidetable.events import Event
 from tidetable.query import parse_query, run_query
@@ -41,6 +43,23 @@ def read_events(stage: Stage, stream: str = "s") -> Mapping[str, Any]:
     query = parse_query(policy, parameters, now, stage.seal)
     answer = run_query(query, policy, stage.reader(), now, lambda: 100.0)
     return {row["id"]: row["data"] for row in answer.document()["events"]}
+
+
+def throttle(stage: Stage, *operations: str) -> Callable[[], None]:
+    """Refuse writes of the tables of stream ``s`` until the returned function is called."""
+    call = stage.dynamo.call
+
+    def refuse(operation: str, payload: Any) -> Any:
+        if operation in (operations or ("PutItem", "BatchWriteItem")) and ".s." in json.dumps(payload, default=str):
+            raise refuse_throttled([])
+        return call(operation, payload)
+
+    stage.dynamo.call = refuse  # type: ignore[method-assign]
+
+    def end() -> None:
+        stage.dynamo.call = call  # type: ignore[method-assign]
+
+    return end
 
 
 def list_saved(stage: Stage) -> list[str]:

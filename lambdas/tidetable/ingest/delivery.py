@@ -36,6 +36,7 @@ from tidetable.ports import (
     EventStore,
     Guarded,
     Overflow,
+    Pools,
     Put,
     Transacted,
 )
@@ -44,6 +45,7 @@ from tidetable.values import count_item_bytes
 from tidetable.window import Window
 
 if TYPE_CHECKING:
+    from tidetable.ingest.beat import Beats
     from tidetable.ingest.marks import Marks
 
 # If a table takes nothing in this time, it is left to the live traffic, and the messages come again.
@@ -70,6 +72,8 @@ class Drain:
     # The bucket's list of saved messages.
     saved: Store
     marks: Marks
+    beats: Beats
+    pools: Pools
 
 
 class _Group(NamedTuple):

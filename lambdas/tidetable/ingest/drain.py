@@ -9,7 +9,7 @@ from typing import NamedTuple
 from tidetable.errors import NotDrained, Paced, StoreUnavailable, Undrainable, describe_error
 from tidetable.ingest.delivery import Delivery, Drain
 from tidetable.ingest.fates import Fate
-from tidetable.ingest.overflow import MAX_MESSAGE_BYTES, OverflowMessage, decode_message, encode_message, keep_message
+from tidetable.ingest.overflow import MAX_MESSAGE_BYTES, OverflowMessage, encode_message, expand_message, keep_message
 from tidetable.remaining import Remaining, limit_time
 
 # The number of times that the queue delivers a message, twelve hours in all.
@@ -58,7 +58,7 @@ def drain_messages(
     outcomes: dict[int, Drained | NotDrained] = {}
     for number, (body, received) in enumerate(bodies):
         try:
-            text, message = expand_message(body, ports)
+            text, message = expand_message(body, ports.large.values, ports.large.compressor)
             letters[number] = Letter(text, message, received)
         except Undrainable as error:
             outcomes[number] = Drained(0, str(error)) if ports.dead_letters.bury(body, str(error)) else error
@@ -84,24 +84,6 @@ def drain_letters(letters: Sequence[Letter], ports: Drain, remaining: Remaining)
         limited = remaining if left == 1 else limit_time(remaining() / left, ports.clock, remaining)
         outcomes |= zip(numbers, _drain_stream(own, ports, limited), strict=True)
     return [outcomes[number] for number in range(len(letters))]
-
-
-def expand_message(body: str, ports: Drain) -> tuple[str, OverflowMessage]:
-    """Return the text of a message with its events, which an object may keep; Undrainable if it cannot be read."""
-    try:
-        message = decode_message(body)
-        if message.kept is None:
-            return body, message
-        payload = ports.large.values.get(message.kept)
-        if payload is None:
-            raise ValueError(f"its events were kept in {message.kept}, which is not there")
-        text = ports.large.compressor.expand(payload).decode()
-        kept = decode_message(text)
-        if not kept.events:
-            raise ValueError(f"{message.kept} is kept in place of its events")
-        return text, kept
-    except (ValueError, KeyError, TypeError) as error:
-        raise Undrainable(f"the message cannot be read: {error}") from error
 
 
 def _drain_stream(letters: Sequence[Letter], ports: Drain, remaining: Remaining) -> Sequence[Drained | NotDrained]:

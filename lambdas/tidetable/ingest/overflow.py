@@ -8,6 +8,7 @@ from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
+from tidetable.errors import Undrainable
 from tidetable.events import Event
 from tidetable.exact_json import decode_json, encode_json
 from tidetable.groups import group_by_size
@@ -125,6 +126,24 @@ def decode_message(body: str | bytes) -> OverflowMessage:
     if not events and form.kept is None:
         raise ValueError("it holds no event")
     return OverflowMessage(form.stream, events, form.at, form.kept)
+
+
+def expand_message(body: str, values: Values, compressor: Compressor) -> tuple[str, OverflowMessage]:
+    """Return the text of a message with its events, which an object may keep; Undrainable if it cannot be read."""
+    try:
+        message = decode_message(body)
+        if message.kept is None:
+            return body, message
+        payload = values.get(message.kept)
+        if payload is None:
+            raise ValueError(f"its events were kept in {message.kept}, which is not there")
+        text = compressor.expand(payload).decode()
+        kept = decode_message(text)
+        if not kept.events:
+            raise ValueError(f"{message.kept} is kept in place of its events")
+        return text, kept
+    except (ValueError, KeyError, TypeError) as error:
+        raise Undrainable(f"the message cannot be read: {error}") from error
 
 
 def _encode_row(event: Event) -> str:

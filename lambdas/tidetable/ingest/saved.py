@@ -1,7 +1,8 @@
 """Messages of the overflow that are saved in the bucket, where they wait without a limit of time.
 
 A message becomes an object, and leaves the queue only after that, if it has waited for an hour, or if its table takes no
-more of it in the time of a delivery. The list of the objects is the truth: an object is deleted only after its events are
+more of it in the time of a delivery. While the drain stands still, requests and the lifecycle make objects, too
+(``beat.py``, ``standstill.py``). The list of the objects is the truth: an object is deleted only after its events are
 written. Messages only wake workers. So a run that stops, a message that is lost or a schedule that is late loses nothing.
 """
 
@@ -10,28 +11,21 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
-from itertools import islice, takewhile
+from datetime import timedelta
+from functools import partial
 from typing import NamedTuple
-from zlib import crc32
 
-from tidetable.errors import NotDrained, Paced, StoreUnavailable, Undrainable
+from tidetable.errors import NotDrained, Paced, StoreUnavailable, TableMissing, Undrainable
 from tidetable.events import Event
+from tidetable.ingest.beat import BEAT, record_beat
 from tidetable.ingest.delivery import Drain
-from tidetable.ingest.drain import TRIES, Drained, Letter, drain_letters, drain_messages, expand_message
-from tidetable.ingest.overflow import (
-    OverflowMessage,
-    Wake,
-    decode_message,
-    encode_message,
-    encode_wake,
-    read_wake,
-)
+from tidetable.ingest.drain import TRIES, Drained, Letter, drain_letters, drain_messages
+from tidetable.ingest.overflow import Wake, decode_message, encode_wake, read_wake
 from tidetable.ingest.pace import SHARE
-from tidetable.ingest.saved_names import OF_STREAM, SAVED_PREFIX, Backlog, SavedMessage, count_backlog, read_stream
-from tidetable.large.sweep_ports import Store, Stored
-from tidetable.layout import Key
-from tidetable.ports import Blob
+from tidetable.ingest.saved_lists import StreamObjects, list_objects, list_stream
+from tidetable.ingest.saved_names import Backlog, SavedMessage, count_backlog
+from tidetable.ingest.saving import Received, save_message, store_events
+from tidetable.large.sweep_ports import Stored
 from tidetable.remaining import Remaining, limit_time
 
 # AWS: a queue keeps a message for 14 days at most. The rest of the days is for the saving.
@@ -43,10 +37,11 @@ _OBJECT_SECONDS = 5.0
 # for ever.
 _FAILURES = 3
 _GIVE_UP_AFTER = timedelta(days=2)
-# A stream takes turns with the others, in each of which so many events are written together. A worker more is woken for
-# so many objects. AWS: a page of a list has 1,000 keys.
-_TURN_SECONDS, _TURN_EVENTS = 10.0, 10_000
-_OBJECTS_PER_WORKER, _LISTED = 20, 1_000
+# A stream takes turns with the others. A worker more is woken for so many objects.
+_TURN_SECONDS = 10.0
+_OBJECTS_PER_WORKER = 20
+# So many objects are read at once.
+_READS = 16
 # The scheduled run begins once a minute, and wakes the workers again.
 _EVERY = timedelta(minutes=1)
 
@@ -57,15 +52,6 @@ class SavedRun(NamedTuple):
     backlog: Backlog
     events: int
     reasons: list[str]
-
-
-class Received(NamedTuple):
-    """A message of the queue: its body, when the queue got it, its id, and how often it was delivered."""
-
-    body: str
-    sent: datetime
-    id: str
-    received: int = 1
 
 
 def take_messages(messages: Sequence[Received], ports: Drain, remaining: Remaining) -> Sequence[Drained | NotDrained]:
@@ -87,39 +73,28 @@ def take_messages(messages: Sequence[Received], ports: Drain, remaining: Remaini
         saved = _try_to_save(messages[number], ports, outcome.rest) if isinstance(outcome, Paced) else None
         outcomes[number] = saved if isinstance(saved, Drained) else outcome
     for number, wake in wakes.items():
-        outcomes[number] = Drained(drain_woken(wake, ports, remaining).events)
+        outcomes[number] = _follow_wake(wake, ports, remaining)
     return [outcomes[number] for number in range(len(messages))]
+
+
+def _follow_wake(wake: Wake, ports: Drain, remaining: Remaining) -> Drained | NotDrained:
+    if wake.stream != BEAT:
+        return Drained(drain_woken(wake, ports, remaining).events)
+    try:
+        record_beat(wake, ports.beats, ports.clock.now())
+    except (StoreUnavailable, TableMissing) as error:
+        return NotDrained(f"the beat could not be recorded: {error}")
+    return Drained(0)
 
 
 def _try_to_save(message: Received, ports: Drain, rest: Sequence[Event] = ()) -> Drained | NotDrained | None:
     """Save a message, or the rest of its events; None if it cannot be read, so that it must be buried."""
     try:
-        return Drained(0, saved=save_message(message, ports, rest))
+        return Drained(0, saved=save_message(message, ports.large, rest))
     except Undrainable:
         return None
     except (NotDrained, StoreUnavailable) as error:
         return NotDrained(str(error))
-
-
-def save_message(received: Received, ports: Drain, rest: Sequence[Event] = ()) -> int:
-    """Save a message of the queue, or the rest of its events, as an object, and return the number of these events. The
-    same message is one object.
-
-    NotDrained if it is not certain that the object was stored; Undrainable if the message cannot be read.
-    """
-    _, message = expand_message(received.body, ports)
-    stored = _store_events(message._replace(events=rest or message.events), received.sent, received.id, ports)
-    if stored is None:
-        raise NotDrained("the message is old, and could not be saved in the bucket")
-    return SavedMessage.of(stored.key).events
-
-
-def _store_events(message: OverflowMessage, sent: datetime, id: str, ports: Drain) -> Stored | None:
-    """Store events as an object; None if it is not certain that it was stored."""
-    first, name = message.events[0], SavedMessage(sent, message.stream, len(message.events), id)
-    text = encode_message(message.stream, message.events, message.at)
-    blob = Blob(name.key, ports.large.compressor.compress(text.encode()), Key(first.series, first.id))
-    return Stored(blob.key, len(blob.body), ports.clock.now()) if ports.large.values.put(blob) else None
 
 
 def drain_saved(ports: Drain, remaining: Remaining) -> SavedRun:
@@ -128,10 +103,10 @@ def drain_saved(ports: Drain, remaining: Remaining) -> SavedRun:
 
     If a stream has many objects, workers are woken, each for a part of them.
     """
-    objects = _list_objects(ports.saved)
+    objects = list_objects(ports.saved)
     workers = _wake_workers(objects, ports)
-    parts = {stream: _choose_part(own, 0, workers[stream]) for stream, own in objects.items()}
-    events, reasons = _drain_objects(parts, ports, remaining, max(workers.values(), default=1))
+    streams = [StreamObjects(stream, page, 0, workers[stream]) for stream, page in objects.items()]
+    events, reasons = _drain_objects(streams, max(workers.values(), default=1), ports, remaining)
     return SavedRun(count_backlog([found for own in objects.values() for found in own]), events, reasons)
 
 
@@ -141,22 +116,9 @@ def drain_woken(wake: Wake, ports: Drain, remaining: Remaining) -> SavedRun:
     limited = limit_time(left, ports.clock, remaining)
     if limited() < _OBJECT_SECONDS:
         return SavedRun(Backlog(), 0, [])
-    part = _choose_part(_list_stream(wake.stream, ports.saved), wake.part, wake.workers)
-    return SavedRun(count_backlog(part), *_drain_objects({wake.stream: part}, ports, limited, wake.workers))
-
-
-def _list_objects(store: Store) -> Mapping[str, Sequence[Stored]]:
-    """List the oldest saved messages of each stream, in order of time. "?" has the objects that are no saved messages."""
-    objects: dict[str, list[Stored]] = {}
-    for found in takewhile(lambda found: found.key < OF_STREAM, store.stored(SAVED_PREFIX)):
-        objects.setdefault(read_stream(found.key), []).append(found)
-    for stream in store.folders(OF_STREAM):
-        objects.setdefault(stream, []).extend(_list_stream(stream, store))
-    return objects
-
-
-def _list_stream(stream: str, store: Store) -> Sequence[Stored]:
-    return list(islice(store.stored(f"{OF_STREAM}{stream}/"), _LISTED))
+    page = list_stream(wake.stream, ports.saved)
+    objects = StreamObjects(wake.stream, page, wake.part, wake.workers)
+    return SavedRun(count_backlog(page), *_drain_objects([objects], wake.workers, ports, limited))
 
 
 def _wake_workers(objects: Mapping[str, Sequence[Stored]], ports: Drain) -> Mapping[str, int]:
@@ -176,36 +138,31 @@ def _wake_workers(objects: Mapping[str, Sequence[Stored]], ports: Drain) -> Mapp
     return workers
 
 
-def _choose_part(objects: Sequence[Stored], part: int, workers: int) -> Sequence[Stored]:
-    """Order the objects: those of a worker's part come before the others, whose worker may have been lost."""
-    return sorted(objects, key=lambda found: (crc32(found.key.encode()) - part) % workers != 0)
-
-
 def _drain_objects(
-    parts: Mapping[str, Sequence[Stored]], ports: Drain, remaining: Remaining, workers: int
+    streams: Sequence[StreamObjects], workers: int, ports: Drain, remaining: Remaining
 ) -> tuple[int, list[str]]:
     """Write the events of objects, stream by stream in turns. Return their number, and why objects are left."""
     # What this process has found out about its tables is kept.
     ports = replace(ports, pace=replace(ports.pace, share=SHARE / workers))
-    turns = deque((stream, deque(own)) for stream, own in parts.items() if own)
+    turns = deque(objects for objects in streams if objects)
     events, reasons, failures = 0, list[str](), Counter[str]()
     while turns and remaining() >= _OBJECT_SECONDS:
-        stream, objects = turns.popleft()
-        group = [objects.popleft()]
-        total = count_backlog(group).events
-        while objects and (total := total + count_backlog([objects[0]]).events) <= _TURN_EVENTS:
-            group.append(objects.popleft())
+        objects = turns.popleft()
         limited = limit_time(_TURN_SECONDS, ports.clock, remaining) if turns else remaining
-        for found, outcome in _drain_group(group, ports, limited):
-            if isinstance(outcome, NotDrained):
-                reasons.append(str(outcome))
-                failures[stream] += not isinstance(outcome, Paced)
+        for found, outcome in _drain_group(objects.take_group(), ports, limited):
+            if isinstance(outcome, Paced):
+                objects.put_back(found)
+            elif isinstance(outcome, NotDrained):
+                objects.leave(found)
+                failures[objects.stream] += 1
             else:
                 events += outcome.events
-            if isinstance(outcome, Paced):
-                objects.append(found)
-        if objects and failures[stream] < _FAILURES:
-            turns.append((stream, objects))
+            if isinstance(outcome, NotDrained):
+                reasons.append(str(outcome))
+        if failures[objects.stream] < _FAILURES:
+            objects.list_on(ports.saved)
+            if objects:
+                turns.append(objects)
     return events, list(dict.fromkeys(reasons))
 
 
@@ -215,22 +172,19 @@ def _drain_group(
     """Write the events of objects together, or bury those that can never be written; then delete these objects. An object
     of which some events are written is replaced by one of the other events.
     """
-    outcomes: list[tuple[Stored, Drained | NotDrained]] = []
-    letters: list[tuple[Stored, Letter]] = []
-    for found in group:
-        try:
-            letter = _read_object(found, ports)
-            if letter is not None:
-                letters.append((found, letter))
-        except (NotDrained, StoreUnavailable) as error:
-            outcomes.append((found, NotDrained(str(error))))
+    with ports.pools(_READS) as pool:
+        read = [*zip(group, pool.map(partial(_read_object, ports=ports), group), strict=True)]
+    outcomes: list[tuple[Stored, Drained | NotDrained]]
+    outcomes = [(found, letter) for found, letter in read if isinstance(letter, NotDrained)]
+    letters = [(found, letter) for found, letter in read if isinstance(letter, Letter)]
     drained, done = drain_letters([letter for _, letter in letters], ports, remaining), list[str]()
     for (found, letter), outcome in zip(letters, drained, strict=True):
         left = found
         if isinstance(outcome, NotDrained) and 0 < len(outcome.rest) < len(letter.message.events):
             # The next run need not look for the events that are written.
             name, message = SavedMessage.of(found.key), letter.message._replace(events=outcome.rest)
-            left = _store_events(message, name.sent, name.id, ports) or found
+            blob = store_events(message, name.sent, name.id, ports.large)
+            left = found if blob is None else Stored(blob.key, len(blob.body), ports.clock.now())
         if left is not found or not isinstance(outcome, NotDrained):
             done.append(found.key)
         outcomes.append((left, outcome))
@@ -239,19 +193,21 @@ def _drain_group(
     return outcomes
 
 
-def _read_object(found: Stored, ports: Drain) -> Letter | None:
-    """Read a saved message; None if another run was faster. NotDrained if it cannot be read."""
+def _read_object(found: Stored, ports: Drain) -> Letter | NotDrained | None:
+    """Read a saved message; None if another run was faster, and NotDrained if it cannot be read."""
     try:
         SavedMessage.of(found.key)
     except ValueError:
-        raise NotDrained(f"{found.key} is not the key of a saved message") from None
-    payload = ports.large.values.get(found.key)
-    if payload is None:
-        return None
+        return NotDrained(f"{found.key} is not the key of a saved message")
     try:
+        payload = ports.large.values.get(found.key)
+        if payload is None:
+            return None
         text = ports.large.compressor.expand(payload).decode()
         message = decode_message(text)
+    except StoreUnavailable as error:
+        return NotDrained(str(error))
     except (ValueError, KeyError, TypeError) as error:
-        raise NotDrained(f"{found.key} cannot be read: {error}") from error
+        return NotDrained(f"{found.key} cannot be read: {error}")
     is_last = ports.clock.now() - found.written >= _GIVE_UP_AFTER
     return Letter(text, message, TRIES if is_last else 1)
